@@ -1,0 +1,29 @@
+# `make translate` runs the main job, `make test` the tests. Both make their own environment first.
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
+VENV ?= .venv
+BIN = $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: translate test lint clean
+
+translate: $(VENV)/.recipes
+	$(BIN)/python -m recipes.translate $(ARGS)
+
+test: $(VENV)/.tests
+	$(BIN)/python -m pytest -n auto $(ARGS)
+
+lint: $(VENV)/.tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# The file marks that the extra of this name is installed.
+$(VENV)/.%: setup.py | $(VENV)/bin/python
+	@echo "Installing keras_headattn with what its $* need (about 2 GB, once)"
+	@$(BIN)/python -m pip install --quiet --editable ".[$*]"
+	@touch $@
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+clean:
+	rm -rf $(VENV) runs build *.egg-info

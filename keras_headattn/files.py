@@ -1,0 +1,66 @@
+"""Text files read with errors that say where, and files written in full or not at all."""
+
+import gzip
+import os
+import pathlib
+import tempfile
+import zlib
+
+
+def read_lines(path):
+    """Reads a UTF-8 text file, plain or gzipped (`.gz`), one sentence a line.
+
+    Only a line feed ends a line: the rarer Unicode line separators occur inside sentences of web corpora.
+    White space at both ends of a line is removed, and so is a byte order mark.
+
+    Args:
+        path: str or path.
+
+    Yields:
+        str, the lines.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if a line is not UTF-8 (names file and line), or a `.gz` file is damaged.
+    """
+    path = pathlib.Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"No such file. Give the path of a text file, plain or .gz. Received: {path}")
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                yield _decode(line, f"{path}, line {number}")
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"The gzip file is damaged; get it again. Received: {path} ({error})") from error
+
+
+def _decode(line, place):
+    try:
+        return line.decode("utf-8").removeprefix("\ufeff").strip()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{place} is not UTF-8. Convert the file first (for instance with iconv). "
+            f"Received: byte 0x{line[error.start]:02x} at position {error.start + 1} of the line"
+        ) from error
+
+
+def write_atomically(path, data):
+    """Writes a file so that nobody ever sees half of it, nor loses the previous one to a crash.
+
+    Args:
+        path: str or path. Its folder is created if need be.
+        data: bytes.
+    """
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)  # mkstemp makes files for their owner alone
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

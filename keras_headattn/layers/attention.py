@@ -1,0 +1,376 @@
+"""The five stages of attention that every layer of this library shares."""
+
+import keras
+from keras import constraints, initializers, ops, regularizers
+
+from keras_headattn.layers.attention_axes import AttentionAxes
+from keras_headattn.layers.validation import as_axes, as_shape, check_inputs, positive
+from keras_headattn.ops import (
+    attend,
+    causal_mask,
+    combine_masks,
+    masked_softmax,
+    sliding_window_mask,
+    write_rows,
+)
+
+
+class Attention(keras.layers.Layer):
+    """Base class: attention as five stages, of which a variant replaces one.
+
+    | stage | from | to |
+    |---|---|---|
+    | `project_query`, `project_key_value` | `(B, n, D)` | `(B, h, n, key_dim)`, `(B, h, m, value_dim)` |
+    | `score` | queries, keys | logits `(B, h, n, m)` |
+    | `weigh` | logits, mask | weights `(B, h, n, m)` |
+    | `mix` | weights, values | `(B, h, n, value_dim)` |
+    | `merge` | heads | `(B, n, output_shape)` |
+
+    Arguments, call arguments, weights and their order are those of
+    `keras.layers.MultiHeadAttention`, so that one can stand in for the other. Three things are added:
+
+    - A query that may attend to nothing gets weights of 0 and head outputs of 0, in every dtype and on
+      every path (the output projection's bias is still added).
+    - `key_mask`, `value_mask` and `query_mask` given by hand are used, with or without Keras masks.
+    - Decoding with a cache, see `init_cache` and `project_cache`.
+
+    Args:
+        num_heads: number of heads `h`.
+        key_dim: width of a query and of a key of one head.
+        value_dim: width of a value of one head. Defaults to `key_dim`.
+        dropout: rate at which attention weights are dropped in training.
+        use_bias: whether the projections have biases.
+        output_shape: integer or tuple, what the last axis of the query becomes. Defaults to the query's width.
+        attention_axes: axes attended over; `None` means all but batch and features.
+        sliding_window: a query attends only to keys less than this many positions away.
+        flash_attention: as in `keras.layers.MultiHeadAttention`; without effect on TensorFlow.
+        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
+            activity_regularizer, kernel_constraint, bias_constraint: of the four projections.
+        use_gate: multiplies the head outputs by a sigmoid of a projection of the query.
+        seed: seed of the dropout.
+
+    Call arguments:
+        query: `(B, n, D)`, or more axes, see `attention_axes`.
+        value: `(B, m, D_v)`. May be left out when a cache holds what is attended to.
+        key: `(B, m, D_k)`. Defaults to `value`.
+        query_mask, value_mask, key_mask: `(B, n)`, `(B, m)`, `(B, m)`; boolean, True = a real token.
+            Taken from the Keras masks of the inputs if not given.
+        attention_mask: `(B, n, m)`, or anything that broadcasts to it, or to `(B, h, n, m)` with four
+            axes; boolean or 0/1, True = may attend.
+        return_attention_scores: returns the weights as well. Never changes the output.
+        training: whether dropout is active.
+        use_causal_mask: forbids attending to later positions.
+        cache, index: state of step-by-step decoding, see `init_cache`.
+        positions: integers `(n,)`, where the queries stand in their sequence, if not in the rows `index`,
+            `index + 1`, ... of the cache. What is relative to a position, as `sliding_window`, uses them.
+
+    Returns:
+        Output `(B, n, D)`; then, if asked for, the weights `(B, h, n, m)` before dropout; then, if
+        `index` was given, the updated cache. A tuple where there is more than one.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+    """
+
+    def __init__(
+        self,
+        num_heads,
+        key_dim,
+        value_dim=None,
+        dropout=0.0,
+        use_bias=True,
+        output_shape=None,
+        attention_axes=None,
+        sliding_window=None,
+        flash_attention=None,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        activity_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
+        use_gate=False,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.num_heads = positive("num_heads", num_heads)
+        self.key_dim = positive("key_dim", key_dim)
+        self.value_dim = self.key_dim if value_dim is None else positive("value_dim", value_dim)
+        self.sliding_window = None if sliding_window is None else positive("sliding_window", sliding_window)
+        if not isinstance(dropout, (int, float)) or not 0 <= dropout < 1:
+            raise ValueError(f"`dropout` must be a number in [0, 1). Received: dropout={dropout}")
+        self.dropout = dropout
+        self.use_bias = use_bias
+        self.use_gate = use_gate
+        self._output_shape = as_shape(output_shape)
+        self.attention_axes = as_axes(attention_axes)
+        self.flash_attention = flash_attention
+        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.bias_initializer = initializers.get(bias_initializer)
+        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+        self.bias_regularizer = regularizers.get(bias_regularizer)
+        self._activity_regularizer = regularizers.get(activity_regularizer)
+        self.kernel_constraint = constraints.get(kernel_constraint)
+        self.bias_constraint = constraints.get(bias_constraint)
+        self.seed = seed
+        self._dropout_layer = keras.layers.Dropout(dropout, seed=seed, dtype=self.dtype_policy)
+
+    # Building
+
+    def build(self, query_shape, value_shape=None, key_shape=None):
+        if value_shape is None:
+            raise ValueError("The first call of an attention layer needs `value`. Received: value=None")
+        key_shape = value_shape if key_shape is None else key_shape
+        if tuple(value_shape[1:-1]) != tuple(key_shape[1:-1]):
+            raise ValueError(
+                "`key` and `value` must have the same axes except the last. "
+                f"Received: key of shape {tuple(key_shape)} and value of shape {tuple(value_shape)}"
+            )
+        self._axes = AttentionAxes(len(query_shape), len(value_shape), self.attention_axes)
+        self._widths = {"query": query_shape[-1], "value": value_shape[-1], "key": key_shape[-1]}
+        # The attribute names are the stock layer's, so that a file of its weights loads here.
+        self._query_dense = self._projection("query", query_shape[-1], self.query_heads, self.key_dim)
+        self._key_dense = self._projection("key", key_shape[-1], self.key_heads, self.key_dim)
+        if self.use_gate:
+            self._gate_dense = self._projection("gate", query_shape[-1], self.merged_heads, self.value_dim, "sigmoid")
+        self._value_dense = self._projection("value", value_shape[-1], self.value_heads, self.value_dim)
+        output_shape = self._output_shape or (query_shape[-1],)
+        letters = "fghij"[: len(output_shape)]
+        self._output_dense = keras.layers.EinsumDense(
+            f"abcd,cd{letters}->ab{letters}",
+            output_shape=(None, *output_shape),
+            bias_axes=letters if self.use_bias else None,
+            name="attention_output",
+            **self._projection_arguments(),
+        )
+        self._output_dense.build((None, None, self.merged_heads, self.value_dim))
+        self.built = True
+
+    # How many heads each side has; a variant with several counts overrides what differs.
+
+    @property
+    def query_heads(self):
+        return self.num_heads
+
+    key_heads = value_heads = softmax_heads = merged_heads = query_heads
+
+    def _projection(self, name, width, heads, head_width, activation=None):
+        dense = keras.layers.EinsumDense(
+            "abc,cde->abde",
+            output_shape=(None, heads, head_width),
+            bias_axes="de" if self.use_bias else None,
+            activation=activation,
+            name=name,
+            **self._projection_arguments(),
+        )
+        dense.build((None, None, width))
+        dense.supports_masking = True  # masks of its input are dealt with here, and no cause for a warning
+        return dense
+
+    def _projection_arguments(self):
+        # Fresh initializers: one without a seed gives the same numbers each time it is used.
+        return dict(
+            kernel_initializer=_clone(self.kernel_initializer),
+            bias_initializer=_clone(self.bias_initializer),
+            kernel_regularizer=self.kernel_regularizer,
+            bias_regularizer=self.bias_regularizer,
+            activity_regularizer=self._activity_regularizer,
+            kernel_constraint=self.kernel_constraint,
+            bias_constraint=self.bias_constraint,
+            dtype=self.dtype_policy,
+        )
+
+    query_dense = property(lambda self: self._query_dense)
+    key_dense = property(lambda self: self._key_dense)
+    value_dense = property(lambda self: self._value_dense)
+    output_dense = property(lambda self: self._output_dense)
+
+    # The five stages
+
+    def project_query(self, query):
+        """`(B, n, D)` to `(B, h, n, key_dim)`."""
+        return ops.swapaxes(self._query_dense(query), 1, 2)
+
+    def project_key_value(self, key, value):
+        """`(B, m, D_k)`, `(B, m, D_v)` to `(B, h, m, key_dim)`, `(B, h, m, value_dim)`."""
+        return ops.swapaxes(self._key_dense(key), 1, 2), ops.swapaxes(self._value_dense(value), 1, 2)
+
+    def score(self, query, key):
+        """Logits `(B, h, n, m)` of queries `(B, h, n, key_dim)` and keys `(B, h, m, key_dim)`."""
+        return ops.matmul(query * self.scale, ops.swapaxes(key, -1, -2))
+
+    def weigh(self, logits, mask):
+        """Weights `(B, h, n, m)`; `mask` is boolean and broadcasts to it, or `None`."""
+        return masked_softmax(logits, mask)
+
+    def mix(self, weights, value):
+        """Head outputs `(B, h, n, value_dim)`."""
+        return ops.matmul(weights, value)
+
+    def merge(self, heads):
+        """`(B, h, n, value_dim)` to `(B, n, output_shape)`."""
+        return self._output_dense(ops.swapaxes(heads, 1, 2))
+
+    @property
+    def scale(self):
+        return self.key_dim**-0.5
+
+    @property
+    def _stages_are_fused(self):
+        """Whether `score`, `weigh` and `mix` are plain dot-product attention."""
+        stages = ("score", "weigh", "mix")
+        return all(getattr(type(self), stage) is getattr(Attention, stage) for stage in stages)
+
+    def call(
+        self,
+        query,
+        value=None,
+        key=None,
+        query_mask=None,
+        value_mask=None,
+        key_mask=None,
+        attention_mask=None,
+        return_attention_scores=False,
+        training=None,
+        use_causal_mask=False,
+        cache=None,
+        index=None,
+        positions=None,
+    ):
+        key = value if key is None else key
+        check_inputs(query, value, key, cache, index, self._axes.rank, self._widths)
+        axes = self._axes
+        inputs, query = query, axes.fold(query, "query")
+        offset = 0 if index is None else ops.cast(index, "int32")
+        if positions is None:
+            positions = ops.arange(ops.shape(query)[1], dtype="int32") + offset
+        if cache is None:
+            keys, values = self.project_key_value(axes.fold(key, "key"), axes.fold(value, "key"))
+        else:
+            cache = cache if index is None else self._extend_cache(cache, key, value, index, positions)
+            keys, values = cache["key"], cache["value"]
+        mask = self._attention_mask(
+            query, keys, query_mask, value_mask, key_mask, attention_mask, use_causal_mask, index
+        )
+        if self.sliding_window is not None:
+            stored = None if cache is None else cache.get("positions")
+            key_positions = ops.arange(ops.shape(keys)[2], dtype="int32") if stored is None else stored
+            window = sliding_window_mask(positions, key_positions, self.sliding_window)
+            mask = combine_masks(mask, window[:, None])
+        heads, weights = self._attend(self.project_query(query), keys, values, mask, training, return_attention_scores)
+        if self.use_gate:
+            heads = heads * ops.swapaxes(self._gate_dense(query), 1, 2)
+        results = [axes.unfold(self.merge(heads), inputs)]
+        if return_attention_scores:
+            results.append(axes.unfold_scores(weights, inputs, value))
+        if index is not None:
+            results.append(cache)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _attend(self, query, key, value, mask, training, return_attention_scores):
+        dropping = self.dropout > 0 and training
+        if self._stages_are_fused and not return_attention_scores and not dropping:
+            return attend(query, key, value, mask, self.scale, self.flash_attention), None
+        weights = self.weigh(self.score(query, key), mask)
+        return self.mix(self._dropout_layer(weights, training=training), value), weights
+
+    def _attention_mask(self, query, keys, query_mask, value_mask, key_mask, attention_mask, use_causal_mask, index):
+        """All masks as one boolean mask that broadcasts to `(B, h, n, m)`, or `None`."""
+        axes = self._axes
+        batch, n, m = query.shape[0], query.shape[1], keys.shape[2]
+        length, key_length = ops.shape(query)[1], ops.shape(keys)[2]
+        offset = 0 if index is None else ops.cast(index, "int32")
+        masks = [axes.fold_mask("attention_mask", attention_mask, (batch, self.softmax_heads, n, m))]
+        if query_mask is not None:
+            masks.append(axes.fold_mask("query_mask", query_mask, (batch, n))[:, None, :, None])
+        for name, mask in (("value_mask", value_mask), ("key_mask", key_mask)):
+            # With a cache, masks of the new rows say nothing about the rows already there.
+            if mask is not None and index is None:
+                masks.append(axes.fold_mask(name, mask, (batch, m))[:, None, None, :])
+        if use_causal_mask:
+            masks.append(causal_mask(length, key_length, offset)[:, None])
+        elif index is not None and attention_mask is None:
+            masks.append(ops.less(ops.arange(key_length, dtype="int32"), offset + length)[None, None, None])
+        return combine_masks(*masks)
+
+    # Decoding
+
+    def init_cache(self, batch_size, max_length):
+        """An empty cache for self-attention over at most `max_length` positions.
+
+        Decode with `output, cache = layer(x, x, cache=cache, index=i, use_causal_mask=True)`, where the
+        rows of `x` are positions `i, i + 1, ...`: the same outputs as for the whole sequence at once. With
+        an `attention_mask` of shape `(B, n, max_length)` instead, a query may attend to any rows written.
+
+        Returns:
+            Dictionary of tensors `(B, h, max_length, width)`.
+        """
+        cache = {
+            "key": ops.zeros((batch_size, self.key_heads, max_length, self.key_dim), self.compute_dtype),
+            "value": ops.zeros((batch_size, self.value_heads, max_length, self.value_dim), self.compute_dtype),
+        }
+        if self.sliding_window is not None:
+            cache["positions"] = ops.zeros((max_length,), "int32")
+        return cache
+
+    def project_cache(self, value, key=None):
+        """A cache with all of `value`, for cross-attention: `layer(x, cache=cache, key_mask=...)`."""
+        if not self.built:
+            raise ValueError(
+                "`project_cache` needs the layer's weights: call the layer, or `build` it, first. "
+                f"Received: a layer {self.name!r} that is not built"
+            )
+        keys, values = self.project_key_value(value if key is None else key, value)
+        return {"key": keys, "value": values}
+
+    def _extend_cache(self, cache, key, value, index, positions):
+        keys, values = self.project_key_value(key, value)
+        extended = {
+            **cache,
+            "key": write_rows(cache["key"], keys, index),
+            "value": write_rows(cache["value"], values, index),
+        }
+        if "positions" in cache:
+            as_row = (1, 1, -1, 1)
+            stored, new = ops.reshape(cache["positions"], as_row), ops.reshape(positions, as_row)
+            extended["positions"] = ops.reshape(write_rows(stored, new, index), (-1,))
+        return extended
+
+    # Shapes and configuration
+
+    def compute_output_shape(self, query_shape, value_shape=None, key_shape=None):
+        return (*query_shape[:-1], *(self._output_shape or query_shape[-1:]))
+
+    def compute_output_spec(self, *args, **kwargs):
+        # Traced, not written down: right for every variant, with scores and caches.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "dropout": self.dropout,
+            "use_bias": self.use_bias,
+            "output_shape": self._output_shape,
+            "attention_axes": self.attention_axes,
+            "sliding_window": self.sliding_window,
+            "flash_attention": self.flash_attention,
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
+            "bias_initializer": initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
+            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
+            "activity_regularizer": regularizers.serialize(self._activity_regularizer),
+            "kernel_constraint": constraints.serialize(self.kernel_constraint),
+            "bias_constraint": constraints.serialize(self.bias_constraint),
+            "use_gate": self.use_gate,
+            "seed": self.seed,
+        }
+
+
+def _clone(initializer):
+    return initializer.__class__.from_config(initializer.get_config())

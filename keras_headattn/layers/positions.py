@@ -1,0 +1,70 @@
+import numpy as np
+from keras import layers, ops
+from keras.saving import register_keras_serializable
+
+
+@register_keras_serializable(package="keras_headattn")
+class SinusoidalPositions(layers.Layer):
+    """Adds sines and cosines of the position, of wavelengths from 2 pi to 10,000 * 2 pi.
+
+    Source: Vaswani et al. 2017, "Attention is all you need", section 3.5 (sines in the first half of the
+    features, cosines in the second, as in tensor2tensor).
+
+    Call arguments:
+        inputs: `(B, n, D)`.
+        positions: integers `(n,)`. Defaults to 0, 1, ..., n - 1.
+
+    Returns:
+        `(B, n, D)`.
+    """
+
+    def call(self, inputs, positions=None):
+        length, width = ops.shape(inputs)[-2:]
+        if width % 2:
+            raise ValueError(f"Sinusoidal positions need an even number of features. Received: {width}")
+        positions = ops.arange(length) if positions is None else positions
+        frequencies = 10_000.0 ** (-np.arange(width // 2) / max(width // 2 - 1, 1))
+        angles = ops.cast(positions, "float32")[:, None] * ops.convert_to_tensor(frequencies, "float32")
+        table = ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
+        return inputs + ops.cast(table, inputs.dtype)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+
+@register_keras_serializable(package="keras_headattn")
+class LearnedPositions(layers.Layer):
+    """Adds a learned vector for each position.
+
+    Args:
+        max_length: number of positions there are vectors for. A position beyond it is an error where
+            the length is known when the graph is made; otherwise the last vector is used.
+
+    Call arguments and returns: as `SinusoidalPositions`.
+    """
+
+    def __init__(self, max_length, initializer="glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
+        self.max_length = max_length
+        self.initializer = initializer
+
+    def build(self, input_shape):
+        self.embeddings = self.add_weight(
+            name="embeddings", shape=(self.max_length, input_shape[-1]), initializer=self.initializer
+        )
+
+    def call(self, inputs, positions=None):
+        length = ops.shape(inputs)[-2]
+        if positions is None and isinstance(length, int) and length > self.max_length:
+            raise ValueError(
+                f"There are learned positions for {self.max_length} tokens; make the model with a larger "
+                f"`max_length`. Received: a sequence of {length}"
+            )
+        positions = ops.arange(length) if positions is None else positions
+        return inputs + ops.take(self.embeddings, ops.minimum(positions, self.max_length - 1), axis=0)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {**super().get_config(), "max_length": self.max_length, "initializer": self.initializer}

@@ -1,0 +1,210 @@
+"""Encoder and decoder block of the Transformer, for any attention layer of this library."""
+
+import keras
+from keras import layers
+from keras.saving import register_keras_serializable
+
+from keras_headattn.layers.feed_forward import FeedForward
+from keras_headattn.layers.template import Template
+
+
+class _Block(layers.Layer):
+    """What both blocks share: sublayers with dropout, residual connection and normalisation.
+
+    Args:
+        attention: template of the self-attention. It is never used itself: its configuration is cloned.
+        intermediate_dim: width of the feed-forward layer.
+        dropout: rate of dropout of each sublayer's output.
+        activation: of the feed-forward layer.
+        activation_dropout: rate of dropout inside the feed-forward layer.
+        norm_first: whether each sublayer's input is normalised (pre-norm), not its sum with the input.
+        seed: of all dropouts of the block.
+    """
+
+    def __init__(
+        self,
+        attention,
+        intermediate_dim,
+        dropout=0.1,
+        activation="relu",
+        activation_dropout=0.0,
+        norm_first=False,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.templates = {"attention": Template("attention", attention)}
+        self.intermediate_dim = intermediate_dim
+        self.dropout = dropout
+        self.activation = activation
+        self.activation_dropout = activation_dropout
+        self.norm_first = norm_first
+        self.seed = seed
+
+    def _build_sublayers(self, input_shape, names):
+        self.norms, self.dropouts = {}, {}
+        for number, name in enumerate(names):
+            seed = None if self.seed is None else self.seed + number
+            self.norms[name] = layers.LayerNormalization(epsilon=1e-6, dtype=self.dtype_policy, name=f"{name}_norm")
+            self.norms[name].build(input_shape)
+            self.dropouts[name] = layers.Dropout(
+                self.dropout, seed=seed, dtype=self.dtype_policy, name=f"{name}_dropout"
+            )
+        self.feed_forward = FeedForward(
+            self.intermediate_dim,
+            self.activation,
+            self.activation_dropout,
+            seed=None if self.seed is None else self.seed + len(names),
+            dtype=self.dtype_policy,
+            name="feed_forward",
+        )
+        self.feed_forward.build(input_shape)
+
+    def _make(self, name):
+        seed = {} if self.seed is None else {"seed": self.seed + 5 + list(self.templates).index(name)}
+        return self.templates[name].make(name=name, dtype=self.dtype_policy, **seed)
+
+    def _normalised(self, name, x):
+        return self.norms[name](x) if self.norm_first else x
+
+    def _add(self, name, x, y, training):
+        x = x + self.dropouts[name](y, training=training)
+        return x if self.norm_first else self.norms[name](x)
+
+    def _feed_forward(self, x, training):
+        y = self.feed_forward(self._normalised("feed_forward", x), training=training)
+        return self._add("feed_forward", x, y, training)
+
+    def compute_output_spec(self, *args, **kwargs):
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            **{name: template.serialize() for name, template in self.templates.items()},
+            "intermediate_dim": self.intermediate_dim,
+            "dropout": self.dropout,
+            "activation": self.activation,
+            "activation_dropout": self.activation_dropout,
+            "norm_first": self.norm_first,
+            "seed": self.seed,
+        }
+
+
+@register_keras_serializable(package="keras_headattn")
+class EncoderBlock(_Block):
+    __doc__ = f"""Self-attention and a feed-forward layer (Vaswani et al. 2017, section 3.1).
+
+    {_Block.__doc__.split(chr(10), 2)[2].strip()}
+
+    Call arguments:
+        x: `(B, n, D)`.
+        mask: boolean `(B, n)`, True = a real token.
+        return_attention_scores: returns `(output, weights)`.
+
+    Returns:
+        `(B, n, D)`.
+    """
+
+    def build(self, input_shape):
+        self._build_sublayers(input_shape, ("attention", "feed_forward"))
+        self.attention = self._make("attention")
+        self.attention.build(input_shape, input_shape)
+
+    def call(self, x, mask=None, training=None, return_attention_scores=False):
+        y = self._normalised("attention", x)
+        y, *scores = _as_tuple(
+            self.attention(y, y, key_mask=mask, training=training, return_attention_scores=return_attention_scores)
+        )
+        x = self._feed_forward(self._add("attention", x, y, training), training)
+        return (x, *scores) if scores else x
+
+
+@register_keras_serializable(package="keras_headattn")
+class DecoderBlock(_Block):
+    __doc__ = f"""Causal self-attention, attention to the encoder, and a feed-forward layer.
+
+    Source: Vaswani et al. 2017, section 3.1.
+
+    {_Block.__doc__.split(chr(10), 2)[2].strip()}
+        cross_attention: template of the attention to the encoder. Defaults to `attention`.
+
+    Call arguments:
+        x: `(B, m, D)`.
+        memory: output of the encoder, `(B, n, D)`. Not needed with a cache.
+        memory_mask: boolean `(B, n)`, True = a real token.
+        attention_mask: what the self-attention may attend to in place of all earlier positions; only
+            with a cache.
+        cache, index: see `init_cache`, and `Attention.init_cache` for `index`.
+        positions: as in `Attention`.
+        return_attention_scores: returns the weights of self-attention and cross-attention after the output.
+
+    Returns:
+        `(B, m, D)`, the scores if asked for, and the updated cache if `index` was given.
+    """
+
+    def __init__(self, attention, intermediate_dim, *args, cross_attention=None, **kwargs):
+        super().__init__(attention, intermediate_dim, *args, **kwargs)
+        cross_attention = attention if cross_attention is None else cross_attention
+        self.templates["cross_attention"] = Template("cross_attention", cross_attention)
+
+    def build(self, input_shape, memory_shape=None):
+        memory_shape = input_shape if memory_shape is None else memory_shape
+        self._build_sublayers(input_shape, ("attention", "cross_attention", "feed_forward"))
+        self.attention = self._make("attention")
+        self.attention.build(input_shape, input_shape)
+        self.cross_attention = self._make("cross_attention")
+        self.cross_attention.build(input_shape, memory_shape)
+
+    def init_cache(self, memory, max_length):
+        """Empty cache of the self-attention, and the encoder's keys and values."""
+        return {
+            "attention": self.attention.init_cache(memory.shape[0] or keras.ops.shape(memory)[0], max_length),
+            "cross_attention": self.cross_attention.project_cache(memory),
+        }
+
+    def call(
+        self,
+        x,
+        memory=None,
+        memory_mask=None,
+        attention_mask=None,
+        cache=None,
+        index=None,
+        positions=None,
+        training=None,
+        return_attention_scores=False,
+    ):
+        common = dict(positions=positions, training=training, return_attention_scores=return_attention_scores)
+        y = self._normalised("attention", x)
+        y, *scores = _as_tuple(
+            self.attention(
+                y,
+                y,
+                attention_mask=attention_mask,
+                use_causal_mask=attention_mask is None,
+                cache=None if cache is None else cache["attention"],
+                index=index,
+                **common,
+            )
+        )
+        if index is not None:
+            cache = {**cache, "attention": scores.pop()}
+        x = self._add("attention", x, y, training)
+        y = self._normalised("cross_attention", x)
+        y, *cross_scores = _as_tuple(
+            self.cross_attention(
+                y,
+                memory,
+                key_mask=memory_mask,
+                cache=None if cache is None else cache["cross_attention"],
+                **common,
+            )
+        )
+        x = self._feed_forward(self._add("cross_attention", x, y, training), training)
+        results = (x, *scores, *cross_scores, *(() if index is None else (cache,)))
+        return results if len(results) > 1 else x
+
+
+def _as_tuple(result):
+    return result if isinstance(result, tuple) else (result,)

@@ -1,0 +1,71 @@
+"""Softmax under a mask, and the dot-product attention every layer shares."""
+
+import keras
+import numpy as np
+from keras import ops
+
+
+def masked_softmax(logits, mask=None):
+    """Softmax over the last axis that gives a masked position exactly 0.
+
+    It is computed in float32 (float64 for float64 logits). A row whose mask is False everywhere is
+    all zeros, and so is its gradient.
+
+    Args:
+        logits: tensor of shape `(..., m)`; any finite values.
+        mask: boolean tensor that broadcasts to `logits`, True = may attend.
+
+    Returns:
+        Tensor of the shape and dtype of `logits`.
+
+    >>> masked_softmax(np.zeros((1, 2)), np.array([[True, False]])).numpy().tolist()
+    [[1.0, 0.0]]
+    """
+    dtype = keras.backend.standardize_dtype(logits.dtype)
+    wide = "float64" if dtype == "float64" else "float32"
+    logits = ops.cast(logits, wide)
+    if mask is not None:
+        logits = ops.where(mask, logits, ops.cast(np.finfo(wide).min, wide))
+    # Keras warns of a softmax over a single element, which the first step of decoding is.
+    weights = ops.ones_like(logits) if logits.shape[-1] == 1 else ops.softmax(logits, axis=-1)
+    if mask is not None:
+        weights = ops.where(mask, weights, ops.zeros((), wide))
+    return ops.cast(weights, dtype)
+
+
+def attend(query, key, value, mask=None, scale=1.0, flash_attention=None):
+    """Scaled dot-product attention (Vaswani et al. 2017, eq. 1), without returning the map.
+
+    On JAX and PyTorch this is `keras.ops.dot_product_attention`, with its fused kernels, which need
+    `d_k = d_v`. Otherwise, and on TensorFlow, which has no such kernels, it is two products on the
+    `(batch, heads, length, width)` layout, which are faster there.
+
+    Args:
+        query: `(B, h, n, d_k)`, or one head for all, `(B, 1, n, d_k)`.
+        key: `(B, h, m, d_k)`.
+        value: `(B, h, m, d_v)`.
+        mask: boolean, broadcasts to `(B, h, n, m)`.
+        scale: factor of the logits.
+        flash_attention: as in `keras.ops.dot_product_attention`; ignored on TensorFlow.
+
+    Returns:
+        `(B, h, n, d_v)`; zeros for a query that may attend to nothing.
+    """
+    if keras.backend.backend() == "tensorflow" or query.shape[-1] != value.shape[-1]:
+        logits = ops.matmul(query * scale, ops.swapaxes(key, -1, -2))
+        return ops.matmul(masked_softmax(logits, mask), value)
+    if query.shape[1] != key.shape[1]:
+        query = ops.repeat(query, key.shape[1], axis=1)
+    if mask is not None:
+        shape = ops.shape(query)
+        mask = ops.broadcast_to(mask, (*shape[:3], ops.shape(key)[2]))
+    output = ops.dot_product_attention(
+        *(ops.swapaxes(x, 1, 2) for x in (query, key, value)),
+        mask=mask,
+        scale=scale,
+        flash_attention=flash_attention,
+    )
+    output = ops.swapaxes(output, 1, 2)
+    if mask is None:
+        return output
+    return ops.where(ops.any(mask, axis=-1, keepdims=True), output, ops.zeros((), output.dtype))

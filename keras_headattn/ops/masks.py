@@ -1,0 +1,85 @@
+"""The one masking contract: boolean masks, True = may attend, combined here and nowhere else."""
+
+import numpy as np
+from keras import ops
+
+
+def causal_mask(query_length, key_length, offset=0):
+    """Row `i` may attend to columns `0 .. offset + i`.
+
+    Args:
+        query_length: number of queries `n`.
+        key_length: number of keys `m`.
+        offset: position of the first query among the keys; an integer or a scalar tensor.
+
+    Returns:
+        Boolean tensor of shape `(1, n, m)`.
+    """
+    rows = ops.arange(query_length, dtype="int32")[None, :, None] + offset
+    columns = ops.arange(key_length, dtype="int32")[None, None, :]
+    return ops.less_equal(columns, rows)
+
+
+def sliding_window_mask(query_positions, key_positions, window):
+    """A query may attend to keys less than `window` positions away.
+
+    Args:
+        query_positions: integers `(n,)`.
+        key_positions: integers `(m,)`.
+        window: positive integer.
+
+    Returns:
+        Boolean tensor of shape `(1, n, m)`.
+    """
+    distances = ops.expand_dims(query_positions, 1) - ops.expand_dims(key_positions, 0)
+    return ops.less(ops.abs(distances), window)[None]
+
+
+def check_mask(name, mask, shape):
+    """Returns `mask` as a boolean tensor that broadcasts to `shape`.
+
+    Args:
+        name: argument name for error messages.
+        mask: boolean tensor, or one of zeros and ones. Leading axes may be missing.
+        shape: tuple of integers, with `None` where the size is not known.
+
+    Raises:
+        ValueError: for a rank above `len(shape)`, a size that does not broadcast, or values other
+            than 0 and 1 (looked at only where the values are known, that is outside a graph).
+    """
+    mask = ops.convert_to_tensor(mask)
+    received = tuple(mask.shape)
+    fits = len(received) <= len(shape) and all(
+        size in (None, 1) or wanted is None or size == wanted
+        for size, wanted in zip(received[::-1], shape[::-1], strict=False)
+    )
+    if not fits:
+        raise ValueError(
+            f"`{name}` must broadcast to shape {tuple(shape)} (None = any size). Received: {name} of shape {received}"
+        )
+    if "bool" not in str(mask.dtype):
+        _check_zeros_and_ones(name, mask)
+        mask = ops.cast(mask, "bool")
+    return mask
+
+
+def _check_zeros_and_ones(name, mask):
+    try:
+        values = np.asarray(mask)
+    except Exception:  # a symbolic tensor: each backend has an exception of its own for it
+        return
+    if not np.isin(values, (0, 1)).all():
+        wrong = values[~np.isin(values, (0, 1))]
+        raise ValueError(
+            f"`{name}` must be boolean or hold only 0 and 1 (1 = may attend); it is not added to the "
+            f"logits. Received: dtype {mask.dtype} with values such as {wrong.ravel()[:3].tolist()}"
+        )
+
+
+def combine_masks(*masks):
+    """Logical 'and' of boolean masks that broadcast together; `None` means no restriction."""
+    combined = None
+    for mask in masks:
+        if mask is not None:
+            combined = mask if combined is None else ops.logical_and(combined, mask)
+    return combined

@@ -1,0 +1,52 @@
+"""Two logical CPU devices for the whole test run, and the fixtures that find data outside the repository."""
+
+import os
+import pathlib
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+SHARED = pathlib.Path(os.environ.get("HEADATTN_SHARED", ROOT.parent / "shared"))
+
+if os.environ["KERAS_BACKEND"] == "tensorflow":
+    import tensorflow as tf
+
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+    )
+
+
+@pytest.fixture
+def golden():
+    """Opens a file of golden vectors, or skips the test where there are none."""
+
+    def load(name):
+        path = SHARED / "golden" / name
+        if not path.exists():
+            pytest.skip(f"golden vectors not present: {path}")
+        return np.load(path, allow_pickle=False)
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """The folder of real data sets, or skips the test where there is none."""
+    path = SHARED / "data"
+    if not path.exists():
+        pytest.skip(f"real data sets not present: {path}")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def fresh_keras_state():
+    """Every test starts from the same seed and the same dtype policy."""
+    import keras
+
+    keras.utils.set_random_seed(0)
+    yield
+    keras.config.set_dtype_policy("float32")

@@ -1,0 +1,111 @@
+"""The attention layers under test, tiny inputs for them, and how a layer is built and run.
+
+A new attention layer joins every test of this folder with one line in `CASES`. Nothing here imports a
+backend, so that the same cases also run in a process with another one.
+"""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+
+from keras_headattn import layers
+
+BATCH, QUERIES, KEYS = 2, 5, 7
+QUERY_WIDTH, KEY_WIDTH, VALUE_WIDTH = 12, 9, 10
+HEADS, KEY_DIM, VALUE_DIM = 3, 4, 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One layer class with its arguments.
+
+    Args:
+        name: how tests are called.
+        layer: the class.
+        arguments: constructor arguments.
+        map_axes: the axes of the attention scores between batch and queries.
+        mask_heads: size of the head axis of an attention mask; `None` if masks may not differ by head.
+    """
+
+    name: str
+    layer: type
+    arguments: dict
+    map_axes: tuple = (HEADS,)
+    mask_heads: int | None = HEADS
+
+    def make(self, **overrides):
+        return self.layer(**{**self.arguments, **overrides})
+
+
+SIZES = {"num_heads": HEADS, "key_dim": KEY_DIM, "value_dim": VALUE_DIM}
+ONE_HEAD = {"key_dim": KEY_DIM, "value_dim": VALUE_DIM}
+PAIRWISE = {**SIZES, "interaction": "pairwise"}
+
+CASES = [
+    Case("multi_head", layers.MultiHeadAttention, SIZES),
+    Case("gated", layers.MultiHeadAttention, {**SIZES, "use_gate": True}),
+    Case("talking", layers.TalkingHeadsAttention, SIZES),
+    Case("talking_2_3_4", layers.TalkingHeadsAttention, {**SIZES, "key_heads": 2, "value_heads": 4}, (4,)),
+    Case("interacting_sum", layers.InteractingHeadAttention, SIZES),
+    Case("interacting_pairwise", layers.InteractingHeadAttention, PAIRWISE, (HEADS, HEADS), None),
+    *(
+        Case(f"luong_{score}", layers.LuongAttention, {**ONE_HEAD, "score": score}, (1,), 1)
+        for score in ("dot", "general", "concat")
+    ),
+]
+
+each_layer = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+def cross_inputs(seed=0, dtype="float32", keys=KEYS):
+    """Query, value and key of different lengths and widths."""
+    rng = np.random.default_rng(seed)
+    shapes = (BATCH, QUERIES, QUERY_WIDTH), (BATCH, keys, VALUE_WIDTH), (BATCH, keys, KEY_WIDTH)
+    return tuple(rng.normal(size=shape).astype(dtype) for shape in shapes)
+
+
+def self_input(seed=0, dtype="float32", length=QUERIES):
+    return np.random.default_rng(seed).normal(size=(BATCH, length, QUERY_WIDTH)).astype(dtype)
+
+
+def build(layer, query, value=None, key=None, seed=1):
+    """Builds `layer` for these inputs and gives it seeded weights, biases too, none of them zero."""
+    value = query if value is None else value
+    layer.build(query.shape, value.shape, value.shape if key is None else key.shape)
+    return randomize(layer, seed)
+
+
+def randomize(layer, seed=1):
+    rng = np.random.default_rng(seed)
+    for variable in layer.trainable_variables:
+        variable.assign(rng.normal(scale=0.4, size=variable.shape))
+    return layer
+
+
+def array(tensor):
+    """A NumPy array; the half-precision types as float32."""
+    result = keras.ops.convert_to_numpy(tensor)
+    return result if result.dtype in ("float32", "float64", "bool") else result.astype("float32")
+
+
+def output_bias(layer):
+    """What a query that attends to nothing gets."""
+    names = [variable.path for variable in layer.weights]
+    return array(layer.weights[next(i for i, name in enumerate(names) if "attention_output/bias" in name)])
+
+
+def check_close(actual, expected, tolerance=2e-6):
+    """Equal up to `tolerance`, relative to the largest expected number."""
+    actual, expected = array(actual), array(expected)
+    assert actual.shape == expected.shape
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * max(1.0, np.abs(expected).max()))
+
+
+def random_mask(shape, seed=3):
+    """Boolean, about a third False, at least one True in each row."""
+    rng = np.random.default_rng(seed)
+    mask = rng.random(shape) > 0.35
+    np.put_along_axis(mask, rng.integers(shape[-1], size=shape[:-1])[..., None], True, axis=-1)
+    return mask

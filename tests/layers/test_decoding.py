@@ -1,0 +1,240 @@
+"""Decoding with a cache gives what the whole sequence gives at once."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.layers.harness import (
+    BATCH,
+    KEY_WIDTH,
+    KEYS,
+    QUERY_WIDTH,
+    array,
+    build,
+    check_close,
+    cross_inputs,
+    each_layer,
+    self_input,
+)
+
+LENGTH, MAX_LENGTH = 6, 8
+TOLERANCE = 5e-6
+
+
+def decode(layer, x, sizes, step=None, **call):
+    """The outputs of `x` cut in pieces of these sizes, and the cache at the end."""
+    step = step or layer
+    cache = layer.init_cache(BATCH, MAX_LENGTH)
+    outputs, index = [], 0
+    for size in sizes:
+        piece = x[:, index : index + size]
+        output, cache = step(piece, piece, cache=cache, index=index, **call)
+        outputs.append(array(output))
+        index += size
+    return np.concatenate(outputs, axis=1), cache
+
+
+@each_layer
+@pytest.mark.parametrize("more", [False, True])
+def test_step_by_step_and_in_chunks(case, more):
+    x = self_input(length=LENGTH)
+    arguments = {"sliding_window": 3, "use_gate": True, "use_bias": False, "dropout": 0.5} if more else {}
+    layer = build(case.make(**arguments), x)
+    expected = layer(x, x, use_causal_mask=True)
+    for sizes in ([1] * LENGTH, [2] * 3, [3, 1, 2]):
+        output, cache = decode(layer, x, sizes, use_causal_mask=True)
+        check_close(output, expected, TOLERANCE)
+    assert all(t.shape[0] == BATCH and t.shape[2] == MAX_LENGTH for t in (cache["key"], cache["value"]))
+
+
+@each_layer
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_compiled_with_a_tensor_index(case, jit_compile):
+    x = self_input(length=LENGTH)
+    layer = build(case.make(), x)
+
+    @tf.function(jit_compile=jit_compile)
+    def loop(x):
+        cache = layer.init_cache(BATCH, MAX_LENGTH)
+        outputs = tf.TensorArray("float32", LENGTH // 2, element_shape=(BATCH, 2, QUERY_WIDTH))
+        for i in tf.range(LENGTH // 2):
+            piece = tf.gather(x, 2 * i + tf.range(2), axis=1)
+            output, cache = layer(piece, piece, cache=cache, index=2 * i, use_causal_mask=True)
+            outputs = outputs.write(i, output)
+        return outputs.stack()
+
+    outputs = array(loop(x)).transpose(1, 0, 2, 3).reshape(x.shape)
+    check_close(outputs, layer(x, x, use_causal_mask=True), TOLERANCE)
+
+
+@each_layer
+def test_scores_while_decoding(case):
+    """Over all of the cache; 0 where nothing is written yet."""
+    x = self_input(length=LENGTH)
+    layer = build(case.make(), x)
+    expected, expected_scores = layer(x, x, use_causal_mask=True, return_attention_scores=True)
+    cache = layer.init_cache(BATCH, MAX_LENGTH)
+    for i in range(LENGTH):
+        piece = x[:, i : i + 1]
+        output, scores, cache = layer(
+            piece, piece, cache=cache, index=i, use_causal_mask=True, return_attention_scores=True
+        )
+        assert tuple(scores.shape) == (BATCH, *case.map_axes, 1, MAX_LENGTH)
+        check_close(output, array(expected)[:, i : i + 1], TOLERANCE)
+        check_close(scores[..., :LENGTH], array(expected_scores)[..., i : i + 1, :], TOLERANCE)
+        assert not array(scores)[..., i + 1 :].any()
+
+
+@each_layer
+def test_the_cache_is_a_value(case):
+    """A call changes neither the cache it is given nor the layer."""
+    x = self_input(length=LENGTH)
+    layer = build(case.make(), x)
+    before, weights = layer.init_cache(BATCH, MAX_LENGTH), len(layer.variables)
+    kept = {name: array(tensor) for name, tensor in before.items()}
+    first, after = layer(x[:, :2], x[:, :2], cache=before, index=0, use_causal_mask=True)
+    for name, tensor in before.items():
+        assert tuple(tensor.shape) == tuple(after[name].shape)
+        assert tensor.shape[0] == BATCH and tensor.shape[2] == MAX_LENGTH
+        np.testing.assert_array_equal(array(tensor), kept[name])
+        assert not array(after[name])[:, :, 2:].any() and array(after[name])[:, :, :2].any()
+    again, _ = layer(x[:, :2], x[:, :2], cache=before, index=0, use_causal_mask=True)
+    np.testing.assert_array_equal(array(first), array(again))
+    assert len(layer.variables) == weights
+    rewritten, _ = layer(x[:, 2:4], x[:, 2:4], cache=after, index=0, use_causal_mask=True)
+    check_close(rewritten, layer(x[:, 2:4], x[:, 2:4], use_causal_mask=True), TOLERANCE)
+
+
+@each_layer
+@pytest.mark.parametrize("causal", [True, False])
+def test_rows_not_yet_written_are_not_attended_to(case, causal):
+    x = self_input(length=LENGTH)
+    layer = build(case.make(), x)
+    cache = {name: tensor + 1e3 for name, tensor in layer.init_cache(BATCH, MAX_LENGTH).items()}
+    output, _ = layer(x[:, :3], x[:, :3], cache=cache, index=0, use_causal_mask=causal)
+    check_close(output, layer(x[:, :3], x[:, :3], use_causal_mask=causal), TOLERANCE)
+
+
+@each_layer
+def test_a_mask_may_name_any_rows_written(case):
+    """Also later rows than those of the call: the cache is filled from the back."""
+    x = self_input(length=LENGTH)
+    layer = build(case.make(), x)
+    mask = np.arange(MAX_LENGTH)[None, None] >= 3
+    cache = layer.init_cache(BATCH, MAX_LENGTH)
+    _, cache = layer(x[:, :3], x[:, :3], cache=cache, index=5, attention_mask=mask)
+    output, _ = layer(x[:, 3:5], x[:, 3:5], cache=cache, index=3, attention_mask=mask)
+    check_close(output, layer(x[:, 3:5], x[:, :5]), TOLERANCE)
+
+
+@each_layer
+def test_half_precision_cache(case):
+    x = self_input(length=LENGTH)
+    layer = build(case.make(dtype="mixed_float16"), x)
+    output, cache = decode(layer, x, [1] * LENGTH, use_causal_mask=True)
+    check_close(output, layer(x, x, use_causal_mask=True), 1e-2)
+    assert all(keras.backend.standardize_dtype(tensor.dtype) == "float16" for tensor in cache.values())
+
+
+@each_layer
+def test_beams_share_a_cache(case):
+    """Nodes of a tree are written side by side; each attends to its ancestors and itself alone."""
+    beams, steps = 2, 3
+    parents = np.array([[-1, -1], [0, 0], [3, 2]])  # at step 1 both beams continue beam 0, then they cross
+    paths = []
+    for step in range(steps):
+        for beam in range(beams):
+            parent = parents[step, beam]
+            paths.append([*(paths[parent] if parent >= 0 else []), step * beams + beam])
+    x = self_input(length=beams * steps)
+    layer = build(case.make(), x)
+    cache = layer.init_cache(BATCH, MAX_LENGTH)
+    for step in range(steps):
+        index = step * beams
+        mask = np.zeros((BATCH, beams, MAX_LENGTH), bool)
+        for beam in range(beams):
+            mask[:, beam, paths[index + beam]] = True
+        nodes = x[:, index : index + beams]
+        output, cache = layer(nodes, nodes, cache=cache, index=index, attention_mask=mask)
+        for beam in range(beams):
+            path = x[:, paths[index + beam]]
+            alone = array(layer(path, path, use_causal_mask=True))[:, -1]
+            check_close(array(output)[:, beam], alone, TOLERANCE)
+
+
+@each_layer
+def test_prefix_may_be_attended_to_in_full(case):
+    """An attention mask rather than the causal flag: a prompt whose tokens see each other."""
+    x = self_input(length=LENGTH)
+    layer = build(case.make(), x)
+    prefix = 3
+    mask = np.tri(LENGTH, dtype=bool)
+    mask[:prefix, :prefix] = True
+    expected = array(layer(x, x, attention_mask=mask[None]))
+    padded = np.pad(np.repeat(mask[None], BATCH, 0), ((0, 0), (0, 0), (0, MAX_LENGTH - LENGTH)))
+    cache = layer.init_cache(BATCH, MAX_LENGTH)
+    for start, stop in ((0, prefix), (prefix, LENGTH)):
+        piece = x[:, start:stop]
+        output, cache = layer(piece, piece, cache=cache, index=start, attention_mask=padded[:, start:stop])
+        check_close(output, expected[:, start:stop], TOLERANCE)
+
+
+@each_layer
+def test_attention_mask_and_causal_flag_together(case):
+    """Left padding of one sentence."""
+    x = self_input(length=LENGTH)
+    layer = build(case.make(), x)
+    real = np.ones((BATCH, MAX_LENGTH), bool)
+    real[0, :2] = False
+    expected = layer(x, x, use_causal_mask=True, attention_mask=real[:, None, :LENGTH])
+    output, _ = decode(layer, x, [2, 2, 2], use_causal_mask=True, attention_mask=real[:, None])
+    check_close(output, expected, TOLERANCE)
+
+
+@each_layer
+@pytest.mark.parametrize("compiled", [False, True])
+def test_cross_attention_with_padding(case, compiled):
+    query, value, key = cross_inputs()
+    layer = build(case.make(), query, value, key)
+    real = np.arange(KEYS)[None] < np.array([4, 7])[:, None]
+    expected, scores = layer(query, value, key, key_mask=real, return_attention_scores=True)
+    cache = layer.project_cache(value, key)
+    step = tf.function(layer) if compiled else layer
+    for i in range(query.shape[1]):
+        piece = tf.constant(query[:, i : i + 1])
+        output = step(piece, cache=cache, key_mask=tf.constant(real))
+        check_close(output, array(expected)[:, i : i + 1], TOLERANCE)
+    output, cached_scores = layer(query, cache=cache, key_mask=real, return_attention_scores=True)
+    check_close(output, expected, TOLERANCE)
+    check_close(cached_scores, scores, TOLERANCE)
+    check_close(layer(query, cache=cache, attention_mask=real[:, None]), expected, TOLERANCE)
+
+
+@each_layer
+def test_cross_attention_key_defaults_to_value(case):
+    query, value, _ = cross_inputs()
+    layer = build(case.make(use_gate=True), query, value)
+    cache = layer.project_cache(value)
+    check_close(layer(query, cache=cache), layer(query, value), TOLERANCE)
+    assert all(tensor.shape[0] == BATCH and tensor.shape[2] == KEYS for tensor in cache.values())
+    assert value.shape[-1] != KEY_WIDTH
+
+
+@each_layer
+def test_symbolic_call_with_a_cache(case):
+    """Inside a functional model; the cache comes in and goes out."""
+    x = self_input(length=LENGTH)
+    layer = build(case.make(), x)
+    cache = layer.init_cache(BATCH, MAX_LENGTH)
+    token = keras.Input(batch_shape=(BATCH, 1, QUERY_WIDTH))
+    state = {name: keras.Input(batch_shape=tuple(t.shape), name=name) for name, t in cache.items()}
+    index = keras.Input(batch_shape=(), dtype="int32")
+    output, updated = layer(token, token, cache=state, index=index, use_causal_mask=True)
+    assert tuple(output.shape) == (BATCH, 1, QUERY_WIDTH)
+    assert all(tuple(updated[name].shape) == tuple(tensor.shape) for name, tensor in cache.items())
+    model = keras.Model([token, state, index], [output, updated])
+    expected = array(layer(x, x, use_causal_mask=True))
+    for i in range(2):
+        output, cache = model([tf.constant(x[:, i : i + 1]), cache, tf.constant(i)])
+        check_close(output, expected[:, i : i + 1], TOLERANCE)

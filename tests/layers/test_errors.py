@@ -1,0 +1,266 @@
+"""Wrong arguments: a ValueError that names the argument and ends with what was received."""
+
+import re
+
+import keras
+import numpy as np
+import pytest
+
+from keras_headattn.layers import (
+    InteractingHeadAttention,
+    LuongAttention,
+    MultiHeadAttention,
+    TalkingHeadsAttention,
+)
+from tests.layers.harness import (
+    BATCH,
+    KEYS,
+    QUERIES,
+    QUERY_WIDTH,
+    build,
+    cross_inputs,
+    each_layer,
+    random_mask,
+    self_input,
+)
+
+
+def raises(name, received):
+    """A ValueError that names the argument, and has the text of what was received after 'Received'."""
+    pattern = rf"(?s)(?=.*{re.escape(name)}).*Received.*{re.escape(str(received))}"
+    return pytest.raises(ValueError, match=pattern)
+
+
+def built(inputs=None):
+    return build(MultiHeadAttention(3, 4), *(inputs or [self_input()]))
+
+
+# -------------------------------------------------------------------------------------------- constructor
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        *[("num_heads", v) for v in (0, -1, 2.0, "3", None, True)],
+        *[("key_dim", v) for v in (0, -1, 2.0, "4", None, True)],
+        *[("value_dim", v) for v in (0, -3, 2.5, "4")],
+        *[("dropout", v) for v in (-0.1, 1.0, 1.5, "0.1", None, float("nan"))],
+        *[("sliding_window", v) for v in (0, -1, 2.0, "3")],
+        *[("output_shape", v) for v in (0, -2, 2.5)],
+        *[("attention_axes", v) for v in (1.5, "1", (1, 2.0))],
+    ],
+)
+def test_constructor(name, value):
+    with raises(name, value):
+        MultiHeadAttention(**{"num_heads": 3, "key_dim": 4, name: value})
+
+
+def test_output_shape_with_a_size_of_zero():
+    with raises("output_shape", 0):
+        MultiHeadAttention(3, 4, output_shape=(3, 0))
+
+
+@each_layer
+def test_constructor_of_each_layer(case):
+    wrong = {"num_heads": 0, "key_dim": 2.5, "value_dim": -1, "dropout": 1.0, "sliding_window": 0}
+    if case.layer is LuongAttention:  # it has one head and no such argument
+        del wrong["num_heads"]
+    for name, value in wrong.items():
+        with raises(name, value):
+            case.make(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["key_heads", "value_heads"])
+@pytest.mark.parametrize("value", [0, -1, 2.0, "3"])
+def test_talking_heads(name, value):
+    with raises(name, value):
+        TalkingHeadsAttention(3, 4, **{name: value})
+
+
+@pytest.mark.parametrize("value", ["mean", None, 1])
+def test_interaction(value):
+    with raises("interaction", value):
+        InteractingHeadAttention(3, 4, interaction=value)
+
+
+@pytest.mark.parametrize("value", ["location", None, 1])
+def test_score(value):
+    with raises("score", value):
+        LuongAttention(4, score=value)
+
+
+def test_numpy_integers_are_integers():
+    """Sizes often come from a shape or a NumPy mean: taken or refused, but never half taken."""
+    try:
+        layer = MultiHeadAttention(np.int64(3), np.int64(4))
+    except ValueError as error:
+        assert "num_heads" in str(error)
+    else:
+        assert tuple(layer(self_input(), self_input()).shape) == (BATCH, QUERIES, QUERY_WIDTH)
+        assert MultiHeadAttention.from_config(layer.get_config()).get_config() == layer.get_config()
+
+
+# -------------------------------------------------------------------------------------------------- inputs
+
+
+@pytest.mark.parametrize(
+    "query, value, key, name, received",
+    [
+        ((2, 12), (2, 7, 10), None, "query", "query with 2 axes"),
+        ((2, 5, 12), (2, 10), None, "value", "value with 2 axes"),
+        ((2, 5, 12), (2, 7, 10), (2, 9), "key", (2, 9)),
+        ((2, 5, 12), (2, 7, 10), (2, 6, 9), "key", (2, 6, 9)),
+    ],
+)
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_rank_and_lengths(query, value, key, name, received, symbolic):
+    def make(shape):
+        return keras.Input(batch_shape=shape) if symbolic else np.zeros(shape)
+
+    with raises(name, received):
+        MultiHeadAttention(3, 4)(make(query), make(value), None if key is None else make(key))
+
+
+def test_lengths_that_were_not_known_when_built():
+    """Value and key of different lengths reach a layer built without lengths."""
+    query, value, key = cross_inputs()
+    layer = built([query, value, key])
+    with raises("key", (2, 6, 9)):
+        layer(query, value, key[:, 1:])
+
+
+@each_layer
+@pytest.mark.parametrize("which, name", list(enumerate(["query", "value", "key"])))
+def test_widths_other_than_built(case, which, name):
+    inputs = list(cross_inputs())
+    layer = build(case.make(), *inputs)
+    inputs[which] = inputs[which][..., :-1]
+    with raises(name, inputs[which].shape[-1]):
+        layer(*inputs)
+
+
+def test_batches_that_differ():
+    x = self_input()
+    with raises("query", 3):
+        built()(np.concatenate([x, x[:1]]), x)
+
+
+def test_attention_axes_out_of_range():
+    for axes in ((2,), (0,), (3,), (-5,), (1, 1)):
+        with raises("attention_axes", axes):
+            layer = MultiHeadAttention(3, 4, attention_axes=axes)
+            layer(self_input(), self_input())
+
+
+def test_value_is_needed_without_a_cache():
+    with raises("value", None):
+        MultiHeadAttention(3, 4)(self_input())
+
+
+# --------------------------------------------------------------------------------------------------- masks
+
+
+@pytest.mark.parametrize(
+    "name, mask",
+    [
+        ("attention_mask", np.full((BATCH, QUERIES, KEYS), 2)),
+        ("attention_mask", np.full((BATCH, QUERIES, KEYS), 0.5)),
+        ("attention_mask", np.full((BATCH, QUERIES, KEYS), -1e9)),
+        ("attention_mask", np.full((BATCH, QUERIES, KEYS), np.nan)),
+        ("value_mask", np.full((BATCH, KEYS), 3)),
+        ("key_mask", np.full((BATCH, KEYS), -1)),
+        ("query_mask", np.full((BATCH, QUERIES), 0.1)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else f"{value.flat[0]}",
+)
+def test_masks_of_other_values(name, mask):
+    """An additive mask of 0 and -1e9, say, must not be taken for a boolean one."""
+    inputs = cross_inputs()
+    with raises(name, mask.flat[0]):
+        built(inputs)(*inputs, **{name: mask})
+
+
+@pytest.mark.parametrize(
+    "name, shape",
+    [
+        ("attention_mask", (BATCH, KEYS, QUERIES)),
+        ("attention_mask", (BATCH, QUERIES, KEYS + 1)),
+        ("attention_mask", (3, QUERIES, KEYS)),
+        ("attention_mask", (BATCH, 5, QUERIES, KEYS)),
+        ("attention_mask", (1, BATCH, 3, QUERIES, KEYS)),
+        ("value_mask", (BATCH, QUERIES)),
+        ("key_mask", (BATCH, KEYS, 1)),
+        ("query_mask", (BATCH, KEYS)),
+        ("query_mask", (3, QUERIES)),
+    ],
+    ids=str,
+)
+def test_masks_of_other_shapes(name, shape):
+    inputs = cross_inputs()
+    with raises(name, shape):
+        built(inputs)(*inputs, **{name: np.ones(shape, bool)})
+
+
+def test_masks_of_other_shapes_in_a_functional_model():
+    query, value = keras.Input((QUERIES, QUERY_WIDTH)), keras.Input((KEYS, 10))
+    mask = keras.Input((KEYS, QUERIES), dtype="bool")
+    with pytest.raises(ValueError, match="attention_mask"):
+        MultiHeadAttention(3, 4)(query, value, attention_mask=mask)
+
+
+@each_layer
+def test_masks_of_each_layer(case):
+    inputs = cross_inputs()
+    layer = build(case.make(), *inputs)
+    for mask in (np.full((BATCH, QUERIES, KEYS), -1e9), np.ones((BATCH, KEYS, QUERIES), bool)):
+        with raises("attention_mask", mask.flat[0] if mask.dtype != bool else mask.shape):
+            layer(*inputs, attention_mask=mask)
+
+
+def test_pairwise_masks_that_differ_between_heads():
+    inputs = cross_inputs()
+    layer = build(InteractingHeadAttention(3, 4, interaction="pairwise"), *inputs)
+    shape = BATCH, 3, QUERIES, KEYS
+    with raises("attention_mask", shape):
+        layer(*inputs, attention_mask=random_mask(shape))
+
+
+# -------------------------------------------------------------------------------------------------- decoding
+
+
+@each_layer
+def test_index_without_cache(case):
+    x = self_input()
+    layer = build(case.make(), x)
+    with raises("index", 2):
+        layer(x, x, index=2)
+
+
+@each_layer
+@pytest.mark.parametrize("length, rows, index", [(4, 5, 0), (4, 2, 3), (4, 1, -1), (4, 1, 4)])
+def test_rows_that_do_not_fit_in_the_cache(case, length, rows, index):
+    x = self_input()
+    layer = build(case.make(), x)
+    cache, x = layer.init_cache(BATCH, length), x[:, :rows]
+    with raises("index", index):
+        layer(x, x, cache=cache, index=index, use_causal_mask=True)
+
+
+def test_cache_of_another_batch():
+    x = self_input()
+    layer = built()
+    with raises("cache", BATCH + 1):
+        layer(x, x, cache=layer.init_cache(BATCH + 1, QUERIES), index=0, use_causal_mask=True)
+
+
+def test_cache_with_a_value_but_no_index():
+    """For self-attention or for cross-attention? Either way the value would be left out in silence."""
+    x = self_input()
+    layer = built()
+    with raises("index", None):
+        layer(x, x, cache=layer.init_cache(BATCH, QUERIES))
+
+
+def test_cache_of_a_layer_not_built():
+    with pytest.raises(ValueError, match="(?i)built"):
+        MultiHeadAttention(3, 4).project_cache(self_input())

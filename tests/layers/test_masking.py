@@ -1,0 +1,208 @@
+"""The masking contract of every attention layer, stated as properties rather than against an oracle."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_headattn import layers
+from tests.layers.harness import (
+    BATCH,
+    CASES,
+    KEYS,
+    QUERIES,
+    QUERY_WIDTH,
+    array,
+    build,
+    check_close,
+    cross_inputs,
+    each_layer,
+    output_bias,
+    random_mask,
+    self_input,
+)
+
+LENGTHS = np.array([4, 6])
+
+
+@each_layer
+def test_content_and_amount_of_padding(case):
+    query, value, key = cross_inputs()
+    layer = build(case.make(), query, value, key)
+    real = np.arange(KEYS)[None] < LENGTHS[:, None]
+    expected = array(layer(query, value, key, value_mask=real))
+    for b, length in enumerate(LENGTHS):  # no padding at all
+        alone = layer(query[b : b + 1], value[b : b + 1, :length], key[b : b + 1, :length])
+        check_close(alone, expected[b : b + 1])
+
+    def padded(x, amount, content):
+        x = np.where(real[..., None], x, content)
+        return np.pad(x, ((0, 0), (0, amount), (0, 0)), constant_values=content).astype("float32")
+
+    for amount, content in ((0, 1e6), (3, -1e6), (20, 0)):
+        mask = np.pad(real, ((0, 0), (0, amount)))
+        for masks in ({"value_mask": mask}, {"key_mask": mask}, {"attention_mask": mask[:, None]}):
+            output = layer(query, padded(value, amount, content), padded(key, amount, content), **masks)
+            check_close(output, expected)
+
+
+@each_layer
+@pytest.mark.parametrize("causal", [False, True])
+def test_padding_in_self_attention(case, causal):
+    x = self_input(length=KEYS)
+    layer = build(case.make(), x)
+    real = np.arange(KEYS)[None] < LENGTHS[:, None]
+    masks = {"query_mask": real, "value_mask": real, "use_causal_mask": causal}
+    noise = np.where(real[..., None], x, 1e5).astype("float32")
+    output = array(layer(noise, noise, **masks))
+    for b, length in enumerate(LENGTHS):
+        alone = x[b : b + 1, :length]
+        check_close(output[b : b + 1, :length], layer(alone, alone, use_causal_mask=causal))
+        assert (output[b, length:] == output_bias(layer)).all()
+
+
+@each_layer
+@pytest.mark.parametrize("window", [None, 2])
+def test_later_tokens_do_not_change_earlier_outputs(case, window):
+    x = self_input(length=KEYS)
+    layer = build(case.make(sliding_window=window), x)
+    output, scores = layer(x, x, use_causal_mask=True, return_attention_scores=True)
+    for t in range(1, KEYS):
+        changed = x.copy()
+        changed[:, t:] = 1e4 * self_input(seed=t, length=KEYS)[:, t:]
+        difference = np.abs(array(layer(changed, changed, use_causal_mask=True)) - array(output))
+        assert difference[:, :t].max() < 1e-6
+        assert difference[:, t].max() > 1
+    future = np.triu(np.ones((KEYS, KEYS), bool), 1)
+    assert not array(scores)[..., future].any()
+
+
+FULLY_MASKED = {
+    "attention_mask": {"attention_mask": np.array([[[False]], [[True]]])},
+    "numeric_mask": {"attention_mask": np.array([[[0.0]], [[1.0]]], "float32")},
+    "value_mask": {"value_mask": np.repeat([[False], [True]], KEYS, axis=1)},
+    "key_mask": {"key_mask": np.repeat([[False], [True]], KEYS, axis=1)},
+    "query_mask": {"query_mask": np.repeat([[False], [True]], QUERIES, axis=1)},
+}
+
+
+@each_layer
+@pytest.mark.parametrize("dtype", ["float16", "mixed_bfloat16", "float32"])
+def test_a_query_that_may_attend_to_nothing(case, dtype):
+    """Weights 0 and heads 0 whether scores are asked for or not: stock gives two different answers."""
+    inputs = cross_inputs()
+    layer = build(case.make(dtype=dtype), *inputs)
+    bias = array(keras.ops.cast(output_bias(layer), layer.compute_dtype))
+    for name, masks in FULLY_MASKED.items():
+        output, scores = layer(*inputs, return_attention_scores=True, **masks)
+        assert not array(scores)[0].any(), name
+        assert array(scores)[1].any(), name
+        for result in (output, layer(*inputs, **masks)):
+            assert (array(result)[0] == bias).all(), name
+            assert np.isfinite(array(result)).all()
+    unbiased = build(case.make(dtype=dtype, use_bias=False), *inputs)
+    assert not array(unbiased(*inputs, **FULLY_MASKED["attention_mask"]))[0].any()
+
+
+@pytest.mark.parametrize("case", CASES[:3:2], ids=lambda case: case.name)  # fused, and with a map
+def test_gradients_are_finite_when_compiled(case):
+    inputs = cross_inputs()
+    layer = build(case.make(use_bias=False), *inputs)
+    mask = random_mask((BATCH, QUERIES, KEYS))
+    mask[0, 1] = False
+
+    @tf.function(jit_compile=True)
+    def call(*inputs):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs[0])
+            output = layer(*inputs, attention_mask=mask)
+        return output, tape.gradient(output, inputs[0])
+
+    output, gradient = call(*map(tf.constant, inputs))
+    assert not array(output)[0, 1].any() and array(output)[0, 2].any()
+    assert np.isfinite(array(gradient)).all()
+    assert not array(gradient)[0, 1].any() and array(gradient)[0, 2].any()
+
+
+@each_layer
+@pytest.mark.parametrize("scores", [False, True])
+def test_gradients_are_finite_where_nothing_may_be_attended_to(case, scores):
+    inputs = [tf.constant(x) for x in cross_inputs()]
+    layer = build(case.make(), *inputs)
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        nothing = np.zeros((BATCH, 1, KEYS), bool)
+        result = layer(*inputs, return_attention_scores=scores, attention_mask=nothing)
+        loss = tf.reduce_sum(result[0] if scores else result)
+    for gradient in tape.gradient(loss, inputs, unconnected_gradients="zero"):
+        assert not array(gradient).any()
+
+
+@each_layer
+def test_masks_that_broadcast(case):
+    inputs = cross_inputs()
+    layer = build(case.make(), *inputs)
+    rows = random_mask((QUERIES, KEYS))
+    full = np.broadcast_to(rows, (BATCH, QUERIES, KEYS))
+    expected = layer(*inputs, attention_mask=full)
+    for mask in (rows, rows[None], full[:, None], rows[None, None]):
+        check_close(layer(*inputs, attention_mask=mask), expected)
+    keys = random_mask((BATCH, KEYS))
+    check_close(layer(*inputs, attention_mask=keys[:, None]), layer(*inputs, value_mask=keys))
+    for dtype in ("int32", "float32", "uint8", "float16"):
+        check_close(layer(*inputs, attention_mask=rows.astype(dtype)), expected)
+        check_close(layer(*inputs, key_mask=keys.astype(dtype)), layer(*inputs, key_mask=keys))
+
+
+@each_layer
+def test_masks_of_keras_are_those_given_by_hand(case):
+    query, value, _ = cross_inputs()
+    layer = build(case.make(), query, value)
+    masking = keras.layers.Masking()
+    query_mask, value_mask = random_mask((BATCH, QUERIES)), random_mask((BATCH, KEYS), 4)
+    query, value = query * query_mask[..., None], value * value_mask[..., None]
+    by_hand = layer(query, value, query_mask=query_mask, value_mask=value_mask)
+    check_close(layer(masking(query), masking(value)), by_hand)
+    key_by_hand = layer(query, value, query_mask=query_mask, key_mask=value_mask)
+    check_close(key_by_hand, by_hand)
+
+
+@each_layer
+def test_a_mask_given_by_hand_replaces_that_of_keras(case):
+    query, value, _ = cross_inputs()
+    layer = build(case.make(), query, value)
+    value[:, 2] = 0
+    everything = np.ones((BATCH, KEYS), bool)
+    masked = keras.layers.Masking()(value)
+    check_close(layer(query, masked, value_mask=everything, key_mask=everything), layer(query, value))
+
+
+@each_layer
+def test_inputs_keep_their_mask(case):
+    """Stock takes it away, so that a residual connection around the layer loses it."""
+    inputs = keras.layers.Masking()(self_input() * random_mask((BATCH, QUERIES, 1)))
+    mask = inputs._keras_mask
+    layer = build(case.make(), inputs)
+    output = layer(inputs, inputs)
+    assert inputs._keras_mask is mask
+    np.testing.assert_array_equal(array(output._keras_mask), array(mask))
+
+
+@pytest.mark.parametrize("shape", [(BATCH, 3, 4, QUERY_WIDTH)])
+def test_causal_and_window_over_two_axes_are_refused_or_flattened(shape):
+    """With two attention axes positions are counted in row-major order, or there is a ValueError."""
+    x = np.random.default_rng(0).normal(size=shape).astype("float32")
+    layer = build(layers.MultiHeadAttention(3, 4), x)
+    try:
+        output = array(layer(x, x, use_causal_mask=True))
+    except ValueError as error:
+        assert "use_causal_mask" in str(error) or "causal" in str(error)
+        return
+    changed = x.copy()
+    changed[:, 2:] += 5
+    changed[:, 1, 3:] += 5
+    np.testing.assert_allclose(
+        array(layer(changed, changed, use_causal_mask=True)).reshape(BATCH, 12, -1)[:, :7],
+        output.reshape(BATCH, 12, -1)[:, :7],
+        atol=1e-6,
+    )

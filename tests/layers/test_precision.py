@@ -1,0 +1,72 @@
+"""Half precision: close to float32, in the right dtype, and finite for all logits that the dtype holds."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests.layers.harness import (
+    BATCH,
+    KEYS,
+    QUERIES,
+    array,
+    build,
+    check_close,
+    cross_inputs,
+    each_layer,
+    random_mask,
+)
+
+TOLERANCE = {"float16": 1e-2, "bfloat16": 8e-2}
+
+
+@each_layer
+@pytest.mark.parametrize("dtype", ["mixed_float16", "bfloat16"])
+def test_close_to_float32(case, dtype):
+    inputs = cross_inputs()
+    mask = random_mask((BATCH, QUERIES, KEYS))
+    layer, reference = (build(case.make(dtype=d), *inputs) for d in (dtype, "float32"))
+    half = dtype.removeprefix("mixed_")
+    assert layer.compute_dtype == half
+    assert layer.weights[0].dtype == ("float32" if dtype.startswith("mixed") else half)
+    call = {"attention_mask": mask, "use_causal_mask": True}
+    expected, expected_scores = reference(*inputs, return_attention_scores=True, **call)
+    output, scores = layer(*inputs, return_attention_scores=True, **call)
+    without = layer(*inputs, **call)
+    for got, want in ((output, expected), (scores, expected_scores), (without, expected)):
+        assert keras.backend.standardize_dtype(got.dtype) == half
+        check_close(got, want, TOLERANCE[half])
+
+
+@each_layer
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_finite_for_large_logits(case, dtype):
+    """The largest logit is about 2e4 (2e37 in float32), and the mask is added to none of them."""
+    inputs = cross_inputs(dtype="float64")
+    target = 2e37 if dtype == "float32" else 2e4
+    exact = build(case.make(dtype="float64", use_bias=False), *inputs)
+    keys, _ = exact.project_key_value(inputs[2], inputs[1])
+    largest = np.abs(array(exact.score(exact.project_query(inputs[0]), keys))).max()
+    if case.name != "luong_concat":  # whose logits are bounded
+        factor = np.sqrt(target / largest)
+        inputs = inputs[0] * factor, inputs[1], inputs[2] * factor
+    inputs = [x.astype("float32") for x in inputs]
+    layer = build(case.make(dtype=dtype, use_bias=False), *inputs)
+    mask = random_mask((BATCH, QUERIES, KEYS))
+    mask[0, 1] = False
+    for call in ({}, {"attention_mask": mask}, {"use_causal_mask": True}):
+        output, scores = layer(*inputs, return_attention_scores=True, **call)
+        for result in (output, scores, layer(*inputs, **call)):
+            assert np.isfinite(array(result)).all()
+        check_close(output, layer(*inputs, **call), 5e-2)
+    assert not array(layer(*inputs, attention_mask=mask))[0, 1].any()
+
+
+@each_layer
+def test_softmax_is_in_float32(case):
+    """Many equal weights still sum to 1: with float16 or bfloat16 sums they would not."""
+    if "talking" in case.name:
+        pytest.skip("its rows need not sum to 1")
+    query, value, key = cross_inputs(keys=3000)
+    layer = build(case.make(dtype="mixed_bfloat16"), query, value, key * 0)
+    _, scores = layer(query, value, key * 0, return_attention_scores=True)
+    np.testing.assert_allclose(array(scores).astype("float64").sum(-1), 1, atol=4e-3)

@@ -1,0 +1,182 @@
+"""Eager, graph and compiled; scores on request; gradients, a step of training, dropout: of every layer."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.layers.harness import (
+    BATCH,
+    KEYS,
+    QUERIES,
+    QUERY_WIDTH,
+    VALUE_WIDTH,
+    array,
+    build,
+    check_close,
+    cross_inputs,
+    each_layer,
+    random_mask,
+    randomize,
+    self_input,
+)
+
+# --------------------------------------------------------------------------------- eager, graph and compiled
+
+
+@each_layer
+def test_eager_equals_graph_equals_xla(case):
+    inputs = cross_inputs()
+    layer = build(case.make(), *inputs)
+    mask = random_mask((BATCH, QUERIES, KEYS))
+    mask[0, 1] = False
+
+    def call(query, value, key, mask):
+        output = layer(query, value, key, attention_mask=mask, use_causal_mask=True)
+        return output, *layer(query, value, key, attention_mask=mask, return_attention_scores=True)
+
+    signature = [tf.TensorSpec((None, None, x.shape[-1])) for x in inputs]
+    signature.append(tf.TensorSpec((None, None, None), tf.bool))
+    expected = call(*inputs, mask)
+    for compiled in (tf.function(call, signature), tf.function(call, jit_compile=True)):
+        for got, want in zip(compiled(*inputs, mask), expected, strict=True):
+            check_close(got, want, 1e-5)
+
+
+# -------------------------------------------------------------------------------------------------- scores
+
+
+@each_layer
+def test_scores_never_change_the_output(case):
+    inputs = cross_inputs()
+    layer = build(case.make(dropout=0.5), *inputs)
+    mask = random_mask((BATCH, QUERIES, KEYS))
+    mask[1, 2] = False
+    for call in ({}, {"attention_mask": mask}, {"use_causal_mask": True}):
+        output, scores = layer(*inputs, return_attention_scores=True, **call)
+        assert tuple(scores.shape) == (BATCH, *case.map_axes, QUERIES, KEYS)
+        check_close(output, layer(*inputs, **call))
+
+
+@each_layer
+def test_scores_never_change_the_output_in_training(case):
+    inputs = cross_inputs()
+    with_scores, without = (build(case.make(dropout=0.5, seed=3), *inputs) for _ in range(2))
+    for _ in range(2):  # the second draw too
+        output, scores = with_scores(*inputs, return_attention_scores=True, training=True)
+        check_close(output, without(*inputs, training=True))
+    _, undropped = with_scores(*inputs, return_attention_scores=True)
+    check_close(scores, undropped)
+
+
+# ------------------------------------------------------------------------------------------------- training
+
+
+@each_layer
+def test_gradients_against_finite_differences(case):
+    """In float64, two coordinates of every weight and input; asking for scores makes no difference."""
+    inputs = [tf.Variable(x) for x in cross_inputs(dtype="float64")]
+    layer = build(case.make(dtype="float64"), *inputs)
+    mask = random_mask((BATCH, QUERIES, KEYS))
+    mask[0, 2] = False
+    direction = np.random.default_rng(8).normal(size=(BATCH, QUERIES, QUERY_WIDTH))
+    variables = [v.value for v in layer.trainable_variables] + inputs
+
+    @tf.function
+    def loss():
+        return tf.reduce_sum(layer(*inputs, attention_mask=mask) * direction)
+
+    with tf.GradientTape() as tape:
+        value = loss()
+    with tf.GradientTape() as tape_with_scores:
+        output, _ = layer(*inputs, attention_mask=mask, return_attention_scores=True)
+        with_scores = tf.reduce_sum(output * direction)
+    gradients = [g.numpy() for g in tape.gradient(value, variables)]
+    for got, want in zip(tape_with_scores.gradient(with_scores, variables), gradients, strict=True):
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-9, atol=1e-12)
+
+    step, rng = 1e-5, np.random.default_rng(9)
+    for variable, gradient in zip(variables, gradients, strict=True):
+        start = variable.numpy()
+        for i in rng.integers(start.size, size=2):
+            shift = np.where(np.arange(start.size) == i, step, 0.0).reshape(start.shape)
+            variable.assign(start + shift)
+            above = float(loss())
+            variable.assign(start - shift)
+            slope = (above - float(loss())) / (2 * step)
+            variable.assign(start)
+            assert gradient.flat[i] == pytest.approx(slope, rel=1e-6, abs=1e-8), variable.name
+
+
+@each_layer
+def test_one_step_of_fit_changes_every_weight(case):
+    """All but the key bias, which only shifts a row of logits (Luong's concat excepted)."""
+    query, value = keras.Input((None, QUERY_WIDTH)), keras.Input((None, VALUE_WIDTH))
+    layer = case.make(use_gate=True)
+    model = keras.Model([query, value], layer(query, value))
+    inputs = cross_inputs()[:2]
+    randomize(layer)
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    before = layer.get_weights()
+    history = model.fit(list(inputs), self_input(seed=2), epochs=1, batch_size=BATCH, verbose=0)
+    assert np.isfinite(history.history["loss"]).all()
+    still = {
+        "/".join(variable.path.split("/")[1:])
+        for variable, old in zip(layer.weights, before, strict=True)
+        if np.abs(variable.numpy() - old).max() < 1e-6
+    }
+    assert still == (set() if case.name == "luong_concat" else {"key/bias"})
+
+
+@each_layer
+def test_regularizers_constraints_and_frozen_layers(case):
+    inputs = cross_inputs()
+    penalties = {"kernel_regularizer": "l2", "bias_regularizer": "l2", "kernel_constraint": "non_neg"}
+    layer = build(case.make(**penalties), *inputs)
+    kernels = [v for v in layer.trainable_variables if v.path.endswith("/kernel")]
+    biases = [v for v in layer.trainable_variables if v.path.endswith("/bias")]
+    assert len(kernels) == len(biases) == (5 if case.arguments.get("use_gate") else 4)
+    layer(*inputs)
+    squares = {v.path: 0.01 * np.square(v.numpy()).sum() for v in layer.trainable_variables}
+    projections = sum(value for path, value in squares.items() if path.count("/") == 2)
+    # A variant's own matrices may be penalised as well.
+    losses = float(sum(layer.losses))
+    assert losses == pytest.approx(projections, rel=1e-5) or losses == pytest.approx(sum(squares.values()), rel=1e-5)
+    assert all(v.constraint is not None for v in kernels)
+    layer.trainable = False
+    assert layer.trainable_variables == []
+
+
+# -------------------------------------------------------------------------------------------------- dropout
+
+
+@each_layer
+def test_dropout_is_seeded(case):
+    inputs = cross_inputs()
+    first, again, other = (build(case.make(dropout=0.5, seed=seed), *inputs) for seed in (3, 3, 4))
+    calm = build(case.make(), *inputs)
+    one, two = (array(first(*inputs, training=True)) for _ in range(2))
+    np.testing.assert_array_equal(one, array(again(*inputs, training=True)))
+    assert np.abs(one - two).max() > 1e-3
+    assert np.abs(one - array(other(*inputs, training=True))).max() > 1e-3
+    for training in (False, None):
+        check_close(first(*inputs, training=training), calm(*inputs))
+
+
+@each_layer
+def test_dropout_in_a_graph_draws_anew(case):
+    inputs = cross_inputs()
+    layer = build(case.make(dropout=0.5, seed=3), *inputs)
+    step = tf.function(lambda *xs: layer(*xs, training=True))
+    assert np.abs(array(step(*inputs)) - array(step(*inputs))).max() > 1e-3
+
+
+@each_layer
+def test_dropout_keeps_the_mean(case):
+    """Weights are dropped and the others scaled up: on average nothing changes."""
+    query, value, key = (np.repeat(x[:1], 3000, axis=0) for x in cross_inputs())
+    layer = build(case.make(dropout=0.4, seed=3), query, value, key)
+    dropped = array(layer(query, value, key, training=True))
+    error = dropped.std(0) / np.sqrt(len(dropped))
+    assert (error > 0).all()
+    assert (np.abs(dropped.mean(0) - array(layer(query[:1], value[:1], key[:1]))[0]) < 5 * error).all()
