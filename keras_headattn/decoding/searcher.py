@@ -1,0 +1,77 @@
+import keras
+from keras import ops
+from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
+
+from keras_headattn.decoding.beam_search import beam_search, greedy_search
+
+
+@register_keras_serializable(package="keras_headattn")
+class Searcher(keras.Model):
+    """A model that translates: token ids in, the best translations and their scores out.
+
+    It is a Keras model: `predict` runs it batch by batch, compiled by XLA where `jit_compile` is on, and
+    `export` makes a SavedModel of it. Each length of source is compiled once: pad to few lengths.
+
+    Args:
+        model: a trained `Transformer`, or any model with its `init_cache` and `decode_step`.
+        beam_size: 1 for greedy search.
+        alpha: exponent of the length penalty; the papers use 1, 0.6 and 0.
+        max_length: most tokens of a translation, the end token included.
+        start_id, end_id: token ids.
+
+    Call arguments:
+        inputs: source token ids `(B, n)`, 0 = padding.
+
+    Returns:
+        Dictionary of `"tokens"` `(B, beam_size, max_length)`, best first, zeros after `end_id`, and `"scores"`
+        `(B, beam_size)`: log probability divided by the length penalty.
+    """
+
+    def __init__(self, model, beam_size=4, alpha=0.6, max_length=128, start_id=2, end_id=3, **kwargs):
+        super().__init__(**kwargs)
+        for name, value in (("beam_size", beam_size), ("max_length", max_length)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
+        if alpha < 0:
+            raise ValueError(f"`alpha` must be at least 0. Received: alpha={alpha}")
+        self.model = model
+        self.beam_size = beam_size
+        self.alpha = alpha
+        self.max_length = max_length
+        self.start_id = start_id
+        self.end_id = end_id
+
+    def build(self, input_shape=None):
+        if not self.model.built:
+            self.model.build()
+        self.built = True
+
+    def call(self, inputs):
+        def step(tokens, cache, index, position, mask):
+            positions = ops.broadcast_to(position, (tokens.shape[1],))
+            return self.model.decode_step(tokens, cache, index, positions, mask)
+
+        batch_size = ops.shape(inputs)[0]
+        cache = self.model.init_cache(inputs, self.max_length * self.beam_size)
+        common = (step, cache, batch_size, self.max_length, self.start_id, self.end_id)
+        if self.beam_size > 1:
+            tokens, scores = beam_search(*common, self.beam_size, self.alpha)
+        else:
+            tokens, scores = greedy_search(*common, self.alpha)
+            tokens, scores = tokens[:, None], scores[:, None]
+        return {"tokens": tokens, "scores": scores}
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "model": serialize_keras_object(self.model),
+            "beam_size": self.beam_size,
+            "alpha": self.alpha,
+            "max_length": self.max_length,
+            "start_id": self.start_id,
+            "end_id": self.end_id,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        return cls(**{**config, "model": deserialize_keras_object(config["model"], custom_objects)})

@@ -1,0 +1,279 @@
+import itertools
+
+import keras
+from keras import layers, ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn.layers.multi_head_attention import MultiHeadAttention
+from keras_headattn.layers.positions import LearnedPositions, SinusoidalPositions
+from keras_headattn.layers.template import Template
+from keras_headattn.layers.transformer_block import DecoderBlock, EncoderBlock
+
+
+@register_keras_serializable(package="keras_headattn")
+class Transformer(keras.Model):
+    """Encoder-decoder Transformer whose attention is any layer of this library.
+
+    Token id 0 is padding. The output is logits, in float32 under mixed precision too.
+
+    Source: Vaswani et al. 2017, "Attention is all you need".
+
+    Args:
+        source_vocabulary_size: number of source token ids.
+        target_vocabulary_size: number of target token ids. `None` means that both languages share one
+            vocabulary and one embedding.
+        num_layers: number of encoder blocks.
+        num_decoder_layers: number of decoder blocks. Defaults to `num_layers`.
+        hidden_dim: width of the model.
+        intermediate_dim: width of the feed-forward layers.
+        attention: template layer, such as `InteractingHeadAttention(8, 64)`, whose configuration every
+            block copies. Defaults to `MultiHeadAttention(8, hidden_dim // 8)`.
+        decoder_attention, cross_attention: templates for the decoder's self-attention and for its attention to
+            the encoder. Default to `attention`.
+        dropout: rate of dropout of embeddings and sublayers.
+        activation_dropout: rate of dropout inside the feed-forward layers. (Dropout of attention weights
+            is set in the templates.)
+        activation: of the feed-forward layers.
+        norm_first: pre-norm (True) or post-norm (False) blocks.
+        max_length: `None` for sinusoidal positions, or the number of learned positions.
+        tie_output: whether the output layer is the transposed target embedding.
+        seed: of the dropouts.
+
+    Call arguments:
+        inputs: dictionary of integer tensors `"source"` `(B, n)` and `"target"` `(B, m)`, the target
+            shifted to the right.
+        return_attention_scores: returns `(logits, maps)`: a dictionary of lists, one map `(B, h, n, m)` a
+            block, for `"encoder"`, `"decoder"` and `"cross"`.
+
+    Returns:
+        Logits `(B, m, target_vocabulary_size)`.
+
+    >>> model = Transformer(100, num_layers=1, hidden_dim=16, intermediate_dim=32)
+    >>> inputs = {"source": np.ones((2, 5), "int32"), "target": np.ones((2, 7), "int32")}
+    >>> tuple(model(inputs).shape)
+    (2, 7, 100)
+    """
+
+    def __init__(
+        self,
+        source_vocabulary_size,
+        target_vocabulary_size=None,
+        num_layers=6,
+        num_decoder_layers=None,
+        hidden_dim=512,
+        intermediate_dim=2048,
+        attention=None,
+        decoder_attention=None,
+        cross_attention=None,
+        dropout=0.1,
+        activation_dropout=0.0,
+        activation="relu",
+        norm_first=False,
+        max_length=None,
+        tie_output=True,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if attention is None:
+            if hidden_dim % 8:
+                raise ValueError(
+                    "`hidden_dim` must be a multiple of the 8 heads of the default attention; or give "
+                    f"`attention`. Received: hidden_dim={hidden_dim}"
+                )
+            attention = MultiHeadAttention(8, hidden_dim // 8)
+        self.templates = {
+            "attention": Template("attention", attention),
+            "decoder_attention": Template("decoder_attention", decoder_attention or attention),
+            "cross_attention": Template("cross_attention", cross_attention or attention),
+        }
+        self.source_vocabulary_size = source_vocabulary_size
+        self.target_vocabulary_size = target_vocabulary_size
+        self.num_layers = num_layers
+        self.num_decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
+        self.hidden_dim = hidden_dim
+        self.intermediate_dim = intermediate_dim
+        self.dropout = dropout
+        self.activation_dropout = activation_dropout
+        self.activation = activation
+        self.norm_first = norm_first
+        self.max_length = max_length
+        self.tie_output = tie_output
+        self.seed = seed
+        self._make_layers()
+
+    def _make_layers(self):
+        block = dict(
+            intermediate_dim=self.intermediate_dim,
+            dropout=self.dropout,
+            activation=self.activation,
+            activation_dropout=self.activation_dropout,
+            norm_first=self.norm_first,
+            dtype=self.dtype_policy,
+        )
+        seeds = (None if self.seed is None else self.seed + 10 * i for i in itertools.count())
+        shared = self.target_vocabulary_size is None
+        target_size = self.source_vocabulary_size if shared else self.target_vocabulary_size
+        self.target_embedding = self._embedding("target_embedding", target_size)
+        self.source_embedding = (
+            self.target_embedding if shared else self._embedding("source_embedding", self.source_vocabulary_size)
+        )
+        self.output_projection = (
+            None
+            if self.tie_output
+            else layers.Dense(
+                target_size,
+                use_bias=False,
+                kernel_initializer=self._normal(),
+                dtype=self.dtype_policy,
+                name="output_projection",
+            )
+        )
+        self.positions = [
+            SinusoidalPositions(dtype=self.dtype_policy, name=f"{side}_positions")
+            if self.max_length is None
+            else LearnedPositions(self.max_length, dtype=self.dtype_policy, name=f"{side}_positions")
+            for side in ("source", "target")
+        ]
+        self.dropouts = [
+            layers.Dropout(self.dropout, seed=next(seeds), dtype=self.dtype_policy, name=f"{side}_dropout")
+            for side in ("source", "target")
+        ]
+        self.encoder_blocks = [
+            EncoderBlock(self.templates["attention"], seed=next(seeds), name=f"encoder_{i}", **block)
+            for i in range(self.num_layers)
+        ]
+        self.decoder_blocks = [
+            DecoderBlock(
+                self.templates["decoder_attention"],
+                cross_attention=self.templates["cross_attention"],
+                seed=next(seeds),
+                name=f"decoder_{i}",
+                **block,
+            )
+            for i in range(self.num_decoder_layers)
+        ]
+        self.norms = [
+            layers.LayerNormalization(epsilon=1e-6, dtype=self.dtype_policy, name=f"{side}_norm")
+            for side in (("encoder", "decoder") if self.norm_first else ())
+        ]
+
+    def _embedding(self, name, size):
+        return layers.ReversibleEmbedding(
+            size, self.hidden_dim, embeddings_initializer=self._normal(), dtype=self.dtype_policy, name=name
+        )
+
+    def _normal(self):
+        return keras.initializers.RandomNormal(stddev=self.hidden_dim**-0.5)
+
+    def build(self, input_shape=None):
+        shape = (None, None, self.hidden_dim)
+        self.target_embedding.build((None, None))
+        if self.source_embedding is not self.target_embedding:
+            self.source_embedding.build((None, None))
+        for layer in (*self.positions, *self.encoder_blocks, *self.decoder_blocks, *self.norms):
+            layer.build(shape)
+        if self.output_projection:
+            self.output_projection.build(shape)
+        self.built = True
+
+    def call(self, inputs, training=None, return_attention_scores=False):
+        source, target = inputs["source"], inputs["target"]
+        encoded = self.encode(source, training, return_attention_scores)
+        memory, encoder_maps = encoded if return_attention_scores else (encoded, None)
+        x = self._embed(1, self.target_embedding, target, training)
+        mask = ops.not_equal(source, 0)
+        maps = {"encoder": encoder_maps, "decoder": [], "cross": []}
+        for block in self.decoder_blocks:
+            x = block(x, memory, mask, training=training, return_attention_scores=return_attention_scores)
+            if return_attention_scores:
+                x, decoder_map, cross_map = x
+                maps["decoder"].append(decoder_map)
+                maps["cross"].append(cross_map)
+        logits = self._logits(x)
+        return (logits, maps) if return_attention_scores else logits
+
+    def encode(self, source, training=None, return_attention_scores=False):
+        """Encoder output `(B, n, D)` of token ids `(B, n)`; with scores, `(output, list of maps)`."""
+        mask, maps = ops.not_equal(source, 0), []
+        x = self._embed(0, self.source_embedding, source, training)
+        for block in self.encoder_blocks:
+            x = block(x, mask, training=training, return_attention_scores=return_attention_scores)
+            if return_attention_scores:
+                x, scores = x
+                maps.append(scores)
+        x = self.norms[0](x) if self.norms else x
+        return (x, maps) if return_attention_scores else x
+
+    def init_cache(self, source, max_length):
+        """State of decoding translations of `source` `(B, n)`, with room for `max_length` tokens."""
+        memory = self.encode(source, training=False)
+        return {
+            "blocks": [block.init_cache(memory, max_length) for block in self.decoder_blocks],
+            "source_mask": ops.not_equal(source, 0),
+        }
+
+    def decode_step(self, tokens, cache, index, positions=None, attention_mask=None):
+        """Logits of the tokens that follow `tokens`.
+
+        Args:
+            tokens: `(B, n)`: written to rows `index, index + 1, ...` of the cache.
+            cache: from `init_cache` or the step before.
+            index: integer or scalar tensor.
+            positions: positions of the tokens in the sentence, `(n,)`. Default to their rows.
+            attention_mask: boolean `(B, n, max_length)`: the rows each token may attend to. Defaults to
+                its own and all before.
+
+        Returns:
+            `(logits (B, n, vocabulary), cache)`.
+        """
+        if positions is None:
+            positions = ops.arange(tokens.shape[1], dtype="int32") + index
+        x = self._embed(1, self.target_embedding, tokens, False, positions)
+        blocks = []
+        for block, state in zip(self.decoder_blocks, cache["blocks"], strict=True):
+            x, state = block(
+                x,
+                memory_mask=cache["source_mask"],
+                attention_mask=attention_mask,
+                cache=state,
+                index=index,
+                positions=positions,
+                training=False,
+            )
+            blocks.append(state)
+        return self._logits(x), {**cache, "blocks": blocks}
+
+    def _embed(self, side, embedding, tokens, training, positions=None):
+        x = embedding(tokens) * self.hidden_dim**0.5
+        return self.dropouts[side](self.positions[side](x, positions), training=training)
+
+    def _logits(self, x):
+        x = self.norms[1](x) if self.norms else x
+        logits = self.output_projection(x) if self.output_projection else self.target_embedding(x, reverse=True)
+        return ops.cast(logits, "float32")
+
+    def compute_output_spec(self, *args, **kwargs):
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        names = (
+            "source_vocabulary_size",
+            "target_vocabulary_size",
+            "num_layers",
+            "num_decoder_layers",
+            "hidden_dim",
+            "intermediate_dim",
+            "dropout",
+            "activation_dropout",
+            "activation",
+            "norm_first",
+            "max_length",
+            "tie_output",
+            "seed",
+        )
+        return {
+            **super().get_config(),
+            **{name: getattr(self, name) for name in names},
+            **{name: template.serialize() for name, template in self.templates.items()},
+        }

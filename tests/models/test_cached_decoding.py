@@ -1,0 +1,140 @@
+"""Decoding with a cache gives what one call on the whole target gives."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_headattn import layers
+from tests.models.small import CASES, array, check_close, each_layer, make, sentences
+
+TOLERANCE = 5e-6
+LENGTH = 6
+
+
+def one_shot(model, inputs):
+    return array(model(inputs))
+
+
+def step_by_step(model, inputs, widths=(1,) * LENGTH, room=LENGTH):
+    """Logits of the target, `widths[i]` tokens in step i."""
+    cache = model.init_cache(inputs["source"], room)
+    logits, index = [], 0
+    for width in widths:
+        tokens = inputs["target"][:, index : index + width]
+        step, cache = model.decode_step(tokens, cache, index)
+        logits.append(array(step))
+        index += width
+    return np.concatenate(logits, axis=1)
+
+
+@each_layer
+def test_step_by_step(case):
+    model, inputs = make(case), sentences()
+    check_close(step_by_step(model, inputs), one_shot(model, inputs), TOLERANCE)
+
+
+@each_layer
+def test_several_tokens_a_step_and_room_to_spare(case):
+    model, inputs = make(case), sentences()
+    check_close(step_by_step(model, inputs, widths=(2, 1, 3), room=9), one_shot(model, inputs), TOLERANCE)
+
+
+@each_layer
+def test_mixed_precision(case):
+    model, inputs = make(case, dtype="mixed_float16"), sentences()
+    logits = step_by_step(model, inputs, widths=(1, 1, 4))
+    assert logits.dtype == "float32"
+    check_close(logits, one_shot(model, inputs), 0.02)
+
+
+@pytest.mark.parametrize("arguments", [
+    {"norm_first": True, "num_layers": 2},
+    {"max_length": LENGTH},
+    {"target_vocabulary_size": None, "tie_output": False},
+    {"decoder_attention": layers.TalkingHeadsAttention(2, 3), "num_decoder_layers": 3},
+    {"cross_attention": layers.LuongAttention(5, score="concat"), "num_layers": 2},
+    {"decoder_attention": layers.MultiHeadAttention(2, 4, sliding_window=2)},
+    {"cross_attention": layers.MultiHeadAttention(2, 4, sliding_window=2)},
+], ids=[
+    "pre_norm", "learned", "one_vocabulary", "other_decoder", "other_cross", "window", "cross_window",
+])  # fmt: skip
+def test_other_models(arguments):
+    model, inputs = make(**arguments), sentences()
+    check_close(step_by_step(model, inputs), one_shot(model, inputs), TOLERANCE)
+
+
+def test_source_of_padding_alone():
+    model, inputs = make(), sentences()
+    inputs["source"][0] = 0
+    check_close(step_by_step(model, inputs), one_shot(model, inputs), TOLERANCE)
+
+
+def test_positions_and_mask_by_hand():
+    """Tokens written to rows in another order than they stand in the sentence."""
+    model, inputs = make(), sentences()
+    order = [0, 2, 4, 1, 3, 5]  # row 1 of the cache holds position 2, ...
+    tokens = inputs["target"][:, order]
+    position = np.array(order)
+    mask = np.tile(position[None, :] <= position[:, None], (2, 1, 1))
+    cache = model.init_cache(inputs["source"], LENGTH)
+    logits, _ = model.decode_step(tokens, cache, 0, positions=position, attention_mask=mask)
+    check_close(logits, one_shot(model, inputs)[:, order], TOLERANCE)
+
+
+def test_cache_of_the_step_before_is_left_alone():
+    """Two continuations of one prefix: each starts from the same cache."""
+    model, inputs = make(), sentences()
+    cache = model.init_cache(inputs["source"], LENGTH)
+    _, cache = model.decode_step(inputs["target"][:, :1], cache, 0)
+    first, _ = model.decode_step(inputs["target"][:, 1:2], cache, 1)
+    model.decode_step(inputs["target"][:, 3:4], cache, 1)
+    again, _ = model.decode_step(inputs["target"][:, 1:2], cache, 1)
+    np.testing.assert_array_equal(array(again), array(first))
+
+
+def test_no_room_left():
+    model, inputs = make(), sentences()
+    cache = model.init_cache(inputs["source"], 2)
+    with pytest.raises(ValueError, match="`index` must leave room.*Received: index=2"):
+        model.decode_step(inputs["target"][:, :1], cache, 2)
+
+
+@each_layer
+def test_eager_equals_graph_equals_xla(case):
+    """The index is a tensor: one program for all steps."""
+    model, inputs = make(case), sentences()
+    expected = one_shot(model, inputs)
+    traces = []
+
+    def step(tokens, cache, index):
+        traces.append(1)
+        return model.decode_step(tokens, cache, index)
+
+    for compiled in (False, True):
+        function = tf.function(step, jit_compile=compiled)
+        cache = model.init_cache(inputs["source"], LENGTH)
+        for index in range(LENGTH):
+            logits, cache = function(inputs["target"][:, index : index + 1], cache, tf.constant(index))
+            check_close(logits[:, 0], expected[:, index], TOLERANCE)
+    assert len(traces) == 2
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["graph", "xla"])
+def test_whole_model_compiled(compiled):
+    model, inputs = make(CASES[3]), sentences()
+    function = tf.function(lambda inputs: model(inputs, return_attention_scores=True), jit_compile=compiled)
+    for got, want in zip(
+        tf.nest.flatten(function(inputs)),
+        tf.nest.flatten(model(inputs, return_attention_scores=True)),
+        strict=True,
+    ):
+        check_close(got, want, TOLERANCE)
+
+
+def test_size_of_the_cache():
+    model, inputs = make(num_decoder_layers=2), sentences()
+    cache = model.init_cache(inputs["source"], 9)
+    shapes = [tuple(x.shape) for x in tf.nest.flatten(cache["blocks"])]
+    assert shapes == [(2, 3, 9, 4), (2, 3, 9, 5), (2, 3, 5, 4), (2, 3, 5, 5)] * 2
+    assert keras.backend.standardize_dtype(cache["source_mask"].dtype) == "bool"

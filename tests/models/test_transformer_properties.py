@@ -1,0 +1,175 @@
+"""What must hold for the Transformer whichever attention it has."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.models.small import (
+    CASES,
+    SOURCE_VOCABULARY,
+    TARGET_VOCABULARY,
+    array,
+    check_close,
+    copy_weights,
+    each_layer,
+    make,
+    more_padding,
+    sentences,
+)
+
+each_norm = pytest.mark.parametrize("norm_first", [False, True], ids=["post_norm", "pre_norm"])
+TOLERANCE = 5e-6
+
+
+# ------------------------------------------------------------------------------------------------- padding
+
+
+@each_layer
+def test_padding_changes_nothing(case):
+    """Logits of real tokens depend neither on how much padding the batch carries nor on what it holds."""
+    model, inputs = make(case), sentences()
+    real = inputs["target"] != 0
+    expected = array(model(inputs))
+    padded = array(model(more_padding(inputs, source=4, target=3)))
+    check_close(padded[:, :6][real], expected[real], TOLERANCE)
+    for embedding in (model.source_embedding, model.target_embedding):
+        table = array(embedding.embeddings).copy()
+        table[0] = 50.0  # tied: the padding token's own logit changes
+        embedding.embeddings.assign(table)
+    others = np.arange(TARGET_VOCABULARY) != 0
+    check_close(array(model(inputs))[real][:, others], expected[real][:, others], TOLERANCE)
+
+
+@each_layer
+def test_rows_are_independent(case):
+    model, inputs = make(case), sentences()
+    together = array(model(inputs))
+    for row in range(2):
+        alone = array(model({name: ids[row : row + 1] for name, ids in inputs.items()}))
+        check_close(alone[0], together[row], TOLERANCE)
+
+
+@each_layer
+def test_row_of_padding_alone(case):
+    model, inputs = make(case), sentences()
+    expected = array(model(inputs))
+    inputs["source"][0] = inputs["target"][0] = 0
+    logits = array(model(inputs))
+    assert np.isfinite(logits).all()
+    check_close(logits[1], expected[1], TOLERANCE)
+    with tf.GradientTape() as tape:
+        loss = keras.ops.sum(keras.ops.logsumexp(model(inputs), axis=-1))
+    for gradient in tape.gradient(loss, model.trainable_variables):
+        assert gradient is not None
+        assert np.isfinite(array(tf.convert_to_tensor(gradient))).all()
+
+
+# ----------------------------------------------------------------------------------------------- causality
+
+
+@each_layer
+@each_norm
+def test_no_row_sees_a_later_target_token(case, norm_first):
+    """Copies of one sentence, each with another target token changed: copy j differs from row j on."""
+    model = make(case, norm_first=norm_first)
+    length = 6
+    source = np.tile(sentences()["source"][1:], (length + 1, 1))
+    target = np.tile(sentences()["target"][1:], (length + 1, 1))
+    changed = np.arange(length)
+    target[changed, changed] = 1 + target[changed, changed] % (SOURCE_VOCABULARY - 1)
+    logits = array(model({"source": source, "target": target}))
+    difference = np.abs(logits[:-1] - logits[-1]).max(-1)
+    for j in range(length):
+        assert difference[j, :j].max(initial=0) < 1e-5
+        assert difference[j, j] > 5e-5
+
+
+@each_layer
+def test_every_target_row_sees_every_source_token(case):
+    model = make(case)
+    length = 5
+    source = np.tile(sentences()["source"][1:], (length + 1, 1))
+    target = np.tile(sentences()["target"][1:], (length + 1, 1))
+    changed = np.arange(length)
+    source[changed, changed] = 1 + source[changed, changed] % (SOURCE_VOCABULARY - 1)
+    logits = array(model({"source": source, "target": target}))
+    assert (np.abs(logits[:-1] - logits[-1]).max(-1) > 1e-5).all()
+
+
+# -------------------------------------------------------------------------------------------------- dtypes
+
+
+@each_layer
+def test_mixed_precision(case):
+    """A row of padding alone among the sentences."""
+    model, inputs = make(case), sentences(batch=3)
+    inputs["source"][2] = 0
+    mixed = copy_weights(model, make(case, dtype="mixed_float16"))
+    logits, maps = mixed(inputs, return_attention_scores=True)
+    assert keras.backend.standardize_dtype(logits.dtype) == "float32"
+    assert np.isfinite(array(logits)).all()
+    check_close(logits, model(inputs), 0.02)
+    assert keras.backend.standardize_dtype(maps["cross"][0].dtype) == "float16"
+    assert all(v.dtype == "float32" for v in mixed.trainable_variables)
+    blocks = mixed.encoder_blocks + mixed.decoder_blocks
+    assert all(block.attention.compute_dtype == "float16" for block in blocks)
+
+
+def test_global_policy_reaches_every_layer():
+    keras.config.set_dtype_policy("mixed_float16")
+    model = make()
+    assert {layer.compute_dtype for block in model.encoder_blocks for layer in block._flatten_layers()} == {"float16"}
+    assert keras.backend.standardize_dtype(model(sentences()).dtype) == "float32"
+
+
+# ------------------------------------------------------------------------------------------- attention maps
+
+
+@each_layer
+def test_asking_for_the_maps_changes_nothing(case):
+    model, inputs = make(case, num_decoder_layers=2), sentences()
+    logits, maps = model(inputs, return_attention_scores=True)
+    check_close(logits, model(inputs), TOLERANCE)
+    n, m = 5, 6
+    sizes = {"encoder": (n, n), "decoder": (m, m), "cross": (m, n)}
+    assert list(maps) == list(sizes)
+    for name, size in sizes.items():
+        assert [tuple(x.shape) for x in maps[name]] == [(2, *case.map_axes, *size)] * (1 if name == "encoder" else 2)
+        assert np.isfinite(array(maps[name][0])).all()
+    real = inputs["source"] != 0
+    assert not array(maps["encoder"][0])[0][..., ~real[0]].any()
+    assert not array(maps["cross"][1])[0][..., ~real[0]].any()
+    later = np.triu(np.ones((m, m), bool), 1)
+    assert not array(maps["decoder"][1])[..., later].any()
+
+
+def test_asking_for_the_maps_changes_nothing_in_training():
+    """Nor the random numbers that are drawn."""
+    arguments = dict(attention=CASES[0].make(dropout=0.3), dropout=0.3, activation_dropout=0.3, seed=2)
+    one, inputs = make(**arguments), sentences()
+    two = copy_weights(one, make(**arguments))
+    logits, _ = one(inputs, training=True, return_attention_scores=True)
+    check_close(logits, two(inputs, training=True), TOLERANCE)
+
+
+def test_maps_of_the_encoder_alone():
+    model, inputs = make(num_layers=2), sentences()
+    output, maps = model.encode(inputs["source"], return_attention_scores=True)
+    check_close(output, model.encode(inputs["source"]), TOLERANCE)
+    check_close(maps[1], model(inputs, return_attention_scores=True)[1]["encoder"][1], TOLERANCE)
+
+
+# ------------------------------------------------------------------------------------------------ training
+
+
+@each_layer
+def test_every_weight_gets_a_gradient(case):
+    model, inputs = make(case), sentences()
+    with tf.GradientTape() as tape:
+        loss = keras.ops.sum(keras.ops.square(model(inputs, training=True)))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
+        # A bias of the keys adds the same to all logits of a query: its gradient is 0 up to rounding.
+        assert gradient is not None, variable.path
+        assert "key/bias" in variable.path or np.abs(array(tf.convert_to_tensor(gradient))).max() > 0, variable.path
