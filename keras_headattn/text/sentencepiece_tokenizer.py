@@ -1,0 +1,201 @@
+"""SentencePiece as a layer, so that a served model takes and returns text."""
+
+import base64
+import binascii
+import hashlib
+import os
+import pathlib
+
+import keras
+import numpy as np
+import sentencepiece
+import tensorflow as tf
+import tensorflow_text
+from tensorflow_text.python.ops import sentencepiece_tokenizer
+
+
+@keras.saving.register_keras_serializable(package="keras_headattn")
+class SentencePieceTokenizer(keras.layers.Layer):
+    """Turns strings into ids and back, inside the TensorFlow graph.
+
+    The whole vocabulary is part of the layer: it is saved in a model's `.keras` file and in its SavedModel,
+    which then needs no other file (but the tensorflow-text package, which brings the operations).
+
+    Args:
+        proto: a model made by `train_sentencepiece` (or another whose padding id is 0): its file's path (str
+            or path), its bytes, or these in base64, as `get_config` holds them.
+        sequence_length: int, length to which every batch is padded or cut; a sentence that is cut keeps its
+            end symbol. Default `None`: the longest sentence of the batch.
+        add_bos: bool, whether ids begin with the symbol for that. Default False.
+        add_eos: bool, whether ids end with the symbol for that. Default True.
+
+    Call arguments:
+        strings: string tensor (B,), or a list of str.
+
+    Returns:
+        int32 tensor (B, n), padded with 0.
+
+    Raises:
+        FileNotFoundError: if `proto` names no file.
+        ValueError: if `proto` is no SentencePiece model, lacks a special piece that is needed, or
+            `sequence_length` has no room for text.
+
+    Example:
+
+    ```python
+    tokenizer = SentencePieceTokenizer("runs/vocabulary.model")
+    ids = tokenizer(["two cats", "a dog sleeps"])  # (2, n)
+    tokenizer.detokenize(ids)                      # ["two cats", "a dog sleeps"]
+    ```
+    """
+
+    def __init__(self, proto, sequence_length=None, add_bos=False, add_eos=True, **kwargs):
+        super().__init__(**kwargs)
+        self._proto = _read_proto(proto)
+        self.sequence_length = sequence_length
+        self.add_bos = add_bos
+        self.add_eos = add_eos
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=self._proto)
+        self._check()
+        # Not FastSentencepieceTokenizer, whose ids differ for BPE models.
+        self._graph_tokenizer = tensorflow_text.SentencepieceTokenizer(self._proto, out_type=tf.int32)
+        self._graph_tokenizer._model_resource = _Vocabulary(self._proto)
+        self._convert_input_args = False  # strings are no floats
+        self._allow_non_tensor_positional_args = True
+        self.supports_jit = False  # XLA has no strings
+
+    def _check(self):
+        needed = {"padding": 0 if self.pad_id == 0 else -1, "unknown": self.unk_id}
+        needed |= {"begin of sentence": self.bos_id} if self.add_bos else {}
+        needed |= {"end of sentence": self.eos_id} if self.add_eos else {}
+        missing = [name for name, piece_id in needed.items() if piece_id < 0]
+        if missing:
+            raise ValueError(
+                "The SentencePiece model needs a piece for each special symbol in use, padding as id 0; "
+                f"train_sentencepiece makes such a model. Received: one without {', '.join(missing)}"
+            )
+        if self.sequence_length is not None and self.sequence_length <= self._num_special:
+            raise ValueError(
+                f"sequence_length must leave room for text beside {self._num_special} special ids. "
+                f"Received: sequence_length={self.sequence_length}"
+            )
+
+    @property
+    def _num_special(self):
+        return int(self.add_bos) + int(self.add_eos)
+
+    @property
+    def vocabulary_size(self):
+        """int, number of pieces."""
+        return self._processor.vocab_size()
+
+    @property
+    def pad_id(self):
+        """int, id of padding: 0."""
+        return self._processor.pad_id()
+
+    @property
+    def unk_id(self):
+        """int, id of whatever is not in the vocabulary."""
+        return self._processor.unk_id()
+
+    @property
+    def bos_id(self):
+        """int, id that begins a sentence; -1 if the model has none."""
+        return self._processor.bos_id()
+
+    @property
+    def eos_id(self):
+        """int, id that ends a sentence; -1 if the model has none."""
+        return self._processor.eos_id()
+
+    def id_to_token(self, piece_id):
+        """Returns the piece (str) with this id (int)."""
+        if not 0 <= piece_id < self.vocabulary_size:
+            raise ValueError(f"Ids are 0 to {self.vocabulary_size - 1}. Received: {piece_id}")
+        return self._processor.id_to_piece(int(piece_id))
+
+    def call(self, strings):
+        strings = tf.convert_to_tensor(strings, tf.string)
+        ids = self._graph_tokenizer.tokenize(strings)
+        if self.sequence_length is not None:
+            ids = ids[:, : self.sequence_length - self._num_special]
+        column = tf.ones([tf.shape(strings)[0], 1], tf.int32)
+        parts = [column * self.bos_id] * self.add_bos + [ids] + [column * self.eos_id] * self.add_eos
+        return tf.concat(parts, axis=1).to_tensor(self.pad_id, shape=[None, self.sequence_length])
+
+    def detokenize(self, ids):
+        """Turns ids back into strings.
+
+        Args:
+            ids: integer tensor (B, n). Padding and begin symbols are dropped, and everything from the first
+                end symbol on.
+
+        Returns:
+            String tensor (B,).
+        """
+        ids = tf.cast(ids, tf.int32)
+        ended = tf.cumsum(tf.cast(ids == self.eos_id, tf.int32), axis=1) > 0
+        text = ~ended & (ids != self.pad_id) & (ids != self.bos_id)
+        return self._graph_tokenizer.detokenize(tf.ragged.boolean_mask(ids, text))
+
+    def encode(self, sentences):
+        """Turns a list of sentences into ids outside the graph, unpadded, for data sets.
+
+        Args:
+            sentences: list of str.
+
+        Returns:
+            List of int32 arrays, the same ids that a call gives.
+        """
+        limit = None if self.sequence_length is None else self.sequence_length - self._num_special
+        bos, eos = [self.bos_id] * self.add_bos, [self.eos_id] * self.add_eos
+        return [np.array(bos + ids[:limit] + eos, "int32") for ids in self._processor.encode(list(sentences))]
+
+    def compute_output_spec(self, strings):
+        return keras.KerasTensor((strings.shape[0], self.sequence_length), "int32")
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], self.sequence_length)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "proto": base64.b64encode(self._proto).decode("ascii"),
+            "sequence_length": self.sequence_length,
+            "add_bos": self.add_bos,
+            "add_eos": self.add_eos,
+        }
+
+
+class _Vocabulary(tf.saved_model.experimental.TrackableResource):
+    """The vocabulary under a name of its own in the graph and in TensorFlow's memory.
+
+    tensorflow-text calls all vocabularies the same. Two in one SavedModel would be loaded as the first one twice, and
+    `keras.utils.set_random_seed`, which makes TensorFlow number its resources anew, would leave none.
+    """
+
+    def __init__(self, proto):
+        super().__init__()
+        self._proto = proto
+        self._content = "vocabulary_" + hashlib.sha256(proto).hexdigest()[:16]
+        self.resource_handle  # made when first asked for  # noqa: B018
+
+    def _create_resource(self):
+        make = sentencepiece_tokenizer.gen_sentencepiece_tokenizer.sentencepiece_op
+        return make(model=self._proto, shared_name=self._content, name=self._content)
+
+
+def _read_proto(proto):
+    if isinstance(proto, str) and not os.path.exists(proto):
+        try:
+            proto = base64.b64decode(proto, validate=True)
+        except binascii.Error:
+            raise FileNotFoundError(f"No such SentencePiece model. Received: proto={proto[:80]!r}") from None
+    if not isinstance(proto, bytes):
+        proto = pathlib.Path(proto).read_bytes()
+    try:
+        sentencepiece.SentencePieceProcessor(model_proto=proto)
+    except RuntimeError as error:
+        raise ValueError(f"proto is no SentencePiece model. Received: {len(proto)} bytes") from error
+    return proto

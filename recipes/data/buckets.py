@@ -1,0 +1,89 @@
+"""Length buckets: which lengths to pad to, and the padding."""
+
+import numpy as np
+
+
+def pad_ids(ids, rows, length):
+    """Writes lists of ids into one array, padded with 0.
+
+    Args:
+        ids: sequence of at most `rows` integer arrays, each of at most `length` ids.
+        rows: int, rows of the result; those beyond `len(ids)` are all 0.
+        length: int, columns of the result.
+
+    Returns:
+        int32 array (rows, length).
+
+    >>> pad_ids([[5, 3], [7, 8, 3]], rows=3, length=4).tolist()
+    [[5, 3, 0, 0], [7, 8, 3, 0], [0, 0, 0, 0]]
+    """
+    padded = np.zeros((rows, length), "int32")
+    if len(ids):
+        lengths = np.zeros(rows, "int64")
+        lengths[: len(ids)] = [len(row) for row in ids]
+        padded[np.arange(length) < lengths[:, None]] = np.concatenate(ids)
+    return padded
+
+
+def choose_buckets(lengths, number):
+    """Chooses the bucket lengths that pad a data set least.
+
+    Exact, by dynamic programming over the distinct lengths. The longest sentence always fits.
+
+    Args:
+        lengths: sequence of ints, the length of every sentence; for pairs, of the longer side.
+        number: int, the largest number of buckets wanted. Fewer distinct lengths give fewer buckets.
+
+    Returns:
+        Tuple of ints, ascending.
+
+    Raises:
+        ValueError: if there are no lengths, or `number` is below 1.
+
+    >>> choose_buckets([3, 3, 4, 9, 10, 10], 2)
+    (4, 10)
+    """
+    values, counts = np.unique(np.asarray(lengths, "int64"), return_counts=True)
+    if not len(values) or number < 1:
+        raise ValueError(
+            "choose_buckets needs at least one sentence and at least one bucket. "
+            f"Received: {len(values)} distinct lengths, number={number}"
+        )
+    below = np.concatenate([[0], np.cumsum(counts)])
+    # cost[j]: padded positions of the j shortest distinct lengths; one bucket pads them all to the j-th.
+    cost = below * np.concatenate([[0], values])
+    starts = []
+    for _ in range(min(number, len(values)) - 1):
+        # One more bucket, (i, j]: its sentences are padded to values[j - 1].
+        total = cost[:, None] + (below[None, :] - below[:, None]) * np.concatenate([[0], values])
+        total[np.tril_indices(len(total), -1)] = np.iinfo("int64").max
+        starts.append(total.argmin(axis=0))
+        cost = total.min(axis=0)
+    buckets, end = [], len(values)
+    for start in [*reversed(starts), np.zeros(len(below), int)]:
+        if end:
+            buckets.append(int(values[end - 1]))
+            end = start[end]
+    return tuple(reversed(buckets))
+
+
+def bucket_of(lengths, bucket_lengths):
+    """Finds the shortest bucket that holds each sentence.
+
+    Args:
+        lengths: sequence of ints.
+        bucket_lengths: ascending ints.
+
+    Returns:
+        int array, indices into `bucket_lengths`; `len(bucket_lengths)` for a sentence that no bucket holds.
+
+    Raises:
+        ValueError: if `bucket_lengths` are not positive and ascending.
+
+    >>> bucket_of([3, 4, 5, 9], (4, 8)).tolist()
+    [0, 0, 1, 2]
+    """
+    buckets = np.asarray(bucket_lengths)
+    if not len(buckets) or buckets[0] < 1 or np.any(np.diff(buckets) <= 0):
+        raise ValueError(f"bucket_lengths must be positive and ascending. Received: {tuple(bucket_lengths)}")
+    return np.searchsorted(buckets, lengths)

@@ -1,0 +1,188 @@
+"""Parallel corpora: two lists of sentences, read from text files, the IWSLT layout or TensorFlow Datasets."""
+
+import html
+import pathlib
+import re
+from dataclasses import dataclass
+
+from keras_headattn.files import read_lines
+
+
+@dataclass(frozen=True)
+class ParallelCorpus:
+    """Sentences and their translations, in the same order.
+
+    Args:
+        source: list of str.
+        target: list of str, as many.
+        name: str, where they come from: the two files, or the data set. Messages show it.
+
+    Raises:
+        ValueError: if the two lists differ in length.
+
+    >>> len(ParallelCorpus(["a cat"], ["eine Katze"], "demo"))
+    1
+    """
+
+    source: list
+    target: list
+    name: str
+
+    def __post_init__(self):
+        if len(self.source) != len(self.target):
+            raise ValueError(
+                "The two sides of a parallel corpus must have the same number of lines. "
+                f"Received: {len(self.source)} source and {len(self.target)} target lines in {self.name}"
+            )
+
+    def __len__(self):
+        return len(self.source)
+
+
+def concatenate(corpora, name):
+    """Joins corpora into one, as test sets of several years are.
+
+    Args:
+        corpora: iterable of `ParallelCorpus`.
+        name: str, the name of the result.
+
+    Returns:
+        `ParallelCorpus`.
+    """
+    corpora = list(corpora)
+    return ParallelCorpus(
+        [line for corpus in corpora for line in corpus.source],
+        [line for corpus in corpora for line in corpus.target],
+        name,
+    )
+
+
+def read_text(source_path, target_path, name=None):
+    """Reads two text files, plain or `.gz`, whose lines translate each other.
+
+    Every line is kept, empty ones too, so that scores refer to the whole test set; `clean` drops and reports
+    them.
+
+    Args:
+        source_path: str or path.
+        target_path: str or path.
+        name: str. Default: both paths.
+
+    Returns:
+        `ParallelCorpus`.
+
+    Raises:
+        FileNotFoundError: if a file is missing.
+        ValueError: if the line counts differ (names both files and counts), or a line is not UTF-8.
+    """
+    name = name or f"{source_path} and {target_path}"
+    return ParallelCorpus(list(read_lines(source_path)), list(read_lines(target_path)), name)
+
+
+def read_iwslt(folder, source_language, target_language, split):
+    """Reads a split from the files of an IWSLT evaluation campaign, as unpacked.
+
+    Training data are `train.tags.de-en.de` and `.en`, whose lines of metadata start with `<`. The other
+    splits are `IWSLT16.TED.tst2014.de-en.de.xml` and `.en.xml`, of which only the `<seg>` elements are text.
+
+    Args:
+        folder: str or path, the folder with those files.
+        source_language: str, for instance "de".
+        target_language: str, for instance "en". A folder made for the opposite direction serves too.
+        split: str, "train", or for instance "tst2014": the TED set, or the TEDX set where there is no TED set
+            of that year. "TEDX.tst2014" asks for one of the two.
+
+    Returns:
+        `ParallelCorpus`.
+
+    Raises:
+        FileNotFoundError: if the folder has no such files.
+        ValueError: if the two sides do not match segment by segment, or a line is not UTF-8 or not as
+            expected.
+    """
+    folder = pathlib.Path(folder)
+    languages = (source_language, target_language)
+    pairs = (f"{source_language}-{target_language}", f"{target_language}-{source_language}")
+    if split == "train":
+        patterns = [f"train.tags.{pair}.{{}}" for pair in pairs]
+    else:
+        names = [split] if "." in split else [f"TED.{split}", f"TEDX.{split}"]
+        patterns = [f"IWSLT*.{name}.{pair}.{{}}.xml" for pair in pairs for name in names]
+    for pattern in patterns:
+        found = [sorted(folder.glob(pattern.format(language))) for language in languages]
+        if all(found):
+            source_path, target_path = found[0][0], found[1][0]
+            break
+    else:
+        wanted = ", ".join(pattern.format(source_language) for pattern in patterns)
+        raise FileNotFoundError(
+            f"The folder needs one of {wanted} and the same for {target_language!r}. Received: folder={str(folder)!r}"
+        )
+    if split == "train":
+        source, target = _tagged_lines(source_path), _tagged_lines(target_path)
+    else:
+        source, target = _matching_segments(source_path, target_path)
+    return ParallelCorpus(source, target, f"{source_path} and {target_path}")
+
+
+def _tagged_lines(path):
+    return [line for line in read_lines(path) if not line.startswith("<")]
+
+
+def _matching_segments(source_path, target_path):
+    source, target = _segments(source_path), _segments(target_path)
+    for number, ((source_id, _), (target_id, _)) in enumerate(zip(source, target, strict=False), 1):
+        if source_id != target_id:
+            raise ValueError(
+                "The segments of the two files must have the same ids in the same order. "
+                f"Received: as number {number}, "
+                f"{source_id!r} in {source_path} and {target_id!r} in {target_path}"
+            )
+    return [text for _, text in source], [text for _, text in target]
+
+
+def _segments(path):
+    """The (id, text) of each `<seg>`. Line by line, since the files are often not well-formed XML."""
+    segments = []
+    for number, line in enumerate(read_lines(path), 1):
+        if "<seg" in line:
+            match = re.fullmatch(r'<seg id="([^"]*)">(.*)</seg>', line)
+            if not match:
+                raise ValueError(
+                    f'{path}, line {number}: expected <seg id="...">...</seg> on one line. Received: {line!r}'
+                )
+            segments.append((match[1], html.unescape(match[2]).strip()))
+    return segments
+
+
+def read_tfds(name, split, source_language, target_language):
+    """Reads a translation data set from TensorFlow Datasets, which downloads it on first use.
+
+    Args:
+        name: str, for instance "wmt14_translate/de-en", "wmt17_translate/cs-en" or
+            "ted_hrlr_translate/pt_to_en".
+        split: str, for instance "train", "validation", "test" or "train[:1%]".
+        source_language: str, for instance "en".
+        target_language: str, for instance "de".
+
+    Returns:
+        `ParallelCorpus`.
+
+    Raises:
+        ImportError: if tensorflow-datasets is not installed.
+        ValueError: if the data set has no such language.
+    """
+    try:
+        import tensorflow_datasets as tfds
+        from tqdm import tqdm  # comes with it
+    except ImportError as error:
+        raise ImportError('read_tfds needs `pip install "keras_headattn[datasets]"`.') from error
+    dataset, info = tfds.load(name, split=split, with_info=True)
+    for language in (source_language, target_language):
+        if language not in info.features:
+            raise ValueError(f"{name} has the languages {sorted(info.features)}. Received: {language!r}")
+    source, target = [], []
+    for pair in tqdm(tfds.as_numpy(dataset), desc=name, delay=5, disable=None):
+        source.append(pair[source_language].decode("utf-8").strip())
+        target.append(pair[target_language].decode("utf-8").strip())
+    return ParallelCorpus(source, target, f"{name}, {split}, {source_language}-{target_language}")

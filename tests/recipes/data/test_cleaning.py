@@ -1,0 +1,58 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recipes.data.cleaning import clean
+from recipes.data.parallel import ParallelCorpus, read_text
+
+
+def test_drops_and_says_why():
+    source = ["a b", "", "c d", "", "e f g h", "i", "j"]
+    target = ["A", "B", "", "", "E", "I I I", "J J"]
+    corpus, report = clean(ParallelCorpus(source, target, "a.de and a.en"), max_length=3, max_ratio=2)
+    assert (corpus.source, corpus.target, corpus.name) == (["a b", "j"], ["A", "J J"], "a.de and a.en")
+    assert (report.empty_source, report.empty_target) == ([2, 4], [3, 4])
+    assert (report.too_long, report.out_of_ratio) == ([5], [6])
+    assert (report.total, report.dropped) == (7, 5)
+    assert str(report).splitlines() == [
+        "a.de and a.en: kept 2 of 7 pairs",
+        "  empty source: 2 (line 2, 4)",
+        "  empty target: 2 (line 3, 4)",
+        "  too long: 1 (line 5)",
+        "  out of ratio: 1 (line 6)",
+    ]
+
+
+def test_long_lists_are_shortened():
+    _, report = clean(ParallelCorpus([""] * 6 + ["a"], ["b"] * 7, "demo"))
+    assert "empty source: 6 (line 1, 2, 3, 4, 5, ...)" in str(report)
+
+
+def test_limits():
+    corpus = ParallelCorpus(["a " * 80, "b " * 81], ["c"] * 2, "demo")
+    assert clean(corpus)[0].source == ["a " * 80]
+    assert len(clean(corpus, max_length=None)[0]) == 2
+    assert len(clean(corpus, max_length=160, count=len)[0]) == 1
+
+
+def test_nothing_left():
+    with pytest.raises(ValueError, match="(?s)No sentence pair is left.*too long: 1.*Received: max_length=1"):
+        clean(ParallelCorpus(["a b"], ["c"], "demo"), max_length=1)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["", "a", "a b", "a b c"]), st.sampled_from(["", "x", "x y"]))))
+def test_kept_and_dropped_make_the_whole(pairs):
+    corpus = ParallelCorpus([s for s, _ in pairs] + ["k"], [t for _, t in pairs] + ["k"], "demo")
+    cleaned, report = clean(corpus, max_length=2)
+    assert len(cleaned) + report.dropped == len(corpus)
+    assert list(zip(cleaned.source, cleaned.target, strict=True)) == [
+        (s, t) for s, t in zip(corpus.source, corpus.target, strict=True) if s and t and len(s.split()) <= 2
+    ]
+
+
+def test_iwslt14_validation_data(shared_data):
+    folder = shared_data / "iwslt14_de_en" / "tmp"
+    corpus = read_text(folder / "valid.de", folder / "valid.en")
+    cleaned, report = clean(corpus, max_length=80)
+    assert len(cleaned) + len(report.too_long) == len(corpus) and report.too_long
+    assert max(len(line.split()) for line in cleaned.source + cleaned.target) <= 80

@@ -1,0 +1,48 @@
+import sys
+
+import pytest
+
+from keras_headattn.text import MosesPreprocessor
+
+pytest.importorskip("sacremoses")
+TEXT = ["The dog saw Mary.", "Then the dog slept, and Mary left.", "Yes, the cat saw the dog."]
+
+
+def test_normalizes_and_tokenizes():
+    assert MosesPreprocessor("en")(["“Hello” , world… it’s"]) == ['" Hello " , world ... it \'s']
+    assert MosesPreprocessor("en", normalize=False)(["“a”"]) == ["“ a ”"]
+    assert MosesPreprocessor("en", tokenize=False)(["“a”, b."]) == ['"a," b.']
+    assert MosesPreprocessor("en")([""]) == [""]
+
+
+def test_undo_restores_text():
+    preprocessor = MosesPreprocessor("en")
+    assert preprocessor.undo(preprocessor(TEXT)) == TEXT
+    french = MosesPreprocessor("fr")
+    assert french.undo(french(["L'homme n'est pas là."])) == ["L'homme n'est pas là."]
+
+
+def test_truecaser_knows_names_from_sentence_starts():
+    preprocessor = MosesPreprocessor("en")
+    preprocessor.train_truecaser(TEXT)
+    sentences = ["The cat left.", "Mary slept."]
+    assert preprocessor(sentences) == ["the cat left .", "Mary slept ."]
+    assert preprocessor.undo(preprocessor(sentences)) == sentences
+
+
+def test_save_and_load(tmp_path):
+    preprocessor = MosesPreprocessor("en", normalize=False)
+    preprocessor.train_truecaser(TEXT, tmp_path / "en.json")
+    loaded = MosesPreprocessor.load(tmp_path / "en.json")
+    assert (loaded.language, loaded.normalize, loaded.tokenize) == ("en", False, True)
+    assert loaded.truecaser == preprocessor.truecaser
+    assert loaded(["The “dog” left."]) == preprocessor(["The “dog” left."]) == ["the “ dog ” left ."]
+    plain = MosesPreprocessor("de")
+    plain.save(tmp_path / "de.json")
+    assert MosesPreprocessor.load(tmp_path / "de.json").truecaser is None
+
+
+def test_absent_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
+    with pytest.raises(ImportError, match=r"keras_headattn\[recipes\]"):
+        MosesPreprocessor("en")

@@ -1,0 +1,173 @@
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import sentencepiece
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_headattn.text import SentencePieceTokenizer, train_sentencepiece
+
+SENTENCES = [
+    "the cat sat on the mat",
+    "a dog ran after the cat and the other cat",
+    "no cat sat still while the dogs were there",
+    "ein schöner Hund schläft",
+]
+
+
+@pytest.fixture(scope="module", params=["bpe", "unigram"])
+def model_path(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / f"{request.param}.model"
+    return train_sentencepiece(SENTENCES, path, 40, request.param)
+
+
+def texts(tensor):
+    return [text.decode("utf-8") for text in np.asarray(tensor)]
+
+
+def test_ids_are_sentencepieces_own(model_path):
+    tokenizer = SentencePieceTokenizer(model_path)
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(model_path))
+    ids = tokenizer(SENTENCES)
+    assert ids.dtype == "int32"
+    for row, sentence in zip(ids.numpy(), SENTENCES, strict=True):
+        expected = processor.encode(sentence) + [tokenizer.eos_id]
+        assert row[: len(expected)].tolist() == expected
+        assert not row[len(expected) :].any()
+    assert texts(tokenizer.detokenize(ids)) == SENTENCES
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_graph_and_encode_agree_on_any_text(model_path, data):
+    sentences = data.draw(st.lists(st.text(max_size=20), min_size=1, max_size=4))
+    length = data.draw(st.none() | st.integers(3, 12))
+    bos, eos = data.draw(st.booleans()), data.draw(st.booleans())
+    tokenizer = SentencePieceTokenizer(model_path, length, add_bos=bos, add_eos=eos)
+    in_graph = tokenizer(tf.constant(sentences)).numpy()
+    lists = tokenizer.encode(sentences)
+    assert in_graph.shape == (len(sentences), length or max(map(len, lists)))
+    for row, ids in zip(in_graph, lists, strict=True):
+        assert ids.dtype == "int32"
+        assert row[: len(ids)].tolist() == ids.tolist()
+        assert not row[len(ids) :].any()
+
+
+def test_sequence_length_cuts_but_keeps_the_ends(model_path):
+    tokenizer = SentencePieceTokenizer(model_path, sequence_length=5, add_bos=True)
+    ids = tokenizer([SENTENCES[0], ""]).numpy()
+    full = SentencePieceTokenizer(model_path).encode(SENTENCES[:1])[0]
+    assert ids.tolist() == [[2, *full[:3], 3], [2, 3, 0, 0, 0]]
+
+
+def test_detokenize_stops_at_the_first_end(model_path):
+    tokenizer = SentencePieceTokenizer(model_path)
+    cat, dog = (tokenizer.encode([word])[0][:-1].tolist() for word in ("cat", "dog"))
+    row = [2, *cat, 3, *dog, 3, 0]
+    assert texts(tokenizer.detokenize([row, [0] * len(row), [3] * len(row)])) == ["cat", "", ""]
+
+
+def test_attributes(model_path):
+    tokenizer = SentencePieceTokenizer(str(model_path))
+    assert tokenizer.vocabulary_size == 40
+    assert (tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id) == (0, 1, 2, 3)
+    assert [tokenizer.id_to_token(i) for i in range(4)] == ["<pad>", "<unk>", "<s>", "</s>"]
+    for outside in (-1, 40):
+        with pytest.raises(ValueError, match=f"0 to 39. Received: {outside}"):
+            tokenizer.id_to_token(outside)
+
+
+def test_config_needs_no_file(model_path):
+    tokenizer = SentencePieceTokenizer(model_path.read_bytes(), sequence_length=9, add_bos=True, name="pieces")
+    copy = SentencePieceTokenizer.from_config(tokenizer.get_config())
+    assert copy.get_config() == tokenizer.get_config()
+    np.testing.assert_array_equal(copy(SENTENCES), tokenizer(SENTENCES))
+
+
+def text_model(model_path, **kwargs):
+    strings = keras.Input((), dtype="string")
+    ids = SentencePieceTokenizer(model_path, **kwargs)(strings)
+    return keras.Model(strings, keras.layers.Embedding(40, 3)(ids))
+
+
+def test_inside_a_saved_keras_model(model_path, tmp_path):
+    model = text_model(model_path, sequence_length=7)
+    assert model.output_shape == (None, 7, 3)
+    strings = tf.constant(SENTENCES)
+    expected = model.predict(strings, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.predict(strings, verbose=0), expected)
+
+
+def test_in_a_tf_data_pipeline(model_path):
+    tokenizer = SentencePieceTokenizer(model_path, sequence_length=6)
+    dataset = tf.data.Dataset.from_tensor_slices(SENTENCES).batch(2).map(tokenizer)
+    assert dataset.element_spec.shape.as_list() == [None, 6]
+    np.testing.assert_array_equal(np.concatenate(list(dataset)), tokenizer(SENTENCES))
+
+
+CLIENT = """
+import sys
+import tensorflow as tf
+import tensorflow_text
+served = tf.saved_model.load(sys.argv[1])
+ids = served.encode(tf.constant(["the cat sat", ""]))
+print(ids.numpy().tolist())
+print([text.decode() for text in served.decode(ids).numpy()])
+assert "keras_headattn" not in sys.modules
+"""
+
+
+def test_saved_model_serves_text_without_this_library(tmp_path):
+    tokenizer = SentencePieceTokenizer(train_sentencepiece(SENTENCES, tmp_path / "a.model", 40))
+    served = tf.Module()
+    served.tokenizer = tokenizer
+    served.encode = tf.function(tokenizer.call, input_signature=[tf.TensorSpec([None], tf.string)])
+    served.decode = tf.function(tokenizer.detokenize, input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    tf.saved_model.save(served, str(tmp_path / "saved"))
+    command = [sys.executable, "-c", CLIENT, str(tmp_path / "saved")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        str(tokenizer(["the cat sat", ""]).numpy().tolist()),
+        "['the cat sat', '']",
+    ]
+
+
+def test_bad_protos(tmp_path):
+    with pytest.raises(FileNotFoundError, match="Received: proto='vocabulary/none.model'"):
+        SentencePieceTokenizer("vocabulary/none.model")
+    with pytest.raises(ValueError, match="no SentencePiece model. Received: 4 bytes"):
+        SentencePieceTokenizer(b"junk")
+
+
+def test_model_without_padding_is_refused(shared_data):
+    with pytest.raises(ValueError, match="Received: one without padding"):
+        SentencePieceTokenizer(shared_data / "sentencepiece" / "test_model.model")
+
+
+def test_model_with_other_ids(shared_data):
+    path = shared_data / "tokenizers_trax" / "sentencepiece.model"
+    tokenizer = SentencePieceTokenizer(path)
+    assert (tokenizer.pad_id, tokenizer.eos_id, tokenizer.unk_id) == (0, 1, 2)
+    assert texts(tokenizer.detokenize(tokenizer(["This is a test."]))) == ["This is a test."]
+    with pytest.raises(ValueError, match="without begin of sentence"):
+        SentencePieceTokenizer(path, add_bos=True)
+
+
+def test_no_room_for_text(model_path):
+    with pytest.raises(ValueError, match="Received: sequence_length=2"):
+        SentencePieceTokenizer(model_path, sequence_length=2, add_bos=True)
+
+
+def test_survives_a_new_random_seed(model_path):
+    # Keras's function makes TensorFlow number its resources anew.
+    tokenizer = SentencePieceTokenizer(model_path)
+    before = tokenizer(["a cat"]).numpy()
+    keras.utils.set_random_seed(1)
+    np.testing.assert_array_equal(tokenizer(["a cat"]), before)
