@@ -1,0 +1,24 @@
+"""What every translation metric returns."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """A score and all that one needs to know to compare it with another.
+
+    Args:
+        name: str, name of the metric.
+        value: float.
+        signature: str, the settings which produced the value, in sacrebleu's form: `"key:value|key:value"`.
+
+    >>> print(Score("BLEU", 27.305, "case:mixed|tok:13a"))
+    BLEU|case:mixed|tok:13a = 27.30
+    """
+
+    name: str
+    value: float
+    signature: str
+
+    def __str__(self):
+        return f"{self.name}|{self.signature} = {self.value:.2f}"

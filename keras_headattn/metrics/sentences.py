@@ -1,0 +1,51 @@
+"""Lists of sentences, and sentences as words."""
+
+import re
+import unicodedata
+
+
+def check_sentences(**lists):
+    """Returns the lists in the order given, once they are known to belong together.
+
+    Args:
+        **lists: the caller's arguments by name, each an iterable of str.
+
+    Returns:
+        List of lists of str, all of one length.
+
+    Raises:
+        ValueError: if a list is a single string, is empty, holds something other than strings, or is longer
+            than another.
+    """
+    for name, sentences in lists.items():
+        if isinstance(sentences, str | bytes):
+            raise ValueError(f"`{name}` must be a list of sentences. Received: {sentences!r}")
+    lists = {name: list(sentences) for name, sentences in lists.items()}
+    counts = ", ".join(f"{len(sentences)} {name}" for name, sentences in lists.items())
+    if len({len(sentences) for sentences in lists.values()}) > 1:
+        raise ValueError(f"The lists must be equally long. Received: {counts}")
+    for name, sentences in lists.items():
+        if not sentences:
+            raise ValueError(f"There must be at least one sentence. Received: {counts}")
+        for sentence in sentences:
+            if not isinstance(sentence, str):
+                raise ValueError(f"`{name}` must hold str: decode bytes first. Received: {sentence!r}")
+    return list(lists.values())
+
+
+def words(sentence):
+    """Splits a sentence into lower-case runs of letters and digits; punctuation is left out.
+
+    Letters are those of any alphabet, umlauts included. It suits languages that put spaces between words.
+
+    Args:
+        sentence: str.
+
+    Returns:
+        List of str.
+
+    >>> words("Zwei Hunde überqueren die Straße.")
+    ['zwei', 'hunde', 'überqueren', 'die', 'straße']
+    """
+    # Composed first: a letter followed by a combining umlaut would be split there.
+    return re.findall(r"[^\W_]+", unicodedata.normalize("NFC", sentence).lower())

@@ -1,0 +1,34 @@
+import dataclasses
+import json
+import pathlib
+
+from keras_headattn.files import write_atomically
+from keras_headattn.metrics.sentences import check_sentences
+
+
+def write_translations(folder, sources, hypotheses, references, scores):
+    """Writes translations beside their scores, so that anyone can read or score them again.
+
+    The files are `sources.txt`, `hypotheses.txt` and `references.txt`, a sentence a line (line breaks in a
+    sentence become spaces), and `scores.json` with values and signatures. Each is replaced in one step,
+    `scores.json` last: an interrupted call leaves no half file.
+
+    Args:
+        folder: str or path, created if need be.
+        sources: list of str.
+        hypotheses: list of str, one for each source.
+        references: list of str, one for each source.
+        scores: dict from str to `Score`, as `evaluate_translations` returns it.
+
+    Raises:
+        ValueError: if there are no sentences, or the lists are not equally long.
+    """
+    lists = {"sources": sources, "hypotheses": hypotheses, "references": references}
+    lists = dict(zip(lists, check_sentences(**lists), strict=True))
+    scores = {name: dataclasses.asdict(score) for name, score in scores.items()}
+    folder = pathlib.Path(folder)
+    for name, sentences in lists.items():
+        lines = (" ".join(sentence.splitlines()) for sentence in sentences)
+        write_atomically(folder / f"{name}.txt", "".join(f"{line}\n" for line in lines).encode("utf-8"))
+    text = json.dumps(scores, indent=2, ensure_ascii=False) + "\n"
+    write_atomically(folder / "scores.json", text.encode("utf-8"))

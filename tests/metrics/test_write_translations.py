@@ -1,0 +1,64 @@
+import json
+import os
+
+import pytest
+
+from keras_headattn.metrics import Score, write_translations
+
+SCORES = {"BLEU": Score("BLEU", 27.5, "tok:13a")}
+FILES = ["hypotheses.txt", "references.txt", "scores.json", "sources.txt"]
+
+
+def write(folder, sources=("ein Hund", "Café"), hypotheses=("a dog", ""), references=("a dog", "café")):
+    write_translations(folder, list(sources), list(hypotheses), list(references), SCORES)
+
+
+def test_files_hold_what_was_given(tmp_path):
+    folder = tmp_path / "new" / "folder"
+    write(folder)
+    assert sorted(os.listdir(folder)) == FILES
+    assert (folder / "sources.txt").read_text(encoding="utf-8") == "ein Hund\nCafé\n"
+    assert (folder / "hypotheses.txt").read_text(encoding="utf-8") == "a dog\n\n"
+    assert (folder / "references.txt").read_text(encoding="utf-8") == "a dog\ncafé\n"
+    scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+    assert scores == {"BLEU": {"name": "BLEU", "value": 27.5, "signature": "tok:13a"}}
+
+
+def test_a_sentence_stays_on_its_line(tmp_path):
+    write(tmp_path, hypotheses=("a\ndog\r\nruns", "one\u2028two"))
+    assert (tmp_path / "hypotheses.txt").read_text(encoding="utf-8") == "a dog runs\none two\n"
+
+
+def test_later_translations_replace_earlier_ones(tmp_path):
+    write(tmp_path)
+    write(tmp_path, hypotheses=("x", "y"))
+    assert (tmp_path / "hypotheses.txt").read_text(encoding="utf-8") == "x\ny\n"
+
+
+def test_a_failed_write_leaves_the_previous_file_and_no_other(tmp_path, monkeypatch):
+    write(tmp_path)
+
+    def full_disk(descriptor):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        write(tmp_path, sources=("x", "y"))
+    assert sorted(os.listdir(tmp_path)) == FILES
+    assert (tmp_path / "sources.txt").read_text(encoding="utf-8") == "ein Hund\nCafé\n"
+
+
+def test_is_on_the_disk_before_it_takes_its_name(tmp_path, monkeypatch):
+    calls = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (calls.append("fsync"), fsync(descriptor)))
+    monkeypatch.setattr(os, "replace", lambda old, new: (calls.append(new.name), replace(old, new)))
+    write(tmp_path)
+    assert calls[0::2] == ["fsync"] * 4
+    assert calls[1::2] == ["sources.txt", "hypotheses.txt", "references.txt", "scores.json"]
+
+
+def test_unequal_counts(tmp_path):
+    with pytest.raises(ValueError, match="Received: 1 sources, 2 hypotheses, 2 references"):
+        write(tmp_path, sources=("x",))
+    assert not os.listdir(tmp_path)
