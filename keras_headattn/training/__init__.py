@@ -1,0 +1,30 @@
+"""Training: a step compiled by XLA on every replica, devices, and callbacks.
+
+Names are imported on first use, as `cache_compilations` must run before TensorFlow is imported.
+"""
+
+import importlib
+
+_MODULES = {
+    "AttentionImages": "callbacks",
+    "EpochScore": "callbacks",
+    "Model": "model",
+    "Throughput": "callbacks",
+    "TimeLimit": "callbacks",
+    "cache_compilations": "compilations",
+    "count_compilations": "compilations",
+    "default_jit": "devices",
+    "make_strategy": "devices",
+}
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name):
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__():
+    return __all__

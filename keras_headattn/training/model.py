@@ -1,0 +1,167 @@
+"""A Keras model that trains under `tf.distribute` with XLA."""
+
+import contextlib
+import warnings
+
+import keras
+import tensorflow as tf
+from keras.src.models.functional import Functional
+from keras.src.models.model import functional_init_arguments
+from keras.src.trainers.trainer import model_supports_jit
+
+from keras_headattn.training.devices import default_jit
+from keras_headattn.training.gradients import apply_summed
+from keras_headattn.training.replica import ReplicaFunction
+
+
+@keras.saving.register_keras_serializable("keras_headattn")
+class Model(keras.Model):
+    """`keras.Model` whose training works under `tf.distribute.MirroredStrategy`, with XLA too.
+
+    Use it where you would use `keras.Model`: as `Model(inputs, outputs)`, as a base class, or around a model
+    that is there already, as `Model(model.inputs, model.outputs)`. `compile`, `fit`, `evaluate`, `predict`,
+    saving and loading are Keras's own. What differs on several replicas:
+
+    - `compile(jit_compile=True)` compiles the forward and backward pass of each replica with its loss and
+      metrics. Sums over replicas and the optimizer stay outside. (Keras compiles all of it at once, which
+      TensorFlow refuses.)
+    - Gradients are summed before they are clipped and before the loss scale is checked: `clipnorm`,
+      `global_clipnorm`, `clipvalue` and mixed precision do what they do on one replica.
+    - Random layers draw other numbers on each replica, and moving statistics are averaged over the replicas.
+    - Inputs may be boolean.
+
+    And on any number: the gradients of the same row of an embedding are added up before the optimizer squares
+    or clips them. (Keras squares them one by one, and so its Adam moves frequent rows too far.)
+
+    The batch given to `fit` is split over the replicas and their mean losses are averaged, as in Keras. So
+    its size should be a multiple of their number; and a loss that divides by a count of tokens (one with a
+    mask, or with `reduction="mean_with_sample_weight"`) divides by the count of its replica.
+
+    A class that overrides `train_step` or `test_step` has its own step run, on several replicas without XLA.
+    `compute_loss` and `compute_metrics` may be overridden freely. On several replicas an optimizer can have
+    neither `gradient_accumulation_steps` nor `ema_overwrite_frequency`; random layers need a
+    `keras.random.SeedGenerator`.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_headattn.training import Model, default_jit, make_strategy
+    >>> strategy = make_strategy()
+    >>> with strategy.scope():
+    ...     inputs = keras.Input((4,))
+    ...     model = Model(inputs, keras.layers.Dense(1)(inputs))
+    ...     model.compile("adam", "mse", jit_compile=default_jit(strategy))
+    >>> history = model.fit(keras.ops.ones((8, 4)), keras.ops.zeros((8, 1)), verbose=0)
+    """
+
+    _train_replica = None
+    _test_replica = None
+
+    def __new__(cls, *args, **kwargs):
+        if cls is Model and functional_init_arguments(args, kwargs):
+            cls = FunctionalModel
+        return super().__new__(cls, *args, **kwargs)
+
+    def __init__(self, *args, **kwargs):
+        if functional_init_arguments(args, kwargs):
+            _make_functional(type(self))
+        super().__init__(*args, **kwargs)
+
+    def make_train_function(self, force=False):
+        if force or self.train_function is None:
+            self._train_replica = self._on_replica(self._gradients)
+        with self._outer_graph():
+            super().make_train_function(force)
+
+    def make_test_function(self, force=False):
+        if force or self.test_function is None:
+            self._test_replica = self._on_replica(self._metrics_of_batch)
+        with self._outer_graph():
+            super().make_test_function(force)
+
+    def train_step(self, data):
+        # Called from a loop of the user's own, there is nothing kept from `fit`.
+        run = self._train_replica if self.train_function else self._on_replica(self._gradients)
+        gradients, logs = run(data)
+        if gradients:
+            apply_summed(self.optimizer, gradients, self.trainable_weights)
+        else:
+            warnings.warn("The model does not have any trainable weights.", stacklevel=2)
+        return logs
+
+    def test_step(self, data):
+        run = self._test_replica if self.test_function else self._on_replica(self._metrics_of_batch)
+        return run(data)
+
+    def _on_replica(self, function):
+        return ReplicaFunction(function, self.jit_compile) if self._is_distributed() else function
+
+    def _gradients(self, data):
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        with tf.GradientTape() as tape:
+            y_pred, loss = self._forward(x, y, sample_weight, training=True)
+            if self.optimizer is not None:
+                loss = self.optimizer.scale_loss(loss)
+        gradients = tape.gradient(loss, self.trainable_weights)
+        # The rows of an embedding that were looked up twice must be added up before an optimizer squares or
+        # clips them. Keras does not.
+        gradients = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
+        return gradients, self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
+
+    def _metrics_of_batch(self, data):
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        y_pred, _ = self._forward(x, y, sample_weight, training=False)
+        return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
+
+    def _forward(self, x, y, sample_weight, training):
+        y_pred = self(x, training=training) if self._call_has_training_arg else self(x)
+        loss = self._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
+        # Keras divides the loss of a replica by their number; the mean is over whole losses.
+        whole = loss * tf.cast(self.distribute_strategy.num_replicas_in_sync, loss.dtype)
+        batch_size = tf.shape(next(leaf for leaf in keras.tree.flatten(x) if leaf is not None))[0]
+        self._loss_tracker.update_state(whole, sample_weight=batch_size)
+        return y_pred, loss
+
+    def _is_distributed(self):
+        return self.distribute_strategy.num_replicas_in_sync > 1
+
+    @contextlib.contextmanager
+    def _outer_graph(self):
+        """Keeps Keras from compiling the graph that holds all replicas."""
+        jit_compile = self.jit_compile
+        self.jit_compile = jit_compile and not self._is_distributed()
+        try:
+            yield
+        finally:
+            self.jit_compile = jit_compile
+
+    def _resolve_auto_jit_compile(self):
+        # Keras switches XLA off under a strategy, where its own step would fail.
+        return default_jit(self.distribute_strategy) and model_supports_jit(self)
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        # Keras averages the batches of the replicas to learn their shape, and cannot average booleans.
+        if iterator is not None and self._is_distributed():
+            _, _, batches = next(iter(iterator))
+            local = self.distribute_strategy.experimental_local_results
+            data_batch = keras.tree.map_structure(lambda value: local(value)[0], next(batches))
+            iterator = None
+        super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
+
+
+@keras.saving.register_keras_serializable("keras_headattn")
+class FunctionalModel(Model, Functional):
+    """What `Model(inputs, outputs)` makes."""
+
+
+def _make_functional(cls):
+    """Puts `FunctionalModel` in place of `Model` among the bases of a subclass of `Model`.
+
+    Keras would put its own class beneath `Model`, for all subclasses: those with a `call` of their own would
+    break.
+    """
+    if cls is Model:
+        return FunctionalModel
+    if issubclass(cls, Model) and not issubclass(cls, FunctionalModel):
+        cls.__bases__ = tuple(_make_functional(base) for base in cls.__bases__)
+    return cls
