@@ -1,0 +1,250 @@
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from keras_headattn.decoding import Searcher
+from keras_headattn.layers import InteractingHeadAttention, MultiHeadAttention
+from keras_headattn.models import Transformer
+from keras_headattn.serving import export_ids, export_text
+from keras_headattn.text import SentencePieceTokenizer, train_sentencepiece
+
+ENGLISH = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat still"]
+GERMAN = ["die Katze saß auf der Matte", "ein Hund lief der Katze nach", "keine Katze saß still"]
+BATCHES = [ENGLISH, ["mat"], ["the dog sat after the other dogs on the mat " * 2, ""]]
+
+
+def make_searcher(source_size=32, target_size=32, beam_size=3, attention=None, **kwargs):
+    random = np.random.default_rng(3)
+    attention = attention or MultiHeadAttention(2, 8)
+    shape = dict(num_layers=1, hidden_dim=16, intermediate_dim=32)
+    model = Transformer(source_size, target_size, attention=attention, **shape, **kwargs)
+    model.build()
+    for weight in model.trainable_weights:  # large ones, so that translations differ
+        if weight.name not in ("gamma", "beta"):
+            weight.assign(random.normal(size=weight.shape) * 4 / weight.shape[-1] ** 0.5)
+    return Searcher(model, beam_size, max_length=8)
+
+
+@pytest.fixture(scope="module")
+def vocabularies(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("vocabularies")
+    return (
+        train_sentencepiece(ENGLISH, folder / "source.model", 32),
+        train_sentencepiece(GERMAN, folder / "target.model", 32),
+    )
+
+
+@pytest.fixture
+def tokenizers(vocabularies):
+    # Made anew for each test: `keras.backend.clear_session` frees what tensorflow-text holds for them.
+    return [SentencePieceTokenizer(path) for path in vocabularies]
+
+
+@pytest.fixture(scope="module")
+def exported(vocabularies, tmp_path_factory):
+    """A searcher and the paths of its SavedModels, of text and of ids."""
+    folder = tmp_path_factory.mktemp("serving")
+    source, target = (SentencePieceTokenizer(path) for path in vocabularies)
+    searcher = make_searcher()
+    text = export_text(searcher, source, target, folder / "text", xla_signature=True)
+    return searcher, text, export_ids(searcher, folder / "ids")
+
+
+def in_fresh_process(script, *arguments):
+    """The JSON that a script without this library prints."""
+    blocked = "import sys, json\nsys.modules['keras_headattn'] = None\n"
+    command = [sys.executable, "-I", "-c", blocked + textwrap.dedent(script), *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_text_model_in_a_fresh_process(exported, tokenizers):
+    (searcher, path, _), (source, target) = exported, tokenizers
+    results = in_fresh_process(
+        """
+        import tensorflow as tf
+        import tensorflow_text
+        model = tf.saved_model.load(sys.argv[1])
+        def run(name, batch):
+            outputs = model.signatures[name](text=tf.constant(batch))
+            texts, scores = outputs.pop("translations"), outputs.pop("scores")
+            assert not outputs
+            return [[[t.decode() for t in row] for row in texts.numpy().reshape(len(batch), -1)],
+                    scores.numpy().reshape(len(batch), -1).tolist()]
+        batches = json.loads(sys.argv[2])
+        print(json.dumps({name: [run(name, batch) for batch in batches[:limit]]
+                          for name, limit in (("serving_default", 3), ("n_best", 3), ("xla", 1))}))
+        """,
+        path,
+        json.dumps(BATCHES),
+    )
+    distinct = set()
+    for number, batch in enumerate(BATCHES):
+        expected = searcher(source(batch))
+        texts = [[t.decode() for t in target.detokenize(beam).numpy()] for beam in expected["tokens"]]
+        scores = expected["scores"].numpy()
+        distinct.update(row[0] for row in texts)
+        for name, beams in (("serving_default", 1), ("n_best", 3), ("xla", 1)):
+            for found in results[name][number : number + 1]:
+                assert found[0] == [row[:beams] for row in texts]
+                np.testing.assert_allclose(found[1], scores[:, :beams], rtol=1e-4)
+    assert len(distinct) > 3 and max(map(len, distinct)) > 3
+
+
+def test_ids_model_where_tensorflow_text_cannot_be_imported(exported, tokenizers):
+    searcher, text_path, ids_path = exported
+    batches = [tokenizers[0](batch).numpy().tolist() for batch in BATCHES]
+    results = in_fresh_process(
+        """
+        sys.modules["tensorflow_text"] = None
+        import tensorflow as tf
+        from tensorflow.core.protobuf import saved_model_pb2
+        from tensorflow.python.framework import op_def_registry
+        def unknown_ops(path):
+            with open(path + "/saved_model.pb", "rb") as file:
+                graph = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs[0].graph_def
+            functions = {function.signature.name for function in graph.library.function}
+            nodes = [graph.node] + [function.node_def for function in graph.library.function]
+            ops = {node.op for group in nodes for node in group} - functions
+            return sorted(op for op in ops if op_def_registry.get(op) is None)
+        model = tf.saved_model.load(sys.argv[1])
+        results = []
+        for batch in json.loads(sys.argv[3]):
+            outputs = model.signatures["serving_default"](ids=tf.constant(batch, tf.int32))
+            results.append({name: output.numpy().tolist() for name, output in outputs.items()})
+        unknown = [unknown_ops(path) for path in sys.argv[1:3]]
+        print(json.dumps({"results": results, "unknown": unknown}))
+        """,
+        ids_path,
+        text_path,
+        json.dumps(batches),
+    )
+    assert results["unknown"][0] == []
+    assert "SentencepieceTokenizeOp" in results["unknown"][1]  # so the check can fail
+    for batch, found in zip(batches, results["results"], strict=True):
+        expected = searcher(np.array(batch, "int32"))
+        assert found["ids"] == expected["tokens"].numpy().tolist()
+        np.testing.assert_allclose(found["scores"], expected["scores"], rtol=1e-4)
+
+
+def uses_xla(path, signature):
+    """Whether a signature reaches a compiled function or an XLA op."""
+    graph = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs[0]
+    functions = {function.signature.name: function for function in graph.graph_def.library.function}
+    outputs = graph.signature_def[signature].outputs.values()
+    nodes = {node.name: node for node in graph.graph_def.node}
+    waiting, seen = [nodes[output.name.split(":")[0]] for output in outputs], set()
+    while waiting:
+        node = waiting.pop()
+        if node.op.lower().startswith("xla") or node.attr["_XlaMustCompile"].b:
+            return True
+        names = {value.func.name for value in node.attr.values()}
+        names |= {function.name for value in node.attr.values() for function in value.list.func}
+        for name in (names & functions.keys()) - seen:
+            seen.add(name)
+            if functions[name].attr["_XlaMustCompile"].b:
+                return True
+            waiting.extend(functions[name].node_def)
+    return False
+
+
+def test_only_the_signature_for_xla_is_compiled(exported):
+    _, text, ids = exported
+    assert uses_xla(text, "xla")
+    assert not uses_xla(text, "serving_default")
+    assert not uses_xla(text, "n_best")
+    assert not uses_xla(ids, "serving_default")
+
+
+def test_signatures_have_the_documented_shapes(exported):
+    _, text, ids = exported
+    signatures = tf.saved_model.load(text).signatures
+    assert set(signatures) == {"serving_default", "n_best", "xla"}
+    for name, shape in (("serving_default", [None]), ("n_best", [None, 3]), ("xla", [None])):
+        (spec,) = signatures[name].structured_input_signature[1].values()
+        assert (spec.name, spec.dtype, spec.shape.as_list()) == ("text", tf.string, [None])
+        outputs = signatures[name].structured_outputs
+        assert {key: (spec.dtype, spec.shape.as_list()) for key, spec in outputs.items()} == {
+            "translations": (tf.string, shape),
+            "scores": (tf.float32, shape),
+        }
+    signature = tf.saved_model.load(ids).signatures["serving_default"]
+    (spec,) = signature.structured_input_signature[1].values()
+    assert (spec.name, spec.dtype, spec.shape.as_list()) == ("ids", tf.int32, [None, None])
+    outputs = signature.structured_outputs
+    assert {key: (spec.dtype, spec.shape.as_list()) for key, spec in outputs.items()} == {
+        "ids": (tf.int32, [None, 3, 8]),
+        "scores": (tf.float32, [None, 3]),
+    }
+
+
+def test_an_empty_batch_of_text(exported):
+    model = tf.saved_model.load(exported[1])
+    outputs = model.signatures["serving_default"](text=tf.constant([], tf.string))
+    assert outputs["translations"].shape == outputs["scores"].shape == (0,)
+
+
+def test_greedy_search_of_a_model_on_two_replicas(tmp_path, capfd):
+    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+        attention = InteractingHeadAttention(2, 8)
+        searcher = make_searcher(target_size=None, beam_size=1, attention=attention, max_length=20)
+    capfd.readouterr()
+    path = export_ids(searcher, tmp_path)
+    assert capfd.readouterr().out == ""
+    ids = np.array([[5, 9, 12, 3, 0], [7, 3, 0, 0, 0]], "int32")
+    model = tf.saved_model.load(path)
+    found, expected = model.signatures["serving_default"](ids=tf.constant(ids)), searcher(ids)
+    np.testing.assert_array_equal(found["ids"], expected["tokens"])
+    np.testing.assert_allclose(found["scores"], expected["scores"], rtol=1e-4)
+
+
+def test_models_of_two_vocabularies_in_one_process(exported, tokenizers, tmp_path):
+    searcher, path, _ = exported
+    models = [tf.saved_model.load(path)]
+    target = tokenizers[1]
+    models.append(tf.saved_model.load(export_text(searcher, target, target, tmp_path)))
+    for model, source in zip(models, tokenizers, strict=True):
+        found = model.signatures["serving_default"](text=tf.constant(ENGLISH))
+        expected = searcher(source(ENGLISH))
+        texts = target.detokenize(expected["tokens"][:, 0])
+        assert found["translations"].numpy().tolist() == texts.numpy().tolist()
+        np.testing.assert_allclose(found["scores"], expected["scores"][:, 0], rtol=1e-4)
+
+
+def test_another_end_symbol_than_the_tokenizers(exported, tokenizers, tmp_path):
+    other = Searcher(exported[0].model, 2, end_id=7)
+    with pytest.raises(ValueError, match="Received: searcher.end_id=7"):
+        export_text(other, *tokenizers, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_failed_export_leaves_nothing(exported, tmp_path, monkeypatch):
+    save = tf.saved_model.save
+
+    def fail(module, path, signatures):
+        save(tf.Module(), path)
+        raise tf.errors.ResourceExhaustedError(None, None, "no space left on device")
+
+    monkeypatch.setattr(tf.saved_model, "save", fail)
+    (tmp_path / "1").mkdir()
+    with pytest.raises(OSError, match="no space left"):
+        export_ids(exported[0], tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["1"]
+
+
+def test_the_examples_of_the_documentation(tmp_path, monkeypatch):
+    page = pathlib.Path(__file__).parents[2] / "docs" / "serving.md"
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        exec(code, names)
+    assert names["translations"].shape == (2,)
