@@ -1,0 +1,107 @@
+"""Typed settings: a dataclass that is also a command line and a JSON file."""
+
+import argparse
+import dataclasses
+import json
+import types
+import typing
+
+
+def option(default, help, choices=None):
+    """A field of a settings dataclass with its help text and, if limited, its choices."""
+    return dataclasses.field(default=default, metadata={"help": help, "choices": choices})
+
+
+def add_options(parser, cls, names=None):
+    """Adds options for all fields of the dataclass, or those named; one not given is absent from the result."""
+    hints = typing.get_type_hints(cls)
+    for field in dataclasses.fields(cls):
+        if names is not None and field.name not in names:
+            continue
+        kind, many, optional = _kind(hints[field.name])
+        default = " ".join(field.default) if many else field.default
+        arguments = dict(
+            default=argparse.SUPPRESS,
+            help=f"{field.metadata['help']} [{'none' if default in (None, '') else default}]".replace("%", "%%"),
+        )
+        if kind is bool:
+            arguments["action"] = argparse.BooleanOptionalAction
+        else:
+            arguments |= dict(type=_optional(kind) if optional else kind, choices=field.metadata["choices"])
+            arguments |= dict(nargs="*") if many else {}
+            arguments["metavar"] = None if field.metadata["choices"] else kind.__name__.upper()
+        parser.add_argument("--" + field.name.replace("_", "-"), **arguments)
+
+
+def override(config, values):
+    """A copy of `config` with the given values, checked.
+
+    Raises:
+        ValueError: for an unknown name, a wrong type, or a value that is not among the choices.
+    """
+    hints = typing.get_type_hints(type(config))
+    fields = {field.name: field for field in dataclasses.fields(config)}
+    checked = {}
+    for name, value in values.items():
+        if name not in fields:
+            raise ValueError(f"There is no setting {name!r}; there are {', '.join(fields)}. Received: {name}={value!r}")
+        checked[name] = _checked(name, value, hints[name], fields[name].metadata["choices"])
+    return dataclasses.replace(config, **checked)
+
+
+def save_config(config, path):
+    """Writes the settings as JSON; `load_config` reads them."""
+    # Imported late: the package brings TensorFlow, and --help need not wait for it.
+    from keras_headattn.files import write_atomically
+
+    text = json.dumps(dataclasses.asdict(config), indent=2) + "\n"
+    write_atomically(path, text.encode("utf-8"))
+
+
+def load_config(cls, path):
+    """Settings from a JSON file; what the file does not name has its default.
+
+    Raises:
+        ValueError: as `override`, or if the file holds no JSON object.
+    """
+    with open(path, encoding="utf-8") as file:
+        try:
+            values = json.load(file)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} must hold one JSON object. Received: {type(values).__name__}")
+    return override(cls(), values)
+
+
+def _kind(hint):
+    """`(type, whether a tuple of it, whether None is allowed)`."""
+    if isinstance(hint, types.UnionType):
+        return next(kind for kind in hint.__args__ if kind is not type(None)), False, True
+    if typing.get_origin(hint) is tuple:
+        return hint.__args__[0], True, False
+    return hint, False, False
+
+
+def _optional(kind):
+    def parse(text):
+        return None if text.lower() == "none" else kind(text)
+
+    parse.__name__ = kind.__name__
+    return parse
+
+
+def _checked(name, value, hint, choices):
+    kind, many, optional = _kind(hint)
+    if many and isinstance(value, (list, tuple)):
+        return tuple(_checked(name, item, kind, choices) for item in value)
+    if value is None and optional:
+        return None
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if many or not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        wanted = f"a list of {kind.__name__}" if many else kind.__name__
+        raise ValueError(f"Setting `{name}` must be {wanted}. Received: {name}={value!r}")
+    if choices and value not in choices:
+        raise ValueError(f"Setting `{name}` must be one of {', '.join(choices)}. Received: {name}={value!r}")
+    return value

@@ -1,0 +1,77 @@
+"""Translating lists of sentences with a trained model."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from keras_headattn.decoding import Searcher
+from recipes.data.batching import source_batches
+
+
+@dataclasses.dataclass(frozen=True)
+class Translation:
+    """A translation and its score, the log probability divided by the length penalty."""
+
+    text: str
+    score: float
+
+
+class Translator:
+    """Translates sentences, sorted by length, in batches of few shapes, each compiled once.
+
+    Args:
+        transformer: trained `Transformer`.
+        text: `Text`.
+        config: `TranslateConfig`, for the settings of decoding.
+        beam_size: in place of the configuration's.
+        batch_size: sentences decoded together.
+        jit_compile: whether XLA compiles the search: faster, after a few seconds for each length.
+    """
+
+    def __init__(self, transformer, text, config, beam_size=None, batch_size=64, jit_compile=True):
+        self.text = text
+        self.batch_size = batch_size
+        self.buckets = length_buckets(config.max_length)
+        self.searcher = Searcher(
+            transformer,
+            beam_size=beam_size or config.beam_size,
+            alpha=config.alpha,
+            max_length=config.max_length,
+            start_id=text.target.bos_id,
+            end_id=text.target.eos_id,
+        )
+        self._search = tf.function(self.searcher, jit_compile=jit_compile, autograph=False)
+
+    def __call__(self, sentences, progress=None):
+        """The best translation of each sentence.
+
+        Args:
+            sentences: list of str. Tokens beyond the longest bucket are cut off.
+            progress: function of (sentences done), called after each batch.
+
+        Returns:
+            List of `Translation`.
+        """
+        ids = [self._cut(row) for row in self.text.encode_source(sentences)]
+        translations = [None] * len(sentences)
+        for indices, batch in source_batches(ids, self.buckets, self.batch_size):
+            found = self._search(tf.constant(batch))
+            texts = self.text.decode(found["tokens"][: len(indices), 0])
+            for index, text, score in zip(indices, texts, found["scores"][:, 0].numpy(), strict=False):
+                translations[index] = Translation(text, float(score))
+            if progress:
+                progress(sum(translation is not None for translation in translations))
+        return translations
+
+    def _cut(self, row):
+        longest = self.buckets[-1]
+        return row if len(row) <= longest else np.append(row[: longest - 1], self.text.source.eos_id)
+
+
+def length_buckets(max_length):
+    """Powers of two from 16, up to twice `max_length`, room for sources longer than any translation."""
+    lengths = [16]
+    while lengths[-1] < 2 * max_length:
+        lengths.append(2 * lengths[-1])
+    return tuple(lengths)

@@ -1,0 +1,104 @@
+import argparse
+import dataclasses
+
+import pytest
+
+from recipes.config import add_options, load_config, option, override, save_config
+from recipes.translate import named_config
+from recipes.translation.settings import SIZES, TranslateConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    size: int = option(3, "a number")
+    rate: float = option(0.5, "100% a rate")
+    kind: str = option("a", "a choice", ("a", "b"))
+    files: tuple[str, ...] = option((), "names")
+    limit: int | None = option(None, "perhaps a number")
+    fast: bool = option(True, "a switch")
+
+
+def parse(*arguments):
+    parser = argparse.ArgumentParser()
+    add_options(parser, Settings)
+    return vars(parser.parse_args(arguments))
+
+
+def test_options_not_given_are_absent():
+    assert parse() == {}
+
+
+def test_options_have_the_type_of_their_field():
+    values = parse("--size", "4", "--rate", "1", "--kind", "b", "--files", "x", "y", "--limit", "7", "--no-fast")
+    assert values == {"size": 4, "rate": 1.0, "kind": "b", "files": ["x", "y"], "limit": 7, "fast": False}
+    assert override(Settings(), values) == Settings(4, 1.0, "b", ("x", "y"), 7, False)
+    assert parse("--limit", "none") == {"limit": None}
+
+
+def test_help_names_every_option(capsys):
+    with pytest.raises(SystemExit):
+        parse("--help")
+    text = capsys.readouterr().out
+    assert all(f"--{field.name}" in text for field in dataclasses.fields(Settings)) and "100% a rate" in text
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"size": "4"}, "`size` must be int.*size='4'"),
+        ({"size": True}, "`size` must be int"),
+        ({"kind": "c"}, "one of a, b.*kind='c'"),
+        ({"files": "x"}, "list of str"),
+        ({"speed": 1}, "no setting 'speed'"),
+        ({"rate": None}, "`rate` must be float"),
+    ],
+)
+def test_wrong_values_are_named(values, message):
+    with pytest.raises(ValueError, match=message):
+        override(Settings(), values)
+
+
+def test_json_round_trip(tmp_path):
+    config = Settings(rate=2.0, files=("x",), limit=5)
+    save_config(config, tmp_path / "config.json")
+    assert load_config(Settings, tmp_path / "config.json") == config
+
+
+@pytest.mark.parametrize("text", ["{", "[1]"])
+def test_damaged_json_is_an_error_with_the_file_name(tmp_path, text):
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(ValueError, match="config.json"):
+        load_config(Settings, tmp_path / "config.json")
+
+
+@pytest.mark.parametrize("name", ["multi30k", "iwslt16", "wmt17_de", "wmt17_cs"])
+def test_named_configurations_load(name):
+    assert isinstance(named_config(name), TranslateConfig)
+
+
+def test_an_unknown_configuration_is_an_error():
+    with pytest.raises(ValueError, match="nonsense"):
+        named_config("nonsense")
+
+
+def test_sizes_of_the_papers():
+    assert SIZES["tiny"] == dict(num_layers=4, hidden_dim=128, intermediate_dim=256, num_heads=4)
+    assert override(TranslateConfig(), {"size": "base", "num_layers": None, "num_heads": 16}).shape == dict(
+        num_layers=6, hidden_dim=512, intermediate_dim=2048, num_heads=16
+    )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"train": ("a", "b")},
+        {"train": ("a",), "validation": ("c", "d")},
+        {"test": ("a",)},
+        {"iwslt": "folder", "tfds": "name"},
+        {"truecase": True},
+        {"epochs": 0},
+    ],
+)
+def test_settings_that_contradict_each_other(values):
+    with pytest.raises(ValueError, match="Received"):
+        override(TranslateConfig(), values)

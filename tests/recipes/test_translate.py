@@ -1,0 +1,84 @@
+"""The recipe from end to end, as a user runs it: in processes of their own."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def recipe(*arguments, stdin=""):
+    command = [sys.executable, "-m", "recipes.translate", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=600)
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """A finished quick run: `(folder, what it printed)`."""
+    folder = tmp_path_factory.mktemp("quick")
+    process = recipe("--quick", "--run", folder / "run", "--export", folder / "exported", "--seed", 3)
+    assert process.returncode == 0, process.stderr
+    return folder, process
+
+
+def test_the_console_is_quiet(quick):
+    assert quick[1].stderr == ""
+
+
+def test_a_run_leaves_scores_and_translations(quick):
+    folder, process = quick
+    results = folder / "run" / "results" / "test"
+    scores = json.loads((results / "scores.json").read_text())
+    assert {"exact match", "BLEU", "chrF2"} <= set(scores)
+    assert len((results / "hypotheses.txt").read_text().splitlines()) == 500
+    history = json.loads((folder / "run" / "history.json").read_text())
+    assert history[1]["loss"] < history[0]["loss"] and history[0]["tokens_per_second"] > 0
+    assert "padding: source" in process.stdout
+    assert list((folder / "run" / "tensorboard").rglob("events*"))
+
+
+def test_the_exported_model_translates(quick):
+    folder, process = quick
+    assert (folder / "exported" / "1" / "saved_model.pb").exists()
+    assert (folder / "exported_ids" / "1" / "saved_model.pb").exists()
+    assert process.stdout.count("    -> ") == 5
+
+
+def test_translating_standard_input(quick):
+    process = recipe("translate", quick[0] / "run", "--scores", stdin="the number seven\ntwelve\n")
+    assert process.returncode == 0, process.stderr
+    lines = process.stdout.splitlines()
+    assert len(lines) == 2 and all(float(line.split("\t")[0]) < 0 for line in lines)
+
+
+def test_evaluating_again_gives_the_same_scores(quick):
+    folder = quick[0] / "run"
+    before = (folder / "results" / "test" / "scores.json").read_text()
+    process = recipe("evaluate", folder)
+    assert process.returncode == 0, process.stderr
+    assert (folder / "results" / "test" / "scores.json").read_text() == before
+
+
+def test_a_folder_of_other_settings_is_refused(quick):
+    process = recipe("--quick", "--run", quick[0] / "run", "--seed", 4)
+    assert process.returncode == 1
+    assert "seed=3 (now 4)" in process.stderr and "Traceback" not in process.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--config", "nonsense"], "nonsense"),
+        (["--train", "a.en", "b.de", "--validation", "c.en", "d.de", "--run", "{tmp}/run"], "a.en"),
+        (["--metrics", "glue", "--run", "{tmp}/run"], "glue"),
+        (["evaluate", "{tmp}/nothing"], "no run"),
+        (["translate", "{tmp}/nothing", "missing.txt"], "missing.txt"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(arguments, message, tmp_path):
+    process = recipe(*(argument.replace("{tmp}", str(tmp_path)) for argument in arguments))
+    assert process.returncode == 1
+    assert message in process.stderr and len(process.stderr.splitlines()) == 1
