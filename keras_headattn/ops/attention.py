@@ -33,12 +33,16 @@ def masked_softmax(logits, mask=None):
     return ops.cast(weights, dtype)
 
 
+# Heads at most this wide: their products are laid out better by XLA from an einsum than from a matmul on transposed
+# tensors; without XLA, and for wider heads, the matmul is as fast or faster.
+NARROW = 32
+
+
 def attend(query, key, value, mask=None, scale=1.0, flash_attention=None):
     """Scaled dot-product attention (Vaswani et al. 2017, eq. 1), without returning the map.
 
     On JAX and PyTorch this is `keras.ops.dot_product_attention`, with its fused kernels, which need
-    `d_k = d_v`. Otherwise, and on TensorFlow, which has no such kernels, it is two products on the
-    `(batch, heads, length, width)` layout, which are faster there.
+    `d_k = d_v`. Otherwise, and on TensorFlow, which has no such kernels, it is two products.
 
     Args:
         query: `(B, h, n, d_k)`, or one head for all, `(B, 1, n, d_k)`.
@@ -51,14 +55,21 @@ def attend(query, key, value, mask=None, scale=1.0, flash_attention=None):
     Returns:
         `(B, h, n, d_v)`; zeros for a query that may attend to nothing.
     """
-    if keras.backend.backend() == "tensorflow" or query.shape[-1] != value.shape[-1]:
+    if keras.backend.backend() != "tensorflow" and query.shape[-1] == value.shape[-1]:
+        return _fused(query, key, value, mask, scale, flash_attention)
+    if query.shape[-1] > NARROW or query.shape[1] == 1:
         logits = ops.matmul(query * scale, ops.swapaxes(key, -1, -2))
         return ops.matmul(masked_softmax(logits, mask), value)
+    query, key, value = (ops.swapaxes(x, 1, 2) for x in (query, key, value))
+    weights = masked_softmax(ops.einsum("bnhd,bmhd->bhnm", query * scale, key), mask)
+    return ops.swapaxes(ops.einsum("bhnm,bmhd->bnhd", weights, value), 1, 2)
+
+
+def _fused(query, key, value, mask, scale, flash_attention):
     if query.shape[1] != key.shape[1]:
         query = ops.repeat(query, key.shape[1], axis=1)
     if mask is not None:
-        shape = ops.shape(query)
-        mask = ops.broadcast_to(mask, (*shape[:3], ops.shape(key)[2]))
+        mask = ops.broadcast_to(mask, (*ops.shape(query)[:3], ops.shape(key)[2]))
     output = ops.dot_product_attention(
         *(ops.swapaxes(x, 1, 2) for x in (query, key, value)),
         mask=mask,
