@@ -54,7 +54,7 @@ class TranslateConfig:
     learned_positions: bool = option(False, "learned positions in place of sinusoidal ones")
     tie_output: bool = option(True, "output layer tied to the target embedding")
     # Training
-    epochs: int = option(10, "most passes over the data")
+    epochs: int = option(6, "most passes over the data")
     patience: int | None = option(None, "stop after so many epochs without a better validation loss")
     time_limit: float | None = option(None, "stop training after so many minutes")
     tokens_per_batch: int = option(1024, "target tokens in a batch, padding included, over all replicas")
