@@ -1,0 +1,157 @@
+"""Tokens per second of translation: this library, Hugging Face Marian and CTranslate2, same sizes, same machine.
+
+    python -m benchmarks.decoding [--quick]
+
+Each library runs in a process of its own with two threads; they take turns. Random weights; 64 source tokens, and
+exactly 64 target tokens as no translation may end. The time is that of a whole translation, encoder included.
+"""
+
+import argparse
+import functools
+import tempfile
+
+import numpy as np
+
+from benchmarks import timing
+from benchmarks.sizes import DROPOUT, FEED_FORWARD, HEADS, LAYERS, TITLE, VOCABULARY, WIDTH
+
+LENGTH = 64
+THREADS = 2
+SETTINGS = {"greedy, B = 1": (1, 1), "greedy, B = 32": (1, 32), "beam 4, B = 1": (4, 1), "beam 4, B = 8": (4, 8)}
+VARIANTS = ("multi_head", "talking_heads", "interacting", "interacting_pairwise")
+MARIAN, CTRANSLATE2 = "Hugging Face Marian", "CTranslate2"
+
+
+def sources(batch_size):
+    """Random token ids, without those of special tokens in any of the libraries."""
+    return np.random.default_rng(batch_size).integers(10, VOCABULARY - 10, (batch_size, LENGTH), "int32")
+
+
+def our_cases(settings):
+    import tensorflow as tf
+
+    from keras_headattn import layers
+    from keras_headattn.decoding import Searcher
+    from keras_headattn.models import Transformer
+
+    attentions = {
+        "multi_head": layers.MultiHeadAttention,
+        "talking_heads": layers.TalkingHeadsAttention,
+        "interacting": layers.InteractingHeadAttention,
+        "interacting_pairwise": functools.partial(layers.InteractingHeadAttention, interaction="pairwise"),
+    }
+    cases = {}
+    for variant in VARIANTS:
+        model = Transformer(
+            VOCABULARY,
+            num_layers=LAYERS,
+            hidden_dim=WIDTH,
+            intermediate_dim=FEED_FORWARD,
+            attention=attentions[variant](HEADS, WIDTH // HEADS),
+            dropout=DROPOUT,
+        )
+        model.build()
+        for setting in settings:
+            beam_size, batch_size = SETTINGS[setting]
+            searcher = Searcher(model, beam_size=beam_size, max_length=LENGTH, start_id=2, end_id=-1)
+            search = tf.function(searcher, jit_compile=True, autograph=False)
+            cases[setting, variant] = functools.partial(_search, search, tf.constant(sources(batch_size)))
+    return cases
+
+
+def _search(search, source):
+    tokens = search(source)["tokens"].numpy()
+    assert np.count_nonzero(tokens[:, 0]) > 0.9 * tokens[:, 0].size
+
+
+def marian_cases(settings, folder):
+    """Marian's; and saves the model in `folder` for CTranslate2."""
+    import torch
+
+    from benchmarks.marian import make_marian, save_for_ctranslate2
+
+    torch.set_num_threads(THREADS)
+    torch.manual_seed(0)
+    model = make_marian().eval()
+    save_for_ctranslate2(model, folder)
+    model.generation_config.eos_token_id = None
+    model.generation_config.bad_words_ids = None
+
+    def generate(source, beam_size):
+        found = model.generate(
+            input_ids=source,
+            attention_mask=torch.ones_like(source),
+            num_beams=beam_size,
+            max_new_tokens=LENGTH,
+            do_sample=False,
+        )
+        assert found.shape[1] == LENGTH + 1  # the start token comes first
+
+    cases = {}
+    for setting in settings:
+        beam_size, batch_size = SETTINGS[setting]
+        source = torch.from_numpy(sources(batch_size)).long()
+        cases[setting, MARIAN] = functools.partial(generate, source, beam_size)
+    return cases
+
+
+def ctranslate2_cases(settings, folder):
+    import ctranslate2
+
+    translator = ctranslate2.Translator(
+        folder, device="cpu", compute_type="float32", inter_threads=1, intra_threads=THREADS
+    )
+
+    def translate(source, beam_size):
+        found = translator.translate_batch(
+            source, beam_size=beam_size, min_decoding_length=LENGTH, max_decoding_length=LENGTH
+        )
+        assert all(len(result.hypotheses[0]) == LENGTH for result in found)
+
+    cases = {}
+    for setting in settings:
+        beam_size, batch_size = SETTINGS[setting]
+        source = [[str(token) for token in row] for row in sources(batch_size).tolist()]
+        cases[setting, CTRANSLATE2] = functools.partial(translate, source, beam_size)
+    return cases
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="two settings, three rounds")
+    quick = parser.parse_args().quick
+    settings = list(SETTINGS)[::3] if quick else list(SETTINGS)
+    limits = dict(min_rounds=3, max_rounds=3) if quick else dict(max_rounds=15, max_seconds=30)
+    rows = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        timing.Worker("benchmarks.decoding:marian_cases", settings, folder, threads=THREADS) as marian,
+        timing.Worker("benchmarks.decoding:ctranslate2_cases", settings, folder, threads=THREADS) as ctranslate2,
+        timing.Worker("benchmarks.decoding:our_cases", settings, threads=THREADS) as ours,
+    ):
+        cases = {**ours.cases, **marian.cases, **ctranslate2.cases}
+        for setting in settings:
+            names = (*VARIANTS, MARIAN, CTRANSLATE2)
+            rounds = timing.run_rounds({name: cases[setting, name] for name in names}, "multi_head", **limits)
+            rows += [_row(rounds, setting, name) for name in names]
+            print(*rows[-len(names) :], sep="\n", flush=True)
+    timing.report(
+        "decoding",
+        "# Speed of translation",
+        f"{TITLE}; {LENGTH} tokens in, exactly {LENGTH} out. {THREADS} threads each. "
+        "The last columns say how many times as fast each is as Marian and as CTranslate2.",
+        timing.table(["setting", "", "tokens/s", "to Marian", "to CTranslate2"], rows),
+        timing.SPREAD,
+        "\n".join(timing.machine("tensorflow", "keras", "torch", "transformers", "ctranslate2")),
+    )
+
+
+def _row(rounds, setting, name):
+    tokens = SETTINGS[setting][1] * LENGTH
+    ratios = [rounds.ratio(other, name) for other in (MARIAN, CTRANSLATE2)]
+    cells = [f"{ratio:.2f} ± {spread:.0%}" for ratio, spread in ratios]
+    return [setting, name, f"{tokens / rounds.median(name):,.0f}", *cells]
+
+
+if __name__ == "__main__":
+    main()

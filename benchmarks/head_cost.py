@@ -1,0 +1,117 @@
+"""What the heads' interaction costs: forward and backward time of each layer against Keras's own.
+
+    python -m benchmarks.head_cost [--quick]
+
+Self-attention of width 512, 2,048 tokens, key_dim = 512 / heads, float32, compiled by XLA: output, and
+gradients of all weights and of the input. Beside the time stands the ratio of floating-point operations, counted
+from the formulas: what the time would be if only matrix products took any.
+"""
+
+import argparse
+import functools
+
+from benchmarks import timing
+
+WIDTH, TOKENS = 512, 2048
+VARIANTS = ("MultiHead", "Interacting", "TalkingHeads", "Interacting, pairwise")
+MAX_BYTES = 4e9
+
+
+def layer(variant, heads):
+    import keras
+
+    from keras_headattn import layers
+
+    make = {
+        "stock": keras.layers.MultiHeadAttention,
+        "MultiHead": layers.MultiHeadAttention,
+        "Interacting": layers.InteractingHeadAttention,
+        "TalkingHeads": layers.TalkingHeadsAttention,
+        "Interacting, pairwise": functools.partial(layers.InteractingHeadAttention, interaction="pairwise"),
+    }[variant]
+    return make(num_heads=heads, key_dim=WIDTH // heads)
+
+
+def forward_and_backward(layer, length):
+    """A timed call of the compiled forward and backward pass."""
+    import tensorflow as tf
+
+    generator = tf.random.Generator.from_seed(1)
+    x = generator.normal((TOKENS // length, length, WIDTH))
+    output_gradients = generator.normal(x.shape)
+    layer(x, x)
+
+    @tf.function(jit_compile=True, autograph=False)
+    def gradients(x, output_gradients):
+        sources = [x, *(weight.value for weight in layer.trainable_weights)]
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = layer(x, x, training=True)
+        return y, tape.gradient(y, sources, output_gradients)
+
+    return timing.timed(lambda: gradients(x, output_gradients))
+
+
+def operations(variant, heads, length):
+    """Floating-point operations of the forward pass: products only. The backward pass doubles each."""
+    projection = 2 * TOKENS * WIDTH * WIDTH
+    pairs = TOKENS * length  # of a query token and a key token
+    products = 4 * projection + 2 * 2 * pairs * WIDTH
+    return {
+        "stock": products,
+        "MultiHead": products,
+        # One query projection of one head's width, after the kernels are added up.
+        "Interacting": products - projection + projection // heads + WIDTH * WIDTH,
+        "TalkingHeads": products + 2 * 2 * heads * heads * pairs,
+        # Every pair of heads has logits and values, and the output projection reads them all.
+        "Interacting, pairwise": (3 + heads) * projection + 2 * 2 * heads * pairs * WIDTH,
+    }[variant]
+
+
+def map_bytes(variant, heads, length):
+    """Memory for the maps: logits, weights and the gradients of both."""
+    maps = heads * heads if variant == "Interacting, pairwise" else heads
+    return 4 * 4 * maps * TOKENS * length
+
+
+def measure(length, heads, quick):
+    """A table row: for each variant the ratio of times, its spread, and the ratio of operations."""
+    stock = forward_and_backward(layer("stock", heads), length)
+    cells, seconds = [], None
+    for variant in VARIANTS:
+        if map_bytes(variant, heads, length) > MAX_BYTES:
+            cells.append("too large")
+            continue
+        cases = {"stock": stock, variant: forward_and_backward(layer(variant, heads), length)}
+        limits = dict(min_rounds=3, max_rounds=3) if quick else dict(max_seconds=12)
+        rounds = timing.run_rounds(cases, "stock", **limits)
+        seconds = seconds or rounds.median("stock")
+        ratio, spread = rounds.ratio(variant, "stock")
+        flops = operations(variant, heads, length) / operations("stock", heads, length)
+        cells.append(f"{ratio:.2f} ± {spread:.0%} ({flops:.2f})")
+    row = [f"{length}", f"{heads}", f"{seconds * 1000:.0f}", *cells]
+    print(" | ".join(row), flush=True)
+    return row
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few sizes, three rounds")
+    quick = parser.parse_args().quick
+    timing.limit_threads(timing.cores())
+    lengths, all_heads = ([64], [4, 16]) if quick else ([64, 256], [2, 4, 8, 16, 32, 64])
+    rows = [measure(length, heads, quick) for length in lengths for heads in all_heads]
+    timing.report(
+        "head_cost",
+        "# Cost of the heads' interaction",
+        "Forward and backward time, as a multiple of `keras.layers.MultiHeadAttention`'s; in brackets the same "
+        f"multiple of floating-point operations. Self-attention, width {WIDTH}, {TOKENS:,} tokens in sequences of `length`, "
+        f"key_dim = {WIDTH} / heads, float32, XLA.",
+        timing.table(["length", "heads", "stock, ms", *VARIANTS], rows),
+        timing.SPREAD,
+        "\n".join(timing.machine("tensorflow", "keras")),
+    )
+
+
+if __name__ == "__main__":
+    main()

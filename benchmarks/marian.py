@@ -1,0 +1,42 @@
+"""The Transformer of the benchmarks as a `MarianMTModel` of Hugging Face, with random weights."""
+
+from benchmarks.sizes import DROPOUT, FEED_FORWARD, HEADS, LAYERS, VOCABULARY, WIDTH
+
+
+def make_marian():
+    """The model: post-norm, ReLU, sinusoidal positions and tied embeddings, as ours."""
+    from transformers import MarianConfig, MarianMTModel
+
+    config = MarianConfig(
+        vocab_size=VOCABULARY,
+        d_model=WIDTH,
+        encoder_layers=LAYERS,
+        decoder_layers=LAYERS,
+        encoder_ffn_dim=FEED_FORWARD,
+        decoder_ffn_dim=FEED_FORWARD,
+        encoder_attention_heads=HEADS,
+        decoder_attention_heads=HEADS,
+        dropout=DROPOUT,
+        activation_function="relu",
+        max_position_embeddings=256,
+        scale_embedding=True,
+        pad_token_id=VOCABULARY - 1,
+        decoder_start_token_id=VOCABULARY - 1,
+        eos_token_id=0,
+        forced_eos_token_id=None,
+    )
+    return MarianMTModel(config)
+
+
+def save_for_ctranslate2(model, folder):
+    """Saves a Marian model as CTranslate2 reads it. Its tokens are the decimal numbers of the ids."""
+    from ctranslate2.converters.transformers import MarianMTLoader
+
+    spec = MarianMTLoader().get_model_spec(model)
+    tokens = ["</s>", "<unk>", *(str(number) for number in range(2, VOCABULARY - 1))]  # the loader drops padding
+    spec.register_source_vocabulary(tokens)
+    spec.register_target_vocabulary(tokens)
+    spec.config.decoder_start_token = "</s>"
+    spec.validate()
+    spec.optimize()
+    spec.save(folder)

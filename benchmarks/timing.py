@@ -1,0 +1,188 @@
+"""Paired rounds, their spread, workers in processes of their own, and the report each benchmark writes."""
+
+import dataclasses
+import datetime
+import importlib
+import importlib.metadata
+import math
+import multiprocessing
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results"
+LOAD_BEFORE = os.getloadavg()[0]
+SPREAD = (
+    "Ratios are paired: each round runs everything once, the order turned round every other round, and a ratio is the "
+    "median over rounds of the quotient within a round. ± is the standard error of that median, estimated as "
+    "0.93 × interquartile range / √rounds, in percent of the median."
+)
+
+
+@dataclasses.dataclass
+class Rounds:
+    """Seconds of every case in every round: `seconds[name][round]`."""
+
+    seconds: dict
+
+    def __len__(self):
+        return min(len(values) for values in self.seconds.values())
+
+    def median(self, name):
+        """Median seconds of a case."""
+        return float(np.median(self.seconds[name]))
+
+    def ratio(self, name, reference):
+        """`(ratio, spread)`: how many times as long `name` takes as `reference`, and its relative standard error."""
+        ratios = np.divide(self.seconds[name], self.seconds[reference])
+        median = float(np.median(ratios))
+        low, high = np.percentile(ratios, [25, 75])
+        return median, float(0.93 * (high - low) / math.sqrt(len(ratios)) / median)
+
+
+def run_rounds(cases, reference, max_spread=0.05, min_rounds=5, max_rounds=25, max_seconds=60.0):
+    """Runs all cases in turn until their ratios to the reference are known well enough.
+
+    Args:
+        cases: dictionary of name to function that runs once and returns the seconds it took.
+        reference: name of the case the others are compared with.
+        max_spread: stops when every ratio's spread is below it, and `min_rounds` are done.
+        max_rounds, max_seconds: stops in any case.
+
+    Returns:
+        `Rounds`. The first call of each case, which may compile, is not in it.
+    """
+    for run in cases.values():
+        run()
+    rounds = Rounds({name: [] for name in cases})
+    start = time.perf_counter()
+    for number in range(max_rounds):
+        names = list(cases) if number % 2 == 0 else list(cases)[::-1]
+        for name in names:
+            rounds.seconds[name].append(cases[name]())
+        if number + 1 < min_rounds:
+            continue
+        spreads = [rounds.ratio(name, reference)[1] for name in cases if name != reference]
+        if max(spreads) < max_spread or time.perf_counter() - start > max_seconds:
+            break
+    return rounds
+
+
+def timed(function):
+    """A function that calls `function` and returns the seconds it took."""
+
+    def run():
+        start = time.perf_counter()
+        function()
+        return time.perf_counter() - start
+
+    return run
+
+
+class Worker:
+    """A process of its own for one library, so that thread pools do not disturb each other.
+
+    Args:
+        make_cases: `"module:function"`; the function takes `arguments` and returns a dictionary of name to function,
+            each of which is what a `timed` call is. It imports its library itself.
+        threads: number of threads the library may use.
+    """
+
+    def __init__(self, make_cases, *arguments, threads):
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, make_cases, arguments, threads), daemon=True)
+        self._process.start()
+        theirs.close()
+        self.cases = {name: lambda name=name: self._ask(name) for name in self._receive()}
+
+    def _ask(self, name):
+        self._connection.send(name)
+        return self._receive()
+
+    def _receive(self):
+        try:
+            answer = self._connection.recv()
+        except EOFError:
+            raise RuntimeError("A benchmark's process ended early; its error is printed above.") from None
+        return answer
+
+    def close(self):
+        self._connection.send(None)
+        self._process.join()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close() if error[0] is None else self._process.kill()
+
+
+def _serve(connection, make_cases, arguments, threads):
+    limit_threads(threads)
+    module, function = make_cases.split(":")
+    cases = getattr(importlib.import_module(module), function)(*arguments)
+    runs = {name: timed(case) for name, case in cases.items()}
+    connection.send(list(runs))
+    while (name := connection.recv()) is not None:
+        connection.send(runs[name]())
+
+
+def limit_threads(threads):
+    """Sets the thread count of every library used here. Call it before any of them is imported."""
+    os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)
+    os.environ["TF_NUM_INTRAOP_THREADS"] = str(threads)
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+
+
+def cores():
+    """Number of cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def machine(*packages):
+    """The processor, the number of cores, and the versions of packages, as lines of Markdown."""
+    versions = [f"{package} {importlib.metadata.version(package)}" for package in packages]
+    return [
+        f"- Processor: {_processor()}, {cores()} cores, {_memory_gb():.0f} GB memory",
+        f"- {platform.system()}, Python {platform.python_version()}, {', '.join(versions)}",
+        f"- Load of the machine before the start: {LOAD_BEFORE:.1f} processes",
+        f"- {datetime.date.today().isoformat()}, `{_command()}`",
+    ]
+
+
+def _processor():
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+
+
+def _memory_gb():
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+
+
+def _command():
+    return " ".join(["python -m", sys.modules["__main__"].__spec__.name, *sys.argv[1:]])
+
+
+def table(header, rows):
+    """A Markdown table."""
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def report(name, *paragraphs):
+    """Prints the paragraphs and writes them to `results/<name>.md`."""
+    text = "\n\n".join(paragraphs) + "\n"
+    print(text)
+    RESULTS.mkdir(exist_ok=True)
+    temporary = RESULTS / f".{name}.tmp"
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, RESULTS / f"{name}.md")
