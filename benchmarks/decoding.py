@@ -53,15 +53,10 @@ def our_cases(settings):
         model.build()
         for setting in settings:
             beam_size, batch_size = SETTINGS[setting]
-            searcher = Searcher(model, beam_size=beam_size, max_length=LENGTH, start_id=2, end_id=-1)
+            searcher = Searcher(model, beam_size=beam_size, max_length=LENGTH, start_id=2, end_id=-1)  # no token has it
             search = tf.function(searcher, jit_compile=True, autograph=False)
-            cases[setting, variant] = functools.partial(_search, search, tf.constant(sources(batch_size)))
+            cases[setting, variant] = functools.partial(search, tf.constant(sources(batch_size)))
     return cases
-
-
-def _search(search, source):
-    tokens = search(source)["tokens"].numpy()
-    assert np.count_nonzero(tokens[:, 0]) > 0.9 * tokens[:, 0].size
 
 
 def marian_cases(settings, folder):
@@ -118,7 +113,7 @@ def ctranslate2_cases(settings, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="two settings, three rounds")
+    parser.add_argument("--quick", action="store_true", help="two settings, three rounds; writes nothing")
     quick = parser.parse_args().quick
     settings = list(SETTINGS)[::3] if quick else list(SETTINGS)
     limits = dict(min_rounds=3, max_rounds=3) if quick else dict(max_rounds=15, max_seconds=30)
@@ -136,7 +131,7 @@ def main():
             rows += [_row(rounds, setting, name) for name in names]
             print(*rows[-len(names) :], sep="\n", flush=True)
     timing.report(
-        "decoding",
+        None if quick else "decoding",
         "# Speed of translation",
         f"{TITLE}; {LENGTH} tokens in, exactly {LENGTH} out. {THREADS} threads each. "
         "The last columns say how many times as fast each is as Marian and as CTranslate2.",

@@ -83,7 +83,7 @@ def measure(length, heads, quick):
             cells.append("too large")
             continue
         cases = {"stock": stock, variant: forward_and_backward(layer(variant, heads), length)}
-        limits = dict(min_rounds=3, max_rounds=3) if quick else dict(max_seconds=12)
+        limits = dict(min_rounds=3, max_rounds=3) if quick else dict(max_seconds=5)
         rounds = timing.run_rounds(cases, "stock", **limits)
         seconds = seconds or rounds.median("stock")
         ratio, spread = rounds.ratio(variant, "stock")
@@ -96,17 +96,20 @@ def measure(length, heads, quick):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few sizes, three rounds")
+    parser.add_argument("--quick", action="store_true", help="two sizes, three rounds; writes nothing")
     quick = parser.parse_args().quick
     timing.limit_threads(timing.cores())
+    import tensorflow as tf
+
+    tf.get_logger().setLevel("ERROR")  # it warns that one function is compiled for each layer
     lengths, all_heads = ([64], [4, 16]) if quick else ([64, 256], [2, 4, 8, 16, 32, 64])
     rows = [measure(length, heads, quick) for length in lengths for heads in all_heads]
     timing.report(
-        "head_cost",
+        None if quick else "head_cost",
         "# Cost of the heads' interaction",
         "Forward and backward time, as a multiple of `keras.layers.MultiHeadAttention`'s; in brackets the same "
-        f"multiple of floating-point operations. Self-attention, width {WIDTH}, {TOKENS:,} tokens in sequences of `length`, "
-        f"key_dim = {WIDTH} / heads, float32, XLA.",
+        f"multiple of floating-point operations. Self-attention, width {WIDTH}, {TOKENS:,} tokens in sequences of "
+        f"`length`, key_dim = {WIDTH} / heads, float32, XLA.",
         timing.table(["length", "heads", "stock, ms", *VARIANTS], rows),
         timing.SPREAD,
         "\n".join(timing.machine("tensorflow", "keras")),

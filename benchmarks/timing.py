@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import functools
 import importlib
 import importlib.metadata
 import math
@@ -17,9 +18,9 @@ import numpy as np
 RESULTS = Path(__file__).parent / "results"
 LOAD_BEFORE = os.getloadavg()[0]
 SPREAD = (
-    "Ratios are paired: each round runs everything once, the order turned round every other round, and a ratio is the "
-    "median over rounds of the quotient within a round. ± is the standard error of that median, estimated as "
-    "0.93 × interquartile range / √rounds, in percent of the median."
+    "Ratios are paired: each round runs everything once, in an order that is reversed every other round, and a "
+    "ratio is the median over rounds of the quotients within a round. ± is the standard error of that median, "
+    "estimated as 0.93 × interquartile range / √rounds, in percent of the median."
 )
 
 
@@ -54,7 +55,7 @@ def run_rounds(cases, reference, max_spread=0.05, min_rounds=5, max_rounds=25, m
         max_rounds, max_seconds: stops in any case.
 
     Returns:
-        `Rounds`. The first call of each case, which may compile, is not in it.
+        `Rounds`. A first call of each case, which may compile, is not in it.
     """
     for run in cases.values():
         run()
@@ -87,8 +88,8 @@ class Worker:
     """A process of its own for one library, so that thread pools do not disturb each other.
 
     Args:
-        make_cases: `"module:function"`; the function takes `arguments` and returns a dictionary of name to function,
-            each of which is what a `timed` call is. It imports its library itself.
+        make_cases: `"module:function"`; called with `arguments` in the process, it imports its library and returns a
+            dictionary of name to function.
         threads: number of threads the library may use.
     """
 
@@ -98,18 +99,17 @@ class Worker:
         self._process = context.Process(target=_serve, args=(theirs, make_cases, arguments, threads), daemon=True)
         self._process.start()
         theirs.close()
-        self.cases = {name: lambda name=name: self._ask(name) for name in self._receive()}
+        self.cases = {name: functools.partial(self._seconds, name) for name in self._receive()}
 
-    def _ask(self, name):
+    def _seconds(self, name):
         self._connection.send(name)
         return self._receive()
 
     def _receive(self):
         try:
-            answer = self._connection.recv()
+            return self._connection.recv()
         except EOFError:
-            raise RuntimeError("A benchmark's process ended early; its error is printed above.") from None
-        return answer
+            raise RuntimeError("The process of a benchmark ended early; its error is printed above.") from None
 
     def close(self):
         self._connection.send(None)
@@ -176,9 +176,11 @@ def table(header, rows):
 
 
 def report(name, *paragraphs):
-    """Prints the paragraphs and writes them to `results/<name>.md`."""
+    """Prints the paragraphs; writes them to `results/<name>.md` unless `name` is `None`."""
     text = "\n\n".join(paragraphs) + "\n"
     print(text)
+    if name is None:
+        return
     RESULTS.mkdir(exist_ok=True)
     temporary = RESULTS / f".{name}.tmp"
     with open(temporary, "w", encoding="utf-8") as file:

@@ -93,7 +93,7 @@ def marian_cases(threads):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="three rounds")
+    parser.add_argument("--quick", action="store_true", help="three rounds; writes nothing")
     quick = parser.parse_args().quick
     limits = dict(min_rounds=3, max_rounds=3) if quick else dict(min_rounds=10, max_rounds=30, max_seconds=180)
     threads = timing.cores()
@@ -105,7 +105,7 @@ def main():
         cases = {**ours.cases, **stock.cases, **marian.cases}
         rounds = timing.run_rounds(cases, REFERENCE, **limits)
     timing.report(
-        "training",
+        None if quick else "training",
         "# Speed of training",
         f"{TITLE}; batch {BATCH_SIZE} x {LENGTH} tokens, dropout {DROPOUT}, label smoothing {LABEL_SMOOTHING}, Adam; "
         f"{threads} threads. The last columns say how many times as fast each is.",
