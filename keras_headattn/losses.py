@@ -37,18 +37,32 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
         self.label_smoothing = label_smoothing
 
     def call(self, y_true, y_pred):
-        y_pred = ops.cast(y_pred, "float32")
-        if not self.label_smoothing:
-            return ops.sparse_categorical_crossentropy(y_true, y_pred, from_logits=True)
-        size = y_pred.shape[-1]
-        # Smoothed one-hot labels and the backend's fused cross-entropy: the fewest passes over logits.
-        classes = ops.arange(size, dtype="int32")
-        labels = ops.where(
-            ops.equal(ops.cast(y_true, "int32")[..., None], classes),
-            1 - self.label_smoothing + self.label_smoothing / size,
-            self.label_smoothing / size,
-        )
-        return ops.categorical_crossentropy(ops.cast(labels, "float32"), y_pred, from_logits=True)
+        return _crossentropy(ops.cast(y_true, "int32"), ops.cast(y_pred, "float32"), self.label_smoothing)
 
     def get_config(self):
         return {**super().get_config(), "label_smoothing": self.label_smoothing}
+
+
+def _crossentropy(labels, logits, smoothing):
+    """Cross-entropy and its gradient from a single softmax: the logits are the largest tensor of a model, and each
+    pass over them counts."""
+    size = logits.shape[-1]
+
+    @ops.custom_gradient
+    def crossentropy(logits):
+        probabilities = ops.softmax(logits)
+        log_sum = ops.max(logits, axis=-1) - ops.log(ops.max(probabilities, axis=-1))
+        of_label = ops.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
+        loss = log_sum - (1 - smoothing) * of_label
+        if smoothing:
+            loss = loss - smoothing * ops.mean(logits, axis=-1)
+
+        def gradient(*args, upstream=None):
+            upstream = (args[0] if upstream is None else upstream)[..., None]
+            is_label = ops.equal(labels[..., None], ops.arange(size, dtype="int32"))
+            smooth = (probabilities - smoothing / size) * upstream
+            return ops.where(is_label, smooth - (1 - smoothing) * upstream, smooth)
+
+        return loss, gradient
+
+    return crossentropy(logits)

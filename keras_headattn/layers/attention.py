@@ -54,7 +54,8 @@ class Attention(keras.layers.Layer):
         value: `(B, m, D_v)`. May be left out when a cache holds what is attended to.
         key: `(B, m, D_k)`. Defaults to `value`.
         query_mask, value_mask, key_mask: `(B, n)`, `(B, m)`, `(B, m)`; boolean, True = a real token.
-            Taken from the Keras masks of the inputs if not given.
+            Taken from the Keras masks of the inputs if not given. With `index`, the masks of value and key say
+            nothing about rows already in the cache and are not used: give an `attention_mask`.
         attention_mask: `(B, n, m)`, or anything that broadcasts to it, or to `(B, h, n, m)` with four
             axes; boolean or 0/1, True = may attend.
         return_attention_scores: returns the weights as well. Never changes the output.
@@ -138,15 +139,15 @@ class Attention(keras.layers.Layer):
             self._gate_dense = self._projection("gate", query_shape[-1], self.merged_heads, self.value_dim, "sigmoid")
         self._value_dense = self._projection("value", value_shape[-1], self.value_heads, self.value_dim)
         output_shape = self._output_shape or (query_shape[-1],)
-        letters = "fghij"[: len(output_shape)]
+        letters = "defgh"[: len(output_shape)]
         self._output_dense = keras.layers.EinsumDense(
-            f"abcd,cd{letters}->ab{letters}",
-            output_shape=(None, *output_shape),
+            f"abc,bc{letters}->a{letters}",
+            output_shape=output_shape,
             bias_axes=letters if self.use_bias else None,
             name="attention_output",
             **self._projection_arguments(),
         )
-        self._output_dense.build((None, None, self.merged_heads, self.value_dim))
+        self._output_dense.build((None, self.merged_heads, self.value_dim))
         self.built = True
 
     # How many heads each side has; a variant with several counts overrides what differs.
@@ -159,15 +160,14 @@ class Attention(keras.layers.Layer):
 
     def _projection(self, name, width, heads, head_width, activation=None):
         dense = keras.layers.EinsumDense(
-            "abc,cde->abde",
-            output_shape=(None, heads, head_width),
-            bias_axes="de" if self.use_bias else None,
+            "ab,bcd->acd",
+            output_shape=(heads, head_width),
+            bias_axes="cd" if self.use_bias else None,
             activation=activation,
             name=name,
             **self._projection_arguments(),
         )
-        dense.build((None, None, width))
-        dense.supports_masking = True  # masks of its input are dealt with here, and no cause for a warning
+        dense.build((None, width))
         return dense
 
     def _projection_arguments(self):
@@ -177,7 +177,6 @@ class Attention(keras.layers.Layer):
             bias_initializer=_clone(self.bias_initializer),
             kernel_regularizer=self.kernel_regularizer,
             bias_regularizer=self.bias_regularizer,
-            activity_regularizer=self._activity_regularizer,
             kernel_constraint=self.kernel_constraint,
             bias_constraint=self.bias_constraint,
             dtype=self.dtype_policy,
@@ -192,11 +191,12 @@ class Attention(keras.layers.Layer):
 
     def project_query(self, query):
         """`(B, n, D)` to `(B, h, n, key_dim)`."""
-        return ops.swapaxes(self._query_dense(query), 1, 2)
+        return ops.swapaxes(self._apply(self._query_dense, query), 1, 2)
 
     def project_key_value(self, key, value):
         """`(B, m, D_k)`, `(B, m, D_v)` to `(B, h, m, key_dim)`, `(B, h, m, value_dim)`."""
-        return ops.swapaxes(self._key_dense(key), 1, 2), ops.swapaxes(self._value_dense(value), 1, 2)
+        keys, values = self._apply(self._key_dense, key), self._apply(self._value_dense, value)
+        return ops.swapaxes(keys, 1, 2), ops.swapaxes(values, 1, 2)
 
     def score(self, query, key):
         """Logits `(B, h, n, m)` of queries `(B, h, n, key_dim)` and keys `(B, h, m, key_dim)`."""
@@ -212,7 +212,18 @@ class Attention(keras.layers.Layer):
 
     def merge(self, heads):
         """`(B, h, n, value_dim)` to `(B, n, output_shape)`."""
-        return self._output_dense(ops.swapaxes(heads, 1, 2))
+        return self._apply(self._output_dense, ops.swapaxes(heads, 1, 2))
+
+    def _apply(self, dense, x):
+        """A projection of `x` `(B, n, ...)`, with batch and length as one axis: one product, forward and backward.
+
+        On two axes the gradient of the kernel is one product an item of the batch, and their sum.
+        """
+        batch, length = ops.shape(x)[:2]
+        y = dense(ops.reshape(x, (-1, *x.shape[2:])))
+        if self._activity_regularizer is not None:  # by item of the batch, as Keras has it
+            self.add_loss(self._activity_regularizer(y) / ops.cast(batch, y.dtype))
+        return ops.reshape(y, (batch, length, *y.shape[1:]))
 
     @property
     def scale(self):
@@ -262,7 +273,7 @@ class Attention(keras.layers.Layer):
             mask = combine_masks(mask, window[:, None])
         heads, weights = self._attend(self.project_query(query), keys, values, mask, training, return_attention_scores)
         if self.use_gate:
-            heads = heads * ops.swapaxes(self._gate_dense(query), 1, 2)
+            heads = heads * ops.swapaxes(self._apply(self._gate_dense, query), 1, 2)
         results = [axes.unfold(self.merge(heads), inputs)]
         if return_attention_scores:
             results.append(axes.unfold_scores(weights, inputs, value))

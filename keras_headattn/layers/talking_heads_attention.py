@@ -69,5 +69,7 @@ class TalkingHeadsAttention(Attention):
 def _exchange(maps, kernel):
     """Linear map over the head axis: `(B, h, n, m)` and `(h, g)` to `(B, g, n, m)`."""
     batch, heads, n, m = ops.shape(maps)
-    mixed = ops.matmul(ops.transpose(kernel), ops.reshape(maps, (batch, heads, n * m)))
+    # Broadcast by hand: XLA is slower at products of a tensor that it has to broadcast.
+    kernels = ops.broadcast_to(ops.transpose(kernel), (batch, kernel.shape[1], heads))
+    mixed = ops.matmul(kernels, ops.reshape(maps, (batch, heads, n * m)))
     return ops.reshape(mixed, (batch, kernel.shape[1], n, m))

@@ -9,17 +9,7 @@ from keras_headattn.layers.template import Template
 
 
 class _Block(layers.Layer):
-    """What both blocks share: sublayers with dropout, residual connection and normalisation.
-
-    Args:
-        attention: template of the self-attention. It is never used itself: its configuration is cloned.
-        intermediate_dim: width of the feed-forward layer.
-        dropout: rate of dropout of each sublayer's output.
-        activation: of the feed-forward layer.
-        activation_dropout: rate of dropout inside the feed-forward layer.
-        norm_first: whether each sublayer's input is normalised (pre-norm), not its sum with the input.
-        seed: of all dropouts of the block.
-    """
+    """What both blocks share: sublayers with dropout, residual connection and normalisation."""
 
     def __init__(
         self,
@@ -93,9 +83,16 @@ class _Block(layers.Layer):
 
 @register_keras_serializable(package="keras_headattn")
 class EncoderBlock(_Block):
-    __doc__ = f"""Self-attention and a feed-forward layer (Vaswani et al. 2017, section 3.1).
+    """Self-attention and a feed-forward layer (Vaswani et al. 2017, section 3.1).
 
-    {_Block.__doc__.split(chr(10), 2)[2].strip()}
+    Args:
+        attention: template of the self-attention. It is never used itself: its configuration is cloned.
+        intermediate_dim: width of the feed-forward layer.
+        dropout: rate of dropout of each sublayer's output.
+        activation: of the feed-forward layer.
+        activation_dropout: rate of dropout inside the feed-forward layer.
+        norm_first: whether each sublayer's input is normalised (pre-norm), not its sum with the input.
+        seed: of all dropouts of the block.
 
     Call arguments:
         x: `(B, n, D)`.
@@ -122,11 +119,18 @@ class EncoderBlock(_Block):
 
 @register_keras_serializable(package="keras_headattn")
 class DecoderBlock(_Block):
-    __doc__ = f"""Causal self-attention, attention to the encoder, and a feed-forward layer.
+    """Causal self-attention, attention to the encoder, and a feed-forward layer.
 
     Source: Vaswani et al. 2017, section 3.1.
 
-    {_Block.__doc__.split(chr(10), 2)[2].strip()}
+    Args:
+        attention: template of the self-attention. It is never used itself: its configuration is cloned.
+        intermediate_dim: width of the feed-forward layer.
+        dropout: rate of dropout of each sublayer's output.
+        activation: of the feed-forward layer.
+        activation_dropout: rate of dropout inside the feed-forward layer.
+        norm_first: whether each sublayer's input is normalised (pre-norm), not its sum with the input.
+        seed: of all dropouts of the block.
         cross_attention: template of the attention to the encoder. Defaults to `attention`.
 
     Call arguments:

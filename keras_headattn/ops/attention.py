@@ -57,12 +57,36 @@ def attend(query, key, value, mask=None, scale=1.0, flash_attention=None):
     """
     if keras.backend.backend() != "tensorflow" and query.shape[-1] == value.shape[-1]:
         return _fused(query, key, value, mask, scale, flash_attention)
-    if query.shape[-1] > NARROW or query.shape[1] == 1:
-        logits = ops.matmul(query * scale, ops.swapaxes(key, -1, -2))
-        return ops.matmul(masked_softmax(logits, mask), value)
+    if query.shape[1] != key.shape[1]:  # TensorFlow is slow at products of a tensor that is broadcast
+        query = ops.broadcast_to(query, (*ops.shape(key)[:2], *ops.shape(query)[2:]))
+    if query.shape[-1] > NARROW:
+        weights, total = _unscaled_softmax(ops.matmul(query * scale, ops.swapaxes(key, -1, -2)), mask)
+        return _divide(ops.matmul(weights, value), total)
     query, key, value = (ops.swapaxes(x, 1, 2) for x in (query, key, value))
-    weights = masked_softmax(ops.einsum("bnhd,bmhd->bhnm", query * scale, key), mask)
-    return ops.swapaxes(ops.einsum("bhnm,bmhd->bnhd", weights, value), 1, 2)
+    weights, total = _unscaled_softmax(ops.einsum("bnhd,bmhd->bhnm", query * scale, key), mask)
+    return _divide(ops.swapaxes(ops.einsum("bhnm,bmhd->bnhd", weights, value), 1, 2), total)
+
+
+def _unscaled_softmax(logits, mask):
+    """Weights before the division by their sum, and the sum: dividing the values is less work than the weights.
+
+    In 16 bits, where the sum of the values could overflow, the weights are divided, and the sum is `None`.
+    """
+    dtype = keras.backend.standardize_dtype(logits.dtype)
+    if dtype not in ("float32", "float64"):
+        return masked_softmax(logits, mask), None
+    least = float(np.finfo("float32").min)
+    if mask is not None:
+        logits = ops.where(mask, logits, ops.cast(least, dtype))
+    largest = ops.max(logits, axis=-1, keepdims=True, initial=least)  # without `initial` no batch may be empty
+    weights = ops.exp(logits - ops.stop_gradient(largest))
+    if mask is not None:
+        weights = ops.where(mask, weights, ops.zeros((), dtype))
+    return weights, ops.sum(weights, axis=-1, keepdims=True)
+
+
+def _divide(x, total):
+    return x if total is None else ops.divide_no_nan(x, total)
 
 
 def _fused(query, key, value, mask, scale, flash_attention):
