@@ -1,7 +1,7 @@
-"""Multi-head attention for Keras: every published way to make heads work together.
+"""Multi-head attention for Keras whose heads work together.
 
 Nothing is imported with the package itself, so that it is quick and TensorFlow can be set up first. Import parts by
-name; `import keras_headattn.models` makes all layers and models known to `keras.saving.load_model`.
+name; what is imported is known to `keras.saving.load_model`.
 """
 
 __version__ = "0.1.0"

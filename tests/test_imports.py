@@ -99,7 +99,7 @@ def test_import_rules(path):
     ("layers", "def f():\n    import tensorflow"),
     ("layers", "from keras_headattn.optimizers import InverseSquareRoot"),
     ("layers", "from keras_headattn import models"),
-    ("models", "from keras_headattn.decoding.beam_search import beam_search"),
+    ("models", "from keras_headattn.decoding.search import beam_search"),
     ("decoding", "import scipy.special"),
     ("training", "import keras_headattn.metrics"),
     ("training", "from recipes.config import option"),

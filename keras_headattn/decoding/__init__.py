@@ -1,6 +1,6 @@
 """Greedy and beam search."""
 
-from keras_headattn.decoding.beam_search import beam_search, greedy_search, length_penalty
+from keras_headattn.decoding.search import beam_search, greedy_search, length_penalty
 from keras_headattn.decoding.searcher import Searcher
 
 __all__ = ["Searcher", "beam_search", "greedy_search", "length_penalty"]

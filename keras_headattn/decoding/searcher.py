@@ -2,7 +2,7 @@ import keras
 from keras import ops
 from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
 
-from keras_headattn.decoding.beam_search import beam_search, greedy_search
+from keras_headattn.decoding.search import beam_search, greedy_search
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -51,6 +51,9 @@ class Searcher(keras.Model):
             positions = ops.broadcast_to(position, (tokens.shape[1],))
             return self.model.decode_step(tokens, cache, index, positions, mask)
 
+        if inputs.shape[0] == 1 and self.beam_size == 1:
+            # XLA is slower at products with one row than with two.
+            return keras.tree.map_structure(lambda x: x[:1], self.call(ops.repeat(inputs, 2, axis=0)))
         batch_size = ops.shape(inputs)[0]
         cache = self.model.init_cache(inputs, self.max_length * self.beam_size)
         common = (step, cache, batch_size, self.max_length, self.start_id, self.end_id)

@@ -208,10 +208,13 @@ class Transformer(keras.Model):
     def init_cache(self, source, max_length):
         """State of decoding translations of `source` `(B, n)`, with room for `max_length` tokens."""
         memory = self.encode(source, training=False)
-        return {
+        cache = {
             "blocks": [block.init_cache(memory, max_length) for block in self.decoder_blocks],
             "source_mask": ops.not_equal(source, 0),
         }
+        if self.tie_output:  # transposed once: products of a few rows with it are faster
+            cache["output_kernel"] = ops.cast(ops.transpose(self.target_embedding.embeddings), self.compute_dtype)
+        return cache
 
     def decode_step(self, tokens, cache, index, positions=None, attention_mask=None):
         """Logits of the tokens that follow `tokens`.
@@ -242,15 +245,20 @@ class Transformer(keras.Model):
                 training=False,
             )
             blocks.append(state)
-        return self._logits(x), {**cache, "blocks": blocks}
+        return self._logits(x, cache.get("output_kernel")), {**cache, "blocks": blocks}
 
     def _embed(self, side, embedding, tokens, training, positions=None):
         x = embedding(tokens) * self.hidden_dim**0.5
         return self.dropouts[side](self.positions[side](x, positions), training=training)
 
-    def _logits(self, x):
+    def _logits(self, x, kernel=None):
         x = self.norms[1](x) if self.norms else x
-        logits = self.output_projection(x) if self.output_projection else self.target_embedding(x, reverse=True)
+        if self.output_projection:
+            logits = self.output_projection(x)
+        elif kernel is not None:
+            logits = ops.tensordot(x, kernel, axes=1)
+        else:
+            logits = self.target_embedding(x, reverse=True)
         return ops.cast(logits, "float32")
 
     def compute_output_spec(self, *args, **kwargs):
