@@ -2,11 +2,13 @@
 
     python -m benchmarks.decoding [--quick]
 
-Each library runs in a process of its own with two threads; they take turns. Random weights; 64 source tokens, and
-exactly 64 target tokens as no translation may end. The time is that of a whole translation, encoder included.
+Each library runs in a process of its own; they take turns. The peers run with one thread and with all cores' and are
+judged by the faster. Random weights; 64 source tokens, and exactly 64 target tokens as no translation may end. The
+time is that of a whole translation, encoder included.
 """
 
 import argparse
+import contextlib
 import functools
 import tempfile
 
@@ -16,10 +18,9 @@ from benchmarks import timing
 from benchmarks.sizes import DROPOUT, FEED_FORWARD, HEADS, LAYERS, TITLE, VOCABULARY, WIDTH
 
 LENGTH = 64
-THREADS = 2
 SETTINGS = {"greedy, B = 1": (1, 1), "greedy, B = 32": (1, 32), "beam 4, B = 1": (4, 1), "beam 4, B = 8": (4, 8)}
 VARIANTS = ("multi_head", "talking_heads", "interacting", "interacting_pairwise")
-MARIAN, CTRANSLATE2 = "Hugging Face Marian", "CTranslate2"
+PEERS = ("Hugging Face Marian", "CTranslate2")
 
 
 def sources(batch_size):
@@ -59,13 +60,13 @@ def our_cases(settings):
     return cases
 
 
-def marian_cases(settings, folder):
+def marian_cases(settings, folder, threads):
     """Marian's; and saves the model in `folder` for CTranslate2."""
     import torch
 
     from benchmarks.marian import make_marian, save_for_ctranslate2
 
-    torch.set_num_threads(THREADS)
+    torch.set_num_threads(threads)
     torch.manual_seed(0)
     model = make_marian().eval()
     save_for_ctranslate2(model, folder)
@@ -86,15 +87,15 @@ def marian_cases(settings, folder):
     for setting in settings:
         beam_size, batch_size = SETTINGS[setting]
         source = torch.from_numpy(sources(batch_size)).long()
-        cases[setting, MARIAN] = functools.partial(generate, source, beam_size)
+        cases[setting, _name(PEERS[0], threads)] = functools.partial(generate, source, beam_size)
     return cases
 
 
-def ctranslate2_cases(settings, folder):
+def ctranslate2_cases(settings, folder, threads):
     import ctranslate2
 
     translator = ctranslate2.Translator(
-        folder, device="cpu", compute_type="float32", inter_threads=1, intra_threads=THREADS
+        folder, device="cpu", compute_type="float32", inter_threads=1, intra_threads=threads
     )
 
     def translate(source, beam_size):
@@ -107,8 +108,12 @@ def ctranslate2_cases(settings, folder):
     for setting in settings:
         beam_size, batch_size = SETTINGS[setting]
         source = [[str(token) for token in row] for row in sources(batch_size).tolist()]
-        cases[setting, CTRANSLATE2] = functools.partial(translate, source, beam_size)
+        cases[setting, _name(PEERS[1], threads)] = functools.partial(translate, source, beam_size)
     return cases
+
+
+def _name(peer, threads):
+    return f"{peer}, {threads} thread{'s' if threads > 1 else ''}"
 
 
 def main():
@@ -116,25 +121,29 @@ def main():
     parser.add_argument("--quick", action="store_true", help="two settings, three rounds; writes nothing")
     quick = parser.parse_args().quick
     settings = list(SETTINGS)[::3] if quick else list(SETTINGS)
-    limits = dict(min_rounds=3, max_rounds=3) if quick else dict(max_rounds=15, max_seconds=30)
+    limits = dict(min_rounds=3, max_rounds=3) if quick else dict(max_rounds=15, max_seconds=45)
     rows = []
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        timing.Worker("benchmarks.decoding:marian_cases", settings, folder, threads=THREADS) as marian,
-        timing.Worker("benchmarks.decoding:ctranslate2_cases", settings, folder, threads=THREADS) as ctranslate2,
-        timing.Worker("benchmarks.decoding:our_cases", settings, threads=THREADS) as ours,
-    ):
-        cases = {**ours.cases, **marian.cases, **ctranslate2.cases}
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+
+        def start(cases, *arguments, threads):
+            worker = timing.Worker(f"benchmarks.decoding:{cases}", settings, *arguments, threads=threads)
+            return stack.enter_context(worker).cases
+
+        cases = start("our_cases", threads=timing.cores())
+        for peer in ("marian_cases", "ctranslate2_cases"):  # the first saves the model for the second
+            for threads in sorted({1, timing.cores()}):
+                cases |= start(peer, folder, threads, threads=threads)
         for setting in settings:
-            names = (*VARIANTS, MARIAN, CTRANSLATE2)
+            names = [name for of_setting, name in cases if of_setting == setting]
             rounds = timing.run_rounds({name: cases[setting, name] for name in names}, "multi_head", **limits)
             rows += [_row(rounds, setting, name) for name in names]
             print(*rows[-len(names) :], sep="\n", flush=True)
     timing.report(
         None if quick else "decoding",
         "# Speed of translation",
-        f"{TITLE}; {LENGTH} tokens in, exactly {LENGTH} out. {THREADS} threads each. "
-        "The last columns say how many times as fast each is as Marian and as CTranslate2.",
+        f"{TITLE}; {LENGTH} tokens in, exactly {LENGTH} out. This library with {timing.cores()} threads. "
+        "The last columns say how many times as fast each is as Marian and as CTranslate2, each with the number of "
+        "threads that suits it best.",
         timing.table(["setting", "", "tokens/s", "to Marian", "to CTranslate2"], rows),
         timing.SPREAD,
         "\n".join(timing.machine("tensorflow", "keras", "torch", "transformers", "ctranslate2")),
@@ -143,8 +152,8 @@ def main():
 
 def _row(rounds, setting, name):
     tokens = SETTINGS[setting][1] * LENGTH
-    ratios = [rounds.ratio(other, name) for other in (MARIAN, CTRANSLATE2)]
-    cells = [f"{ratio:.2f} ± {spread:.0%}" for ratio, spread in ratios]
+    peers = [rounds.fastest([case for case in rounds.seconds if case.startswith(peer)]) for peer in PEERS]
+    cells = [f"{ratio:.2f} ± {spread:.0%}" for ratio, spread in (rounds.ratio(peer, name) for peer in peers)]
     return [setting, name, f"{tokens / rounds.median(name):,.0f}", *cells]
 
 

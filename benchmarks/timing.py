@@ -9,6 +9,7 @@ import math
 import multiprocessing
 import os
 import platform
+import signal
 import sys
 import time
 from pathlib import Path
@@ -36,6 +37,10 @@ class Rounds:
     def median(self, name):
         """Median seconds of a case."""
         return float(np.median(self.seconds[name]))
+
+    def fastest(self, names):
+        """The one of these cases with the least median."""
+        return min(names, key=self.median)
 
     def ratio(self, name, reference):
         """`(ratio, spread)`: how many times as long `name` takes as `reference`, and its relative standard error."""
@@ -85,7 +90,8 @@ def timed(function):
 
 
 class Worker:
-    """A process of its own for one library, so that thread pools do not disturb each other.
+    """A process of its own for one library. It is stopped but for its turns: threads that wait busily, as OpenMP's
+    do, would take the cores from the others.
 
     Args:
         make_cases: `"module:function"`; called with `arguments` in the process, it imports its library and returns a
@@ -100,10 +106,14 @@ class Worker:
         self._process.start()
         theirs.close()
         self.cases = {name: functools.partial(self._seconds, name) for name in self._receive()}
+        os.kill(self._process.pid, signal.SIGSTOP)
 
     def _seconds(self, name):
+        os.kill(self._process.pid, signal.SIGCONT)
         self._connection.send(name)
-        return self._receive()
+        seconds = self._receive()
+        os.kill(self._process.pid, signal.SIGSTOP)
+        return seconds
 
     def _receive(self):
         try:
@@ -112,6 +122,7 @@ class Worker:
             raise RuntimeError("The process of a benchmark ended early; its error is printed above.") from None
 
     def close(self):
+        os.kill(self._process.pid, signal.SIGCONT)
         self._connection.send(None)
         self._process.join()
 
