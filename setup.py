@@ -4,18 +4,16 @@ from setuptools import find_packages, setup
 
 METRICS = ["sacrebleu>=2.4", "jiwer>=4.0", "rouge-score>=0.1.2", "nltk>=3.9", "sacremoses>=0.1.1"]
 RECIPES = ["num2words>=0.5.14", "matplotlib>=3.9"] + METRICS
-DOCS = ["matplotlib>=3.9"]
-TESTS = ["pytest>=8.3", "pytest-xdist>=3.6", "hypothesis>=6.115", "jax>=0.5", "scipy>=1.14"]
+TESTS = ["pytest>=8.3", "pytest-xdist>=3.6", "hypothesis>=6.115", "jax>=0.5", "scipy>=1.14", "ruff>=0.8"]
 
 setup(
     name="keras_headattn",
     version="0.1.0",  # also in keras_headattn/__init__.py
-    description="Every published way to make attention heads work together, as drop-in Keras layers",
+    description="Attention whose heads work together, as drop-in Keras layers",
     long_description=Path("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["keras_headattn", "keras_headattn.*", "recipes", "recipes.*"]),
-    package_data={"recipes": ["configs/*.json"]},
     python_requires=">=3.11,<3.14",
     install_requires=[
         "tensorflow>=2.21",
@@ -29,7 +27,6 @@ setup(
         "metrics": METRICS,
         "recipes": RECIPES,
         "datasets": ["tensorflow-datasets>=4.9"],
-        "docs": DOCS,
         "tests": TESTS + RECIPES,
         # The parity oracle: end of life, its wheels stop at Python 3.11.
         "addons": ['tensorflow-addons==0.23.0; python_version < "3.12"', "tf-keras>=2.21"],

@@ -3,34 +3,55 @@
 import argparse
 import dataclasses
 import json
+import operator
 import types
 import typing
 
-
-def option(default, help, choices=None):
-    """A field of a settings dataclass with its help text and, if limited, its choices."""
-    return dataclasses.field(default=default, metadata={"help": help, "choices": choices})
+LIMITS = {"at_least": operator.ge, "above": operator.gt, "below": operator.lt}
 
 
-def add_options(parser, cls, names=None):
-    """Adds options for all fields of the dataclass, or those named; one not given is absent from the result."""
+def option(default, help, choices=None, **limits):
+    """A field of a settings dataclass with its help text and, if limited, its choices or its `LIMITS`."""
+    return dataclasses.field(default=default, metadata={"help": help, "choices": choices, **limits})
+
+
+def check_ranges(config):
+    """Compares numbers with the limits of their fields; for `__post_init__`. `None` is within any.
+
+    Raises:
+        ValueError: that names the option, its limit and the value.
+    """
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        for limit, within in LIMITS.items():
+            if limit in field.metadata and value is not None and not within(value, field.metadata[limit]):
+                raise ValueError(
+                    f"{_flag(field.name)} must be {limit.replace('_', ' ')} {field.metadata[limit]}. "
+                    f"Received: {field.name}={value}"
+                )
+
+
+def add_options(parser, cls, names=None, default=None):
+    """Adds options for all fields of the dataclass, or those named; one not given is absent from the result.
+
+    Args:
+        default: what the help text gives as default, in place of the fields' own.
+    """
     hints = typing.get_type_hints(cls)
     for field in dataclasses.fields(cls):
         if names is not None and field.name not in names:
             continue
         kind, many, optional = _kind(hints[field.name])
-        default = " ".join(field.default) if many else field.default
-        arguments = dict(
-            default=argparse.SUPPRESS,
-            help=f"{field.metadata['help']} [{'none' if default in (None, '') else default}]".replace("%", "%%"),
-        )
+        own = " ".join(field.default) if many else field.default
+        shown = default or ("none" if own in (None, "") else own)
+        arguments = dict(default=argparse.SUPPRESS, help=f"{field.metadata['help']} [{shown}]".replace("%", "%%"))
         if kind is bool:
             arguments["action"] = argparse.BooleanOptionalAction
         else:
             arguments |= dict(type=_optional(kind) if optional else kind, choices=field.metadata["choices"])
             arguments |= dict(nargs="*") if many else {}
             arguments["metavar"] = None if field.metadata["choices"] else kind.__name__.upper()
-        parser.add_argument("--" + field.name.replace("_", "-"), **arguments)
+        parser.add_argument(_flag(field.name), **arguments)
 
 
 def override(config, values):
@@ -72,6 +93,10 @@ def load_config(cls, path):
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold one JSON object. Received: {type(values).__name__}")
     return override(cls(), values)
+
+
+def _flag(name):
+    return "--" + name.replace("_", "-")
 
 
 def _kind(hint):

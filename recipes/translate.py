@@ -2,7 +2,7 @@
 
     python -m recipes.translate --quick          a minute, to see that everything works
     python -m recipes.translate                  the embedded task: English numbers and dates to German
-    python -m recipes.translate --config multi30k --train train.en.gz train.de.gz ...
+    python -m recipes.translate --train train.en train.de --validation val.en val.de --test test.en test.de
     python -m recipes.translate evaluate runs/translate
     python -m recipes.translate export runs/translate
     python -m recipes.translate translate runs/translate < sentences.txt
@@ -17,12 +17,12 @@ import argparse
 import dataclasses
 import importlib
 import itertools
-import pathlib
+import os
 import sys
 
 from recipes.config import add_options, load_config, override
 from recipes.quiet import quiet_tensorflow
-from recipes.translation.settings import TranslateConfig
+from recipes.translation.settings import DATA, TranslateConfig
 
 QUICK = dict(
     epochs=2,
@@ -35,8 +35,19 @@ QUICK = dict(
     run="runs/quick",
     export="saved_models/quick",
 )
-DECODING = ("beam_size", "alpha", "max_length", "metrics", "embeddings", "export", "sample_sentences")
-HELP = "Defaults are in brackets. Settings can also come from a file, see --config, and be overridden here."
+QUICK_TEXT = dict(
+    max_sentences=5_000, vocabulary_size=2_000, tokens_per_batch=2048, learning_rate=4e-3, warmup_steps=100
+)
+DECODING = ("beam_size", "alpha", "max_length")
+OPTIONS = {
+    "evaluate": (*DECODING, "metrics", "embeddings", "test", "test_splits"),
+    "export": (*DECODING, "export", "sample_sentences"),
+    "translate": DECODING,
+}
+HELP = (
+    "Defaults are in brackets; the embedded task has others, in recipes/configs/numbers.py. Settings can also come "
+    "from a file, see --config, and be overridden here."
+)
 
 
 def main(arguments=None):
@@ -47,10 +58,13 @@ def main(arguments=None):
     options = _parser().parse_args(arguments)
     try:
         COMMANDS[options.command](options)
+    except BrokenPipeError:  # `| head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError, ImportError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        sys.exit("\nInterrupted. The last checkpoint is kept: the same command continues from there.")
+        again = " The same command continues from the end of the last epoch." if options.command == "train" else ""
+        sys.exit(f"\nInterrupted.{again}")
 
 
 def _parser():
@@ -62,65 +76,93 @@ def _parser():
     commands = parser.add_subparsers(dest="command", metavar="command")
     train = commands.add_parser("train", help="train, evaluate and export (the default)", description=HELP)
     train.add_argument("--config", help="a name in recipes/configs, or the path of a saved config.json")
-    train.add_argument("--quick", action="store_true", help="a tiny model for one epoch: a minute")
+    train.add_argument(
+        "--quick",
+        action="store_true",
+        help="a tiny model, two epochs, of your own text 5,000 pairs: about a minute, in runs/quick",
+    )
     add_options(train, TranslateConfig)
-    evaluate = commands.add_parser("evaluate", help="score a finished run on its test sets")
+    evaluate = commands.add_parser("evaluate", help="score a finished run on its test sets, or on others")
     export = commands.add_parser("export", help="write the SavedModels of a finished run again")
     translate = commands.add_parser("translate", help="translate a file, or standard input")
-    for command in (evaluate, export, translate):
-        command.add_argument("run", help="folder of the run")
-        add_options(command, TranslateConfig, DECODING)
-    translate.add_argument("file", nargs="?", default="-", help="one sentence a line; none: standard input")
+    for name, command in (("evaluate", evaluate), ("export", export), ("translate", translate)):
+        command.add_argument("folder", help="folder of the run")
+        add_options(command, TranslateConfig, OPTIONS[name], default="the run's")
+    translate.add_argument("file", nargs="?", default="-", help="one sentence a line, .gz too; none: standard input")
     translate.add_argument("--scores", action="store_true", help="a score and a tab before each translation")
     return parser
 
 
-def _config(options, config):
-    """`config` with what the command line overrides."""
-    names = {field.name for field in dataclasses.fields(TranslateConfig)}
-    return override(config, {name: value for name, value in vars(options).items() if name in names and name != "run"})
+def _given(options, names):
+    """Those of the settings that the command line gives."""
+    return {name: value for name, value in vars(options).items() if name in names}
 
 
 def _train(options):
-    config = named_config(options.config)
+    given = _given(options, {field.name for field in dataclasses.fields(TranslateConfig)})
+    config = named_config(options.config or (None if given.keys() & set(DATA) else "numbers"))
     if options.quick:
-        config = override(config, QUICK)
-    config = _config(options, config)
-    if hasattr(options, "run"):
-        config = override(config, {"run": options.run})
+        config = override(config, QUICK | ({} if config.embedded else QUICK_TEXT))
+    config = override(config, given)
     quiet_tensorflow()
+    from recipes.translation.run import Run
     from recipes.translation.training import train
 
+    if options.quick and "run" not in given:
+        Run(config.run).clear()
     train(config)
 
 
 def _evaluate(options):
     run, config, translator = _finished(options)
-    from recipes.translation.corpora import load_tests
+    from recipes.translation.corpora import load_tests, read_tests, test_names
     from recipes.translation.evaluation import evaluate
 
-    evaluate(translator, load_tests(config), config, run.results)
+    own = run.config()
+    if hasattr(options, "test_splits") and own.data not in ("iwslt", "tfds"):
+        raise ValueError(
+            f"--test-splits is for runs on --iwslt or --tfds; give --test. Received: {options.test_splits}"
+        )
+    if hasattr(options, "test"):
+        tests = read_tests(options.test)
+        if taken := set(tests) & set(test_names(own)):
+            raise ValueError(
+                f"The run has a test set of that name already; rename the file. Received: {', '.join(taken)}"
+            )
+    else:
+        tests = load_tests(config)
+    if not tests:
+        raise ValueError(f"The run in {run.folder} has no test set. Give --test.")
+    # Translations made with other settings are kept apart from the run's own.
+    other = [f",{name}={getattr(config, name)}" for name in DECODING if getattr(config, name) != getattr(own, name)]
+    evaluate(translator, {name + "".join(other): corpus for name, corpus in tests.items()}, config, run.results)
 
 
 def _export(options):
-    _, config, translator = _finished(options)
-    from recipes.translation.corpora import load_tests
+    run, config, translator = _finished(options)
+    from keras_headattn.files import read_lines
     from recipes.translation.exporting import export
 
-    sentences = [sentence for corpus in load_tests(config).values() for sentence in corpus.source]
+    sentences = [line for path in sorted(run.results.glob("*/sources.txt")) for line in read_lines(path) if line]
     export(config, translator.searcher.model, translator.text, sentences)
 
 
 def _translate(options):
-    if options.file != "-" and not pathlib.Path(options.file).is_file():
+    if options.file != "-" and not os.path.isfile(options.file):
         raise FileNotFoundError(f"There is no file {options.file}")
     _, _, translator = _finished(options)
-    with sys.stdin if options.file == "-" else open(options.file, encoding="utf-8") as lines:
-        # Few at a time, so that a long file or a pipe shows its first translations soon.
-        while sentences := [line.strip() for line in itertools.islice(lines, 256)]:
-            for translation in translator(sentences):
-                score = f"{translation.score:.4f}\t" if options.scores else ""
-                print(score + translation.text, flush=True)
+    from keras_headattn.files import read_lines
+
+    if options.file == "-":
+        sys.stdin.reconfigure(encoding="utf-8", newline="\n")
+        lines = map(str.strip, sys.stdin)
+    else:
+        lines = read_lines(options.file)
+    # Few at a time, so that a long file or a pipe shows its first translations soon.
+    while sentences := list(itertools.islice(lines, 256)):
+        for translation in translator(sentences):
+            score = f"{translation.score:.4f}\t" if options.scores else ""
+            print(score + translation.text, flush=True)
 
 
 def _finished(options):
@@ -130,8 +172,13 @@ def _finished(options):
     from recipes.translation.text import make_text
     from recipes.translation.translator import Translator
 
-    run = Run(options.run)
-    config = _config(options, run.config())
+    run = Run(options.folder)
+    trained = run.config()
+    config = override(trained, _given(options, set(OPTIONS[options.command]) - {"test"}))
+    if config.learned_positions and config.max_length > trained.max_length:
+        raise ValueError(
+            f"The run has learned positions for {trained.max_length} tokens. Received: max_length={config.max_length}"
+        )
     return run, config, Translator(run.load_model(), make_text(config, None, run.folder), config)
 
 

@@ -11,7 +11,8 @@ def write_translations(folder, sources, hypotheses, references, scores):
 
     The files are `sources.txt`, `hypotheses.txt` and `references.txt`, a sentence a line (line breaks in a
     sentence become spaces), and `scores.json` with values and signatures. Each is replaced in one step,
-    `scores.json` last: an interrupted call leaves no half file.
+    `scores.json` last: an interrupted call leaves no half file. Scores of the same translations by other metrics stay
+    in `scores.json`.
 
     Args:
         folder: str or path, created if need be.
@@ -26,9 +27,14 @@ def write_translations(folder, sources, hypotheses, references, scores):
     lists = {"sources": sources, "hypotheses": hypotheses, "references": references}
     lists = dict(zip(lists, check_sentences(**lists), strict=True))
     scores = {name: dataclasses.asdict(score) for name, score in scores.items()}
-    folder = pathlib.Path(folder)
-    for name, sentences in lists.items():
-        lines = (" ".join(sentence.splitlines()) for sentence in sentences)
-        write_atomically(folder / f"{name}.txt", "".join(f"{line}\n" for line in lines).encode("utf-8"))
+    scores_path = pathlib.Path(folder) / "scores.json"
+    files = {scores_path.with_name(f"{name}.txt"): _as_lines(sentences) for name, sentences in lists.items()}
+    if scores_path.exists() and all(path.exists() and path.read_bytes() == data for path, data in files.items()):
+        scores = json.loads(scores_path.read_text(encoding="utf-8")) | scores
     text = json.dumps(scores, indent=2, ensure_ascii=False) + "\n"
-    write_atomically(folder / "scores.json", text.encode("utf-8"))
+    for path, data in (*files.items(), (scores_path, text.encode("utf-8"))):
+        write_atomically(path, data)
+
+
+def _as_lines(sentences):
+    return "".join(" ".join(sentence.splitlines()) + "\n" for sentence in sentences).encode("utf-8")

@@ -42,9 +42,9 @@ class Throughput(keras.callbacks.Callback):
 
 
 class TimeLimit(keras.callbacks.Callback):
-    """Ends training after the batch in which the time is up.
+    """Ends training after the epoch beyond which another one, as long as those so far, would pass the limit.
 
-    The epoch is cut short; validation and the other callbacks still see its end.
+    No epoch is cut short, and at least one is trained.
 
     Args:
         seconds: From the start of `fit`.
@@ -61,10 +61,13 @@ class TimeLimit(keras.callbacks.Callback):
         self.seconds = seconds
 
     def on_train_begin(self, logs=None):
-        self._end = time.monotonic() + self.seconds
+        self._begin = time.monotonic()
+        self._epochs = 0
 
-    def on_train_batch_end(self, batch, logs=None):
-        if time.monotonic() >= self._end:
+    def on_epoch_end(self, epoch, logs=None):
+        self._epochs += 1
+        elapsed = time.monotonic() - self._begin
+        if elapsed + elapsed / self._epochs > self.seconds:
             self.model.stop_training = True
 
 
@@ -90,8 +93,13 @@ class EpochScore(keras.callbacks.Callback):
         logs[self.name] = float(self.score(self.model))
 
 
+MOST_HEADS, MOST_COLUMNS = 16, 8
+
+
 class AttentionImages(keras.callbacks.Callback):
     """Writes attention maps of sample sentences to TensorBoard, one image a sentence, one square a head.
+
+    Of more than 16 heads, the first 16 are drawn, and the title says so.
 
     Args:
         log_dir: Folder of the event files, as for `keras.callbacks.TensorBoard`.
@@ -146,8 +154,14 @@ def _draw(maps, queries, keys):
     """Maps (num_heads, n, m) and their tokens -> an image (height, width, 4) of bytes."""
     # Inches: a fifth for every token leaves room for its name.
     side = 1 + 0.2 * max(len(queries), len(keys))
-    figure = _figure(side * len(maps), side)
-    for head, axes in enumerate(figure.subplots(1, len(maps), squeeze=False)[0]):
+    heads = min(len(maps), MOST_HEADS)
+    columns = min(heads, MOST_COLUMNS)
+    rows = -(-heads // columns)
+    figure = _figure(side * columns, side * rows)
+    if heads < len(maps):
+        figure.suptitle(f"the first {heads} of {len(maps)} heads")
+    for head in range(heads):
+        axes = figure.add_subplot(rows, columns, head + 1)
         axes.imshow(maps[head, : len(queries), : len(keys)], vmin=0, vmax=1, cmap="viridis")
         axes.set_title(f"head {head}", fontsize=8)
         axes.set_xticks(range(len(keys)), keys, rotation=90, fontsize=7)

@@ -87,3 +87,17 @@ def bucket_of(lengths, bucket_lengths):
     if not len(buckets) or buckets[0] < 1 or np.any(np.diff(buckets) <= 0):
         raise ValueError(f"bucket_lengths must be positive and ascending. Received: {tuple(bucket_lengths)}")
     return np.searchsorted(buckets, lengths)
+
+
+def source_lengths(max_length):
+    """Lengths to which sources are padded for decoding: powers of two from 16, up to twice `max_length` or more.
+
+    So there is room for a source longer than any translation.
+
+    >>> source_lengths(40)
+    (16, 32, 64, 128)
+    """
+    lengths = [16]
+    while lengths[-1] < 2 * max_length:
+        lengths.append(2 * lengths[-1])
+    return tuple(lengths)

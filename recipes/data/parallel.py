@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from keras_headattn.files import read_lines
 
+# What stands between the talks of IWSLT training data, in one language or in both.
+METADATA = re.compile(r"</?(url|talkid|title|description|keywords|speaker|reviewer|translator|doc|transcript)\b[^>]*>")
+
 
 @dataclass(frozen=True)
 class ParallelCorpus:
@@ -82,63 +85,76 @@ def read_text(source_path, target_path, name=None):
 def read_iwslt(folder, source_language, target_language, split):
     """Reads a split from the files of an IWSLT evaluation campaign, as unpacked.
 
-    Training data are `train.tags.de-en.de` and `.en`, whose lines of metadata start with `<`. The other
-    splits are `IWSLT16.TED.tst2014.de-en.de.xml` and `.en.xml`, of which only the `<seg>` elements are text.
+    Training data are `train.tags.de-en.de` and `.en`, without their lines of metadata (`METADATA`). The other splits
+    are `IWSLT16.TED.tst2014.de-en.de.xml` and `.en.xml`, of which only the `<seg>` elements are text.
 
     Args:
         folder: str or path, the folder with those files.
         source_language: str, for instance "de".
         target_language: str, for instance "en". A folder made for the opposite direction serves too.
         split: str, "train", or for instance "tst2014": the TED set, or the TEDX set where there is no TED set
-            of that year. "TEDX.tst2014" asks for one of the two.
+            of that year. "TEDX.tst2014" asks for one of the two; "tst2013+tst2014" joins two.
 
     Returns:
         `ParallelCorpus`.
 
     Raises:
         FileNotFoundError: if the folder has no such files.
-        ValueError: if the two sides do not match segment by segment, or a line is not UTF-8 or not as
-            expected.
+        ValueError: if the two sides do not match talk by talk or segment by segment, the folder holds several
+            releases, or a line is not UTF-8 or not as expected.
     """
+    if "+" in split:
+        parts = [read_iwslt(folder, source_language, target_language, part) for part in split.split("+")]
+        return concatenate(parts, f"{split} in {folder}")
     folder = pathlib.Path(folder)
-    languages = (source_language, target_language)
     pairs = (f"{source_language}-{target_language}", f"{target_language}-{source_language}")
     if split == "train":
-        patterns = [f"train.tags.{pair}.{{}}" for pair in pairs]
+        patterns, read = [f"train.tags.{pair}." for pair in pairs], _tagged_lines
     else:
         names = [split] if "." in split else [f"TED.{split}", f"TEDX.{split}"]
-        patterns = [f"IWSLT*.{name}.{pair}.{{}}.xml" for pair in pairs for name in names]
+        patterns, read = [f"IWSLT*.{name}.{pair}." for pair in pairs for name in names], _segments
+    endings = [language if split == "train" else f"{language}.xml" for language in (source_language, target_language)]
     for pattern in patterns:
-        found = [sorted(folder.glob(pattern.format(language))) for language in languages]
-        if all(found):
-            source_path, target_path = found[0][0], found[1][0]
-            break
-    else:
-        wanted = ", ".join(pattern.format(source_language) for pattern in patterns)
-        raise FileNotFoundError(
-            f"The folder needs one of {wanted} and the same for {target_language!r}. Received: folder={str(folder)!r}"
-        )
-    if split == "train":
-        source, target = _tagged_lines(source_path), _tagged_lines(target_path)
-    else:
-        source, target = _matching_segments(source_path, target_path)
-    return ParallelCorpus(source, target, f"{source_path} and {target_path}")
+        sources = sorted(folder.glob(pattern + endings[0]))
+        targets = [source.with_name(source.name.removesuffix(endings[0]) + endings[1]) for source in sources]
+        found = [both for both in zip(sources, targets, strict=True) if both[1].exists()]
+        if len(found) > 1:
+            raise ValueError(
+                "Keep one release in the folder, or move the other elsewhere. "
+                f"Received: {' and '.join(str(source) for source, _ in found)}"
+            )
+        if found:
+            return _matching(*found[0], read)
+    wanted = ", ".join(pattern + endings[0] for pattern in patterns)
+    raise FileNotFoundError(
+        f"The folder needs one of {wanted} and the same for {target_language!r}. Received: folder={str(folder)!r}"
+    )
 
 
-def _tagged_lines(path):
-    return [line for line in read_lines(path) if not line.startswith("<")]
-
-
-def _matching_segments(source_path, target_path):
-    source, target = _segments(source_path), _segments(target_path)
+def _matching(source_path, target_path, read):
+    """The corpus of two files that `read` gives as lists of (id, text) whose ids must agree."""
+    source, target = read(source_path), read(target_path)
     for number, ((source_id, _), (target_id, _)) in enumerate(zip(source, target, strict=False), 1):
         if source_id != target_id:
             raise ValueError(
-                "The segments of the two files must have the same ids in the same order. "
+                "The segments of the two files must have the same ids, or be of the same talk, in the same order. "
                 f"Received: as number {number}, "
                 f"{source_id!r} in {source_path} and {target_id!r} in {target_path}"
             )
-    return [text for _, text in source], [text for _, text in target]
+    name = f"{source_path} and {target_path}"
+    return ParallelCorpus([text for _, text in source], [text for _, text in target], name)
+
+
+def _tagged_lines(path):
+    """The (number of the talk, text) of each line of training data; a talk begins with its `<url>`."""
+    talk, lines = 0, []
+    for line in read_lines(path):
+        tag = METADATA.match(line)
+        if not tag:
+            lines.append((talk, html.unescape(line).strip()))
+        elif tag[1] == "url":
+            talk += 1
+    return lines
 
 
 def _segments(path):

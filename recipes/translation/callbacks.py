@@ -7,23 +7,24 @@ from tensorboard.plugins.hparams import api as hparams
 from keras_headattn.metrics import bleu
 from keras_headattn.training import AttentionImages, EpochScore, Throughput, TimeLimit
 from recipes.data.buckets import pad_ids
+from recipes.translation.checkpoints import SaveEpochs
 from recipes.translation.translator import Translator
 
 
 def make_callbacks(config, run, transformer, text, corpora, batches):
-    """Throughput, BLEU, early stopping, TensorBoard: in the order in which they read each other's logs."""
+    """Throughput, BLEU, saving, TensorBoard: in the order in which they read each other's logs."""
     log_dir = str(run.folder / "tensorboard")
     callbacks = [Throughput(lambda: batches.num_tokens[1])]
     if config.validation_sentences:
         callbacks.append(_validation_bleu(config, transformer, text, corpora.validation))
+    callbacks.append(SaveEpochs(run, transformer, config.average, config.patience))
     if config.time_limit:
         callbacks.append(TimeLimit(60 * config.time_limit))
-    if config.patience:
-        callbacks.append(keras.callbacks.EarlyStopping("val_loss", patience=config.patience, verbose=1))
     callbacks.append(keras.callbacks.TensorBoard(log_dir, write_graph=False))
     if config.images:
         callbacks.append(_attention_images(config, log_dir, transformer, text, corpora.validation))
-    settings = {name: value for name, value in vars(config).items() if isinstance(value, (int, float, str))}
+    settings = vars(config) | config.shape
+    settings = {name: value for name, value in settings.items() if isinstance(value, (int, float, str))}
     callbacks.append(hparams.KerasCallback(log_dir, settings, trial_id=config.run))
     return callbacks
 

@@ -1,6 +1,7 @@
 """The corpora a configuration names, cleaned."""
 
 import dataclasses
+import functools
 import pathlib
 
 from recipes.data.cleaning import clean
@@ -22,61 +23,76 @@ def load_corpora(config):
     Returns:
         `Corpora`.
     """
-    train, validation, tests = (read() for read in _readers(config))
-    train, report = clean(train, config.max_words, config.max_ratio)
+    train, report = clean(_read(config, "train"), config.max_words, config.max_ratio)
     print(report)
-    return Corpora(train, validation, tests)
+    return Corpora(train, _read(config, "validation"), load_tests(config))
 
 
 def load_tests(config):
     """The test sets alone, by name."""
-    return _readers(config)[2]()
+    return {name: _read(config, "test", name) for name in test_names(config)}
 
 
-def _readers(config):
-    """Functions that read the training set, the validation set and the test sets."""
-    if config.train or config.test:
-        return _files(config)
-    return _collection(config) if config.iwslt or config.tfds else _numbers(config)
+def test_names(config):
+    """Names of the test sets, which are the names of their folders in `results/`.
+
+    Raises:
+        ValueError: for two files of one name.
+    """
+    if config.data == "embedded":
+        return ["test"]
+    if config.data != "train":
+        return list(config.test_splits)
+    return list(_test_files(config.test))
 
 
-def _files(config):
-    pairs = zip(config.test[::2], config.test[1::2], strict=True)
-    return (
-        lambda: read_text(*config.train),
-        lambda: read_text(*config.validation),
-        lambda: {_name(source): read_text(source, target) for source, target in pairs},
-    )
+def read_tests(files):
+    """Test sets of text files: source target source target ...
+
+    Raises:
+        ValueError: for an odd number of files, two of one name, or sides of different length.
+    """
+    if len(files) % 2:
+        raise ValueError(f"--test takes two files a test set, source and target. Received: {' '.join(files)}")
+    return {name: read_text(*pair) for name, pair in _test_files(files).items()}
 
 
-def _collection(config):
+def _test_files(files):
+    """Names of test sets and their two files. `data/test_2016_flickr.en.gz` is called test_2016_flickr."""
+    pairs = {}
+    for pair in zip(files[::2], files[1::2], strict=True):
+        name = pathlib.Path(pair[0]).name.removesuffix(".gz").rsplit(".", 1)[0]
+        if name in pairs:
+            raise ValueError(
+                f"Test sets are told apart by the names of their files. Received: {pairs[name][0]} and {pair[0]}"
+            )
+        pairs[name] = pair
+    return pairs
+
+
+def _read(config, part, name=None):
+    """The part "train" or "validation", or the test set of this name."""
     languages = config.source_language, config.target_language
+    split = name or {"train": config.train_split, "validation": config.validation_split}[part]
+    if config.data == "embedded":
+        corpus = _numbers(*languages, config.seed)[part]
+    elif config.data == "iwslt":
+        corpus = read_iwslt(config.iwslt, *languages, split)
+    elif config.data == "tfds":
+        corpus = read_tfds(config.tfds, split, *languages)
+    else:
+        corpus = read_text(*(_test_files(config.test)[name] if name else getattr(config, part)))
+    end = config.max_sentences
+    return ParallelCorpus(corpus.source[:end], corpus.target[:end], corpus.name)
 
-    def read(split):
-        if config.iwslt:
-            return read_iwslt(config.iwslt, *languages, split)
-        return read_tfds(config.tfds, split, *languages)
 
-    return (
-        lambda: read(config.train_split),
-        lambda: read(config.validation_split),
-        lambda: {split: read(split) for split in config.test_splits},
-    )
-
-
-def _numbers(config):
-    if config.source_language != "en":
+@functools.cache
+def _numbers(source_language, target_language, seed):
+    if source_language != "en":
         raise ValueError(
             "The embedded task translates from English; give --train files for other languages. "
-            f"Received: source_language={config.source_language}"
+            f"Received: source_language={source_language}"
         )
     from recipes.data.numbers import numbers_corpus
 
-    splits = numbers_corpus(config.target_language, seed=config.seed)
-    return (lambda: splits["train"], lambda: splits["validation"], lambda: {"test": splits["test"]})
-
-
-def _name(path):
-    """`data/test_2016_flickr.en.gz` is called test_2016_flickr."""
-    name = pathlib.Path(path).name
-    return name.removesuffix(".gz").rsplit(".", 1)[0]
+    return numbers_corpus(target_language, seed=seed)

@@ -1,6 +1,8 @@
 """Scores of a finished run."""
 
+import dataclasses
 import functools
+import pathlib
 
 from keras_headattn import metrics
 from keras_headattn.metrics import Score
@@ -18,9 +20,12 @@ def named_metrics(names, language, embeddings=None):
 
     Raises:
         ValueError: for an unknown name, or yisi without embeddings.
+        FileNotFoundError: if the file of embeddings is missing.
     """
     if "yisi" in names and not embeddings:
         raise ValueError("The metric yisi needs --embeddings, a text file of word vectors. Received: none")
+    if "yisi" in names and not pathlib.Path(embeddings).is_file():
+        raise FileNotFoundError(f"There is no file of word vectors. Received: embeddings={embeddings}")
     functions = METRICS | {
         "tokenized_bleu": functools.partial(metrics.tokenized_bleu, language=language),
         "meteor": functools.partial(metrics.meteor, language=language),
@@ -30,6 +35,19 @@ def named_metrics(names, language, embeddings=None):
     if unknown:
         raise ValueError(f"There are the metrics {', '.join(functions)}. Received: {', '.join(unknown)}")
     return [functions[name] for name in names]
+
+
+def check_metrics(names, language, embeddings=None):
+    """Scores a sentence with each metric, so that a missing package is told before training, not after it.
+
+    Raises:
+        ValueError, FileNotFoundError: as `named_metrics`.
+        ImportError: if the package of a metric is missing.
+    """
+    functions = named_metrics(names, language, embeddings)
+    for name, function in zip(names, functions, strict=True):
+        if name != "yisi":  # its file of word vectors may be large
+            function(["one sentence"], ["one sentence"])
 
 
 METRICS = {
@@ -45,6 +63,8 @@ METRICS = {
 def evaluate(translator, corpora, config, folder):
     """Translates test sets, prints scores with their signatures, and writes everything to `folder`.
 
+    The signatures end with the settings of decoding.
+
     Args:
         translator: `Translator`.
         corpora: dictionary of `ParallelCorpus`.
@@ -55,12 +75,16 @@ def evaluate(translator, corpora, config, folder):
         Dictionary from test set to dictionary from metric to `Score`.
     """
     functions = named_metrics(config.metrics, config.target_language, config.embeddings)
+    decoding = "|".join(f"{name}:{getattr(config, name)}" for name in ("beam_size", "alpha", "max_length"))
     results = {}
     for name, corpus in corpora.items():
-        with progress_bar(f"Translating {name}", len(corpus)) as progress:
-            translations = translator(corpus.source, progress)
+        translations = translator(corpus.source, progress_bar(f"Translating {name}", len(corpus)))
         hypotheses = [translation.text for translation in translations]
-        results[name] = metrics.evaluate_translations(hypotheses, corpus.target, functions)
+        scores = metrics.evaluate_translations(hypotheses, corpus.target, functions)
+        results[name] = {
+            metric: dataclasses.replace(score, signature=f"{score.signature}|{decoding}")
+            for metric, score in scores.items()
+        }
         metrics.write_translations(folder / name, corpus.source, hypotheses, corpus.target, results[name])
         for score in results[name].values():
             print(f"{name}: {score}")

@@ -27,7 +27,7 @@ def export(config, transformer, text, sentences):
         config: `TranslateConfig`.
         transformer: trained `Transformer`.
         text: `Text`. Moses steps are no part of the SavedModel: it takes text that has gone through them.
-        sentences: list of str to choose samples from.
+        sentences: list of str to choose samples from; it may be empty.
 
     Returns:
         Paths of the two SavedModels.
@@ -60,5 +60,5 @@ def try_out(path, sentences):
         text=True,
     )
     if process.returncode:
-        raise RuntimeError(f"The SavedModel in {path} does not load by itself:\n{process.stderr}")
+        raise OSError(f"The SavedModel in {path} does not load by itself:\n{process.stderr}")
     return json.loads(process.stdout.splitlines()[-1])

@@ -12,6 +12,7 @@ from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.models import Transformer
 from keras_headattn.optimizers import InverseSquareRoot
 from keras_headattn.training import Model
+from recipes.data.buckets import source_lengths
 
 
 def make_transformer(config, source_size, target_size):
@@ -27,7 +28,8 @@ def make_transformer(config, source_size, target_size):
         dropout=config.dropout,
         activation_dropout=config.activation_dropout,
         norm_first=config.norm_first,
-        max_length=config.max_length + 1 if config.learned_positions else None,
+        # Sources are padded to these lengths for decoding.
+        max_length=source_lengths(config.max_length)[-1] if config.learned_positions else None,
         tie_output=config.tie_output,
         seed=config.seed,
     )
@@ -70,7 +72,8 @@ def make_trainer(config, transformer, jit_compile):
             global_clipnorm=config.clipnorm,
         ),
         loss=LabelSmoothedCrossentropy(config.label_smoothing),
-        weighted_metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
+        # Top 1: the same number as accuracy, from fewer passes over the logits.
+        weighted_metrics=[keras.metrics.SparseTopKCategoricalAccuracy(k=1, name="accuracy")],
         jit_compile=jit_compile,
         steps_per_execution=config.steps_per_execution,
     )

@@ -43,6 +43,9 @@ def make_text(config, train, folder):
         config: `TranslateConfig`.
         train: `ParallelCorpus`, or `None` if everything has been trained.
         folder: path of the run.
+
+    Raises:
+        ValueError: without `train`, if the folder lacks something.
     """
     names = ("source", "target")
     languages = dict(zip(names, (config.source_language, config.target_language), strict=True))
@@ -54,6 +57,7 @@ def make_text(config, train, folder):
     files = {name: folder / ("vocabulary.model" if config.shared_vocabulary else f"{name}.model") for name in names}
     for name in names:
         if not files[name].exists():
+            _need(train, files[name])
             sides = names if config.shared_vocabulary else (name,)
             sentences = (s for side in sides for s in _prepare(moses[side], getattr(train, side)))
             size, kind = config.vocabulary_size, config.vocabulary_type
@@ -65,11 +69,17 @@ def make_text(config, train, folder):
 def _moses(config, language, path, sentences):
     if path.exists():
         return MosesPreprocessor.load(path)
+    _need(sentences, path)
     preprocessor = MosesPreprocessor(language)
     if config.truecase:
         preprocessor.train_truecaser(sentences)
     preprocessor.save(path)
     return preprocessor
+
+
+def _need(text, path):
+    if text is None:
+        raise ValueError(f"The run in {path.parent} is not complete: it has no {path.name}.")
 
 
 def _prepare(preprocessor, sentences):

@@ -8,24 +8,28 @@ from keras_headattn.training import default_jit, make_strategy
 from recipes.data.batching import TokenBatches
 from recipes.data.buckets import choose_buckets
 from recipes.translation.callbacks import make_callbacks
+from recipes.translation.checkpoints import finish, has_stalled, trainer_of
 from recipes.translation.corpora import load_corpora
-from recipes.translation.evaluation import evaluate, named_metrics
+from recipes.translation.evaluation import check_metrics, evaluate
 from recipes.translation.exporting import export
-from recipes.translation.modelling import make_trainer, make_transformer
-from recipes.translation.run import Run, SaveEpochs, finish
+from recipes.translation.modelling import make_attention, make_trainer, make_transformer
+from recipes.translation.run import Run
 from recipes.translation.text import make_text
 from recipes.translation.translator import Translator
 
 
 def train(config):
     """Trains to the end, or on from the last checkpoint; then evaluates, exports and shows translations."""
-    named_metrics(config.metrics, config.target_language, config.embeddings)
+    check_metrics(config.metrics, config.target_language, config.embeddings)
+    make_attention(config)  # heads that do not fit are told before anything is read or written
     strategy = make_strategy(config.replicas)
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy(config.precision)
     run = Run(config.run)
     run.check(config)
     corpora = load_corpora(config)
+    if not corpora.tests:
+        print("There is no test set: nothing will be scored. Give --test, or score one later with `evaluate`.")
     run.start(config)
     text = make_text(config, corpora.train, run.folder)
     batches, validation = make_batches(config, corpora, text, strategy.num_replicas_in_sync)
@@ -39,13 +43,14 @@ def train(config):
 
 def fit(config, run, strategy, text, corpora, batches, validation):
     """Trains the model, new or from the run's last checkpoint, and returns the `Transformer` in it."""
-    done = run.state()["epoch"]
+    done, history = run.state()["epoch"], run.state()["history"]
     jit_compile = default_jit(strategy) if config.xla is None else config.xla
     with strategy.scope():
         if done:
             print(f"Continuing after epoch {done}.")
-            trainer = keras.saving.load_model(run.checkpoints / "last.keras")
+            trainer = keras.saving.load_model(trainer_of(run, done))
             trainer.jit_compile = jit_compile
+            trainer.steps_per_execution = config.steps_per_execution
             transformer = next(layer for layer in trainer.layers if hasattr(layer, "decode_step"))
         else:
             transformer = make_transformer(config, text.source.vocabulary_size, text.target.vocabulary_size)
@@ -54,6 +59,9 @@ def fit(config, run, strategy, text, corpora, batches, validation):
         f"{transformer.count_params():,} parameters, {config.attention} attention, "
         f"{strategy.num_replicas_in_sync} replica(s), XLA {'on' if jit_compile else 'off'}"
     )
+    if done >= config.epochs or has_stalled(history, config.patience):
+        print("There is no epoch left to train.")
+        return transformer
     start = time.monotonic()
     trainer.fit(
         batches,
@@ -64,7 +72,6 @@ def fit(config, run, strategy, text, corpora, batches, validation):
         callbacks=[
             batches.epoch_callback(),
             *make_callbacks(config, run, transformer, text, corpora, batches),
-            SaveEpochs(run, transformer, config.average),
         ],
     )
     print(f"Trained for {(time.monotonic() - start) / 60:.1f} minutes.")
@@ -73,19 +80,21 @@ def fit(config, run, strategy, text, corpora, batches, validation):
 
 def make_batches(config, corpora, text, num_replicas):
     """Training and validation batches, in length buckets chosen from the training corpus."""
-    source, target = text.encode_source(corpora.train.source), text.encode_target(corpora.train.target)
-    lengths = [max(len(s), len(t)) for s, t in zip(source, target, strict=True)]
-    buckets = choose_buckets([length for length in lengths if length <= config.max_length], config.num_buckets)
+    encoded = {}
+    for name in ("train", "validation"):
+        corpus = getattr(corpora, name)
+        source, target = encoded[name] = text.encode_source(corpus.source), text.encode_target(corpus.target)
+        if min(max(len(s), len(t)) for s, t in zip(source, target, strict=True)) > config.max_length:
+            raise ValueError(
+                f"Every pair of the {name} set has a side of more tokens than --max-length. "
+                f"Received: max_length={config.max_length}"
+            )
+    lengths = [max(len(s), len(t)) for s, t in zip(*encoded["train"], strict=True)]
     common = dict(
         tokens_per_batch=config.tokens_per_batch,
         num_replicas=num_replicas,
         bos_id=text.target.bos_id,
-        bucket_lengths=buckets,
+        bucket_lengths=choose_buckets([n for n in lengths if n <= config.max_length], config.num_buckets),
     )
-    validation = TokenBatches(
-        text.encode_source(corpora.validation.source),
-        text.encode_target(corpora.validation.target),
-        shuffle=False,
-        **common,
-    )
-    return TokenBatches(source, target, seed=config.seed, **common), validation
+    train = TokenBatches(*encoded["train"], seed=config.seed, **common)
+    return train, TokenBatches(*encoded["validation"], shuffle=False, **common)

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_headattn.decoding import Searcher
 from recipes.data.batching import source_batches
+from recipes.data.buckets import source_lengths
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Translator:
     def __init__(self, transformer, text, config, beam_size=None, batch_size=64, jit_compile=True):
         self.text = text
         self.batch_size = batch_size
-        self.buckets = length_buckets(config.max_length)
+        self.buckets = source_lengths(config.max_length)
         self.searcher = Searcher(
             transformer,
             beam_size=beam_size or config.beam_size,
@@ -47,31 +48,26 @@ class Translator:
         """The best translation of each sentence.
 
         Args:
-            sentences: list of str. Tokens beyond the longest bucket are cut off.
+            sentences: list of str. Tokens beyond the longest bucket are cut off. An empty sentence stays empty.
             progress: function of (sentences done), called after each batch.
 
         Returns:
             List of `Translation`.
         """
-        ids = [self._cut(row) for row in self.text.encode_source(sentences)]
-        translations = [None] * len(sentences)
+        places = [place for place, sentence in enumerate(sentences) if sentence.strip()]
+        ids = [self._cut(row) for row in self.text.encode_source([sentences[place] for place in places])]
+        translations = [Translation("", 0.0)] * len(sentences)
+        done = len(sentences) - len(places)
         for indices, batch in source_batches(ids, self.buckets, self.batch_size):
             found = self._search(tf.constant(batch))
             texts = self.text.decode(found["tokens"][: len(indices), 0])
             for index, text, score in zip(indices, texts, found["scores"][:, 0].numpy(), strict=False):
-                translations[index] = Translation(text, float(score))
+                translations[places[index]] = Translation(text, float(score))
+            done += len(indices)
             if progress:
-                progress(sum(translation is not None for translation in translations))
+                progress(done)
         return translations
 
     def _cut(self, row):
         longest = self.buckets[-1]
         return row if len(row) <= longest else np.append(row[: longest - 1], self.text.source.eos_id)
-
-
-def length_buckets(max_length):
-    """Powers of two from 16, up to twice `max_length`, room for sources longer than any translation."""
-    lengths = [16]
-    while lengths[-1] < 2 * max_length:
-        lengths.append(2 * lengths[-1])
-    return tuple(lengths)

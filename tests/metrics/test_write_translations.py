@@ -35,6 +35,15 @@ def test_later_translations_replace_earlier_ones(tmp_path):
     assert (tmp_path / "hypotheses.txt").read_text(encoding="utf-8") == "x\ny\n"
 
 
+def test_scores_of_the_same_translations_are_kept(tmp_path):
+    write(tmp_path)
+    lists = ["ein Hund", "Café"], ["a dog", ""], ["a dog", "café"]
+    write_translations(tmp_path, *lists, {"WER": Score("WER", 50.0, "x")})
+    assert list(json.loads((tmp_path / "scores.json").read_text())) == ["BLEU", "WER"]
+    write_translations(tmp_path, *lists[:1], ["a cat", ""], lists[2], {"WER": Score("WER", 90.0, "x")})
+    assert list(json.loads((tmp_path / "scores.json").read_text())) == ["WER"]
+
+
 def test_a_failed_write_leaves_the_previous_file_and_no_other(tmp_path, monkeypatch):
     write(tmp_path)
 

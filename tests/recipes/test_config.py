@@ -3,7 +3,7 @@ import dataclasses
 
 import pytest
 
-from recipes.config import add_options, load_config, option, override, save_config
+from recipes.config import add_options, check_ranges, load_config, option, override, save_config
 from recipes.translate import named_config
 from recipes.translation.settings import SIZES, TranslateConfig
 
@@ -11,16 +11,19 @@ from recipes.translation.settings import SIZES, TranslateConfig
 @dataclasses.dataclass(frozen=True)
 class Settings:
     size: int = option(3, "a number")
-    rate: float = option(0.5, "100% a rate")
+    rate: float = option(0.5, "100% a rate", at_least=0, below=9)
     kind: str = option("a", "a choice", ("a", "b"))
     files: tuple[str, ...] = option((), "names")
-    limit: int | None = option(None, "perhaps a number")
+    limit: int | None = option(None, "perhaps a number", above=0)
     fast: bool = option(True, "a switch")
 
+    def __post_init__(self):
+        check_ranges(self)
 
-def parse(*arguments):
+
+def parse(*arguments, **options):
     parser = argparse.ArgumentParser()
-    add_options(parser, Settings)
+    add_options(parser, Settings, **options)
     return vars(parser.parse_args(arguments))
 
 
@@ -42,6 +45,13 @@ def test_help_names_every_option(capsys):
     assert all(f"--{field.name}" in text for field in dataclasses.fields(Settings)) and "100% a rate" in text
 
 
+def test_help_of_some_options_with_another_default(capsys):
+    with pytest.raises(SystemExit):
+        parse("--help", names=("size",), default="the run's")
+    text = capsys.readouterr().out
+    assert "a number [the run's]" in text and "--rate" not in text
+
+
 @pytest.mark.parametrize(
     "values, message",
     [
@@ -51,6 +61,9 @@ def test_help_names_every_option(capsys):
         ({"files": "x"}, "list of str"),
         ({"speed": 1}, "no setting 'speed'"),
         ({"rate": None}, "`rate` must be float"),
+        ({"rate": -0.1}, "--rate must be at least 0. Received: rate=-0.1"),
+        ({"rate": 9.0}, "--rate must be below 9. Received: rate=9.0"),
+        ({"limit": 0}, "--limit must be above 0. Received: limit=0"),
     ],
 )
 def test_wrong_values_are_named(values, message):
@@ -71,9 +84,21 @@ def test_damaged_json_is_an_error_with_the_file_name(tmp_path, text):
         load_config(Settings, tmp_path / "config.json")
 
 
-@pytest.mark.parametrize("name", ["multi30k", "iwslt16", "wmt17_de", "wmt17_cs"])
+@pytest.mark.parametrize("name", ["numbers", "multi30k", "iwslt16", "wmt17_de", "wmt17_cs"])
 def test_named_configurations_load(name):
     assert isinstance(named_config(name), TranslateConfig)
+
+
+def test_the_embedded_task_is_small():
+    config = named_config("numbers")
+    assert config.data == "embedded" and config.epochs == 6 and config.vocabulary_size == 300
+    assert config.shape == dict(num_layers=2, hidden_dim=128, intermediate_dim=256, num_heads=4)
+
+
+@pytest.mark.parametrize("name", [None, "multi30k", "iwslt16"])
+def test_a_configuration_without_data_asks_for_some(name):
+    with pytest.raises(ValueError, match="--train"):
+        named_config(name).data  # noqa: B018
 
 
 def test_an_unknown_configuration_is_an_error():
@@ -83,9 +108,10 @@ def test_an_unknown_configuration_is_an_error():
 
 def test_sizes_of_the_papers():
     assert SIZES["tiny"] == dict(num_layers=4, hidden_dim=128, intermediate_dim=256, num_heads=4)
-    assert override(TranslateConfig(), {"size": "base", "num_layers": None, "num_heads": 16}).shape == dict(
+    assert override(TranslateConfig(), {"size": "base", "num_heads": 16}).shape == dict(
         num_layers=6, hidden_dim=512, intermediate_dim=2048, num_heads=16
     )
+    assert override(TranslateConfig(), {"attention": "luong"}).shape["num_heads"] == 1
 
 
 @pytest.mark.parametrize(
@@ -94,9 +120,19 @@ def test_sizes_of_the_papers():
         {"train": ("a", "b")},
         {"train": ("a",), "validation": ("c", "d")},
         {"test": ("a",)},
+        {"test": ("a", "b")},
+        {"validation": ("a", "b")},
+        {"tfds": "name", "test": ("a", "b")},
         {"iwslt": "folder", "tfds": "name"},
+        {"embedded": True, "tfds": "name"},
         {"truecase": True},
         {"epochs": 0},
+        {"dropout": 1.0},
+        {"label_smoothing": float("nan")},
+        {"learning_rate": 0.0},
+        {"time_limit": 0.0},
+        {"vocabulary_size": 7},
+        {"sample_sentences": -1},
     ],
 )
 def test_settings_that_contradict_each_other(values):

@@ -28,6 +28,11 @@ def test_the_console_is_quiet(quick):
     assert quick[1].stderr == ""
 
 
+def test_settings_of_decoding_are_in_the_signatures(quick):
+    scores = json.loads((quick[0] / "run" / "results" / "test" / "scores.json").read_text())
+    assert scores["BLEU"]["signature"].endswith("|beam_size:2|alpha:0.6|max_length:64")
+
+
 def test_a_run_leaves_scores_and_translations(quick):
     folder, process = quick
     results = folder / "run" / "results" / "test"
@@ -48,10 +53,10 @@ def test_the_exported_model_translates(quick):
 
 
 def test_translating_standard_input(quick):
-    process = recipe("translate", quick[0] / "run", "--scores", stdin="the number seven\ntwelve\n")
+    process = recipe("translate", quick[0] / "run", "--scores", stdin="the number seven\n\ntwelve\n")
     assert process.returncode == 0, process.stderr
     lines = process.stdout.splitlines()
-    assert len(lines) == 2 and all(float(line.split("\t")[0]) < 0 for line in lines)
+    assert len(lines) == 3 and float(lines[0].split("\t")[0]) < 0 and lines[1] == "0.0000\t"
 
 
 def test_evaluating_again_gives_the_same_scores(quick):
@@ -60,6 +65,22 @@ def test_evaluating_again_gives_the_same_scores(quick):
     process = recipe("evaluate", folder)
     assert process.returncode == 0, process.stderr
     assert (folder / "results" / "test" / "scores.json").read_text() == before
+
+
+def test_evaluating_another_test_set_with_other_settings(quick, tmp_path):
+    files = [tmp_path / "mine.en", tmp_path / "mine.de"]
+    files[0].write_text("twelve\n")
+    files[1].write_text("zwölf\n", encoding="utf-8")
+    folder = quick[0] / "run"
+    process = recipe("evaluate", folder, "--test", *files, "--beam-size", 1, "--metrics", "exact_match")
+    assert process.returncode == 0, process.stderr
+    assert (folder / "results" / "mine,beam_size=1" / "scores.json").exists()
+
+
+def test_exporting_again_needs_no_data(quick):
+    process = recipe("export", quick[0] / "run", "--export", quick[0] / "again", "--sample-sentences", 1)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.count("    -> ") == 1 and (quick[0] / "again" / "1").is_dir()
 
 
 def test_a_folder_of_other_settings_is_refused(quick):
@@ -72,6 +93,8 @@ def test_a_folder_of_other_settings_is_refused(quick):
     "arguments, message",
     [
         (["--config", "nonsense"], "nonsense"),
+        (["--config", "multi30k", "--run", "{tmp}/run"], "--train"),
+        (["--num-heads", "3", "--run", "{tmp}/run"], "num_heads=3"),
         (["--train", "a.en", "b.de", "--validation", "c.en", "d.de", "--run", "{tmp}/run"], "a.en"),
         (["--metrics", "glue", "--run", "{tmp}/run"], "glue"),
         (["evaluate", "{tmp}/nothing"], "no run"),

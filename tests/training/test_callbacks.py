@@ -46,10 +46,10 @@ def test_throughput_counts_training_time_only(clock):
 
 
 def test_time_limit(clock):
-    batches = []
-    count = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: batches.append(batch))
-    fit(TimeLimit(2.9), clock, count, epochs=50)
-    assert batches == [0, 1, 2, 3, 0, 1]
+    # An epoch of four batches takes two seconds. Two fit, a third would not.
+    assert len(fit(TimeLimit(5.9), clock, epochs=50)["loss"]) == 2
+    assert len(fit(TimeLimit(6.1), clock, epochs=50)["loss"]) == 3
+    assert len(fit(TimeLimit(0.1), clock, epochs=50)["loss"]) == 1
     with pytest.raises(ValueError, match="positive.*Received: seconds=0"):
         TimeLimit(0)
 
@@ -70,6 +70,13 @@ def test_attention_images(tmp_path):
     small, large = (events.Tensors(f"attention/{index}")[0].tensor_proto.string_val for index in (0, 1))
     assert int(large[0]) > 2 * int(large[1]) and large[2].startswith(b"\x89PNG")
     assert int(small[0]) < int(large[0])  # padding is not drawn
+
+
+def test_many_heads_are_drawn_in_rows_and_some_left_out():
+    queries, keys = ["a", "b"], ["c"]
+    height, width, _ = callbacks._draw(np.ones((8, 2, 1)), queries, keys).shape
+    assert callbacks._draw(np.ones((9, 2, 1)), queries, keys).shape == (2 * height, width, 4)
+    assert callbacks._draw(np.ones((64, 2, 1)), queries, keys).shape == (2 * height, width, 4)
 
 
 def test_matplotlib_is_asked_for_at_once(monkeypatch, tmp_path):

@@ -87,6 +87,35 @@ def test_iwslt_segments(campaign):
     assert read_iwslt(campaign, "de", "en", "dev2012").source[0] == "TEDX.dev2012 & Hallo ."
 
 
+def test_iwslt_training_text_may_begin_with_a_bracket(campaign):
+    for language, line in {"de": "<3 dich &amp; mich", "en": "<3 you &amp; me"}.items():
+        path = campaign / f"train.tags.de-en.{language}"
+        write(path, path.read_text() + f"{line}\n")
+    corpus = read_iwslt(campaign, "de", "en", "train")
+    assert corpus.source[2:] == ["<3 dich & mich"] and corpus.target[2:] == ["<3 you & me"]
+
+
+def test_iwslt_training_talks_must_match(campaign):
+    for language, lines in {"de": "drei\n<url>u</url>\n", "en": "<url>u</url>\nthree\n"}.items():
+        path = campaign / f"train.tags.de-en.{language}"
+        write(path, path.read_text() + lines)
+    with pytest.raises(ValueError, match="number 3, 1 in .*de and 2 in .*en"):
+        read_iwslt(campaign, "de", "en", "train")
+
+
+def test_iwslt_sets_are_joined(campaign):
+    assert len(read_iwslt(campaign, "de", "en", "tst2014+dev2012")) == 4
+
+
+def test_iwslt_of_two_releases(campaign):
+    other = campaign / "IWSLT14.TED.tst2014.de-en.de.xml"
+    write(other, xml([(1, "a"), (2, "b")], "de"))
+    assert read_iwslt(campaign, "de", "en", "tst2014").source[0] == "TED.tst2014 & Hallo ."  # that with both sides
+    write(other.with_name(other.name.replace("de.xml", "en.xml")), xml([(1, "a"), (2, "b")], "en"))
+    with pytest.raises(ValueError, match="IWSLT14.*IWSLT16"):
+        read_iwslt(campaign, "de", "en", "tst2014")
+
+
 def test_iwslt_folder_serves_the_opposite_direction(campaign):
     assert read_iwslt(str(campaign), "en", "de", "tst2014").target[0] == "TED.tst2014 & Hallo ."
     assert read_iwslt(campaign, "en", "de", "train").source == ["Hello .", "Two ."]

@@ -1,0 +1,18 @@
+import json
+
+import pytest
+
+from recipes.curves import main
+
+
+def test_draws_the_runs(tmp_path):
+    for name, losses in {"one": [3.0, 2.0], "two": [3.0, 2.5, 2.2]}.items():
+        (tmp_path / name).mkdir()
+        history = [{"val_loss": loss, "val_bleu": 10.0} for loss in losses]
+        (tmp_path / name / "history.json").write_text(json.dumps(history))
+    main([str(tmp_path / "one"), str(tmp_path / "two"), "--output", str(tmp_path / "curves.png")])
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(SystemExit, match="lacks accuracy; it has val_loss, val_bleu"):
+        main([str(tmp_path / "one"), "--quantities", "accuracy"])
+    with pytest.raises(SystemExit, match="no run in"):
+        main([str(tmp_path / "three")])

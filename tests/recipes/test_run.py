@@ -1,0 +1,157 @@
+"""What a run's folder, its checkpoints and its corpora do, without training."""
+
+import dataclasses
+import json
+import sys
+import types
+
+import keras
+import numpy as np
+import pytest
+
+from keras_headattn.models import Transformer
+from recipes.data.buckets import source_lengths
+from recipes.translate import named_config
+from recipes.translation.checkpoints import SaveEpochs, has_stalled
+from recipes.translation.corpora import load_corpora, load_tests, read_tests
+from recipes.translation.evaluation import check_metrics
+from recipes.translation.modelling import make_transformer
+from recipes.translation.run import Run
+from recipes.translation.settings import TranslateConfig
+from recipes.translation.text import make_text
+from recipes.translation.training import make_batches
+
+CONFIG = named_config("numbers")
+
+
+def finish_an_epoch(run):
+    run.checkpoints.mkdir(parents=True)
+    (run.checkpoints / "state.json").write_text('{"epoch": 1, "history": [{"val_loss": 1.0}]}')
+
+
+def test_a_run_begins_with_its_first_epoch(tmp_path):
+    run, other = Run(tmp_path / "run"), dataclasses.replace(CONFIG, seed=1)
+    run.start(CONFIG)
+    (run.folder / "vocabulary.model").touch()
+    run.check(other)
+    run.start(CONFIG)
+    assert (run.folder / "vocabulary.model").exists()
+    run.start(other)
+    assert not (run.folder / "vocabulary.model").exists() and run.config() == other
+    finish_an_epoch(run)
+    run.check(dataclasses.replace(other, epochs=9))
+    with pytest.raises(ValueError, match=r"seed=1 \(now 0\)"):
+        run.check(CONFIG)
+
+
+@pytest.mark.parametrize("change", [{"average": 3}, {"max_length": 65}])
+def test_what_may_not_change(tmp_path, change):
+    run = Run(tmp_path)
+    run.start(CONFIG)
+    finish_an_epoch(run)
+    with pytest.raises(ValueError, match=next(iter(change))):
+        run.check(dataclasses.replace(CONFIG, **change))
+
+
+def test_clearing_leaves_other_files(tmp_path):
+    run = Run(tmp_path)
+    run.start(CONFIG)
+    finish_an_epoch(run)
+    (tmp_path / "notes.txt").touch()
+    run.clear()
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def save(run, losses, keep=1, patience=None):
+    """Epochs with these validation losses; returns whether training was stopped."""
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.stop_training = False
+    callback = SaveEpochs(run, model, keep, patience)
+    callback.set_model(model)
+    first = len(callback.history)
+    for epoch, loss in enumerate(losses, first):
+        callback.on_epoch_end(epoch, {"val_loss": loss})
+    return model.stop_training
+
+
+def test_checkpoints_kept(tmp_path):
+    run = Run(tmp_path)
+    save(run, [2.0, 1.0, 3.0, 4.0], keep=2)
+    assert sorted(path.name for path in run.checkpoints.iterdir()) == [
+        "epoch-002.weights.h5",
+        "epoch-003.weights.h5",
+        "epoch-004.weights.h5",
+        "last-004.keras",
+        "state.json",
+    ]
+    state = json.loads((run.checkpoints / "state.json").read_text())
+    assert state["epoch"] == 4 and len(state["history"]) == 4
+
+
+def test_patience_outlasts_an_interruption(tmp_path):
+    run = Run(tmp_path)
+    assert not save(run, [1.0, 2.0], patience=3)
+    assert not save(run, [2.0], patience=4)
+    assert save(run, [2.0], patience=3)
+    history = run.state()["history"]
+    assert has_stalled(history, 3) and not has_stalled(history, 4) and not has_stalled(history, None)
+    assert not has_stalled([], 1)
+
+
+def write_pair(folder, name, lines=("a b", "c d", "e")):
+    folder.mkdir(exist_ok=True)
+    files = [folder / f"{name}.en", folder / f"{name}.de"]
+    for file in files:
+        file.write_text("".join(f"{line}\n" for line in lines))
+    return tuple(map(str, files))
+
+
+def test_corpora_of_files(tmp_path):
+    files = write_pair(tmp_path, "train")
+    config = TranslateConfig(train=files, validation=files, test=write_pair(tmp_path, "test"), max_sentences=2)
+    corpora = load_corpora(config)
+    assert len(corpora.train) == len(corpora.validation) == len(corpora.tests["test"]) == 2
+    assert load_tests(dataclasses.replace(config, test=())) == {}
+
+
+def test_batches_of_pairs_that_are_all_too_long(tmp_path):
+    files = write_pair(tmp_path, "train", ["a b c"])
+    config = TranslateConfig(train=files, validation=files, max_length=3)
+    ids = lambda sentences: [np.ones(len(sentence.split()) + 1, "int32") for sentence in sentences]  # noqa: E731
+    text = types.SimpleNamespace(encode_source=ids, encode_target=ids, target=types.SimpleNamespace(bos_id=2))
+    with pytest.raises(ValueError, match="train set .*max_length=3"):
+        make_batches(config, load_corpora(config), text, 1)
+    train, validation = make_batches(dataclasses.replace(config, max_length=4), load_corpora(config), text, 1)
+    assert train.bucket_lengths == validation.bucket_lengths == (4,)
+
+
+def test_test_sets_of_one_name(tmp_path):
+    files = (*write_pair(tmp_path / "x", "test"), *write_pair(tmp_path / "y", "test"))
+    with pytest.raises(ValueError, match="x/test.en and .*y/test.en"):
+        read_tests(files)
+    with pytest.raises(ValueError, match="--test takes two files"):
+        read_tests(files[:3])
+
+
+def test_learned_positions_reach_as_far_as_sources(tmp_path):
+    config = dataclasses.replace(CONFIG, learned_positions=True, num_layers=1, max_length=20)
+    model = make_transformer(config, 30, 30)
+    assert isinstance(model, Transformer) and model.max_length == source_lengths(20)[-1] == 64
+    longest = np.ones((1, source_lengths(20)[-1]), "int32")
+    model({"source": longest, "target": longest})
+
+
+def test_a_missing_vocabulary_is_named(tmp_path):
+    with pytest.raises(ValueError, match="vocabulary.model"):
+        make_text(CONFIG, None, tmp_path)
+    with pytest.raises(ValueError, match="moses.source.json"):
+        make_text(dataclasses.replace(CONFIG, moses=True), None, tmp_path)
+
+
+def test_metrics_are_tried_before_training(tmp_path, monkeypatch):
+    check_metrics(["bleu", "exact_match"], "de")
+    with pytest.raises(FileNotFoundError, match="no.vec"):
+        check_metrics(["yisi"], "de", str(tmp_path / "no.vec"))
+    monkeypatch.setitem(sys.modules, "jiwer", None)
+    with pytest.raises(ImportError, match="jiwer"):
+        check_metrics(["wer"], "de")
