@@ -50,7 +50,7 @@ class InteractingHeadAttention(Attention):
         if self.interaction == "pairwise":
             return super().project_query(query)
         kernel = ops.sum(self._query_dense.kernel, axis=1)
-        summed = ops.matmul(query, ops.cast(kernel, query.dtype))
+        summed = ops.tensordot(query, ops.cast(kernel, query.dtype), axes=1)
         if self.use_bias:
             summed = summed + ops.cast(ops.sum(self._query_dense.bias, axis=0), query.dtype)
         return summed[:, None]
