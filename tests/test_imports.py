@@ -14,7 +14,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLOORS = [
-    ["ops", "files"],
+    ["ops", "files", "sizes"],
     ["layers", "optimizers", "losses", "regularizers"],
     ["models", "decoding"],
     ["training", "serving", "text", "metrics", "analysis", "interop"],

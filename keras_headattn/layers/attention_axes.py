@@ -55,27 +55,38 @@ class AttentionAxes:
         if self.trivial:
             return scores
         query_shape, value_shape = ops.shape(query), ops.shape(value)
-        batch = [query_shape[axis] for axis in self._order("query")[: -len(self.axes["query"]) - 1]]
         n = [query_shape[axis] for axis in self.axes["query"]]
         m = [value_shape[axis] for axis in self.axes["key"]]
-        return ops.reshape(scores, (*batch, *ops.shape(scores)[1:-2], *n, *m))
+        return ops.reshape(scores, (*self._batch(query), *ops.shape(scores)[1:-2], *n, *m))
 
-    def fold_mask(self, name, mask, shape):
+    def fold_mask(self, name, mask, shape, query):
         """A checked boolean mask that broadcasts to the folded `shape`; `None` stays `None`.
 
-        A mask `(batch, n, m)` for a `shape` with a head axis gets one.
+        A mask `(batch, n, m)` for a `shape` with a head axis gets one. `query` is the layer's input.
         """
         if mask is None:
             return None
         mask = ops.convert_to_tensor(mask)
         sizes = {"attention_mask": (self.axes["query"], self.axes["key"]), "query_mask": (self.axes["query"],)}
         groups = [len(axes) for axes in sizes.get(name, (self.axes["key"],))]
-        if not self.trivial and len(mask.shape) >= sum(groups):
-            mask = _fold_last(mask, groups)
+        if not self.trivial:
+            batch = self._batch(query)
+            check_mask(
+                name, mask, (*(size if isinstance(size, int) else None for size in batch), *[None] * sum(groups))
+            )
+            if len(mask.shape) == len(batch) + sum(groups):
+                mask = ops.broadcast_to(mask, (*batch, *ops.shape(mask)[len(batch) :]))
+            if len(mask.shape) >= sum(groups):
+                mask = _fold_last(mask, groups)
         if len(shape) == 4 and len(mask.shape) == 3:
             mask = mask[:, None]
         mask = check_mask(name, mask, shape)
         return ops.reshape(mask, (1,) * (len(shape) - len(mask.shape)) + tuple(ops.shape(mask)))
+
+    def _batch(self, query):
+        """Sizes of the axes of the query that are not attended over."""
+        shape = ops.shape(query)
+        return [shape[axis] for axis in self._order("query")[: -len(self.axes["query"]) - 1]]
 
     def _order(self, side):
         axes = self.axes[side]

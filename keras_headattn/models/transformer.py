@@ -8,6 +8,7 @@ from keras_headattn.layers.multi_head_attention import MultiHeadAttention
 from keras_headattn.layers.positions import LearnedPositions, SinusoidalPositions
 from keras_headattn.layers.template import Template
 from keras_headattn.layers.transformer_block import DecoderBlock, EncoderBlock
+from keras_headattn.sizes import SIZES
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -101,6 +102,34 @@ class Transformer(keras.Model):
         self.tie_output = tie_output
         self.seed = seed
         self._make_layers()
+
+    @classmethod
+    def from_size(cls, size, *args, attention=MultiHeadAttention, num_heads=None, **kwargs):
+        """A `Transformer` of a named size.
+
+        Args:
+            size: one of `keras_headattn.sizes.SIZES`: "tiny", "small", "base", "lite", "interacting".
+            attention: class, or function, of `(num_heads, key_dim)` that makes the template of all attention.
+            num_heads: in place of the size's. Must divide the width.
+            *args, **kwargs: as for `Transformer`; what is given goes before what the size says.
+
+        Raises:
+            ValueError: for a size that is not there, or heads that do not divide the width.
+
+        >>> model = Transformer.from_size("tiny", 100, num_heads=8)
+        >>> model.hidden_dim, model.num_layers
+        (128, 4)
+        """
+        if size not in SIZES:
+            raise ValueError(f"There are the sizes {', '.join(SIZES)}. Received: size={size!r}")
+        shape = {**SIZES[size], **kwargs}
+        heads, width = num_heads or shape["num_heads"], shape["hidden_dim"]
+        del shape["num_heads"]
+        if width % heads:
+            raise ValueError(
+                f"`num_heads` must divide the width of the model. Received: num_heads={heads} for a width of {width}"
+            )
+        return cls(*args, attention=attention(heads, width // heads), **shape)
 
     def _make_layers(self):
         block = dict(

@@ -2,17 +2,9 @@
 
 import dataclasses
 
+from keras_headattn.sizes import SIZES
 from recipes.config import check_ranges, option
 
-# Blocks, width, feed-forward width and heads. tiny: Wu et al. 2021 on Multi30k. small: fairseq's for IWSLT.
-# base: Vaswani et al. 2017. lite: Wu et al. 2020. interacting: Zhang et al. 2022, who try 2 to 64 heads.
-SIZES = {
-    "tiny": dict(num_layers=4, hidden_dim=128, intermediate_dim=256, num_heads=4),
-    "small": dict(num_layers=6, hidden_dim=512, intermediate_dim=1024, num_heads=4),
-    "base": dict(num_layers=6, hidden_dim=512, intermediate_dim=2048, num_heads=8),
-    "lite": dict(num_layers=6, hidden_dim=160, intermediate_dim=160, num_heads=4),
-    "interacting": dict(num_layers=6, hidden_dim=512, intermediate_dim=1024, num_heads=8),
-}
 ATTENTIONS = ("interacting", "interacting_pairwise", "multi_head", "talking_heads", "luong")
 DATA = ("train", "iwslt", "tfds", "embedded")
 

@@ -32,6 +32,11 @@ def train(config):
         print("There is no test set: nothing will be scored. Give --test, or score one later with `evaluate`.")
     run.start(config)
     text = make_text(config, corpora.train, run.folder)
+    if 2 * config.beam_size > text.target.vocabulary_size:
+        raise ValueError(
+            "--beam-size must be at most half the vocabulary. "
+            f"Received: beam_size={config.beam_size} for {text.target.vocabulary_size} pieces"
+        )
     batches, validation = make_batches(config, corpora, text, strategy.num_replicas_in_sync)
     print(batches.summary())
     transformer = fit(config, run, strategy, text, corpora, batches, validation)

@@ -123,6 +123,18 @@ def test_rank_4_masks(axes, mask_shape):
     check_same(ours, stock, query, value, attention_mask=mask)
 
 
+@pytest.mark.parametrize("batch", [(2, 1), (1, 3), (1, 1)])
+def test_rank_4_mask_that_broadcasts(batch):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 3, 5, QUERY_WIDTH))
+    ours, _ = pair(x, x, attention_axes=2)
+    mask = rng.random((*batch, 5, 5)) > 0.3
+    whole = np.broadcast_to(mask, (2, 3, 5, 5))
+    np.testing.assert_allclose(ours(x, x, attention_mask=mask), ours(x, x, attention_mask=whole), atol=1e-6)
+    with pytest.raises(ValueError, match=r"must broadcast to shape \(2, 3, None, None\)"):
+        ours(x, x, attention_mask=np.ones((2, 4, 5, 5), bool))
+
+
 def test_training_and_losses():
     """Same gradient steps, regularisation losses and activity losses."""
     x, y = self_input(), self_input(seed=4)

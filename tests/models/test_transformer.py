@@ -320,3 +320,14 @@ def without_embeddings(num_layers, width, intermediate_dim, heads):
 def test_parameter_counts_of_the_papers(settings, millions):
     """Wang et al. 2021, "Evolving attention", table 5: Transformer-Lite and Transformer-Base."""
     assert round(without_embeddings(*settings) / 1e6, 2) == millions
+
+
+def test_named_sizes():
+    model = Transformer.from_size("tiny", 50, attention=layers.InteractingHeadAttention, num_heads=2, num_layers=1)
+    assert (model.num_layers, model.hidden_dim, model.intermediate_dim) == (1, 128, 256)
+    template = model.templates["cross_attention"].make(name="attention")
+    assert isinstance(template, layers.InteractingHeadAttention) and (template.num_heads, template.key_dim) == (2, 64)
+    with pytest.raises(ValueError, match="num_heads=3 for a width of 160"):
+        Transformer.from_size("lite", 50, num_heads=3)
+    with pytest.raises(ValueError, match="size='huge'"):
+        Transformer.from_size("huge", 50)

@@ -3,9 +3,10 @@ import dataclasses
 
 import pytest
 
+from keras_headattn.sizes import SIZES
 from recipes.config import add_options, check_ranges, load_config, option, override, save_config
 from recipes.translate import named_config
-from recipes.translation.settings import SIZES, TranslateConfig
+from recipes.translation.settings import TranslateConfig
 
 
 @dataclasses.dataclass(frozen=True)
