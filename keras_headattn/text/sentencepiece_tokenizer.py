@@ -28,6 +28,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
             end symbol. Default `None`: the longest sentence of the batch.
         add_bos: bool, whether ids begin with the symbol for that. Default False.
         add_eos: bool, whether ids end with the symbol for that. Default True.
+        lowercase: bool, whether text is lower-cased first; the model should be trained on such text. Default False.
 
     Call arguments:
         strings: string tensor (B,), or a list of str.
@@ -49,12 +50,13 @@ class SentencePieceTokenizer(keras.layers.Layer):
     ```
     """
 
-    def __init__(self, proto, sequence_length=None, add_bos=False, add_eos=True, **kwargs):
+    def __init__(self, proto, sequence_length=None, add_bos=False, add_eos=True, lowercase=False, **kwargs):
         super().__init__(**kwargs)
         self._proto = _read_proto(proto)
         self.sequence_length = sequence_length
         self.add_bos = add_bos
         self.add_eos = add_eos
+        self.lowercase = lowercase
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=self._proto)
         self._check()
         # Not FastSentencepieceTokenizer, whose ids differ for BPE models.
@@ -117,6 +119,8 @@ class SentencePieceTokenizer(keras.layers.Layer):
 
     def call(self, strings):
         strings = tf.convert_to_tensor(strings, tf.string)
+        if self.lowercase:
+            strings = tf.strings.lower(strings, encoding="utf-8")
         ids = self._graph_tokenizer.tokenize(strings)
         if self.sequence_length is not None:
             ids = ids[:, : self.sequence_length - self._num_special]
@@ -150,7 +154,8 @@ class SentencePieceTokenizer(keras.layers.Layer):
         """
         limit = None if self.sequence_length is None else self.sequence_length - self._num_special
         bos, eos = [self.bos_id] * self.add_bos, [self.eos_id] * self.add_eos
-        return [np.array(bos + ids[:limit] + eos, "int32") for ids in self._processor.encode(list(sentences))]
+        sentences = [sentence.lower() if self.lowercase else sentence for sentence in sentences]
+        return [np.array(bos + ids[:limit] + eos, "int32") for ids in self._processor.encode(sentences)]
 
     def compute_output_spec(self, strings):
         return keras.KerasTensor((strings.shape[0], self.sequence_length), "int32")
@@ -165,6 +170,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
             "sequence_length": self.sequence_length,
             "add_bos": self.add_bos,
             "add_eos": self.add_eos,
+            "lowercase": self.lowercase,
         }
 
 

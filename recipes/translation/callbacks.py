@@ -31,7 +31,7 @@ def make_callbacks(config, run, transformer, text, corpora, batches):
 
 def _validation_bleu(config, transformer, text, corpus):
     sentences = corpus.source[: config.validation_sentences]
-    references = corpus.target[: config.validation_sentences]
+    references = text.references(corpus.target[: config.validation_sentences])
     translator = Translator(transformer, text, config, beam_size=1)
 
     def score(model):

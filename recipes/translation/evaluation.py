@@ -75,17 +75,19 @@ def evaluate(translator, corpora, config, folder):
         Dictionary from test set to dictionary from metric to `Score`.
     """
     functions = named_metrics(config.metrics, config.target_language, config.embeddings)
-    decoding = "|".join(f"{name}:{getattr(config, name)}" for name in ("beam_size", "alpha", "max_length"))
+    names = ("beam_size", "alpha", "max_length", *["lowercase"] * config.lowercase)
+    decoding = "|".join(f"{name}:{getattr(config, name)}" for name in names)
     results = {}
     for name, corpus in corpora.items():
         translations = translator(corpus.source, progress_bar(f"Translating {name}", len(corpus)))
         hypotheses = [translation.text for translation in translations]
-        scores = metrics.evaluate_translations(hypotheses, corpus.target, functions)
+        references = translator.text.references(corpus.target)
+        scores = metrics.evaluate_translations(hypotheses, references, functions)
         results[name] = {
             metric: dataclasses.replace(score, signature=f"{score.signature}|{decoding}")
             for metric, score in scores.items()
         }
-        metrics.write_translations(folder / name, corpus.source, hypotheses, corpus.target, results[name])
+        metrics.write_translations(folder / name, corpus.source, hypotheses, references, results[name])
         for score in results[name].values():
             print(f"{name}: {score}")
     return results

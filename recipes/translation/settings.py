@@ -36,6 +36,7 @@ class TranslateConfig:
     )
     moses: bool = option(False, "normalise and tokenise by Moses rules (sacremoses) before SentencePiece")
     truecase: bool = option(False, "truecase after Moses tokenisation")
+    lowercase: bool = option(False, "lower-case all text, translations and references too")
     # Vocabulary
     vocabulary_size: int = option(10_000, "SentencePiece pieces; of each language if not shared", at_least=8)
     vocabulary_type: str = option("bpe", "kind of SentencePiece model", ("bpe", "unigram"))
@@ -99,6 +100,8 @@ class TranslateConfig:
         self._check_data()
         if self.truecase and not self.moses:
             raise ValueError("--truecase needs --moses. Received: truecase=True, moses=False")
+        if self.truecase and self.lowercase:
+            raise ValueError("Give one of --truecase and --lowercase. Received: both")
         check_ranges(self)
 
     def _check_data(self):

@@ -30,6 +30,10 @@ class Text:
     def encode_target(self, sentences):
         return self.target.encode(_prepare(self.target_moses, sentences))
 
+    def references(self, sentences):
+        """Target sentences to compare translations with: in lower case if the model knows no other."""
+        return [sentence.lower() if self.target.lowercase else sentence for sentence in sentences]
+
     def decode(self, ids):
         """Sentences of target token ids `(B, m)`."""
         sentences = [sentence.decode("utf-8") for sentence in self.target.detokenize(ids).numpy()]
@@ -60,9 +64,11 @@ def make_text(config, train, folder):
             _need(train, files[name])
             sides = names if config.shared_vocabulary else (name,)
             sentences = (s for side in sides for s in _prepare(moses[side], getattr(train, side)))
+            if config.lowercase:
+                sentences = map(str.lower, sentences)
             size, kind = config.vocabulary_size, config.vocabulary_type
             train_sentencepiece(sentences, files[name], size, kind, seed=config.seed)
-    load = functools.cache(SentencePieceTokenizer)
+    load = functools.cache(functools.partial(SentencePieceTokenizer, lowercase=config.lowercase))
     return Text(load(files["source"]), load(files["target"]), moses["source"], moses["target"])
 
 

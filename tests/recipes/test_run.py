@@ -155,3 +155,13 @@ def test_metrics_are_tried_before_training(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jiwer", None)
     with pytest.raises(ImportError, match="jiwer"):
         check_metrics(["wer"], "de")
+
+
+def test_lower_case(tmp_path):
+    files = write_pair(tmp_path, "train", ["Ein Haus", "Der BAUM", "im Haus"])
+    config = TranslateConfig(train=files, validation=files, lowercase=True, vocabulary_size=20)
+    text = make_text(config, load_corpora(config).train, tmp_path)
+    assert text.references(["Der BAUM"]) == ["der baum"]
+    assert text.decode(text.target(["Der BAUM"])) == ["der baum"]
+    with pytest.raises(ValueError, match="--truecase and --lowercase"):
+        dataclasses.replace(config, moses=True, truecase=True)

@@ -171,3 +171,15 @@ def test_survives_a_new_random_seed(model_path):
     before = tokenizer(["a cat"]).numpy()
     keras.utils.set_random_seed(1)
     np.testing.assert_array_equal(tokenizer(["a cat"]), before)
+
+
+def test_lower_case_in_the_graph_and_outside(tmp_path):
+    sentences = ["ÄRGER im Straßenbahnhof", "Der ÉLAN der Ölpreise"]
+    path = train_sentencepiece(map(str.lower, sentences), tmp_path / "lower.model", 40)
+    tokenizer = SentencePieceTokenizer(path, lowercase=True)
+    ids = tokenizer(sentences)
+    assert texts(tokenizer.detokenize(ids)) == [sentence.lower() for sentence in sentences]
+    for row, encoded in zip(ids.numpy(), tokenizer.encode(sentences), strict=True):
+        np.testing.assert_array_equal(row[row != 0], encoded)
+    again = SentencePieceTokenizer.from_config(tokenizer.get_config())
+    np.testing.assert_array_equal(again(sentences), ids)
