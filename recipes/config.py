@@ -31,14 +31,19 @@ def check_ranges(config):
                 )
 
 
-def add_options(parser, cls, names=None, default=None):
+def add_options(parser, cls, names=None, default=None, groups=()):
     """Adds options for all fields of the dataclass, or those named; one not given is absent from the result.
 
     Args:
+        names: of the fields; `None`: all.
         default: what the help text gives as default, in place of the fields' own.
+        groups: dictionary of the first field of a group to the group's title in the help text.
     """
     hints = typing.get_type_hints(cls)
+    group = parser
     for field in dataclasses.fields(cls):
+        if field.name in groups:
+            group = parser.add_argument_group(groups[field.name])
         if names is not None and field.name not in names:
             continue
         kind, many, optional = _kind(hints[field.name])
@@ -51,7 +56,7 @@ def add_options(parser, cls, names=None, default=None):
             arguments |= dict(type=_optional(kind) if optional else kind, choices=field.metadata["choices"])
             arguments |= dict(nargs="*") if many else {}
             arguments["metavar"] = None if field.metadata["choices"] else kind.__name__.upper()
-        parser.add_argument(_flag(field.name), **arguments)
+        group.add_argument(_flag(field.name), **arguments)
 
 
 def override(config, values):

@@ -22,7 +22,7 @@ import sys
 
 from recipes.config import add_options, load_config, override
 from recipes.quiet import quiet_tensorflow
-from recipes.translation.settings import DATA, TranslateConfig
+from recipes.translation.settings import DATA, GROUPS, TranslateConfig
 
 QUICK = dict(
     epochs=2,
@@ -74,14 +74,16 @@ def _parser():
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", metavar="command")
-    train = commands.add_parser("train", help="train, evaluate and export (the default)", description=HELP)
+    train = commands.add_parser(
+        "train", help="train, evaluate and export (the default)", description=HELP, usage="%(prog)s [options]"
+    )
     train.add_argument("--config", help="a name in recipes/configs, or the path of a saved config.json")
     train.add_argument(
         "--quick",
         action="store_true",
         help="a tiny model, two epochs, of your own text 5,000 pairs: about a minute, in runs/quick",
     )
-    add_options(train, TranslateConfig)
+    add_options(train, TranslateConfig, groups=GROUPS)
     evaluate = commands.add_parser("evaluate", help="score a finished run on its test sets, or on others")
     export = commands.add_parser("export", help="write the SavedModels of a finished run again")
     translate = commands.add_parser("translate", help="translate a file, or standard input")

@@ -7,6 +7,14 @@ from recipes.config import check_ranges, option
 
 ATTENTIONS = ("interacting", "interacting_pairwise", "multi_head", "talking_heads", "luong")
 DATA = ("train", "iwslt", "tfds", "embedded")
+# Titles of groups of settings, by their first one.
+GROUPS = {
+    "source_language": "data",
+    "vocabulary_size": "vocabulary",
+    "size": "model",
+    "epochs": "training",
+    "beam_size": "decoding and output",
+}
 
 
 @dataclasses.dataclass(frozen=True)
