@@ -37,7 +37,10 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
         self.label_smoothing = label_smoothing
 
     def call(self, y_true, y_pred):
-        return _crossentropy(ops.cast(y_true, "int32"), ops.cast(y_pred, "float32"), self.label_smoothing)
+        y_true, y_pred = ops.cast(y_true, "int32"), ops.cast(y_pred, "float32")
+        if len(y_true.shape) == len(y_pred.shape):  # as `fit` gives them for a model of one token
+            y_true = ops.squeeze(y_true, axis=-1)
+        return _crossentropy(y_true, y_pred, self.label_smoothing)
 
     def get_config(self):
         return {**super().get_config(), "label_smoothing": self.label_smoothing}
@@ -52,7 +55,8 @@ def _crossentropy(labels, logits, smoothing):
     def crossentropy(logits):
         probabilities = ops.softmax(logits)
         log_sum = ops.max(logits, axis=-1) - ops.log(ops.max(probabilities, axis=-1))
-        of_label = ops.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
+        known = ops.clip(labels, 0, size - 1)  # labels such as -100 come with weight 0
+        of_label = ops.take_along_axis(logits, known[..., None], axis=-1)[..., 0]
         loss = log_sum - (1 - smoothing) * of_label
         if smoothing:
             loss = loss - smoothing * ops.mean(logits, axis=-1)

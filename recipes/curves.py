@@ -20,11 +20,13 @@ def draw(folders, quantities, output):
         output: path of the picture, `.png` or `.svg`.
 
     Raises:
-        ValueError: if a folder has no history, or a history lacks a quantity.
+        ValueError: if two folders have the same name, a folder has no history, or a history lacks a quantity.
     """
     from matplotlib.figure import Figure
 
-    histories = {pathlib.Path(folder).name: _history(folder, quantities) for folder in folders}
+    histories = {pathlib.Path(folder).resolve().name: _history(folder, quantities) for folder in folders}
+    if len(histories) < len(folders):
+        raise ValueError(f"Runs are told apart by the names of their folders. Received: {', '.join(map(str, folders))}")
     figure = Figure((5 * len(quantities), 3.6), layout="constrained")
     for axes, quantity in zip(figure.subplots(1, len(quantities), squeeze=False)[0], quantities, strict=True):
         for name, history in histories.items():

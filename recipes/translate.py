@@ -102,7 +102,8 @@ def _given(options, names):
 
 def _train(options):
     given = _given(options, {field.name for field in dataclasses.fields(TranslateConfig)})
-    config = named_config(options.config or (None if given.keys() & set(DATA) else "numbers"))
+    embedded = given.get("embedded") or not given.keys() & set(DATA)
+    config = named_config(options.config or ("numbers" if embedded else None))
     if options.quick:
         config = override(config, QUICK | ({} if config.embedded else QUICK_TEXT))
     config = override(config, given)

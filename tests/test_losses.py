@@ -131,6 +131,19 @@ def test_smoothing_out_of_range(smoothing):
         LabelSmoothedCrossentropy(smoothing)
 
 
+def test_labels_that_do_not_count():
+    labels, logits = batch()
+    expected = LabelSmoothedCrossentropy(reduction=None)(labels, logits)
+    labels[0, 0], weights = -100, np.ones(labels.shape)
+    weights[0, 0] = 0
+    np.testing.assert_allclose(
+        LabelSmoothedCrossentropy()(labels, logits, sample_weight=weights),
+        (np.sum(expected) - expected[0, 0]) / labels.size,
+        rtol=1e-6,
+    )
+    np.testing.assert_allclose(LabelSmoothedCrossentropy(reduction=None)(labels[1:, :, None], logits[1:]), expected[1:])
+
+
 JAX = """
 import sys, jax, numpy as np
 from keras_headattn.losses import LabelSmoothedCrossentropy

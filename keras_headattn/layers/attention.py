@@ -223,8 +223,8 @@ class Attention(keras.layers.Layer):
         """
         batch, length = ops.shape(x)[:2]
         y = dense(ops.reshape(x, (-1, *x.shape[2:])))
-        if self._activity_regularizer is not None:  # by item of the batch, as Keras has it
-            self.add_loss(self._activity_regularizer(y) / ops.cast(batch, y.dtype))
+        if self._activity_regularizer is not None:  # by item of the batch, as Keras has it for three axes
+            self.add_loss(ops.divide_no_nan(self._activity_regularizer(y), ops.cast(batch, y.dtype)))
         return ops.reshape(y, (batch, length, *y.shape[1:]))
 
     @property

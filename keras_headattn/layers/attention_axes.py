@@ -70,18 +70,21 @@ class AttentionAxes:
         sizes = {"attention_mask": (self.axes["query"], self.axes["key"]), "query_mask": (self.axes["query"],)}
         groups = [len(axes) for axes in sizes.get(name, (self.axes["key"],))]
         if not self.trivial:
-            batch = self._batch(query)
-            check_mask(
-                name, mask, (*(size if isinstance(size, int) else None for size in batch), *[None] * sum(groups))
-            )
-            if len(mask.shape) == len(batch) + sum(groups):
-                mask = ops.broadcast_to(mask, (*batch, *ops.shape(mask)[len(batch) :]))
-            if len(mask.shape) >= sum(groups):
-                mask = _fold_last(mask, groups)
+            mask = self._fold_axes(name, mask, groups, shape, query)
         if len(shape) == 4 and len(mask.shape) == 3:
             mask = mask[:, None]
         mask = check_mask(name, mask, shape)
         return ops.reshape(mask, (1,) * (len(shape) - len(mask.shape)) + tuple(ops.shape(mask)))
+
+    def _fold_axes(self, name, mask, groups, shape, query):
+        """Folds a mask's attended axes, group by group, and its batch axes; a head axis between them stays."""
+        batch, attended = self._batch(query), sum(groups)
+        heads = shape[1:-2] if len(mask.shape) == len(batch) + 1 + attended else ()
+        known = (size if isinstance(size, int) else None for size in batch)
+        check_mask(name, mask, (*known, *heads, *[None] * attended))
+        if len(mask.shape) == len(batch) + len(heads) + attended:
+            mask = ops.broadcast_to(mask, (*batch, *ops.shape(mask)[len(batch) :]))
+        return _fold_last(mask, [*(1 for _ in heads), *groups]) if len(mask.shape) >= attended else mask
 
     def _batch(self, query):
         """Sizes of the axes of the query that are not attended over."""

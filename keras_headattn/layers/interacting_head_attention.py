@@ -49,6 +49,8 @@ class InteractingHeadAttention(Attention):
     def project_query(self, query):
         if self.interaction == "pairwise":
             return super().project_query(query)
+        if self._query_dense.quantization_mode is not None:
+            return ops.sum(super().project_query(query), axis=1, keepdims=True)
         kernel = ops.sum(self._query_dense.kernel, axis=1)
         summed = ops.tensordot(query, ops.cast(kernel, query.dtype), axes=1)
         if self.use_bias:

@@ -109,7 +109,7 @@ class Transformer(keras.Model):
 
         Args:
             size: one of `keras_headattn.sizes.SIZES`: "tiny", "small", "base", "lite", "interacting".
-            attention: class, or function, of `(num_heads, key_dim)` that makes the template of all attention.
+            attention: class, or function, of `num_heads` and `key_dim` that makes the template of all attention.
             num_heads: in place of the size's. Must divide the width.
             *args, **kwargs: as for `Transformer`; what is given goes before what the size says.
 
@@ -123,13 +123,13 @@ class Transformer(keras.Model):
         if size not in SIZES:
             raise ValueError(f"There are the sizes {', '.join(SIZES)}. Received: size={size!r}")
         shape = {**SIZES[size], **kwargs}
-        heads, width = num_heads or shape["num_heads"], shape["hidden_dim"]
+        heads, width = shape["num_heads"] if num_heads is None else num_heads, shape["hidden_dim"]
         del shape["num_heads"]
-        if width % heads:
+        if heads < 1 or width % heads:
             raise ValueError(
                 f"`num_heads` must divide the width of the model. Received: num_heads={heads} for a width of {width}"
             )
-        return cls(*args, attention=attention(heads, width // heads), **shape)
+        return cls(*args, attention=attention(num_heads=heads, key_dim=width // heads), **shape)
 
     def _make_layers(self):
         block = dict(
@@ -241,7 +241,8 @@ class Transformer(keras.Model):
             "blocks": [block.init_cache(memory, max_length) for block in self.decoder_blocks],
             "source_mask": ops.not_equal(source, 0),
         }
-        if self.tie_output:  # transposed once: products of a few rows with it are faster
+        if self.tie_output and self.target_embedding.quantization_mode is None:
+            # Transposed once: products of a few rows with it are faster.
             cache["output_kernel"] = ops.cast(ops.transpose(self.target_embedding.embeddings), self.compute_dtype)
         return cache
 

@@ -46,8 +46,8 @@ def attend(query, key, value, mask=None, scale=1.0, flash_attention=None):
 
     Args:
         query: `(B, h, n, d_k)`, or one head for all, `(B, 1, n, d_k)`.
-        key: `(B, h, m, d_k)`.
-        value: `(B, h, m, d_v)`.
+        key: `(B, h, m, d_k)`, or one head for all.
+        value: `(B, h, m, d_v)`, or one head for all.
         mask: boolean, broadcasts to `(B, h, n, m)`.
         scale: factor of the logits.
         flash_attention: as in `keras.ops.dot_product_attention`; ignored on TensorFlow.
@@ -57,9 +57,9 @@ def attend(query, key, value, mask=None, scale=1.0, flash_attention=None):
     """
     if keras.backend.backend() != "tensorflow" and query.shape[-1] == value.shape[-1]:
         return _fused(query, key, value, mask, scale, flash_attention)
-    if query.shape[1] != key.shape[1]:  # TensorFlow is slow at products of a tensor that is broadcast
+    if query.shape[1] == 1:  # TensorFlow is slow at products of a tensor that is broadcast
         query = ops.broadcast_to(query, (*ops.shape(key)[:2], *ops.shape(query)[2:]))
-    if query.shape[-1] > NARROW:
+    if query.shape[-1] > NARROW or query.shape[1] != key.shape[1]:
         weights, total = _unscaled_softmax(ops.matmul(query * scale, ops.swapaxes(key, -1, -2)), mask)
         return _divide(ops.matmul(weights, value), total)
     query, key, value = (ops.swapaxes(x, 1, 2) for x in (query, key, value))

@@ -1,6 +1,7 @@
 """Parallel corpora: two lists of sentences, read from text files, the IWSLT layout or TensorFlow Datasets."""
 
 import html
+import itertools
 import pathlib
 import re
 from dataclasses import dataclass
@@ -171,7 +172,7 @@ def _segments(path):
     return segments
 
 
-def read_tfds(name, split, source_language, target_language):
+def read_tfds(name, split, source_language, target_language, max_sentences=None):
     """Reads a translation data set from TensorFlow Datasets, which downloads it on first use.
 
     Args:
@@ -180,6 +181,7 @@ def read_tfds(name, split, source_language, target_language):
         split: str, for instance "train", "validation", "test" or "train[:1%]".
         source_language: str, for instance "en".
         target_language: str, for instance "de".
+        max_sentences: int, only the first so many pairs are read. Default `None`: all.
 
     Returns:
         `ParallelCorpus`.
@@ -198,7 +200,8 @@ def read_tfds(name, split, source_language, target_language):
         if language not in info.features:
             raise ValueError(f"{name} has the languages {sorted(info.features)}. Received: {language!r}")
     source, target = [], []
-    for pair in tqdm(tfds.as_numpy(dataset), desc=name, delay=5, disable=None):
+    pairs = tqdm(tfds.as_numpy(dataset), desc=name, delay=5, disable=None)
+    for pair in itertools.islice(pairs, max_sentences):
         source.append(pair[source_language].decode("utf-8").strip())
         target.append(pair[target_language].decode("utf-8").strip())
     return ParallelCorpus(source, target, f"{name}, {split}, {source_language}-{target_language}")

@@ -25,7 +25,11 @@ def load_corpora(config):
     """
     train, report = clean(_read(config, "train"), config.max_words, config.max_ratio)
     print(report)
-    return Corpora(train, _read(config, "validation"), load_tests(config))
+    corpora = Corpora(train, _read(config, "validation"), load_tests(config))
+    for corpus in (corpora.train, corpora.validation, *corpora.tests.values()):
+        if not len(corpus):
+            raise ValueError(f"A data set must not be empty. Received: {corpus.name}")
+    return corpora
 
 
 def load_tests(config):
@@ -79,7 +83,7 @@ def _read(config, part, name=None):
     elif config.data == "iwslt":
         corpus = read_iwslt(config.iwslt, *languages, split)
     elif config.data == "tfds":
-        corpus = read_tfds(config.tfds, split, *languages)
+        corpus = read_tfds(config.tfds, split, *languages, config.max_sentences)
     else:
         corpus = read_text(*(_test_files(config.test)[name] if name else getattr(config, part)))
     end = config.max_sentences

@@ -50,7 +50,8 @@ class Run:
             ValueError: for a folder of a run with other settings.
         """
         different = self._differences(config)
-        if different and self.state()["epoch"]:
+        trained = self.state()["epoch"] or self.model.exists() or self.results.exists()
+        if different and trained:
             raise ValueError(
                 f"{self.folder} holds a run with other settings: {', '.join(different)}. Give another --run, or "
                 "remove the folder."

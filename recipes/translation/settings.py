@@ -67,7 +67,7 @@ class TranslateConfig:
     epochs: int = option(40, "most passes over the data", at_least=1)
     patience: int | None = option(5, "stop after so many epochs without a better validation loss", at_least=1)
     time_limit: float | None = option(
-        None, "start no epoch that would end later than so many minutes from now", above=0
+        None, "start no epoch that would end later than so many minutes after the first began", above=0
     )
     tokens_per_batch: int = option(4096, "target tokens in a batch, padding included, over all replicas", at_least=1)
     num_buckets: int = option(6, "length buckets; XLA compiles once for each", at_least=1)

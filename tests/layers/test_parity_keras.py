@@ -135,6 +135,20 @@ def test_rank_4_mask_that_broadcasts(batch):
         ours(x, x, attention_mask=np.ones((2, 4, 5, 5), bool))
 
 
+@pytest.mark.parametrize(
+    "axes, shape", [((1, 2), (2, 1, 3, 5, 3, 5)), ((1, 2), (1, 4, 3, 5, 3, 5)), ((2,), (1, 1, 4, 5, 5))]
+)
+def test_rank_4_mask_with_a_head_axis(axes, shape):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 3, 5, QUERY_WIDTH))
+    layer = MultiHeadAttention(4, 3, attention_axes=axes)
+    mask = rng.random(shape) > 0.3
+    mask[..., 0, 0] = True
+    output, scores = layer(x, x, attention_mask=mask, return_attention_scores=True)
+    assert np.all(np.asarray(scores)[~np.broadcast_to(mask, scores.shape)] == 0)
+    np.testing.assert_allclose(layer(x, x, attention_mask=mask), output, atol=1e-5)
+
+
 def test_training_and_losses():
     """Same gradient steps, regularisation losses and activity losses."""
     x, y = self_input(), self_input(seed=4)

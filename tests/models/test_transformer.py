@@ -331,3 +331,15 @@ def test_named_sizes():
         Transformer.from_size("lite", 50, num_heads=3)
     with pytest.raises(ValueError, match="size='huge'"):
         Transformer.from_size("huge", 50)
+
+
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
+@pytest.mark.parametrize("attention", [layers.MultiHeadAttention, layers.InteractingHeadAttention])
+def test_decoding_of_a_quantized_model(attention):
+    model = Transformer(30, num_layers=1, hidden_dim=16, intermediate_dim=16, attention=attention(2, 8))
+    inputs = {"source": np.array([[4, 5, 6]]), "target": np.array([[2, 7, 8]])}
+    model(inputs)
+    model.quantize("int8")
+    expected = array(model(inputs))
+    logits, _ = model.decode_step(inputs["target"], model.init_cache(inputs["source"], 3), 0)
+    np.testing.assert_allclose(array(logits), expected, atol=0.1 * np.abs(expected).max())

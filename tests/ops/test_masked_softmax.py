@@ -168,3 +168,12 @@ def test_attend_gives_zeros_where_nothing_may_be_attended_to(dtype):
     assert keras.backend.standardize_dtype(output.dtype) == dtype
     output = keras.ops.convert_to_numpy(keras.ops.cast(output, "float32"))
     assert np.isfinite(output).all() and not output[1, :, 2].any() and output[1, :, 1].any()
+
+
+@pytest.mark.parametrize("width", [4, 64])
+@pytest.mark.parametrize("heads", [(1, 3), (3, 1)])
+def test_attend_with_one_head_for_all(heads, width):
+    rng = np.random.default_rng(0)
+    query, key, value = (rng.normal(size=(2, h, 5, width)) for h in (heads[0], heads[1], heads[1]))
+    whole = [np.broadcast_to(x, (2, 3, 5, width)) for x in (query, key, value)]
+    np.testing.assert_allclose(attend(query, key, value), attend(*whole), atol=1e-6)

@@ -165,3 +165,17 @@ def test_lower_case(tmp_path):
     assert text.decode(text.target(["Der BAUM"])) == ["der baum"]
     with pytest.raises(ValueError, match="--truecase and --lowercase"):
         dataclasses.replace(config, moses=True, truecase=True)
+
+
+def test_a_finished_run_without_checkpoints_is_kept(tmp_path):
+    run = Run(tmp_path / "run")
+    run.start(CONFIG)
+    run.model.touch()
+    with pytest.raises(ValueError, match=r"seed=0 \(now 1\)"):
+        run.check(dataclasses.replace(CONFIG, seed=1))
+
+
+def test_an_empty_set_is_an_error(tmp_path):
+    files, empty = write_pair(tmp_path, "train"), write_pair(tmp_path, "val", [])
+    with pytest.raises(ValueError, match="must not be empty. Received: .*val"):
+        load_corpora(TranslateConfig(train=files, validation=empty))

@@ -153,6 +153,7 @@ def test_tfds(fake_tfds):
     corpus = read_tfds("wmt14_translate/de-en", "train", "en", "de")
     assert (corpus.source, corpus.target) == (["a cat", "two"], ["eine Katze", "zwei"])
     assert corpus.name == "wmt14_translate/de-en, train, en-de"
+    assert read_tfds("wmt14_translate/de-en", "train", "en", "de", 1).target == ["eine Katze"]
     with pytest.raises(ValueError, match=r"languages \['de', 'en'\]. Received: 'fr'"):
         read_tfds("wmt14_translate/de-en", "train", "en", "fr")
 
