@@ -32,6 +32,7 @@ def draw(folders, quantities, output):
         for name, history in histories.items():
             axes.plot(range(1, len(history) + 1), [logs[quantity] for logs in history], label=name)
         axes.set(xlabel="epoch", ylabel=quantity)
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid(alpha=0.3)
     axes.legend()
     figure.savefig(output, dpi=120)

@@ -1,7 +1,5 @@
 """The five stages of attention that every layer of this library shares."""
 
-import functools
-
 import keras
 from keras import constraints, initializers, ops, regularizers
 
@@ -265,9 +263,8 @@ class Attention(keras.layers.Layer):
         else:
             cache = cache if index is None else self._extend_cache(cache, key, value, index, positions)
             keys, values = cache["key"], cache["value"]
-        fold_mask = functools.partial(axes.fold_mask, query=inputs)
         mask = self._attention_mask(
-            fold_mask, query, keys, query_mask, value_mask, key_mask, attention_mask, use_causal_mask, index
+            inputs, query, keys, query_mask, value_mask, key_mask, attention_mask, use_causal_mask, index
         )
         if self.sliding_window is not None:
             stored = None if cache is None else cache.get("positions")
@@ -292,19 +289,23 @@ class Attention(keras.layers.Layer):
         return self.mix(self._dropout_layer(weights, training=training), value), weights
 
     def _attention_mask(
-        self, fold_mask, query, keys, query_mask, value_mask, key_mask, attention_mask, use_causal_mask, index
+        self, inputs, query, keys, query_mask, value_mask, key_mask, attention_mask, use_causal_mask, index
     ):
-        """All masks as one boolean mask that broadcasts to `(B, h, n, m)`, or `None`."""
+        """All masks as one boolean mask that broadcasts to `(B, h, n, m)`, or `None`.
+
+        `query` is `inputs`, the query as given, with its axes folded.
+        """
+        axes = self._axes
         batch, n, m = query.shape[0], query.shape[1], keys.shape[2]
         length, key_length = ops.shape(query)[1], ops.shape(keys)[2]
         offset = 0 if index is None else ops.cast(index, "int32")
-        masks = [fold_mask("attention_mask", attention_mask, (batch, self.softmax_heads, n, m))]
+        masks = [axes.fold_mask("attention_mask", attention_mask, (batch, self.softmax_heads, n, m), inputs)]
         if query_mask is not None:
-            masks.append(fold_mask("query_mask", query_mask, (batch, n))[:, None, :, None])
+            masks.append(axes.fold_mask("query_mask", query_mask, (batch, n), inputs)[:, None, :, None])
         for name, mask in (("value_mask", value_mask), ("key_mask", key_mask)):
             # With a cache, masks of the new rows say nothing about the rows already there.
             if mask is not None and index is None:
-                masks.append(fold_mask(name, mask, (batch, m))[:, None, None, :])
+                masks.append(axes.fold_mask(name, mask, (batch, m), inputs)[:, None, None, :])
         if use_causal_mask:
             masks.append(causal_mask(length, key_length, offset)[:, None])
         elif index is not None and attention_mask is None:
