@@ -1,5 +1,6 @@
 """Text files read with errors that say where, and files written in full or not at all."""
 
+import contextlib
 import gzip
 import os
 import pathlib
@@ -44,19 +45,21 @@ def _decode(line, place):
         ) from error
 
 
-def write_atomically(path, data):
-    """Writes a file so that nobody ever sees half of it, nor loses the previous one to a crash.
+@contextlib.contextmanager
+def atomic_file(path):
+    """Opens a binary file that takes the place of `path` when the block ends, and is deleted if the block fails.
+
+    So nobody ever sees half of it, nor loses the previous one to a crash or a full disk.
 
     Args:
         path: str or path. Its folder is created if need be.
-        data: bytes.
     """
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)  # mkstemp makes files for their owner alone
@@ -64,3 +67,26 @@ def write_atomically(path, data):
     except BaseException:
         os.unlink(temporary)
         raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder):
+    """Makes the new name last as well: until then a power cut may bring the old file back."""
+    if os.name == "nt":  # folders cannot be opened there
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_atomically(path, data):
+    """Writes a file as `atomic_file` does.
+
+    Args:
+        path: str or path. Its folder is created if need be.
+        data: bytes.
+    """
+    with atomic_file(path) as file:
+        file.write(data)

@@ -7,7 +7,8 @@
     python -m recipes.translate export runs/translate
     python -m recipes.translate translate runs/translate < sentences.txt
 
-The same command continues a run that was interrupted, from the end of its last epoch.
+The same command continues a run that was interrupted, from its last checkpoint, and ends as if it had not been.
+After SIGTERM the state is saved and the exit code is 143.
 
 Source of the default attention: Zhang et al. 2022, "Interacting-head attention". Settings of papers are in
 recipes/configs/, with what they should score.
@@ -63,7 +64,7 @@ def main(arguments=None):
     except (ValueError, OSError, ImportError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        again = " The same command continues from the end of the last epoch." if options.command == "train" else ""
+        again = " The same command continues from the last checkpoint." if options.command == "train" else ""
         sys.exit(f"\nInterrupted.{again}")
 
 

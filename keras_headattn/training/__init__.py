@@ -9,6 +9,7 @@ _MODULES = {
     "AttentionImages": "callbacks",
     "EpochScore": "callbacks",
     "Model": "model",
+    "Resume": "resume",
     "Throughput": "callbacks",
     "TimeLimit": "callbacks",
     "cache_compilations": "compilations",

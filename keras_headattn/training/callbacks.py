@@ -17,10 +17,11 @@ import tensorflow as tf
 class Throughput(keras.callbacks.Callback):
     """Adds `tokens_per_second` to the logs of an epoch: target tokens over the time spent in training steps.
 
-    Validation does not count; compilation, mostly in the first epoch, does.
+    Validation does not count; compilation, mostly in the first epoch, does. Of an epoch that `Resume` goes on
+    with, the rest counts.
 
     Args:
-        tokens: Function of no arguments: how many target tokens the epoch just trained on had.
+        tokens: Function of no arguments: how many target tokens the epoch just trained on has.
 
     Example:
 
@@ -32,13 +33,19 @@ class Throughput(keras.callbacks.Callback):
         self.tokens = tokens
 
     def on_epoch_begin(self, epoch, logs=None):
-        self._begin = self._end = time.perf_counter()
+        self._first = None
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if self._first is None:
+            self._first, self._begin = batch, time.perf_counter()
 
     def on_train_batch_end(self, batch, logs=None):
-        self._end = time.perf_counter()
+        self._done, self._end = batch + 1, time.perf_counter()
 
     def on_epoch_end(self, epoch, logs=None):
-        logs["tokens_per_second"] = self.tokens() / max(self._end - self._begin, 1e-9)
+        if self._first is not None:  # else the epoch was trained before an interruption
+            share = 1 - self._first / self._done
+            logs["tokens_per_second"] = share * self.tokens() / max(self._end - self._begin, 1e-9)
 
 
 class TimeLimit(keras.callbacks.Callback):

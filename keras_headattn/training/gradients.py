@@ -1,49 +1,66 @@
-"""Applies gradients that are summed over the replicas before the optimizer sees them."""
+"""Optimizers that see, on every replica, what they would see on a single one."""
 
 import contextlib
 
 import tensorflow as tf
 
 
-def apply_summed(optimizer, gradients, variables):
-    """Sums the gradients over the replicas and updates the variables.
+@contextlib.contextmanager
+def sums_gradients(optimizer):
+    """Meanwhile `optimizer.apply` sums the gradients over the replicas, then updates every copy on its own device.
 
     Keras clips the gradients of each replica and sums them afterwards, and `LossScaleOptimizer` looks for
-    infinities on the first replica only. Summed before, the optimizer sees on every replica what it would see
-    on a single one.
+    infinities on the first replica only. It also lets the replicas meet for every update, which TensorFlow
+    refuses within a condition: gradient accumulation and overwriting by the moving average have one. With the
+    sum made before, all replicas compute the same, so none has to meet another after it.
 
     Args:
-        optimizer: A built `keras.optimizers.Optimizer`, which may wrap others.
-        gradients: List of tensors, one a variable; `None` where the loss does not depend on it.
-        variables: List of trainable variables.
-
-    Raises:
-        ValueError: on several replicas, if the optimizer does what Keras can do on one only.
+        optimizer: A `keras.optimizers.Optimizer`, which may wrap others.
     """
-    replica = tf.distribute.get_replica_context()
-    if replica.num_replicas_in_sync > 1:
-        _check(optimizer)
-    present = [gradient for gradient in gradients if gradient is not None]
-    summed = iter(replica.all_reduce("SUM", present) if present else [])
-    gradients = [None if gradient is None else next(summed) for gradient in gradients]
-    with _without_second_sum(optimizer):
-        optimizer.apply_gradients(zip(gradients, variables, strict=True))
+    if "apply" in vars(optimizer):  # another replica, or a block around this one, has done it
+        yield
+        return
+    apply = optimizer.apply
 
+    def apply_summed(gradients, variables=None):
+        gradients = _sum(gradients)
+        with _local_updates(optimizer):
+            return apply(gradients, variables)
 
-@contextlib.contextmanager
-def _without_second_sum(optimizer):
-    """Keras has no argument for gradients that are summed already: its own sum is replaced meanwhile.
-
-    The replicas run this side by side. None leaves before all have met in the update, which follows the sum.
-    """
-    optimizers = list(_all_optimizers(optimizer))
-    for one in optimizers:
-        one._all_reduce_sum_gradients = lambda gradients_and_variables: gradients_and_variables
+    optimizer.apply = apply_summed
     try:
         yield
     finally:
-        for one in optimizers:
-            one.__dict__.pop("_all_reduce_sum_gradients", None)
+        del optimizer.apply
+
+
+def _sum(gradients):
+    present = [tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
+    summed = iter(tf.distribute.get_replica_context().all_reduce("SUM", present) if present else [])
+    return [None if gradient is None else next(summed) for gradient in gradients]
+
+
+@contextlib.contextmanager
+def _local_updates(optimizer):
+    """Keras and TensorFlow have no argument for this: what makes the replicas meet is replaced meanwhile.
+
+    The replicas run one after the other from one meeting to the next, and there is none in here.
+    """
+    extended = tf.distribute.get_strategy().extended
+    optimizers = list(_all_optimizers(optimizer))
+    counters = [one._iterations.value for one in optimizers]
+    aggregations = [counter.aggregation for counter in counters]
+    extended._use_merge_call = lambda: False
+    for one, counter in zip(optimizers, counters, strict=True):
+        one._all_reduce_sum_gradients = lambda gradients_and_variables: gradients_and_variables
+        counter._aggregation = tf.VariableAggregation.NONE
+    try:
+        yield
+    finally:
+        del extended._use_merge_call
+        for one, counter, aggregation in zip(optimizers, counters, aggregations, strict=True):
+            del one._all_reduce_sum_gradients
+            counter._aggregation = aggregation
 
 
 def _all_optimizers(optimizer):
@@ -51,13 +68,3 @@ def _all_optimizers(optimizer):
     wrapped = getattr(optimizer, "inner_optimizer", None)  # LossScaleOptimizer and this library's wrappers
     for inner in [wrapped] if wrapped else getattr(optimizer, "optimizers", []):  # MultiOptimizer
         yield from _all_optimizers(inner)
-
-
-def _check(optimizer):
-    for one in _all_optimizers(optimizer):
-        for argument in ("gradient_accumulation_steps", "ema_overwrite_frequency"):
-            if getattr(one, argument):
-                raise ValueError(
-                    f"`{argument}` does not work on several replicas: train on one, or leave it out. "
-                    f"Received: {argument}={getattr(one, argument)} of optimizer {one.name}"
-                )

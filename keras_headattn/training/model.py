@@ -10,7 +10,7 @@ from keras.src.models.model import functional_init_arguments
 from keras.src.trainers.trainer import model_supports_jit
 
 from keras_headattn.training.devices import default_jit
-from keras_headattn.training.gradients import apply_summed
+from keras_headattn.training.gradients import sums_gradients
 from keras_headattn.training.replica import ReplicaFunction
 
 
@@ -25,22 +25,24 @@ class Model(keras.Model):
     - `compile(jit_compile=True)` compiles the forward and backward pass of each replica with its loss and
       metrics. Sums over replicas and the optimizer stay outside. (Keras compiles all of it at once, which
       TensorFlow refuses.)
-    - Gradients are summed before they are clipped and before the loss scale is checked: `clipnorm`,
-      `global_clipnorm`, `clipvalue` and mixed precision do what they do on one replica.
+    - Gradients are summed before they are clipped, accumulated, and the loss scale is checked: `clipnorm`,
+      `global_clipnorm`, `clipvalue`, `gradient_accumulation_steps`, `ema_overwrite_frequency` and mixed
+      precision do what they do on one replica.
+    - A batch need not divide evenly, such as the last one of an epoch: its rows count the same on whichever
+      replica they are.
     - Random layers draw other numbers on each replica, and moving statistics are averaged over the replicas.
     - Inputs may be boolean.
 
     And on any number: the gradients of the same row of an embedding are added up before the optimizer squares
     or clips them. (Keras squares them one by one, and so its Adam moves frequent rows too far.)
 
-    The batch given to `fit` is split over the replicas and their mean losses are averaged, as in Keras. So
-    its size should be a multiple of their number; and a loss that divides by a count of tokens (one with a
-    mask, or with `reduction="mean_with_sample_weight"`) divides by the count of its replica.
+    The batch given to `fit` is split over the replicas, and their mean losses are averaged by their rows. So a
+    loss that divides by a count of tokens (one with a mask, or with `reduction="mean_with_sample_weight"`)
+    divides by the count of its replica, and one with `reduction="sum"` is a sum over all rows.
 
-    A class that overrides `train_step` or `test_step` has its own step run, on several replicas without XLA.
-    `compute_loss` and `compute_metrics` may be overridden freely. On several replicas an optimizer can have
-    neither `gradient_accumulation_steps` nor `ema_overwrite_frequency`; random layers need a
-    `keras.random.SeedGenerator`.
+    A class that overrides `train_step` or `test_step` has its own step run, on several replicas without XLA and
+    without what is said above but for the gradients. `compute_loss` and `compute_metrics` may be overridden
+    freely. On several replicas random layers need a `keras.random.SeedGenerator`.
 
     Example:
 
@@ -68,10 +70,18 @@ class Model(keras.Model):
         super().__init__(*args, **kwargs)
 
     def make_train_function(self, force=False):
-        if force or self.train_function is None:
-            self._train_replica = self._on_replica(self._gradients)
+        if self.train_function is not None and not force:
+            return
+        self._train_replica = self._on_replica(self._gradients)
         with self._outer_graph():
             super().make_train_function(force)
+        train = self.train_function
+
+        def train_function(iterator):
+            with self._summed_gradients():  # for a `train_step` of the user's own
+                return train(iterator)
+
+        self.train_function = train_function
 
     def make_test_function(self, force=False):
         if force or self.test_function is None:
@@ -82,9 +92,10 @@ class Model(keras.Model):
     def train_step(self, data):
         # Called from a loop of the user's own, there is nothing kept from `fit`.
         run = self._train_replica if self.train_function else self._on_replica(self._gradients)
-        gradients, logs = run(data)
+        gradients, logs = run(data, self._weight(data)) if self._is_distributed() else run(data)
         if gradients:
-            apply_summed(self.optimizer, gradients, self.trainable_weights)
+            with self._summed_gradients():
+                self.optimizer.apply(gradients, self.trainable_weights)
         else:
             warnings.warn("The model does not have any trainable weights.", stacklevel=2)
         return logs
@@ -96,10 +107,25 @@ class Model(keras.Model):
     def _on_replica(self, function):
         return ReplicaFunction(function, self.jit_compile) if self._is_distributed() else function
 
-    def _gradients(self, data):
+    def _summed_gradients(self):
+        if self._is_distributed() and self.optimizer is not None:
+            return sums_gradients(self.optimizer)
+        return contextlib.nullcontext()
+
+    def _weight(self, data):
+        """What the mean loss of this replica counts: its share of the rows, 1 where all have the same."""
+        x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+        rows = tf.cast(_num_rows(x), tf.float32)
+        replica = tf.distribute.get_replica_context()
+        return rows * replica.num_replicas_in_sync / replica.all_reduce("SUM", rows)
+
+    def _gradients(self, data, weight=None):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape() as tape:
             y_pred, loss = self._forward(x, y, sample_weight, training=True)
+            # A sum over rows does not need the weight of a mean.
+            if weight is not None and not _is_sum(self.loss):
+                loss *= tf.cast(weight, loss.dtype)
             if self.optimizer is not None:
                 loss = self.optimizer.scale_loss(loss)
         gradients = tape.gradient(loss, self.trainable_weights)
@@ -118,8 +144,7 @@ class Model(keras.Model):
         loss = self._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
         # Keras divides the loss of a replica by their number; the mean is over whole losses.
         whole = loss * tf.cast(self.distribute_strategy.num_replicas_in_sync, loss.dtype)
-        batch_size = tf.shape(next(leaf for leaf in keras.tree.flatten(x) if leaf is not None))[0]
-        self._loss_tracker.update_state(whole, sample_weight=batch_size)
+        self._loss_tracker.update_state(whole, sample_weight=_num_rows(x))
         return y_pred, loss
 
     def _is_distributed(self):
@@ -147,6 +172,14 @@ class Model(keras.Model):
             data_batch = keras.tree.map_structure(lambda value: local(value)[0], next(batches))
             iterator = None
         super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
+
+
+def _num_rows(x):
+    return tf.shape(next(leaf for leaf in keras.tree.flatten(x) if leaf is not None))[0]
+
+
+def _is_sum(loss):
+    return any(getattr(one, "reduction", None) == "sum" for one in keras.tree.flatten(loss))
 
 
 @keras.saving.register_keras_serializable("keras_headattn")

@@ -5,9 +5,9 @@ import numpy as np
 from tensorboard.plugins.hparams import api as hparams
 
 from keras_headattn.metrics import bleu
-from keras_headattn.training import AttentionImages, EpochScore, Throughput, TimeLimit
+from keras_headattn.training import AttentionImages, EpochScore, Resume, Throughput, TimeLimit
 from recipes.data.buckets import pad_ids
-from recipes.translation.checkpoints import SaveEpochs
+from recipes.translation.checkpoints import SaveEpochs, StopWhenStalled
 from recipes.translation.translator import Translator
 
 
@@ -17,16 +17,18 @@ def make_callbacks(config, run, transformer, text, corpora, batches):
     callbacks = [Throughput(lambda: batches.num_tokens[1])]
     if config.validation_sentences:
         callbacks.append(_validation_bleu(config, transformer, text, corpora.validation))
-    callbacks.append(SaveEpochs(run, transformer, config.average, config.patience))
-    if config.time_limit:
-        callbacks.append(TimeLimit(60 * config.time_limit))
+    callbacks.append(SaveEpochs(run, transformer, config.average))
     callbacks.append(keras.callbacks.TensorBoard(log_dir, write_graph=False))
     if config.images:
         callbacks.append(_attention_images(config, log_dir, transformer, text, corpora.validation))
     settings = vars(config) | config.shape
     settings = {name: value for name, value in settings.items() if isinstance(value, (int, float, str))}
     callbacks.append(hparams.KerasCallback(log_dir, settings, trial_id=config.run))
-    return callbacks
+    # These two are not to be remembered: the same command, with more time or patience, goes on.
+    ends = [StopWhenStalled(run, config.patience)]
+    if config.time_limit:
+        ends.append(TimeLimit(60 * config.time_limit))
+    return [Resume(run.checkpoints, batches, callbacks, every=config.save_steps), *ends]
 
 
 def _validation_bleu(config, transformer, text, corpus):

@@ -1,4 +1,4 @@
-"""What is saved after each epoch, when training has ended, and the final weights."""
+"""What is kept of each epoch, when training has ended, and the final weights."""
 
 import json
 
@@ -8,50 +8,52 @@ from keras_headattn.files import write_atomically
 
 
 class SaveEpochs(keras.callbacks.Callback):
-    """Saves after each epoch, so that the same command continues there, and keeps weights for the end.
-
-    It also ends training early. Keras's `EarlyStopping` would forget the epochs before an interruption.
+    """Keeps the logs of all epochs, and the weights that the final ones are made of.
 
     Args:
         run: `Run`.
-        model: what the weights are of; the trainer is saved as a whole besides.
+        model: what the weights are of.
         keep: how many of the last epochs' weights to keep. The best one is always kept.
-        patience: as `has_stalled` takes it.
     """
 
-    def __init__(self, run, model, keep, patience=None):
+    def __init__(self, run, model, keep):
         super().__init__()
         self.run = run
         self.trained = model
         self.keep = keep
-        self.patience = patience
-        self.history = run.state()["history"]
 
     def on_epoch_end(self, epoch, logs=None):
         done = epoch + 1
-        self.history = [*self.history[:epoch], {name: float(value) for name, value in (logs or {}).items()}]
+        # An epoch that was interrupted after this point is done again, to the same end.
+        history = [*self.run.history()[:epoch], {name: float(value) for name, value in (logs or {}).items()}]
         self.run.save_model(self.trained, weights_of(self.run, done))
-        self.run.save_model(self.model, trainer_of(self.run, done))
-        # The epoch counts from when its number is here; of the files above only those it names are read.
-        _write_json(self.run.checkpoints / "state.json", {"epoch": done, "history": self.history})
-        _write_json(self.run.folder / "history.json", self.history)
+        write_atomically(self.run.folder / "history.json", json.dumps(history, indent=1).encode())
         averaged = range(done - self.keep + 1, done + 1)
-        kept = {trainer_of(self.run, done), *(weights_of(self.run, n) for n in (best_epoch(self.history), *averaged))}
-        for path in self.run.checkpoints.iterdir():
-            if path.suffix in (".keras", ".h5") and path not in kept:
+        kept = {weights_of(self.run, n) for n in (best_epoch(history), *averaged)}
+        for path in self.run.checkpoints.glob("*.weights.h5"):
+            if path not in kept:
                 path.unlink()
-        if has_stalled(self.history, self.patience):
+
+
+class StopWhenStalled(keras.callbacks.Callback):
+    """Ends training when the validation loss gets no better, by all epochs of the run.
+
+    `Resume` is not to see it: with more patience the run may go on.
+
+    Args:
+        run: `Run`.
+        patience: as `has_stalled` takes it.
+    """
+
+    def __init__(self, run, patience):
+        super().__init__()
+        self.run = run
+        self.patience = patience
+
+    def on_epoch_end(self, epoch, logs=None):
+        if has_stalled(self.run.history(), self.patience):
             print(f"\nNo better validation loss for {self.patience} epochs: training ends.")
             self.model.stop_training = True
-
-
-def _write_json(path, values):
-    write_atomically(path, json.dumps(values, indent=1).encode())
-
-
-def trainer_of(run, epoch):
-    """File of the trainer, with its optimizer, after `epoch` (1 = the first)."""
-    return run.checkpoints / f"last-{epoch:03d}.keras"
 
 
 def weights_of(run, epoch):
@@ -75,11 +77,10 @@ def has_stalled(history, patience):
 
 def finish(run, model, average):
     """Gives `model` its final weights and saves it: the mean of the last `average` epochs', or the best epoch's."""
-    state = run.state()
-    if average == 1:
-        epochs = [best_epoch(state["history"])]
-    else:
-        epochs = range(max(1, state["epoch"] - average + 1), state["epoch"] + 1)
+    history = run.history()
+    epochs = [best_epoch(history)]
+    if average > 1:
+        epochs = range(max(1, len(history) - average + 1), len(history) + 1)
     total = None
     for epoch in epochs:
         model.load_weights(weights_of(run, epoch))

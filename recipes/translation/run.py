@@ -13,7 +13,7 @@ from recipes.translation.settings import TranslateConfig
 
 # What may change when a run is continued: how long, on what, and what is done at the end.
 MAY_CHANGE = (
-    "epochs", "patience", "time_limit", "replicas", "xla", "steps_per_execution", "test", "test_splits",
+    "epochs", "patience", "time_limit", "save_steps", "replicas", "xla", "steps_per_execution", "test", "test_splits",
     "beam_size", "alpha", "metrics", "embeddings", "sample_sentences", "images", "run", "export",
 )  # fmt: skip
 FILES = (
@@ -23,15 +23,14 @@ FILES = (
 
 
 class Run:
-    """Names and keeps the files of a run. A run begins with the end of its first epoch.
+    """Names and keeps the files of a run. A run begins with its first checkpoint.
 
     | file | |
     |---|---|
     | `config.json` | the settings |
     | `vocabulary.model` (or `source.model`, `target.model`) | SentencePiece |
     | `moses.source.json`, `moses.target.json` | Moses steps, if the settings ask for them |
-    | `checkpoints/state.json` | `{"epoch": epochs done, "history": list of logs}` |
-    | `checkpoints/last-012.keras` | model and optimizer after that many epochs |
+    | `checkpoints/epoch-00012-batch-00001000.npz` | all of the state of training, by `Resume` |
     | `checkpoints/epoch-012.weights.h5` | weights after an epoch |
     | `model.keras` | the finished model |
     | `tensorboard/`, `history.json`, `results/` | what to look at |
@@ -50,7 +49,7 @@ class Run:
             ValueError: for a folder of a run with other settings.
         """
         different = self._differences(config)
-        trained = self.state()["epoch"] or self.model.exists() or self.results.exists()
+        trained = self.has_checkpoint() or self.model.exists() or self.results.exists()
         if different and trained:
             raise ValueError(
                 f"{self.folder} holds a run with other settings: {', '.join(different)}. Give another --run, or "
@@ -58,7 +57,7 @@ class Run:
             )
 
     def start(self, config):
-        """Makes the folder. What a run with other settings left before its first epoch ended is removed."""
+        """Makes the folder. What a run with other settings left before its first checkpoint is removed."""
         if self._differences(config):
             self.clear()
         save_config(config, self.folder / "config.json")
@@ -94,10 +93,14 @@ class Run:
             raise ValueError(f"The run in {self.folder} has no finished model. Continue it: same command as before.")
         return keras.saving.load_model(self.model)
 
-    def state(self):
-        """`{"epoch": epochs done, "history": list of logs}`."""
-        path = self.checkpoints / "state.json"
-        return json.loads(path.read_text()) if path.exists() else {"epoch": 0, "history": []}
+    def history(self):
+        """List of the logs of all epochs done."""
+        path = self.folder / "history.json"
+        return json.loads(path.read_text()) if path.exists() else []
+
+    def has_checkpoint(self):
+        """Whether there is one beyond that of the very beginning."""
+        return any("-00000-batch-00000000" not in path.name for path in self.checkpoints.glob("*.npz"))
 
     def save_model(self, model, path):
         """Writes a model or, for `.weights.h5`, its weights, in full or not at all."""

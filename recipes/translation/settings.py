@@ -69,6 +69,9 @@ class TranslateConfig:
     time_limit: float | None = option(
         None, "start no epoch that would end later than so many minutes after the first began", above=0
     )
+    save_steps: int | None = option(
+        1000, "save the state of training after each so many steps, besides each epoch; none: not", at_least=1
+    )
     tokens_per_batch: int = option(4096, "target tokens in a batch, padding included, over all replicas", at_least=1)
     num_buckets: int = option(6, "length buckets; XLA compiles once for each", at_least=1)
     learning_rate: float = option(5e-4, "peak learning rate", above=0)

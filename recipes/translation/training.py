@@ -8,7 +8,7 @@ from keras_headattn.training import default_jit, make_strategy
 from recipes.data.batching import TokenBatches
 from recipes.data.buckets import choose_buckets
 from recipes.translation.callbacks import make_callbacks
-from recipes.translation.checkpoints import finish, has_stalled, trainer_of
+from recipes.translation.checkpoints import finish, has_stalled
 from recipes.translation.corpora import load_corpora
 from recipes.translation.evaluation import check_metrics, evaluate
 from recipes.translation.exporting import export
@@ -48,36 +48,25 @@ def train(config):
 
 def fit(config, run, strategy, text, corpora, batches, validation):
     """Trains the model, new or from the run's last checkpoint, and returns the `Transformer` in it."""
-    done, history = run.state()["epoch"], run.state()["history"]
     jit_compile = default_jit(strategy) if config.xla is None else config.xla
     with strategy.scope():
-        if done:
-            print(f"Continuing after epoch {done}.")
-            trainer = keras.saving.load_model(trainer_of(run, done))
-            trainer.jit_compile = jit_compile
-            trainer.steps_per_execution = config.steps_per_execution
-            transformer = next(layer for layer in trainer.layers if hasattr(layer, "decode_step"))
-        else:
-            transformer = make_transformer(config, text.source.vocabulary_size, text.target.vocabulary_size)
-            trainer = make_trainer(config, transformer, jit_compile)
+        transformer = make_transformer(config, text.source.vocabulary_size, text.target.vocabulary_size)
+        trainer = make_trainer(config, transformer, jit_compile)
     print(
         f"{transformer.count_params():,} parameters, {config.attention} attention, "
         f"{strategy.num_replicas_in_sync} replica(s), XLA {'on' if jit_compile else 'off'}"
     )
-    if done >= config.epochs or has_stalled(history, config.patience):
+    history = run.history()
+    if len(history) >= config.epochs or has_stalled(history, config.patience):
         print("There is no epoch left to train.")
         return transformer
     start = time.monotonic()
     trainer.fit(
         batches,
         validation_data=validation,
-        initial_epoch=done,
         epochs=config.epochs,
         shuffle=False,  # the batches have an order of their own, which a resumed run repeats
-        callbacks=[
-            batches.epoch_callback(),
-            *make_callbacks(config, run, transformer, text, corpora, batches),
-        ],
+        callbacks=make_callbacks(config, run, transformer, text, corpora, batches),
     )
     print(f"Trained for {(time.monotonic() - start) / 60:.1f} minutes.")
     return transformer

@@ -1,7 +1,6 @@
 """What a run's folder, its checkpoints and its corpora do, without training."""
 
 import dataclasses
-import json
 import sys
 import types
 
@@ -12,7 +11,7 @@ import pytest
 from keras_headattn.models import Transformer
 from recipes.data.buckets import source_lengths
 from recipes.translate import named_config
-from recipes.translation.checkpoints import SaveEpochs, has_stalled
+from recipes.translation.checkpoints import SaveEpochs, StopWhenStalled, has_stalled
 from recipes.translation.corpora import load_corpora, load_tests, read_tests
 from recipes.translation.evaluation import check_metrics
 from recipes.translation.modelling import make_transformer
@@ -24,21 +23,22 @@ from recipes.translation.training import make_batches
 CONFIG = named_config("numbers")
 
 
-def finish_an_epoch(run):
-    run.checkpoints.mkdir(parents=True)
-    (run.checkpoints / "state.json").write_text('{"epoch": 1, "history": [{"val_loss": 1.0}]}')
+def save_checkpoint(run, name="epoch-00000-batch-00001000.npz"):
+    run.checkpoints.mkdir(parents=True, exist_ok=True)
+    (run.checkpoints / name).touch()
 
 
-def test_a_run_begins_with_its_first_epoch(tmp_path):
+def test_a_run_begins_with_its_first_checkpoint(tmp_path):
     run, other = Run(tmp_path / "run"), dataclasses.replace(CONFIG, seed=1)
     run.start(CONFIG)
     (run.folder / "vocabulary.model").touch()
     run.check(other)
     run.start(CONFIG)
+    save_checkpoint(run, "epoch-00000-batch-00000000.npz")
     assert (run.folder / "vocabulary.model").exists()
     run.start(other)
     assert not (run.folder / "vocabulary.model").exists() and run.config() == other
-    finish_an_epoch(run)
+    save_checkpoint(run)
     run.check(dataclasses.replace(other, epochs=9))
     with pytest.raises(ValueError, match=r"seed=1 \(now 0\)"):
         run.check(CONFIG)
@@ -48,7 +48,7 @@ def test_a_run_begins_with_its_first_epoch(tmp_path):
 def test_what_may_not_change(tmp_path, change):
     run = Run(tmp_path)
     run.start(CONFIG)
-    finish_an_epoch(run)
+    save_checkpoint(run)
     with pytest.raises(ValueError, match=next(iter(change))):
         run.check(dataclasses.replace(CONFIG, **change))
 
@@ -56,7 +56,7 @@ def test_what_may_not_change(tmp_path, change):
 def test_clearing_leaves_other_files(tmp_path):
     run = Run(tmp_path)
     run.start(CONFIG)
-    finish_an_epoch(run)
+    save_checkpoint(run)
     (tmp_path / "notes.txt").touch()
     run.clear()
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
@@ -64,36 +64,34 @@ def test_clearing_leaves_other_files(tmp_path):
 
 def save(run, losses, keep=1, patience=None):
     """Epochs with these validation losses; returns whether training was stopped."""
+    run.checkpoints.mkdir(exist_ok=True)
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     model.stop_training = False
-    callback = SaveEpochs(run, model, keep, patience)
-    callback.set_model(model)
-    first = len(callback.history)
-    for epoch, loss in enumerate(losses, first):
-        callback.on_epoch_end(epoch, {"val_loss": loss})
+    for callback in (SaveEpochs(run, model, keep), StopWhenStalled(run, patience)):
+        callback.set_model(model)
+        for epoch, loss in enumerate(losses):
+            callback.on_epoch_end(epoch, {"val_loss": loss})
     return model.stop_training
 
 
-def test_checkpoints_kept(tmp_path):
+def test_weights_kept(tmp_path):
     run = Run(tmp_path)
+    save_checkpoint(run)
     save(run, [2.0, 1.0, 3.0, 4.0], keep=2)
     assert sorted(path.name for path in run.checkpoints.iterdir()) == [
+        "epoch-00000-batch-00001000.npz",
         "epoch-002.weights.h5",
         "epoch-003.weights.h5",
         "epoch-004.weights.h5",
-        "last-004.keras",
-        "state.json",
     ]
-    state = json.loads((run.checkpoints / "state.json").read_text())
-    assert state["epoch"] == 4 and len(state["history"]) == 4
+    assert run.history() == [{"val_loss": loss} for loss in (2.0, 1.0, 3.0, 4.0)]
 
 
-def test_patience_outlasts_an_interruption(tmp_path):
+def test_patience_counts_all_epochs_of_the_run(tmp_path):
     run = Run(tmp_path)
-    assert not save(run, [1.0, 2.0], patience=3)
-    assert not save(run, [2.0], patience=4)
-    assert save(run, [2.0], patience=3)
-    history = run.state()["history"]
+    assert not save(run, [1.0, 2.0, 2.0], patience=3)
+    assert save(run, [1.0, 2.0, 2.0, 2.0], patience=3)
+    history = run.history()
     assert has_stalled(history, 3) and not has_stalled(history, 4) and not has_stalled(history, None)
     assert not has_stalled([], 1)
 

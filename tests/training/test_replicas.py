@@ -44,15 +44,23 @@ OPTIMIZERS = {
     "clipvalue": lambda: keras.optimizers.SGD(1.0, clipvalue=0.01),
     "ema": lambda: keras.optimizers.SGD(0.1, use_ema=True),
     "loss_scale": lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1.0, clipnorm=0.05)),
+    "accumulation": lambda: keras.optimizers.Adam(0.01, gradient_accumulation_steps=3, global_clipnorm=0.05),
+    "ema_overwriting": lambda: keras.optimizers.SGD(0.1, use_ema=True, ema_overwrite_frequency=3),
+    "all_in_one": lambda: keras.optimizers.LossScaleOptimizer(
+        keras.optimizers.AdamW(
+            0.01, gradient_accumulation_steps=2, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=1
+        )
+    ),
     "schedule": lambda: keras.optimizers.Adam(keras.optimizers.schedules.ExponentialDecay(0.01, 1, 0.5)),
 }
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_weights_are_those_of_keras_on_one_replica(name):
-    compile_args = dict(optimizer=OPTIMIZERS[name], loss=lambda: "mse")
-    expected, _ = train(lambda: dense(keras.Model), (X, Y), 1, False, **compile_args)
-    model, _ = train(dense, (X, Y), 2, name in ("adam", "loss_scale"), **compile_args)
+    """Of every batch of five rows one replica has three, and of the last row of an epoch one has none."""
+    options = dict(optimizer=OPTIMIZERS[name], loss=lambda: "mse", batch_size=5)
+    expected, _ = train(lambda: dense(keras.Model), (X, Y), 1, False, **options)
+    model, _ = train(dense, (X, Y), 2, name in ("adam", "all_in_one"), **options)
     assert_same_weights(model, expected)
     for variable in model.variables:
         np.testing.assert_array_equal(*(copy.numpy() for copy in variable.value.values))

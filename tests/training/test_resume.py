@@ -1,0 +1,260 @@
+"""A run that was interrupted ends as one that was not, bit for bit."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_headattn.training import Model, Resume, make_strategy
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(22, 4)).astype("float32")
+Y = RNG.normal(size=(22, 2)).astype("float32")
+STEPS, EPOCHS = 6, 3
+
+
+class Killed(BaseException):
+    """Not an `Exception`, so that nothing on the way handles it."""
+
+
+class Kill(keras.callbacks.Callback):
+    """Ends the process after so many steps of this `fit`, or at a named event of the epoch then."""
+
+    def __init__(self, left=1000, event=None):
+        super().__init__()
+        self.left = left
+        self.event = event
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.left -= 1
+        self._at("on_train_batch_end")
+
+    def on_test_batch_end(self, batch, logs=None):
+        self._at("on_test_batch_end")
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._at("on_epoch_end")
+
+    def _at(self, event):
+        if self.left <= 0 and event == self.event:
+            raise Killed
+
+
+class Shuffled(keras.utils.PyDataset):
+    """Batches of four rows, the last one of two, in an order that is a function of the epoch."""
+
+    epoch = 0
+
+    def __len__(self):
+        return STEPS
+
+    def __getitem__(self, index):
+        rows = np.random.default_rng(self.epoch).permutation(len(X))[4 * index : 4 * index + 4]
+        return X[rows], Y[rows]
+
+
+def make_model(replicas, jit_compile=False, steps_per_execution=1):
+    """All that has a state: dropout, moving statistics, moments, averages, a loss scale, metrics."""
+    with make_strategy(replicas).scope():
+        inputs = keras.Input((4,))
+        x = keras.layers.Dense(8)(inputs)
+        x = keras.layers.Dropout(0.3, seed=5)(keras.layers.BatchNormalization()(x))
+        model = Model(inputs, keras.layers.Dense(2)(x))
+        optimizer = keras.optimizers.Adam(0.01, use_ema=True, ema_overwrite_frequency=4, gradient_accumulation_steps=2)
+        model.compile(
+            keras.optimizers.LossScaleOptimizer(optimizer, dynamic_growth_steps=5),
+            "mse",
+            metrics=["mae"],
+            jit_compile=jit_compile,
+            steps_per_execution=steps_per_execution,
+        )
+    return model
+
+
+def train(folder, model, every=2, kill=None, epochs=EPOCHS, **options):
+    """Trains with callbacks that remember, and returns all there is at the end."""
+    keras.utils.set_random_seed(len(list(folder.glob("*"))))  # another one after an interruption
+    data = Shuffled()
+    callbacks = [
+        keras.callbacks.EarlyStopping("val_mae", patience=2, restore_best_weights=True),
+        keras.callbacks.ReduceLROnPlateau("val_mae", patience=1, min_delta=0.5),
+        kill or Kill(),
+    ]
+    history = model.fit(
+        data,
+        validation_data=(X, Y),
+        epochs=epochs,
+        shuffle=False,
+        verbose=0,
+        callbacks=[Resume(folder, data, callbacks, every=every, **options)],
+    ).history
+    return model.get_weights(), [variable.numpy() for variable in model.optimizer.variables], history
+
+
+def assert_identical(found, expected):
+    for ours, theirs in zip([*found[0], *found[1]], [*expected[0], *expected[1]], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert found[2] == expected[2]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    expected = {}
+
+    def run(**options):
+        key = tuple(options.items())
+        if key not in expected:
+            keras.utils.set_random_seed(1)
+            model = make_model(**options)
+            start = model.get_weights()
+            expected[key] = start, train(tmp_path_factory.mktemp("run"), model)
+        return expected[key]
+
+    return run
+
+
+# What the process had done since the last interruption, and what it was doing. 18 steps, or 6 groups of up to 4.
+POINTS = [(3, "on_train_batch_end"), (4, "on_test_batch_end"), (5, "on_train_batch_end"), (2, "on_epoch_end")]
+POINTS_OF_GROUPS = [(1, "on_train_batch_end"), (2, "on_test_batch_end"), (2, "on_epoch_end")]
+SETTINGS = [
+    (dict(replicas=1), POINTS),
+    (dict(replicas=1, steps_per_execution=4), POINTS_OF_GROUPS),
+    (dict(replicas=2), POINTS),
+    (dict(replicas=2, jit_compile=True), POINTS[:2]),
+]
+
+
+@pytest.mark.parametrize("setting, points", SETTINGS, ids=lambda value: str(value) if isinstance(value, dict) else "")
+def test_interrupted_everywhere(uninterrupted, tmp_path, setting, points):
+    start, expected = uninterrupted(**setting)
+    model = make_model(**setting)
+    model.set_weights(start)
+    for left, event in points:
+        with pytest.raises(Killed):
+            train(tmp_path, model, kill=Kill(left, event))
+        model = make_model(**setting)
+    assert_identical(train(tmp_path, model), expected)
+
+
+def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(uninterrupted, tmp_path):
+    start, expected = uninterrupted(replicas=1)
+    model = make_model(replicas=1)
+    model.set_weights(start)
+    with pytest.raises(Killed):
+        train(tmp_path, model, kill=Kill(4, "on_epoch_end"))
+    newest = max(tmp_path.glob("epoch-*.npz"))
+    newest.write_bytes(newest.read_bytes()[:-100])
+    with pytest.warns(UserWarning, match=f"{newest.name} is damaged.*before it is used"):
+        found = train(tmp_path, make_model(replicas=1))
+    assert_identical(found, expected)
+
+
+def simple(units=2, optimizer="sgd", replicas=1):
+    with make_strategy(replicas).scope():
+        inputs = keras.Input((4,))
+        model = keras.Model(inputs, keras.layers.Dense(units)(inputs))
+        model.compile(optimizer, "mse")
+    return model
+
+
+def fit(model, folder, epochs=1, callbacks=(), **options):
+    resume = Resume(folder, callbacks=callbacks, **options)
+    target = Y[:, : model.output_shape[1]]
+    try:
+        return model.fit(X, target, batch_size=4, epochs=epochs, shuffle=False, verbose=0, callbacks=[resume])
+    except Killed:
+        resume._finish_writing()
+        raise
+
+
+def test_a_finished_run_goes_on_with_more_epochs(tmp_path):
+    whole = simple(optimizer=keras.optimizers.SGD(0.1, use_ema=True))
+    start = whole.get_weights()
+    expected = fit(whole, tmp_path / "whole", epochs=3).history
+    for epochs in (2, 3, 3):
+        model = simple(optimizer=keras.optimizers.SGD(0.1, use_ema=True))
+        model.set_weights(start)
+        history = fit(model, tmp_path / "parts", epochs).history
+    assert history == expected
+    np.testing.assert_array_equal(model.get_weights()[0], whole.get_weights()[0])
+
+
+def test_a_run_that_was_stopped_early_stays_so(tmp_path):
+    for _ in range(2):
+        stop = keras.callbacks.EarlyStopping("loss", patience=1, min_delta=100.0)
+        history = fit(simple(), tmp_path, epochs=5, callbacks=[stop]).history
+        assert len(history["loss"]) == 2
+
+
+def test_callbacks_may_come_and_go(tmp_path):
+    remembered, new = keras.callbacks.EarlyStopping("loss", restore_best_weights=True), Kill()
+    stop = keras.callbacks.EarlyStopping("loss", restore_best_weights=True)
+    fit(simple(), tmp_path, epochs=1, callbacks=[stop, Kill()])
+    fit(simple(), tmp_path, epochs=1, callbacks=[new, remembered])
+    assert remembered.best < np.inf and remembered.best_weights
+    assert len(fit(simple(), tmp_path, epochs=2, callbacks=[new]).history["loss"]) == 2
+
+
+def test_kept_are_the_last_and_the_last_end_of_an_epoch(tmp_path):
+    with pytest.raises(Killed):
+        fit(simple(), tmp_path, 3, every=1, keep=2, callbacks=[Kill(11, "on_train_batch_end")])
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["epoch-00001-batch-00000000.npz", *(f"epoch-00001-batch-{n:08d}.npz" for n in (3, 4))]
+
+
+def test_another_number_of_replicas_goes_on_from_the_end_of_an_epoch(tmp_path):
+    model = simple()
+    start = model.get_weights()
+    with pytest.raises(Killed):
+        fit(model, tmp_path, 3, every=1, callbacks=[Kill(9, "on_train_batch_end")])
+    with pytest.warns(UserWarning, match="within an epoch.*replicas: 1 there, 2 here"):
+        history = fit(simple(replicas=2), tmp_path, 3, every=1, callbacks=[Kill()]).history
+    model = simple()
+    model.set_weights(start)
+    expected = fit(model, tmp_path / "one", 3).history
+    np.testing.assert_allclose(history["loss"], expected["loss"], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "other, message",
+    [
+        (lambda: simple(units=1), r"variable 0: \(4, 2\) float32 there, \(4, 1\) float32 here"),
+        (lambda: simple(optimizer="adam"), r"optimizer\.class_name: SGD there, Adam here"),
+        (
+            lambda: simple(optimizer=keras.optimizers.SGD(0.1, clipnorm=1.0)),
+            r"optimizer\.config\.clipnorm: None there, 1\.0 here",
+        ),
+    ],
+)
+def test_checkpoints_of_another_run(tmp_path, other, message):
+    fit(simple(), tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(ValueError, match=f"of another run.*{message}"):
+        fit(other(), tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_nothing_but_damaged_checkpoints(tmp_path):
+    fit(simple(), tmp_path)
+    for path in tmp_path.iterdir():
+        path.write_bytes(b"")
+    with pytest.warns(UserWarning, match="is damaged"), pytest.raises(ValueError, match="No checkpoint"):
+        fit(simple(), tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        fit(simple(), tmp_path / "file" / "checkpoints")
+
+
+@pytest.mark.parametrize("arguments", [{"every": 0}, {"keep": 0}, {"every": 0.5}, {"data": []}])
+def test_wrong_arguments(arguments):
+    with pytest.raises(ValueError, match=f"{next(iter(arguments))}.*Received"):
+        Resume("folder", **arguments)
+
+
+def test_a_model_without_variables_yet(tmp_path):
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="Build the model"):
+        model.fit(X, Y[:, :1], shuffle=False, verbose=0, callbacks=[Resume(tmp_path)])
