@@ -63,8 +63,8 @@ def test_is_on_the_disk_before_it_takes_its_name(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda descriptor: (calls.append("fsync"), fsync(descriptor)))
     monkeypatch.setattr(os, "replace", lambda old, new: (calls.append(new.name), replace(old, new)))
     write(tmp_path)
-    assert calls[0::2] == ["fsync"] * 4
-    assert calls[1::2] == ["sources.txt", "hypotheses.txt", "references.txt", "scores.json"]
+    names = ["sources.txt", "hypotheses.txt", "references.txt", "scores.json"]
+    assert calls == [call for name in names for call in ("fsync", name, "fsync")]  # file, name, folder
 
 
 def test_unequal_counts(tmp_path):
