@@ -1,4 +1,4 @@
-"""Two logical CPU devices for the whole test run, and the fixtures that find data outside the repository."""
+"""Four logical CPU devices for the whole test run, and the fixtures that find data outside the repository."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ if os.environ["KERAS_BACKEND"] == "tensorflow":
     import tensorflow as tf
 
     tf.config.set_logical_device_configuration(
-        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 4
     )
 
 

@@ -7,6 +7,7 @@ A callback here that adds to the logs comes before those that read them (`EarlyS
 `TensorBoard`) in `fit(callbacks=[...])`.
 """
 
+import dataclasses
 import io
 import time
 
@@ -33,19 +34,30 @@ class Throughput(keras.callbacks.Callback):
         self.tokens = tokens
 
     def on_epoch_begin(self, epoch, logs=None):
-        self._first = None
+        self._steps = _Steps()
 
     def on_train_batch_begin(self, batch, logs=None):
-        if self._first is None:
-            self._first, self._begin = batch, time.perf_counter()
+        if self._steps.first is None:
+            self._steps.first, self._steps.begin = batch, time.perf_counter()
 
     def on_train_batch_end(self, batch, logs=None):
-        self._done, self._end = batch + 1, time.perf_counter()
+        self._steps.done, self._steps.end = batch + 1, time.perf_counter()
 
     def on_epoch_end(self, epoch, logs=None):
-        if self._first is not None:  # else the epoch was trained before an interruption
-            share = 1 - self._first / self._done
-            logs["tokens_per_second"] = share * self.tokens() / max(self._end - self._begin, 1e-9)
+        steps = self._steps
+        if steps.first is not None:  # else the epoch was trained before an interruption
+            share = 1 - steps.first / steps.done
+            logs["tokens_per_second"] = share * self.tokens() / max(steps.end - steps.begin, 1e-9)
+
+
+@dataclasses.dataclass
+class _Steps:
+    """The steps of an epoch in this process. `Resume` remembers plain data only, and so not this clock."""
+
+    first: int | None = None
+    begin: float = 0.0
+    done: int = 0
+    end: float = 0.0
 
 
 class TimeLimit(keras.callbacks.Callback):

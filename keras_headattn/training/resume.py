@@ -36,7 +36,8 @@ class Resume(keras.callbacks.CallbackList):
         data: What `fit` is given, if its order changes from epoch to epoch: `data.epoch` is set to the number of
             each epoch before it begins. Defaults to `None`.
         callbacks: List of callbacks whose memory is saved too, such as `EarlyStopping` and `ModelCheckpoint`.
-            They are called from here: do not give them to `fit` as well.
+            They are called from here: do not give them to `fit` as well. Their memory is their attributes that
+            are numbers, texts, arrays, and lists and dictionaries of these.
         every: Save after each this many steps, besides the end of each epoch. Defaults to `None`: not.
         keep: How many checkpoints are kept. If the newest one is damaged, the one before it is used. Defaults
             to 2.
@@ -163,7 +164,10 @@ class Resume(keras.callbacks.CallbackList):
     def _build(self):
         """Makes what Keras would make in the first step."""
         if not self.model.built:
-            raise ValueError("Build the model before it is trained with `Resume`: call it on a batch.")
+            raise ValueError(
+                "Build the model before it is trained with `Resume`: call it on a batch. "
+                f"Received: {self.model.name}, which is not built"
+            )
         if self.model.optimizer is not None and not self.model.optimizer.built:
             self.model.optimizer.build(self.model.trainable_variables)
 
@@ -224,7 +228,10 @@ class Resume(keras.callbacks.CallbackList):
                 return state, arrays
             warnings.warn(f"{path} cannot be used within an epoch. The one before it is tried. {found}", stacklevel=2)
         if paths:
-            raise ValueError(f"No checkpoint in {self.folder} can be used. Delete them to begin anew.")
+            names = ", ".join(path.name for path in paths)
+            raise ValueError(
+                f"No checkpoint in {self.folder} can be used. Delete them to begin anew. Received: {names}"
+            )
         return None
 
     def _paths(self):

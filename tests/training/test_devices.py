@@ -1,4 +1,4 @@
-"""Choosing devices. The test run has split the CPU into two."""
+"""Choosing devices. The test run has split the CPU into four."""
 
 import subprocess
 import sys
@@ -37,8 +37,8 @@ def test_nonsense_is_refused(replicas):
 
 def test_too_late_to_split_the_cpu():
     tf.constant(0)  # TensorFlow is running
-    with pytest.raises(ValueError, match="running with 2 logical.*Received: replicas=3"):
-        make_strategy(3)
+    with pytest.raises(ValueError, match="running with 4 logical.*Received: replicas=5"):
+        make_strategy(5)
 
 
 def test_gpus(monkeypatch):

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from benchmarks.replicas import FAULTS, outcome
 from keras_headattn.training import Model, make_strategy
 
 RNG = np.random.default_rng(0)
@@ -210,3 +211,9 @@ def test_batches_need_not_divide_evenly(jit_compile):
         model.compile("sgd", "mse", metrics=["mae"], jit_compile=jit_compile)
     mae = model.evaluate(X[:11], Y[:11], batch_size=4, verbose=0, return_dict=True)["mae"]
     assert mae == pytest.approx(np.mean(np.abs(model.predict(X[:11], verbose=0) - Y[:11])), rel=1e-6)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_of_keras(fault):
+    assert not outcome(fault, keras.Model, 2).passed, "Keras has mended it: docs/reliability.md needs an update"
+    assert outcome(fault, Model, 4).passed
