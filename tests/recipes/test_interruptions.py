@@ -1,0 +1,78 @@
+"""The recipe, killed at random moments and started again, ends as if nothing had happened.
+
+HEADATTN_KILLS=12 kills it as many times.
+"""
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import time
+
+import numpy as np
+
+KILLS = int(os.environ.get("HEADATTN_KILLS", 3))
+CONTEXT = multiprocessing.get_context("forkserver")  # processes that begin with TensorFlow imported
+CONTEXT.set_forkserver_preload(["recipes.translation.training"])
+
+
+def train(folder):
+    with open(folder.with_suffix(".log"), "a", encoding="utf-8") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+        from recipes.translate import main
+
+        size = f"--max-sentences {1000 * (KILLS + 1)} --validation-sentences 9 --sample-sentences 0 --no-images"
+        folders = ["--run", str(folder), "--export", str(folder / "export")]
+        main(["--quick", "--config", "numbers", *size.split(), "--save-steps", "2", *folders])
+
+
+def start(folder):
+    process = CONTEXT.Process(target=train, args=(folder,))
+    process.start()
+    return process
+
+
+def checkpoints(folder):
+    return sorted((folder / "checkpoints").glob("epoch-*.npz"))
+
+
+def stop(folder, number, delay):
+    """Starts the recipe, and sends it a signal some time after it saved another checkpoint; the exit code."""
+    before = checkpoints(folder)
+    process = start(folder)
+    while process.is_alive() and checkpoints(folder)[-1:] == before[-1:]:
+        time.sleep(0.05)
+    time.sleep(delay)
+    os.kill(process.pid, number)
+    process.join()
+    return process.exitcode
+
+
+def end(folder):
+    """What a finished run leaves: the whole state, the history without times, the translations and scores."""
+    history = json.loads((folder / "history.json").read_text())
+    for epoch in history:
+        assert epoch.pop("tokens_per_second") > 0
+    results = folder / "results" / "test"
+    texts = [(results / name).read_text() for name in ("hypotheses.txt", "scores.json")]
+    arrays = np.load(checkpoints(folder)[-1])
+    return {name: arrays[name] for name in arrays.files if name != "state.json"}, history, texts
+
+
+def test_killed_and_started_again(tmp_path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    uninterrupted = start(whole)
+    moments = random.Random(0)
+    assert stop(parts, signal.SIGTERM, 0.3) == 128 + signal.SIGTERM
+    for _ in range(KILLS):
+        assert stop(parts, signal.SIGKILL, moments.uniform(0, 0.3)) == -signal.SIGKILL
+    process = start(parts)
+    process.join()
+    uninterrupted.join()
+    assert process.exitcode == uninterrupted.exitcode == 0, parts.with_suffix(".log").read_text()
+    (arrays, *rest), (expected, *expected_rest) = end(parts), end(whole)
+    assert rest == expected_rest
+    for name, array in expected.items():
+        np.testing.assert_array_equal(arrays[name], array, err_msg=name)
