@@ -96,15 +96,14 @@ def _parser():
     return parser
 
 
-def _given(options, names):
+def given_settings(options, names):
     """Those of the settings that the command line gives."""
     return {name: value for name, value in vars(options).items() if name in names}
 
 
 def _train(options):
-    given = _given(options, {field.name for field in dataclasses.fields(TranslateConfig)})
-    embedded = given.get("embedded") or not given.keys() & set(DATA)
-    config = named_config(options.config or ("numbers" if embedded else None))
+    given = given_settings(options, {field.name for field in dataclasses.fields(TranslateConfig)})
+    config = base_config(options.config, given)
     if options.quick:
         config = override(config, QUICK | ({} if config.embedded else QUICK_TEXT))
     config = override(config, given)
@@ -144,6 +143,8 @@ def _evaluate(options):
 
 def _export(options):
     run, config, translator = _finished(options)
+    if not config.export:
+        raise ValueError(f"The run in {run.folder} has no folder for SavedModels. Give --export.")
     from keras_headattn.files import read_lines
     from recipes.translation.exporting import export
 
@@ -178,12 +179,18 @@ def _finished(options):
 
     run = Run(options.folder)
     trained = run.config()
-    config = override(trained, _given(options, set(OPTIONS[options.command]) - {"test"}))
+    config = override(trained, given_settings(options, set(OPTIONS[options.command]) - {"test"}))
     if config.learned_positions and config.max_length > trained.max_length:
         raise ValueError(
             f"The run has learned positions for {trained.max_length} tokens. Received: max_length={config.max_length}"
         )
     return run, config, Translator(run.load_model(), make_text(config, None, run.folder), config)
+
+
+def base_config(name, given):
+    """What the given settings override: the configuration of that name; without name and data, the embedded task."""
+    embedded = given.get("embedded") or not given.keys() & set(DATA)
+    return named_config(name or ("numbers" if embedded else None))
 
 
 def named_config(name):

@@ -12,6 +12,7 @@ _MODULES = {
     "Resume": "resume",
     "Throughput": "callbacks",
     "TimeLimit": "callbacks",
+    "average_weights": "averaging",
     "cache_compilations": "compilations",
     "count_compilations": "compilations",
     "default_jit": "devices",

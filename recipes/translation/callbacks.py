@@ -17,7 +17,7 @@ def make_callbacks(config, run, transformer, text, corpora, batches):
     callbacks = [Throughput(lambda: batches.num_tokens[1])]
     if config.validation_sentences:
         callbacks.append(_validation_bleu(config, transformer, text, corpora.validation))
-    callbacks.append(SaveEpochs(run, transformer, config.average))
+    callbacks.append(SaveEpochs(run, transformer, config.average, config.average_of))
     callbacks.append(keras.callbacks.TensorBoard(log_dir, write_graph=False))
     if config.images:
         callbacks.append(_attention_images(config, log_dir, transformer, text, corpora.validation))

@@ -5,6 +5,7 @@ import json
 import keras
 
 from keras_headattn.files import write_atomically
+from keras_headattn.training import average_weights
 
 
 class SaveEpochs(keras.callbacks.Callback):
@@ -13,14 +14,16 @@ class SaveEpochs(keras.callbacks.Callback):
     Args:
         run: `Run`.
         model: what the weights are of.
-        keep: how many of the last epochs' weights to keep. The best one is always kept.
+        average: how many epochs the final weights are the mean of. Theirs are kept, and always the best one's.
+        average_of: which, as `final_epochs` takes it.
     """
 
-    def __init__(self, run, model, keep):
+    def __init__(self, run, model, average, average_of="last"):
         super().__init__()
         self.run = run
         self.trained = model
-        self.keep = keep
+        self.average = average
+        self.average_of = average_of
 
     def on_epoch_end(self, epoch, logs=None):
         done = epoch + 1
@@ -28,8 +31,8 @@ class SaveEpochs(keras.callbacks.Callback):
         history = [*self.run.history()[:epoch], {name: float(value) for name, value in (logs or {}).items()}]
         self.run.save_model(self.trained, weights_of(self.run, done))
         write_atomically(self.run.folder / "history.json", json.dumps(history, indent=1).encode())
-        averaged = range(done - self.keep + 1, done + 1)
-        kept = {weights_of(self.run, n) for n in (best_epoch(history), *averaged)}
+        epochs = final_epochs(history, self.average, self.average_of)
+        kept = {weights_of(self.run, n) for n in (best_epoch(history), *epochs)}
         for path in self.run.checkpoints.glob("*.weights.h5"):
             if path not in kept:
                 path.unlink()
@@ -75,17 +78,26 @@ def has_stalled(history, patience):
     return bool(history) and patience is not None and len(history) - best_epoch(history) >= patience
 
 
-def finish(run, model, average):
-    """Gives `model` its final weights and saves it: the mean of the last `average` epochs', or the best epoch's."""
-    history = run.history()
-    epochs = [best_epoch(history)]
-    if average > 1:
-        epochs = range(max(1, len(history) - average + 1), len(history) + 1)
-    total = None
-    for epoch in epochs:
-        model.load_weights(weights_of(run, epoch))
-        weights = model.get_weights()
-        total = weights if total is None else [a + b for a, b in zip(total, weights, strict=True)]
-    model.set_weights([array / len(epochs) for array in total])
+def final_epochs(history, average, average_of="last"):
+    """The epochs (1 = the first) whose mean the final weights are.
+
+    Args:
+        history: list of the logs of all epochs.
+        average: how many; 1: the best by validation loss.
+        average_of: `"last"`, or `"best"` by validation loss.
+
+    >>> final_epochs([{"val_loss": 1.0}, {"val_loss": 3.0}, {"val_loss": 2.0}], 2, "best")
+    [1, 3]
+    """
+    epochs = list(range(1, len(history) + 1))
+    if average > 1 and average_of == "last":
+        return epochs[-average:]
+    return sorted(sorted(epochs, key=lambda epoch: history[epoch - 1]["val_loss"])[:average])
+
+
+def finish(run, model, average, average_of="last"):
+    """Gives `model` its final weights, the mean of those of `final_epochs`, and saves it."""
+    epochs = final_epochs(run.history(), average, average_of)
+    average_weights(model, [weights_of(run, epoch) for epoch in epochs])
     run.save_model(model, run.model)
-    return list(epochs)
+    return epochs

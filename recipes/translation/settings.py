@@ -80,7 +80,8 @@ class TranslateConfig:
     epsilon: float = option(1e-9, "Adam's epsilon", above=0)
     clipnorm: float | None = option(None, "largest norm of the whole gradient", above=0)
     label_smoothing: float = option(0.1, "share of a label spread over the vocabulary", at_least=0, below=1)
-    average: int = option(1, "checkpoints averaged at the end: the last n; 1: the best by validation loss", at_least=1)
+    average: int = option(1, "epochs whose weights are averaged at the end; 1: the best by validation loss", at_least=1)
+    average_of: str = option("last", "which epochs: the last, or the best by validation loss", ("last", "best"))
     precision: str = option("float32", "dtype policy", ("float32", "mixed_float16", "mixed_bfloat16"))
     replicas: int | None = option(
         None, "none: all GPUs, else one CPU replica; n without GPUs splits the CPU", at_least=1
@@ -105,7 +106,9 @@ class TranslateConfig:
     sample_sentences: int = option(5, "test sentences translated by the SavedModel at the end", at_least=0)
     images: bool = option(True, "attention maps of two validation sentences in TensorBoard after each epoch")
     run: str = option("runs/translate", "folder of the run")
-    export: str = option("saved_models/translate", "folder that gets a new numbered version of the SavedModel")
+    export: str | None = option(
+        "saved_models/translate", "folder that gets a new numbered version of the SavedModel; none: no SavedModel"
+    )
 
     def __post_init__(self):
         self._check_data()

@@ -40,10 +40,11 @@ def train(config):
     batches, validation = make_batches(config, corpora, text, strategy.num_replicas_in_sync)
     print(batches.summary())
     transformer = fit(config, run, strategy, text, corpora, batches, validation)
-    epochs = finish(run, transformer, config.average)
+    epochs = finish(run, transformer, config.average, config.average_of)
     print(f"Final weights: mean of epochs {epochs}" if len(epochs) > 1 else f"Final weights: epoch {epochs[0]}")
     evaluate(Translator(transformer, text, config), corpora.tests, config, run.results)
-    export(config, transformer, text, [s for corpus in corpora.tests.values() for s in corpus.source])
+    if config.export:
+        export(config, transformer, text, [s for corpus in corpora.tests.values() for s in corpus.source])
 
 
 def fit(config, run, strategy, text, corpora, batches, validation):

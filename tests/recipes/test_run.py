@@ -11,7 +11,7 @@ import pytest
 from keras_headattn.models import Transformer
 from recipes.data.buckets import source_lengths
 from recipes.translate import named_config
-from recipes.translation.checkpoints import SaveEpochs, StopWhenStalled, has_stalled
+from recipes.translation.checkpoints import SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled, weights_of
 from recipes.translation.corpora import load_corpora, load_tests, read_tests
 from recipes.translation.evaluation import check_metrics
 from recipes.translation.modelling import make_transformer
@@ -44,7 +44,7 @@ def test_a_run_begins_with_its_first_checkpoint(tmp_path):
         run.check(CONFIG)
 
 
-@pytest.mark.parametrize("change", [{"average": 3}, {"max_length": 65}])
+@pytest.mark.parametrize("change", [{"average": 3}, {"average_of": "best"}, {"max_length": 65}])
 def test_what_may_not_change(tmp_path, change):
     run = Run(tmp_path)
     run.start(CONFIG)
@@ -62,12 +62,12 @@ def test_clearing_leaves_other_files(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def save(run, losses, keep=1, patience=None):
+def save(run, losses, average=1, average_of="last", patience=None):
     """Epochs with these validation losses; returns whether training was stopped."""
     run.checkpoints.mkdir(exist_ok=True)
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     model.stop_training = False
-    for callback in (SaveEpochs(run, model, keep), StopWhenStalled(run, patience)):
+    for callback in (SaveEpochs(run, model, average, average_of), StopWhenStalled(run, patience)):
         callback.set_model(model)
         for epoch, loss in enumerate(losses):
             callback.on_epoch_end(epoch, {"val_loss": loss})
@@ -77,7 +77,7 @@ def save(run, losses, keep=1, patience=None):
 def test_weights_kept(tmp_path):
     run = Run(tmp_path)
     save_checkpoint(run)
-    save(run, [2.0, 1.0, 3.0, 4.0], keep=2)
+    save(run, [2.0, 1.0, 3.0, 4.0], average=2)
     assert sorted(path.name for path in run.checkpoints.iterdir()) == [
         "epoch-00000-batch-00001000.npz",
         "epoch-002.weights.h5",
@@ -85,6 +85,31 @@ def test_weights_kept(tmp_path):
         "epoch-004.weights.h5",
     ]
     assert run.history() == [{"val_loss": loss} for loss in (2.0, 1.0, 3.0, 4.0)]
+
+
+def test_final_weights(tmp_path):
+    run = Run(tmp_path)
+    save(run, [2.0, 1.0, 3.0, 1.5, 4.0], average=2, average_of="best")
+    assert sorted(path.name for path in run.checkpoints.iterdir()) == ["epoch-002.weights.h5", "epoch-004.weights.h5"]
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    values = []
+    for epoch in (2, 4):
+        model.load_weights(weights_of(run, epoch))
+        values.append(model.get_weights()[0] + epoch)
+        model.set_weights([values[-1], np.zeros(1)])
+        model.save_weights(weights_of(run, epoch))
+    assert finish(run, model, 2, "best") == [2, 4]
+    np.testing.assert_allclose(model.get_weights()[0], sum(values) / 2, rtol=1e-6)
+    assert run.model.exists()
+
+
+@pytest.mark.parametrize(
+    "average, average_of, epochs",
+    [(1, "last", [2]), (1, "best", [2]), (2, "last", [3, 4]), (2, "best", [1, 2]), (9, "best", [1, 2, 3, 4])],
+)
+def test_epochs_of_the_final_weights(average, average_of, epochs):
+    history = [{"val_loss": loss} for loss in (2.0, 1.0, 3.0, 4.0)]
+    assert final_epochs(history, average, average_of) == epochs
 
 
 def test_patience_counts_all_epochs_of_the_run(tmp_path):

@@ -1,0 +1,44 @@
+"""The mean of several checkpoints of a model."""
+
+import pathlib
+
+import keras
+
+
+def average_weights(model, paths):
+    """Gives the model the mean of the weights in several files, summed in float64.
+
+    The mean of a run's last or best checkpoints is often a better model than any one of them. Weights that are whole
+    numbers, such as counts, are the last file's.
+
+    Args:
+        model: built Keras model; its own weights are overwritten.
+        paths: list of files that its `save_weights` wrote, `.weights.h5`. One is loaded as it is.
+
+    Raises:
+        ValueError: if there are no files.
+        FileNotFoundError: if one is missing; the model keeps its weights.
+
+    Example:
+
+    >>> model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    >>> for value in (1.0, 2.0):
+    ...     model.set_weights([np.full((1, 1), value), np.zeros(1)])
+    ...     model.save_weights(f"{value}.weights.h5")
+    >>> average_weights(model, ["1.0.weights.h5", "2.0.weights.h5"])
+    >>> float(model.get_weights()[0][0, 0])
+    1.5
+    """
+    paths = [pathlib.Path(path) for path in paths]
+    if not paths:
+        raise ValueError("`paths` must name at least one file of weights. Received: none")
+    if missing := [str(path) for path in paths if not path.is_file()]:
+        raise FileNotFoundError(f"There is no file of weights. Received: {', '.join(missing)}")
+    floats = [weight for weight in model.weights if keras.backend.is_float_dtype(weight.dtype)]
+    totals = [0.0] * len(floats)
+    for path in paths:
+        model.load_weights(path)
+        for place, weight in enumerate(floats):
+            totals[place] += keras.ops.convert_to_numpy(weight).astype("float64")
+    for weight, total in zip(floats, totals, strict=True):
+        weight.assign(total / len(paths))
