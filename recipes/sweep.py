@@ -170,12 +170,20 @@ def finish(config, watch):
     folder = pathlib.Path(config.run)
     save_config(config, folder / "settings.json")
     with open(folder / "log.txt", "ab") as log:
-        # The run inherits the lock with its standard output. One that outlived its sweep ends first.
-        fcntl.flock(log, fcntl.LOCK_EX)
+        _lock(log)
         begin = log.tell()
         code = run(folder / "settings.json", log, watch)
     outcome = {"settings": _settings(config), "error": _reason(code, folder / "log.txt", begin) if code else None}
     write_atomically(folder / "outcome.json", json.dumps(outcome, indent=1).encode())
+
+
+def _lock(log):
+    """Waits for the run of another sweep, or one that outlived its own: a run inherits the lock with its output."""
+    try:
+        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print("Another process trains it still: waiting.", flush=True)
+        fcntl.flock(log, fcntl.LOCK_EX)
 
 
 def run(settings, log, watch):
@@ -186,7 +194,7 @@ def run(settings, log, watch):
         log: open file for all that it prints.
         watch: function of no arguments, called again and again.
     """
-    command = [sys.executable, "-m", "recipes.translate", "--config", str(settings)]
+    command = [sys.executable, "-u", "-m", "recipes.translate", "--config", str(settings)]
     # In a process group of its own: Ctrl-C reaches the sweep alone, which lets the run save its state.
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, process_group=0)
     try:
@@ -214,3 +222,7 @@ def _reason(code, path, begin):
         log.seek(begin)
         lines = [line.strip() for line in log.read().decode("utf-8", "replace").splitlines() if line.strip()]
     return lines[-1].removeprefix("error: ") if lines else f"exit code {code}"
+
+
+if __name__ == "__main__":
+    main()

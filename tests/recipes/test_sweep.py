@@ -1,0 +1,180 @@
+"""The loop of a sweep, with runs that train nothing."""
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from keras_headattn.files import write_atomically
+from recipes import sweep, tables
+
+HEADS_DO_NOT_FIT = "error: The width must be a multiple of the number of heads."
+
+
+@pytest.fixture(autouse=True)
+def signals():
+    handler = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """Puts a run in place of the recipe that leaves what the recipe would; gives the list of runs started."""
+    started = []
+
+    def run(settings, log, watch):
+        config = json.loads(pathlib.Path(settings).read_text())
+        started.append((config["attention"], config["num_heads"], config["seed"]))
+        if config["num_heads"] == 3:
+            log.write(f"Some lines\n{HEADS_DO_NOT_FIT}\n".encode())
+            return 1
+        folder = pathlib.Path(config["run"])
+        history = [{"val_loss": 4.0, "tokens_per_second": 1500.0}] * config["epochs"]
+        write_atomically(folder / "history.json", json.dumps(history).encode())
+        watch()
+        score = {"name": "BLEU", "value": config["num_heads"] + 2.0 * config["seed"], "signature": "tok:13a"}
+        write_atomically(folder / "results" / "test" / "scores.json", json.dumps({"BLEU": score}).encode())
+        return 0
+
+    monkeypatch.setattr(sweep, "run", run)
+    monkeypatch.setattr(tables, "plot", lambda cells, figures: b"\x89PNG")  # it takes its time
+    return started
+
+
+def start(folder, *arguments):
+    sweep.main(["--runs", str(folder), "--attentions", "multi_head", "interacting", "--epochs", "2", *arguments])
+
+
+def table(folder):
+    return (folder / "sweep.md").read_text()
+
+
+def test_trains_all_and_then_nothing(tmp_path, runs, capsys):
+    start(tmp_path, "--heads", "2", "4")
+    assert runs == [(name, heads, 0) for name in ("multi_head", "interacting") for heads in (2, 4)]
+    assert "**test, BLEU** `tok:13a`" in table(tmp_path) and "| interacting | 2.00 | 4.00 |" in table(tmp_path)
+    assert "| multi_head | 1,500 | 1,500 |" in table(tmp_path)
+    assert (tmp_path / "sweep.png").read_bytes() == b"\x89PNG"
+    shown = capsys.readouterr().out
+    assert "4 runs to train, 8 epochs" in shown and "8/8" in shown and "interacting, 4 heads, seed 0: finished" in shown
+    start(tmp_path, "--heads", "2", "4", "8")
+    assert runs[4:] == [("multi_head", 8, 0), ("interacting", 8, 0)]
+
+
+def test_goes_on_after_an_interruption(tmp_path, runs, monkeypatch):
+    whole = sweep.run
+
+    def interrupted(settings, log, watch):
+        if len(runs) == 1:
+            raise KeyboardInterrupt
+        return whole(settings, log, watch)
+
+    monkeypatch.setattr(sweep, "run", interrupted)
+    with pytest.raises(SystemExit, match="goes on"):
+        start(tmp_path, "--heads", "2", "4")
+    assert runs == [("multi_head", 2, 0)] and "| multi_head | 2.00 | – |" in table(tmp_path)
+    monkeypatch.setattr(sweep, "run", whole)
+    start(tmp_path, "--heads", "2", "4")
+    assert len(runs) == len(set(runs)) == 4 and "4 of 4 runs" in table(tmp_path)
+
+
+def test_a_failure_loses_nothing(tmp_path, runs):
+    for _ in range(2):
+        with pytest.raises(SystemExit) as stop:
+            start(tmp_path, "--heads", "3", "4")
+        assert "2 of 4 runs failed" in stop.value.code and "multiple of the number" in stop.value.code
+    assert runs.count(("multi_head", 3, 0)) == 2 and runs.count(("multi_head", 4, 0)) == 1
+    assert "| multi_head | failed [1] | 4.00 |" in table(tmp_path)
+    assert "2. interacting, 3 heads, seed 0: The width must be a multiple of the number of heads." in table(tmp_path)
+
+
+def test_table_only(tmp_path, runs):
+    start(tmp_path, "--heads", "2")
+    (tmp_path / "sweep.md").unlink()
+    start(tmp_path, "--heads", "2", "4", "--table-only")
+    assert len(runs) == 2 and "| interacting | 2.00 | – |" in table(tmp_path)
+
+
+def test_other_settings(tmp_path, runs):
+    start(tmp_path, "--heads", "2")
+    config = sweep.plan(sweep._parser().parse_args(["--runs", str(tmp_path), "--attentions", "multi_head"]))[0]
+    sweep.save_config(config, pathlib.Path(config.run) / "config.json")
+    start(tmp_path, "--heads", "2", "--epochs", "3")
+    assert len(runs) == 4
+    with pytest.raises(SystemExit, match="dropout=0.1 .now 0.2"):
+        start(tmp_path, "--heads", "2", "--dropout", "0.2")
+    assert len(runs) == 4
+
+
+def test_seeds_are_averaged(tmp_path, runs):
+    start(tmp_path, "--heads", "4", "--seeds", "0", "1", "2")
+    # 4, 6 and 8: their mean is 6, their standard deviation 2.
+    assert "| multi_head | 6.00 ± 2.00 |" in table(tmp_path) and "of 3 seeds" in table(tmp_path)
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["--attentions", "singing_heads"], "must be one of .*singing_heads"),
+    (["--attentions", "multi_head:wide"], "multi_head:wide"),
+    (["--train", "a", "b", "--validation", "c", "d"], "needs a test set"),
+])  # fmt: skip
+def test_mistakes_are_told_before_training(tmp_path, runs, arguments, message):
+    with pytest.raises(SystemExit, match=message):
+        sweep.main(["--runs", str(tmp_path), *arguments])
+    assert runs == []
+
+
+def test_a_papers_table():
+    options = sweep._parser().parse_args(["--config", "iwslt16", "--iwslt", "de-en"])
+    configs = sweep.plan(options)
+    assert len(configs) == 4 * 6
+    assert {(c.attention, c.key_dim) for c in configs} == {
+        ("multi_head", None), ("multi_head", 20), ("talking_heads", None), ("interacting", None)
+    }  # fmt: skip
+    assert configs[6].run == "runs/sweep/multi_head,key_dim=20,heads=2,seed=0" and configs[6].export is None
+    assert {name for name, _ in sweep.published("iwslt16")} == set(configs[0].test_splits)
+
+
+def recipe_that(tmp_path, monkeypatch, does):
+    script = tmp_path / "python"
+    script.write_text(f"#!/bin/bash\n{does}\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+
+
+def test_an_interrupted_run_may_save_its_state(tmp_path, monkeypatch):
+    recipe_that(tmp_path, monkeypatch, "trap 'echo saved; exit 143' TERM; echo ready; while true; do sleep 0.05; done")
+
+    def watch():
+        assert (tmp_path / "log").read_text() == "ready\n"
+        raise KeyboardInterrupt
+
+    with open(tmp_path / "log", "wb") as log, pytest.raises(KeyboardInterrupt):
+        sweep.run("settings.json", log, watch)
+    assert (tmp_path / "log").read_text() == "ready\nsaved\n"
+
+
+def test_a_killed_run(tmp_path, monkeypatch):
+    recipe_that(tmp_path, monkeypatch, "kill -KILL $$")
+    with pytest.raises(SystemExit, match="multi_head, 2 heads, seed 0: ended by SIGKILL"):
+        sweep.main(["--runs", str(tmp_path / "runs"), "--attentions", "multi_head", "--heads", "2"])
+
+
+def test_a_run_that_outlives_its_sweep_is_waited_for(tmp_path, runs, monkeypatch, capsys):
+    whole, left_behind = sweep.run, []
+
+    def killed(settings, log, watch):
+        left_behind.append(subprocess.Popen(["sleep", "1"], stdout=log))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweep, "run", killed)
+    with pytest.raises(SystemExit):
+        start(tmp_path, "--heads", "2")
+    assert "waiting" not in capsys.readouterr().out
+    monkeypatch.setattr(sweep, "run", whole)
+    start(tmp_path, "--heads", "2")
+    assert "waiting" in capsys.readouterr().out and left_behind[0].wait() == 0
+    assert len(runs) == 2
