@@ -96,9 +96,12 @@ def plot(cells, figures):
             axes.set_axis_off()
         for axes, metric in zip(line, metrics, strict=False):
             _curves(axes, cells, (data, metric), figures.get((data, metric), {}))
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=4)
+        line[0].set_title(data, loc="left", fontsize=10)
+    legends = [zip(*reversed(axes.get_legend_handles_labels()), strict=True) for axes in figure.axes]
+    legend = {label: handle for pairs in legends for label, handle in pairs}
+    names = [label for name in _row_names(cells) for label in (name, f"{name}, published") if label in legend]
+    if names:
+        figure.legend([legend[name] for name in names], names, loc="outside lower center", ncols=4)
     file = io.BytesIO()
     figure.savefig(file, dpi=110, format="png")
     return file.getvalue()
@@ -115,8 +118,7 @@ def _curves(axes, cells, quantity, published):
         if rows := {n: value for n, value in published.get(attention, {}).items() if n in heads}:
             style |= dict(linestyle="--", markerfacecolor="none", alpha=0.6)
             axes.plot(rows.keys(), rows.values(), label=f"{attention}, published", **style)
-    axes.set(title=f"{quantity[0]}, {quantity[1]}", xlabel="heads")
-    axes.title.set_fontsize(10)
+    axes.set(xlabel="heads", ylabel=quantity[1])
     axes.set_xscale("log", base=2)
     axes.set_xticks(heads, list(map(str, heads)))
     axes.set_xticks([], minor=True)
