@@ -19,6 +19,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 
 from recipes.config import add_options, override, save_config
 from recipes.quiet import quiet_tensorflow
@@ -198,11 +199,10 @@ def run(settings, log, watch):
     # In a process group of its own: Ctrl-C reaches the sweep alone, which lets the run save its state.
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, process_group=0)
     try:
-        while True:
-            try:
-                return process.wait(timeout=1)
-            except subprocess.TimeoutExpired:
-                watch()
+        while process.poll() is None:
+            watch()
+            time.sleep(1)  # `Popen.wait` with a timeout would wake up twenty times a second
+        return process.returncode
     except BaseException:
         process.terminate()
         process.wait()
