@@ -5,7 +5,7 @@ import pytest
 
 from keras_headattn.sizes import SIZES
 from recipes.config import add_options, check_ranges, load_config, option, override, save_config
-from recipes.translate import named_config
+from recipes.translate import _parser, named_config
 from recipes.translation.settings import TranslateConfig
 
 
@@ -139,3 +139,8 @@ def test_sizes_of_the_papers():
 def test_settings_that_contradict_each_other(values):
     with pytest.raises(ValueError, match="Received"):
         override(TranslateConfig(), values)
+
+
+def test_a_run_may_export_nothing():
+    options = _parser().parse_args(["train", "--export", "none"])
+    assert override(TranslateConfig(), {"export": options.export}).export is None
