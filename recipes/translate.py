@@ -3,6 +3,7 @@
     python -m recipes.translate --quick          a minute, to see that everything works
     python -m recipes.translate                  the embedded task: English numbers and dates to German
     python -m recipes.translate --train train.en train.de --validation val.en val.de --test test.en test.de
+    python -m recipes.translate prepare --records records/mine --train ... --validation ...
     python -m recipes.translate evaluate runs/translate
     python -m recipes.translate export runs/translate
     python -m recipes.translate translate runs/translate < sentences.txt
@@ -64,7 +65,7 @@ def main(arguments=None):
     except (ValueError, OSError, ImportError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        again = " The same command continues from the last checkpoint." if options.command == "train" else ""
+        again = " The same command goes on." if options.command in ("train", "prepare") else ""
         sys.exit(f"\nInterrupted.{again}")
 
 
@@ -78,13 +79,20 @@ def _parser():
     train = commands.add_parser(
         "train", help="train, evaluate and export (the default)", description=HELP, usage="%(prog)s [options]"
     )
-    train.add_argument("--config", help="a name in recipes/configs, or the path of a saved config.json")
+    prepare = commands.add_parser(
+        "prepare",
+        help="tokenise the training text into the folder --records, or go on with it; takes the options of train",
+        description=HELP,
+        usage="%(prog)s [options]",
+    )
+    for command in (train, prepare):
+        command.add_argument("--config", help="a name in recipes/configs, or the path of a saved config.json")
+        add_options(command, TranslateConfig, groups=GROUPS)
     train.add_argument(
         "--quick",
         action="store_true",
         help="a tiny model, two epochs, of your own text 5,000 pairs: about a minute, in runs/quick",
     )
-    add_options(train, TranslateConfig, groups=GROUPS)
     evaluate = commands.add_parser("evaluate", help="score a finished run on its test sets, or on others")
     export = commands.add_parser("export", help="write the SavedModels of a finished run again")
     translate = commands.add_parser("translate", help="translate a file, or standard input")
@@ -101,17 +109,34 @@ def given_settings(options, names):
     return {name: value for name, value in vars(options).items() if name in names}
 
 
-def _train(options):
+def _settings(options, quick=False):
+    """The settings of the command line, over those of `--config`."""
     given = given_settings(options, {field.name for field in dataclasses.fields(TranslateConfig)})
     config = base_config(options.config, given)
-    if options.quick:
+    if quick:
         config = override(config, QUICK | ({} if config.embedded else QUICK_TEXT))
-    config = override(config, given)
+    return override(config, given)
+
+
+def _prepare(options):
+    config = _settings(options)
+    if not config.records:
+        raise ValueError("Give --records, the folder for the tokens. Received: records=None")
+    quiet_tensorflow()
+    from recipes.translation.corpora import load_corpora
+    from recipes.translation.prepare import prepare
+
+    load_corpora(config)  # what training will need besides is asked for now, rather than hours later
+    prepare(config, repair=True)
+
+
+def _train(options):
+    config = _settings(options, options.quick)
     quiet_tensorflow()
     from recipes.translation.run import Run
     from recipes.translation.training import train
 
-    if options.quick and "run" not in given:
+    if options.quick and not hasattr(options, "run"):
         Run(config.run).clear()
     train(config)
 
@@ -205,7 +230,7 @@ def named_config(name):
         raise ValueError(f"--config is a name in recipes/configs or a .json file. Received: {name}") from None
 
 
-COMMANDS = {"train": _train, "evaluate": _evaluate, "export": _export, "translate": _translate}
+COMMANDS = {"train": _train, "prepare": _prepare, "evaluate": _evaluate, "export": _export, "translate": _translate}
 
 if __name__ == "__main__":
     main()

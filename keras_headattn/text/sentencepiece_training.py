@@ -61,7 +61,7 @@ def train_sentencepiece(
         raise ValueError(f'model_type must be "bpe" or "unigram". Received: {model_type!r}')
     sentences = _sentences(files_or_sentences)
     if max_sentences is not None:
-        sentences = iter(_sample(sentences, max_sentences, seed))
+        sentences = iter(sample(sentences, max_sentences, seed))
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -100,8 +100,20 @@ def _sentences(files_or_sentences):
     return everything
 
 
-def _sample(sentences, size, seed):
-    """Uniform sample of a stream: sentence number i replaces a kept one with probability size / i."""
+def sample(sentences, size, seed=0):
+    """Uniform sample of a stream of any length: sentence number i replaces a kept one with probability size / i.
+
+    Args:
+        sentences: iterable, of sentences or of anything else.
+        size: int, how many are kept at most. All are, in their order, if there are no more.
+        seed: int. Default 0.
+
+    Returns:
+        List.
+
+    >>> sample(iter("abcdef"), 6)
+    ['a', 'b', 'c', 'd', 'e', 'f']
+    """
     rng = random.Random(seed)
     kept = []
     for number, sentence in enumerate(sentences):

@@ -3,13 +3,77 @@
 Translation data in, numpy arrays out: a `keras.utils.PyDataset` to train on, a list of batches to decode.
 """
 
+import math
+
 import keras
 import numpy as np
 
 from recipes.data.buckets import bucket_of, pad_ids
 
 
-class TokenBatches(keras.utils.PyDataset):
+class Buckets:
+    """What batches in length buckets have in common: their shapes, and figures about them.
+
+    A class that has it sets `tokens_per_batch`, `bucket_lengths`, `num_replicas`, `num_tokens` and `_counts`, the
+    number of pairs in each bucket and, last, of those that none holds.
+    """
+
+    @property
+    def _rows(self):
+        """Rows of the batches of each bucket."""
+        return [self.tokens_per_batch // n // self.num_replicas * self.num_replicas for n in self.bucket_lengths]
+
+    def _check_rows(self):
+        rows, length = self.shapes[-1]
+        if not rows:
+            raise ValueError(
+                f"tokens_per_batch must be at least {length * self.num_replicas}: one sentence of length "
+                f"{length} on each of {self.num_replicas} replicas. "
+                f"Received: tokens_per_batch={self.tokens_per_batch}"
+            )
+
+    def _used(self):
+        """List of (rows, length, pairs), one for each bucket in use."""
+        buckets = zip(self._rows, self.bucket_lengths, map(int, self._counts[:-1]), strict=True)
+        return [bucket for bucket in buckets if bucket[-1]]
+
+    def _batches_of(self, counts):
+        """How many batches so many pairs in each bucket make."""
+        return sum(math.ceil(pairs / rows) for pairs, rows in zip(counts[:-1], self._rows, strict=True) if pairs)
+
+    def __len__(self):
+        return self._batches_of(self._counts)
+
+    @property
+    def num_dropped(self):
+        """int, sentence pairs left out because they are longer than the last bucket."""
+        return int(self._counts[-1])
+
+    @property
+    def shapes(self):
+        """List of (B, L), the shapes of the batches, one for each bucket in use."""
+        return [(rows, length) for rows, length, _ in self._used()]
+
+    @property
+    def padding_share(self):
+        """Tuple (source, target) of floats, the share of an epoch's positions that is padding."""
+        positions = sum(math.ceil(pairs / rows) * rows * length for rows, length, pairs in self._used())
+        return tuple(1 - tokens / positions for tokens in self.num_tokens)
+
+    def summary(self):
+        """Returns a few lines of text: sentences, tokens, shapes, share of padding."""
+        shapes = ", ".join(f"{rows} x {length}" for rows, length in self.shapes)
+        (source_tokens, target_tokens), (source_share, target_share) = self.num_tokens, self.padding_share
+        return (
+            f"{sum(self._counts[:-1]):,} sentence pairs in {len(self):,} batches an epoch "
+            f"({self.num_dropped:,} pairs longer than {self.bucket_lengths[-1]} tokens left out)\n"
+            f"tokens: source {source_tokens:,}, target {target_tokens:,}\n"
+            f"padding: source {source_share:.1%}, target {target_share:.1%}\n"
+            f"shapes (rows x length): {shapes}"
+        )
+
+
+class TokenBatches(Buckets, keras.utils.PyDataset):
     """Training batches with about the same number of tokens each, in one shape per length bucket.
 
     A pair of sentences goes to the shortest bucket that holds both. Every batch of a bucket of length L has
@@ -82,7 +146,7 @@ class TokenBatches(keras.utils.PyDataset):
         self.seed = seed
         self.drop_too_long = drop_too_long
         self._bucket = bucket_of(np.maximum(self._source_lengths, self._target_lengths), self.bucket_lengths)
-        self._rows = [tokens_per_batch // length // num_replicas * num_replicas for length in self.bucket_lengths]
+        self._counts = np.bincount(self._bucket, minlength=len(self.bucket_lengths) + 1)
         self._check_too_long()
         self._check_rows()
         self.epoch = 0
@@ -94,15 +158,6 @@ class TokenBatches(keras.utils.PyDataset):
                 f"{self.num_dropped} of {len(self.source)} sentence pairs are longer than the last bucket; "
                 f"the longest has {longest} tokens. Add a longer bucket. "
                 f"Received: bucket_lengths={self.bucket_lengths}"
-            )
-
-    def _check_rows(self):
-        rows, length = self.shapes[-1]
-        if not rows:
-            raise ValueError(
-                f"tokens_per_batch must be at least {length * self.num_replicas}: one sentence of length "
-                f"{length} on each of {self.num_replicas} replicas. "
-                f"Received: tokens_per_batch={self.tokens_per_batch}"
             )
 
     @property
@@ -150,26 +205,15 @@ class TokenBatches(keras.utils.PyDataset):
             batches[1], batches[other] = batches[other], batches[1]
         return batches
 
-    def __len__(self):
-        return len(self._batches)
-
     def __getitem__(self, index):
         bucket, members = self._batches[index]
-        rows, length = self._rows[bucket], self.bucket_lengths[bucket]
-        source = pad_ids([self.source[i] for i in members], rows, length)
-        labels = pad_ids([self.target[i] for i in members], rows, length)
-        decoder_input = np.zeros_like(labels)
-        decoder_input[: len(members), 0] = self.bos_id
-        # The last label of a sentence is its end symbol, which is never an input.
-        decoder_input[:, 1:] = labels[:, :-1] * (labels[:, 1:] != 0)
-        real = labels != 0
-        sample_weight = real * np.float32(labels.size / real.sum())
-        return {"source": source, "target": decoder_input}, labels, sample_weight
-
-    @property
-    def num_dropped(self):
-        """int, sentence pairs left out because they are longer than the last bucket."""
-        return int(np.sum(self._bucket == len(self.bucket_lengths)))
+        return make_batch(
+            [self.source[i] for i in members],
+            [self.target[i] for i in members],
+            self._rows[bucket],
+            self.bucket_lengths[bucket],
+            self.bos_id,
+        )
 
     @property
     def num_tokens(self):
@@ -177,29 +221,27 @@ class TokenBatches(keras.utils.PyDataset):
         kept = self._bucket < len(self.bucket_lengths)
         return int(self._source_lengths[kept].sum()), int(self._target_lengths[kept].sum())
 
-    @property
-    def shapes(self):
-        """List of (B, L), the shapes of the batches, one for each bucket in use."""
-        used = np.unique(self._bucket)
-        return [(self._rows[i], self.bucket_lengths[i]) for i in used if i < len(self._rows)]
 
-    @property
-    def padding_share(self):
-        """Tuple (source, target) of floats, the share of an epoch's positions that is padding."""
-        positions = sum(self._rows[bucket] * self.bucket_lengths[bucket] for bucket, _ in self._batches)
-        return tuple(1 - tokens / positions for tokens in self.num_tokens)
+def make_batch(source, target, rows, length, bos_id):
+    """One batch, as `TokenBatches` describes it.
 
-    def summary(self):
-        """Returns a few lines of text: sentences, tokens, shapes, share of padding."""
-        shapes = ", ".join(f"{rows} x {length}" for rows, length in self.shapes)
-        (source_tokens, target_tokens), (source_share, target_share) = self.num_tokens, self.padding_share
-        return (
-            f"{len(self.source) - self.num_dropped:,} sentence pairs in {len(self):,} batches an epoch "
-            f"({self.num_dropped:,} pairs longer than {self.bucket_lengths[-1]} tokens left out)\n"
-            f"tokens: source {source_tokens:,}, target {target_tokens:,}\n"
-            f"padding: source {source_share:.1%}, target {target_share:.1%}\n"
-            f"shapes (rows x length): {shapes}"
-        )
+    Args:
+        source, target: lists of at most `rows` integer arrays, each of at most `length` ids.
+        rows: int, B.
+        length: int, L.
+        bos_id: int, the id that starts the decoder input.
+
+    Returns:
+        Tuple `(inputs, labels, sample_weight)`. Without sentences, all of it is 0.
+    """
+    labels = pad_ids(target, rows, length)
+    decoder_input = np.zeros_like(labels)
+    decoder_input[: len(target), 0] = bos_id
+    # The last label of a sentence is its end symbol, which is never an input.
+    decoder_input[:, 1:] = labels[:, :-1] * (labels[:, 1:] != 0)
+    real = labels != 0
+    sample_weight = real * np.float32(labels.size / max(1, real.sum()))
+    return {"source": pad_ids(source, rows, length), "target": decoder_input}, labels, sample_weight
 
 
 def _checked_lengths(name, sentences):

@@ -25,7 +25,7 @@ def pad_ids(ids, rows, length):
     return padded
 
 
-def choose_buckets(lengths, number):
+def choose_buckets(lengths, number, max_padding=None, counts=None):
     """Chooses the bucket lengths that pad a data set least.
 
     Exact, by dynamic programming over the distinct lengths. The longest sentence always fits.
@@ -33,32 +33,47 @@ def choose_buckets(lengths, number):
     Args:
         lengths: sequence of ints, the length of every sentence; for pairs, of the longer side.
         number: int, the largest number of buckets wanted. Fewer distinct lengths give fewer buckets.
+        max_padding: float in (0, 1), the share of positions that may be padding: the fewest buckets are chosen
+            that keep to it. Default `None`: `number` of them. For pairs it is the padding of the longer side; the
+            other side has more, which no choice of buckets can help.
+        counts: sequence of ints, how many sentences there are of each of `lengths`. Default `None`: one.
 
     Returns:
         Tuple of ints, ascending.
 
     Raises:
-        ValueError: if there are no lengths, or `number` is below 1.
+        ValueError: if there are no lengths, `number` is below 1, or `number` buckets pad more than `max_padding`.
 
     >>> choose_buckets([3, 3, 4, 9, 10, 10], 2)
     (4, 10)
+    >>> choose_buckets([3, 3, 4, 9, 10, 10], 6, max_padding=0.1)
+    (4, 10)
     """
-    values, counts = np.unique(np.asarray(lengths, "int64"), return_counts=True)
+    lengths = np.asarray(lengths, "int64")
+    values, places = np.unique(lengths, return_inverse=True)
     if not len(values) or number < 1:
         raise ValueError(
             "choose_buckets needs at least one sentence and at least one bucket. "
             f"Received: {len(values)} distinct lengths, number={number}"
         )
+    counts = np.bincount(places, counts).astype("int64")
     below = np.concatenate([[0], np.cumsum(counts)])
     # cost[j]: padded positions of the j shortest distinct lengths; one bucket pads them all to the j-th.
     cost = below * np.concatenate([[0], values])
     starts = []
-    for _ in range(min(number, len(values)) - 1):
+    enough = 0 if max_padding is None else np.dot(values, counts) / (1 - max_padding)
+    while cost[-1] > enough and len(starts) + 1 < min(number, len(values)):
         # One more bucket, (i, j]: its sentences are padded to values[j - 1].
         total = cost[:, None] + (below[None, :] - below[:, None]) * np.concatenate([[0], values])
         total[np.tril_indices(len(total), -1)] = np.iinfo("int64").max
         starts.append(total.argmin(axis=0))
         cost = total.min(axis=0)
+    if max_padding is not None and cost[-1] > enough:
+        share = 1 - np.dot(values, counts) / cost[-1]
+        raise ValueError(
+            f"With {number} buckets {share:.1%} of the positions are padding. Allow more buckets, or more padding. "
+            f"Received: number={number}, max_padding={max_padding}"
+        )
     buckets, end = [], len(values)
     for start in [*reversed(starts), np.zeros(len(below), int)]:
         if end:

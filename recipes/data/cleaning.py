@@ -1,8 +1,12 @@
 """Leaves sentence pairs out of training data, and says which and why."""
 
+import collections
 from dataclasses import dataclass, field
 
 from recipes.data.parallel import ParallelCorpus
+
+REASONS = ("empty_source", "empty_target", "too_long", "out_of_ratio")
+SHOWN = 5
 
 
 def count_words(sentence):
@@ -10,38 +14,40 @@ def count_words(sentence):
     return len(sentence.split())
 
 
-@dataclass(frozen=True)
+@dataclass
 class CleaningReport:
-    """What `clean` dropped; `print` it.
+    """What cleaning dropped; `print` it. It stays small, however large the corpus.
 
     Args:
         name: str, the corpus.
         total: int, pairs before.
-        empty_source: list of int, line numbers (from 1) that were empty on the source side.
-        empty_target: list of int, the same for the target side. A line empty on both sides is in both lists.
-        too_long: list of int, line numbers of pairs with a side longer than `max_length`.
-        out_of_ratio: list of int, line numbers of pairs whose sides differ in length by more than
-            `max_ratio`.
+        dropped: int, pairs left out.
+        counts: dict of str to int, lines dropped for each of `REASONS`: an empty source, an empty target (a line
+            empty on both sides counts for both), a side longer than `max_length`, sides that differ in length by
+            more than `max_ratio`.
+        first: dict of str to list of int, the first line numbers (from 1) of each reason.
     """
 
     name: str
-    total: int
-    empty_source: list = field(default_factory=list)
-    empty_target: list = field(default_factory=list)
-    too_long: list = field(default_factory=list)
-    out_of_ratio: list = field(default_factory=list)
+    total: int = 0
+    dropped: int = 0
+    counts: collections.Counter = field(default_factory=collections.Counter)
+    first: dict = field(default_factory=lambda: {reason: [] for reason in REASONS})
 
-    @property
-    def dropped(self):
-        """int, pairs left out."""
-        return len({*self.empty_source, *self.empty_target, *self.too_long, *self.out_of_ratio})
+    def drop(self, reasons):
+        """Notes that pair number `total` is left out for these reasons."""
+        self.dropped += 1
+        for reason in reasons:
+            self.counts[reason] += 1
+            if len(self.first[reason]) < SHOWN:
+                self.first[reason].append(self.total)
 
     def __str__(self):
         lines = [f"{self.name}: kept {self.total - self.dropped:,} of {self.total:,} pairs"]
-        for reason in ("empty_source", "empty_target", "too_long", "out_of_ratio"):
-            if numbers := getattr(self, reason):
-                first = ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")
-                lines.append(f"  {reason.replace('_', ' ')}: {len(numbers):,} (line {first})")
+        for reason in REASONS:
+            if number := self.counts[reason]:
+                first = ", ".join(map(str, self.first[reason])) + (", ..." if number > SHOWN else "")
+                lines.append(f"  {reason.replace('_', ' ')}: {number:,} (line {first})")
         return "\n".join(lines)
 
 
@@ -72,26 +78,37 @@ def clean(corpus, max_length=80, max_ratio=None, count=count_words):
       empty source: 1 (line 2)
       too long: 1 (line 1)
     """
-    report = CleaningReport(corpus.name, len(corpus))
-    source, target = [], []
-    for number, (source_line, target_line) in enumerate(zip(corpus.source, corpus.target, strict=True), 1):
-        source_length, target_length = count(source_line), count(target_line)
-        shorter, longer = sorted((source_length, target_length))
-        if not shorter:
-            if not source_length:
-                report.empty_source.append(number)
-            if not target_length:
-                report.empty_target.append(number)
-        elif max_length is not None and longer > max_length:
-            report.too_long.append(number)
-        elif max_ratio is not None and longer > max_ratio * shorter:
-            report.out_of_ratio.append(number)
-        else:
-            source.append(source_line)
-            target.append(target_line)
-    if not source:
+    report = CleaningReport(corpus.name)
+    kept = list(clean_pairs(corpus, report, max_length, max_ratio, count))
+    if not kept:
         raise ValueError(
             f"No sentence pair is left after cleaning.\n{report}\n"
             f"Received: max_length={max_length}, max_ratio={max_ratio}"
         )
+    source, target = map(list, zip(*kept, strict=True))
     return ParallelCorpus(source, target, corpus.name), report
+
+
+def clean_pairs(pairs, report, max_length=80, max_ratio=None, count=count_words):
+    """What `clean` does, pair by pair: nothing is held in memory.
+
+    Args:
+        pairs: iterable of (source, target), such as a `ParallelCorpus`.
+        report: `CleaningReport`, which counts what goes by. Several calls may go on with one.
+        max_length, max_ratio, count: as `clean` takes them.
+
+    Yields:
+        Tuples (source, target) of str, those that stay.
+    """
+    for source, target in pairs:
+        report.total += 1
+        shorter, longer = sorted((count(source), count(target)))
+        if not shorter:
+            empty = [not count(source), not count(target)]
+            report.drop([reason for reason, is_empty in zip(REASONS, empty, strict=False) if is_empty])
+        elif max_length is not None and longer > max_length:
+            report.drop(["too_long"])
+        elif max_ratio is not None and longer > max_ratio * shorter:
+            report.drop(["out_of_ratio"])
+        else:
+            yield source, target

@@ -1,5 +1,6 @@
 """Parallel corpora: two lists of sentences, read from text files, the IWSLT layout or TensorFlow Datasets."""
 
+import functools
 import html
 import itertools
 import pathlib
@@ -14,11 +15,11 @@ METADATA = re.compile(r"</?(url|talkid|title|description|keywords|speaker|review
 
 @dataclass(frozen=True)
 class ParallelCorpus:
-    """Sentences and their translations, in the same order.
+    """Sentences and their translations, in the same order. It iterates over pairs.
 
     Args:
-        source: list of str.
-        target: list of str, as many.
+        source: list of str, or `Sentences`.
+        target: the same, as many.
         name: str, where they come from: the two files, or the data set. Messages show it.
 
     Raises:
@@ -41,6 +42,34 @@ class ParallelCorpus:
 
     def __len__(self):
         return len(self.source)
+
+    def __iter__(self):
+        return zip(self.source, self.target, strict=True)
+
+
+class Sentences:
+    """Sentences that are read anew whenever they are gone through, and never all in memory.
+
+    Args:
+        read: function without arguments that returns an iterator of str.
+        length: int, how many there are. Default `None`: counted when first asked for.
+
+    >>> sentences = Sentences(lambda: iter(["a cat", "a dog"]))
+    >>> len(sentences), list(sentences), list(sentences)
+    (2, ['a cat', 'a dog'], ['a cat', 'a dog'])
+    """
+
+    def __init__(self, read, length=None):
+        self._read = read
+        self._length = length
+
+    def __iter__(self):
+        return self._read()
+
+    def __len__(self):
+        if self._length is None:
+            self._length = sum(1 for _ in self)
+        return self._length
 
 
 def concatenate(corpora, name):
@@ -81,6 +110,28 @@ def read_text(source_path, target_path, name=None):
     """
     name = name or f"{source_path} and {target_path}"
     return ParallelCorpus(list(read_lines(source_path)), list(read_lines(target_path)), name)
+
+
+def stream_text(source_path, target_path, max_sentences=None):
+    """Two text files as `read_text` reads them, but line by line, whenever they are gone through.
+
+    Args:
+        source_path: str or path.
+        target_path: str or path.
+        max_sentences: int, only the first so many pairs. Default `None`: all.
+
+    Returns:
+        `ParallelCorpus` of `Sentences`. Its lines have been counted and found to be UTF-8.
+
+    Raises:
+        FileNotFoundError, ValueError: as `read_text`.
+    """
+
+    def read(path):
+        return itertools.islice(read_lines(path), max_sentences)
+
+    sides = [Sentences(functools.partial(read, path)) for path in (source_path, target_path)]
+    return ParallelCorpus(*sides, f"{source_path} and {target_path}")
 
 
 def read_iwslt(folder, source_language, target_language, split):
@@ -189,19 +240,46 @@ def read_tfds(name, split, source_language, target_language, max_sentences=None)
     Raises:
         ImportError: if tensorflow-datasets is not installed.
         ValueError: if the data set has no such language.
+        OSError: if it is not on this machine and cannot be downloaded.
+    """
+    lazy = stream_tfds(name, split, source_language, target_language, max_sentences)
+    from tqdm import tqdm  # comes with tensorflow-datasets
+
+    pairs = list(tqdm(lazy, desc=name, delay=5, disable=None))
+    return ParallelCorpus([source for source, _ in pairs], [target for _, target in pairs], lazy.name)
+
+
+def stream_tfds(name, split, source_language, target_language, max_sentences=None):
+    """A data set as `read_tfds` reads it, but pair by pair, whenever it is gone through.
+
+    Args:
+        name, split, source_language, target_language, max_sentences: as `read_tfds` takes them.
+
+    Returns:
+        `ParallelCorpus` of `Sentences`.
+
+    Raises:
+        ImportError, ValueError, OSError: as `read_tfds`.
     """
     try:
         import tensorflow_datasets as tfds
-        from tqdm import tqdm  # comes with it
     except ImportError as error:
         raise ImportError('read_tfds needs `pip install "keras_headattn[datasets]"`.') from error
-    dataset, info = tfds.load(name, split=split, with_info=True)
+    try:
+        dataset, info = tfds.load(name, split=split, with_info=True)
+    except (AssertionError, OSError, tfds.download.DownloadError) as error:  # AssertionError: a file to get by hand
+        raise OSError(
+            f"{name} is not on this machine and could not be downloaded: {error} Sizes are in docs/translation.md."
+        ) from error
     for language in (source_language, target_language):
         if language not in info.features:
             raise ValueError(f"{name} has the languages {sorted(info.features)}. Received: {language!r}")
-    source, target = [], []
-    pairs = tqdm(tfds.as_numpy(dataset), desc=name, delay=5, disable=None)
-    for pair in itertools.islice(pairs, max_sentences):
-        source.append(pair[source_language].decode("utf-8").strip())
-        target.append(pair[target_language].decode("utf-8").strip())
-    return ParallelCorpus(source, target, f"{name}, {split}, {source_language}-{target_language}")
+
+    dataset = dataset.take(-1 if max_sentences is None else max_sentences)
+
+    def read(language):
+        return (pair[language].decode("utf-8").strip() for pair in tfds.as_numpy(dataset))
+
+    length = int(dataset.cardinality())
+    sides = [Sentences(functools.partial(read, side), length) for side in (source_language, target_language)]
+    return ParallelCorpus(*sides, f"{name}, {split}, {source_language}-{target_language}")

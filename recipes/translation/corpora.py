@@ -5,14 +5,14 @@ import functools
 import pathlib
 
 from recipes.data.cleaning import clean
-from recipes.data.parallel import ParallelCorpus, read_iwslt, read_text, read_tfds
+from recipes.data.parallel import ParallelCorpus, read_iwslt, read_text, read_tfds, stream_text, stream_tfds
 
 
 @dataclasses.dataclass(frozen=True)
 class Corpora:
-    """Training, validation and named test sets."""
+    """Training, validation and named test sets. There is no training set here if it is in `--records`."""
 
-    train: ParallelCorpus
+    train: ParallelCorpus | None
     validation: ParallelCorpus
     tests: dict[str, ParallelCorpus]
 
@@ -23,13 +23,29 @@ def load_corpora(config):
     Returns:
         `Corpora`.
     """
-    train, report = clean(_read(config, "train"), config.max_words, config.max_ratio)
-    print(report)
+    train = None
+    if not config.records:
+        train, report = clean(_read(config, "train"), config.max_words, config.max_ratio)
+        print(report)
     corpora = Corpora(train, _read(config, "validation"), load_tests(config))
-    for corpus in (corpora.train, corpora.validation, *corpora.tests.values()):
+    for corpus in (corpora.validation, *corpora.tests.values()):
         if not len(corpus):
             raise ValueError(f"A data set must not be empty. Received: {corpus.name}")
     return corpora
+
+
+def stream_training(config):
+    """The training corpus before cleaning, read anew whenever it is gone through where its size may need that.
+
+    Returns:
+        `ParallelCorpus`.
+    """
+    if config.data == "train":
+        return stream_text(*config.train, config.max_sentences)
+    if config.data == "tfds":
+        languages = config.source_language, config.target_language
+        return stream_tfds(config.tfds, config.train_split, *languages, config.max_sentences)
+    return _read(config, "train")
 
 
 def load_tests(config):

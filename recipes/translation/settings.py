@@ -42,12 +42,18 @@ class TranslateConfig:
     max_ratio: float | None = option(
         None, "training pairs whose lengths differ by more than this are dropped", at_least=1
     )
+    records: str | None = option(
+        None, "folder where the training text is kept as tokens, made once; for more text than fits in memory"
+    )
     moses: bool = option(False, "normalise and tokenise by Moses rules (sacremoses) before SentencePiece")
     truecase: bool = option(False, "truecase after Moses tokenisation")
     lowercase: bool = option(False, "lower-case all text, translations and references too")
     # Vocabulary
     vocabulary_size: int = option(10_000, "SentencePiece pieces; of each language if not shared", at_least=8)
     vocabulary_type: str = option("bpe", "kind of SentencePiece model", ("bpe", "unigram"))
+    vocabulary_sentences: int = option(
+        1_000_000, "pairs that vocabulary and truecaser are learnt from: a random sample of so many", at_least=1
+    )
     shared_vocabulary: bool = option(True, "one vocabulary and one embedding for both languages")
     # Model
     size: str = option("small", "named size", tuple(SIZES))
@@ -73,7 +79,10 @@ class TranslateConfig:
         1000, "save the state of training after each so many steps, besides each epoch; none: not", at_least=1
     )
     tokens_per_batch: int = option(4096, "target tokens in a batch, padding included, over all replicas", at_least=1)
-    num_buckets: int = option(6, "length buckets; XLA compiles once for each", at_least=1)
+    num_buckets: int = option(6, "length buckets, at most; XLA compiles once for each", at_least=1)
+    max_padding: float | None = option(
+        None, "no more buckets than keep the padding of the longer side to this share; none: all", above=0, below=1
+    )
     learning_rate: float = option(5e-4, "peak learning rate", above=0)
     warmup_steps: int = option(4000, "steps of linear warm-up, before decay with 1/sqrt(step)", at_least=1)
     beta_2: float = option(0.98, "Adam's second-moment decay", at_least=0, below=1)

@@ -72,6 +72,12 @@ def make_text(config, train, folder):
     return Text(load(files["source"]), load(files["target"]), moses["source"], moses["target"])
 
 
+def text_files(config):
+    """Names of the files that `make_text` makes."""
+    moses = ["moses.source.json", "moses.target.json"] if config.moses else []
+    return moses + (["vocabulary.model"] if config.shared_vocabulary else ["source.model", "target.model"])
+
+
 def _moses(config, language, path, sentences):
     if path.exists():
         return MosesPreprocessor.load(path)

@@ -1,18 +1,23 @@
 """Training a translator, to its evaluation and export."""
 
+import functools
 import time
 
 import keras
+import numpy as np
 
 from keras_headattn.training import default_jit, make_strategy
 from recipes.data.batching import TokenBatches
 from recipes.data.buckets import choose_buckets
+from recipes.data.record_batches import RecordBatches
+from recipes.data.records import Records
 from recipes.translation.callbacks import make_callbacks
 from recipes.translation.checkpoints import finish, has_stalled
 from recipes.translation.corpora import load_corpora
 from recipes.translation.evaluation import check_metrics, evaluate
 from recipes.translation.exporting import export
 from recipes.translation.modelling import make_attention, make_trainer, make_transformer
+from recipes.translation.prepare import prepare, sample_pairs, take_text
 from recipes.translation.run import Run
 from recipes.translation.text import make_text
 from recipes.translation.translator import Translator
@@ -30,8 +35,12 @@ def train(config):
     corpora = load_corpora(config)
     if not corpora.tests:
         print("There is no test set: nothing will be scored. Give --test, or score one later with `evaluate`.")
+    if config.records:
+        prepare(config)
     run.start(config)
-    text = make_text(config, corpora.train, run.folder)
+    if config.records:
+        take_text(config, run.folder)
+    text = make_text(config, corpora.train and sample_pairs(config, corpora.train, corpora.train.name), run.folder)
     if 2 * config.beam_size > text.target.vocabulary_size:
         raise ValueError(
             "--beam-size must be at most half the vocabulary. "
@@ -63,7 +72,7 @@ def fit(config, run, strategy, text, corpora, batches, validation):
         return transformer
     start = time.monotonic()
     trainer.fit(
-        batches,
+        batches.dataset() if config.records else batches,
         validation_data=validation,
         epochs=config.epochs,
         shuffle=False,  # the batches have an order of their own, which a resumed run repeats
@@ -75,21 +84,33 @@ def fit(config, run, strategy, text, corpora, batches, validation):
 
 def make_batches(config, corpora, text, num_replicas):
     """Training and validation batches, in length buckets chosen from the training corpus."""
-    encoded = {}
-    for name in ("train", "validation"):
-        corpus = getattr(corpora, name)
-        source, target = encoded[name] = text.encode_source(corpus.source), text.encode_target(corpus.target)
-        if min(max(len(s), len(t)) for s, t in zip(source, target, strict=True)) > config.max_length:
-            raise ValueError(
-                f"Every pair of the {name} set has a side of more tokens than --max-length. "
-                f"Received: max_length={config.max_length}"
-            )
-    lengths = [max(len(s), len(t)) for s, t in zip(*encoded["train"], strict=True)]
+    validation = _encode(config, text, corpora.validation, "validation")
+    if config.records:
+        records = Records(config.records)
+        histogram = records.histogram()
+        lengths, counts = histogram["length"], histogram["pairs"]
+    else:
+        train = _encode(config, text, corpora.train, "train")
+        lengths, counts = np.array([max(len(s), len(t)) for s, t in zip(*train, strict=True)]), None
+    short = lengths <= config.max_length
     common = dict(
         tokens_per_batch=config.tokens_per_batch,
         num_replicas=num_replicas,
         bos_id=text.target.bos_id,
-        bucket_lengths=choose_buckets([n for n in lengths if n <= config.max_length], config.num_buckets),
+        bucket_lengths=choose_buckets(
+            lengths[short], config.num_buckets, config.max_padding, None if counts is None else counts[short]
+        ),
     )
-    train = TokenBatches(*encoded["train"], seed=config.seed, **common)
-    return train, TokenBatches(*encoded["validation"], shuffle=False, **common)
+    batches = functools.partial(RecordBatches, records) if config.records else functools.partial(TokenBatches, *train)
+    return batches(seed=config.seed, **common), TokenBatches(*validation, shuffle=False, **common)
+
+
+def _encode(config, text, corpus, name):
+    """Token ids of both sides."""
+    source, target = text.encode_source(corpus.source), text.encode_target(corpus.target)
+    if min(max(len(s), len(t)) for s, t in zip(source, target, strict=True)) > config.max_length:
+        raise ValueError(
+            f"Every pair of the {name} set has a side of more tokens than --max-length. "
+            f"Received: max_length={config.max_length}"
+        )
+    return source, target

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recipes.data.cleaning import clean
+from recipes.data.cleaning import CleaningReport, clean, clean_pairs
 from recipes.data.parallel import ParallelCorpus, read_text
 
 
@@ -11,8 +11,8 @@ def test_drops_and_says_why():
     target = ["A", "B", "", "", "E", "I I I", "J J"]
     corpus, report = clean(ParallelCorpus(source, target, "a.de and a.en"), max_length=3, max_ratio=2)
     assert (corpus.source, corpus.target, corpus.name) == (["a b", "j"], ["A", "J J"], "a.de and a.en")
-    assert (report.empty_source, report.empty_target) == ([2, 4], [3, 4])
-    assert (report.too_long, report.out_of_ratio) == ([5], [6])
+    assert report.first == {"empty_source": [2, 4], "empty_target": [3, 4], "too_long": [5], "out_of_ratio": [6]}
+    assert report.counts == {"empty_source": 2, "empty_target": 2, "too_long": 1, "out_of_ratio": 1}
     assert (report.total, report.dropped) == (7, 5)
     assert str(report).splitlines() == [
         "a.de and a.en: kept 2 of 7 pairs",
@@ -26,6 +26,16 @@ def test_drops_and_says_why():
 def test_long_lists_are_shortened():
     _, report = clean(ParallelCorpus([""] * 6 + ["a"], ["b"] * 7, "demo"))
     assert "empty source: 6 (line 1, 2, 3, 4, 5, ...)" in str(report)
+
+
+def test_streams_hold_one_pair():
+    """Each pair is given on before the next one is read."""
+    read = []
+    pairs = ((read.append(i), ("a", "b" if i % 2 else ""))[1] for i in range(10))
+    report = CleaningReport("demo")
+    for number, pair in enumerate(clean_pairs(pairs, report), 1):
+        assert pair == ("a", "b") and len(read) == report.total == 2 * number
+    assert report.dropped == 5
 
 
 def test_limits():
@@ -54,5 +64,5 @@ def test_iwslt14_validation_data(shared_data):
     folder = shared_data / "iwslt14_de_en" / "tmp"
     corpus = read_text(folder / "valid.de", folder / "valid.en")
     cleaned, report = clean(corpus, max_length=80)
-    assert len(cleaned) + len(report.too_long) == len(corpus) and report.too_long
+    assert len(cleaned) + report.counts["too_long"] == len(corpus) and report.counts["too_long"]
     assert max(len(line.split()) for line in cleaned.source + cleaned.target) <= 80

@@ -1,0 +1,113 @@
+"""The training corpus as records: tokenised once, for all runs on it."""
+
+import pathlib
+
+from keras_headattn.files import write_atomically
+from keras_headattn.text.sentencepiece_training import sample
+from recipes.data.cleaning import CleaningReport, clean_pairs
+from recipes.data.parallel import ParallelCorpus
+from recipes.data.records import MANIFEST, Records, checksum, claim, write_records
+from recipes.progress import progress_bar
+from recipes.translation.corpora import stream_training
+from recipes.translation.text import make_text, text_files
+
+# What decides about the tokens, besides the text.
+SETTINGS = (
+    "source_language", "target_language", "train_split", "max_sentences", "max_words", "max_ratio", "moses", "truecase",
+    "lowercase", "vocabulary_size", "vocabulary_type", "vocabulary_sentences", "shared_vocabulary",
+)  # fmt: skip
+
+
+def prepare(config, repair=False, shard_lines=100_000):
+    """Writes the vocabulary and the records of a training corpus, or goes on with it, or finds them complete.
+
+    Args:
+        config: `TranslateConfig` with `records`, the folder.
+        repair: bool, whether shards that are missing or damaged are written anew; otherwise they are an error.
+            Default False.
+        shard_lines: int, as `write_records` takes it.
+
+    Returns:
+        `Records`.
+
+    Raises:
+        ValueError: for a folder of records made with other settings or another vocabulary, or with shards that are
+            missing or damaged.
+    """
+    folder = pathlib.Path(config.records)
+    if (folder / MANIFEST).exists():
+        claim(folder, _made_of(config) | _vocabulary(config, folder))
+        records = Records(folder)
+        progress = progress_bar(f"Checking the records in {folder}", len(records.shards))
+        if not repair:
+            records.check(progress)
+            return records
+        faults = records.faults(progress)
+        if not faults:
+            return records
+        print(f"Written anew: {', '.join(faults)}")
+        records.reopen(faults)
+    corpus = stream_training(config)
+    claim(folder, _made_of(config))
+    text = _make_text(config, corpus, folder)
+    claim(folder, _vocabulary(config, folder))
+
+    def encode(pairs):
+        source, target = zip(*pairs, strict=True)
+        return text.encode_source(source), text.encode_target(target)
+
+    progress = progress_bar(f"Tokenising {corpus.name}", len(corpus))
+    records, report = write_records(folder, corpus, encode, _cleaning(config), shard_lines, progress)
+    print(report)
+    return records
+
+
+def take_text(config, folder):
+    """Copies vocabulary and Moses files from the records to a run's folder, which is to need no records later.
+
+    Raises:
+        ValueError: if the run has others already.
+    """
+    for name in text_files(config):
+        data = (pathlib.Path(config.records) / name).read_bytes()
+        path = folder / name
+        if path.exists() and path.read_bytes() != data:
+            raise ValueError(
+                f"The run was begun with another {name} than the records have. Give another --run. Received: {path}"
+            )
+        write_atomically(path, data)
+
+
+def sample_pairs(config, pairs, name):
+    """The pairs that vocabulary and truecaser are learnt from, as a `ParallelCorpus`."""
+    pairs = sample(pairs, config.vocabulary_sentences, config.seed)
+    return ParallelCorpus([source for source, _ in pairs], [target for _, target in pairs], name)
+
+
+def _make_text(config, corpus, folder):
+    if all((folder / name).exists() for name in text_files(config)):
+        return make_text(config, None, folder)
+    print(f"Learning the vocabulary from up to {config.vocabulary_sentences:,} pairs")
+    kept = clean_pairs(corpus, CleaningReport(corpus.name), **_cleaning(config))
+    return make_text(config, sample_pairs(config, kept, corpus.name), folder)
+
+
+def _cleaning(config):
+    return {"max_length": config.max_words, "max_ratio": config.max_ratio}
+
+
+def _made_of(config):
+    """The settings, and the text by its name: the folder it is in may be another on another machine."""
+    text = [pathlib.Path(path).name for path in config.train] or config.tfds or config.data
+    return {"text": text, **{name: getattr(config, name) for name in SETTINGS}}
+
+
+def _vocabulary(config, folder):
+    """Checksums of the files that make tokens of text."""
+    missing = [name for name in text_files(config) if not (folder / name).exists()]
+    if missing:
+        raise ValueError(
+            f"{folder} has records, but not the vocabulary that they were made with. Remove the folder, or put it "
+            f"back. Received: without {', '.join(missing)}"
+        )
+    return {name: checksum(folder / name) for name in text_files(config)}
