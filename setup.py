@@ -27,6 +27,7 @@ setup(
         "metrics": METRICS,
         "recipes": RECIPES,
         "datasets": ["tensorflow-datasets>=4.9"],
+        "chinese": ["jieba>=0.42.1"],
         "tests": TESTS + RECIPES,
         # The parity oracle: end of life, its wheels stop at Python 3.11.
         "addons": ['tensorflow-addons==0.23.0; python_version < "3.12"', "tf-keras>=2.21"],

@@ -125,7 +125,9 @@ def _prepare(options):
     quiet_tensorflow()
     from recipes.translation.corpora import load_corpora
     from recipes.translation.prepare import prepare
+    from recipes.translation.text import check_text
 
+    check_text(config)
     load_corpora(config)  # what training will need besides is asked for now, rather than hours later
     prepare(config, repair=True)
 

@@ -1,6 +1,7 @@
 """The Moses steps that come before subwords in most published translation scores."""
 
 import json
+import logging
 import pathlib
 
 from keras_headattn.files import write_atomically
@@ -10,7 +11,7 @@ class MosesPreprocessor:
     """Normalises punctuation, separates tokens by spaces, and puts sentence starts in their usual case.
 
     A front for the sacremoses package. XML escapes (`&apos;`) are not used: a subword vocabulary has no need
-    of them.
+    of them. Chinese has no spaces to begin with: there the jieba package finds the words.
 
     Args:
         language: str, two-letter code such as "de".
@@ -26,7 +27,7 @@ class MosesPreprocessor:
         List of str, the preprocessed sentences.
 
     Raises:
-        ImportError: if sacremoses is not installed.
+        ImportError: if sacremoses is not installed, or jieba, for Chinese.
 
     Reference: Koehn et al., 2007, "Moses: open source toolkit for statistical machine translation".
 
@@ -46,6 +47,7 @@ class MosesPreprocessor:
         self._normalizer = sacremoses.MosesPunctNormalizer(language)
         self._tokenizer = sacremoses.MosesTokenizer(language)
         self._detokenizer = sacremoses.MosesDetokenizer(language)
+        self._jieba = _import_jieba() if language == "zh" and tokenize else None
         self._truecaser = sacremoses.MosesTruecaser()
         self._detruecaser = sacremoses.MosesDetruecaser()
         self.truecaser = truecaser
@@ -66,7 +68,9 @@ class MosesPreprocessor:
         for line in _progress(sentences, f"Moses, {self.language}"):
             if self.normalize:
                 line = self._normalizer.normalize(line)
-            if self.tokenize:
+            if self._jieba:
+                line = " ".join(filter(str.strip, self._jieba.cut(line)))
+            elif self.tokenize:
                 line = self._tokenizer.tokenize(line, return_str=True, escape=False)
             yield line
 
@@ -123,6 +127,15 @@ class MosesPreprocessor:
             `MosesPreprocessor`.
         """
         return cls(**json.loads(pathlib.Path(path).read_text(encoding="utf-8")))
+
+
+def _import_jieba():
+    try:
+        import jieba
+    except ImportError as error:
+        raise ImportError('MosesPreprocessor needs `pip install "keras_headattn[chinese]"` for Chinese.') from error
+    jieba.setLogLevel(logging.WARNING)  # it tells how it loads its dictionary
+    return jieba
 
 
 def _progress(sentences, title):

@@ -36,7 +36,7 @@ class RecordBatches(Buckets):
 
     ```python
     batches = RecordBatches(Records("records"), 4096, (16, 32, 64))
-    model.fit(batches.dataset(), epochs=10, callbacks=[Resume("checkpoints", batches)])
+    model.fit(batches.dataset(), epochs=10, shuffle=False, callbacks=[Resume("checkpoints", batches)])
     ```
     """
 

@@ -18,6 +18,7 @@ from recipes.data.cleaning import CleaningReport, clean_pairs
 MANIFEST = "corpus.json"
 # Until the manifest is there: what the shards are made of, so that nobody goes on with other settings.
 BEGUN = "begun.json"
+ENCODED_TOGETHER = 2_000
 HISTOGRAM = ("length", "pairs", "source_tokens", "target_tokens")
 
 
@@ -161,9 +162,9 @@ def write_records(folder, corpus, encode, cleaning, shard_lines=100_000, progres
     return Records(folder), report
 
 
-def _encoded(pairs, encode, progress=None, number=2000):
+def _encoded(pairs, encode, progress=None):
     """Pairs of ids, encoded a few thousand at a time."""
-    while some := list(itertools.islice(pairs, number)):
+    while some := list(itertools.islice(pairs, ENCODED_TOGETHER)):
         yield from zip(*encode(some), strict=True)
         if progress:
             progress()

@@ -72,6 +72,16 @@ def make_text(config, train, folder):
     return Text(load(files["source"]), load(files["target"]), moses["source"], moses["target"])
 
 
+def check_text(config):
+    """Whether the packages for both languages are there, which is to be told before anything long begins.
+
+    Raises:
+        ImportError: that names the package.
+    """
+    if config.moses:
+        MosesPreprocessor(config.source_language), MosesPreprocessor(config.target_language)
+
+
 def text_files(config):
     """Names of the files that `make_text` makes."""
     moses = ["moses.source.json", "moses.target.json"] if config.moses else []

@@ -19,13 +19,14 @@ from recipes.translation.exporting import export
 from recipes.translation.modelling import make_attention, make_trainer, make_transformer
 from recipes.translation.prepare import prepare, sample_pairs, take_text
 from recipes.translation.run import Run
-from recipes.translation.text import make_text
+from recipes.translation.text import check_text, make_text
 from recipes.translation.translator import Translator
 
 
 def train(config):
     """Trains to the end, or on from the last checkpoint; then evaluates, exports and shows translations."""
     check_metrics(config.metrics, config.target_language, config.embeddings)
+    check_text(config)
     make_attention(config)  # heads that do not fit are told before anything is read or written
     strategy = make_strategy(config.replicas)
     keras.utils.set_random_seed(config.seed)

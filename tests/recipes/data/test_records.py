@@ -3,7 +3,6 @@ import signal
 import subprocess
 import sys
 import time
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -168,21 +167,25 @@ def test_nothing_left(tmp_path):
     assert not (tmp_path / "corpus.json").exists()
 
 
-def test_memory_does_not_grow_with_the_corpus(tmp_path):
-    def peak(number):
-        lines = Sentences(lambda: (f"{i} and some more words of text" for i in range(number)), number)
-        folder = tmp_path / str(number)
-        claim(folder, {})
-        tracemalloc.start()
-        write_records(
-            folder, ParallelCorpus(lines, lines, "made"), lambda pairs: ([[5, 3]] * len(pairs),) * 2, {}, 1000
-        )
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return peak
+def test_few_lines_are_held_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("recipes.data.records.ENCODED_TOGETHER", 50)
+    held, most = 0, 0
 
-    peak(1000)  # what TensorFlow keeps of the first time
-    assert peak(8_000) < 1.2 * peak(2_000)
+    class Line(str):
+        def __init__(self, text):
+            nonlocal held, most
+            held, most = held + 1, max(most, held + 1)
+
+        def __del__(self):
+            nonlocal held
+            held -= 1
+
+    lines = Sentences(lambda: (Line(f"{i}") for i in range(600)))
+    claim(tmp_path, {})
+    some = ParallelCorpus(lines, lines, "made")
+    records, _ = write_records(tmp_path, some, lambda pairs: ([[3]] * len(pairs),) * 2, {}, 200)
+    assert records.manifest["pairs"] == 600 and held < 10
+    assert most < 2 * (50 + 50) + 10  # both sides of the pairs that are encoded together, and of those before
 
 
 def test_a_shard_of_tensor2tensor(shared_data):
