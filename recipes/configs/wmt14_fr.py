@@ -2,12 +2,13 @@
 
     python -m recipes.translate --config wmt14_fr --records records/wmt14_fr
 
-TensorFlow Datasets downloads the corpus, 6.7 GB (the sizes in its lists of checksums added up), of which 2.6 GB are the
-French-English giga-corpus: validation on newstest2013, test on newstest2014. With so much text `--records` is needed.
+TensorFlow Datasets downloads the corpus, 6.7 GB (the sizes in its lists of checksums added up), of which 2.6 GB are
+the French-English giga-corpus: validation on newstest2013, test on newstest2014. With so much text `--records` is
+needed.
 
-Wang et al. 2021, "Evolving attention", report 40.79 BLEU on newstest2014 for multi-head attention (table 5). This setting
-has not been run here. The paper gives size, Adam's betas, 4,000 steps of warm-up and label smoothing. Silent: vocabulary
-(40,000) and cleaning are those of fairseq's `prepare-wmt14en2fr.sh`, the rest as `wmt14_de`.
+Wang et al. 2021, "Evolving attention", report 40.79 BLEU on newstest2014 for multi-head attention (table 5). This
+setting has not been run here. The paper gives size, Adam's betas, 4,000 steps of warm-up and label smoothing. Silent:
+vocabulary (40,000) and cleaning are those of fairseq's `prepare-wmt14en2fr.sh`, the rest as `wmt14_de`.
 """
 
 import dataclasses
@@ -19,7 +20,7 @@ CONFIG = dataclasses.replace(
     target_language="fr",
     tfds="wmt14_translate/fr-en",
     vocabulary_size=40_000,
-    epochs=8,
+    epochs=6,
     average=1,
     run="runs/wmt14_fr",
     export="saved_models/wmt14_fr",

@@ -3,15 +3,15 @@
     python -m recipes.translate --config wmt17_zh --train news-commentary-v12.zh-en.zh news-commentary-v12.zh-en.en \\
         --validation newsdev2017.zh newsdev2017.en --test newstest2017.zh newstest2017.en
 
-The training text is in `training-parallel-nc-v12.tgz` of data.statmt.org/wmt17/translation-task, 169 MB; the other sets
-are in the campaign's development archive, 39 MB, as SGML, to be made text files of one sentence a line. The paper has
-212,000 pairs, 208,000 after preparation, and 2,000 for each of the others, which fits these sets; it does not name them.
-jieba separates Chinese words, as in the paper: `pip install "keras_headattn[chinese]"`.
+The training text is in `training-parallel-nc-v12.tgz` of data.statmt.org/wmt17/translation-task, 169 MB; the other
+sets are in the campaign's development archive, 39 MB, as SGML, to be made text files of one sentence a line. The paper
+has 212,000 pairs, 208,000 after preparation, and 2,000 for each of the others, which fits these sets; it does not name
+them. jieba separates Chinese words, as in the paper: `pip install "keras_headattn[chinese]"`.
 
-The paper reports 12.76 BLEU for multi-head attention (table 3). This setting has not been run here. From the paper: size,
-a vocabulary for each language (25,000 and 20,000; here 25,000 each), the last 5 epochs averaged, beam 5, 79,000 updates,
-which 50 epochs are about. Silent: cleaning is the recipe's; batch, learning rate, warm-up and dropout are fairseq's for
-the IWSLT'14 corpus, which is of this size.
+The paper reports 12.76 BLEU for multi-head attention (table 3). This setting has not been run here. From the paper:
+size, a vocabulary for each language (25,000 and 20,000; here 25,000 each), the last 5 epochs averaged, beam 5, 79,000
+updates, which 50 epochs are about. Silent: cleaning is the recipe's; batch, learning rate, warm-up and dropout are
+fairseq's for the IWSLT'14 corpus, which is of this size.
 """
 
 import dataclasses

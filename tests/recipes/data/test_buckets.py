@@ -38,3 +38,20 @@ def test_bucket_of_matches_the_definition():
 
 def test_pad_ids_without_sentences():
     assert pad_ids([], 2, 3).tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.floats(0.01, 0.6))
+def test_no_fewer_buckets_keep_to_a_share_of_padding(lengths, share):
+    def padding(buckets):
+        return 1 - sum(lengths) / padded_positions(lengths, buckets)
+
+    buckets = choose_buckets(lengths, 9, share)
+    assert padding(buckets) <= share + 1e-9 and buckets == choose_buckets(lengths, len(buckets))
+    if len(buckets) > 1:
+        fewer = len(buckets) - 1
+        assert padding(choose_buckets(lengths, fewer)) > share
+        with pytest.raises(ValueError, match=rf"With {fewer} buckets .*% of .* are padding.*number={fewer}"):
+            choose_buckets(lengths, fewer, share)
+    values, counts = np.unique(lengths, return_counts=True)
+    assert choose_buckets(values, 9, share, counts) == buckets

@@ -1,0 +1,125 @@
+"""The training corpus as records, from text to batches, without training."""
+
+import dataclasses
+import sys
+import types
+
+import pytest
+
+from recipes.config import save_config
+from recipes.translate import main
+from recipes.translation.corpora import load_corpora
+from recipes.translation.prepare import prepare, sample_pairs, take_text
+from recipes.translation.settings import TranslateConfig
+from recipes.translation.text import check_text, make_text
+from recipes.translation.training import make_batches
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Settings with text files of 60 lines, of which every tenth is left out."""
+    for side, word in (("en", "the"), ("de", "das")):
+        lines = ["" if i % 10 == 9 else f"{word} number {i} " + "x " * (i % 7) for i in range(60)]
+        (tmp_path / f"train.{side}").write_text("\n".join(lines) + "\n")
+        (tmp_path / f"valid.{side}").write_text("\n".join(lines[:5]) + "\n")
+    files = {
+        name: tuple(str(tmp_path / f"{part}.{side}") for side in ("en", "de"))
+        for name, part in (("train", "train"), ("validation", "valid"))
+    }
+    return TranslateConfig(**files, vocabulary_size=60, records=str(tmp_path / "records"), num_buckets=3, max_length=30)
+
+
+def test_batches_are_those_of_the_text_in_memory(config, tmp_path):
+    prepare(config, shard_lines=25)
+    corpora = load_corpora(config)
+    assert corpora.train is None
+    take_text(config, tmp_path)
+    text = make_text(config, None, tmp_path)
+    batches, validation = make_batches(config, corpora, text, 1)
+    in_memory = dataclasses.replace(config, records=None)
+    corpora = load_corpora(in_memory)
+    (tmp_path / "run").mkdir()
+    own = make_text(in_memory, sample_pairs(in_memory, corpora.train, "train"), tmp_path / "run")
+    others, _ = make_batches(in_memory, corpora, own, 1)
+    assert batches.summary() == others.summary() and "54 sentence pairs" in batches.summary()
+    assert validation.bucket_lengths == batches.bucket_lengths
+
+
+def test_prepared_records_are_found_again_and_repaired(config, tmp_path, capsys):
+    arguments = ["prepare", "--config", str(tmp_path / "config.json")]
+    save_config(dataclasses.replace(config, records=None), tmp_path / "config.json")
+    with pytest.raises(SystemExit, match="Give --records"):
+        main(arguments)
+    arguments += ["--records", config.records]
+    main(arguments)
+    assert "kept 54 of 60 pairs" in capsys.readouterr().out
+    shard = tmp_path / "records" / "shard-00000.tfrecord"
+    whole = shard.read_bytes()
+    for path in config.train:  # complete records need no text
+        (tmp_path / path).rename(path + ".away")
+    prepare(config)
+    shard.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+    with pytest.raises(ValueError, match="Run `prepare` again.*shard-00000.tfrecord .damaged"):
+        prepare(config)
+    for path in config.train:
+        (tmp_path / (path + ".away")).rename(path)
+    main(arguments)
+    assert "Written anew: shard-00000.tfrecord" in capsys.readouterr().out and shard.read_bytes() == whole
+
+
+@pytest.mark.parametrize("change, message", [({"max_words": 9}, r"max_words=80 \(now 9\)"), ({"seed": 3}, None)])
+def test_only_settings_of_the_tokens_matter(config, change, message):
+    prepare(config)
+    changed = dataclasses.replace(config, **change)
+    if message is None:
+        prepare(changed)
+    else:
+        with pytest.raises(ValueError, match=message):
+            prepare(changed)
+
+
+def test_another_vocabulary_is_refused(config, tmp_path):
+    prepare(config)
+    vocabulary = tmp_path / "records" / "vocabulary.model"
+    vocabulary.write_bytes(vocabulary.read_bytes() + b"x")
+    with pytest.raises(ValueError, match=r"other settings.*vocabulary.model='\w+' \(now"):
+        prepare(config)
+    (tmp_path / "vocabulary.model").write_bytes(b"another run's")
+    with pytest.raises(ValueError, match="begun with another vocabulary.model"):
+        take_text(config, tmp_path)
+    vocabulary.unlink()
+    with pytest.raises(ValueError, match="Received: without vocabulary.model"):
+        prepare(config)
+
+
+def test_nothing_is_written_where_text_is_missing(config, tmp_path):
+    with pytest.raises(FileNotFoundError, match="none.en"):
+        prepare(dataclasses.replace(config, train=("none.en", "none.de")))
+    assert not (tmp_path / "records").exists()
+
+
+def test_a_missing_package_is_told_first(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jieba", None)
+    with pytest.raises(ImportError, match=r"keras_headattn\[chinese\]"):
+        check_text(TranslateConfig(source_language="zh", moses=True))
+    jieba = types.SimpleNamespace(setLogLevel=lambda level: None, cut=lambda line: [line[:2], " ", line[2:]])
+    monkeypatch.setitem(sys.modules, "jieba", jieba)
+    check_text(TranslateConfig(source_language="zh", moses=True))
+
+
+@pytest.mark.parametrize(
+    "folder, train, number",
+    [
+        ("iwslt14_de_en/tmp", ("valid.de", "valid.en"), 7_283),
+        ("wmt_newstest/2014/en-de", ("newstest2014.en", "newstest2014.de"), 3_003),
+        ("wmt_ende_t2t_shard", ("decoded.en", "decoded.de"), 8_941),
+        ("multi30k/raw", ("train.en.gz", "train.de.gz"), 29_000),
+    ],
+)
+def test_real_text(shared_data, tmp_path, folder, train, number):
+    files = tuple(str(shared_data / folder / name) for name in train)
+    config = TranslateConfig(
+        train=files, validation=files, records=str(tmp_path), vocabulary_size=2_000, vocabulary_sentences=1_000,
+        max_sentences=1_500, max_words=1_000,
+    )  # fmt: skip
+    assert prepare(config, shard_lines=1_000).manifest["pairs"] == 1_500 <= number
