@@ -144,7 +144,7 @@ def write_records(folder, corpus, encode, cleaning, shard_lines=100_000, progres
         kept = clean_pairs(itertools.islice(lines, shard_lines), report, **cleaning)
         whole = _describe_if_whole(path)
         if whole is None:
-            write_shard(path, _encoded(kept, encode, progress and (lambda: progress(report.total))))
+            write_shard(path, _encoded(kept, encode, report, progress))
         elif whole["pairs"] != sum(1 for _ in kept):
             raise ValueError(
                 f"The text is not the one that {path} was made of. Remove {folder}, or give another --records. "
@@ -162,12 +162,14 @@ def write_records(folder, corpus, encode, cleaning, shard_lines=100_000, progres
     return Records(folder), report
 
 
-def _encoded(pairs, encode, progress=None):
+def _encoded(pairs, encode, report, progress):
     """Pairs of ids, encoded a few thousand at a time."""
+    done = report.total
     while some := list(itertools.islice(pairs, ENCODED_TOGETHER)):
-        yield from zip(*encode(some), strict=True)
         if progress:
-            progress()
+            progress(done)
+        yield from zip(*encode(some), strict=True)
+        done = report.total
 
 
 def write_shard(path, pairs):

@@ -1,0 +1,119 @@
+"""Tokens per second of the data pipeline alone against what a model takes, and its memory for two sizes of corpus.
+
+    python -m benchmarks.data [--quick]
+
+The corpus is made by code: sentences of 5 to 45 words out of 20,000, the frequent ones far more often, as in language.
+Each measurement runs in a process of its own, whose largest resident memory is reported.
+"""
+
+import argparse
+import multiprocessing
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import timing
+from benchmarks.sizes import TITLE, VOCABULARY
+
+LETTERS = np.array(list("etaoinshrdlu"))
+
+
+def write_text(folder, number):
+    """Two text files of so many lines."""
+    rng = np.random.default_rng(0)
+    words = np.array(["".join(rng.choice(LETTERS, 2 + rank % 8)) for rank in range(20_000)])
+    for side in ("en", "de"):
+        with open(Path(folder) / f"train.{side}", "w", encoding="utf-8") as file:
+            for _ in range(number):
+                ranks = rng.zipf(1.2, rng.integers(5, 46)) % len(words)
+                file.write(" ".join(words[ranks]) + "\n")
+
+
+def settings(folder):
+    from recipes.translation.settings import TranslateConfig
+
+    files = tuple(str(Path(folder) / f"train.{side}") for side in ("en", "de"))
+    return TranslateConfig(
+        train=files,
+        validation=files,
+        records=str(Path(folder) / "records"),
+        vocabulary_size=VOCABULARY,
+        vocabulary_sentences=20_000,
+    )
+
+
+def tokenise(folder):
+    """Learns the vocabulary and writes the records."""
+    from recipes.translation.prepare import prepare
+
+    start = time.perf_counter()
+    manifest = prepare(settings(folder)).manifest
+    return manifest["target_tokens"], time.perf_counter() - start
+
+
+def read(folder):
+    """An epoch of batches."""
+    from recipes.data.buckets import choose_buckets
+    from recipes.data.record_batches import RecordBatches
+    from recipes.data.records import Records
+
+    records = Records(settings(folder).records)
+    histogram = records.histogram()
+    buckets = choose_buckets(histogram["length"], 6, counts=histogram["pairs"])
+    batches = RecordBatches(records, tokens_per_batch=4096, bucket_lengths=buckets)
+    start = time.perf_counter()
+    assert sum(1 for _ in batches.dataset()) == len(batches)
+    return batches.num_tokens[1], time.perf_counter() - start
+
+
+def in_process(function, *arguments):
+    """`(target tokens, seconds, peak memory in MB)` of a function run in a process of its own."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_measured, (function, arguments))
+
+
+def _measured(function, arguments):
+    timing.limit_threads(timing.cores())
+    result = function(*arguments)
+    return *result, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def training_rate(rounds):
+    """Target tokens per second of training, with or without XLA, whichever is faster."""
+    from benchmarks.training import BATCH_SIZE, LENGTH
+
+    with timing.Worker("benchmarks.training:our_cases", threads=timing.cores()) as worker:
+        measured = timing.run_rounds(worker.cases, "this library", min_rounds=rounds, max_rounds=rounds)
+    return BATCH_SIZE * LENGTH / min(map(measured.median, worker.cases))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small corpora; writes nothing")
+    quick = parser.parse_args().quick
+    sizes = (2_000, 8_000) if quick else (100_000, 400_000)
+    need = training_rate(1 if quick else 5)
+    rows = []
+    for number in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            write_text(folder, number)
+            for name, function in (("tokenising, with the vocabulary", tokenise), ("reading an epoch", read)):
+                tokens, seconds, memory = in_process(function, folder)
+                rate = tokens / seconds
+                rows.append([name, f"{number:,}", f"{rate:,.0f}", f"{rate / need:,.0f}", f"{memory:,.0f}"])
+    timing.report(
+        None if quick else "data",
+        "# Speed and memory of the data pipeline",
+        f"Sentences made by code, 5 to 45 words; vocabulary of {VOCABULARY:,}, learnt from 20,000 pairs; batches of "
+        f"4,096 tokens; {timing.cores()} threads. The ratio is to training the model of `benchmarks/training.py` ({TITLE}) "
+        f"on the same machine: {need:,.0f} target tokens/s.",
+        timing.table(["", "pairs", "target tokens/s", "times what training takes", "peak memory, MB"], rows),
+        "\n".join(timing.machine("tensorflow", "keras", "sentencepiece")),
+    )
+
+
+if __name__ == "__main__":
+    main()
