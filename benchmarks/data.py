@@ -108,8 +108,8 @@ def main():
         None if quick else "data",
         "# Speed and memory of the data pipeline",
         f"Sentences made by code, 5 to 45 words; vocabulary of {VOCABULARY:,}, learnt from 20,000 pairs; batches of "
-        f"4,096 tokens; {timing.cores()} threads. The ratio is to training the model of `benchmarks/training.py` ({TITLE}) "
-        f"on the same machine: {need:,.0f} target tokens/s.",
+        f"4,096 tokens; {timing.cores()} threads. Training the model of `benchmarks/training.py` ({TITLE}) takes "
+        f"{need:,.0f} target tokens/s on this machine, measured in the same run.",
         timing.table(["", "pairs", "target tokens/s", "times what training takes", "peak memory, MB"], rows),
         "\n".join(timing.machine("tensorflow", "keras", "sentencepiece")),
     )
