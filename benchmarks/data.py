@@ -94,7 +94,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small corpora; writes nothing")
     quick = parser.parse_args().quick
-    sizes = (2_000, 8_000) if quick else (100_000, 400_000)
+    sizes = (2_000, 8_000) if quick else (50_000, 200_000)
     need = training_rate(1 if quick else 5)
     rows = []
     for number in sizes:

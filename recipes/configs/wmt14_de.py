@@ -1,6 +1,6 @@
 """WMT14 English to German with the Transformer `base`.
 
-    python -m recipes.translate --config wmt14_de --records records/wmt14_de
+    python -m recipes.translate --config wmt14_de
 
 TensorFlow Datasets downloads the corpus, 1.7 GB (the sizes in its list of checksums added up): about 4.5 million
 pairs, validation on newstest2013, test on newstest2014.
@@ -40,6 +40,7 @@ CONFIG = TranslateConfig(
     beam_size=5,
     alpha=0.6,
     metrics=("bleu", "tokenized_bleu"),
+    records="records/wmt14_de",
     run="runs/wmt14_de",
     export="saved_models/wmt14_de",
 )

@@ -1,10 +1,9 @@
 """WMT14 English to French with the Transformer `base`.
 
-    python -m recipes.translate --config wmt14_fr --records records/wmt14_fr
+    python -m recipes.translate --config wmt14_fr
 
 TensorFlow Datasets downloads the corpus, 6.7 GB (the sizes in its lists of checksums added up), of which 2.6 GB are
-the French-English giga-corpus: validation on newstest2013, test on newstest2014. With so much text `--records` is
-needed.
+the French-English giga-corpus: validation on newstest2013, test on newstest2014.
 
 Wang et al. 2021, "Evolving attention", report 40.79 BLEU on newstest2014 for multi-head attention (table 5). This
 setting has not been run here. The paper gives size, Adam's betas, 4,000 steps of warm-up and label smoothing. Silent:
@@ -22,6 +21,7 @@ CONFIG = dataclasses.replace(
     vocabulary_size=40_000,
     epochs=6,
     average=1,
+    records="records/wmt14_fr",
     run="runs/wmt14_fr",
     export="saved_models/wmt14_fr",
 )

@@ -4,7 +4,7 @@
     python -m recipes.sweep --config wmt17_de --runs runs/wmt17_de      its tables 4 and 7
 
 TensorFlow Datasets downloads the corpus, 1.8 GiB by its catalogue: 5.9 million pairs, validation on newstest2016 (the
-paper: newstest2013), test on newstest2017, which is called `test` there. `--records` keeps it out of memory. For the
+paper: newstest2013), test on newstest2017, which is called `test` there. For the
 paper's five sets give text files: `--tfds none --train train.en train.de --validation newstest2013.en newstest2013.de
 --test newstest2014.en newstest2014.de ...`.
 
@@ -30,6 +30,7 @@ CONFIG = dataclasses.replace(
     patience=None,
     max_length=200,
     alpha=0.6,
+    records="records/wmt17_de",
     run="runs/wmt17_de",
     export="saved_models/wmt17_de",
 )

@@ -46,3 +46,18 @@ def test_absent_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(ImportError, match=r"keras_headattn\[recipes\]"):
         MosesPreprocessor("en")
+
+
+@pytest.mark.filterwarnings("ignore")  # jieba's own
+def test_chinese_words_are_separated_by_jieba():
+    pytest.importorskip("jieba")
+    preprocessor = MosesPreprocessor("zh")
+    assert preprocessor(["我来到北京清华大学", ""]) == ["我 来到 北京 清华大学", ""]
+    assert preprocessor.undo(["我 来到 北京 清华大学"]) == ["我来到北京清华大学"]
+
+
+def test_chinese_needs_jieba(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jieba", None)
+    assert MosesPreprocessor("zh", tokenize=False)(["我来到"]) == ["我来到"]
+    with pytest.raises(ImportError, match=r"keras_headattn\[chinese\]"):
+        MosesPreprocessor("zh")

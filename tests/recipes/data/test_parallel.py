@@ -5,7 +5,15 @@ import types
 import pytest
 import tensorflow as tf
 
-from recipes.data.parallel import ParallelCorpus, concatenate, read_iwslt, read_text, read_tfds
+from recipes.data.parallel import (
+    ParallelCorpus,
+    concatenate,
+    read_iwslt,
+    read_text,
+    read_tfds,
+    stream_text,
+    stream_tfds,
+)
 
 
 def write(path, text):
@@ -145,7 +153,7 @@ def fake_tfds(monkeypatch):
         assert (name, split, with_info) == ("wmt14_translate/de-en", "train", True)
         return tf.data.Dataset.from_tensor_slices(pairs), types.SimpleNamespace(features=dict.fromkeys(pairs))
 
-    module = types.SimpleNamespace(load=load, as_numpy=lambda dataset: dataset.as_numpy_iterator())
+    module = types.SimpleNamespace(load=load, download=None, as_numpy=lambda dataset: dataset.as_numpy_iterator())
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", module)
 
 
@@ -156,6 +164,27 @@ def test_tfds(fake_tfds):
     assert read_tfds("wmt14_translate/de-en", "train", "en", "de", 1).target == ["eine Katze"]
     with pytest.raises(ValueError, match=r"languages \['de', 'en'\]. Received: 'fr'"):
         read_tfds("wmt14_translate/de-en", "train", "en", "fr")
+
+
+def test_tfds_that_cannot_be_had(fake_tfds, monkeypatch):
+    def load(*arguments, **options):
+        raise AssertionError("you must manually download czeng")
+
+    monkeypatch.setattr(sys.modules["tensorflow_datasets"], "load", load)
+    monkeypatch.setattr(sys.modules["tensorflow_datasets"], "download", types.SimpleNamespace(DownloadError=OSError))
+    with pytest.raises(OSError, match="wmt14_translate/de-en is not on this machine.*czeng.*Sizes are in docs"):
+        read_tfds("wmt14_translate/de-en", "train", "en", "de")
+
+
+def test_streams_hold_what_lists_hold(fake_tfds, tmp_path):
+    corpus = stream_tfds("wmt14_translate/de-en", "train", "en", "de")
+    assert len(corpus) == 2 and list(corpus) == [("a cat", "eine Katze"), ("two", "zwei")] == list(corpus)
+    files = write(tmp_path / "a.en", "a\nb\nc\n"), write(tmp_path / "a.de.gz", "x\ny\nz\n")
+    assert list(stream_text(*files)) == list(read_text(*files)) and stream_text(*files).name == read_text(*files).name
+    assert list(stream_text(*files, max_sentences=2)) == [("a", "x"), ("b", "y")]
+    write(tmp_path / "a.en", "a\nb\n")
+    with pytest.raises(ValueError, match="2 source and 3 target lines"):
+        stream_text(*files)
 
 
 def test_tfds_absent(monkeypatch):
