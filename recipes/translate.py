@@ -34,6 +34,7 @@ QUICK = dict(
     validation_sentences=0,
     images=False,
     beam_size=2,
+    records=None,
     run="runs/quick",
     export="saved_models/quick",
 )

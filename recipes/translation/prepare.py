@@ -47,6 +47,7 @@ def prepare(config, repair=False, shard_lines=100_000):
             return records
         print(f"Written anew: {', '.join(faults)}")
         records.reopen(faults)
+    print("Counting the lines of the training text")
     corpus = stream_training(config)
     claim(folder, _made_of(config))
     text = _make_text(config, corpus, folder)
