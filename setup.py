@@ -26,6 +26,7 @@ setup(
         "gpu": ["tensorflow[and-cuda]>=2.21"],
         "metrics": METRICS,
         "recipes": RECIPES,
+        "profile": ["tensorboard-plugin-profile>=2.24"],
         "datasets": ["tensorflow-datasets>=4.9"],
         "chinese": ["jieba>=0.42.1"],
         "tests": TESTS + RECIPES,

@@ -135,6 +135,10 @@ def _prepare(options):
 
 def _train(options):
     config = _settings(options, options.quick)
+    if config.xla_cache:
+        from keras_headattn.training import cache_compilations
+
+        cache_compilations(config.xla_cache)
     quiet_tensorflow()
     from recipes.translation.run import Run
     from recipes.translation.training import train

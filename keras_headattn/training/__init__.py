@@ -6,17 +6,22 @@ Names are imported on first use, as `cache_compilations` must run before TensorF
 import importlib
 
 _MODULES = {
-    "AttentionImages": "callbacks",
+    "AttentionImages": "attention_images",
+    "Compilations": "callbacks",
     "EpochScore": "callbacks",
+    "GradientNorm": "gradient_norm",
+    "HeadNorms": "head_norms",
     "Model": "model",
     "Resume": "resume",
     "Throughput": "callbacks",
     "TimeLimit": "callbacks",
+    "Utilization": "callbacks",
     "average_weights": "averaging",
     "cache_compilations": "compilations",
     "count_compilations": "compilations",
     "default_jit": "devices",
     "make_strategy": "devices",
+    "write_projector": "projector",
 }
 
 __all__ = sorted(_MODULES)

@@ -1,4 +1,4 @@
-"""Callbacks that Keras lacks.
+"""Callbacks that add to the logs of an epoch what Keras does not, or end training.
 
 Keras's own `TensorBoard` writes losses, metrics and the learning rate; TensorBoard's
 `tensorboard.plugins.hparams.api.KerasCallback` writes hyperparameters.
@@ -8,11 +8,11 @@ A callback here that adds to the logs comes before those that read them (`EarlyS
 """
 
 import dataclasses
-import io
 import time
 
 import keras
-import tensorflow as tf
+
+from keras_headattn.training.compilations import count_compilations
 
 
 class Throughput(keras.callbacks.Callback):
@@ -112,79 +112,85 @@ class EpochScore(keras.callbacks.Callback):
         logs[self.name] = float(self.score(self.model))
 
 
-MOST_HEADS, MOST_COLUMNS = 16, 8
+class Compilations(keras.callbacks.Callback):
+    """Adds `compilations` to the logs of an epoch: the programs that training steps have needed so far.
 
-
-class AttentionImages(keras.callbacks.Callback):
-    """Writes attention maps of sample sentences to TensorBoard, one image a sentence, one square a head.
-
-    Of more than 16 heads, the first 16 are drawn, and the title says so.
+    Validation does not count. The number should be that of the shapes of batches, and stop growing in the first
+    epoch. It is printed at the end, unless `fit` is silent.
 
     Args:
-        log_dir: Folder of the event files, as for `keras.callbacks.TensorBoard`.
-        attend: Function from the model to `(maps, queries, keys)`: maps of shape (B, num_heads, n, m), and
-            for each of the B sentences the list of its query tokens and of its key tokens. Lists may be
-            shorter than n and m: the rest is padding and is not drawn.
-        every: Draw after each this many epochs. Defaults to 1.
+        folder: That of `cache_compilations`: counts what XLA compiles, one program for each shape and replica,
+            and does not find there. `None` counts the graphs that TensorFlow makes of the step of a
+            `training.Model`; one can serve many shapes.
 
     Raises:
-        ImportError: if matplotlib is not installed.
+        ValueError: in `fit`, without `folder`, if the model is not a `training.Model`.
 
     Example:
 
-    >>> import numpy as np
-    >>> maps = np.full((1, 2, 2, 3), 1 / 3)
-    >>> images = AttentionImages("logs", lambda model: (maps, [["ein", "Haus"]], [["a", "house", "."]]))
+    >>> compilations = Compilations()
     """
 
-    def __init__(self, log_dir, attend, every=1):
+    def __init__(self, folder=None):
         super().__init__()
-        self.log_dir = log_dir
-        self.attend = attend
-        self.every = every
-        _figure(1, 1)  # matplotlib is missed now rather than after an epoch
+        self.folder = folder
+
+    def set_model(self, model):
+        super().set_model(model)
+        if self.folder is None and not hasattr(model, "num_traces"):
+            raise ValueError(
+                "`Compilations` needs a `keras_headattn.training.Model`, or the folder of `cache_compilations`. "
+                f"Received: folder=None and a model of type {type(model)}"
+            )
 
     def on_train_begin(self, logs=None):
-        self._writer = tf.summary.create_file_writer(str(self.log_dir))
+        self._total = 0
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self._before = self._programs()
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._total += self._programs() - self._before
 
     def on_epoch_end(self, epoch, logs=None):
-        if (epoch + 1) % self.every:
-            return
-        maps, queries, keys = self.attend(self.model)
-        with self._writer.as_default():
-            maps = keras.ops.convert_to_numpy(maps)
-            for index, sentence in enumerate(zip(maps, queries, keys, strict=True)):
-                tf.summary.image(f"attention/{index}", _draw(*sentence)[None], step=epoch)
-        self._writer.flush()
+        logs["compilations"] = self._total
 
     def on_train_end(self, logs=None):
-        self._writer.close()
+        if self.params.get("verbose"):
+            made = "Graphs made" if self.folder is None else "Programs compiled by XLA"
+            print(f"{made} for training steps: {self._total}")
+
+    def _programs(self):
+        return self.model.num_traces if self.folder is None else count_compilations(self.folder)
 
 
-def _figure(width, height):
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError('Install matplotlib: pip install "keras_headattn[recipes]"') from error
-    return Figure((width, height), layout="constrained")
+class Utilization(keras.callbacks.Callback):
+    """Adds `flops_utilization` to the logs of an epoch: the share of the devices' speed that the model puts to use.
 
+    Operations that the model needs, by its formulas, over those the devices could have done. What is computed
+    again or for padding is not needed.
 
-def _draw(maps, queries, keys):
-    """Maps (num_heads, n, m) and their tokens -> an image (height, width, 4) of bytes."""
-    # Inches: a fifth for every token leaves room for its name.
-    side = 1 + 0.2 * max(len(queries), len(keys))
-    heads = min(len(maps), MOST_HEADS)
-    columns = min(heads, MOST_COLUMNS)
-    rows = -(-heads // columns)
-    figure = _figure(side * columns, side * rows)
-    if heads < len(maps):
-        figure.suptitle(f"the first {heads} of {len(maps)} heads")
-    for head in range(heads):
-        axes = figure.add_subplot(rows, columns, head + 1)
-        axes.imshow(maps[head, : len(queries), : len(keys)], vmin=0, vmax=1, cmap="viridis")
-        axes.set_title(f"head {head}", fontsize=8)
-        axes.set_xticks(range(len(keys)), keys, rotation=90, fontsize=7)
-        axes.set_yticks(range(len(queries)), queries, fontsize=7)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=100)
-    return tf.image.decode_png(buffer.getvalue(), channels=4).numpy()
+    Source: Chowdhery et al. 2022, "PaLM", appendix B, "model FLOPs utilization".
+
+    Args:
+        flops_per_token: Operations of forward and backward pass for one target token, about 6 for each weight
+            that a token meets.
+        peak_flops: Operations per second of all devices together, at most, in the precision used.
+
+    Comes after `Throughput`.
+
+    Example:
+
+    >>> utilization = Utilization(flops_per_token=6 * 60e6, peak_flops=3e14)
+    """
+
+    def __init__(self, flops_per_token, peak_flops):
+        super().__init__()
+        if peak_flops <= 0:
+            raise ValueError(f"`peak_flops` must be positive. Received: peak_flops={peak_flops}")
+        self.flops_per_token = flops_per_token
+        self.peak_flops = peak_flops
+
+    def on_epoch_end(self, epoch, logs=None):
+        if "tokens_per_second" in logs:
+            logs["flops_utilization"] = logs["tokens_per_second"] * self.flops_per_token / self.peak_flops

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 
 @contextlib.contextmanager
-def sums_gradients(optimizer):
+def sums_gradients(optimizer, observe=None):
     """Meanwhile `optimizer.apply` sums the gradients over the replicas, then updates every copy on its own device.
 
     Keras clips the gradients of each replica and sums them afterwards, and `LossScaleOptimizer` looks for
@@ -16,6 +16,7 @@ def sums_gradients(optimizer):
 
     Args:
         optimizer: A `keras.optimizers.Optimizer`, which may wrap others.
+        observe: Function that is called with the list of sums. Defaults to `None`.
     """
     if "apply" in vars(optimizer):  # another replica, or a block around this one, has done it
         yield
@@ -24,6 +25,8 @@ def sums_gradients(optimizer):
 
     def apply_summed(gradients, variables=None):
         gradients = _sum(gradients)
+        if observe:
+            observe(gradients)
         with _local_updates(optimizer):
             return apply(gradients, variables)
 

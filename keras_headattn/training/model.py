@@ -58,6 +58,8 @@ class Model(keras.Model):
 
     _train_replica = None
     _test_replica = None
+    _observer = None
+    _num_calls = 0
 
     def __new__(cls, *args, **kwargs):
         if cls is Model and functional_init_arguments(args, kwargs):
@@ -68,6 +70,28 @@ class Model(keras.Model):
         if functional_init_arguments(args, kwargs):
             _make_functional(type(self))
         super().__init__(*args, **kwargs)
+
+    @property
+    def num_traces(self):
+        """How many graphs TensorFlow has made of the training step: one more for each input that fits none."""
+        return self._num_calls // self.distribute_strategy.num_replicas_in_sync
+
+    def observe_gradients(self, observer):
+        """Has a function called in every training step, as part of its graph.
+
+        Args:
+            observer: Takes the list of gradients, one a trainable weight or `None`: summed over the replicas,
+                multiplied by the loss scale if there is one, before they are clipped. `None`: no function.
+
+        Example:
+
+        >>> import keras
+        >>> inputs = keras.Input((4,))
+        >>> model = Model(inputs, keras.layers.Dense(1)(inputs))
+        >>> model.observe_gradients(lambda gradients: tf.print(tf.linalg.global_norm(gradients)))
+        """
+        self._observer = observer
+        self.train_function = None  # is made again, with it
 
     def make_train_function(self, force=False):
         if self.train_function is not None and not force:
@@ -90,10 +114,14 @@ class Model(keras.Model):
             super().make_test_function(force)
 
     def train_step(self, data):
+        if not tf.executing_eagerly():
+            self._num_calls += 1
         # Called from a loop of the user's own, there is nothing kept from `fit`.
         run = self._train_replica if self.train_function else self._on_replica(self._gradients)
         gradients, logs = run(data, self._weight(data)) if self._is_distributed() else run(data)
         if gradients:
+            if self._observer and not self._is_distributed():
+                self._observer(gradients)
             with self._summed_gradients():
                 self.optimizer.apply(gradients, self.trainable_weights)
         else:
@@ -109,7 +137,7 @@ class Model(keras.Model):
 
     def _summed_gradients(self):
         if self._is_distributed() and self.optimizer is not None:
-            return sums_gradients(self.optimizer)
+            return sums_gradients(self.optimizer, self._observer)
         return contextlib.nullcontext()
 
     def _weight(self, data):

@@ -97,6 +97,9 @@ class TranslateConfig:
     )
     xla: bool | None = option(None, "compile training by XLA; none: yes on GPUs, no on CPUs")
     steps_per_execution: int = option(1, "training steps run in one go", at_least=1)
+    xla_cache: str | None = option(
+        None, "folder where XLA keeps training steps it compiled, for later runs on this machine; counts them"
+    )
     seed: int = option(0, "of everything random")
     # Decoding and output
     beam_size: int = option(4, "1: greedy", at_least=1)
@@ -114,6 +117,12 @@ class TranslateConfig:
     )
     sample_sentences: int = option(5, "test sentences translated by the SavedModel at the end", at_least=0)
     images: bool = option(True, "attention maps of two validation sentences in TensorBoard after each epoch")
+    projector: bool = option(True, "token embeddings in TensorBoard's projector after training")
+    gradient_norm: bool = option(False, "the gradient's norm in the history and in TensorBoard")
+    peak_flops: float | None = option(
+        None, "operations per second of all devices together, by their data sheet; shows the share used", above=0
+    )
+    profile_steps: tuple[int, ...] = option((), "first and last training step to profile for TensorBoard")
     run: str = option("runs/translate", "folder of the run")
     export: str | None = option(
         "saved_models/translate", "folder that gets a new numbered version of the SavedModel; none: no SavedModel"
@@ -125,6 +134,12 @@ class TranslateConfig:
             raise ValueError("--truecase needs --moses. Received: truecase=True, moses=False")
         if self.truecase and self.lowercase:
             raise ValueError("Give one of --truecase and --lowercase. Received: both")
+        if self.profile_steps and not (
+            len(self.profile_steps) == 2 and 0 < self.profile_steps[0] <= self.profile_steps[1]
+        ):
+            raise ValueError(
+                f"--profile-steps takes a first and a last step, from 1. Received: profile_steps={self.profile_steps}"
+            )
         check_ranges(self)
 
     def _check_data(self):

@@ -19,6 +19,7 @@ from recipes.translation.exporting import export
 from recipes.translation.modelling import make_attention, make_trainer, make_transformer
 from recipes.translation.prepare import prepare, sample_pairs, take_text
 from recipes.translation.run import Run
+from recipes.translation.tensorboard import show_embeddings
 from recipes.translation.text import check_text, make_text
 from recipes.translation.translator import Translator
 
@@ -52,6 +53,8 @@ def train(config):
     transformer = fit(config, run, strategy, text, corpora, batches, validation)
     epochs = finish(run, transformer, config.average, config.average_of)
     print(f"Final weights: mean of epochs {epochs}" if len(epochs) > 1 else f"Final weights: epoch {epochs[0]}")
+    if config.projector:
+        show_embeddings(run, transformer, text)
     evaluate(Translator(transformer, text, config), corpora.tests, config, run.results)
     if config.export:
         export(config, transformer, text, [s for corpus in corpora.tests.values() for s in corpus.source])

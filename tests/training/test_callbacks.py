@@ -1,14 +1,12 @@
 """Callbacks, in a short fit each."""
 
-import sys
 import types
 
 import keras
 import numpy as np
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from keras_headattn.training import AttentionImages, EpochScore, Throughput, TimeLimit, callbacks
+from keras_headattn.training import Compilations, EpochScore, Model, Throughput, TimeLimit, Utilization, callbacks
 
 X, Y = np.ones((8, 4), "float32"), np.ones((8, 1), "float32")
 
@@ -60,36 +58,35 @@ def test_a_score_can_be_monitored(tmp_path):
     assert fit(EpochScore(lambda model: next(scores)), stop, epochs=5)["val_bleu"] == [1.0, 3.0, 2.0, 2.5]
 
 
-def test_attention_images(tmp_path):
-    maps = np.random.default_rng(0).uniform(size=(2, 3, 4, 5))
-    queries, keys = [["ein", "Haus"], ["das", "Haus", "ist", "alt"]], [["a", "house", "</s>"], list("abcde")]
-    fit(AttentionImages(tmp_path, lambda model: (maps, queries, keys), every=2), epochs=4)
-    events = EventAccumulator(str(tmp_path), size_guidance={"tensors": 0}).Reload()
-    assert sorted(events.Tags()["tensors"]) == ["attention/0", "attention/1"]
-    assert [event.step for event in events.Tensors("attention/1")] == [1, 3]
-    small, large = (events.Tensors(f"attention/{index}")[0].tensor_proto.string_val for index in (0, 1))
-    assert int(large[0]) > 2 * int(large[1]) and large[2].startswith(b"\x89PNG")
-    assert int(small[0]) < int(large[0])  # padding is not drawn
+def test_utilization_is_of_the_peak():
+    # 50 tokens a second of 6 operations, of 1,200 that were possible.
+    score = EpochScore(lambda model: 50.0, "tokens_per_second")
+    assert fit(score, Utilization(6, 1200), epochs=1)["flops_utilization"] == [0.25]
+    assert "flops_utilization" not in fit(Utilization(6, 1200), epochs=1)
+    with pytest.raises(ValueError, match="positive.*Received: peak_flops=0"):
+        Utilization(6, 0)
 
 
-def test_many_heads_are_drawn_in_rows_and_some_left_out():
-    queries, keys = ["a", "b"], ["c"]
-    height, width, _ = callbacks._draw(np.ones((8, 2, 1)), queries, keys).shape
-    assert callbacks._draw(np.ones((9, 2, 1)), queries, keys).shape == (2 * height, width, 4)
-    assert callbacks._draw(np.ones((64, 2, 1)), queries, keys).shape == (2 * height, width, 4)
+class Lengths(keras.utils.PyDataset):
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        return np.ones((2, 4 + index), "float32"), np.ones((2, 1), "float32")
 
 
-def test_matplotlib_is_asked_for_at_once(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"keras_headattn\[recipes\]"):
-        AttentionImages(tmp_path, None)
-
-
-def test_tensorboard_and_hparams_are_the_stock_ones(tmp_path):
-    """What this package leaves to others: the learning rate and hyperparameters in TensorBoard."""
-    hparams = pytest.importorskip("tensorboard.plugins.hparams.api")
-    score = EpochScore(lambda model: 1.0)
-    fit(score, keras.callbacks.TensorBoard(tmp_path), hparams.KerasCallback(str(tmp_path), {"heads": 8}))
-    assert "_hparams_/session_start_info" in EventAccumulator(str(tmp_path)).Reload().Tags()["tensors"]
-    for run, tag in (("train", "epoch_learning_rate"), ("validation", "epoch_bleu")):
-        assert tag in EventAccumulator(str(tmp_path / run)).Reload().Tags()["tensors"]
+def test_one_graph_serves_all_lengths(capsys):
+    inputs = keras.Input((None,))
+    mean = keras.layers.Lambda(lambda x: keras.ops.mean(x, axis=1, keepdims=True))(inputs)
+    model = Model(inputs, keras.layers.Dense(1)(mean))
+    model.compile("sgd", "mse")
+    history = model.fit(Lengths(), epochs=2, validation_data=Lengths(), verbose=2, callbacks=[Compilations()])
+    assert history.history["compilations"] == [1, 1]
+    assert "Graphs made for training steps: 1\n" in capsys.readouterr().out
+    counts = []
+    for length in (4, 4, 5, 6):  # the second shape brings a graph for any length
+        model.train_on_batch(np.ones((2, length)), np.ones((2, 1)))
+        counts.append(model.num_traces - 1)
+    assert counts == [1, 1, 2, 2]
+    with pytest.raises(ValueError, match="training.Model.*Received: folder=None"):
+        fit(Compilations())

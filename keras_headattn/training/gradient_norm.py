@@ -1,0 +1,58 @@
+"""The norm of the gradient, as a curve."""
+
+import keras
+import tensorflow as tf
+
+
+class GradientNorm(keras.callbacks.Callback):
+    """Adds `gradient_norm` to the logs of an epoch: the mean over its steps of the L2 norm of the gradient.
+
+    It is the norm of the whole gradient, of all trainable weights, summed over the replicas, without the loss
+    scale, and before it is clipped. With `gradient_accumulation_steps` it is that of each step by itself. Steps
+    with an infinite norm, which the loss scale of `mixed_float16` brings about and skips, do not count. Of an
+    epoch that `Resume` goes on with, the rest counts.
+
+    The model must be a `training.Model`; a `train_step` of its own is heard of on several replicas only.
+
+    Raises:
+        ValueError: in `fit`, if the model is not a `training.Model`.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_headattn.training import Model
+    >>> inputs = keras.Input((4,))
+    >>> model = Model(inputs, keras.layers.Dense(1)(inputs))
+    >>> model.compile("sgd", "mse")
+    >>> x, y = keras.ops.ones((8, 4)), keras.ops.zeros((8, 1))
+    >>> history = model.fit(x, y, verbose=0, callbacks=[GradientNorm()])
+    >>> history.history["gradient_norm"][0] > 0
+    True
+    """
+
+    def set_model(self, model):
+        super().set_model(model)
+        if not hasattr(model, "observe_gradients"):
+            raise ValueError(
+                f"`GradientNorm` needs a `keras_headattn.training.Model`. Received: model of type {type(model)}"
+            )
+        # Not a metric of the model: validation would reset it.
+        with model.distribute_strategy.scope():
+            self._mean = keras.metrics.Mean()
+        model.observe_gradients(self._update)
+
+    def _update(self, gradients):
+        norm = tf.linalg.global_norm(gradients) / self.model.optimizer.scale_loss(tf.constant(1.0))
+        finite = tf.math.is_finite(norm)
+        self._mean.update_state(tf.where(finite, norm, 0.0), sample_weight=tf.cast(finite, norm.dtype))
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._mean.reset_state()
+
+    def on_epoch_end(self, epoch, logs=None):
+        norm = float(self._mean.result())
+        if norm > 0:  # else no step counts: the epoch was trained before an interruption
+            logs["gradient_norm"] = norm
+
+    def on_train_end(self, logs=None):
+        self.model.observe_gradients(None)

@@ -1,0 +1,83 @@
+"""What a run shows in TensorBoard. docs/tensorboard.md says how to look at it."""
+
+import math
+
+import keras
+import numpy as np
+from tensorboard.plugins.hparams import api as hparams
+
+from keras_headattn.training import AttentionImages, EpochScore, HeadNorms, Utilization, write_projector
+from recipes.data.buckets import pad_ids
+
+
+def tensorboard_callbacks(config, run, transformer, text, corpus, batches):
+    """Curves, histograms, images of sentences of `corpus`, and settings."""
+    log_dir = str(run.folder / "tensorboard")
+    callbacks = [
+        EpochScore(lambda model: sum(batches.padding_share) / 2, "padding_share"),
+        keras.callbacks.TensorBoard(log_dir, write_graph=False, profile_batch=config.profile_steps or 0),
+        HeadNorms(log_dir),
+    ]
+    if config.images:
+        callbacks.append(AttentionImages(log_dir, _attention_of_samples(transformer, text, corpus)))
+    settings = {
+        name: value
+        for name, value in (vars(config) | config.shape).items()
+        if isinstance(value, (int, float, str)) and name not in ("run", "export")
+    }
+    callbacks.append(hparams.KerasCallback(log_dir, settings, trial_id=config.run))
+    return callbacks
+
+
+def flops_utilization(config, transformer, batches):
+    """`Utilization` by the weights that multiply a token; products of queries, keys and maps are left out."""
+    encoder, decoder = (
+        sum(math.prod(weight.shape) for block in blocks for weight in block.weights if weight.path.endswith("kernel"))
+        for blocks in (transformer.encoder_blocks, transformer.decoder_blocks)
+    )
+    decoder += math.prod(transformer.target_embedding.embeddings.shape)  # the output layer's kernel has its shape
+    source_tokens, target_tokens = batches.num_tokens
+    return Utilization(6 * (encoder * source_tokens / target_tokens + decoder), config.peak_flops)
+
+
+def show_embeddings(run, transformer, text):
+    """Writes the embeddings of the tokens, for the projector."""
+    embeddings = {"target": _labelled(transformer.target_embedding, text.target)}
+    if transformer.source_embedding is not transformer.target_embedding:
+        embeddings["source"] = _labelled(transformer.source_embedding, text.source)
+    write_projector(run.folder / "tensorboard", embeddings)
+
+
+def _labelled(embedding, tokenizer):
+    return embedding.embeddings, _pieces(tokenizer, range(embedding.embeddings.shape[0]))
+
+
+def _attention_of_samples(transformer, text, corpus, number=2):
+    """Function from the model to all maps of sentences of middling length, for `AttentionImages`."""
+    order = sorted(range(len(corpus)), key=lambda i: abs(len(corpus.source[i].split()) - 10))[:number]
+    source = text.encode_source([corpus.source[i] for i in order])
+    target = text.encode_target([corpus.target[i] for i in order])
+    shifted = [np.concatenate([[text.target.bos_id], ids[:-1]]) for ids in target]
+    inputs = {
+        "source": pad_ids(source, number, max(map(len, source))),
+        "target": pad_ids(shifted, number, max(map(len, target))),
+    }
+    read = [_pieces(text.source, ids) for ids in source]
+    written = [_pieces(text.target, ids) for ids in shifted]
+    tokens = {"encoder": (read, read), "decoder": (written, written), "cross": (written, read)}
+
+    def attend(model):
+        _, maps = transformer(inputs, return_attention_scores=True)
+        images = {}
+        for kind, (queries, keys) in tokens.items():
+            for layer, batch in enumerate(map(keras.ops.convert_to_numpy, maps[kind])):
+                for sentence in range(len(order)):
+                    heads = batch[sentence].reshape(-1, *batch.shape[-2:])  # one head axis, for pairs of heads too
+                    images[f"{sentence}/{kind}_{layer}"] = heads, queries[sentence], keys[sentence]
+        return images
+
+    return attend
+
+
+def _pieces(tokenizer, ids):
+    return [tokenizer.id_to_token(int(i)).replace("\N{LOWER ONE EIGHTH BLOCK}", "_") for i in ids]

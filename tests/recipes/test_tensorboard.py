@@ -1,0 +1,69 @@
+"""What the translation recipe shows in TensorBoard, of a model that is not trained."""
+
+import types
+
+import numpy as np
+import pytest
+
+from keras_headattn.layers import InteractingHeadAttention
+from keras_headattn.models import Transformer
+from recipes.data.parallel import ParallelCorpus
+from recipes.translation import tensorboard
+from recipes.translation.settings import TranslateConfig
+
+
+@pytest.fixture
+def transformer():
+    attention = InteractingHeadAttention(2, 4, interaction="pairwise")
+    model = Transformer(10, 12, num_layers=2, hidden_dim=8, intermediate_dim=16, attention=attention)
+    model({"source": np.ones((1, 2), "int32"), "target": np.ones((1, 2), "int32")})
+    return model
+
+
+def encode(sentences):
+    """A token id for each word: its length."""
+    return [np.array([len(word) for word in sentence.split()] + [3]) for sentence in sentences]
+
+
+SIDE = types.SimpleNamespace(bos_id=2, id_to_token=str)
+TEXT = types.SimpleNamespace(source=SIDE, target=SIDE, encode_source=encode, encode_target=encode)
+
+
+def test_attention_of_every_layer_and_kind(transformer):
+    corpus = ParallelCorpus(
+        ["a house", "one", "the old house is big"], ["ein Haus", "eins", "das alte Haus ist gross"], "demo"
+    )
+    images = tensorboard._attention_of_samples(transformer, TEXT, corpus)(None)
+    assert sorted(images) == sorted(
+        f"{sentence}/{kind}_{layer}"
+        for sentence in (0, 1)
+        for kind in ("encoder", "decoder", "cross")
+        for layer in (0, 1)
+    )
+    maps, queries, keys = images["0/cross_1"]  # of the longer sentence
+    assert queries == ["2", "3", "4", "4", "3", "5"] and keys == ["3", "3", "5", "2", "3", "3"]
+    assert maps.shape == (4, 6, 6)  # two heads make four pairs
+    np.testing.assert_allclose(maps.sum(axis=-1), 1, rtol=1e-5)
+    maps, queries, keys = images["0/decoder_0"]
+    assert queries == keys and not np.triu(maps[0], 1).any()
+
+
+def test_embeddings_are_written_for_both_languages(transformer, tmp_path):
+    tensorboard.show_embeddings(types.SimpleNamespace(folder=tmp_path), transformer, TEXT)
+    for side, rows in (("source", 10), ("target", 12)):
+        lines = (tmp_path / "tensorboard" / f"{side}.tsv").read_text().split()
+        assert lines == [str(i) for i in range(rows)]
+
+
+def test_operations_of_a_token(transformer):
+    batches = types.SimpleNamespace(num_tokens=(100, 50))
+    used = tensorboard.flops_utilization(TranslateConfig(peak_flops=1e9), transformer, batches)
+    attention = 3 * 8 * 2 * 4 + 4 * 4 * 8  # queries, keys and values of two heads; four pairs
+    encoder, decoder = (2 * (number * attention + 2 * 8 * 16) for number in (1, 2))
+    assert used.flops_per_token == 6 * (2 * encoder + decoder + 12 * 8)
+
+
+@pytest.mark.parametrize("steps", [(10,), (0, 2), (5, 4)])
+def test_steps_to_profile_are_a_first_and_a_last(steps):
+    with pytest.raises(ValueError, match="--profile-steps.*Received"):
+        TranslateConfig(profile_steps=steps)

@@ -1,0 +1,65 @@
+"""The curve of the gradient's norm, against NumPy."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_headattn.training import GradientNorm, Model, make_strategy
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(16, 4)).astype("float32")
+Y = RNG.normal(size=(16, 3)).astype("float32")
+
+# A rate of zero keeps the weights, and so the gradients, what they are.
+OPTIMIZERS = {
+    "clipping": lambda: keras.optimizers.SGD(0.0, global_clipnorm=1e-3),
+    "loss_scale": lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.0, clipvalue=1e-3)),
+    "accumulation": lambda: keras.optimizers.SGD(0.0, gradient_accumulation_steps=2),
+}
+
+
+def train(optimizer, y, replicas=1, jit_compile=False, **kwargs):
+    with make_strategy(replicas).scope():
+        inputs = keras.Input((4,))
+        model = Model(inputs, keras.layers.Dense(3)(inputs))
+        model.compile(optimizer(), "mse", jit_compile=jit_compile)
+    options = dict(batch_size=4, shuffle=False, verbose=0, callbacks=[GradientNorm()])
+    return model, model.fit(X, y, **options, **kwargs).history
+
+
+def norms(model):
+    """The norm of the gradient of each batch of four rows."""
+    kernel, bias = model.get_weights()
+    by_batch = []
+    for x, y in zip(np.split(X, 4), np.split(Y, 4), strict=True):
+        slope = 2 * (x @ kernel + bias - y) / y.size
+        by_batch.append(np.sqrt(np.sum((x.T @ slope) ** 2) + np.sum(np.sum(slope, axis=0) ** 2)))
+    return by_batch
+
+
+@pytest.mark.parametrize(
+    "name, replicas, jit_compile",
+    [("clipping", 1, False), ("loss_scale", 1, True), ("accumulation", 2, False), ("loss_scale", 2, True)],
+)
+def test_norm_of_the_whole_gradient(name, replicas, jit_compile):
+    model, history = train(OPTIMIZERS[name], Y, replicas, jit_compile, epochs=2, validation_data=(X, Y))
+    np.testing.assert_allclose(history["gradient_norm"], [np.mean(norms(model))] * 2, rtol=1e-5)
+    assert "val_gradient_norm" not in history
+
+
+def test_steps_that_the_loss_scale_skips_do_not_count():
+    overflowing = np.concatenate([Y[:12], np.full((4, 3), 3e38, "float32")])
+    model, history = train(OPTIMIZERS["loss_scale"], overflowing)
+    np.testing.assert_allclose(history["gradient_norm"], [np.mean(norms(model)[:3])], rtol=1e-5)
+
+
+def test_training_afterwards_goes_without():
+    model, _ = train(OPTIMIZERS["clipping"], Y)
+    assert "gradient_norm" not in model.fit(X, Y, verbose=0).history
+
+
+def test_other_models_are_refused():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="training.Model.*Received"):
+        model.fit(X, Y, verbose=0, callbacks=[GradientNorm()])
