@@ -140,12 +140,9 @@ def _train(options):
 
         cache_compilations(config.xla_cache)
     quiet_tensorflow()
-    from recipes.translation.run import Run
     from recipes.translation.training import train
 
-    if options.quick and not hasattr(options, "run"):
-        Run(config.run).clear()
-    train(config)
+    train(config, afresh=options.quick and not hasattr(options, "run"))
 
 
 def _evaluate(options):

@@ -18,8 +18,12 @@ _MODULES = {
     "Utilization": "callbacks",
     "average_weights": "averaging",
     "cache_compilations": "compilations",
+    "chief_first": "workers",
+    "cluster_from_environment": "cluster",
     "count_compilations": "compilations",
     "default_jit": "devices",
+    "gather": "workers",
+    "is_chief": "workers",
     "make_strategy": "devices",
     "write_projector": "projector",
 }

@@ -13,6 +13,7 @@ import time
 import keras
 
 from keras_headattn.training.compilations import count_compilations
+from keras_headattn.training.workers import gather
 
 
 class Throughput(keras.callbacks.Callback):
@@ -86,7 +87,8 @@ class TimeLimit(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         self._epochs += 1
         elapsed = time.monotonic() - self._begin
-        if elapsed + elapsed / self._epochs > self.seconds:
+        is_over = elapsed + elapsed / self._epochs > self.seconds
+        if gather([is_over], self.model.distribute_strategy).any():  # clocks of several workers differ
             self.model.stop_training = True
 
 
@@ -109,7 +111,8 @@ class EpochScore(keras.callbacks.Callback):
         self.name = name
 
     def on_epoch_end(self, epoch, logs=None):
-        logs[self.name] = float(self.score(self.model))
+        # Of several workers all take the first one's: they must not stop at different times.
+        logs[self.name] = float(gather([self.score(self.model)], self.model.distribute_strategy)[0, 0])
 
 
 class Compilations(keras.callbacks.Callback):

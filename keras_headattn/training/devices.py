@@ -4,20 +4,30 @@ import functools
 
 import tensorflow as tf
 
+from keras_headattn.training.cluster import cluster_from_environment
+from keras_headattn.training.workers import connect
 
-def make_strategy(replicas=None):
+
+def make_strategy(replicas=None, kind="mirrored", timeout=600):
     """Chooses the distribution strategy: all GPUs, else the CPU.
 
     Args:
         replicas: Number of copies of the model. `None`: one on each GPU, or one on the CPU. A number takes
             the first GPUs; without GPUs it splits the CPU into as many logical devices, which is for trying
             things out.
+        kind: `"mirrored"`: the devices of this machine. `"multi_worker"`: those of several processes, on one
+            or several machines, each of which runs the same program. `cluster_from_environment` says which.
+            Make this strategy before anything else of TensorFlow runs; each worker takes all GPUs it sees.
+        timeout: Seconds to wait for the other workers. Defaults to 600.
 
     Returns:
-        A `tf.distribute.MirroredStrategy`, or for one replica TensorFlow's default strategy.
+        A `tf.distribute.MirroredStrategy` or `MultiWorkerMirroredStrategy`, or for one replica TensorFlow's
+        default strategy.
 
     Raises:
-        ValueError: if there are fewer GPUs than replicas, or TensorFlow has already set up the CPU otherwise.
+        ValueError: if there are fewer GPUs than replicas, TensorFlow has already set up the CPU otherwise, or
+            the environment does not name the workers.
+        SystemExit: with code 138, after a message, if not all workers came in time.
 
     Example:
 
@@ -26,6 +36,10 @@ def make_strategy(replicas=None):
     """
     if replicas is not None and (not isinstance(replicas, int) or replicas < 1):
         raise ValueError(f"`replicas` must be a positive integer or None. Received: replicas={replicas}")
+    if kind not in ("mirrored", "multi_worker"):
+        raise ValueError(f'`kind` is "mirrored" or "multi_worker". Received: kind={kind!r}')
+    if kind == "multi_worker":
+        return _multi_worker(replicas, timeout)
     gpus = tf.config.list_physical_devices("GPU")
     if replicas is None:
         replicas = max(1, len(gpus))
@@ -38,6 +52,18 @@ def make_strategy(replicas=None):
     if not gpus:
         _split_cpu(replicas)
     return _mirrored("GPU" if gpus else "CPU", replicas)
+
+
+def _multi_worker(replicas, timeout):
+    if replicas is not None:
+        raise ValueError(
+            "Each worker takes all GPUs it sees; CUDA_VISIBLE_DEVICES hides some. "
+            f'Received: replicas={replicas} with kind="multi_worker"'
+        )
+    cluster = cluster_from_environment()
+    if sum(map(len, cluster["cluster"].values())) == 1:
+        return make_strategy()
+    return connect(cluster, timeout)
 
 
 # One strategy a process: messages between the devices of a second one would be taken for those of the first.

@@ -1,6 +1,7 @@
 """A Keras model that trains under `tf.distribute` with XLA."""
 
 import contextlib
+import functools
 import warnings
 
 import keras
@@ -12,11 +13,12 @@ from keras.src.trainers.trainer import model_supports_jit
 from keras_headattn.training.devices import default_jit
 from keras_headattn.training.gradients import sums_gradients
 from keras_headattn.training.replica import ReplicaFunction
+from keras_headattn.training.workers import ends_with_the_others, num_workers
 
 
 @keras.saving.register_keras_serializable("keras_headattn")
 class Model(keras.Model):
-    """`keras.Model` whose training works under `tf.distribute.MirroredStrategy`, with XLA too.
+    """`keras.Model` that trains under `MirroredStrategy` and `MultiWorkerMirroredStrategy`, with XLA too.
 
     Use it where you would use `keras.Model`: as `Model(inputs, outputs)`, as a base class, or around a model
     that is there already, as `Model(model.inputs, model.outputs)`. `compile`, `fit`, `evaluate`, `predict`,
@@ -35,6 +37,9 @@ class Model(keras.Model):
 
     And on any number: the gradients of the same row of an embedding are added up before the optimizer squares
     or clips them. (Keras squares them one by one, and so its Adam moves frequent rows too far.)
+
+    Of several workers (`make_strategy(kind="multi_worker")`), `fit`, `evaluate` and `predict` end those that are
+    left when one is lost, with a message and exit code 138.
 
     The batch given to `fit` is split over the replicas, and their mean losses are averaged by their rows. So a
     loss that divides by a count of tokens (one with a mask, or with `reduction="mean_with_sample_weight"`)
@@ -71,10 +76,26 @@ class Model(keras.Model):
             _make_functional(type(self))
         super().__init__(*args, **kwargs)
 
+    @functools.wraps(keras.Model.fit)
+    def fit(self, *args, **kwargs):
+        with ends_with_the_others(self.distribute_strategy):
+            return super().fit(*args, **kwargs)
+
+    @functools.wraps(keras.Model.evaluate)
+    def evaluate(self, *args, **kwargs):
+        with ends_with_the_others(self.distribute_strategy):
+            return super().evaluate(*args, **kwargs)
+
+    @functools.wraps(keras.Model.predict)
+    def predict(self, *args, **kwargs):
+        with ends_with_the_others(self.distribute_strategy):
+            return super().predict(*args, **kwargs)
+
     @property
     def num_traces(self):
         """How many graphs TensorFlow has made of the training step: one more for each input that fits none."""
-        return self._num_calls // self.distribute_strategy.num_replicas_in_sync
+        strategy = self.distribute_strategy
+        return self._num_calls * num_workers(strategy) // strategy.num_replicas_in_sync
 
     def observe_gradients(self, observer):
         """Has a function called in every training step, as part of its graph.
@@ -112,6 +133,11 @@ class Model(keras.Model):
             self._test_replica = self._on_replica(self._metrics_of_batch)
         with self._outer_graph():
             super().make_test_function(force)
+
+    def _make_function(self, step_function):
+        if num_workers(self.distribute_strategy) > 1:
+            step_function = _with_row_axis(step_function)
+        return super()._make_function(step_function)
 
     def train_step(self, data):
         if not tf.executing_eagerly():
@@ -200,6 +226,15 @@ class Model(keras.Model):
             data_batch = keras.tree.map_structure(lambda value: local(value)[0], next(batches))
             iterator = None
         super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
+
+
+def _with_row_axis(step):
+    """Keras takes means over the rows of what several workers return, and so fails at scalars such as losses."""
+
+    def step_with_row_axis(data):
+        return keras.tree.map_structure(lambda value: tf.reshape(value, (1,)), step(data))
+
+    return step_with_row_axis
 
 
 def _num_rows(x):

@@ -5,13 +5,13 @@ import contextlib
 import pathlib
 import signal
 import threading
-import warnings
 
 import keras
 import tensorflow as tf
 
 from keras_headattn.training import snapshot
-from keras_headattn.training.checkpoint import DamagedCheckpoint, read_checkpoint, write_checkpoint
+from keras_headattn.training.checkpoint_folder import CheckpointFolder
+from keras_headattn.training.workers import gather, num_workers
 
 _PREEMPTED = 128 + signal.SIGTERM  # 143, as a shell reports it
 
@@ -46,9 +46,12 @@ class Resume(keras.callbacks.CallbackList):
     read. After SIGTERM, which announces that a machine is taken away, the state is saved and the process ends
     with exit code 143; a second SIGTERM ends it at once.
 
+    Several workers need one folder that all see. Each writes its own part, and they go on from the newest step
+    that all of them have. SIGTERM to one of them ends all, after the same step.
+
     Raises:
         ValueError: in `fit`, if the checkpoints are of another model, optimizer, data set or number of replicas,
-            or if none of them can be read.
+            if none of them can be read, or if only some workers see them.
         OSError: in `fit`, if the folder cannot be written to. The checkpoints there are left as they are.
 
     Example:
@@ -81,20 +84,25 @@ class Resume(keras.callbacks.CallbackList):
         self._before_validation = None
         self._terminated = False
         self._build()
+        self._strategy = self.model.distribute_strategy
         self._run = snapshot.describe(self.model)
         self._place = {
-            "replicas": self.model.distribute_strategy.num_replicas_in_sync,
+            "replicas": self._strategy.num_replicas_in_sync,
             "steps_per_execution": self.model.steps_per_execution,
             "batches an epoch": self.params.get("steps"),
         }
-        self._checkpoint = self._newest()
+        if num_workers(self._strategy) > 1:
+            self._place["workers"] = num_workers(self._strategy)
+        self._checkpoints = CheckpointFolder(self.folder, self.keep, self._run, self._place, self._strategy)
+        self._checkpoint = self._checkpoints.newest()
         self._train_function = self.model.train_function
         if self._checkpoint:
             self._restore()
             if self.params.get("verbose"):
                 print(f"Continuing after {self._checkpoint[0]['epoch']} epochs and {self._batch} batches.")
         else:
-            self._write(self._take(0, 0))  # tells now, rather than after hours, whether the folder can be written to
+            # Tells now, rather than after hours, whether the folder can be written to.
+            self._checkpoints.write(self._take(0, 0))
         self._writer = concurrent.futures.ThreadPoolExecutor(1)
         self._writing = None
         self._handler = signal.SIG_DFL
@@ -127,7 +135,7 @@ class Resume(keras.callbacks.CallbackList):
         super().on_train_batch_end(batch, logs)
         self._logs = dict(logs or {})
         self._batch = batch + 1
-        if self._terminated:
+        if self._is_to_exit():
             self._exit(self._take(self._epoch, self._batch))
         if self.every and self._batch % self.every < self.model.steps_per_execution:
             self._save(self._take(self._epoch, self._batch))
@@ -139,7 +147,7 @@ class Resume(keras.callbacks.CallbackList):
 
     def on_test_batch_end(self, batch, logs=None):
         super().on_test_batch_end(batch, logs)
-        if self._terminated:
+        if self._is_to_exit():
             self._exit(self._before_validation)
 
     def on_epoch_end(self, epoch, logs=None):
@@ -149,7 +157,7 @@ class Resume(keras.callbacks.CallbackList):
         self._batch = 0
         self._epoch_logs.append({name: float(value) for name, value in (logs or {}).items()})
         state = self._take(epoch + 1, 0)
-        if self._terminated:
+        if self._is_to_exit():
             self._exit(state)
         self._save(state)
 
@@ -203,62 +211,15 @@ class Resume(keras.callbacks.CallbackList):
         self._batch = state["batch"]
         self.model._initial_epoch = self.params["epochs"] if state["stopped"] else state["epoch"]
 
-    def _newest(self):
-        """The newest checkpoint to go on from, or `None` if there is no file.
-
-        Raises:
-            ValueError: if there are some, but none can be used.
-        """
-        for path in self.folder.glob(".epoch-*"):
-            path.unlink()  # halves that a killed process left
-        paths = self._paths()
-        for path in paths:
-            try:
-                state, arrays = read_checkpoint(path)
-            except DamagedCheckpoint as error:
-                warnings.warn(f"{error}. The checkpoint before it is used.", stacklevel=2)
-                continue
-            if found := snapshot.difference(state["run"], self._run):
-                raise ValueError(
-                    f"The checkpoints in {self.folder} are of another run. Choose another folder, or delete them. "
-                    f"Received: {found}"
-                )
-            found = snapshot.difference(state["place"], self._place)
-            if not state["batch"] or not found:
-                return state, arrays
-            warnings.warn(f"{path} cannot be used within an epoch. The one before it is tried. {found}", stacklevel=2)
-        if paths:
-            names = ", ".join(path.name for path in paths)
-            raise ValueError(
-                f"No checkpoint in {self.folder} can be used. Delete them to begin anew. Received: {names}"
-            )
-        return None
-
-    def _paths(self):
-        return sorted(self.folder.glob("epoch-*.npz"), reverse=True)
-
     def _save(self, checkpoint):
         self._finish_writing()
-        self._writing = self._writer.submit(self._write, checkpoint)
+        gather([0], self._strategy)  # all have the previous one before anyone deletes those before it
+        self._writing = self._writer.submit(self._checkpoints.write, checkpoint)
 
     def _finish_writing(self):
         if self._writing:
             self._writing.result()
         self._writing = None
-
-    def _write(self, checkpoint):
-        state, arrays = checkpoint
-        path = self.folder / f"epoch-{state['epoch']:05d}-batch-{state['batch']:08d}.npz"
-        try:
-            write_checkpoint(path, state, arrays)
-            paths = self._paths()
-            # The end of an epoch can go on with another number of replicas.
-            ends = [old for old in paths if old.stem.endswith(f"-{0:08d}")]
-            for old in set(paths[self.keep :]) - set(ends[:1]):
-                old.unlink()
-        except OSError as error:
-            newest = next(iter(self._paths()), "none")
-            raise OSError(f"The checkpoint {path} cannot be written: {error}. The newest one is {newest}.") from error
 
     def _is_skipping(self):
         return self.model.train_function == self._skip_batches
@@ -278,7 +239,12 @@ class Resume(keras.callbacks.CallbackList):
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self._handler)
 
+    def _is_to_exit(self):
+        """Whether any worker was told to: then all save the same step."""
+        return gather([self._terminated], self._strategy).any()
+
     def _exit(self, checkpoint):
         self._finish_writing()
-        self._write(checkpoint)
+        gather([0], self._strategy)
+        self._checkpoints.write(checkpoint)
         raise SystemExit(_PREEMPTED)

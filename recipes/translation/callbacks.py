@@ -1,7 +1,7 @@
 """What a run reports while it trains."""
 
 from keras_headattn.metrics import bleu
-from keras_headattn.training import Compilations, EpochScore, GradientNorm, Resume, Throughput, TimeLimit
+from keras_headattn.training import Compilations, EpochScore, GradientNorm, Resume, Throughput, TimeLimit, is_chief
 from recipes.translation.checkpoints import SaveEpochs, StopWhenStalled
 from recipes.translation.tensorboard import flops_utilization, tensorboard_callbacks
 from recipes.translation.translator import Translator
@@ -17,14 +17,19 @@ def make_callbacks(config, run, transformer, text, corpora, batches):
     if config.validation_sentences:
         callbacks.append(_validation_bleu(config, transformer, text, corpora.validation))
     callbacks.append(SaveEpochs(run, transformer, config.average, config.average_of))
-    # These are not to be remembered: a run's folder may be moved, and the same command, with more time or patience,
-    # goes on.
-    callbacks = [Resume(run.checkpoints, batches, callbacks, every=config.save_steps), Compilations(config.xla_cache)]
-    callbacks += tensorboard_callbacks(config, run, transformer, text, corpora.validation, batches)
-    callbacks.append(StopWhenStalled(run, config.patience))
+    # What writes to TensorBoard is not to be remembered: a run's folder may be moved.
+    shown = [Compilations(config.xla_cache)]
+    shown += tensorboard_callbacks(config, run, transformer, text, corpora.validation, batches)
+    if not is_chief(transformer.distribute_strategy):  # of several workers, the first one writes
+        callbacks, shown = (
+            [callback for callback in some if isinstance(callback, (EpochScore, GradientNorm))]
+            for some in (callbacks, shown)
+        )
+    # Nor is what ends training: the same command, with more time or patience, goes on.
+    ends = [StopWhenStalled(run, config.patience)]
     if config.time_limit:
-        callbacks.append(TimeLimit(60 * config.time_limit))
-    return callbacks
+        ends.append(TimeLimit(60 * config.time_limit))
+    return [Resume(run.checkpoints, batches, callbacks, every=config.save_steps), *shown, *ends]
 
 
 def _validation_bleu(config, transformer, text, corpus):

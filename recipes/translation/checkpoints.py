@@ -5,7 +5,7 @@ import json
 import keras
 
 from keras_headattn.files import write_atomically
-from keras_headattn.training import average_weights
+from keras_headattn.training import average_weights, gather
 
 
 class SaveEpochs(keras.callbacks.Callback):
@@ -54,7 +54,8 @@ class StopWhenStalled(keras.callbacks.Callback):
         self.patience = patience
 
     def on_epoch_end(self, epoch, logs=None):
-        if has_stalled(self.run.history(), self.patience):
+        stalled = has_stalled(self.run.history(), self.patience)
+        if gather([stalled], self.model.distribute_strategy).any():  # workers may see the file at different times
             print(f"\nNo better validation loss for {self.patience} epochs: training ends.")
             self.model.stop_training = True
 

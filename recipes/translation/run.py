@@ -13,9 +13,9 @@ from recipes.translation.settings import TranslateConfig
 
 # What may change when a run is continued: how long, on what, and what is done at the end.
 MAY_CHANGE = (
-    "epochs", "patience", "time_limit", "save_steps", "replicas", "xla", "steps_per_execution", "test", "test_splits",
-    "beam_size", "alpha", "metrics", "embeddings", "sample_sentences", "images", "projector", "gradient_norm",
-    "peak_flops", "profile_steps", "xla_cache", "run", "export",
+    "epochs", "patience", "time_limit", "save_steps", "strategy", "replicas", "xla", "steps_per_execution",
+    "test", "test_splits", "beam_size", "alpha", "metrics", "embeddings", "sample_sentences", "images", "projector",
+    "gradient_norm", "peak_flops", "profile_steps", "xla_cache", "run", "export",
 )  # fmt: skip
 FILES = (
     *("config.json", "vocabulary.model", "source.model", "target.model", "moses.source.json", "moses.target.json"),

@@ -92,6 +92,11 @@ class TranslateConfig:
     average: int = option(1, "epochs whose weights are averaged at the end; 1: the best by validation loss", at_least=1)
     average_of: str = option("last", "which epochs: the last, or the best by validation loss", ("last", "best"))
     precision: str = option("float32", "dtype policy", ("float32", "mixed_float16", "mixed_bfloat16"))
+    strategy: str = option(
+        "mirrored",
+        "the devices of this machine, or those of all workers that the environment names: see docs/distributed.md",
+        ("mirrored", "multi_worker"),
+    )
     replicas: int | None = option(
         None, "none: all GPUs, else one CPU replica; n without GPUs splits the CPU", at_least=1
     )

@@ -1,12 +1,14 @@
 """Training a translator, to its evaluation and export."""
 
 import functools
+import os
+import sys
 import time
 
 import keras
 import numpy as np
 
-from keras_headattn.training import default_jit, make_strategy
+from keras_headattn.training import chief_first, default_jit, gather, is_chief, make_strategy
 from recipes.data.batching import TokenBatches
 from recipes.data.buckets import choose_buckets
 from recipes.data.record_batches import RecordBatches
@@ -24,25 +26,37 @@ from recipes.translation.text import check_text, make_text
 from recipes.translation.translator import Translator
 
 
-def train(config):
-    """Trains to the end, or on from the last checkpoint; then evaluates, exports and shows translations."""
+def train(config, afresh=False):
+    """Trains to the end, or on from the last checkpoint; then evaluates, exports and shows translations.
+
+    Args:
+        config: `TranslateConfig`.
+        afresh: Whether what an earlier run left in the folder is removed.
+    """
     check_metrics(config.metrics, config.target_language, config.embeddings)
     check_text(config)
+    strategy = make_strategy(config.replicas, config.strategy)
+    if not is_chief(strategy):
+        sys.stdout = open(os.devnull, "w")  # all workers would say the same
     make_attention(config)  # heads that do not fit are told before anything is read or written
-    strategy = make_strategy(config.replicas)
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy(config.precision)
     run = Run(config.run)
-    run.check(config)
-    corpora = load_corpora(config)
+    with chief_first(strategy):
+        if afresh and is_chief(strategy):
+            run.clear()
+        run.check(config)
+        corpora = load_corpora(config)  # which may download
     if not corpora.tests:
         print("There is no test set: nothing will be scored. Give --test, or score one later with `evaluate`.")
-    if config.records:
-        prepare(config)
-    run.start(config)
-    if config.records:
-        take_text(config, run.folder)
-    text = make_text(config, corpora.train and sample_pairs(config, corpora.train, corpora.train.name), run.folder)
+    with chief_first(strategy):
+        if config.records:
+            prepare(config)
+        if is_chief(strategy):
+            run.start(config)
+        if config.records:
+            take_text(config, run.folder)
+        text = make_text(config, corpora.train and sample_pairs(config, corpora.train, corpora.train.name), run.folder)
     if 2 * config.beam_size > text.target.vocabulary_size:
         raise ValueError(
             "--beam-size must be at most half the vocabulary. "
@@ -51,13 +65,20 @@ def train(config):
     batches, validation = make_batches(config, corpora, text, strategy.num_replicas_in_sync)
     print(batches.summary())
     transformer = fit(config, run, strategy, text, corpora, batches, validation)
+    with chief_first(strategy):  # the others wait: a worker that ended would be reported as lost
+        if is_chief(strategy):
+            end(config, run, transformer, text, corpora.tests)
+
+
+def end(config, run, transformer, text, tests):
+    """What is done with a trained model: final weights, scores, SavedModels."""
     epochs = finish(run, transformer, config.average, config.average_of)
     print(f"Final weights: mean of epochs {epochs}" if len(epochs) > 1 else f"Final weights: epoch {epochs[0]}")
     if config.projector:
         show_embeddings(run, transformer, text)
-    evaluate(Translator(transformer, text, config), corpora.tests, config, run.results)
+    evaluate(Translator(transformer, text, config), tests, config, run.results)
     if config.export:
-        export(config, transformer, text, [s for corpus in corpora.tests.values() for s in corpus.source])
+        export(config, transformer, text, [s for corpus in tests.values() for s in corpus.source])
 
 
 def fit(config, run, strategy, text, corpora, batches, validation):
@@ -71,7 +92,8 @@ def fit(config, run, strategy, text, corpora, batches, validation):
         f"{strategy.num_replicas_in_sync} replica(s), XLA {'on' if jit_compile else 'off'}"
     )
     history = run.history()
-    if len(history) >= config.epochs or has_stalled(history, config.patience):
+    is_done = len(history) >= config.epochs or has_stalled(history, config.patience)
+    if gather([is_done], strategy).any():
         print("There is no epoch left to train.")
         return transformer
     start = time.monotonic()

@@ -1,0 +1,118 @@
+"""Which workers there are, and which of them this process is, from the environment."""
+
+import json
+import os
+import re
+
+_PORT = 2222  # TensorFlow's, and that of Kubernetes' training operator
+_JOBS = ("chief", "worker")
+
+
+def cluster_from_environment(environment=None):
+    """Reads the addresses of all workers, and the place of this process among them.
+
+    They are taken from the first of these that is set:
+
+    - `TF_CONFIG`, by Kubernetes' training operator, by SageMaker's `multi_worker_mirrored_strategy`, or by hand;
+    - `SM_HOSTS` and `SM_CURRENT_HOST`, which SageMaker sets in every training job;
+    - the variables of a Slurm job step, that is of processes started by `srun`.
+
+    Args:
+        environment: Dictionary of variables. Defaults to `os.environ`.
+
+    Returns:
+        Dictionary like that in `TF_CONFIG`: `"cluster"` holds the list of addresses of each job, `chief` and
+        `worker`, and `"task"` the `"type"` and `"index"` of this process.
+
+    Raises:
+        ValueError: if none is set, or one cannot be read, or has a task that does not train.
+
+    Example:
+
+    >>> cluster_from_environment({"SM_HOSTS": '["algo-1", "algo-2"]', "SM_CURRENT_HOST": "algo-2"})
+    {'cluster': {'worker': ['algo-1:2222', 'algo-2:2222']}, 'task': {'type': 'worker', 'index': 1}}
+    """
+    environment = os.environ if environment is None else environment
+    if environment.get("TF_CONFIG"):
+        return _from_tf_config(environment["TF_CONFIG"])
+    if environment.get("SM_HOSTS"):
+        hosts = sorted(json.loads(environment["SM_HOSTS"]))
+        return _workers([f"{host}:{_PORT}" for host in hosts], hosts.index(environment["SM_CURRENT_HOST"]))
+    if environment.get("SLURM_STEP_NODELIST"):
+        return _from_slurm(environment)
+    raise ValueError(
+        "Nothing says which workers there are. Set TF_CONFIG, or start the processes by srun, Kubernetes' training "
+        "operator or SageMaker. Received: none of TF_CONFIG, SM_HOSTS and SLURM_STEP_NODELIST"
+    )
+
+
+def _workers(addresses, index):
+    return {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+
+
+def _from_tf_config(text):
+    try:
+        config = json.loads(text)
+        cluster, task = config["cluster"], config["task"]
+        kind, index = task["type"], int(task["index"])
+        cluster = {job: list(addresses) for job, addresses in cluster.items() if addresses}
+        cluster[kind][index]
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise ValueError(
+            'TF_CONFIG must look like {"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", '
+            f'"index": 0}}}}. Received: {text} ({type(error).__name__}: {error})'
+        ) from error
+    if other := set(cluster) - set(_JOBS):
+        raise ValueError(
+            f"All tasks train: their types are chief and worker. Received: {', '.join(sorted(other))} in TF_CONFIG"
+        )
+    return {"cluster": cluster, "task": {"type": kind, "index": index}}
+
+
+def _from_slurm(environment):
+    """TensorFlow's `SlurmClusterResolver` sorts hosts by name, n10 before n9, and needs `nvidia-smi`."""
+    hosts = expand_hosts(environment["SLURM_STEP_NODELIST"])
+    counts = []
+    for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", environment["SLURM_STEP_TASKS_PER_NODE"]):
+        counts += [int(count)] * int(times or 1)
+    # Jobs that share a host need ports of their own.
+    port = 20_000 + int(environment.get("SLURM_JOB_ID", 0)) % 10_000
+    places = [(host, number) for host, count in zip(hosts, counts, strict=True) for number in range(count)]
+    rank = int(environment["SLURM_PROCID"])
+    own = hosts[int(environment["SLURM_NODEID"])], int(environment["SLURM_LOCALID"])
+    if places[rank] != own:
+        raise ValueError(
+            "The tasks of a host must have consecutive ranks: start them by `srun --distribution=block`. "
+            f"Received: rank {rank} is task {own[1]} of {own[0]}"
+        )
+    return _workers([f"{host}:{port + number}" for host, number in places], rank)
+
+
+def expand_hosts(text):
+    """The hosts of a list as Slurm abbreviates it.
+
+    Args:
+        text: Such as `"node[01-03,07],login"`.
+
+    Returns:
+        List of names, in Slurm's order.
+
+    Example:
+
+    >>> expand_hosts("n[9-11],gpu[01,03]-ib")
+    ['n9', 'n10', 'n11', 'gpu01-ib', 'gpu03-ib']
+    """
+    names = re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text)
+    return [host for name in names for host in _expand(name)]
+
+
+def _expand(name):
+    brackets = re.search(r"\[(.*?)\]", name)
+    if not brackets:
+        return [name]
+    hosts = []
+    for numbers in brackets[1].split(","):
+        first, _, last = numbers.partition("-")
+        for number in range(int(first), int(last or first) + 1):
+            hosts += _expand(f"{name[: brackets.start()]}{number:0{len(first)}d}{name[brackets.end() :]}")
+    return hosts

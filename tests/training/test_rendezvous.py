@@ -1,0 +1,64 @@
+"""Workers wait for each other, and no longer than they were told to."""
+
+import concurrent.futures
+import socket
+import time
+
+import pytest
+
+from keras_headattn.training.rendezvous import wait_for_all
+
+
+def addresses(number):
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(number)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return [f"localhost:{port}" for port in ports]
+
+
+@pytest.mark.parametrize("last", [0, 2])
+def test_nobody_goes_before_the_last_has_come(last):
+    workers = addresses(3)
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        first = [pool.submit(wait_for_all, workers, index, 30) for index in range(3) if index != last]
+        time.sleep(0.3)
+        assert not any(future.done() for future in first)
+        wait_for_all(workers, last, 30)
+        for future in first:
+            future.result(timeout=30)
+
+
+@pytest.mark.parametrize(
+    "index, message", [(0, "no word from localhost:"), (1, "first worker, localhost:.* not answer")]
+)
+def test_alone(index, message):
+    with pytest.raises(TimeoutError, match=message):
+        wait_for_all(addresses(2), index, 0.6)
+
+
+def test_strangers_are_not_taken_for_workers():
+    workers = addresses(2)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        first = pool.submit(wait_for_all, workers, 0, 30)
+        for hello in (b"", b"GET / HTTP/1.1\n\n", b"keras_headattn worker 7\n"):
+            while True:
+                try:
+                    stranger = socket.create_connection(workers[0].split(":"), timeout=5)
+                    break
+                except ConnectionRefusedError:
+                    time.sleep(0.01)
+            with stranger:
+                stranger.sendall(hello)
+        assert not first.done()
+        wait_for_all(workers, 1, 30)
+        first.result(timeout=30)
+
+
+def test_a_port_in_use_is_waited_for():
+    workers = addresses(2)
+    with (
+        socket.create_server(("", int(workers[0].split(":")[1]))),
+        pytest.raises(TimeoutError, match="cannot be opened"),
+    ):
+        wait_for_all(workers, 0, 0.2)

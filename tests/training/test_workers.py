@@ -1,0 +1,110 @@
+"""Processes that train together do what one does, and go on after one was killed."""
+
+import json
+import multiprocessing
+import pathlib
+import signal
+import socket
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from keras_headattn.training import make_strategy
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import worker  # noqa: E402  (the processes must find it by the same name)
+
+LIMIT = 400  # seconds that a group of processes may take on a busy machine; on a free one it takes a tenth
+
+
+def free_addresses(number):
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(number)]
+    addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    return addresses
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Processes forked from one that has imported TensorFlow, as that takes longest."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["keras", "tensorflow"])
+    return context
+
+
+@pytest.fixture
+def start(processes, tmp_path):
+    """Starts workers, ends them whatever happens, and says how they ended."""
+    started = []
+
+    def run(task, number, interrupted=None, **options):
+        cluster = {"worker": free_addresses(number)}
+        group = []
+        for index in range(number):
+            config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
+            arguments = options | {"interruption": (interrupted or {}).get(index)}
+            output = str(tmp_path / f"{task}-{index}")
+            group.append(processes.Process(target=worker.main, args=(task, config, output), kwargs=arguments))
+        for process in group:
+            process.start()
+        started.extend(group)
+        deadline = time.monotonic() + LIMIT
+        for process in group:
+            process.join(max(0, deadline - time.monotonic()))
+        return [process.exitcode for process in group]
+
+    yield run
+    for process in started:
+        process.kill()
+
+
+def results(path):
+    with np.load(path) as file:
+        return dict(file)
+
+
+def test_three_workers_train_as_one_process(start, tmp_path):
+    """Of a batch of 8 rows they have 3, 3 and 2; of the last one, of 5, they have 2, 2 and 1."""
+    assert start("train", 3) == [0, 0, 0]
+    expected, _ = worker.train(make_strategy(1))
+    for index in range(3):
+        found = results(tmp_path / f"train-{index}.npz")
+        assert found.keys() == expected.keys()
+        for name, value in expected.items():
+            np.testing.assert_allclose(found[name], value, atol=2e-6, err_msg=name)
+    assert [path.name for path in tmp_path.glob("*.keras")] == ["train-0.keras"]
+
+
+def checkpoints(folder):
+    return sorted(path.name for path in folder.glob("epoch-*.npz"))
+
+
+def test_two_workers_killed_and_terminated(start, tmp_path):
+    """They end as two replicas of one process do that nothing interrupts, bit for bit."""
+    folder = tmp_path / "checkpoints"
+    assert start("resume", 2, folder=folder, interrupted={1: (signal.SIGKILL, 4)}) == [138, -signal.SIGKILL]
+    message = (tmp_path / "resume-0.txt").read_text()
+    assert "Another worker has ended or cannot be reached. Restart all 2 workers" in message
+
+    assert start("resume", 2, folder=folder, interrupted={0: (signal.SIGTERM, 2)}) == [143, 143]
+    assert checkpoints(folder) == checkpoints(folder / "worker-1")
+
+    assert start("resume", 2, folder=folder) == [0, 0]
+    expected = worker.resume(make_strategy(2), tmp_path / "uninterrupted")
+    for index in range(2):
+        found = results(tmp_path / f"resume-{index}.npz")
+        for name, value in expected.items():
+            np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_worker_alone(monkeypatch, capsys, index):
+    task = {"type": "worker", "index": index}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"worker": free_addresses(2)}, "task": task}))
+    with pytest.raises(SystemExit) as ended:
+        make_strategy(kind="multi_worker", timeout=0.5)
+    assert ended.value.code == 138
+    assert "Not all workers came within 0.5 seconds. Restart all of them. Received: {" in capsys.readouterr().err
