@@ -110,7 +110,6 @@ def fit(config, run, strategy, text, corpora, batches, validation):
 
 def make_batches(config, corpora, text, num_replicas):
     """Training and validation batches, in length buckets chosen from the training corpus."""
-    validation = _encode(config, text, corpora.validation, "validation")
     if config.records:
         records = Records(config.records)
         histogram = records.histogram()
@@ -118,6 +117,7 @@ def make_batches(config, corpora, text, num_replicas):
     else:
         train = _encode(config, text, corpora.train, "train")
         lengths, counts = np.array([max(len(s), len(t)) for s, t in zip(*train, strict=True)]), None
+    validation = _encode(config, text, corpora.validation, "validation")
     short = lengths <= config.max_length
     common = dict(
         tokens_per_batch=config.tokens_per_batch,
