@@ -110,6 +110,8 @@ class Resume(keras.callbacks.CallbackList):
             self._handler = signal.signal(signal.SIGTERM, self._on_sigterm) or signal.SIG_DFL
 
     def on_epoch_begin(self, epoch, logs=None):
+        if self._is_to_exit():
+            self._exit()
         self._epoch = epoch
         if self.data is not None:
             self.data.epoch = epoch
@@ -156,13 +158,13 @@ class Resume(keras.callbacks.CallbackList):
         self._before_validation = None
         self._batch = 0
         self._epoch_logs.append({name: float(value) for name, value in (logs or {}).items()})
-        state = self._take(epoch + 1, 0)
-        if self._is_to_exit():
-            self._exit(state)
-        self._save(state)
+        # After SIGTERM the process does not end here: callbacks that come later have still to hear of the epoch.
+        self._save(self._take(epoch + 1, 0))
 
     def on_train_end(self, logs=None):
         super().on_train_end(logs)
+        if self._is_to_exit():
+            self._exit()
         self._finish_writing()
         self._writer.shutdown()
         self._release_sigterm()
@@ -243,8 +245,10 @@ class Resume(keras.callbacks.CallbackList):
         """Whether any worker was told to: then all save the same step."""
         return gather([self._terminated], self._strategy).any()
 
-    def _exit(self, checkpoint):
+    def _exit(self, checkpoint=None):
+        """Ends the process, with this checkpoint as the newest, or the one that was saved last."""
         self._finish_writing()
         gather([0], self._strategy)
-        self._checkpoints.write(checkpoint)
+        if checkpoint:
+            self._checkpoints.write(checkpoint)
         raise SystemExit(_PREEMPTED)

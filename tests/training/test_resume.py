@@ -1,5 +1,8 @@
 """A run that was interrupted ends as one that was not, bit for bit."""
 
+import os
+import signal
+
 import keras
 import numpy as np
 import pytest
@@ -176,6 +179,22 @@ def test_a_finished_run_goes_on_with_more_epochs(tmp_path):
         history = fit(model, tmp_path / "parts", epochs).history
     assert history == expected
     np.testing.assert_array_equal(model.get_weights()[0], whole.get_weights()[0])
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_terminated_at_the_end_of_an_epoch(tmp_path, epoch):
+    """Callbacks that come after `Resume` hear of the epoch before the process ends."""
+    terminate = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda number, logs: number == epoch and os.kill(os.getpid(), signal.SIGTERM)
+    )
+    heard = []
+    hear = keras.callbacks.LambdaCallback(on_epoch_end=lambda number, logs: heard.append(number))
+    options = dict(batch_size=4, epochs=2, shuffle=False, verbose=0)
+    with pytest.raises(SystemExit) as ended:
+        simple().fit(X, Y, callbacks=[Resume(tmp_path, callbacks=[terminate]), hear], **options)
+    assert ended.value.code == 143
+    simple().fit(X, Y, callbacks=[Resume(tmp_path), hear], **options)
+    assert heard == [0, 1]
 
 
 def test_a_run_that_was_stopped_early_stays_so(tmp_path):
