@@ -147,7 +147,7 @@ def full_disk(keeper, folder, expected):
     """A process that can save, one that cannot, and one that can."""
     folder.mkdir()
     stop(keeper, folder, 2 * SAVE_STEPS + 3)
-    finish(keeper, folder, file_limit=1000)
+    finish(keeper, folder, file_limit=10_000)
     finish(keeper, folder)
     return compare(folder, expected)
 

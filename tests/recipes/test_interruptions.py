@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-KILLS = int(os.environ.get("HEADATTN_KILLS", 3))
+KILLS = int(os.environ.get("HEADATTN_KILLS", 2))
 CONTEXT = multiprocessing.get_context("forkserver")  # processes that begin with TensorFlow imported
 CONTEXT.set_forkserver_preload(["recipes.translation.training"])
 

@@ -16,7 +16,7 @@ from keras_headattn.training import make_strategy
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import worker  # noqa: E402  (the processes must find it by the same name)
 
-LIMIT = 400  # seconds that a group of processes may take on a busy machine; on a free one it takes a tenth
+LIMIT = 1500  # seconds that a group of processes may take on a busy machine; on a free one it takes a tenth
 
 
 def free_addresses(number):
