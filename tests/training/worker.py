@@ -101,7 +101,7 @@ def main(task, tf_config, output, folder=None, interruption=None):
     os.environ["TF_CONFIG"] = tf_config
     from keras_headattn.training import is_chief, make_strategy
 
-    strategy = make_strategy(kind="multi_worker", timeout=120)
+    strategy = make_strategy(kind="multi_worker", timeout=600)
     if task == "train":
         results, model = train(strategy)
         if is_chief(strategy):
