@@ -10,7 +10,7 @@ translate: $(VENV)/.recipes
 	$(BIN)/python -m recipes.translate $(ARGS)
 
 test: $(VENV)/.tests
-	$(BIN)/python -m pytest -n auto $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(ARGS)
 
 lint: $(VENV)/.tests
 	$(BIN)/ruff check .

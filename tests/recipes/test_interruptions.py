@@ -23,9 +23,9 @@ def train(folder):
         os.dup2(log.fileno(), 2)
         from recipes.translate import main
 
-        size = f"--max-sentences {1000 * (KILLS + 1)} --validation-sentences 9 --sample-sentences 0 --no-images"
-        folders = ["--run", str(folder), "--export", str(folder / "export")]
-        main(["--quick", "--config", "numbers", *size.split(), "--save-steps", "2", *folders])
+        size = f"--max-sentences {1000 * (KILLS + 1)} --validation-sentences 9"
+        ends = f"--beam-size 1 --export none --run {folder}"
+        main(["--quick", "--config", "numbers", "--save-steps", "2", *size.split(), *ends.split()])
 
 
 def start(folder):
