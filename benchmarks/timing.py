@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_headattn.files import write_atomically
+
 RESULTS = Path(__file__).parent / "results"
 LOAD_BEFORE = os.getloadavg()[0]
 SPREAD = (
@@ -192,10 +194,4 @@ def report(name, *paragraphs):
     print(text)
     if name is None:
         return
-    RESULTS.mkdir(exist_ok=True)
-    temporary = RESULTS / f".{name}.tmp"
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, RESULTS / f"{name}.md")
+    write_atomically(RESULTS / f"{name}.md", text.encode("utf-8"))

@@ -46,39 +46,58 @@ def _decode(line, place):
 
 
 @contextlib.contextmanager
-def atomic_file(path):
-    """Opens a binary file that takes the place of `path` when the block ends, and is deleted if the block fails.
+def atomic_path(path):
+    """Gives the path of an empty file that takes the place of `path` when the block ends; deleted if the block fails.
 
     So nobody ever sees half of it, nor loses the previous one to a crash or a full disk.
 
     Args:
         path: str or path. Its folder is created if need be.
+
+    Yields:
+        `pathlib.Path` in the same folder, hidden, with the same suffixes.
     """
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    stem, dot, suffixes = path.name.partition(".")
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{stem}.", suffix=dot + suffixes)
+    os.close(descriptor)
+    temporary = pathlib.Path(name)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
+        yield temporary
+        sync(temporary)
         os.chmod(temporary, 0o644)  # mkstemp makes files for their owner alone
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    sync(path.parent)  # until then a power cut may bring the old file back
 
 
-def _sync_folder(folder):
-    """Makes the new name last as well: until then a power cut may bring the old file back."""
-    if os.name == "nt":  # folders cannot be opened there
+def sync(path):
+    """Returns when a file, or the names in a folder, are on the disk, and outlast a power cut.
+
+    Args:
+        path: str or path.
+    """
+    if os.name == "nt" and os.path.isdir(path):  # folders cannot be opened there
         return
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def atomic_file(path):
+    """Opens a binary file that takes the place of `path` as with `atomic_path`.
+
+    Args:
+        path: str or path. Its folder is created if need be.
+    """
+    with atomic_path(path) as temporary, open(temporary, "wb") as file:
+        yield file
 
 
 def write_atomically(path, data):

@@ -7,6 +7,8 @@ import tempfile
 
 import tensorflow as tf
 
+from keras_headattn.files import sync
+
 
 def write_version(folder, write):
     """Writes `folder/<version>`, where the version is one more than the highest there.
@@ -32,12 +34,12 @@ def write_version(folder, write):
             write(temporary)
             os.chmod(temporary, 0o755)  # mkdtemp makes folders for their owner alone
             for path in (*pathlib.Path(temporary).rglob("*"), temporary):
-                _sync(path)
+                sync(path)
             version = _rename(temporary, folder)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
-        _sync(folder)
+        sync(folder)
     except (OSError, tf.errors.OpError) as error:
         raise OSError(
             "The model could not be written. Give a folder that may be written to, on a disk with enough "
@@ -57,11 +59,3 @@ def _rename(temporary, folder):
             # Another process may have taken the number in between.
             if not version.exists():
                 raise
-
-
-def _sync(path):
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

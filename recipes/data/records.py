@@ -6,13 +6,12 @@ A record is a `tf.train.Example` with two lists of ids, `inputs` and `targets`, 
 import hashlib
 import itertools
 import json
-import os
 import pathlib
 
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.files import write_atomically
+from keras_headattn.files import atomic_path, write_atomically
 from recipes.data.cleaning import CleaningReport, clean_pairs
 
 MANIFEST = "corpus.json"
@@ -138,6 +137,8 @@ def write_records(folder, corpus, encode, cleaning, shard_lines=100_000, progres
     Raises:
         ValueError: if no pair is left.
     """
+    for path in folder.glob(".shard-*"):
+        path.unlink()  # halves that a killed process left
     report, lines, shards = CleaningReport(corpus.name), iter(corpus), []
     for start in range(0, len(corpus), shard_lines):
         path = folder / f"shard-{len(shards):05d}.tfrecord"
@@ -179,15 +180,11 @@ def write_shard(path, pairs):
         path: path.
         pairs: iterable of (source, target), integer arrays.
     """
-    temporary = path.with_name(f".{path.name}")
-    with tf.io.TFRecordWriter(str(temporary)) as writer:
+    with atomic_path(path) as temporary, tf.io.TFRecordWriter(str(temporary)) as writer:
         for source, target in pairs:
             features = {"inputs": _feature(source), "targets": _feature(target)}
             example = tf.train.Example(features=tf.train.Features(feature=features))
             writer.write(example.SerializeToString())
-    with open(temporary, "rb") as file:
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
 
 
 def _feature(ids):

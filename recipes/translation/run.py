@@ -1,13 +1,13 @@
 """The folder of a run: settings, vocabulary, checkpoints, results."""
 
 import json
-import os
 import pathlib
 import shutil
 
 import keras
 
 import keras_headattn.models  # noqa: F401  (known to load_model)
+from keras_headattn.files import atomic_path
 from recipes.config import load_config, save_config
 from recipes.translation.settings import TranslateConfig
 
@@ -101,13 +101,9 @@ class Run:
 
     def has_checkpoint(self):
         """Whether there is one beyond that of the very beginning."""
-        return any("-00000-batch-00000000" not in path.name for path in self.checkpoints.glob("*.npz"))
+        return any("-00000-batch-00000000" not in path.name for path in self.checkpoints.glob("epoch-*.npz"))
 
     def save_model(self, model, path):
         """Writes a model or, for `.weights.h5`, its weights, in full or not at all."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".new.{path.name}")
-        (model.save_weights if path.name.endswith(".weights.h5") else model.save)(temporary)
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        with atomic_path(path) as temporary:
+            (model.save_weights if path.name.endswith(".weights.h5") else model.save)(temporary)
