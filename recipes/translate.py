@@ -173,7 +173,7 @@ def _evaluate(options):
 def _export(options):
     run, config, translator = _finished(options)
     if not config.export:
-        raise ValueError(f"The run in {run.folder} has no folder for SavedModels. Give --export.")
+        raise ValueError(f"The run in {run.folder} has no folder for SavedModels. Give --export. Received: export=None")
     from keras_headattn.files import read_lines
     from recipes.translation.exporting import export
 

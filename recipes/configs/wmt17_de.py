@@ -4,9 +4,9 @@
     python -m recipes.sweep --config wmt17_de --runs runs/wmt17_de      its tables 4 and 7
 
 TensorFlow Datasets downloads the corpus, 1.8 GiB by its catalogue: 5.9 million pairs, validation on newstest2016 (the
-paper: newstest2013), test on newstest2017, which is called `test` there. For the
-paper's five sets give text files: `--tfds none --train train.en train.de --validation newstest2013.en newstest2013.de
---test newstest2014.en newstest2014.de ...`.
+paper: newstest2013), test on newstest2017, which is called `test` there. For the paper's five sets give text files:
+`--tfds none --train train.en train.de --validation newstest2013.en newstest2013.de --test newstest2014.en
+newstest2014.de ...`.
 
 The paper reports 17.67 BLEU on newstest2017 for interacting-head attention with 16 heads and 16.41 for multi-head
 attention (its table 4); this setting has not been run here. What the paper says and does not say: see iwslt16.py. The

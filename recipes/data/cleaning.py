@@ -55,7 +55,7 @@ def clean(corpus, max_length=80, max_ratio=None, count=count_words):
     """Drops pairs with an empty, too long or suspiciously unequal side.
 
     For training data. The interacting-head paper (sec. 4.1) discards pairs longer than 80 tokens for IWSLT16
-    German- English and WMT17 English-Czech, and 100 for WMT17 English-German.
+    German-English and WMT17 English-Czech, and 100 for WMT17 English-German.
 
     Args:
         corpus: `ParallelCorpus`.
