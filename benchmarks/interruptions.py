@@ -172,6 +172,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20, help="[20]")
     times = parser.parse_args().kills
+    timing.limit_threads(1)
     keepers = ("BackupAndRestore", "Resume")
     with tempfile.TemporaryDirectory() as name:
         root = pathlib.Path(name)

@@ -141,6 +141,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replicas", type=int, nargs="+", default=[2, 4], help="[2 4]")
     numbers = parser.parse_args().replicas
+    timing.limit_threads(1)
     import keras
 
     from keras_headattn.training import Model, make_strategy
@@ -152,6 +153,7 @@ def main():
         for replicas in numbers:
             outcomes = [outcome(fault, cls, replicas, jit_compile) for _, cls, jit_compile in columns]
             rows.append([fault, replicas, *(one.text for one in outcomes)])
+            print(*rows[-1], sep=" | ", flush=True)
     timing.report(
         "replicas",
         "# Faults on several replicas",
