@@ -61,8 +61,10 @@ def main(arguments=None):
     options = _parser().parse_args(arguments)
     try:
         COMMANDS[options.command](options)
-    except BrokenPipeError:  # `| head` has read enough
+    except BrokenPipeError:  # what reads the output has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if options.command != "translate":  # there, `| head` has read enough
+            sys.exit(1)
     except (ValueError, OSError, ImportError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:

@@ -158,13 +158,30 @@ def read_iwslt(folder, source_language, target_language, split):
     if "+" in split:
         parts = [read_iwslt(folder, source_language, target_language, part) for part in split.split("+")]
         return concatenate(parts, f"{split} in {folder}")
+    files = iwslt_files(folder, source_language, target_language, split)
+    return _matching(*files, _tagged_lines if split == "train" else _segments)
+
+
+def iwslt_files(folder, source_language, target_language, split):
+    """The two files of a split, as `read_iwslt` finds them.
+
+    Args:
+        folder, source_language, target_language, split: as `read_iwslt` takes them; one split.
+
+    Returns:
+        Tuple of two paths.
+
+    Raises:
+        FileNotFoundError: if the folder has no such files.
+        ValueError: if it holds several releases.
+    """
     folder = pathlib.Path(folder)
     pairs = (f"{source_language}-{target_language}", f"{target_language}-{source_language}")
     if split == "train":
-        patterns, read = [f"train.tags.{pair}." for pair in pairs], _tagged_lines
+        patterns = [f"train.tags.{pair}." for pair in pairs]
     else:
         names = [split] if "." in split else [f"TED.{split}", f"TEDX.{split}"]
-        patterns, read = [f"IWSLT*.{name}.{pair}." for pair in pairs for name in names], _segments
+        patterns = [f"IWSLT*.{name}.{pair}." for pair in pairs for name in names]
     endings = [language if split == "train" else f"{language}.xml" for language in (source_language, target_language)]
     for pattern in patterns:
         sources = sorted(folder.glob(pattern + endings[0]))
@@ -176,7 +193,7 @@ def read_iwslt(folder, source_language, target_language, split):
                 f"Received: {' and '.join(str(source) for source, _ in found)}"
             )
         if found:
-            return _matching(*found[0], read)
+            return found[0]
     wanted = ", ".join(pattern + endings[0] for pattern in patterns)
     raise FileNotFoundError(
         f"The folder needs one of {wanted} and the same for {target_language!r}. Received: folder={str(folder)!r}"

@@ -27,12 +27,14 @@ class SaveEpochs(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         done = epoch + 1
-        # An epoch that was interrupted after this point is done again, to the same end.
         history = [*self.run.history()[:epoch], {name: float(value) for name, value in (logs or {}).items()}]
         self.run.save_model(self.trained, weights_of(self.run, done))
         write_atomically(self.run.folder / "history.json", json.dumps(history, indent=1).encode())
-        epochs = final_epochs(history, self.average, self.average_of)
-        kept = {weights_of(self.run, n) for n in (best_epoch(history), *epochs)}
+        # An epoch that is interrupted after this point is done again, on GPUs perhaps to a slightly other end.
+        kept = set()
+        for known in filter(None, (history, history[:-1])):
+            epochs = best_epoch(known), *final_epochs(known, self.average, self.average_of)
+            kept |= {weights_of(self.run, n) for n in epochs}
         for path in self.run.checkpoints.glob("*.weights.h5"):
             if path not in kept:
                 path.unlink()

@@ -5,7 +5,15 @@ import functools
 import pathlib
 
 from recipes.data.cleaning import clean
-from recipes.data.parallel import ParallelCorpus, read_iwslt, read_text, read_tfds, stream_text, stream_tfds
+from recipes.data.parallel import (
+    ParallelCorpus,
+    iwslt_files,
+    read_iwslt,
+    read_text,
+    read_tfds,
+    stream_text,
+    stream_tfds,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +54,16 @@ def stream_training(config):
         languages = config.source_language, config.target_language
         return stream_tfds(config.tfds, config.train_split, *languages, config.max_sentences)
     return _read(config, "train")
+
+
+def training_files(config):
+    """Paths of the text files of the training corpus; none if it does not come from text files."""
+    if config.data == "iwslt":
+        languages = config.source_language, config.target_language
+        return [
+            path for split in config.train_split.split("+") for path in iwslt_files(config.iwslt, *languages, split)
+        ]
+    return [pathlib.Path(path) for path in config.train]
 
 
 def load_tests(config):

@@ -1,6 +1,7 @@
 """SavedModels of a run, tried out at once in a process that knows nothing of this library."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -58,6 +59,7 @@ def try_out(path, sentences):
         input=json.dumps([str(path), list(sentences)]),
         capture_output=True,
         text=True,
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"},  # this process has the GPUs' memory
     )
     if process.returncode:
         raise OSError(f"The SavedModel in {path} does not load by itself:\n{process.stderr}")

@@ -8,7 +8,7 @@ from recipes.data.cleaning import CleaningReport, clean_pairs
 from recipes.data.parallel import ParallelCorpus
 from recipes.data.records import MANIFEST, Records, checksum, claim, write_records
 from recipes.progress import progress_bar
-from recipes.translation.corpora import stream_training
+from recipes.translation.corpora import stream_training, training_files
 from recipes.translation.text import make_text, text_files
 
 # What decides about the tokens, besides the text.
@@ -98,9 +98,16 @@ def _cleaning(config):
 
 
 def _made_of(config):
-    """The settings, and the text by its name: the folder it is in may be another on another machine."""
-    text = [pathlib.Path(path).name for path in config.train] or config.tfds or config.data
-    return {"text": text, **{name: getattr(config, name) for name in SETTINGS}}
+    """The settings, and the text: its files by name and size, as their folder may be another on another machine."""
+    made_of = {"text": config.tfds or config.data} | {name: getattr(config, name) for name in SETTINGS}
+    if config.data == "embedded":
+        return made_of | {"seed": config.seed}  # which decides about the numbers
+    files = training_files(config)
+    if files:
+        made_of["text"] = [path.name for path in files]
+    if files and all(path.exists() for path in files):  # they need not be there any more
+        made_of["bytes"] = [path.stat().st_size for path in files]
+    return made_of
 
 
 def _vocabulary(config, folder):

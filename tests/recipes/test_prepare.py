@@ -8,7 +8,7 @@ import pytest
 
 from recipes.config import save_config
 from recipes.translate import main
-from recipes.translation.corpora import load_corpora
+from recipes.translation.corpora import load_corpora, stream_training
 from recipes.translation.prepare import prepare, sample_pairs, take_text
 from recipes.translation.settings import TranslateConfig
 from recipes.translation.text import check_text, make_text
@@ -78,6 +78,23 @@ def test_only_settings_of_the_tokens_matter(config, change, message):
             prepare(changed)
 
 
+def test_another_text_is_refused(config):
+    prepare(config)
+    with open(config.train[0], "a", encoding="utf-8") as file:
+        file.write("one more\n")
+    with pytest.raises(ValueError, match="bytes="):
+        prepare(config)
+
+
+def test_the_embedded_text_is_that_of_its_seed(tmp_path):
+    config = TranslateConfig(
+        embedded=True, records=str(tmp_path), vocabulary_size=300, max_sentences=200, target_language="de"
+    )
+    prepare(config)
+    with pytest.raises(ValueError, match=r"seed=0 \(now 1\)"):
+        prepare(dataclasses.replace(config, seed=1))
+
+
 def test_another_vocabulary_is_refused(config, tmp_path):
     prepare(config)
     vocabulary = tmp_path / "records" / "vocabulary.model"
@@ -122,4 +139,5 @@ def test_real_text(shared_data, tmp_path, folder, train, number):
         train=files, validation=files, records=str(tmp_path), vocabulary_size=2_000, vocabulary_sentences=1_000,
         max_sentences=1_500, max_words=1_000,
     )  # fmt: skip
-    assert prepare(config, shard_lines=1_000).manifest["pairs"] == 1_500 <= number
+    assert sum(1 for _ in stream_training(dataclasses.replace(config, max_sentences=None))) == number
+    assert prepare(config, shard_lines=1_000).manifest["pairs"] == 1_500

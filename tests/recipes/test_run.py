@@ -63,7 +63,7 @@ def test_clearing_leaves_other_files(tmp_path):
 
 
 def save(run, losses, average=1, average_of="last", patience=None):
-    """Epochs with these validation losses; returns whether training was stopped."""
+    """Epochs with these validation losses; returns the model, whose training may have been stopped."""
     run.checkpoints.mkdir(exist_ok=True)
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     model.stop_training = False
@@ -71,7 +71,7 @@ def save(run, losses, average=1, average_of="last", patience=None):
         callback.set_model(model)
         for epoch, loss in enumerate(losses):
             callback.on_epoch_end(epoch, {"val_loss": loss})
-    return model.stop_training
+    return model
 
 
 def test_weights_kept(tmp_path):
@@ -85,6 +85,14 @@ def test_weights_kept(tmp_path):
         "epoch-004.weights.h5",
     ]
     assert run.history() == [{"val_loss": loss} for loss in (2.0, 1.0, 3.0, 4.0)]
+
+
+def test_an_epoch_done_again_may_end_otherwise(tmp_path):
+    """On GPUs, or other numbers of replicas: the weights that were the best before it are needed again."""
+    run = Run(tmp_path)
+    model = save(run, [2.0, 1.0])
+    SaveEpochs(run, model, average=1).on_epoch_end(1, {"val_loss": 3.0})
+    assert finish(run, model, 1) == [1]
 
 
 def test_final_weights(tmp_path):
@@ -114,8 +122,8 @@ def test_epochs_of_the_final_weights(average, average_of, epochs):
 
 def test_patience_counts_all_epochs_of_the_run(tmp_path):
     run = Run(tmp_path)
-    assert not save(run, [1.0, 2.0, 2.0], patience=3)
-    assert save(run, [1.0, 2.0, 2.0, 2.0], patience=3)
+    assert not save(run, [1.0, 2.0, 2.0], patience=3).stop_training
+    assert save(run, [1.0, 2.0, 2.0, 2.0], patience=3).stop_training
     history = run.history()
     assert has_stalled(history, 3) and not has_stalled(history, 4) and not has_stalled(history, None)
     assert not has_stalled([], 1)
