@@ -4,7 +4,7 @@ import contextlib
 import gzip
 import os
 import pathlib
-import tempfile
+import secrets
 import zlib
 
 
@@ -60,13 +60,11 @@ def atomic_path(path):
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     stem, dot, suffixes = path.name.partition(".")
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{stem}.", suffix=dot + suffixes)
-    os.close(descriptor)
-    temporary = pathlib.Path(name)
+    temporary = path.with_name(f".{stem}.{secrets.token_hex(4)}{dot}{suffixes}")
+    temporary.touch(exist_ok=False)  # with the permissions of any new file; those of `tempfile` are for their owner
     try:
         yield temporary
         sync(temporary)
-        os.chmod(temporary, 0o644)  # mkstemp makes files for their owner alone
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)

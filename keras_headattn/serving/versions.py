@@ -2,8 +2,8 @@
 
 import os
 import pathlib
+import secrets
 import shutil
-import tempfile
 
 import tensorflow as tf
 
@@ -29,11 +29,11 @@ def write_version(folder, write):
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # Inside `folder`, so that renaming is atomic; model servers pass over names that are no number.
-        temporary = tempfile.mkdtemp(dir=folder, prefix=".new.")
+        temporary = folder / f".new.{secrets.token_hex(4)}"
+        temporary.mkdir()  # with the permissions of any new folder; those of `tempfile` are for their owner
         try:
-            write(temporary)
-            os.chmod(temporary, 0o755)  # mkdtemp makes folders for their owner alone
-            for path in (*pathlib.Path(temporary).rglob("*"), temporary):
+            write(str(temporary))
+            for path in (*temporary.rglob("*"), temporary):
                 sync(path)
             version = _rename(temporary, folder)
         except BaseException:

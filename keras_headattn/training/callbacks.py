@@ -64,7 +64,8 @@ class _Steps:
 class TimeLimit(keras.callbacks.Callback):
     """Ends training after the epoch beyond which another one, as long as those so far, would pass the limit.
 
-    No epoch is cut short, and at least one is trained.
+    No epoch is cut short, and at least one is trained. With `Resume` it comes after it, not into its `callbacks`: the
+    run is then to go on with more time, and each `fit` has all of it.
 
     Args:
         seconds: From the start of `fit`.
@@ -81,15 +82,22 @@ class TimeLimit(keras.callbacks.Callback):
         self.seconds = seconds
 
     def on_train_begin(self, logs=None):
-        self._begin = time.monotonic()
-        self._epochs = 0
+        self._clock = _Clock(time.monotonic())
 
     def on_epoch_end(self, epoch, logs=None):
-        self._epochs += 1
-        elapsed = time.monotonic() - self._begin
-        is_over = elapsed + elapsed / self._epochs > self.seconds
+        self._clock.epochs += 1
+        elapsed = time.monotonic() - self._clock.begin
+        is_over = elapsed + elapsed / self._clock.epochs > self.seconds
         if gather([is_over], self.model.distribute_strategy).any():  # clocks of several workers differ
             self.model.stop_training = True
+
+
+@dataclasses.dataclass
+class _Clock:
+    """Not plain data, as `_Steps`."""
+
+    begin: float
+    epochs: int = 0
 
 
 class EpochScore(keras.callbacks.Callback):

@@ -8,6 +8,7 @@ import numpy as np
 from keras_headattn.files import atomic_file
 
 _STATE = "state.json"
+TAGS = _ARRAY, _TUPLE = "__array__", "__tuple__"  # what JSON cannot hold; no other dictionary has these keys
 
 
 class DamagedCheckpoint(ValueError):
@@ -19,7 +20,7 @@ def write_checkpoint(path, state, arrays):
 
     Args:
         path: str or path.
-        state: What JSON can hold, and arrays in it.
+        state: What JSON can hold, and arrays and tuples in it.
         arrays: Dictionary of names to arrays of any dtype.
 
     Raises:
@@ -35,8 +36,8 @@ def read_checkpoint(path):
     """Reads a checkpoint whole, and so checks all of it against the checksums (CRC-32).
 
     Returns:
-        Tuple `(state, arrays)` as they were written. Arrays of a dtype that NumPy does not know, such as
-        bfloat16, come as raw bytes of that width, dtype `V2`.
+        Tuple `(state, arrays)` as they were written. Among `arrays`, those of a dtype that NumPy does not know,
+        such as bfloat16, come as raw bytes of that width, dtype `V2`.
 
     Raises:
         DamagedCheckpoint: if it is not what was written.
@@ -55,17 +56,21 @@ def _take_arrays(value, arrays):
     if isinstance(value, dict):
         return {key: _take_arrays(item, arrays) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_take_arrays(item, arrays) for item in value]
+        items = [_take_arrays(item, arrays) for item in value]
+        return {_TUPLE: items} if isinstance(value, tuple) else items
     if isinstance(value, np.ndarray):
         name = f"state/{len(arrays)}"
         arrays[name] = value
-        return {"array": name}
+        return {_ARRAY: [name, str(value.dtype)]}
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _put_arrays(value, arrays):
     if isinstance(value, dict):
-        if value.keys() == {"array"}:
-            return arrays.pop(value["array"])
+        if value.keys() == {_ARRAY}:
+            name, dtype = value[_ARRAY]
+            return arrays.pop(name).view(dtype)
+        if value.keys() == {_TUPLE}:
+            return tuple(_put_arrays(item, arrays) for item in value[_TUPLE])
         return {key: _put_arrays(item, arrays) for key, item in value.items()}
     return [_put_arrays(item, arrays) for item in value] if isinstance(value, list) else value

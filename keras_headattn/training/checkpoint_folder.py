@@ -88,7 +88,7 @@ class CheckpointFolder:
         return sorted(self._folder.glob("epoch-*.npz"), reverse=True)
 
     def write(self, checkpoint):
-        """Writes a checkpoint `(state, arrays)` and deletes the oldest.
+        """Writes a checkpoint `(state, arrays)`. Deletes the oldest, and any of later steps: those were given up.
 
         Raises:
             OSError: if it cannot be written.
@@ -97,6 +97,8 @@ class CheckpointFolder:
         path = self._folder / f"epoch-{state['epoch']:05d}-batch-{state['batch']:08d}.npz"
         try:
             write_checkpoint(path, state, arrays)
+            for given_up in (later for later in self._paths() if later.name > path.name):
+                given_up.unlink()  # damaged, or of another number of replicas
             paths = self._paths()
             # The end of an epoch can go on with another number of replicas.
             ends = [old for old in paths if old.stem.endswith(_END)]

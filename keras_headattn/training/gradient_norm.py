@@ -39,6 +39,7 @@ class GradientNorm(keras.callbacks.Callback):
         # Not a metric of the model: validation would reset it.
         with model.distribute_strategy.scope():
             self._mean = keras.metrics.Mean()
+        model.unobserve_gradients(self._update)  # a `fit` that did not end may have left it
         model.observe_gradients(self._update)
 
     def _update(self, gradients):
@@ -55,4 +56,4 @@ class GradientNorm(keras.callbacks.Callback):
             logs["gradient_norm"] = norm
 
     def on_train_end(self, logs=None):
-        self.model.observe_gradients(None)
+        self.model.unobserve_gradients(self._update)

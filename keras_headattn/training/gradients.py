@@ -6,7 +6,7 @@ import tensorflow as tf
 
 
 @contextlib.contextmanager
-def sums_gradients(optimizer, observe=None):
+def sums_gradients(optimizer, observe=lambda gradients: None):
     """Meanwhile `optimizer.apply` sums the gradients over the replicas, then updates every copy on its own device.
 
     Keras clips the gradients of each replica and sums them afterwards, and `LossScaleOptimizer` looks for
@@ -16,19 +16,18 @@ def sums_gradients(optimizer, observe=None):
 
     Args:
         optimizer: A `keras.optimizers.Optimizer`, which may wrap others.
-        observe: Function that is called with the list of sums. Defaults to `None`.
+        observe: Function that is called with the list of sums. Defaults to one that does nothing.
     """
     if "apply" in vars(optimizer):  # another replica, or a block around this one, has done it
         yield
         return
     apply = optimizer.apply
 
-    def apply_summed(gradients, variables=None):
-        gradients = _sum(gradients)
-        if observe:
-            observe(gradients)
+    def apply_summed(grads, trainable_variables=None):
+        grads = _sum(grads)
+        observe(grads)
         with _local_updates(optimizer):
-            return apply(gradients, variables)
+            return apply(grads, trainable_variables)
 
     optimizer.apply = apply_summed
     try:

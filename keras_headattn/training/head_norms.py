@@ -1,5 +1,7 @@
 """How large the weights of each head are, as histograms."""
 
+import collections
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -48,6 +50,7 @@ def head_norms(model):
 
     Returns:
         Dictionary of the path of a projection, such as `"multi_head_attention/query"`, to an array (num_heads,).
+        Of equal paths the second one ends in `_1`, and so on.
 
     Example:
 
@@ -56,11 +59,13 @@ def head_norms(model):
     >>> {name: norms.shape for name, norms in head_norms(model).items()}["attention/query"]
     (2,)
     """
-    norms = {}
+    norms, times = {}, collections.Counter()
     for weight in model.weights:
         path, _, kind = weight.path.rpartition("/")
         axis = _HEAD_AXIS.get(path.rpartition("/")[2])
         if kind == "kernel" and axis is not None and len(weight.shape) > 2:
+            name = f"{path}_{times[path]}" if times[path] else path
+            times[path] += 1
             kernel = keras.ops.convert_to_numpy(weight).astype("float32")
-            norms[path] = np.sqrt(np.sum(np.moveaxis(kernel, axis, 0).reshape(kernel.shape[axis], -1) ** 2, axis=1))
+            norms[name] = np.sqrt(np.sum(np.moveaxis(kernel, axis, 0).reshape(kernel.shape[axis], -1) ** 2, axis=1))
     return norms

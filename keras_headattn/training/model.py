@@ -63,7 +63,7 @@ class Model(keras.Model):
 
     _train_replica = None
     _test_replica = None
-    _observer = None
+    _observers = ()
     _num_calls = 0
 
     def __new__(cls, *args, **kwargs):
@@ -98,11 +98,11 @@ class Model(keras.Model):
         return self._num_calls * num_workers(strategy) // strategy.num_replicas_in_sync
 
     def observe_gradients(self, observer):
-        """Has a function called in every training step, as part of its graph.
+        """Has one more function called in every training step, as part of its graph.
 
         Args:
             observer: Takes the list of gradients, one a trainable weight or `None`: summed over the replicas,
-                multiplied by the loss scale if there is one, before they are clipped. `None`: no function.
+                multiplied by the loss scale if there is one, before they are clipped.
 
         Example:
 
@@ -111,8 +111,23 @@ class Model(keras.Model):
         >>> model = Model(inputs, keras.layers.Dense(1)(inputs))
         >>> model.observe_gradients(lambda gradients: tf.print(tf.linalg.global_norm(gradients)))
         """
-        self._observer = observer
-        self.train_function = None  # is made again, with it
+        self._set_observers((*self._observers, observer))
+
+    def unobserve_gradients(self, observer):
+        """Ends what `observe_gradients` began.
+
+        Args:
+            observer: The same function.
+        """
+        self._set_observers(other for other in self._observers if other != observer)
+
+    def _set_observers(self, observers):
+        self._observers = tuple(observers)
+        self.train_function = None  # is made again, with them
+
+    def _observe(self, gradients):
+        for observer in self._observers:
+            observer(gradients)
 
     def make_train_function(self, force=False):
         if self.train_function is not None and not force:
@@ -146,8 +161,8 @@ class Model(keras.Model):
         run = self._train_replica if self.train_function else self._on_replica(self._gradients)
         gradients, logs = run(data, self._weight(data)) if self._is_distributed() else run(data)
         if gradients:
-            if self._observer and not self._is_distributed():
-                self._observer(gradients)
+            if not self._is_distributed():
+                self._observe(gradients)
             with self._summed_gradients():
                 self.optimizer.apply(gradients, self.trainable_weights)
         else:
@@ -163,7 +178,7 @@ class Model(keras.Model):
 
     def _summed_gradients(self):
         if self._is_distributed() and self.optimizer is not None:
-            return sums_gradients(self.optimizer, self._observer)
+            return sums_gradients(self.optimizer, self._observe)
         return contextlib.nullcontext()
 
     def _weight(self, data):

@@ -5,8 +5,10 @@ import contextlib
 import pathlib
 import signal
 import threading
+import traceback
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_headattn.training import snapshot
@@ -78,6 +80,8 @@ class Resume(keras.callbacks.CallbackList):
         self.keep = keep
 
     def on_train_begin(self, logs=None):
+        if getattr(self, "_model", None) is None:
+            raise ValueError(f"Give `Resume` to `fit` in a list, callbacks=[resume]. Received: callbacks={self}")
         super().on_train_begin(logs)
         self._epoch_logs, self._logs = [], {}
         self._batch = 0
@@ -98,8 +102,10 @@ class Resume(keras.callbacks.CallbackList):
         self._train_function = self.model.train_function
         if self._checkpoint:
             self._restore()
+            state = self._checkpoint[0]
+            self.model._initial_epoch = self.params["epochs"] if state["stopped"] else state["epoch"]
             if self.params.get("verbose"):
-                print(f"Continuing after {self._checkpoint[0]['epoch']} epochs and {self._batch} batches.")
+                print(f"Continuing after {state['epoch']} epochs and {self._batch} batches.")
         else:
             # Tells now, rather than after hours, whether the folder can be written to.
             self._checkpoints.write(self._take(0, 0))
@@ -112,12 +118,13 @@ class Resume(keras.callbacks.CallbackList):
     def on_epoch_begin(self, epoch, logs=None):
         if self._is_to_exit():
             self._exit()
+        self.model._initial_epoch = None  # Keras has read it
         self._epoch = epoch
         if self.data is not None:
             self.data.epoch = epoch
         super().on_epoch_begin(epoch, logs)
         if self._batch:
-            self.model.train_function = self._skip_batches
+            self.model.train_function, self._skipped_from = self._skip_batches, None
         else:
             self._checkpoint = None
 
@@ -128,14 +135,14 @@ class Resume(keras.callbacks.CallbackList):
     def on_train_batch_end(self, batch, logs=None):
         if self._is_skipping():
             if batch + 1 >= self._batch:
-                self.model.train_function = self._train_function
+                self.model.train_function, self._skipped_from = self._train_function, None
                 self.model._symbolic_build(data_batch=self._skipped)  # metrics, which Keras makes in the first step
                 snapshot.restore(snapshot.metrics_of(self.model), self._checkpoint[1])
                 self._restore()  # again, as callbacks may have forgotten when the epoch began
                 self._checkpoint = None
             return
         super().on_train_batch_end(batch, logs)
-        self._logs = dict(logs or {})
+        self._logs = _values(logs)
         self._batch = batch + 1
         if self._is_to_exit():
             self._exit(self._take(self._epoch, self._batch))
@@ -157,7 +164,7 @@ class Resume(keras.callbacks.CallbackList):
             callback.on_epoch_end(epoch, logs)
         self._before_validation = None
         self._batch = 0
-        self._epoch_logs.append({name: float(value) for name, value in (logs or {}).items()})
+        self._epoch_logs.append(_values(logs))
         # After SIGTERM the process does not end here: callbacks that come later have still to hear of the epoch.
         self._save(self._take(epoch + 1, 0))
 
@@ -211,7 +218,6 @@ class Resume(keras.callbacks.CallbackList):
         snapshot.restore_random_state(state["random"])
         self._epoch_logs, self._logs = list(state["history"]), state["logs"]
         self._batch = state["batch"]
-        self.model._initial_epoch = self.params["epochs"] if state["stopped"] else state["epoch"]
 
     def _save(self, checkpoint):
         self._finish_writing()
@@ -228,14 +234,23 @@ class Resume(keras.callbacks.CallbackList):
 
     def _skip_batches(self, iterator):
         """In place of steps of training: reads their batches only."""
+        if self._skipped_from is None:
+            self._skipped_from = iterator
+        if iterator is not self._skipped_from:  # of a later `fit`, after one that ended while it skipped
+            self.model.train_function = self._train_function
+            return self._train_function(iterator)
         with contextlib.suppress(StopIteration, tf.errors.OutOfRangeError):  # the last steps may be fewer
             for _ in range(self.model.steps_per_execution):
                 self._skipped = next(iterator)
         return self._logs
 
     def _on_sigterm(self, number, frame):
-        self._terminated = True
         self._release_sigterm()
+        calls = (call for call, _ in traceback.walk_stack(frame) if call.f_code.co_name == "fit")
+        if any(call.f_locals.get("self") is self.model for call in calls):
+            self._terminated = True
+        else:  # an exception has ended `fit`
+            signal.raise_signal(number)
 
     def _release_sigterm(self):
         if threading.current_thread() is threading.main_thread():
@@ -252,3 +267,8 @@ class Resume(keras.callbacks.CallbackList):
         if checkpoint:
             self._checkpoints.write(checkpoint)
         raise SystemExit(_PREEMPTED)
+
+
+def _values(logs):
+    """What Keras logs as numbers, and as arrays what is none: of some metrics, tensors."""
+    return {name: np.asarray(value) if np.ndim(value) else float(value) for name, value in (logs or {}).items()}

@@ -1,11 +1,14 @@
 """All that makes up the state of a training run: variables, random generators, the memory of callbacks."""
 
+import copy
 import inspect
 import random
 
 import keras
 import numpy as np
 import tensorflow as tf
+
+from keras_headattn.training.checkpoint import TAGS
 
 
 def variables_of(model):
@@ -97,12 +100,12 @@ def _without_rate(config):
 
 
 def take_memory(callbacks):
-    """What callbacks remember: for each its class and its attributes, but for constructor arguments."""
+    """Copies of what callbacks remember: for each its class and its attributes, but for constructor arguments."""
     memories = []
     for callback in callbacks:
         arguments = inspect.signature(type(callback).__init__).parameters
         memory = {name: value for name, value in vars(callback).items() if name not in arguments and name != "params"}
-        memory = {name: value for name, value in memory.items() if _is_data(value)}
+        memory = {name: copy.deepcopy(value) for name, value in memory.items() if _is_data(value)}
         memories.append({"class": type(callback).__name__, "memory": memory})
     return memories
 
@@ -118,7 +121,7 @@ def restore_memory(callbacks, memories):
 
 def _is_data(value):
     if isinstance(value, dict):
-        return all(isinstance(key, str) and _is_data(item) for key, item in value.items())
+        return all(isinstance(key, str) and key not in TAGS and _is_data(item) for key, item in value.items())
     if isinstance(value, (list, tuple)):
         return all(map(_is_data, value))
     return value is None or isinstance(value, (bool, int, float, str, np.generic, np.ndarray))
@@ -131,6 +134,5 @@ def take_random_state():
 
 def restore_random_state(state):
     """Sets what `take_random_state` returned."""
-    version, numbers, gauss = state["python"]
-    random.setstate((version, tuple(numbers), gauss))
+    random.setstate(state["python"])
     np.random.set_state(state["numpy"])

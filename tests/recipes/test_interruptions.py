@@ -1,6 +1,6 @@
 """The recipe, killed at random moments and started again, ends as if nothing had happened.
 
-HEADATTN_KILLS=12 kills it as many times.
+HEADATTN_KILLS=10 kills it as many times while it trains, besides once before that and once after it.
 """
 
 import json
@@ -38,11 +38,14 @@ def checkpoints(folder):
     return sorted((folder / "checkpoints").glob("epoch-*.npz"))
 
 
-def stop(folder, number, delay):
-    """Starts the recipe, and sends it a signal some time after it saved another checkpoint; the exit code."""
+def stop(folder, number, delay, reached=None):
+    """Starts the recipe, and sends it a signal some time after a point; the exit code.
+
+    The point is that `reached` returns `True`; by default that there is another checkpoint.
+    """
     before = checkpoints(folder)
     process = start(folder)
-    while process.is_alive() and checkpoints(folder)[-1:] == before[-1:]:
+    while process.is_alive() and not (reached() if reached else checkpoints(folder)[-1:] != before[-1:]):
         time.sleep(0.05)
     time.sleep(delay)
     os.kill(process.pid, number)
@@ -65,9 +68,13 @@ def test_killed_and_started_again(tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     uninterrupted = start(whole)
     moments = random.Random(0)
+    began = (parts / "config.json").exists
+    assert stop(parts, signal.SIGKILL, 0.0, began) == -signal.SIGKILL  # while it learns the vocabulary
     assert stop(parts, signal.SIGTERM, 0.3) == 128 + signal.SIGTERM
     for _ in range(KILLS):
         assert stop(parts, signal.SIGKILL, moments.uniform(0, 0.3)) == -signal.SIGKILL
+    trained = (parts / "model.keras").exists
+    assert stop(parts, signal.SIGKILL, 0.0, trained) == -signal.SIGKILL  # while it translates the test set
     process = start(parts)
     process.join()
     uninterrupted.join()

@@ -108,6 +108,6 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     def refuse(*args, **kwargs):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    monkeypatch.setattr("pathlib.Path.mkdir", refuse)
     with pytest.raises(OSError, match="Give a folder that may be written to.*Read-only file system"):
         write_version(tmp_path, writer("x"))

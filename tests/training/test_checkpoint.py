@@ -41,6 +41,17 @@ def test_bfloat16_comes_back_as_its_bytes(tmp_path):
     np.testing.assert_array_equal(arrays["x"].view(ml_dtypes.bfloat16), values)
 
 
+def test_state_comes_back_as_it_was(tmp_path):
+    values = np.array([1.5, -3.0], ml_dtypes.bfloat16)
+    state = {"a": {"array": "text"}, "best": (0.5, [1, (2,)]), "weights": [values]}
+    write_checkpoint(tmp_path / "a.npz", state, {})
+    found, arrays = read_checkpoint(tmp_path / "a.npz")
+    weights = found["weights"].pop()
+    assert weights.dtype == values.dtype and not arrays
+    np.testing.assert_array_equal(weights, values)
+    assert found == {"a": {"array": "text"}, "best": (0.5, [1, (2,)]), "weights": []}
+
+
 def test_every_flipped_byte_is_noticed_or_harmless(path):
     data = path.read_bytes()
     noticed = 0

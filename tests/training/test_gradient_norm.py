@@ -58,6 +58,21 @@ def test_training_afterwards_goes_without():
     assert "gradient_norm" not in model.fit(X, Y, verbose=0).history
 
 
+def test_it_leaves_other_observers_alone():
+    inputs = keras.Input((4,))
+    model = Model(inputs, keras.layers.Dense(3)(inputs))
+    model.compile("sgd", "mse", run_eagerly=True)
+    seen = []
+    model.observe_gradients(seen.append)
+    options = dict(batch_size=4, verbose=0)
+    assert "gradient_norm" in model.fit(X, Y, callbacks=[GradientNorm()], **options).history
+    model.fit(X, Y, **options)
+    assert len(seen) == 8
+    model.unobserve_gradients(seen.append)
+    model.fit(X, Y, **options)
+    assert len(seen) == 8
+
+
 def test_other_models_are_refused():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
     model.compile("sgd", "mse")

@@ -232,6 +232,106 @@ def test_another_number_of_replicas_goes_on_from_the_end_of_an_epoch(tmp_path):
     np.testing.assert_allclose(history["loss"], expected["loss"], rtol=1e-5)
 
 
+def test_checkpoints_that_were_given_up_do_not_outlive_new_ones(tmp_path):
+    with pytest.raises(Killed):
+        fit(simple(), tmp_path, 3, every=1, callbacks=[Kill(11, "on_train_batch_end")])
+    with pytest.warns(UserWarning, match="within an epoch"), pytest.raises(Killed):
+        fit(simple(replicas=2), tmp_path, 3, every=1, callbacks=[Kill(2, "on_train_batch_end")])
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["epoch-00001-batch-00000000.npz", "epoch-00001-batch-00000001.npz"]
+
+
+class Losses(keras.callbacks.Callback):
+    """Remembers in a list that it goes on changing, while validation and the writing of checkpoints go on."""
+
+    def __init__(self):
+        super().__init__()
+        self.losses = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.losses.append(logs["loss"])
+
+    def on_test_batch_end(self, batch, logs=None):
+        self.losses.append(logs["loss"])
+
+
+def test_what_is_saved_is_of_its_step(tmp_path):
+    whole, parts = Losses(), Losses()
+    model = simple()
+    start = model.get_weights()
+    options = dict(batch_size=4, epochs=2, shuffle=False, verbose=0, validation_data=(X, Y), validation_batch_size=4)
+    model.fit(X, Y, callbacks=[whole], **options)
+
+    terminate = keras.callbacks.LambdaCallback(
+        on_test_batch_end=lambda batch, logs: os.kill(os.getpid(), signal.SIGTERM)
+    )
+    model = simple()
+    model.set_weights(start)
+    with pytest.raises(SystemExit):
+        model.fit(X, Y, callbacks=[Resume(tmp_path, callbacks=[Losses(), terminate])], **options)
+    simple().fit(X, Y, callbacks=[Resume(tmp_path, callbacks=[parts])], **options)
+    assert parts.losses == whole.losses
+
+
+@pytest.fixture
+def terminated():
+    """A list that gets an item at each SIGTERM."""
+    heard = []
+    handler = signal.signal(signal.SIGTERM, lambda *_: heard.append(True))
+    yield heard
+    signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.mark.parametrize("left", [2, 6])
+def test_fit_after_one_that_an_exception_ended(tmp_path, terminated, left):
+    """It trains, whether the other one had gone on with new steps or still skipped old ones. SIGTERM acts as before."""
+
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            nonlocal left
+            left -= 1
+            if not left:
+                raise KeyboardInterrupt
+
+    with pytest.raises(Killed):
+        fit(simple(), tmp_path, 3, every=1, callbacks=[Kill(10, "on_train_batch_end")])
+    model = simple()
+    with pytest.raises(KeyboardInterrupt):
+        resume = Resume(tmp_path, every=1)
+        model.fit(X, Y, batch_size=4, epochs=3, shuffle=False, verbose=0, callbacks=[resume, Stop()])
+    resume._finish_writing()
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert terminated
+    before = model.get_weights()[0]
+    assert len(model.fit(X, Y, batch_size=4, verbose=0).history["loss"]) == 1
+    assert not np.array_equal(model.get_weights()[0], before)
+
+
+def test_metrics_that_are_not_one_number(tmp_path):
+    def train(folder, kill):
+        inputs = keras.Input((4,))
+        model = keras.Model(inputs, keras.layers.Dense(2, "sigmoid", kernel_initializer="ones")(inputs))
+        model.compile("sgd", "mse", metrics=[keras.metrics.F1Score(threshold=0.5)])
+        resume = Resume(folder, callbacks=[kill], every=2)
+        options = dict(batch_size=4, epochs=2, shuffle=False, verbose=0, callbacks=[resume])
+        try:
+            return model.fit(X, (Y > 0).astype("float32"), **options).history["f1_score"]
+        finally:
+            resume._finish_writing()
+
+    expected = train(tmp_path / "whole", Kill())
+    with pytest.raises(Killed):
+        train(tmp_path / "parts", Kill(9, "on_train_batch_end"))
+    found = train(tmp_path / "parts", Kill())
+    assert np.shape(found) == (2, 2)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_not_in_a_list(tmp_path):
+    with pytest.raises(ValueError, match=r"in a list.*Received: callbacks="):
+        simple().fit(X, Y, verbose=0, callbacks=Resume(tmp_path))
+
+
 @pytest.mark.parametrize(
     "other, message",
     [

@@ -79,6 +79,15 @@ def test_head_norms_are_those_of_the_kernels():
     np.testing.assert_allclose(norms["stock/attention_output"][1], np.linalg.norm(output[1]), rtol=1e-6)
 
 
+def test_head_norms_of_equal_paths():
+    inputs = hidden = keras.Input((3, 4))
+    for _ in range(2):
+        part = keras.Input((3, 4))
+        attention = keras.layers.MultiHeadAttention(2, 2, name="attention")
+        hidden = keras.Model(part, attention(part, part), name=f"part_{_}")(hidden)
+    assert len(head_norms(keras.Model(inputs, hidden))) == 8
+
+
 def test_head_norms_are_histograms(tmp_path):
     model = attentive_model()
     model.compile("sgd", "mse")
