@@ -114,12 +114,17 @@ class Transformer(keras.Model):
             *args, **kwargs: as for `Transformer`; what is given goes before what the size says.
 
         Raises:
-            ValueError: for a size that is not there, or heads that do not divide the width.
+            ValueError: for a size that is not there, heads that do not divide the width, or a layer as `attention`.
 
         >>> model = Transformer.from_size("tiny", 100, num_heads=8)
         >>> model.hidden_dim, model.num_layers
         (128, 4)
         """
+        if isinstance(attention, layers.Layer) or not callable(attention):
+            raise ValueError(
+                "`attention` must be a class, or a function of `num_heads` and `key_dim`, as the size says these; "
+                f"a layer goes to `Transformer`. Received: attention={attention!r}"
+            )
         if size not in SIZES:
             raise ValueError(f"There are the sizes {', '.join(SIZES)}. Received: size={size!r}")
         shape = {**SIZES[size], **kwargs}
@@ -261,7 +266,7 @@ class Transformer(keras.Model):
             `(logits (B, n, vocabulary), cache)`.
         """
         if positions is None:
-            positions = ops.arange(tokens.shape[1], dtype="int32") + index
+            positions = ops.arange(ops.shape(tokens)[1], dtype="int32") + index
         x = self._embed(1, self.target_embedding, tokens, False, positions)
         blocks = []
         for block, state in zip(self.decoder_blocks, cache["blocks"], strict=True):
