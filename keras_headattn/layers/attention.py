@@ -221,9 +221,23 @@ class Attention(keras.layers.Layer):
         """
         batch, length = ops.shape(x)[:2]
         y = dense(ops.reshape(x, (-1, *x.shape[2:])))
-        if self._activity_regularizer is not None:  # by item of the batch, as Keras has it for three axes
-            self.add_loss(ops.divide_no_nan(self._activity_regularizer(y), ops.cast(batch, y.dtype)))
         return ops.reshape(y, (batch, length, *y.shape[1:]))
+
+    def _regularize_activities(self, inputs, query, key, value, output):
+        """A loss for each projection, by item of the batch of `inputs`, as the stock layer has them.
+
+        Projected once more: no stage knows the batch before its axes were folded, and a variant may never make a
+        projection by itself.
+        """
+        projected = [(self._query_dense, query)]
+        if value is not None:
+            projected += [(self._key_dense, key), (self._value_dense, value)]
+        if self.use_gate:
+            projected.append((self._gate_dense, query))
+        activities = [dense(ops.reshape(x, (-1, x.shape[-1]))) for dense, x in projected]
+        for activity in (*activities, output):
+            loss = self._activity_regularizer(activity)
+            self.add_loss(ops.divide_no_nan(loss, ops.cast(ops.shape(inputs)[0], loss.dtype)))
 
     @property
     def scale(self):
@@ -274,7 +288,10 @@ class Attention(keras.layers.Layer):
         heads, weights = self._attend(self.project_query(query), keys, values, mask, training, return_attention_scores)
         if self.use_gate:
             heads = heads * ops.swapaxes(self._apply(self._gate_dense, query), 1, 2)
-        results = [axes.unfold(self.merge(heads), inputs)]
+        output = self.merge(heads)
+        if self._activity_regularizer is not None:
+            self._regularize_activities(inputs, query, key, value, output)
+        results = [axes.unfold(output, inputs)]
         if return_attention_scores:
             results.append(axes.unfold_scores(weights, inputs, value))
         if index is not None:
