@@ -162,7 +162,16 @@ class DecoderBlock(_Block):
         self.cross_attention.build(input_shape, memory_shape)
 
     def init_cache(self, memory, max_length):
-        """Empty cache of the self-attention, and the encoder's keys and values."""
+        """State of step-by-step decoding: an empty cache of the self-attention, and the encoder's keys and values.
+
+        Args:
+            memory: output of the encoder, `(B, n, D)`.
+            max_length: number of rows for the self-attention, positions of all steps together.
+
+        Returns:
+            Dictionary of `"attention"`, see `Attention.init_cache`, and `"cross_attention"`, see
+            `Attention.project_cache`.
+        """
         return {
             "attention": self.attention.init_cache(memory.shape[0] or ops.shape(memory)[0], max_length),
             "cross_attention": self.cross_attention.project_cache(memory),

@@ -228,7 +228,16 @@ class Transformer(keras.Model):
         return (logits, maps) if return_attention_scores else logits
 
     def encode(self, source, training=None, return_attention_scores=False):
-        """Encoder output `(B, n, D)` of token ids `(B, n)`; with scores, `(output, list of maps)`."""
+        """Output of the encoder.
+
+        Args:
+            source: token ids `(B, n)`, 0 = padding.
+            training: whether dropout is active.
+            return_attention_scores: returns `(output, maps)`, with one map `(B, h, n, n)` a block.
+
+        Returns:
+            `(B, n, D)`.
+        """
         mask, maps = ops.not_equal(source, 0), []
         x = self._embed(0, self.source_embedding, source, training)
         for block in self.encoder_blocks:
@@ -240,7 +249,16 @@ class Transformer(keras.Model):
         return (x, maps) if return_attention_scores else x
 
     def init_cache(self, source, max_length):
-        """State of decoding translations of `source` `(B, n)`, with room for `max_length` tokens."""
+        """State of decoding translations of `source`, for `decode_step`.
+
+        Args:
+            source: token ids `(B, n)`, 0 = padding.
+            max_length: number of rows of the cache: tokens of all steps together.
+
+        Returns:
+            Dictionary of `"blocks"`, the decoder blocks' caches, `"source_mask"` `(B, n)`, and with a tied output
+            layer `"output_kernel"` `(D, vocabulary)`.
+        """
         memory = self.encode(source, training=False)
         cache = {
             "blocks": [block.init_cache(memory, max_length) for block in self.decoder_blocks],

@@ -111,7 +111,17 @@ class SentencePieceTokenizer(keras.layers.Layer):
         return self._processor.eos_id()
 
     def id_to_token(self, piece_id):
-        """Returns the piece (str) with this id (int)."""
+        """Looks a piece up.
+
+        Args:
+            piece_id: int, from 0 to `vocabulary_size - 1`.
+
+        Returns:
+            The piece, a str.
+
+        Raises:
+            ValueError: for an id out of range.
+        """
         if not 0 <= piece_id < self.vocabulary_size:
             raise ValueError(f"Ids are 0 to {self.vocabulary_size - 1}. Received: {piece_id}")
         return self._processor.id_to_piece(int(piece_id))
