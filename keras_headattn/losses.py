@@ -19,27 +19,37 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
         label_smoothing: in [0, 1).
 
     Call arguments:
-        y_true: integers `(B, m)`.
+        y_true: integers `(B, m)`, or `(B, m, 1)`.
         y_pred: logits `(B, m, V)`.
 
     Returns:
         Scalar, in nats; with `reduction=None`, `(B, m)`.
+
+    Raises:
+        ValueError: for a `label_smoothing` out of range, or a `y_true` of another shape, such as one-hot labels.
 
     >>> loss = LabelSmoothedCrossentropy(0.0)
     >>> round(float(loss(np.array([[0]]), np.zeros((1, 1, 4)))), 4)
     1.3863
     """
 
-    def __init__(self, label_smoothing=0.1, reduction="sum_over_batch_size", name="crossentropy", **kwargs):
-        super().__init__(name=name, reduction=reduction, **kwargs)
+    def __init__(self, label_smoothing=0.1, reduction="sum_over_batch_size", name="crossentropy"):
+        # Keras casts labels, too, to the dtype of the loss: in bfloat16 513 would be 512.
+        super().__init__(name=name, reduction=reduction, dtype="float32")
         if not 0 <= label_smoothing < 1:
             raise ValueError(f"`label_smoothing` must be in [0, 1). Received: {label_smoothing}")
         self.label_smoothing = label_smoothing
 
     def call(self, y_true, y_pred):
         y_true, y_pred = ops.cast(y_true, "int32"), ops.cast(y_pred, "float32")
-        if len(y_true.shape) == len(y_pred.shape):  # as `fit` gives them for a model of one token
-            y_true = ops.squeeze(y_true, axis=-1)
+        received = f"y_true of shape {tuple(y_true.shape)} and y_pred of shape {tuple(y_pred.shape)}"
+        if len(y_true.shape) == len(y_pred.shape) and y_true.shape[-1] in (None, 1):
+            y_true = ops.squeeze(y_true, axis=-1)  # as `fit` gives them for a model of one token
+        if len(y_true.shape) != len(y_pred.shape) - 1:
+            raise ValueError(
+                "`y_true` must hold integer labels, not one-hot ones: the shape of `y_pred` without its last axis. "
+                f"Received: {received}"
+            )
         return _crossentropy(y_true, y_pred, self.label_smoothing)
 
     def get_config(self):

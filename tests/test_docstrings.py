@@ -1,4 +1,4 @@
-"""Examples in docstrings run, and every public name has a docstring that names its arguments."""
+"""Examples in docstrings run, and every public name and method has a docstring that names its arguments."""
 
 import doctest
 import importlib
@@ -85,9 +85,41 @@ def test_public_names_are_documented(module):
             check_arguments(name, value)
 
 
+def own_methods(value):
+    """Public methods of a class and its bases in this library, where first defined: no overrides of Keras's."""
+    owners = inspect.getmro(value)
+    for place, owner in enumerate(owners):
+        for name, member in vars(owner).items():
+            first = not any(name in vars(base) for base in owners[place + 1 :])
+            method = getattr(member, "__func__", member)  # of a class method
+            ours = owner.__module__.startswith("keras_headattn.")
+            if ours and first and inspect.isfunction(method) and not name.startswith("_"):
+                yield f"{owner.__name__}.{name}", getattr(owner, name)
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_public_methods_are_documented(module):
+    module = load(module)
+    for value in filter(inspect.isclass, (getattr(module, name) for name in public_names(module))):
+        for name, method in own_methods(value):
+            assert method.__doc__, f"{name} has no docstring"
+            if set(inspect.signature(method).parameters) - {"self"}:
+                assert "Args:" in method.__doc__, f"{name}: the docstring has no 'Args:'"
+                check_arguments(name, method)
+
+
+def test_methods_that_are_looked_at():
+    """Class methods and inherited ones of this library, but no overrides."""
+    layers, models = load("keras_headattn.layers"), load("keras_headattn.models")
+    names = {name for cls in (layers.LuongAttention, models.Transformer) for name, _ in own_methods(cls)}
+    assert {"Attention.init_cache", "Attention.score", "Transformer.from_size"} <= names
+    assert not any(name.endswith((".call", ".build", ".get_config")) or name.startswith("Luong") for name in names)
+
+
 def check_arguments(name, value):
     kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     parameters = [p.name for p in inspect.signature(value).parameters.values() if p.kind not in kinds]
+    parameters = [p for p in parameters if p != "self"]
     text = documented(value)
     missing = [p for p in parameters if p not in KERAS_ARGUMENTS and not re.search(rf"\b{p}\b", text)]
     assert not missing, f"{name}: the docstring does not name {missing}"

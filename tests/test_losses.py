@@ -108,6 +108,27 @@ def test_large_vocabulary():
     np.testing.assert_allclose(loss, np.log1p(31_999 * np.exp(-20.0)), atol=2e-6)
 
 
+def test_labels_are_not_rounded_where_keras_computes_in_bfloat16():
+    labels = np.array([[513]])
+    logits = np.zeros((1, 1, 600), "float32")
+    logits[0, 0, 513] = 20.0
+    keras.config.set_floatx("bfloat16")
+    try:
+        loss = LabelSmoothedCrossentropy(0.0)(labels, logits)
+    finally:
+        keras.config.set_floatx("float32")
+    assert loss.dtype == tf.float32
+    np.testing.assert_allclose(loss, np.log1p(599 * np.exp(-20.0)), atol=2e-6)
+
+
+@pytest.mark.parametrize("shape", [(3, 4, CLASSES), (3,)], ids=["one_hot", "one_a_sequence"])
+def test_labels_of_another_shape(shape):
+    with pytest.raises(
+        ValueError, match=rf"`y_true` must hold integer labels.*Received: y_true of shape \({shape[0]},"
+    ):
+        LabelSmoothedCrossentropy()(np.zeros(shape), np.zeros((3, 4, CLASSES)))
+
+
 @each_smoothing
 def test_graph_and_xla(smoothing):
     labels, logits = batch()

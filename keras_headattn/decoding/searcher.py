@@ -13,10 +13,11 @@ class Searcher(keras.Model):
     `export` makes a SavedModel of it. Each length of source is compiled once: pad to few lengths.
 
     Args:
-        model: a trained `Transformer`, or any model with its `init_cache` and `decode_step`.
+        model: a trained `Transformer`, or any model with its `init_cache` and `decode_step`. A `max_length` that
+            it has is the number of its learned positions.
         beam_size: 1 for greedy search.
         alpha: exponent of the length penalty; the papers use 1, 0.6 and 0.
-        max_length: most tokens of a translation, the end token included.
+        max_length: most tokens of a translation, the end token included; at most the model's learned positions.
         start_id, end_id: token ids.
 
     Call arguments:
@@ -25,6 +26,9 @@ class Searcher(keras.Model):
     Returns:
         Dictionary of `"tokens"` `(B, beam_size, max_length)`, best first, zeros after `end_id`, and `"scores"`
         `(B, beam_size)`: log probability divided by the length penalty.
+
+    Raises:
+        ValueError: naming the argument and what was received.
     """
 
     def __init__(self, model, beam_size=4, alpha=0.6, max_length=128, start_id=2, end_id=3, **kwargs):
@@ -34,6 +38,12 @@ class Searcher(keras.Model):
                 raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
         if alpha < 0:
             raise ValueError(f"`alpha` must be at least 0. Received: alpha={alpha}")
+        positions = getattr(model, "max_length", None)
+        if positions is not None and max_length > positions:
+            raise ValueError(
+                f"`max_length` must be at most {positions}, the number of the model's learned positions. "
+                f"Received: max_length={max_length}"
+            )
         self.model = model
         self.beam_size = beam_size
         self.alpha = alpha

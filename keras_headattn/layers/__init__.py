@@ -6,9 +6,12 @@ from keras_headattn.layers.luong_attention import LuongAttention
 from keras_headattn.layers.max_num_heads import max_num_heads
 from keras_headattn.layers.multi_head_attention import MultiHeadAttention
 from keras_headattn.layers.talking_heads_attention import TalkingHeadsAttention
+from keras_headattn.layers.transformer_block import DecoderBlock, EncoderBlock
 
 __all__ = [
     "Attention",
+    "DecoderBlock",
+    "EncoderBlock",
     "InteractingHeadAttention",
     "LuongAttention",
     "MultiHeadAttention",

@@ -190,28 +190,74 @@ class Attention(keras.layers.Layer):
     # The five stages
 
     def project_query(self, query):
-        """`(B, n, D)` to `(B, h, n, key_dim)`."""
+        """Queries of each head.
+
+        Args:
+            query: `(B, n, D)`.
+
+        Returns:
+            `(B, h, n, key_dim)`.
+        """
         return ops.swapaxes(self._apply(self._query_dense, query), 1, 2)
 
     def project_key_value(self, key, value):
-        """`(B, m, D_k)`, `(B, m, D_v)` to `(B, h, m, key_dim)`, `(B, h, m, value_dim)`."""
+        """Keys and values of each head.
+
+        Args:
+            key: `(B, m, D_k)`.
+            value: `(B, m, D_v)`.
+
+        Returns:
+            `(B, h, m, key_dim)` and `(B, h, m, value_dim)`.
+        """
         keys, values = self._apply(self._key_dense, key), self._apply(self._value_dense, value)
         return ops.swapaxes(keys, 1, 2), ops.swapaxes(values, 1, 2)
 
     def score(self, query, key):
-        """Logits `(B, h, n, m)` of queries `(B, h, n, key_dim)` and keys `(B, h, m, key_dim)`."""
+        """Logits, how well each key suits each query.
+
+        Args:
+            query: `(B, h, n, key_dim)`.
+            key: `(B, h, m, key_dim)`.
+
+        Returns:
+            `(B, h, n, m)`.
+        """
         return ops.matmul(query * self.scale, ops.swapaxes(key, -1, -2))
 
     def weigh(self, logits, mask):
-        """Weights `(B, h, n, m)`; `mask` is boolean and broadcasts to it, or `None`."""
+        """Weights of the values.
+
+        Args:
+            logits: `(B, h, n, m)`.
+            mask: boolean, broadcasts to `(B, h, n, m)`, True = may attend; or `None`.
+
+        Returns:
+            `(B, h, n, m)`.
+        """
         return masked_softmax(logits, mask)
 
     def mix(self, weights, value):
-        """Head outputs `(B, h, n, value_dim)`."""
+        """Head outputs.
+
+        Args:
+            weights: `(B, h, n, m)`.
+            value: `(B, h, m, value_dim)`.
+
+        Returns:
+            `(B, h, n, value_dim)`.
+        """
         return ops.matmul(weights, value)
 
     def merge(self, heads):
-        """`(B, h, n, value_dim)` to `(B, n, output_shape)`."""
+        """The output of all heads.
+
+        Args:
+            heads: `(B, h, n, value_dim)`.
+
+        Returns:
+            `(B, n, output_shape)`.
+        """
         return self._apply(self._output_dense, ops.swapaxes(heads, 1, 2))
 
     def _apply(self, dense, x):
@@ -221,9 +267,23 @@ class Attention(keras.layers.Layer):
         """
         batch, length = ops.shape(x)[:2]
         y = dense(ops.reshape(x, (-1, *x.shape[2:])))
-        if self._activity_regularizer is not None:  # by item of the batch, as Keras has it for three axes
-            self.add_loss(ops.divide_no_nan(self._activity_regularizer(y), ops.cast(batch, y.dtype)))
         return ops.reshape(y, (batch, length, *y.shape[1:]))
+
+    def _regularize_activities(self, inputs, query, key, value, output):
+        """A loss for each projection, by item of the batch of `inputs`, as the stock layer has them.
+
+        Projected once more: no stage knows the batch before its axes were folded, and a variant may never make a
+        projection by itself.
+        """
+        projected = [(self._query_dense, query)]
+        if value is not None:
+            projected += [(self._key_dense, key), (self._value_dense, value)]
+        if self.use_gate:
+            projected.append((self._gate_dense, query))
+        activities = [dense(ops.reshape(x, (-1, x.shape[-1]))) for dense, x in projected]
+        for activity in (*activities, output):
+            loss = self._activity_regularizer(activity)
+            self.add_loss(ops.divide_no_nan(loss, ops.cast(ops.shape(inputs)[0], loss.dtype)))
 
     @property
     def scale(self):
@@ -274,7 +334,10 @@ class Attention(keras.layers.Layer):
         heads, weights = self._attend(self.project_query(query), keys, values, mask, training, return_attention_scores)
         if self.use_gate:
             heads = heads * ops.swapaxes(self._apply(self._gate_dense, query), 1, 2)
-        results = [axes.unfold(self.merge(heads), inputs)]
+        output = self.merge(heads)
+        if self._activity_regularizer is not None:
+            self._regularize_activities(inputs, query, key, value, output)
+        results = [axes.unfold(output, inputs)]
         if return_attention_scores:
             results.append(axes.unfold_scores(weights, inputs, value))
         if index is not None:
@@ -321,8 +384,13 @@ class Attention(keras.layers.Layer):
         rows of `x` are positions `i, i + 1, ...`: the same outputs as for the whole sequence at once. With
         an `attention_mask` of shape `(B, n, max_length)` instead, a query may attend to any rows written.
 
+        Args:
+            batch_size: number of sequences `B`; an integer or a scalar tensor.
+            max_length: number of rows, positions of all steps together.
+
         Returns:
-            Dictionary of tensors `(B, h, max_length, width)`.
+            Dictionary of zeros: `"key"` `(B, h, max_length, key_dim)` and `"value"` `(B, h, max_length, value_dim)`;
+            with a sliding window also `"positions"` `(max_length,)`.
         """
         cache = {
             "key": ops.zeros((batch_size, self.key_heads, max_length, self.key_dim), self.compute_dtype),
@@ -333,7 +401,18 @@ class Attention(keras.layers.Layer):
         return cache
 
     def project_cache(self, value, key=None):
-        """A cache with all of `value`, for cross-attention: `layer(x, cache=cache, key_mask=...)`."""
+        """A cache with all of `value`, for cross-attention: `layer(x, cache=cache, key_mask=...)`.
+
+        Args:
+            value: `(B, m, D_v)`.
+            key: `(B, m, D_k)`. Defaults to `value`.
+
+        Returns:
+            Dictionary of `"key"` `(B, h, m, key_dim)` and `"value"` `(B, h, m, value_dim)`.
+
+        Raises:
+            ValueError: if the layer is not built.
+        """
         if not self.built:
             raise ValueError(
                 "`project_cache` needs the layer's weights: call the layer, or `build` it, first. "

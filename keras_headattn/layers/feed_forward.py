@@ -20,6 +20,7 @@ class FeedForward(layers.Layer):
 
     def __init__(self, intermediate_dim, activation="relu", dropout=0.0, seed=None, **kwargs):
         super().__init__(**kwargs)
+        self.supports_masking = True
         self.intermediate_dim = intermediate_dim
         self.activation = activations.get(activation)
         self.dropout = dropout

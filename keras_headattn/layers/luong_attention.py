@@ -29,8 +29,9 @@ class LuongAttention(Attention):
     """
 
     def __init__(self, key_dim, *args, score="dot", **kwargs):
-        if kwargs.pop("num_heads", 1) != 1:
-            raise ValueError("LuongAttention has one head. Received: num_heads other than 1")
+        num_heads = kwargs.pop("num_heads", 1)
+        if num_heads != 1:
+            raise ValueError(f"LuongAttention has one head. Received: num_heads={num_heads}")
         super().__init__(1, key_dim, *args, **kwargs)
         if score not in ("dot", "general", "concat"):
             raise ValueError(f"`score` must be 'dot', 'general' or 'concat'. Received: score={score!r}")

@@ -13,14 +13,14 @@ def max_num_heads(model_dim, lengths):
     Args:
         model_dim: width of the model.
         lengths: mean length of the training sequences in tokens, or any iterable (a data set, a
-            list) of sequences or of their lengths, read once.
+            list) of sequences or of their lengths, read once. No batches, and one side of a data set of pairs.
 
     Returns:
         `(h_max, proposals)`: h_max rounded down, at least 1, and the powers of two from 2 to h_max that
         divide `model_dim`, the paper's table 2.
 
     Raises:
-        ValueError: for an empty data set, or a width or mean length that is not positive.
+        ValueError: for an empty data set, one of batches or pairs, or a width or mean length that is not positive.
 
     >>> max_num_heads(512, 20)
     (25, [2, 4, 8, 16])
@@ -39,8 +39,25 @@ def max_num_heads(model_dim, lengths):
 def _mean_length(lengths):
     total = count = 0
     for item in lengths:
-        total += float(item) if np.ndim(item) == 0 else len(item)
+        total += _length(item)
         count += 1
     if not count:
         raise ValueError("`lengths` must hold at least one sequence. Received: an empty iterable")
     return total / count
+
+
+def _length(item):
+    if isinstance(item, (tuple, dict)):
+        raise ValueError(
+            f"`lengths` must be one side of a data set of pairs. Received: an item of type {type(item).__name__}"
+        )
+    if isinstance(item, list):
+        rank = np.ndim(item[:1])  # lists in a list may differ in length
+    else:
+        rank = len(item.shape) if hasattr(item, "shape") else np.ndim(item)
+    if rank > 1:
+        raise ValueError(
+            "`lengths` must hold single sequences, or their lengths: unbatch the data set. "
+            f"Received: an item with {rank} axes"
+        )
+    return len(item) if rank else float(item)

@@ -18,6 +18,10 @@ class SinusoidalPositions(layers.Layer):
         `(B, n, D)`.
     """
 
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
     def call(self, inputs, positions=None):
         length, width = ops.shape(inputs)[-2:]
         if width % 2:
@@ -45,6 +49,7 @@ class LearnedPositions(layers.Layer):
 
     def __init__(self, max_length, initializer="glorot_uniform", **kwargs):
         super().__init__(**kwargs)
+        self.supports_masking = True
         self.max_length = max_length
         self.initializer = initializer
 

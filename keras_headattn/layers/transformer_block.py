@@ -1,7 +1,7 @@
 """Encoder and decoder block of the Transformer, for any attention layer of this library."""
 
 import keras
-from keras import layers
+from keras import layers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn.layers.feed_forward import FeedForward
@@ -23,6 +23,7 @@ class _Block(layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        self.supports_masking = True
         self.templates = {"attention": Template("attention", attention)}
         self.intermediate_dim = intermediate_dim
         self.dropout = dropout
@@ -96,7 +97,7 @@ class EncoderBlock(_Block):
 
     Call arguments:
         x: `(B, n, D)`.
-        mask: boolean `(B, n)`, True = a real token.
+        mask: boolean `(B, n)`, True = a real token. Defaults to the Keras mask of `x`.
         return_attention_scores: returns `(output, weights)`.
 
     Returns:
@@ -136,11 +137,11 @@ class DecoderBlock(_Block):
     Call arguments:
         x: `(B, m, D)`.
         memory: output of the encoder, `(B, n, D)`. Not needed with a cache.
-        memory_mask: boolean `(B, n)`, True = a real token.
-        attention_mask: what the self-attention may attend to in place of all earlier positions; only
-            with a cache.
+        memory_mask: boolean `(B, n)`, True = a real token. Defaults to the Keras mask of `memory`.
+        attention_mask: as in `Attention`, of the self-attention: with a cache in place of causality, so that it
+            may name any rows; without one beside it.
         cache, index: see `init_cache`, and `Attention.init_cache` for `index`.
-        positions: as in `Attention`.
+        positions: as in `Attention`, also of the queries of the attention to the encoder.
         return_attention_scores: returns the weights of self-attention and cross-attention after the output.
 
     Returns:
@@ -161,9 +162,18 @@ class DecoderBlock(_Block):
         self.cross_attention.build(input_shape, memory_shape)
 
     def init_cache(self, memory, max_length):
-        """Empty cache of the self-attention, and the encoder's keys and values."""
+        """State of step-by-step decoding: an empty cache of the self-attention, and the encoder's keys and values.
+
+        Args:
+            memory: output of the encoder, `(B, n, D)`.
+            max_length: number of rows for the self-attention, positions of all steps together.
+
+        Returns:
+            Dictionary of `"attention"`, see `Attention.init_cache`, and `"cross_attention"`, see
+            `Attention.project_cache`.
+        """
         return {
-            "attention": self.attention.init_cache(memory.shape[0] or keras.ops.shape(memory)[0], max_length),
+            "attention": self.attention.init_cache(memory.shape[0] or ops.shape(memory)[0], max_length),
             "cross_attention": self.cross_attention.project_cache(memory),
         }
 
@@ -179,6 +189,8 @@ class DecoderBlock(_Block):
         training=None,
         return_attention_scores=False,
     ):
+        if positions is None and index is not None:  # the attention to the encoder has no index to count from
+            positions = ops.arange(ops.shape(x)[1], dtype="int32") + ops.cast(index, "int32")
         common = dict(positions=positions, training=training, return_attention_scores=return_attention_scores)
         y = self._normalised("attention", x)
         y, *scores = _as_tuple(
@@ -186,7 +198,7 @@ class DecoderBlock(_Block):
                 y,
                 y,
                 attention_mask=attention_mask,
-                use_causal_mask=attention_mask is None,
+                use_causal_mask=cache is None or attention_mask is None,
                 cache=None if cache is None else cache["attention"],
                 index=index,
                 **common,

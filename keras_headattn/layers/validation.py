@@ -61,11 +61,13 @@ def _check_cache(value, cache, index):
         )
     if index is not None and cache is None:
         raise ValueError(f"`index` says where in a `cache` to write. Received: index={index}, cache=None")
-    if isinstance(index, int) and not 0 <= index <= cache["key"].shape[2] - value.shape[1]:
-        raise ValueError(
-            f"`index` must leave room for the {value.shape[1]} rows of `value` in a cache of length "
-            f"{cache['key'].shape[2]}. Received: index={index}"
-        )
+    if isinstance(index, int):
+        rows, length = value.shape[1], cache["key"].shape[2]
+        if None not in (rows, length) and not 0 <= index <= length - rows:
+            raise ValueError(
+                f"`index` must leave room for the {rows} rows of `value` in a cache of length {length}. "
+                f"Received: index={index}"
+            )
 
 
 def _check_batch(query, value, cache):

@@ -114,12 +114,17 @@ class Transformer(keras.Model):
             *args, **kwargs: as for `Transformer`; what is given goes before what the size says.
 
         Raises:
-            ValueError: for a size that is not there, or heads that do not divide the width.
+            ValueError: for a size that is not there, heads that do not divide the width, or a layer as `attention`.
 
         >>> model = Transformer.from_size("tiny", 100, num_heads=8)
         >>> model.hidden_dim, model.num_layers
         (128, 4)
         """
+        if isinstance(attention, layers.Layer) or not callable(attention):
+            raise ValueError(
+                "`attention` must be a class, or a function of `num_heads` and `key_dim`, as the size says these; "
+                f"a layer goes to `Transformer`. Received: attention={attention!r}"
+            )
         if size not in SIZES:
             raise ValueError(f"There are the sizes {', '.join(SIZES)}. Received: size={size!r}")
         shape = {**SIZES[size], **kwargs}
@@ -223,7 +228,16 @@ class Transformer(keras.Model):
         return (logits, maps) if return_attention_scores else logits
 
     def encode(self, source, training=None, return_attention_scores=False):
-        """Encoder output `(B, n, D)` of token ids `(B, n)`; with scores, `(output, list of maps)`."""
+        """Output of the encoder.
+
+        Args:
+            source: token ids `(B, n)`, 0 = padding.
+            training: whether dropout is active.
+            return_attention_scores: returns `(output, maps)`, with one map `(B, h, n, n)` a block.
+
+        Returns:
+            `(B, n, D)`.
+        """
         mask, maps = ops.not_equal(source, 0), []
         x = self._embed(0, self.source_embedding, source, training)
         for block in self.encoder_blocks:
@@ -235,7 +249,16 @@ class Transformer(keras.Model):
         return (x, maps) if return_attention_scores else x
 
     def init_cache(self, source, max_length):
-        """State of decoding translations of `source` `(B, n)`, with room for `max_length` tokens."""
+        """State of decoding translations of `source`, for `decode_step`.
+
+        Args:
+            source: token ids `(B, n)`, 0 = padding.
+            max_length: number of rows of the cache: tokens of all steps together.
+
+        Returns:
+            Dictionary of `"blocks"`, the decoder blocks' caches, `"source_mask"` `(B, n)`, and with a tied output
+            layer `"output_kernel"` `(D, vocabulary)`.
+        """
         memory = self.encode(source, training=False)
         cache = {
             "blocks": [block.init_cache(memory, max_length) for block in self.decoder_blocks],
@@ -261,7 +284,7 @@ class Transformer(keras.Model):
             `(logits (B, n, vocabulary), cache)`.
         """
         if positions is None:
-            positions = ops.arange(tokens.shape[1], dtype="int32") + index
+            positions = ops.arange(ops.shape(tokens)[1], dtype="int32") + index
         x = self._embed(1, self.target_embedding, tokens, False, positions)
         blocks = []
         for block, state in zip(self.decoder_blocks, cache["blocks"], strict=True):

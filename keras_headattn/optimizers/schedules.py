@@ -27,7 +27,16 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
 
     @classmethod
     def for_width(cls, model_dim, warmup_steps, factor=1.0):
-        """The schedule whose peak is `factor * (model_dim * warmup_steps) ** -0.5`."""
+        """The schedule whose peak is `factor * (model_dim * warmup_steps) ** -0.5`.
+
+        Args:
+            model_dim: width of the model.
+            warmup_steps: steps of warm-up, at least 1.
+            factor: of the learning rate. Default 1.0.
+
+        >>> InverseSquareRoot.for_width(512, 4000).get_config()["warmup_steps"]
+        4000
+        """
         return cls(factor * (model_dim * warmup_steps) ** -0.5, warmup_steps)
 
     def __call__(self, step):

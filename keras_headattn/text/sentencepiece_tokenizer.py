@@ -1,7 +1,6 @@
 """SentencePiece as a layer, so that a served model takes and returns text."""
 
 import base64
-import binascii
 import hashlib
 import os
 import pathlib
@@ -31,15 +30,15 @@ class SentencePieceTokenizer(keras.layers.Layer):
         lowercase: bool, whether text is lower-cased first; the model should be trained on such text. Default False.
 
     Call arguments:
-        strings: string tensor (B,), or a list of str.
+        strings: string tensor (B,) or (B, 1), or a list of str.
 
     Returns:
         int32 tensor (B, n), padded with 0.
 
     Raises:
         FileNotFoundError: if `proto` names no file.
-        ValueError: if `proto` is no SentencePiece model, lacks a special piece that is needed, or
-            `sequence_length` has no room for text.
+        ValueError: if `proto` is no SentencePiece model, lacks a special piece that is needed,
+            `sequence_length` has no room for text, or `strings` has another shape.
 
     Example:
 
@@ -112,13 +111,25 @@ class SentencePieceTokenizer(keras.layers.Layer):
         return self._processor.eos_id()
 
     def id_to_token(self, piece_id):
-        """Returns the piece (str) with this id (int)."""
+        """Looks a piece up.
+
+        Args:
+            piece_id: int, from 0 to `vocabulary_size - 1`.
+
+        Returns:
+            The piece, a str.
+
+        Raises:
+            ValueError: for an id out of range.
+        """
         if not 0 <= piece_id < self.vocabulary_size:
             raise ValueError(f"Ids are 0 to {self.vocabulary_size - 1}. Received: {piece_id}")
         return self._processor.id_to_piece(int(piece_id))
 
     def call(self, strings):
         strings = tf.convert_to_tensor(strings, tf.string)
+        _check_shape(strings.shape)
+        strings = tf.reshape(strings, [-1])
         if self.lowercase:
             strings = tf.strings.lower(strings, encoding="utf-8")
         ids = self._graph_tokenizer.tokenize(strings)
@@ -158,6 +169,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
         return [np.array(bos + ids[:limit] + eos, "int32") for ids in self._processor.encode(sentences)]
 
     def compute_output_spec(self, strings):
+        _check_shape(strings.shape)
         return keras.KerasTensor((strings.shape[0], self.sequence_length), "int32")
 
     def compute_output_shape(self, input_shape):
@@ -192,11 +204,16 @@ class _Vocabulary(tf.saved_model.experimental.TrackableResource):
         return make(model=self._proto, shared_name=self._content, name=self._content)
 
 
+def _check_shape(shape):
+    if len(shape) != 1 and tuple(shape[1:]) != (1,):
+        raise ValueError(f"`strings` must be of shape (B,) or (B, 1). Received: strings of shape {tuple(shape)}")
+
+
 def _read_proto(proto):
     if isinstance(proto, str) and not os.path.exists(proto):
         try:
             proto = base64.b64decode(proto, validate=True)
-        except binascii.Error:
+        except ValueError:  # also for what is not ASCII
             raise FileNotFoundError(f"No such SentencePiece model. Received: proto={proto[:80]!r}") from None
     if not isinstance(proto, bytes):
         proto = pathlib.Path(proto).read_bytes()

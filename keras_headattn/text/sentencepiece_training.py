@@ -24,7 +24,8 @@ def train_sentencepiece(
     """Trains a SentencePiece model and writes it to a file.
 
     The ids are those this library uses everywhere: padding 0, unknown 1, begin of sentence 2, end of sentence
-    3. The same input gives the same file, byte for byte. The file appears only when it is complete.
+    3. The same input gives the same file, byte for byte. The file appears only when it is complete. Long sentences
+    count, too: up to 1 GiB each, where SentencePiece by itself leaves out those of more than 4,192 bytes.
 
     Args:
         files_or_sentences: iterable of str, the sentences; or the path of a UTF-8 text file (str or path),
@@ -75,6 +76,7 @@ def train_sentencepiece(
             unk_id=1,
             bos_id=2,
             eos_id=3,
+            max_sentence_length=2**30,  # bytes: the most it takes
             minloglevel=2,
             num_threads=4,  # written into the file, so it must not depend on the machine
         )

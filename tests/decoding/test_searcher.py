@@ -254,6 +254,13 @@ def test_arguments_that_make_no_sense(arguments):
         Searcher(translator(), **arguments)
 
 
+def test_translations_longer_than_the_learned_positions():
+    model = translator(max_length=4)
+    with pytest.raises(ValueError, match="`max_length` must be at most 4.*Received: max_length=5"):
+        Searcher(model, max_length=5)
+    assert Searcher(model, max_length=4).max_length == 4
+
+
 def test_beam_wider_than_half_the_vocabulary():
     with pytest.raises(ValueError, match="beam_size.*Received: "):
         search(translator(), sources(), beam_size=TARGET_VOCABULARY // 2 + 1)

@@ -69,6 +69,19 @@ def test_compiled_with_a_tensor_index(case, jit_compile):
 
 
 @each_layer
+def test_number_of_rows_unknown_in_the_graph(case):
+    x = self_input(length=LENGTH)
+    layer = build(case.make(), x)
+    cache = layer.init_cache(BATCH, MAX_LENGTH)
+
+    @tf.function(input_signature=[tf.TensorSpec((BATCH, None, QUERY_WIDTH))])
+    def call(x):
+        return layer(x, x, cache=cache, index=0, use_causal_mask=True)[0]
+
+    check_close(call(x), layer(x, x, use_causal_mask=True), TOLERANCE)
+
+
+@each_layer
 def test_scores_while_decoding(case):
     """Over all of the cache; 0 where nothing is written yet."""
     x = self_input(length=LENGTH)

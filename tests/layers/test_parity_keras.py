@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_headattn.layers import Attention, MultiHeadAttention
+from keras_headattn.layers import Attention, InteractingHeadAttention, MultiHeadAttention
 from tests.layers.harness import (
     BATCH,
     KEYS,
@@ -164,6 +164,32 @@ def test_training_and_losses():
     np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-5)
     for a, b in zip(results[0][1], results[1][1], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("use_gate", [False, True])
+@pytest.mark.parametrize("axes", [(1, 2), (1,), (2,)])
+def test_activity_losses_of_rank_4_inputs(axes, use_gate):
+    """By item of the batch, not of the axes that are not attended over."""
+    x = np.random.default_rng(0).normal(size=(2, 3, 5, 8))
+    ours, stock = pair(x, x, attention_axes=axes, use_gate=use_gate, activity_regularizer="l2")
+    ours(x, x), stock(x, x)
+    assert len(ours.losses) == len(stock.losses) == 4 + use_gate
+    np.testing.assert_allclose(sorted(ours.losses), sorted(stock.losses), rtol=1e-12)
+
+
+def test_activity_losses_of_interacting_heads():
+    """Of the same projections as the stock layer's; what they are merged to differs."""
+    query, value, key = cross_inputs(dtype="float64")
+    _, stock = pair(query, value, key, activity_regularizer="l2")
+    stock(query, value, key)
+    for interaction in ("sum", "pairwise"):
+        ours = InteractingHeadAttention(3, 4, interaction=interaction, activity_regularizer="l2", dtype="float64")
+        ours.build(query.shape, value.shape, key.shape)
+        for name in ("query_dense", "key_dense", "value_dense"):
+            getattr(ours, name).set_weights(getattr(stock, name).get_weights())
+        ours(query, value, key)
+        assert len(ours.losses) == 4
+        np.testing.assert_allclose(ours.losses[:3], stock.losses[:3], rtol=1e-12)
 
 
 @pytest.mark.parametrize("use_gate", [False, True])

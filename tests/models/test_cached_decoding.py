@@ -132,6 +132,15 @@ def test_whole_model_compiled(compiled):
         check_close(got, want, TOLERANCE)
 
 
+@pytest.mark.parametrize("arguments", [{}, {"max_length": LENGTH}], ids=["sinusoidal", "learned"])
+def test_number_of_tokens_unknown_in_the_graph(arguments):
+    model, inputs = make(**arguments), sentences()
+    cache = model.init_cache(inputs["source"], LENGTH)
+    signature = [tf.TensorSpec((2, None), tf.int32)]
+    step = tf.function(lambda tokens: model.decode_step(tokens, cache, 0)[0], input_signature=signature)
+    check_close(step(inputs["target"]), one_shot(model, inputs), TOLERANCE)
+
+
 def test_size_of_the_cache():
     model, inputs = make(num_decoder_layers=2), sentences()
     cache = model.init_cache(inputs["source"], 9)

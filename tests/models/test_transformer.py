@@ -331,6 +331,9 @@ def test_named_sizes():
         Transformer.from_size("lite", 50, num_heads=3)
     with pytest.raises(ValueError, match="size='huge'"):
         Transformer.from_size("huge", 50)
+    for wrong in (layers.MultiHeadAttention(4, 32), "multi_head"):
+        with pytest.raises(ValueError, match="`attention` must be a class.*a layer goes to `Transformer`.*Received: "):
+            Transformer.from_size("tiny", 50, attention=wrong)
 
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")

@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 
@@ -139,9 +140,29 @@ def test_saved_model_serves_text_without_this_library(tmp_path):
     ]
 
 
-def test_bad_protos(tmp_path):
-    with pytest.raises(FileNotFoundError, match="Received: proto='vocabulary/none.model'"):
-        SentencePieceTokenizer("vocabulary/none.model")
+def test_column_of_strings(model_path):
+    """As `keras.layers.TextVectorization` takes it."""
+    tokenizer = SentencePieceTokenizer(model_path)
+    strings = keras.Input((1,), dtype="string")
+    ids = keras.Model(strings, tokenizer(strings))(tf.constant([[sentence] for sentence in SENTENCES]))
+    np.testing.assert_array_equal(ids, tokenizer(SENTENCES))
+
+
+@pytest.mark.parametrize("shape", [(), (2, 2), (2, 1, 1)])
+def test_strings_of_another_shape(model_path, shape):
+    tokenizer = SentencePieceTokenizer(model_path)
+    for strings in (tf.fill(shape, "cat"), keras.Input(batch_shape=shape, dtype="string")):
+        with pytest.raises(ValueError, match=rf"`strings` must be of shape.*Received: .*{re.escape(str(shape))}"):
+            tokenizer(strings)
+
+
+@pytest.mark.parametrize("path", ["vocabulary/none.model", "runs/Wörter.model"])
+def test_missing_file(path):
+    with pytest.raises(FileNotFoundError, match=f"Received: proto='{path}'"):
+        SentencePieceTokenizer(path)
+
+
+def test_bad_protos():
     with pytest.raises(ValueError, match="no SentencePiece model. Received: 4 bytes"):
         SentencePieceTokenizer(b"junk")
 

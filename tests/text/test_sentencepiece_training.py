@@ -51,6 +51,11 @@ def test_sample_depends_on_the_seed_alone(tmp_path):
     assert trained(1) != trained(2)
 
 
+def test_long_sentences_count(tmp_path):
+    path = train_sentencepiece([*SENTENCES, "zebra " * 1000], tmp_path / "a.model", 30)
+    assert load(path).encode("zebra", out_type=str) == ["▁zebra"]
+
+
 def test_quiet(tmp_path, capfd):
     train_sentencepiece(SENTENCES, tmp_path / "a.model", 24)
     with pytest.raises(ValueError):

@@ -1,0 +1,78 @@
+"""Blocks as layers by themselves: Keras masks, causality, positions of a cache."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_headattn.layers import DecoderBlock, EncoderBlock, MultiHeadAttention
+from keras_headattn.layers.feed_forward import FeedForward
+from keras_headattn.layers.positions import LearnedPositions, SinusoidalPositions
+from tests.models.small import array, check_close, randomize
+
+WIDTH = 8
+TOKENS = np.array([[3, 1, 4, 1, 5], [2, 6, 0, 0, 0]])
+REAL = TOKENS != 0
+TOLERANCE = 5e-6
+
+
+def block(cls, norm_first=False, **arguments):
+    layer = cls(MultiHeadAttention(2, 4), 10, norm_first=norm_first, **arguments)
+    shape = (2, 5, WIDTH)
+    layer.build(*[shape] * (1 if cls is EncoderBlock else 2))
+    return randomize(layer)
+
+
+def embedded(tokens=TOKENS):
+    """With Keras's mask, and without."""
+    layer = keras.layers.Embedding(7, WIDTH, mask_zero=True)
+    x = layer(tokens)
+    return x, keras.ops.convert_to_tensor(array(x))
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_encoder_honours_and_keeps_the_mask_of_keras(norm_first):
+    masked, plain = embedded()
+    first, second = block(EncoderBlock, norm_first), block(EncoderBlock, norm_first)
+    output = second(first(masked))
+    np.testing.assert_array_equal(output._keras_mask, REAL)
+    expected = second(first(plain, mask=REAL), mask=REAL)
+    check_close(array(output)[REAL], array(expected)[REAL], TOLERANCE)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_decoder_honours_and_keeps_the_masks_of_keras(norm_first):
+    target, plain_target = embedded(TOKENS[:, ::-1])  # padding first, which causality does not hide
+    memory, plain_memory = embedded()
+    layer = block(DecoderBlock, norm_first)
+    output = layer(target, memory)
+    real = REAL[:, ::-1]
+    np.testing.assert_array_equal(output._keras_mask, real)
+    expected = layer(plain_target, plain_memory, memory_mask=REAL, attention_mask=real[:, None])
+    check_close(array(output)[real], array(expected)[real], TOLERANCE)
+
+
+@pytest.mark.parametrize("cls, arguments", [(FeedForward, (4,)), (SinusoidalPositions, ()), (LearnedPositions, (5,))])
+def test_other_parts_keep_the_mask_of_keras(cls, arguments):
+    np.testing.assert_array_equal(cls(*arguments)(embedded()[0])._keras_mask, REAL)
+
+
+def test_attention_mask_without_a_cache_leaves_the_future_hidden():
+    x = np.random.default_rng(0).normal(size=(2, 5, WIDTH)).astype("float32")
+    layer = block(DecoderBlock)
+    expected = array(layer(x, x))
+    check_close(layer(x, x, attention_mask=np.ones((2, 5, 5), bool)), expected, TOLERANCE)
+    hidden = np.arange(5) != 1
+    output = array(layer(x, x, attention_mask=hidden[None, None]))
+    check_close(output[:, :1], expected[:, :1], TOLERANCE)
+    assert np.abs(output - expected)[:, 1:].max() > 1e-3
+
+
+def test_positions_default_to_the_rows_of_the_cache():
+    """For the cross-attention, too, which has a window."""
+    x = np.random.default_rng(0).normal(size=(2, 5, WIDTH)).astype("float32")
+    layer = block(DecoderBlock, cross_attention=MultiHeadAttention(2, 4, sliding_window=2))
+    expected = array(layer(x, x))
+    cache = layer.init_cache(keras.ops.convert_to_tensor(x), 5)
+    for index in range(5):
+        output, cache = layer(x[:, index : index + 1], cache=cache, index=index)
+        check_close(array(output)[:, 0], expected[:, index], TOLERANCE)
