@@ -73,7 +73,9 @@ class TranslateConfig:
     epochs: int = option(40, "most passes over the data", at_least=1)
     patience: int | None = option(5, "stop after so many epochs without a better validation loss", at_least=1)
     time_limit: float | None = option(
-        None, "start no epoch that would end later than so many minutes after the first began", above=0
+        None,
+        "start no epoch that would end later than so many minutes after the first one of this start of the command",
+        above=0,
     )
     save_steps: int | None = option(
         1000, "save the state of training after each so many steps, besides each epoch; none: not", at_least=1

@@ -16,16 +16,16 @@ def test_drops_and_says_why():
     assert (report.total, report.dropped) == (7, 5)
     assert str(report).splitlines() == [
         "a.de and a.en: kept 2 of 7 pairs",
-        "  empty source: 2 (line 2, 4)",
-        "  empty target: 2 (line 3, 4)",
-        "  too long: 1 (line 5)",
-        "  out of ratio: 1 (line 6)",
+        "  empty source: 2 (pair 2, 4)",
+        "  empty target: 2 (pair 3, 4)",
+        "  too long: 1 (pair 5)",
+        "  out of ratio: 1 (pair 6)",
     ]
 
 
 def test_long_lists_are_shortened():
     _, report = clean(ParallelCorpus([""] * 6 + ["a"], ["b"] * 7, "demo"))
-    assert "empty source: 6 (line 1, 2, 3, 4, 5, ...)" in str(report)
+    assert "empty source: 6 (pair 1, 2, 3, 4, 5, ...)" in str(report)
 
 
 def test_streams_hold_one_pair():
