@@ -1,17 +1,29 @@
 """Leaves sentence pairs out of training data, and says which and why."""
 
 import collections
+import re
 from dataclasses import dataclass, field
 
 from recipes.data.parallel import ParallelCorpus
 
 REASONS = ("empty_source", "empty_target", "too_long", "out_of_ratio")
 SHOWN = 5
+CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 
 
 def count_words(sentence):
-    """Number of tokens of a sentence, split at white space."""
-    return len(sentence.split())
+    """Number of words of a sentence, split at white space. Each kana and Chinese character is a word of its own.
+
+    Args:
+        sentence: str.
+
+    Returns:
+        int.
+
+    >>> count_words("two cats"), count_words("两只 cats")
+    (2, 3)
+    """
+    return len(CJK.sub(" x ", sentence).split())
 
 
 @dataclass

@@ -38,7 +38,9 @@ class TranslateConfig:
     validation_split: str = option("validation", "split of --iwslt or --tfds for validation")
     test_splits: tuple[str, ...] = option(("test",), "splits of --iwslt or --tfds to test on; a+b: as one set")
     max_sentences: int | None = option(None, "use only the first so many pairs of each set; none: all", at_least=1)
-    max_words: int = option(80, "training pairs with more words on a side are dropped", at_least=1)
+    max_words: int = option(
+        80, "training pairs with more words on a side are dropped; a Chinese character or a kana is a word", at_least=1
+    )
     max_ratio: float | None = option(
         None, "training pairs whose lengths differ by more than this are dropped", at_least=1
     )

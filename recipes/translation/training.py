@@ -109,34 +109,48 @@ def fit(config, run, strategy, text, corpora, batches, validation):
 
 
 def make_batches(config, corpora, text, num_replicas):
-    """Training and validation batches, in length buckets chosen from the training corpus."""
+    """Training and validation batches, in length buckets chosen from the training corpus.
+
+    Validation has one more bucket if it has longer pairs, within `max_length`. It says how many pairs are beyond that.
+    """
     if config.records:
         records = Records(config.records)
         histogram = records.histogram()
         lengths, counts = histogram["length"], histogram["pairs"]
     else:
         train = _encode(config, text, corpora.train, "train")
-        lengths, counts = np.array([max(len(s), len(t)) for s, t in zip(*train, strict=True)]), None
+        lengths, counts = np.array(_lengths(*train)), None
     validation = _encode(config, text, corpora.validation, "validation")
     short = lengths <= config.max_length
-    common = dict(
-        tokens_per_batch=config.tokens_per_batch,
-        num_replicas=num_replicas,
-        bos_id=text.target.bos_id,
-        bucket_lengths=choose_buckets(
-            lengths[short], config.num_buckets, config.max_padding, None if counts is None else counts[short]
-        ),
+    buckets = choose_buckets(
+        lengths[short], config.num_buckets, config.max_padding, None if counts is None else counts[short]
     )
+    common = dict(tokens_per_batch=config.tokens_per_batch, num_replicas=num_replicas, bos_id=text.target.bos_id)
     batches = functools.partial(RecordBatches, records) if config.records else functools.partial(TokenBatches, *train)
-    return batches(seed=config.seed, **common), TokenBatches(*validation, shuffle=False, **common)
+    batches = batches(bucket_lengths=buckets, seed=config.seed, **common)
+    longest = max(length for length in _lengths(*validation) if length <= config.max_length)
+    if longest > buckets[-1]:
+        buckets = *buckets, longest
+    validation = TokenBatches(*validation, bucket_lengths=buckets, shuffle=False, **common)
+    if validation.num_dropped:
+        print(
+            f"{validation.num_dropped:,} of {len(corpora.validation):,} validation pairs left out: "
+            f"a side of more tokens than --max-length {config.max_length}"
+        )
+    return batches, validation
 
 
 def _encode(config, text, corpus, name):
     """Token ids of both sides."""
     source, target = text.encode_source(corpus.source), text.encode_target(corpus.target)
-    if min(max(len(s), len(t)) for s, t in zip(source, target, strict=True)) > config.max_length:
+    if min(_lengths(source, target)) > config.max_length:
         raise ValueError(
             f"Every pair of the {name} set has a side of more tokens than --max-length. "
             f"Received: max_length={config.max_length}"
         )
     return source, target
+
+
+def _lengths(source, target):
+    """Tokens of the longer side of each pair."""
+    return [max(len(s), len(t)) for s, t in zip(source, target, strict=True)]
