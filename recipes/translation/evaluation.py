@@ -51,7 +51,7 @@ def check_metrics(names, language, embeddings=None):
             function(["one sentence"], ["one sentence"])
 
 
-# Sacrebleu's, for languages written without spaces: its words of Chinese, and characters, as Japanese words need MeCab.
+# Sacrebleu's, for languages written without spaces. By characters, as its tokenizer of Japanese words needs MeCab.
 TOKENIZERS = {"zh": "zh", "ja": "char"}
 METRICS = {
     "exact_match": exact_match,

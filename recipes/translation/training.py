@@ -1,18 +1,22 @@
 """Training a translator, to its evaluation and export."""
 
+import contextlib
 import functools
 import os
+import shutil
 import sys
 import time
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from keras_headattn.training import chief_first, default_jit, gather, is_chief, make_strategy
 from recipes.data.batching import TokenBatches
 from recipes.data.buckets import choose_buckets
 from recipes.data.record_batches import RecordBatches
 from recipes.data.records import Records
+from recipes.lock import locked
 from recipes.translation.callbacks import make_callbacks
 from recipes.translation.checkpoints import finish, has_stalled
 from recipes.translation.corpora import load_corpora
@@ -38,10 +42,17 @@ def train(config, afresh=False):
     strategy = make_strategy(config.replicas, config.strategy)
     if not is_chief(strategy):
         sys.stdout = open(os.devnull, "w")  # all workers would say the same
+    tell_of_hidden_gpus()
     make_attention(config)  # heads that do not fit are told before anything is read or written
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy(config.precision)
-    run = Run(config.run)
+    # Of several workers the first one writes in the folder.
+    taken = f"Another process trains in this folder. Wait for it, or give another --run. Received: run={config.run}"
+    with locked(config.run, taken) if is_chief(strategy) else contextlib.nullcontext():
+        _train(config, Run(config.run), strategy, afresh)
+
+
+def _train(config, run, strategy, afresh):
     with chief_first(strategy):
         if afresh and is_chief(strategy):
             run.clear()
@@ -68,6 +79,15 @@ def train(config, afresh=False):
     with chief_first(strategy):  # the others wait: a worker that ended would be reported as lost
         if is_chief(strategy):
             end(config, run, transformer, text, corpora.tests)
+
+
+def tell_of_hidden_gpus():
+    """Says what to install if the machine has NVIDIA GPUs that TensorFlow does not see."""
+    if shutil.which("nvidia-smi") and not tf.config.list_physical_devices("GPU"):
+        print(
+            "This machine has nvidia-smi, but TensorFlow sees no GPU. Its CUDA libraries are installed by: "
+            'pip install -e ".[recipes,gpu]"'
+        )
 
 
 def end(config, run, transformer, text, tests):

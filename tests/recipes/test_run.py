@@ -1,15 +1,18 @@
 """What a run's folder, its checkpoints and its corpora do, without training."""
 
 import dataclasses
+import shutil
 import sys
 import types
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_headattn.models import Transformer
 from recipes.data.buckets import source_lengths
+from recipes.lock import locked
 from recipes.translate import named_config
 from recipes.translation.checkpoints import SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled, weights_of
 from recipes.translation.corpora import load_corpora, load_tests, read_tests
@@ -18,7 +21,7 @@ from recipes.translation.modelling import make_transformer
 from recipes.translation.run import Run
 from recipes.translation.settings import TranslateConfig
 from recipes.translation.text import make_text
-from recipes.translation.training import make_batches
+from recipes.translation.training import make_batches, tell_of_hidden_gpus, train
 
 CONFIG = named_config("numbers")
 
@@ -60,6 +63,19 @@ def test_clearing_leaves_other_files(tmp_path):
     (tmp_path / "notes.txt").touch()
     run.clear()
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_one_process_trains_in_a_folder(tmp_path):
+    with locked(tmp_path, "taken"), pytest.raises(ValueError, match="Another process trains.*Received: run="):
+        train(dataclasses.replace(CONFIG, run=str(tmp_path)), afresh=True)
+
+
+@pytest.mark.parametrize("found", [None, "/usr/bin/nvidia-smi"])
+def test_hidden_gpus(monkeypatch, capsys, found):
+    monkeypatch.setattr(shutil, "which", lambda name: found)
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
+    tell_of_hidden_gpus()
+    assert ("[recipes,gpu]" in capsys.readouterr().out) == bool(found)
 
 
 def save(run, losses, average=1, average_of="last", patience=None):
