@@ -2,6 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 VENV ?= .venv
 BIN = $(VENV)/bin
+GPU := $(shell command -v nvidia-smi > /dev/null && echo ,gpu)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: translate test lint clean
@@ -16,14 +17,16 @@ lint: $(VENV)/.tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-# The file marks that the extra of this name is installed.
-$(VENV)/.%: setup.py | $(VENV)/bin/python
-	@echo "Installing keras_headattn with what its $* need (about 2 GB, once)"
-	@$(BIN)/python -m pip install --quiet --editable ".[$*]"
+# The file marks that the extra of this name is installed, on machines with NVIDIA GPUs TensorFlow's CUDA libraries too.
+$(VENV)/.%: setup.py | $(VENV)/complete
+	@echo "Installing keras_headattn with what its $* need ($(if $(GPU),CUDA libraries too,about 2 GB), once)"
+	@$(BIN)/python -m pip install --quiet --editable ".[$*$(GPU)]"
 	@touch $@
 
-$(VENV)/bin/python:
+# Not bin/python, which is there before pip is.
+$(VENV)/complete:
 	$(PYTHON) -m venv $(VENV)
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build *.egg-info

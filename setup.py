@@ -30,6 +30,7 @@ setup(
         "datasets": ["tensorflow-datasets>=4.9"],
         "chinese": ["jieba>=0.42.1"],
         "tests": TESTS + RECIPES,
+        "benchmarks": ["torch>=2.13", "transformers>=5.23", "ctranslate2>=4.8.5"],
         # The parity oracle: end of life, its wheels stop at Python 3.11.
         "addons": ['tensorflow-addons==0.23.0; python_version < "3.12"', "tf-keras>=2.21"],
     },

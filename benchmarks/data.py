@@ -1,9 +1,10 @@
 """Tokens per second of the data pipeline alone against what a model takes, and its memory for two sizes of corpus.
 
-    python -m benchmarks.data [--quick] [--pairs 10000 40000]
+    python -m benchmarks.data [--quick] [--pairs 100000 400000]
 
 The corpus is made by code: sentences of 5 to 45 words out of 20,000, the frequent ones far more often, as in language.
-Each measurement runs in a process of its own, whose largest resident memory is reported.
+Both sizes are larger than the 65,536 pairs that are shuffled at a time. Each measurement runs in a process of its own,
+whose largest resident memory is reported.
 """
 
 import argparse
@@ -82,7 +83,7 @@ def _measured(function, arguments):
     return *result, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
-def train(folder):
+def train():
     """Steps of training as `benchmarks.training` measures them, after a first one that makes the graph."""
     from benchmarks import training
 
@@ -97,10 +98,10 @@ def train(folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small corpora; writes nothing")
-    parser.add_argument("--pairs", type=int, nargs="+", default=[10_000, 40_000], help="sizes of the corpora")
+    parser.add_argument("--pairs", type=int, nargs="+", default=[100_000, 400_000], help="sizes of the corpora")
     options = parser.parse_args()
     quick, sizes = options.quick, [2_000, 8_000] if options.quick else options.pairs
-    tokens, seconds, _ = in_process(train, None)
+    tokens, seconds, _ = in_process(train)
     need = tokens / seconds
     rows = []
     for number in sizes:

@@ -50,18 +50,22 @@ def _history(folder, quantities):
 
 
 def main(arguments=None):
+    options = _parser().parse_args(arguments)
+    try:
+        draw(options.runs, options.quantities, options.output)
+    except (ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
+    print(options.output)
+
+
+def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m recipes.curves", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("runs", nargs="+", help="folders of runs")
     parser.add_argument("--quantities", nargs="+", default=["val_loss", "val_bleu"], help="[val_loss val_bleu]")
     parser.add_argument("--output", default="curves.png", help="[curves.png]")
-    options = parser.parse_args(arguments)
-    try:
-        draw(options.runs, options.quantities, options.output)
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
-    print(options.output)
+    return parser
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ after each. The same command goes on after an interruption, however hard, and tr
 
 import argparse
 import dataclasses
-import fcntl
 import importlib
 import json
 import pathlib
@@ -22,6 +21,7 @@ import sys
 import time
 
 from recipes.config import add_options, override, save_config
+from recipes.lock import lock
 from recipes.quiet import quiet_tensorflow
 from recipes.translate import base_config, given_settings
 from recipes.translation.settings import GROUPS, TranslateConfig
@@ -171,20 +171,12 @@ def finish(config, watch):
     folder = pathlib.Path(config.run)
     save_config(config, folder / "settings.json")
     with open(folder / "log.txt", "ab") as log:
-        _lock(log)
+        # Of another sweep, or outliving its own: a run inherits the lock with its output.
+        lock(log, "Another process trains it still: waiting.", wait=True)
         begin = log.tell()
         code = run(folder / "settings.json", log, watch)
     outcome = {"settings": _settings(config), "error": _reason(code, folder / "log.txt", begin) if code else None}
     write_atomically(folder / "outcome.json", json.dumps(outcome, indent=1).encode())
-
-
-def _lock(log):
-    """Waits for the run of another sweep, or one that outlived its own: a run inherits the lock with its output."""
-    try:
-        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        print("Another process trains it still: waiting.", flush=True)
-        fcntl.flock(log, fcntl.LOCK_EX)
 
 
 def run(settings, log, watch):

@@ -1,7 +1,9 @@
-"""The Python examples of the documentation run, top to bottom of each page."""
+"""The Python examples of the documentation run, top to bottom of each page; its commands have options that exist."""
 
+import importlib
 import pathlib
 import re
+import shlex
 
 import pytest
 
@@ -23,3 +25,23 @@ def test_links_lead_somewhere(page):
     for link in re.findall(r"\]\(([^)#]+)", prose):
         if "://" not in link:
             assert (page.parent / link).exists(), link
+
+
+def commands():
+    """List of (page, name, arguments), from all `python -m recipes.NAME ARGUMENTS` in blocks, tables and text."""
+    return [
+        (page.name, name, [word for word in shlex.split(arguments) if word != "..."])
+        for page in PAGES
+        for name, arguments in re.findall(
+            r"python -m recipes\.(\w+)([^\n`|<#]*)", page.read_text(encoding="utf-8").replace("\\\n", " ")
+        )
+    ]
+
+
+@pytest.mark.parametrize("page, name, arguments", commands())
+def test_commands_have_options_that_exist(page, name, arguments):
+    recipe = importlib.import_module(f"recipes.{name}")
+    if name == "translate" and not {*arguments[:1]} & {*recipe.COMMANDS}:
+        arguments = ["train", *arguments]  # the default
+    if "--help" not in arguments:
+        recipe._parser().parse_args(arguments)

@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras_headattn.serving.versions import write_version
 
 
-def export_text(searcher, source_tokenizer, target_tokenizer, folder, xla_signature=False):
+def export_text(searcher, source_tokenizer, target_tokenizer, folder, xla_signature=False, max_source_length=None):
     """Writes a SavedModel that translates text, with both vocabularies inside.
 
     It runs wherever TensorFlow and tensorflow-text do; this library is not needed there. Signatures:
@@ -19,17 +19,20 @@ def export_text(searcher, source_tokenizer, target_tokenizer, folder, xla_signat
 
     Args:
         searcher: `Searcher` around a trained model.
-        source_tokenizer: `SentencePieceTokenizer` of the source. Give it a `sequence_length` to cut sources.
+        source_tokenizer: `SentencePieceTokenizer` of the source.
         target_tokenizer: `SentencePieceTokenizer` of the target.
         folder: str or path, where the next version is written: `folder/1`, `folder/2`, ... It appears only
             when complete, and older versions stay as they are.
         xla_signature: bool, whether to add the signature `xla`. Default False.
+        max_source_length: int, ids of a source beyond which it is cut; it keeps its end symbol. Default `None`:
+            no source is cut, and a long one may take all of the server's memory.
 
     Returns:
         `pathlib.Path` of the new version.
 
     Raises:
-        ValueError: if the searcher and the target tokenizer disagree on the end symbol.
+        ValueError: if the searcher and the target tokenizer disagree on the end symbol, or `max_source_length` has
+            no room for text.
         OSError: if it cannot be written.
 
     Example:
@@ -47,6 +50,20 @@ def export_text(searcher, source_tokenizer, target_tokenizer, folder, xla_signat
             f"`end_id=target_tokenizer.eos_id`, here {target_tokenizer.eos_id}. "
             f"Received: searcher.end_id={searcher.end_id}"
         )
+    if max_source_length is not None and max_source_length < 2:
+        raise ValueError(
+            "`max_source_length` must have room for a token beside the end symbol. "
+            f"Received: max_source_length={max_source_length}"
+        )
+
+    def encode(text):
+        ids = source_tokenizer(text)
+        if max_source_length is None:
+            return ids
+        last = ids[:, max_source_length - 1 : max_source_length]
+        if source_tokenizer.add_eos:
+            last = tf.where(last == source_tokenizer.pad_id, last, source_tokenizer.eos_id)
+        return tf.concat([ids[:, : max_source_length - 1], last], axis=1)
 
     def translate(ids, search):
         found = search(ids)
@@ -57,10 +74,10 @@ def export_text(searcher, source_tokenizer, target_tokenizer, folder, xla_signat
         return {name: beam[:, 0] for name, beam in n_best(text).items()}
 
     def n_best(text):
-        return translate(source_tokenizer(text), search)
+        return translate(encode(text), search)
 
     def xla(text):
-        ids = source_tokenizer(text)
+        ids = encode(text)
         ids = tf.pad(ids, [[0, 0], [0, -tf.shape(ids)[1] % 16]])
         return {name: beam[:, 0] for name, beam in translate(ids, compiled_search).items()}
 

@@ -36,8 +36,7 @@ def cluster_from_environment(environment=None):
     if environment.get("TF_CONFIG"):
         return _from_tf_config(environment["TF_CONFIG"])
     if environment.get("SM_HOSTS"):
-        hosts = sorted(json.loads(environment["SM_HOSTS"]))
-        return _workers([f"{host}:{_PORT}" for host in hosts], hosts.index(environment["SM_CURRENT_HOST"]))
+        return _from_sagemaker(environment)
     if environment.get("SLURM_STEP_NODELIST"):
         return _from_slurm(environment)
     raise ValueError(
@@ -69,23 +68,46 @@ def _from_tf_config(text):
     return {"cluster": cluster, "task": {"type": kind, "index": index}}
 
 
+def _from_sagemaker(environment):
+    try:
+        hosts = sorted(json.loads(environment["SM_HOSTS"]))
+        index = hosts.index(environment["SM_CURRENT_HOST"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"SM_HOSTS must be a JSON list of hosts, and SM_CURRENT_HOST one of them. {_received(environment, 'SM_')} "
+            f"({type(error).__name__}: {error})"
+        ) from error
+    return _workers([f"{host}:{_PORT}" for host in hosts], index)
+
+
 def _from_slurm(environment):
     """TensorFlow's `SlurmClusterResolver` sorts hosts by name, n10 before n9, and needs `nvidia-smi`."""
-    hosts = expand_hosts(environment["SLURM_STEP_NODELIST"])
-    counts = []
-    for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", environment["SLURM_STEP_TASKS_PER_NODE"]):
-        counts += [int(count)] * int(times or 1)
-    # Jobs that share a host need ports of their own.
-    port = 20_000 + int(environment.get("SLURM_JOB_ID", 0)) % 10_000
-    places = [(host, number) for host, count in zip(hosts, counts, strict=True) for number in range(count)]
-    rank = int(environment["SLURM_PROCID"])
-    own = hosts[int(environment["SLURM_NODEID"])], int(environment["SLURM_LOCALID"])
-    if places[rank] != own:
+    try:
+        hosts = expand_hosts(environment["SLURM_STEP_NODELIST"])
+        counts = []
+        for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", environment["SLURM_STEP_TASKS_PER_NODE"]):
+            counts += [int(count)] * int(times or 1)
+        # Jobs that share a host need ports of their own.
+        port = 20_000 + int(environment.get("SLURM_JOB_ID", 0)) % 10_000
+        places = [(host, number) for host, count in zip(hosts, counts, strict=True) for number in range(count)]
+        rank = int(environment["SLURM_PROCID"])
+        own = hosts[int(environment["SLURM_NODEID"])], int(environment["SLURM_LOCALID"])
+        place = places[rank]
+    except (ValueError, KeyError, IndexError) as error:
+        raise ValueError(
+            "Start the processes by srun, which sets SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE, SLURM_PROCID, "
+            f"SLURM_NODEID and SLURM_LOCALID. {_received(environment, 'SLURM_')} ({type(error).__name__}: {error})"
+        ) from error
+    if place != own:
         raise ValueError(
             "The tasks of a host must have consecutive ranks: start them by `srun --distribution=block`. "
             f"Received: rank {rank} is task {own[1]} of {own[0]}"
         )
     return _workers([f"{host}:{port + number}" for host, number in places], rank)
+
+
+def _received(environment, prefix):
+    return "Received: " + ", ".join(f"{name}={value}" for name, value in environment.items() if name.startswith(prefix))
 
 
 def expand_hosts(text):

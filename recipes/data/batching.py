@@ -79,7 +79,8 @@ class TokenBatches(Buckets, keras.utils.PyDataset):
     A pair of sentences goes to the shortest bucket that holds both. Every batch of a bucket of length L has
     the same B = tokens_per_batch // L rows (rounded down to a multiple of `num_replicas`); the last one of an
     epoch is filled up with rows of zeros. Each sentence comes exactly once an epoch. The order is a function
-    of `(seed, epoch)` alone, so that training can be resumed exactly; see `epoch_callback`.
+    of `(seed, epoch)` alone, so that training can be resumed exactly: `keras_headattn.training.Resume` sets
+    `epoch`. Give `fit` `shuffle=False`, or Keras shuffles the batches again.
 
     The weights make the mean over all positions of a batch the mean over its real target tokens. That stays
     true when the batch is split over replicas whose losses are averaged, however unevenly the padding falls.
@@ -173,20 +174,6 @@ class TokenBatches(Buckets, keras.utils.PyDataset):
     def on_epoch_end(self):
         """Advances to the order of the next epoch."""
         self.epoch += 1
-
-    def epoch_callback(self):
-        """Returns a Keras callback that makes epoch number i of `fit` serve the order of epoch i.
-
-        Without it the numbers run ahead by one, since Keras calls `on_epoch_end` before the first epoch too.
-
-        ```python
-        model.fit(batches, shuffle=False, callbacks=[batches.epoch_callback()], initial_epoch=..., epochs=...)
-        ```
-
-        `shuffle=False` is needed as well: by default Keras shuffles the batches again, with Python's global
-        random state.
-        """
-        return keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: setattr(self, "epoch", epoch))
 
     def _plan(self):
         """The epoch's batches, as a list of (bucket, indices of sentence pairs)."""

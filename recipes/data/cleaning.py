@@ -1,17 +1,29 @@
 """Leaves sentence pairs out of training data, and says which and why."""
 
 import collections
+import re
 from dataclasses import dataclass, field
 
 from recipes.data.parallel import ParallelCorpus
 
 REASONS = ("empty_source", "empty_target", "too_long", "out_of_ratio")
 SHOWN = 5
+CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 
 
 def count_words(sentence):
-    """Number of tokens of a sentence, split at white space."""
-    return len(sentence.split())
+    """Number of words of a sentence, split at white space. Each kana and Chinese character is a word of its own.
+
+    Args:
+        sentence: str.
+
+    Returns:
+        int.
+
+    >>> count_words("two cats"), count_words("两只 cats")
+    (2, 3)
+    """
+    return len(CJK.sub(" x ", sentence).split())
 
 
 @dataclass
@@ -22,10 +34,11 @@ class CleaningReport:
         name: str, the corpus.
         total: int, pairs before.
         dropped: int, pairs left out.
-        counts: dict of str to int, lines dropped for each of `REASONS`: an empty source, an empty target (a line
+        counts: dict of str to int, pairs dropped for each of `REASONS`: an empty source, an empty target (a pair
             empty on both sides counts for both), a side longer than `max_length`, sides that differ in length by
             more than `max_ratio`.
-        first: dict of str to list of int, the first line numbers (from 1) of each reason.
+        first: dict of str to list of int, the numbers (from 1) of the first pairs of each reason. In files with
+            metadata they are not those of the lines.
     """
 
     name: str
@@ -47,7 +60,7 @@ class CleaningReport:
         for reason in REASONS:
             if number := self.counts[reason]:
                 first = ", ".join(map(str, self.first[reason])) + (", ..." if number > SHOWN else "")
-                lines.append(f"  {reason.replace('_', ' ')}: {number:,} (line {first})")
+                lines.append(f"  {reason.replace('_', ' ')}: {number:,} (pair {first})")
         return "\n".join(lines)
 
 
@@ -75,8 +88,8 @@ def clean(corpus, max_length=80, max_ratio=None, count=count_words):
     ['d']
     >>> print(report)
     demo: kept 1 of 3 pairs
-      empty source: 1 (line 2)
-      too long: 1 (line 1)
+      empty source: 1 (pair 2)
+      too long: 1 (pair 1)
     """
     report = CleaningReport(corpus.name)
     kept = list(clean_pairs(corpus, report, max_length, max_ratio, count))

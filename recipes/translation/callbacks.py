@@ -1,8 +1,8 @@
 """What a run reports while it trains."""
 
-from keras_headattn.metrics import bleu
 from keras_headattn.training import Compilations, EpochScore, GradientNorm, Resume, Throughput, TimeLimit, is_chief
 from recipes.translation.checkpoints import SaveEpochs, StopWhenStalled
+from recipes.translation.evaluation import named_metrics
 from recipes.translation.tensorboard import flops_utilization, tensorboard_callbacks
 from recipes.translation.translator import Translator
 
@@ -36,6 +36,7 @@ def _validation_bleu(config, transformer, text, corpus):
     sentences = corpus.source[: config.validation_sentences]
     references = text.references(corpus.target[: config.validation_sentences])
     translator = Translator(transformer, text, config, beam_size=1)
+    (bleu,) = named_metrics(["bleu"], config.target_language)
 
     def score(model):
         return bleu([translation.text for translation in translator(sentences)], references).value

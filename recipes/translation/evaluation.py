@@ -16,7 +16,7 @@ def exact_match(hypotheses, references):
 
 
 def named_metrics(names, language, embeddings=None):
-    """Functions for the names of `METRICS`.
+    """Functions for the names of metrics, for translations into a language.
 
     Raises:
         ValueError: for an unknown name, or yisi without embeddings.
@@ -27,6 +27,7 @@ def named_metrics(names, language, embeddings=None):
     if "yisi" in names and not pathlib.Path(embeddings).is_file():
         raise FileNotFoundError(f"There is no file of word vectors. Received: embeddings={embeddings}")
     functions = METRICS | {
+        "bleu": functools.partial(metrics.bleu, tokenize=TOKENIZERS.get(language, "13a")),
         "tokenized_bleu": functools.partial(metrics.tokenized_bleu, language=language),
         "meteor": functools.partial(metrics.meteor, language=language),
         "yisi": functools.partial(metrics.yisi_1, embed=embeddings),
@@ -50,9 +51,10 @@ def check_metrics(names, language, embeddings=None):
             function(["one sentence"], ["one sentence"])
 
 
+# Sacrebleu's, for languages written without spaces. By characters, as its tokenizer of Japanese words needs MeCab.
+TOKENIZERS = {"zh": "zh", "ja": "char"}
 METRICS = {
     "exact_match": exact_match,
-    "bleu": metrics.bleu,
     "chrf": metrics.chrf,
     "wer": metrics.wer,
     "rouge_l": metrics.rouge_l,

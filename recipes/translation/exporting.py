@@ -7,6 +7,7 @@ import sys
 
 from keras_headattn.decoding import Searcher
 from keras_headattn.serving import export_ids, export_text
+from recipes.data.buckets import source_lengths
 
 # Runs with TensorFlow and tensorflow-text alone, as a server would.
 TRY_OUT = """
@@ -41,7 +42,8 @@ def export(config, transformer, text, sentences):
         start_id=text.target.bos_id,
         end_id=text.target.eos_id,
     )
-    path = export_text(searcher, text.source, text.target, config.export)
+    longest = source_lengths(config.max_length)[-1]
+    path = export_text(searcher, text.source, text.target, config.export, max_source_length=longest)
     ids_path = export_ids(searcher, f"{config.export}_ids")
     print(f"SavedModels: {path} (text), {ids_path} (token ids)")
     step = max(1, len(sentences) // max(1, config.sample_sentences))

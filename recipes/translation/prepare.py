@@ -7,6 +7,7 @@ from keras_headattn.text.sentencepiece_training import sample
 from recipes.data.cleaning import CleaningReport, clean_pairs
 from recipes.data.parallel import ParallelCorpus
 from recipes.data.records import MANIFEST, Records, checksum, claim, write_records
+from recipes.lock import locked
 from recipes.progress import progress_bar
 from recipes.translation.corpora import stream_training, training_files
 from recipes.translation.text import make_text, text_files
@@ -20,6 +21,8 @@ SETTINGS = (
 
 def prepare(config, repair=False, shard_lines=100_000):
     """Writes the vocabulary and the records of a training corpus, or goes on with it, or finds them complete.
+
+    One process writes at a time; another waits for it, and finds them complete then.
 
     Args:
         config: `TranslateConfig` with `records`, the folder.
@@ -35,20 +38,35 @@ def prepare(config, repair=False, shard_lines=100_000):
             missing or damaged.
     """
     folder = pathlib.Path(config.records)
-    if (folder / MANIFEST).exists():
-        claim(folder, _made_of(config) | _vocabulary(config, folder))
-        records = Records(folder)
-        progress = progress_bar(f"Checking the records in {folder}", len(records.shards))
-        if not repair:
-            records.check(progress)
-            return records
-        faults = records.faults(progress)
-        if not faults:
-            return records
-        print(f"Written anew: {', '.join(faults)}")
-        records.reopen(faults)
+    if _faults(config, folder, repair) == {}:
+        return Records(folder)
     print("Counting the lines of the training text")
     corpus = stream_training(config)
+    with locked(folder, f"Another process writes the records in {folder}: waiting for it.", wait=True):
+        faults = _faults(config, folder, repair)  # that process may have left none
+        if faults:
+            print(f"Written anew: {', '.join(faults)}")
+            Records(folder).reopen(faults)
+        if faults != {}:
+            _write(config, corpus, folder, shard_lines)
+    return Records(folder)
+
+
+def _faults(config, folder, repair):
+    """What is wrong with complete records, which is an error if not to be repaired; `None` if they are not complete."""
+    if not (folder / MANIFEST).exists():
+        return None
+    claim(folder, _made_of(config) | _vocabulary(config, folder))
+    records = Records(folder)
+    progress = progress_bar(f"Checking the records in {folder}", len(records.shards))
+    if repair:
+        return records.faults(progress)
+    records.check(progress)
+    return {}
+
+
+def _write(config, corpus, folder, shard_lines):
+    """Vocabulary and records, those that are missing."""
     claim(folder, _made_of(config))
     text = _make_text(config, corpus, folder)
     claim(folder, _vocabulary(config, folder))
@@ -58,9 +76,8 @@ def prepare(config, repair=False, shard_lines=100_000):
         return text.encode_source(source), text.encode_target(target)
 
     progress = progress_bar(f"Tokenising {corpus.name}", len(corpus))
-    records, report = write_records(folder, corpus, encode, _cleaning(config), shard_lines, progress)
+    _, report = write_records(folder, corpus, encode, _cleaning(config), shard_lines, progress)
     print(report)
-    return records
 
 
 def take_text(config, folder):

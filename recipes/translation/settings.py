@@ -38,7 +38,9 @@ class TranslateConfig:
     validation_split: str = option("validation", "split of --iwslt or --tfds for validation")
     test_splits: tuple[str, ...] = option(("test",), "splits of --iwslt or --tfds to test on; a+b: as one set")
     max_sentences: int | None = option(None, "use only the first so many pairs of each set; none: all", at_least=1)
-    max_words: int = option(80, "training pairs with more words on a side are dropped", at_least=1)
+    max_words: int = option(
+        80, "training pairs with more words on a side are dropped; a Chinese character or a kana is a word", at_least=1
+    )
     max_ratio: float | None = option(
         None, "training pairs whose lengths differ by more than this are dropped", at_least=1
     )
@@ -73,7 +75,9 @@ class TranslateConfig:
     epochs: int = option(40, "most passes over the data", at_least=1)
     patience: int | None = option(5, "stop after so many epochs without a better validation loss", at_least=1)
     time_limit: float | None = option(
-        None, "start no epoch that would end later than so many minutes after the first began", above=0
+        None,
+        "start no epoch that would end later than so many minutes after the first one of this start of the command",
+        above=0,
     )
     save_steps: int | None = option(
         1000, "save the state of training after each so many steps, besides each epoch; none: not", at_least=1

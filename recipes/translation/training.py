@@ -1,18 +1,22 @@
 """Training a translator, to its evaluation and export."""
 
+import contextlib
 import functools
 import os
+import shutil
 import sys
 import time
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from keras_headattn.training import chief_first, default_jit, gather, is_chief, make_strategy
 from recipes.data.batching import TokenBatches
 from recipes.data.buckets import choose_buckets
 from recipes.data.record_batches import RecordBatches
 from recipes.data.records import Records
+from recipes.lock import locked
 from recipes.translation.callbacks import make_callbacks
 from recipes.translation.checkpoints import finish, has_stalled
 from recipes.translation.corpora import load_corpora
@@ -38,10 +42,17 @@ def train(config, afresh=False):
     strategy = make_strategy(config.replicas, config.strategy)
     if not is_chief(strategy):
         sys.stdout = open(os.devnull, "w")  # all workers would say the same
+    tell_of_hidden_gpus()
     make_attention(config)  # heads that do not fit are told before anything is read or written
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy(config.precision)
-    run = Run(config.run)
+    # Of several workers the first one writes in the folder.
+    taken = f"Another process trains in this folder. Wait for it, or give another --run. Received: run={config.run}"
+    with locked(config.run, taken) if is_chief(strategy) else contextlib.nullcontext():
+        _train(config, Run(config.run), strategy, afresh)
+
+
+def _train(config, run, strategy, afresh):
     with chief_first(strategy):
         if afresh and is_chief(strategy):
             run.clear()
@@ -68,6 +79,15 @@ def train(config, afresh=False):
     with chief_first(strategy):  # the others wait: a worker that ended would be reported as lost
         if is_chief(strategy):
             end(config, run, transformer, text, corpora.tests)
+
+
+def tell_of_hidden_gpus():
+    """Says what to install if the machine has NVIDIA GPUs that TensorFlow does not see."""
+    if shutil.which("nvidia-smi") and not tf.config.list_physical_devices("GPU"):
+        print(
+            "This machine has nvidia-smi, but TensorFlow sees no GPU. Its CUDA libraries are installed by: "
+            'pip install -e ".[recipes,gpu]"'
+        )
 
 
 def end(config, run, transformer, text, tests):
@@ -109,34 +129,48 @@ def fit(config, run, strategy, text, corpora, batches, validation):
 
 
 def make_batches(config, corpora, text, num_replicas):
-    """Training and validation batches, in length buckets chosen from the training corpus."""
+    """Training and validation batches, in length buckets chosen from the training corpus.
+
+    Validation has one more bucket if it has longer pairs, within `max_length`. It says how many pairs are beyond that.
+    """
     if config.records:
         records = Records(config.records)
         histogram = records.histogram()
         lengths, counts = histogram["length"], histogram["pairs"]
     else:
         train = _encode(config, text, corpora.train, "train")
-        lengths, counts = np.array([max(len(s), len(t)) for s, t in zip(*train, strict=True)]), None
+        lengths, counts = np.array(_lengths(*train)), None
     validation = _encode(config, text, corpora.validation, "validation")
     short = lengths <= config.max_length
-    common = dict(
-        tokens_per_batch=config.tokens_per_batch,
-        num_replicas=num_replicas,
-        bos_id=text.target.bos_id,
-        bucket_lengths=choose_buckets(
-            lengths[short], config.num_buckets, config.max_padding, None if counts is None else counts[short]
-        ),
+    buckets = choose_buckets(
+        lengths[short], config.num_buckets, config.max_padding, None if counts is None else counts[short]
     )
+    common = dict(tokens_per_batch=config.tokens_per_batch, num_replicas=num_replicas, bos_id=text.target.bos_id)
     batches = functools.partial(RecordBatches, records) if config.records else functools.partial(TokenBatches, *train)
-    return batches(seed=config.seed, **common), TokenBatches(*validation, shuffle=False, **common)
+    batches = batches(bucket_lengths=buckets, seed=config.seed, **common)
+    longest = max(length for length in _lengths(*validation) if length <= config.max_length)
+    if longest > buckets[-1]:
+        buckets = *buckets, longest
+    validation = TokenBatches(*validation, bucket_lengths=buckets, shuffle=False, **common)
+    if validation.num_dropped:
+        print(
+            f"{validation.num_dropped:,} of {len(corpora.validation):,} validation pairs left out: "
+            f"a side of more tokens than --max-length {config.max_length}"
+        )
+    return batches, validation
 
 
 def _encode(config, text, corpus, name):
     """Token ids of both sides."""
     source, target = text.encode_source(corpus.source), text.encode_target(corpus.target)
-    if min(max(len(s), len(t)) for s, t in zip(source, target, strict=True)) > config.max_length:
+    if min(_lengths(source, target)) > config.max_length:
         raise ValueError(
             f"Every pair of the {name} set has a side of more tokens than --max-length. "
             f"Received: max_length={config.max_length}"
         )
     return source, target
+
+
+def _lengths(source, target):
+    """Tokens of the longer side of each pair."""
+    return [max(len(s), len(t)) for s, t in zip(source, target, strict=True)]

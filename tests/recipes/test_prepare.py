@@ -1,11 +1,15 @@
 """The training corpus as records, from text to batches, without training."""
 
+import concurrent.futures
 import dataclasses
+import pathlib
 import sys
+import time
 import types
 
 import pytest
 
+from recipes import lock
 from recipes.config import save_config
 from recipes.translate import main
 from recipes.translation.corpora import load_corpora, stream_training
@@ -65,6 +69,21 @@ def test_prepared_records_are_found_again_and_repaired(config, tmp_path, capsys)
         (tmp_path / (path + ".away")).rename(path)
     main(arguments)
     assert "Written anew: shard-00000.tfrecord" in capsys.readouterr().out and shard.read_bytes() == whole
+
+
+def test_a_second_one_waits_for_the_first(config, monkeypatch):
+    said, folder = [], pathlib.Path(config.records)
+    monkeypatch.setattr(lock, "print", lambda text, **_: said.append(text), raising=False)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        with lock.locked(folder, "taken"):
+            half = folder / ".shard-00000.half.tfrecord"
+            half.touch()
+            second = pool.submit(prepare, config)
+            while not said and not second.done():
+                time.sleep(0.01)
+            assert half.exists() and f"Another process writes the records in {folder}: waiting" in said[0]
+        assert second.result().manifest["pairs"] == 54
+    assert not half.exists()
 
 
 @pytest.mark.parametrize("change, message", [({"max_words": 9}, r"max_words=80 \(now 9\)"), ({"seed": 3}, None)])

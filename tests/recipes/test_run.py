@@ -1,24 +1,27 @@
 """What a run's folder, its checkpoints and its corpora do, without training."""
 
 import dataclasses
+import shutil
 import sys
 import types
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_headattn.models import Transformer
 from recipes.data.buckets import source_lengths
+from recipes.lock import locked
 from recipes.translate import named_config
 from recipes.translation.checkpoints import SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled, weights_of
 from recipes.translation.corpora import load_corpora, load_tests, read_tests
-from recipes.translation.evaluation import check_metrics
+from recipes.translation.evaluation import check_metrics, named_metrics
 from recipes.translation.modelling import make_transformer
 from recipes.translation.run import Run
 from recipes.translation.settings import TranslateConfig
 from recipes.translation.text import make_text
-from recipes.translation.training import make_batches
+from recipes.translation.training import make_batches, tell_of_hidden_gpus, train
 
 CONFIG = named_config("numbers")
 
@@ -60,6 +63,19 @@ def test_clearing_leaves_other_files(tmp_path):
     (tmp_path / "notes.txt").touch()
     run.clear()
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_one_process_trains_in_a_folder(tmp_path):
+    with locked(tmp_path, "taken"), pytest.raises(ValueError, match="Another process trains.*Received: run="):
+        train(dataclasses.replace(CONFIG, run=str(tmp_path)), afresh=True)
+
+
+@pytest.mark.parametrize("found", [None, "/usr/bin/nvidia-smi"])
+def test_hidden_gpus(monkeypatch, capsys, found):
+    monkeypatch.setattr(shutil, "which", lambda name: found)
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
+    tell_of_hidden_gpus()
+    assert ("[recipes,gpu]" in capsys.readouterr().out) == bool(found)
 
 
 def save(run, losses, average=1, average_of="last", patience=None):
@@ -145,11 +161,27 @@ def test_corpora_of_files(tmp_path):
     assert load_tests(dataclasses.replace(config, test=())) == {}
 
 
-def test_batches_of_pairs_that_are_all_too_long(tmp_path):
+@pytest.fixture
+def text():
+    """In place of a `Text`: a token a word, and the end symbol."""
+    ids = lambda sentences: [np.ones(len(sentence.split()) + 1, "int32") for sentence in sentences]  # noqa: E731
+    return types.SimpleNamespace(encode_source=ids, encode_target=ids, target=types.SimpleNamespace(bos_id=2))
+
+
+def test_validation_pairs_longer_than_those_of_training(tmp_path, text, capsys):
+    files, longer = write_pair(tmp_path, "train", ["a b c"]), write_pair(tmp_path, "val", ["a", "a b c d e", "a " * 9])
+    config = TranslateConfig(train=files, validation=longer, max_length=8)
+    train, validation = make_batches(config, load_corpora(config), text, 1)
+    assert train.bucket_lengths == (4,) and validation.bucket_lengths == (4, 6) and validation.num_dropped == 1
+    assert "1 of 3 validation pairs left out" in capsys.readouterr().out
+    only_longer = dataclasses.replace(config, validation=write_pair(tmp_path, "val", ["a b c d e"]))
+    assert make_batches(only_longer, load_corpora(config), text, 1)[1].bucket_lengths == (4, 6)
+    assert "left out" not in capsys.readouterr().out
+
+
+def test_batches_of_pairs_that_are_all_too_long(tmp_path, text):
     files = write_pair(tmp_path, "train", ["a b c"])
     config = TranslateConfig(train=files, validation=files, max_length=3)
-    ids = lambda sentences: [np.ones(len(sentence.split()) + 1, "int32") for sentence in sentences]  # noqa: E731
-    text = types.SimpleNamespace(encode_source=ids, encode_target=ids, target=types.SimpleNamespace(bos_id=2))
     with pytest.raises(ValueError, match="train set .*max_length=3"):
         make_batches(config, load_corpora(config), text, 1)
     train, validation = make_batches(dataclasses.replace(config, max_length=4), load_corpora(config), text, 1)
@@ -186,6 +218,17 @@ def test_metrics_are_tried_before_training(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jiwer", None)
     with pytest.raises(ImportError, match="jiwer"):
         check_metrics(["wer"], "de")
+
+
+@pytest.mark.parametrize("language, sentence, tokenize", [
+    ("zh", "我有两只黑色的猫", "zh"),
+    ("ja", "私は黒い猫を飼っている", "char"),
+    ("de", "Ich habe zwei schwarze Katzen", "13a"),
+])  # fmt: skip
+def test_words_of_bleu(language, sentence, tokenize):
+    (bleu,) = named_metrics(["bleu"], language)
+    score = bleu([sentence[:-2]], [sentence])
+    assert 0 < score.value < 100 and f"|tok:{tokenize}|" in score.signature
 
 
 def test_lower_case(tmp_path):

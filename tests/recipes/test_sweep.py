@@ -10,7 +10,7 @@ import time
 import pytest
 
 from keras_headattn.files import write_atomically
-from recipes import sweep, tables
+from recipes import lock, sweep, tables
 
 HEADS_DO_NOT_FIT = "error: The width must be a multiple of the number of heads."
 
@@ -177,7 +177,7 @@ def test_a_run_that_outlives_its_sweep_is_waited_for(tmp_path, runs, monkeypatch
     with pytest.raises(SystemExit):
         start(tmp_path, "--heads", "2")
     monkeypatch.setattr(sweep, "run", whole)
-    monkeypatch.setattr(sweep, "print", lambda text, **_: said.write_text(text), raising=False)
+    monkeypatch.setattr(lock, "print", lambda text, **_: said.write_text(text), raising=False)
     start(tmp_path, "--heads", "2")
     assert left_behind[0].wait() == 0
     assert len(runs) == 2

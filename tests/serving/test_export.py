@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import types
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from keras_headattn.layers import InteractingHeadAttention, MultiHeadAttention
 from keras_headattn.models import Transformer
 from keras_headattn.serving import export_ids, export_text
 from keras_headattn.text import SentencePieceTokenizer, train_sentencepiece
+from recipes.data.buckets import pad_ids
 
 ENGLISH = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat still"]
 GERMAN = ["die Katze saß auf der Matte", "ein Hund lief der Katze nach", "keine Katze saß still"]
@@ -218,6 +220,25 @@ def test_models_of_two_vocabularies_in_one_process(exported, tokenizers, tmp_pat
         texts = target.detokenize(expected["tokens"][:, 0])
         assert found["translations"].numpy().tolist() == texts.numpy().tolist()
         np.testing.assert_allclose(found["scores"], expected["scores"][:, 0], rtol=1e-4)
+
+
+def test_long_sources_are_cut(exported, tokenizers, tmp_path):
+    searcher, (source, target) = exported[0], tokenizers
+    model = tf.saved_model.load(export_text(searcher, source, target, tmp_path, max_source_length=9))
+    for batch in BATCHES:
+        found = model.signatures["serving_default"](text=tf.constant(batch))
+        ids = [ids if len(ids) <= 9 else [*ids[:8], source.eos_id] for ids in source.encode(batch)]
+        expected = searcher(pad_ids(ids, len(ids), max(map(len, ids))))
+        texts = target.detokenize(expected["tokens"][:, 0])
+        assert found["translations"].numpy().tolist() == texts.numpy().tolist()
+        np.testing.assert_allclose(found["scores"], expected["scores"][:, 0], rtol=1e-4)
+    assert max(map(len, source.encode(BATCHES[-1]))) > 9
+
+
+def test_no_room_for_text(tmp_path):
+    tokenizer = types.SimpleNamespace(eos_id=3)
+    with pytest.raises(ValueError, match="Received: max_source_length=1"):
+        export_text(types.SimpleNamespace(end_id=3), tokenizer, tokenizer, tmp_path, max_source_length=1)
 
 
 def test_another_end_symbol_than_the_tokenizers(exported, tokenizers, tmp_path):

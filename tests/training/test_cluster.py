@@ -66,6 +66,12 @@ def test_host_lists(text, hosts):
         {"TF_CONFIG": '{"cluster": {"ps": ["b:1"], "worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}'},
         "chief and worker. Received: ps",
     ),
+    ({"SM_HOSTS": '["algo-1"]'}, "Received: SM_HOSTS=.*KeyError: 'SM_CURRENT_HOST'"),
+    ({"SM_HOSTS": "algo-1", "SM_CURRENT_HOST": "algo-1"}, "SM_HOSTS must be a JSON list.*Received: SM_HOSTS=algo-1"),
+    ({"SM_HOSTS": '["algo-1"]', "SM_CURRENT_HOST": "algo-2"}, "SM_CURRENT_HOST=algo-2"),
+    ({name: SLURM[name] for name in SLURM if name != "SLURM_PROCID"}, "KeyError: 'SLURM_PROCID'"),
+    (SLURM | {"SLURM_STEP_TASKS_PER_NODE": "2"}, "SLURM_STEP_TASKS_PER_NODE=2,.*ValueError"),
+    (SLURM | {"SLURM_PROCID": "8"}, "SLURM_PROCID=8,.*IndexError"),
 ])  # fmt: skip
 def test_what_cannot_be_used(environment, message):
     with pytest.raises(ValueError, match=message):

@@ -125,7 +125,9 @@ def test_fit_compiles_once_per_shape(shuffle):
     model = Model()
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.SGD(0.0), loss, jit_compile=True)
-    history = model.fit(batches, epochs=2, callbacks=[batches.epoch_callback()], verbose=0)
+    # Keras calls `on_epoch_end` before the first epoch too.
+    in_order = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: setattr(batches, "epoch", epoch))
+    history = model.fit(batches, epochs=2, callbacks=[in_order], verbose=0)
     assert len(set(traced)) <= 1 + len(batches.shapes)
     # The learning rate is 0: every loss is that of the final weights. Keras averages batches by rows.
     for batches.epoch, reported in enumerate(history.history["loss"]):
@@ -135,39 +137,6 @@ def test_fit_compiles_once_per_shape(shuffle):
             losses.append(np.mean(np.asarray(by_token)[labels != 0]))
             rows.append(len(labels))
         np.testing.assert_allclose(reported, np.average(losses, weights=rows), rtol=1e-5)
-
-
-@pytest.mark.parametrize("strategy", [tf.distribute.get_strategy, mirrored])
-def test_resumed_fit_serves_the_same_batches(strategy):
-    seen = []
-
-    class Recorder(keras.Model):
-        def call(self, inputs):
-            return inputs["target"]
-
-        def train_step(self, data):
-            replica = int(tf.distribute.get_replica_context().replica_id_in_sync_group)
-            seen.append((replica, data[1].numpy()))
-            return {"rows": len(data[1])}
-
-    def served(batches, **args):
-        seen.clear()
-        with strategy().scope():
-            model = Recorder()
-            model.compile(run_eagerly=True)
-        model.fit(batches, shuffle=False, callbacks=[batches.epoch_callback()], verbose=0, **args)
-        return [labels for _, labels in sorted(seen, key=lambda item: item[0])]  # replicas run in threads
-
-    def data():
-        return TokenBatches(*pairs([(3, 3)] * 30 + [(7, 6)] * 9), 48, (4, 8), num_replicas=2)
-
-    whole = served(data(), epochs=3)
-    resumed = served(data(), initial_epoch=1, epochs=3)
-    per_epoch = len(data())
-    for replica in range(len(resumed) // (2 * per_epoch)):
-        uninterrupted = whole[3 * per_epoch * replica :][per_epoch : 3 * per_epoch]
-        after = resumed[2 * per_epoch * replica :][: 2 * per_epoch]
-        keras.tree.map_structure(np.testing.assert_array_equal, uninterrupted, after)
 
 
 def test_two_replicas_get_the_loss_of_one():

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recipes.data.cleaning import CleaningReport, clean, clean_pairs
+from recipes.data.cleaning import CleaningReport, clean, clean_pairs, count_words
 from recipes.data.parallel import ParallelCorpus, read_text
 
 
@@ -16,16 +16,16 @@ def test_drops_and_says_why():
     assert (report.total, report.dropped) == (7, 5)
     assert str(report).splitlines() == [
         "a.de and a.en: kept 2 of 7 pairs",
-        "  empty source: 2 (line 2, 4)",
-        "  empty target: 2 (line 3, 4)",
-        "  too long: 1 (line 5)",
-        "  out of ratio: 1 (line 6)",
+        "  empty source: 2 (pair 2, 4)",
+        "  empty target: 2 (pair 3, 4)",
+        "  too long: 1 (pair 5)",
+        "  out of ratio: 1 (pair 6)",
     ]
 
 
 def test_long_lists_are_shortened():
     _, report = clean(ParallelCorpus([""] * 6 + ["a"], ["b"] * 7, "demo"))
-    assert "empty source: 6 (line 1, 2, 3, 4, 5, ...)" in str(report)
+    assert "empty source: 6 (pair 1, 2, 3, 4, 5, ...)" in str(report)
 
 
 def test_streams_hold_one_pair():
@@ -43,6 +43,12 @@ def test_limits():
     assert clean(corpus)[0].source == ["a " * 80]
     assert len(clean(corpus, max_length=None)[0]) == 2
     assert len(clean(corpus, max_length=160, count=len)[0]) == 1
+
+
+def test_characters_of_languages_without_spaces_are_words():
+    assert count_words("我有两只猫") == 5 and count_words("ねこ が 2 匹") == 5 and count_words("zwölf Katzen") == 2
+    corpus = ParallelCorpus(["我" * 81, "我有两只猫"], ["me " * 80, "I have two cats"], "demo")
+    assert len(clean(corpus, max_length=80, max_ratio=2)[0]) == 1
 
 
 def test_nothing_left():
