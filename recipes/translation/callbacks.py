@@ -18,13 +18,12 @@ def make_callbacks(config, run, transformer, text, corpora, batches):
         callbacks.append(_validation_bleu(config, transformer, text, corpora.validation))
     callbacks.append(SaveEpochs(run, transformer, config.average, config.average_of))
     # What writes to TensorBoard is not to be remembered: a run's folder may be moved.
-    shown = [Compilations(config.xla_cache)]
-    shown += tensorboard_callbacks(config, run, transformer, text, corpora.validation, batches)
-    if not is_chief(transformer.distribute_strategy):  # of several workers, the first one writes
-        callbacks, shown = (
-            [callback for callback in some if isinstance(callback, (EpochScore, GradientNorm))]
-            for some in (callbacks, shown)
-        )
+    shown = [EpochScore(lambda model: sum(batches.padding_share) / 2, "padding_share")]
+    if is_chief(transformer.distribute_strategy):  # of several workers, the first one writes; all take part in scores
+        shown += [Compilations(config.xla_cache)]
+        shown += tensorboard_callbacks(config, run, transformer, text, corpora.validation)
+    else:
+        callbacks = [callback for callback in callbacks if isinstance(callback, (EpochScore, GradientNorm))]
     # Nor is what ends training: the same command, with more time or patience, goes on.
     ends = [StopWhenStalled(run, config.patience)]
     if config.time_limit:

@@ -6,15 +6,14 @@ import keras
 import numpy as np
 from tensorboard.plugins.hparams import api as hparams
 
-from keras_headattn.training import AttentionImages, EpochScore, HeadNorms, Utilization, write_projector
+from keras_headattn.training import AttentionImages, HeadNorms, Utilization, write_projector
 from recipes.data.buckets import pad_ids
 
 
-def tensorboard_callbacks(config, run, transformer, text, corpus, batches):
+def tensorboard_callbacks(config, run, transformer, text, corpus):
     """Curves, histograms, images of sentences of `corpus`, and settings."""
     log_dir = str(run.folder / "tensorboard")
     callbacks = [
-        EpochScore(lambda model: sum(batches.padding_share) / 2, "padding_share"),
         keras.callbacks.TensorBoard(log_dir, write_graph=False, profile_batch=config.profile_steps or 0),
         HeadNorms(log_dir),
     ]

@@ -1,0 +1,88 @@
+"""The recipe in two processes that train together, against two replicas of one process."""
+
+import json
+import multiprocessing
+import os
+import socket
+
+import numpy as np
+import pytest
+
+SIZE = "--quick --config numbers --max-sentences 300 --validation-sentences 9 --beam-size 1 --export none"
+CONTEXT = multiprocessing.get_context("forkserver")  # processes that begin with TensorFlow imported
+CONTEXT.set_forkserver_preload(["recipes.translation.training"])
+
+
+def train(folder, log, tf_config, arguments):
+    file = os.open(log, os.O_CREAT | os.O_WRONLY, 0o644)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    if tf_config:
+        os.environ["TF_CONFIG"] = json.dumps(tf_config)
+    from recipes.translate import main
+
+    main([*SIZE.split(), "--run", str(folder), *arguments])
+
+
+@pytest.fixture
+def start():
+    """Starts the recipe in a process of its own, which is ended whatever happens."""
+    started = []
+
+    def run(folder, log, tf_config, *arguments):
+        started.append(CONTEXT.Process(target=train, args=(folder, log, tf_config, arguments)))
+        started[-1].start()
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.kill()
+
+
+def clusters():
+    """TF_CONFIG of two workers on this machine."""
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
+    addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    return [{"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}} for index in range(2)]
+
+
+def end(folder):
+    """What a finished run leaves: model and optimizer, the history without times, the translations."""
+    history = json.loads((folder / "history.json").read_text())
+    for epoch in history:
+        assert epoch.pop("tokens_per_second") > 0
+    with np.load(sorted((folder / "checkpoints").glob("epoch-*.npz"))[-1]) as arrays:
+        variables = {name: arrays[name] for name in arrays.files if name.startswith(("variable", "optimizer"))}
+    return variables, history, (folder / "results" / "test" / "hypotheses.txt").read_text().splitlines()
+
+
+def files(folder):
+    """Paths of a run's files, but for the other worker's checkpoints; those of TensorBoard without process and time."""
+    paths = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return sorted(str(path).partition(".tfevents")[0] for path in paths if "worker-1" not in path.parts)
+
+
+def test_two_workers_end_as_two_replicas(start, tmp_path):
+    run, expected = tmp_path / "workers", tmp_path / "replicas"
+    logs = [tmp_path / name for name in ("chief.log", "worker.log", "replicas.log")]
+    processes = [
+        start(run, log, config, "--strategy", "multi_worker") for log, config in zip(logs[:2], clusters(), strict=True)
+    ]
+    processes.append(start(expected, logs[2], None, "--replicas", "2"))
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0], [log.read_text() for log in logs]
+    (variables, history, translations), (other_variables, other_history, other_translations) = end(run), end(expected)
+    assert variables.keys() == other_variables.keys() and len(history) == 2
+    for name, value in other_variables.items():
+        np.testing.assert_allclose(variables[name], value, rtol=1e-5, atol=2e-6, err_msg=name)
+    for epoch, other in zip(history, other_history, strict=True):
+        assert epoch == pytest.approx(other, rel=1e-4)
+    same = [one == other for one, other in zip(translations, other_translations, strict=True)]
+    assert len(same) == 300 and sum(same) > 290  # rounding may tip a word
+    # Only the chief writes and prints.
+    assert files(run) == files(expected)
+    assert {path.suffix for path in (run / "checkpoints" / "worker-1").iterdir()} == {".npz"}
+    assert "2 replica(s)" in logs[0].read_text() and logs[1].read_text() == ""
