@@ -33,7 +33,7 @@ def both(tmp_path_factory):
     environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": str(root), "JAX_PLATFORMS": "cpu"}
     files = [str(folder / name) for name in ("in.npz", "out.npz")]
     command = [sys.executable, "-m", "tests.layers.jax_worker", *files]
-    run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=300)
+    run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=1500)
     assert run.returncode == 0, run.stderr[-3000:]
     with np.load(folder / "out.npz") as out:
         theirs = dict(out)

@@ -69,7 +69,7 @@ def theirs(given, tmp_path_factory):
     np.savez(folder / "in.npz", **given)
     command = [sys.executable, "-c", SCRIPT, str(folder / "in.npz"), str(folder / "out.npz")]
     environment = {**os.environ, "TF_USE_LEGACY_KERAS": "1"}
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1500)
     assert run.returncode == 0, run.stderr[-3000:]
     with np.load(folder / "out.npz") as out:
         return dict(out)

@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 def recipe(*arguments, stdin=""):
     command = [sys.executable, "-m", "recipes.translate", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=600)
+    return subprocess.run(command, cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=1500)
 
 
 @pytest.fixture(scope="module")

@@ -64,7 +64,7 @@ def in_fresh_process(script, *arguments):
     """The JSON that a script without this library prints."""
     blocked = "import sys, json\nsys.modules['keras_headattn'] = None\n"
     command = [sys.executable, "-I", "-c", blocked + textwrap.dedent(script), *map(str, arguments)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=1500)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
