@@ -10,8 +10,8 @@ them. jieba separates Chinese words, as in the paper: `pip install "keras_headat
 
 The paper reports 12.76 BLEU for multi-head attention (table 3). This setting has not been run here. From the paper:
 size, a vocabulary for each language (25,000 and 20,000; here 25,000 each), the last 5 epochs averaged, beam 5, 79,000
-updates, which 50 epochs are about. Silent: cleaning is the recipe's, with a higher limit, as each Chinese character counts
-as a word; batch, learning rate, warm-up and dropout are fairseq's for the IWSLT'14 corpus, which is of this size.
+updates, which 50 epochs are about. Silent: cleaning is the recipe's, with a higher limit, as each Chinese character
+counts as a word; batch, learning rate, warm-up and dropout are fairseq's for the IWSLT'14 corpus, of this size.
 """
 
 import dataclasses
