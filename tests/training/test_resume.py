@@ -8,38 +8,9 @@ import numpy as np
 import pytest
 
 from keras_headattn.training import Model, Resume, make_strategy
+from tests.training.resuming import Kill, Killed, X, Y, fit, simple
 
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(22, 4)).astype("float32")
-Y = RNG.normal(size=(22, 2)).astype("float32")
 STEPS, EPOCHS = 6, 3
-
-
-class Killed(BaseException):
-    """Not an `Exception`, so that nothing on the way handles it."""
-
-
-class Kill(keras.callbacks.Callback):
-    """Ends the process after so many steps of this `fit`, or at a named event of the epoch then."""
-
-    def __init__(self, left=1000, event=None):
-        super().__init__()
-        self.left = left
-        self.event = event
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.left -= 1
-        self._at("on_train_batch_end")
-
-    def on_test_batch_end(self, batch, logs=None):
-        self._at("on_test_batch_end")
-
-    def on_epoch_end(self, epoch, logs=None):
-        self._at("on_epoch_end")
-
-    def _at(self, event):
-        if self.left <= 0 and event == self.event:
-            raise Killed
 
 
 class Shuffled(keras.utils.PyDataset):
@@ -150,24 +121,6 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(uninterrupt
     assert_identical(found, expected)
 
 
-def simple(units=2, optimizer="sgd", replicas=1):
-    with make_strategy(replicas).scope():
-        inputs = keras.Input((4,))
-        model = keras.Model(inputs, keras.layers.Dense(units)(inputs))
-        model.compile(optimizer, "mse")
-    return model
-
-
-def fit(model, folder, epochs=1, callbacks=(), **options):
-    resume = Resume(folder, callbacks=callbacks, **options)
-    target = Y[:, : model.output_shape[1]]
-    try:
-        return model.fit(X, target, batch_size=4, epochs=epochs, shuffle=False, verbose=0, callbacks=[resume])
-    except Killed:
-        resume._finish_writing()
-        raise
-
-
 def test_a_finished_run_goes_on_with_more_epochs(tmp_path):
     whole = simple(optimizer=keras.optimizers.SGD(0.1, use_ema=True))
     start = whole.get_weights()
@@ -210,35 +163,6 @@ def test_callbacks_may_come_and_go(tmp_path):
     fit(simple(), tmp_path, epochs=1, callbacks=[new, remembered])
     assert remembered.best < np.inf and remembered.best_weights
     assert len(fit(simple(), tmp_path, epochs=2, callbacks=[new]).history["loss"]) == 2
-
-
-def test_kept_are_the_last_and_the_last_end_of_an_epoch(tmp_path):
-    with pytest.raises(Killed):
-        fit(simple(), tmp_path, 3, every=1, keep=2, callbacks=[Kill(11, "on_train_batch_end")])
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["epoch-00001-batch-00000000.npz", *(f"epoch-00001-batch-{n:08d}.npz" for n in (3, 4))]
-
-
-def test_another_number_of_replicas_goes_on_from_the_end_of_an_epoch(tmp_path):
-    model = simple()
-    start = model.get_weights()
-    with pytest.raises(Killed):
-        fit(model, tmp_path, 3, every=1, callbacks=[Kill(9, "on_train_batch_end")])
-    with pytest.warns(UserWarning, match="within an epoch.*replicas: 1 there, 2 here"):
-        history = fit(simple(replicas=2), tmp_path, 3, every=1, callbacks=[Kill()]).history
-    model = simple()
-    model.set_weights(start)
-    expected = fit(model, tmp_path / "one", 3).history
-    np.testing.assert_allclose(history["loss"], expected["loss"], rtol=1e-5)
-
-
-def test_checkpoints_that_were_given_up_do_not_outlive_new_ones(tmp_path):
-    with pytest.raises(Killed):
-        fit(simple(), tmp_path, 3, every=1, callbacks=[Kill(11, "on_train_batch_end")])
-    with pytest.warns(UserWarning, match="within an epoch"), pytest.raises(Killed):
-        fit(simple(replicas=2), tmp_path, 3, every=1, callbacks=[Kill(2, "on_train_batch_end")])
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["epoch-00001-batch-00000000.npz", "epoch-00001-batch-00000001.npz"]
 
 
 class Losses(keras.callbacks.Callback):
@@ -330,39 +254,6 @@ def test_metrics_that_are_not_one_number(tmp_path):
 def test_not_in_a_list(tmp_path):
     with pytest.raises(ValueError, match=r"in a list.*Received: callbacks="):
         simple().fit(X, Y, verbose=0, callbacks=Resume(tmp_path))
-
-
-@pytest.mark.parametrize(
-    "other, message",
-    [
-        (lambda: simple(units=1), r"variable 0: \(4, 2\) float32 there, \(4, 1\) float32 here"),
-        (lambda: simple(optimizer="adam"), r"optimizer\.class_name: SGD there, Adam here"),
-        (
-            lambda: simple(optimizer=keras.optimizers.SGD(0.1, clipnorm=1.0)),
-            r"optimizer\.config\.clipnorm: None there, 1\.0 here",
-        ),
-    ],
-)
-def test_checkpoints_of_another_run(tmp_path, other, message):
-    fit(simple(), tmp_path)
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(ValueError, match=f"of another run.*{message}"):
-        fit(other(), tmp_path)
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_nothing_but_damaged_checkpoints(tmp_path):
-    fit(simple(), tmp_path)
-    for path in tmp_path.iterdir():
-        path.write_bytes(b"")
-    with pytest.warns(UserWarning, match="is damaged"), pytest.raises(ValueError, match="No checkpoint"):
-        fit(simple(), tmp_path)
-
-
-def test_a_folder_that_cannot_be_written_to(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="file"):
-        fit(simple(), tmp_path / "file" / "checkpoints")
 
 
 @pytest.mark.parametrize("arguments", [{"every": 0}, {"keep": 0}, {"every": 0.5}, {"data": []}])

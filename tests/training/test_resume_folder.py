@@ -1,0 +1,69 @@
+"""Which checkpoints `Resume` keeps, goes on from, and refuses."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests.training.resuming import Kill, Killed, fit, simple
+
+
+def test_kept_are_the_last_and_the_last_end_of_an_epoch(tmp_path):
+    with pytest.raises(Killed):
+        fit(simple(), tmp_path, 3, every=1, keep=2, callbacks=[Kill(11, "on_train_batch_end")])
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["epoch-00001-batch-00000000.npz", *(f"epoch-00001-batch-{n:08d}.npz" for n in (3, 4))]
+
+
+def test_another_number_of_replicas_goes_on_from_the_end_of_an_epoch(tmp_path):
+    model = simple()
+    start = model.get_weights()
+    with pytest.raises(Killed):
+        fit(model, tmp_path, 3, every=1, callbacks=[Kill(9, "on_train_batch_end")])
+    with pytest.warns(UserWarning, match="within an epoch.*replicas: 1 there, 2 here"):
+        history = fit(simple(replicas=2), tmp_path, 3, every=1, callbacks=[Kill()]).history
+    model = simple()
+    model.set_weights(start)
+    expected = fit(model, tmp_path / "one", 3).history
+    np.testing.assert_allclose(history["loss"], expected["loss"], rtol=1e-5)
+
+
+def test_checkpoints_that_were_given_up_do_not_outlive_new_ones(tmp_path):
+    with pytest.raises(Killed):
+        fit(simple(), tmp_path, 3, every=1, callbacks=[Kill(11, "on_train_batch_end")])
+    with pytest.warns(UserWarning, match="within an epoch"), pytest.raises(Killed):
+        fit(simple(replicas=2), tmp_path, 3, every=1, callbacks=[Kill(2, "on_train_batch_end")])
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["epoch-00001-batch-00000000.npz", "epoch-00001-batch-00000001.npz"]
+
+
+@pytest.mark.parametrize(
+    "other, message",
+    [
+        (lambda: simple(units=1), r"variable 0: \(4, 2\) float32 there, \(4, 1\) float32 here"),
+        (lambda: simple(optimizer="adam"), r"optimizer\.class_name: SGD there, Adam here"),
+        (
+            lambda: simple(optimizer=keras.optimizers.SGD(0.1, clipnorm=1.0)),
+            r"optimizer\.config\.clipnorm: None there, 1\.0 here",
+        ),
+    ],
+)
+def test_checkpoints_of_another_run(tmp_path, other, message):
+    fit(simple(), tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(ValueError, match=f"of another run.*{message}"):
+        fit(other(), tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_nothing_but_damaged_checkpoints(tmp_path):
+    fit(simple(), tmp_path)
+    for path in tmp_path.iterdir():
+        path.write_bytes(b"")
+    with pytest.warns(UserWarning, match="is damaged"), pytest.raises(ValueError, match="No checkpoint"):
+        fit(simple(), tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        fit(simple(), tmp_path / "file" / "checkpoints")
