@@ -24,6 +24,7 @@ _MODULES = {
     "default_jit": "devices",
     "gather": "workers",
     "is_chief": "workers",
+    "leave_together": "workers",
     "make_strategy": "devices",
     "write_projector": "projector",
 }

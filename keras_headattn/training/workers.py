@@ -175,6 +175,26 @@ def chief_first(strategy):
         gather([0], strategy)
 
 
+def leave_together(strategy):
+    """Returns when all workers have called it: the last thing that a program does under a strategy of several.
+
+    A worker that ends earlier counts as lost to those that still wait, if only for its last word on the network.
+
+    Args:
+        strategy: The `tf.distribute.Strategy`.
+
+    Example:
+
+    >>> leave_together(tf.distribute.get_strategy())
+    """
+    gather([0], strategy)
+    if num_workers(strategy) > 1:
+        # Whoever gets here knows that all have come. The first to hear of the second meeting may leave before its
+        # word has reached the others, and they need not hear it.
+        with contextlib.suppress(*_LOST):
+            _gatherer(strategy)(np.zeros((1, 1)))
+
+
 @contextlib.contextmanager
 def ends_with_the_others(strategy):
     """Ends the process, with a message and exit code 138, when a worker cannot be reached any more.

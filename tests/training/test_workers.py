@@ -1,7 +1,7 @@
 """Processes that train together do what one does, and go on after one was killed."""
 
 import json
-import multiprocessing
+import multiprocessing.connection
 import pathlib
 import signal
 import socket
@@ -10,8 +10,9 @@ import time
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from keras_headattn.training import make_strategy
+from keras_headattn.training import make_strategy, workers
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import worker  # noqa: E402  (the processes must find it by the same name)
@@ -37,7 +38,7 @@ def processes():
 
 @pytest.fixture
 def start(processes, tmp_path):
-    """Starts workers, ends them whatever happens, and says how they ended."""
+    """Starts workers, ends them whatever happens; says how they ended, and the seconds from the first to the last."""
     started = []
 
     def run(task, number, interrupted=None, **options):
@@ -51,10 +52,13 @@ def start(processes, tmp_path):
         for process in group:
             process.start()
         started.extend(group)
-        deadline = time.monotonic() + LIMIT
+        running, deadline, ends = {process.sentinel for process in group}, time.monotonic() + LIMIT, []
+        while running and time.monotonic() < deadline:
+            running -= set(multiprocessing.connection.wait(running, deadline - time.monotonic()))
+            ends.append(time.monotonic())
         for process in group:
-            process.join(max(0, deadline - time.monotonic()))
-        return [process.exitcode for process in group]
+            process.join(0)
+        return [process.exitcode for process in group], ends[-1] - ends[0]
 
     yield run
     for process in started:
@@ -68,7 +72,7 @@ def results(path):
 
 def test_three_workers_train_as_one_process(start, tmp_path):
     """Of a batch of 8 rows they have 3, 3 and 2; of the last one, of 5, they have 2, 2 and 1."""
-    assert start("train", 3) == [0, 0, 0]
+    assert start("train", 3)[0] == [0, 0, 0]
     expected, _ = worker.train(make_strategy(1))
     for index in range(3):
         found = results(tmp_path / f"train-{index}.npz")
@@ -85,14 +89,16 @@ def checkpoints(folder):
 def test_two_workers_killed_and_terminated(start, tmp_path):
     """They end as two replicas of one process do that nothing interrupts, bit for bit."""
     folder = tmp_path / "checkpoints"
-    assert start("resume", 2, folder=folder, interrupted={1: (signal.SIGKILL, 4)}) == [138, -signal.SIGKILL]
+    codes, seconds = start("resume", 2, folder=folder, interrupted={1: (signal.SIGKILL, 4)})
+    assert codes == [138, -signal.SIGKILL]
+    assert seconds < 60 + 60  # a minute to notice it, and to end on a busy machine
     message = (tmp_path / "resume-0.txt").read_text()
     assert "Another worker has ended or cannot be reached. Restart all 2 workers" in message
 
-    assert start("resume", 2, folder=folder, interrupted={0: (signal.SIGTERM, 2)}) == [143, 143]
+    assert start("resume", 2, folder=folder, interrupted={0: (signal.SIGTERM, 2)})[0] == [143, 143]
     assert checkpoints(folder) == checkpoints(folder / "worker-1")
 
-    assert start("resume", 2, folder=folder) == [0, 0]
+    assert start("resume", 2, folder=folder)[0] == [0, 0]
     expected = worker.resume(make_strategy(2), tmp_path / "uninterrupted")
     for index in range(2):
         found = results(tmp_path / f"resume-{index}.npz")
@@ -108,3 +114,24 @@ def test_a_worker_alone(monkeypatch, capsys, index):
         make_strategy(kind="multi_worker", timeout=0.5)
     assert ended.value.code == 138
     assert "Not all workers came within 0.5 seconds. Restart all of them. Received: {" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("lost_at", [None, 1, 2])
+def test_leave_together(monkeypatch, lost_at):
+    """Without the others at the first meeting a worker fails; at the second they may have left."""
+    calls = []
+
+    def meet(values):
+        calls.append(values)
+        if len(calls) == lost_at:
+            raise tf.errors.UnavailableError(None, None, "Socket closed")
+        return tf.zeros((2, 1))
+
+    monkeypatch.setattr(workers, "num_workers", lambda strategy: 2)
+    monkeypatch.setattr(workers, "_gatherer", lambda strategy: meet)
+    if lost_at == 1:
+        with pytest.raises(SystemExit, match="138"):
+            workers.leave_together(None)
+    else:
+        workers.leave_together(None)
+    assert len(calls) == (lost_at or 2)

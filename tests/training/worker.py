@@ -99,7 +99,7 @@ def main(task, tf_config, output, folder=None, interruption=None):
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.environ["TF_CONFIG"] = tf_config
-    from keras_headattn.training import is_chief, make_strategy
+    from keras_headattn.training import is_chief, leave_together, make_strategy
 
     strategy = make_strategy(kind="multi_worker", timeout=600)
     if task == "train":
@@ -109,4 +109,5 @@ def main(task, tf_config, output, folder=None, interruption=None):
     else:
         results = resume(strategy, folder, [Signal(*interruption)] if interruption else [])
     np.savez(f"{output}.npz", **results)
+    leave_together(strategy)
     print(f"{os.times().user + os.times().system:.1f} s of CPU time", file=sys.stderr)
