@@ -3,8 +3,16 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 METRICS = ["sacrebleu>=2.4", "jiwer>=4.0", "rouge-score>=0.1.2", "nltk>=3.9", "sacremoses>=0.1.1"]
-RECIPES = ["num2words>=0.5.14", "matplotlib>=3.9"] + METRICS
-TESTS = ["pytest>=8.3", "pytest-xdist>=3.8", "hypothesis>=6.115", "jax>=0.5", "scipy>=1.14", "ruff>=0.8"]
+RECIPES = ["num2words>=0.5.14", "matplotlib>=3.9", "scikit-learn>=1.5"] + METRICS
+TESTS = [
+    "pytest>=8.3",
+    "pytest-xdist>=3.8",
+    "hypothesis>=6.115",
+    "jax>=0.5",
+    "scipy>=1.14",
+    "ruff>=0.8",
+    "keras-hub>=0.32",
+]
 
 setup(
     name="keras_headattn",

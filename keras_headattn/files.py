@@ -8,14 +8,15 @@ import secrets
 import zlib
 
 
-def read_lines(path):
+def read_lines(path, strip=True):
     """Reads a UTF-8 text file, plain or gzipped (`.gz`), one sentence a line.
 
     Only a line feed ends a line: the rarer Unicode line separators occur inside sentences of web corpora.
-    White space at both ends of a line is removed, and so is a byte order mark.
+    A byte order mark is removed.
 
     Args:
         path: str or path.
+        strip: bool, whether white space at both ends of a line is removed, its line feed too. Default True.
 
     Yields:
         str, the lines.
@@ -30,14 +31,15 @@ def read_lines(path):
     try:
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
             for number, line in enumerate(file, 1):
-                yield _decode(line, f"{path}, line {number}")
+                text = _decode(line, f"{path}, line {number}")
+                yield text.strip() if strip else text
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"The gzip file is damaged; get it again. Received: {path} ({error})") from error
 
 
 def _decode(line, place):
     try:
-        return line.decode("utf-8").removeprefix("\ufeff").strip()
+        return line.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{place} is not UTF-8. Convert the file first (for instance with iconv). "

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLOORS = [
-    ["ops", "files", "sizes"],
+    ["ops", "files", "sizes", "figures"],
     ["layers", "optimizers", "losses", "regularizers"],
     ["models", "decoding"],
     ["training", "serving", "text", "metrics", "analysis", "interop"],
@@ -28,7 +28,7 @@ WITH_TENSORFLOW = PURE | {"tensorflow", "tensorboard"}
 # What a room imports besides the standard library: at the top of a file, and in functions (None: anything).
 OUTSIDE = {
     **{room: (PURE, PURE) for rooms in FLOORS[:3] for room in rooms},
-    **{room: (PURE, None) for room in ("metrics", "analysis", "interop")},
+    **{room: (PURE, None) for room in ("figures", "metrics", "analysis", "interop")},
     **{room: (WITH_TENSORFLOW, None) for room in ("training", "serving", "recipes")},
     "text": (WITH_TENSORFLOW | {"tensorflow_text", "sentencepiece"}, None),
 }

@@ -59,7 +59,7 @@ def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0
     return tokens, scores / length_penalty(lengths, alpha)
 
 
-def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size=4, alpha=0.6):
+def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size=4, alpha=0.6, reorder=None):
     """The `beam_size` best translations found with a beam of that size.
 
     A hypothesis that ends leaves the beam for a pool of finished ones, where it is frozen with its score,
@@ -69,18 +69,23 @@ def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size
     places that are left.
 
     The beam lies along the length axis of the cache: at each step K tokens are written to K new rows,
-    and a mask says which rows are the ancestors of each beam. So nothing in the cache is ever moved.
+    and a mask says which rows are the ancestors of each beam. So nothing in the cache is ever moved. Where the
+    rows of a cache must be in order, give `reorder`: then each hypothesis is a row of a batch of B * K, and its
+    cache is moved when it gets another parent.
 
     Source: Wu et al. 2016, "Google's neural machine translation system", section 7.
 
     Args:
         step: function of `(tokens (B, K), cache, index, position, mask)` to `(logits (B, K, V), cache)`.
             The K tokens stand at the same `position` and are written to rows `index ... index + K - 1`;
-            boolean `mask` `(B, K, max_length * K)` says what each may attend to.
-        cache: initial state, with room for `max_length * beam_size` rows.
+            boolean `mask` `(B, K, max_length * K)` says what each may attend to. With `reorder` as in
+            `greedy_search`, for B * K rows.
+        cache: initial state, with room for `max_length * beam_size` rows; with `reorder`, of B * K hypotheses with
+            room for `max_length` each, those of a source side by side.
         batch_size, max_length, start_id, end_id: as in `greedy_search`.
         beam_size: K, at most half the vocabulary.
         alpha: exponent of the length penalty, at least 0; 0 for none.
+        reorder: function of `(cache, rows (B * K,))` to the cache whose hypotheses are these rows of the other.
 
     Returns:
         `(tokens (B, K, max_length), scores (B, K))`, best first; zeros after `end_id`. Where fewer than K
@@ -97,8 +102,12 @@ def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size
         return ops.logical_and(index < max_length, ops.logical_not(hopeless))
 
     def body(index, beam, pool, cache):
-        rows = ancestry_mask(beam["ancestry"], index)
-        logits, cache = step(beam["last"], cache, index * k, index, rows)
+        if reorder is None:
+            rows = ancestry_mask(beam["ancestry"], index)
+            logits, cache = step(beam["last"], cache, index * k, index, rows)
+        else:
+            logits, cache = step(ops.reshape(beam["last"], (-1, 1)), cache, index, index, None)
+            logits = ops.reshape(logits, (-1, k, logits.shape[-1]))
         scores, parents, tokens = _best_continuations(logits, beam["scores"], 2 * k)
         ends = ops.equal(tokens, end_id)
 
@@ -109,6 +118,9 @@ def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size
 
         open_scores, chosen = ops.top_k(ops.where(ends, NEVER, scores), k)
         parents = ops.take_along_axis(parents, chosen, axis=1)
+        if reorder is not None:
+            firsts = k * ops.arange(batch_size, dtype="int32")[:, None]
+            cache = reorder(cache, ops.reshape(firsts + parents, (-1,)))
         beam = {
             "scores": open_scores,
             "last": ops.take_along_axis(tokens, chosen, axis=1),

@@ -14,7 +14,8 @@ class Searcher(keras.Model):
 
     Args:
         model: a trained `Transformer`, or any model with its `init_cache` and `decode_step`. A `max_length` that
-            it has is the number of its learned positions.
+            it has is the number of its learned positions. One whose `beams_share_rows` is False needs a
+            `reorder_cache`, see `beam_search`.
         beam_size: 1 for greedy search.
         alpha: exponent of the length penalty; the papers use 1, 0.6 and 0.
         max_length: most tokens of a translation, the end token included; at most the model's learned positions.
@@ -58,20 +59,23 @@ class Searcher(keras.Model):
 
     def call(self, inputs):
         def step(tokens, cache, index, position, mask):
-            positions = ops.broadcast_to(position, (tokens.shape[1],))
+            positions = ops.broadcast_to(position, (ops.shape(tokens)[1],))
             return self.model.decode_step(tokens, cache, index, positions, mask)
 
         if inputs.shape[0] == 1 and self.beam_size == 1:
             # XLA is slower at products with one row than with two.
             return keras.tree.map_structure(lambda x: x[:1], self.call(ops.repeat(inputs, 2, axis=0)))
         batch_size = ops.shape(inputs)[0]
-        cache = self.model.init_cache(inputs, self.max_length * self.beam_size)
-        common = (step, cache, batch_size, self.max_length, self.start_id, self.end_id)
-        if self.beam_size > 1:
-            tokens, scores = beam_search(*common, self.beam_size, self.alpha)
-        else:
-            tokens, scores = greedy_search(*common, self.alpha)
+        common = (batch_size, self.max_length, self.start_id, self.end_id)
+        if self.beam_size == 1:
+            tokens, scores = greedy_search(step, self.model.init_cache(inputs, self.max_length), *common, self.alpha)
             tokens, scores = tokens[:, None], scores[:, None]
+        elif getattr(self.model, "beams_share_rows", True):
+            cache = self.model.init_cache(inputs, self.max_length * self.beam_size)
+            tokens, scores = beam_search(step, cache, *common, self.beam_size, self.alpha)
+        else:
+            cache = self.model.init_cache(ops.repeat(inputs, self.beam_size, axis=0), self.max_length)
+            tokens, scores = beam_search(step, cache, *common, self.beam_size, self.alpha, self.model.reorder_cache)
         return {"tokens": tokens, "scores": scores}
 
     def get_config(self):

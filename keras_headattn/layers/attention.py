@@ -1,27 +1,46 @@
 """The five stages of attention that every layer of this library shares."""
 
+import dataclasses
+from typing import Any
+
 import keras
 from keras import constraints, initializers, ops, regularizers
 
 from keras_headattn.layers.attention_axes import AttentionAxes
-from keras_headattn.layers.validation import as_axes, as_shape, check_inputs, positive
-from keras_headattn.ops import (
-    attend,
-    causal_mask,
-    combine_masks,
-    masked_softmax,
-    sliding_window_mask,
-    write_rows,
-)
+from keras_headattn.layers.cached_decoding import CachedDecoding
+from keras_headattn.layers.head_regularization import as_head_regularizer, head_loss, mark_heads, regularizes
+from keras_headattn.layers.relative_positions import as_template, make_relative_positions
+from keras_headattn.layers.validation import as_axes, as_shape, check_inputs, positive, rate
+from keras_headattn.ops import attend, causal_mask, combine_masks, masked_softmax, sliding_window_mask
 
 
-class Attention(keras.layers.Layer):
+@dataclasses.dataclass(frozen=True)
+class State:
+    """What the stages between projection and merging need besides queries, keys and values.
+
+    Args:
+        mask: boolean, broadcasts to `(B, h, n, m)`, True = may attend; or `None`.
+        query_positions, key_positions: integers `(n,)` and `(m,)`.
+        previous_map, cache, training: see `Attention`.
+        return_attention_scores: whether the weights are needed, by the caller or by the head regularizer.
+    """
+
+    mask: Any
+    query_positions: Any
+    key_positions: Any
+    previous_map: Any
+    cache: Any
+    training: bool | None
+    return_attention_scores: bool
+
+
+class Attention(CachedDecoding, keras.layers.Layer):
     """Base class: attention as five stages, of which a variant replaces one.
 
     | stage | from | to |
     |---|---|---|
     | `project_query`, `project_key_value` | `(B, n, D)` | `(B, h, n, key_dim)`, `(B, h, m, value_dim)` |
-    | `score` | queries, keys | logits `(B, h, n, m)` |
+    | `score`, `evolve` | queries, keys | logits `(B, h, n, m)` |
     | `weigh` | logits, mask | weights `(B, h, n, m)` |
     | `mix` | weights, values | `(B, h, n, value_dim)` |
     | `merge` | heads | `(B, n, output_shape)` |
@@ -33,6 +52,7 @@ class Attention(keras.layers.Layer):
       every path (the output projection's bias is still added).
     - `key_mask`, `value_mask` and `query_mask` given by hand are used, with or without Keras masks.
     - Decoding with a cache, see `init_cache` and `project_cache`.
+    - Logits that depend on relative positions, and a map of logits that goes from block to block.
 
     Args:
         num_heads: number of heads `h`.
@@ -48,6 +68,9 @@ class Attention(keras.layers.Layer):
             activity_regularizer, kernel_constraint, bias_constraint: of the four projections.
         use_gate: multiplies the head outputs by a sigmoid of a projection of the query.
         seed: seed of the dropout.
+        relative_positions: `RelativePositions` or `RelativePositions2D`, whose configuration is copied.
+        head_regularizer: one of `keras_headattn.regularizers`, a loss that keeps the heads apart. There is
+            none while decoding with a cache.
 
     Call arguments:
         query: `(B, n, D)`, or more axes, see `attention_axes`.
@@ -64,14 +87,23 @@ class Attention(keras.layers.Layer):
         cache, index: state of step-by-step decoding, see `init_cache`.
         positions: integers `(n,)`, where the queries stand in their sequence, if not in the rows `index`,
             `index + 1`, ... of the cache. What is relative to a position, as `sliding_window`, uses them.
+        previous_map: what the layer of the block before returned as its map, `(B, h, n, m)`, or `None`.
+        return_map: returns this layer's map as well, for the next block: logits `(B, h, n, m)`. A layer that
+            carries none, which most are, returns the `previous_map` it was given.
 
     Returns:
-        Output `(B, n, D)`; then, if asked for, the weights `(B, h, n, m)` before dropout; then, if
-        `index` was given, the updated cache. A tuple where there is more than one.
+        Output `(B, n, D)`; then, if asked for, the weights `(B, h, n, m)` before dropout; then, with
+        `return_map`, the map; then, if `index` was given, the updated cache. A tuple where there is more than one.
 
     Raises:
         ValueError: naming the argument and what was received.
     """
+
+    # Whether the layer has a map that goes from block to block.
+    carries_map = False
+    # Whether a row of the map has a part in the rows after it: padded queries must then be masked, and rows of a
+    # cache be in the order of positions.
+    rows_interact = False
 
     def __init__(
         self,
@@ -93,6 +125,8 @@ class Attention(keras.layers.Layer):
         bias_constraint=None,
         use_gate=False,
         seed=None,
+        relative_positions=None,
+        head_regularizer=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -101,9 +135,7 @@ class Attention(keras.layers.Layer):
         self.key_dim = positive("key_dim", key_dim)
         self.value_dim = self.key_dim if value_dim is None else positive("value_dim", value_dim)
         self.sliding_window = None if sliding_window is None else positive("sliding_window", sliding_window)
-        if not isinstance(dropout, (int, float)) or not 0 <= dropout < 1:
-            raise ValueError(f"`dropout` must be a number in [0, 1). Received: dropout={dropout}")
-        self.dropout = dropout
+        self.dropout = rate("dropout", dropout)
         self.use_bias = use_bias
         self.use_gate = use_gate
         self._output_shape = as_shape(output_shape)
@@ -117,11 +149,14 @@ class Attention(keras.layers.Layer):
         self.kernel_constraint = constraints.get(kernel_constraint)
         self.bias_constraint = constraints.get(bias_constraint)
         self.seed = seed
+        self._relative_positions = as_template(relative_positions)
+        self.relative_positions = None  # the layer itself, after `build`
+        self.head_regularizer = as_head_regularizer(head_regularizer)
         self._dropout_layer = keras.layers.Dropout(dropout, seed=seed, dtype=self.dtype_policy)
 
     # Building
 
-    def build(self, query_shape, value_shape=None, key_shape=None):
+    def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
         if value_shape is None:
             raise ValueError("The first call of an attention layer needs `value`. Received: value=None")
         key_shape = value_shape if key_shape is None else key_shape
@@ -138,6 +173,9 @@ class Attention(keras.layers.Layer):
         if self.use_gate:
             self._gate_dense = self._projection("gate", query_shape[-1], self.merged_heads, self.value_dim, "sigmoid")
         self._value_dense = self._projection("value", value_shape[-1], self.value_heads, self.value_dim)
+        for dense in (self._query_dense, self._key_dense, self._value_dense):
+            if dense is not None and dense.quantization_mode is None:
+                mark_heads(dense.kernel, self.head_regularizer)
         output_shape = self._output_shape or (query_shape[-1],)
         letters = "defgh"[: len(output_shape)]
         self._output_dense = keras.layers.EinsumDense(
@@ -148,6 +186,9 @@ class Attention(keras.layers.Layer):
             **self._projection_arguments(),
         )
         self._output_dense.build((None, self.merged_heads, self.value_dim))
+        if self._relative_positions is not None:
+            self.relative_positions = make_relative_positions(self._relative_positions, self.dtype_policy)
+            self.relative_positions.build((None, self.query_heads, None, self.key_dim))
         self.built = True
 
     # How many heads each side has; a variant with several counts overrides what differs.
@@ -187,6 +228,11 @@ class Attention(keras.layers.Layer):
     value_dense = property(lambda self: self._value_dense)
     output_dense = property(lambda self: self._output_dense)
 
+    @property
+    def needs_query_mask(self):
+        """Whether it matters which queries are padding."""
+        return self.rows_interact or self.head_regularizer is not None
+
     # The five stages
 
     def project_query(self, query):
@@ -213,17 +259,33 @@ class Attention(keras.layers.Layer):
         keys, values = self._apply(self._key_dense, key), self._apply(self._value_dense, value)
         return ops.swapaxes(keys, 1, 2), ops.swapaxes(values, 1, 2)
 
-    def score(self, query, key):
+    def score(self, query, key, query_positions, key_positions):
         """Logits, how well each key suits each query.
 
         Args:
             query: `(B, h, n, key_dim)`.
             key: `(B, h, m, key_dim)`.
+            query_positions, key_positions: integers `(n,)` and `(m,)`.
 
         Returns:
             `(B, h, n, m)`.
         """
         return ops.matmul(query * self.scale, ops.swapaxes(key, -1, -2))
+
+    def evolve(self, logits, mask, previous_map, cache, query_positions):
+        """Logits that take account of the map of the block before.
+
+        Args:
+            logits: `(B, h, n, m)`.
+            mask: boolean, broadcasts to `(B, h, n, m)`, True = may attend; or `None`.
+            previous_map: `(B, h, n, m)` or `None`.
+            cache: of decoding, or `None`.
+            query_positions: `(n,)`.
+
+        Returns:
+            Logits `(B, h, n, m)`, the map for the next block, and the cache.
+        """
+        return logits, previous_map, cache
 
     def weigh(self, logits, mask):
         """Weights of the values.
@@ -270,7 +332,7 @@ class Attention(keras.layers.Layer):
         return ops.reshape(y, (batch, length, *y.shape[1:]))
 
     def _regularize_activities(self, inputs, query, key, value, output):
-        """A loss for each projection, by item of the batch of `inputs`, as the stock layer has them.
+        """A loss for each projection that the layer has, by item of the batch of `inputs`, as the stock layer has them.
 
         Projected once more: no stage knows the batch before its axes were folded, and a variant may never make a
         projection by itself.
@@ -280,7 +342,7 @@ class Attention(keras.layers.Layer):
             projected += [(self._key_dense, key), (self._value_dense, value)]
         if self.use_gate:
             projected.append((self._gate_dense, query))
-        activities = [dense(ops.reshape(x, (-1, x.shape[-1]))) for dense, x in projected]
+        activities = [dense(ops.reshape(x, (-1, x.shape[-1]))) for dense, x in projected if dense is not None]
         for activity in (*activities, output):
             loss = self._activity_regularizer(activity)
             self.add_loss(ops.divide_no_nan(loss, ops.cast(ops.shape(inputs)[0], loss.dtype)))
@@ -292,8 +354,9 @@ class Attention(keras.layers.Layer):
     @property
     def _stages_are_fused(self):
         """Whether `score`, `weigh` and `mix` are plain dot-product attention."""
-        stages = ("score", "weigh", "mix")
-        return all(getattr(type(self), stage) is getattr(Attention, stage) for stage in stages)
+        stages = ("score", "evolve", "weigh", "mix")
+        plain = all(getattr(type(self), stage) is getattr(Attention, stage) for stage in stages)
+        return plain and self.relative_positions is None
 
     def call(
         self,
@@ -310,6 +373,8 @@ class Attention(keras.layers.Layer):
         cache=None,
         index=None,
         positions=None,
+        previous_map=None,
+        return_map=False,
     ):
         key = value if key is None else key
         check_inputs(query, value, key, cache, index, self._axes.rank, self._widths)
@@ -321,43 +386,65 @@ class Attention(keras.layers.Layer):
         if cache is None:
             keys, values = self.project_key_value(axes.fold(key, "key"), axes.fold(value, "key"))
         else:
-            cache = cache if index is None else self._extend_cache(cache, key, value, index, positions)
+            cache = cache if value is None else self._extend_cache(cache, key, value, index, positions)
             keys, values = cache["key"], cache["value"]
+        stored = None if cache is None else cache.get("positions")
+        key_positions = ops.arange(ops.shape(keys)[2], dtype="int32") if stored is None else stored
         mask = self._attention_mask(
-            inputs, query, keys, query_mask, value_mask, key_mask, attention_mask, use_causal_mask, index
+            inputs, query, keys, query_mask, value_mask, key_mask, attention_mask, use_causal_mask, index, value
         )
         if self.sliding_window is not None:
-            stored = None if cache is None else cache.get("positions")
-            key_positions = ops.arange(ops.shape(keys)[2], dtype="int32") if stored is None else stored
             window = sliding_window_mask(positions, key_positions, self.sliding_window)
             mask = combine_masks(mask, window[:, None])
-        heads, weights = self._attend(self.project_query(query), keys, values, mask, training, return_attention_scores)
+        regularizer = self.head_regularizer if cache is None else None
+        needs_weights = return_attention_scores or regularizes(regularizer, "weights")
+        state = State(mask, positions, key_positions, previous_map, cache, training, needs_weights)
+        heads, weights, own_map, cache = self._attend(self.project_query(query), keys, values, state)
         if self.use_gate:
             heads = heads * ops.swapaxes(self._apply(self._gate_dense, query), 1, 2)
+        if regularizes(regularizer, "weights", "outputs", "values"):
+            self.add_loss(head_loss(regularizer, self._maps_by_head(weights), heads, values, mask))
         output = self.merge(heads)
         if self._activity_regularizer is not None:
             self._regularize_activities(inputs, query, key, value, output)
         results = [axes.unfold(output, inputs)]
         if return_attention_scores:
             results.append(axes.unfold_scores(weights, inputs, value))
+        if return_map:
+            results.append(own_map)
         if index is not None:
             results.append(cache)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _attend(self, query, key, value, mask, training, return_attention_scores):
-        dropping = self.dropout > 0 and training
-        if self._stages_are_fused and not return_attention_scores and not dropping:
-            return attend(query, key, value, mask, self.scale, self.flash_attention), None
-        weights = self.weigh(self.score(query, key), mask)
-        return self.mix(self._dropout_layer(weights, training=training), value), weights
+    def _attend(self, query, key, value, state):
+        """Head outputs, weights (or `None`), the map for the next block, and the cache."""
+        dropping = self.dropout > 0 and state.training
+        if self._stages_are_fused and not state.return_attention_scores and not dropping:
+            heads = attend(query, key, value, state.mask, self.scale, self.flash_attention)
+            return heads, None, state.previous_map, state.cache
+        positions = state.query_positions, state.key_positions
+        logits = self.score(query, key, *positions)
+        if self.relative_positions is not None:
+            logits = logits + self.relative_positions(query * self.scale, *positions)
+        logits, *carried = self.evolve(logits, state.mask, state.previous_map, state.cache, state.query_positions)
+        weights = self.weigh(logits, state.mask)
+        return self.mix(self._dropout_layer(weights, training=state.training), value), weights, *carried
+
+    def _maps_by_head(self, weights):
+        """Weights of pairs of heads with the pairs along one axis: `(B, h, n, m)`."""
+        if weights is None or len(weights.shape) == 4:
+            return weights
+        shape = ops.shape(weights)
+        return ops.reshape(weights, (shape[0], self.merged_heads, *shape[-2:]))
 
     def _attention_mask(
-        self, inputs, query, keys, query_mask, value_mask, key_mask, attention_mask, use_causal_mask, index
+        self, inputs, query, keys, query_mask, value_mask, key_mask, attention_mask, use_causal_mask, index, value
     ):
         """All masks as one boolean mask that broadcasts to `(B, h, n, m)`, or `None`.
 
-        `query` is `inputs`, the query as given, with its axes folded.
+        `query` is `inputs`, the query as given, with its axes folded. `value` is written to the cache at `index`.
         """
+        writing = index is not None and value is not None
         axes = self._axes
         batch, n, m = query.shape[0], query.shape[1], keys.shape[2]
         length, key_length = ops.shape(query)[1], ops.shape(keys)[2]
@@ -367,77 +454,35 @@ class Attention(keras.layers.Layer):
             masks.append(axes.fold_mask("query_mask", query_mask, (batch, n), inputs)[:, None, :, None])
         for name, mask in (("value_mask", value_mask), ("key_mask", key_mask)):
             # With a cache, masks of the new rows say nothing about the rows already there.
-            if mask is not None and index is None:
+            if mask is not None and not writing:
                 masks.append(axes.fold_mask(name, mask, (batch, m), inputs)[:, None, None, :])
         if use_causal_mask:
             masks.append(causal_mask(length, key_length, offset)[:, None])
-        elif index is not None and attention_mask is None:
+        elif writing and attention_mask is None:
             masks.append(ops.less(ops.arange(key_length, dtype="int32"), offset + length)[None, None, None])
         return combine_masks(*masks)
-
-    # Decoding
-
-    def init_cache(self, batch_size, max_length):
-        """An empty cache for self-attention over at most `max_length` positions.
-
-        Decode with `output, cache = layer(x, x, cache=cache, index=i, use_causal_mask=True)`, where the
-        rows of `x` are positions `i, i + 1, ...`: the same outputs as for the whole sequence at once. With
-        an `attention_mask` of shape `(B, n, max_length)` instead, a query may attend to any rows written.
-
-        Args:
-            batch_size: number of sequences `B`; an integer or a scalar tensor.
-            max_length: number of rows, positions of all steps together.
-
-        Returns:
-            Dictionary of zeros: `"key"` `(B, h, max_length, key_dim)` and `"value"` `(B, h, max_length, value_dim)`;
-            with a sliding window also `"positions"` `(max_length,)`.
-        """
-        cache = {
-            "key": ops.zeros((batch_size, self.key_heads, max_length, self.key_dim), self.compute_dtype),
-            "value": ops.zeros((batch_size, self.value_heads, max_length, self.value_dim), self.compute_dtype),
-        }
-        if self.sliding_window is not None:
-            cache["positions"] = ops.zeros((max_length,), "int32")
-        return cache
-
-    def project_cache(self, value, key=None):
-        """A cache with all of `value`, for cross-attention: `layer(x, cache=cache, key_mask=...)`.
-
-        Args:
-            value: `(B, m, D_v)`.
-            key: `(B, m, D_k)`. Defaults to `value`.
-
-        Returns:
-            Dictionary of `"key"` `(B, h, m, key_dim)` and `"value"` `(B, h, m, value_dim)`.
-
-        Raises:
-            ValueError: if the layer is not built.
-        """
-        if not self.built:
-            raise ValueError(
-                "`project_cache` needs the layer's weights: call the layer, or `build` it, first. "
-                f"Received: a layer {self.name!r} that is not built"
-            )
-        keys, values = self.project_key_value(value if key is None else key, value)
-        return {"key": keys, "value": values}
-
-    def _extend_cache(self, cache, key, value, index, positions):
-        keys, values = self.project_key_value(key, value)
-        extended = {
-            **cache,
-            "key": write_rows(cache["key"], keys, index),
-            "value": write_rows(cache["value"], values, index),
-        }
-        if "positions" in cache:
-            as_row = (1, 1, -1, 1)
-            stored, new = ops.reshape(cache["positions"], as_row), ops.reshape(positions, as_row)
-            extended["positions"] = ops.reshape(write_rows(stored, new, index), (-1,))
-        return extended
 
     # Shapes and configuration
 
     def compute_output_shape(self, query_shape, value_shape=None, key_shape=None):
         return (*query_shape[:-1], *(self._output_shape or query_shape[-1:]))
+
+    def compute_map_shape(self, query_shape, value_shape=None, previous_map_shape=None):
+        """Shape of what `return_map` returns, for `build` of the layer in the next block.
+
+        Args:
+            query_shape, value_shape: of the inputs. `value_shape` defaults to `query_shape`.
+            previous_map_shape: of the map that this layer is given, or `None`.
+
+        Returns:
+            `(B, h, n, m)`, with `None` for what is not known; `None` if there is no map.
+        """
+        if not self.carries_map:
+            return previous_map_shape
+        value_shape = query_shape if value_shape is None else value_shape
+        axes = AttentionAxes(len(query_shape), len(value_shape), self.attention_axes)
+        lengths = axes.length(query_shape, "query"), axes.length(value_shape, "key")
+        return (query_shape[0] if axes.trivial else None, self.softmax_heads, *lengths)
 
     def compute_output_spec(self, *args, **kwargs):
         # Traced, not written down: right for every variant, with scores and caches.
@@ -464,6 +509,8 @@ class Attention(keras.layers.Layer):
             "bias_constraint": constraints.serialize(self.bias_constraint),
             "use_gate": self.use_gate,
             "seed": self.seed,
+            "relative_positions": self._relative_positions,
+            "head_regularizer": regularizers.serialize(self.head_regularizer),
         }
 
 

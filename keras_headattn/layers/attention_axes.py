@@ -31,6 +31,11 @@ class AttentionAxes:
         self.axes = {side: _attended(rank, axes) for side, rank in (("query", query_rank), ("key", key_rank))}
         self.trivial = query_rank == key_rank == 3
 
+    def length(self, shape, side):
+        """How many positions of a tensor of this shape are attended over; `None` if not known."""
+        sizes = [shape[axis] for axis in self.axes[side]]
+        return None if None in sizes else math.prod(sizes)
+
     def fold(self, x, side):
         """`x` as `(batch, length, features)`; `side` is `"query"` or `"key"`."""
         if self.trivial:

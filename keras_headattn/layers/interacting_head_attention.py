@@ -1,3 +1,5 @@
+import dataclasses
+
 from keras import ops
 from keras.saving import register_keras_serializable
 
@@ -57,17 +59,19 @@ class InteractingHeadAttention(Attention):
             summed = summed + ops.cast(ops.sum(self._query_dense.bias, axis=0), query.dtype)
         return summed[:, None]
 
-    def _attend(self, query, key, value, mask, training, return_attention_scores):
+    def _attend(self, query, key, value, state):
         if self.interaction == "sum":
-            return super()._attend(query, key, value, mask, training, return_attention_scores)
+            return super()._attend(query, key, value, state)
         # The queries of all heads, one after the other along the length axis, meet each key head.
         batch, h, n, width = ops.shape(query)
+        mask = state.mask
         if mask is not None and mask.shape[2] != 1:
             mask = ops.tile(mask, (1, 1, h, 1))
+        state = dataclasses.replace(state, mask=mask, query_positions=ops.tile(state.query_positions, (h,)))
         stacked = ops.reshape(query, (batch, 1, h * n, width))
-        heads, weights = super()._attend(stacked, key, value, mask, training, return_attention_scores)
+        heads, weights, *carried = super()._attend(stacked, key, value, state)
         heads = ops.reshape(_by_query_head(heads, h, n), (batch, h * h, n, self.value_dim))
-        return heads, None if weights is None else _by_query_head(weights, h, n)
+        return heads, None if weights is None else _by_query_head(weights, h, n), *carried
 
     def get_config(self):
         return {**super().get_config(), "interaction": self.interaction}

@@ -37,7 +37,9 @@ class LuongAttention(Attention):
             raise ValueError(f"`score` must be 'dot', 'general' or 'concat'. Received: score={score!r}")
         self.score_mode = score
 
-    def build(self, query_shape, value_shape=None, key_shape=None):
+    scale = 1.0  # of the query before relative positions: the scores are not scaled
+
+    def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
         super().build(query_shape, value_shape, key_shape)
         if self.score_mode != "dot":
             rows = self.key_dim * (2 if self.score_mode == "concat" else 1)
@@ -54,7 +56,7 @@ class LuongAttention(Attention):
             constraint=self.kernel_constraint,
         )
 
-    def score(self, query, key):
+    def score(self, query, key, query_positions, key_positions):
         if self.score_mode == "dot":
             return ops.matmul(query, ops.swapaxes(key, -1, -2))
         if self.score_mode == "general":

@@ -38,7 +38,7 @@ class TalkingHeadsAttention(Attention):
     query_heads = key_heads = property(lambda self: self._key_heads)
     value_heads = merged_heads = property(lambda self: self._value_heads)
 
-    def build(self, query_shape, value_shape=None, key_shape=None):
+    def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
         super().build(query_shape, value_shape, key_shape)
         for name, shape in (
             ("pre_softmax_kernel", (self.key_heads, self.num_heads)),

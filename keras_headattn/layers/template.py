@@ -29,9 +29,15 @@ class Template:
                 f"configuration each block copies. Received: {layer!r}"
             )
 
-    def make(self, **overrides):
-        """A new layer."""
-        return self._class.from_config({**self._config, **overrides})
+    def make(self, defaults=None, **overrides):
+        """A new layer.
+
+        Args:
+            defaults: dictionary of values for arguments that the layer has and the template leaves as `None`.
+            **overrides: arguments that replace the template's.
+        """
+        left = {name: value for name, value in (defaults or {}).items() if self._config.get(name, value) is None}
+        return self._class.from_config({**self._config, **left, **overrides})
 
     def serialize(self):
         return serialize_keras_object(self.make())

@@ -1,5 +1,7 @@
 """Encoder and decoder block of the Transformer, for any attention layer of this library."""
 
+import itertools
+
 import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
@@ -51,9 +53,13 @@ class _Block(layers.Layer):
         )
         self.feed_forward.build(input_shape)
 
+    # What the attention of each name is, for layers that differ by it.
+    roles = {}
+
     def _make(self, name):
         seed = {} if self.seed is None else {"seed": self.seed + 5 + list(self.templates).index(name)}
-        return self.templates[name].make(name=name, dtype=self.dtype_policy, **seed)
+        role = {"role": self.roles[name]}
+        return self.templates[name].make(role, name=name, dtype=self.dtype_policy, **seed)
 
     def _normalised(self, name, x):
         return self.norms[name](x) if self.norm_first else x
@@ -98,24 +104,37 @@ class EncoderBlock(_Block):
     Call arguments:
         x: `(B, n, D)`.
         mask: boolean `(B, n)`, True = a real token. Defaults to the Keras mask of `x`.
-        return_attention_scores: returns `(output, weights)`.
+        return_attention_scores: returns the weights after the output.
+        previous_map, return_map: as in `Attention`.
 
     Returns:
-        `(B, n, D)`.
+        `(B, n, D)`, then the weights and the map if asked for.
     """
 
-    def build(self, input_shape):
-        self._build_sublayers(input_shape, ("attention", "feed_forward"))
-        self.attention = self._make("attention")
-        self.attention.build(input_shape, input_shape)
+    roles = {"attention": "encoder"}
 
-    def call(self, x, mask=None, training=None, return_attention_scores=False):
+    def build(self, x_shape, previous_map_shape=None):
+        self._build_sublayers(x_shape, ("attention", "feed_forward"))
+        self.attention = self._make("attention")
+        self.attention.build(x_shape, x_shape, previous_map_shape=previous_map_shape)
+        self.map_shape = self.attention.compute_map_shape(x_shape, x_shape, previous_map_shape)
+
+    def call(self, x, mask=None, training=None, return_attention_scores=False, previous_map=None, return_map=False):
         y = self._normalised("attention", x)
-        y, *scores = _as_tuple(
-            self.attention(y, y, key_mask=mask, training=training, return_attention_scores=return_attention_scores)
+        y, *others = _as_tuple(
+            self.attention(
+                y,
+                y,
+                key_mask=mask,
+                query_mask=mask if self.attention.needs_query_mask else None,
+                training=training,
+                return_attention_scores=return_attention_scores,
+                previous_map=previous_map,
+                return_map=return_map,
+            )
         )
         x = self._feed_forward(self._add("attention", x, y, training), training)
-        return (x, *scores) if scores else x
+        return (x, *others) if others else x
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -136,6 +155,8 @@ class DecoderBlock(_Block):
 
     Call arguments:
         x: `(B, m, D)`.
+        x_mask: boolean `(B, m)`, True = a real token, for head regularizers: nothing else depends on later padding.
+            Defaults to the Keras mask of `x`.
         memory: output of the encoder, `(B, n, D)`. Not needed with a cache.
         memory_mask: boolean `(B, n)`, True = a real token. Defaults to the Keras mask of `memory`.
         attention_mask: as in `Attention`, of the self-attention: with a cache in place of causality, so that it
@@ -143,23 +164,29 @@ class DecoderBlock(_Block):
         cache, index: see `init_cache`, and `Attention.init_cache` for `index`.
         positions: as in `Attention`, also of the queries of the attention to the encoder.
         return_attention_scores: returns the weights of self-attention and cross-attention after the output.
+        previous_map, previous_cross_map: `previous_map` of self-attention and of cross-attention, see `Attention`.
+        return_map: returns the maps of self-attention and cross-attention as well.
 
     Returns:
-        `(B, m, D)`, the scores if asked for, and the updated cache if `index` was given.
+        `(B, m, D)`, the weights and the maps if asked for, and the updated cache if `index` was given.
     """
+
+    roles = {"attention": "decoder", "cross_attention": "cross"}
 
     def __init__(self, attention, intermediate_dim, *args, cross_attention=None, **kwargs):
         super().__init__(attention, intermediate_dim, *args, **kwargs)
         cross_attention = attention if cross_attention is None else cross_attention
         self.templates["cross_attention"] = Template("cross_attention", cross_attention)
 
-    def build(self, input_shape, memory_shape=None):
-        memory_shape = input_shape if memory_shape is None else memory_shape
-        self._build_sublayers(input_shape, ("attention", "cross_attention", "feed_forward"))
+    def build(self, x_shape, memory_shape=None, previous_map_shape=None, previous_cross_map_shape=None):
+        memory_shape = x_shape if memory_shape is None else memory_shape
+        self._build_sublayers(x_shape, ("attention", "cross_attention", "feed_forward"))
         self.attention = self._make("attention")
-        self.attention.build(input_shape, input_shape)
+        self.attention.build(x_shape, x_shape, previous_map_shape=previous_map_shape)
+        self.map_shape = self.attention.compute_map_shape(x_shape, x_shape, previous_map_shape)
         self.cross_attention = self._make("cross_attention")
-        self.cross_attention.build(input_shape, memory_shape)
+        self.cross_attention.build(x_shape, memory_shape, previous_map_shape=previous_cross_map_shape)
+        self.cross_map_shape = self.cross_attention.compute_map_shape(x_shape, memory_shape, previous_cross_map_shape)
 
     def init_cache(self, memory, max_length):
         """State of step-by-step decoding: an empty cache of the self-attention, and the encoder's keys and values.
@@ -177,6 +204,27 @@ class DecoderBlock(_Block):
             "cross_attention": self.cross_attention.project_cache(memory),
         }
 
+    def reorder_cache(self, cache, rows):
+        """The cache of a batch whose sentences are `rows` of this one; they keep the encoder's keys and values.
+
+        Args:
+            cache: from `init_cache` or a call.
+            rows: integers `(B,)`.
+
+        Returns:
+            Cache of the same structure.
+        """
+
+        def take(state, fixed=()):
+            return {
+                name: x if name in ("positions", *fixed) else ops.take(x, rows, axis=0) for name, x in state.items()
+            }
+
+        return {
+            "attention": take(cache["attention"]),
+            "cross_attention": take(cache["cross_attention"], ("key", "value")),
+        }
+
     def call(
         self,
         x,
@@ -188,38 +236,50 @@ class DecoderBlock(_Block):
         positions=None,
         training=None,
         return_attention_scores=False,
+        previous_map=None,
+        previous_cross_map=None,
+        return_map=False,
+        x_mask=None,
     ):
-        if positions is None and index is not None:  # the attention to the encoder has no index to count from
-            positions = ops.arange(ops.shape(x)[1], dtype="int32") + ops.cast(index, "int32")
-        common = dict(positions=positions, training=training, return_attention_scores=return_attention_scores)
+        common = dict(
+            index=index,
+            positions=positions,
+            training=training,
+            return_attention_scores=return_attention_scores,
+            return_map=return_map,
+        )
         y = self._normalised("attention", x)
-        y, *scores = _as_tuple(
+        y, *others = _as_tuple(
             self.attention(
                 y,
                 y,
+                query_mask=None if self.attention.head_regularizer is None else x_mask,
                 attention_mask=attention_mask,
                 use_causal_mask=cache is None or attention_mask is None,
                 cache=None if cache is None else cache["attention"],
-                index=index,
+                previous_map=previous_map,
                 **common,
             )
         )
-        if index is not None:
-            cache = {**cache, "attention": scores.pop()}
         x = self._add("attention", x, y, training)
         y = self._normalised("cross_attention", x)
-        y, *cross_scores = _as_tuple(
+        y, *cross_others = _as_tuple(
             self.cross_attention(
                 y,
                 memory,
+                query_mask=None if self.cross_attention.head_regularizer is None else x_mask,
                 key_mask=memory_mask,
                 cache=None if cache is None else cache["cross_attention"],
+                previous_map=previous_cross_map,
                 **common,
             )
         )
         x = self._feed_forward(self._add("cross_attention", x, y, training), training)
-        results = (x, *scores, *cross_scores, *(() if index is None else (cache,)))
-        return results if len(results) > 1 else x
+        # Weights, maps and caches, each of self-attention and of cross-attention.
+        results = list(itertools.chain(*zip(others, cross_others, strict=True)))
+        if index is not None:
+            results[-2:] = [{**cache, "attention": results[-2], "cross_attention": results[-1]}]
+        return (x, *results) if results else x
 
 
 def _as_tuple(result):

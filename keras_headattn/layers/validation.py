@@ -7,6 +7,12 @@ def positive(name, value):
     return value
 
 
+def rate(name, value):
+    if not isinstance(value, (int, float)) or not 0 <= value < 1:
+        raise ValueError(f"`{name}` must be a number in [0, 1). Received: {name}={value}")
+    return value
+
+
 def as_shape(output_shape):
     if output_shape is None:
         return None
@@ -21,6 +27,15 @@ def as_axes(axes):
     if not all(isinstance(axis, int) for axis in as_tuple):
         raise ValueError(f"`attention_axes` must be an integer or a tuple of integers. Received: attention_axes={axes}")
     return as_tuple
+
+
+def chains(previous_map_shape, map_shape):
+    """Whether a map of the first shape, or `None`, is carried on in one of the second; a size of `None` fits any."""
+    if previous_map_shape is None:
+        return False
+    return all(
+        None in sizes or sizes[0] == sizes[1] for sizes in zip(previous_map_shape[1:], map_shape[1:], strict=True)
+    )
 
 
 def check_inputs(query, value, key, cache, index, ranks, widths):
@@ -54,14 +69,14 @@ def _check_cache(value, cache, index):
         raise ValueError(
             f"`cache` must come from `init_cache` or `project_cache`. Received: cache with keys {sorted(cache)}"
         )
-    if cache is not None and (index is None) != (value is None):
+    if cache is not None and value is not None and index is None:
         raise ValueError(
-            "With a `cache`, `value` is written at `index`: give both, or neither to attend to what is there. "
-            f"Received: index={index}, value={'None' if value is None else f'of shape {tuple(value.shape)}'}"
+            "With a `cache`, `value` is written at `index`: give both, or no value to attend to what is there. "
+            f"Received: index=None, value of shape {tuple(value.shape)}"
         )
     if index is not None and cache is None:
         raise ValueError(f"`index` says where in a `cache` to write. Received: index={index}, cache=None")
-    if isinstance(index, int):
+    if isinstance(index, int) and value is not None:
         rows, length = value.shape[1], cache["key"].shape[2]
         if None not in (rows, length) and not 0 <= index <= length - rows:
             raise ValueError(

@@ -7,6 +7,30 @@ import numpy as np
 from keras_headattn.metrics.optional import optional_import
 
 
+def word_vector_width(path):
+    """How many numbers a vector has in a text file of word vectors, by its first one.
+
+    Args:
+        path: str or path.
+
+    Returns:
+        int.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it does not begin with a word and numbers.
+    """
+    path = pathlib.Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file of word vectors. Received: {path}")
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
+        first, second = (file.readline().rstrip().split(" ") for _ in range(2))
+    width = len(second if len(first) == 2 else first) - 1
+    if width < 1:
+        raise ValueError(f"The file must have a word and its numbers in each line. Received: {path}, {first[0][:60]!r}")
+    return width
+
+
 def read_word_vectors(path, vocabulary):
     """Reads the vectors of some words from a GloVe or word2vec text file.
 

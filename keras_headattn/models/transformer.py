@@ -205,8 +205,16 @@ class Transformer(keras.Model):
         self.target_embedding.build((None, None))
         if self.source_embedding is not self.target_embedding:
             self.source_embedding.build((None, None))
-        for layer in (*self.positions, *self.encoder_blocks, *self.decoder_blocks, *self.norms):
+        for layer in (*self.positions, *self.norms):
             layer.build(shape)
+        map_shape = None
+        for block in self.encoder_blocks:
+            block.build(shape, map_shape)
+            map_shape = block.map_shape
+        map_shape = cross_map_shape = None
+        for block in self.decoder_blocks:
+            block.build(shape, shape, map_shape, cross_map_shape)
+            map_shape, cross_map_shape = block.map_shape, block.cross_map_shape
         if self.output_projection:
             self.output_projection.build(shape)
         self.built = True
@@ -218,12 +226,22 @@ class Transformer(keras.Model):
         x = self._embed(1, self.target_embedding, target, training)
         mask = ops.not_equal(source, 0)
         maps = {"encoder": encoder_maps, "decoder": [], "cross": []}
+        carried = (None, None)
         for block in self.decoder_blocks:
-            x = block(x, memory, mask, training=training, return_attention_scores=return_attention_scores)
-            if return_attention_scores:
-                x, decoder_map, cross_map = x
-                maps["decoder"].append(decoder_map)
-                maps["cross"].append(cross_map)
+            x, *scores = block(
+                x,
+                memory,
+                mask,
+                training=training,
+                return_attention_scores=return_attention_scores,
+                previous_map=carried[0],
+                previous_cross_map=carried[1],
+                return_map=True,
+                x_mask=ops.not_equal(target, 0),
+            )
+            scores, carried = scores[:-2], scores[-2:]
+            for name, weights in zip(("decoder", "cross"), scores, strict=False):
+                maps[name].append(weights)
         logits = self._logits(x)
         return (logits, maps) if return_attention_scores else logits
 
@@ -240,11 +258,17 @@ class Transformer(keras.Model):
         """
         mask, maps = ops.not_equal(source, 0), []
         x = self._embed(0, self.source_embedding, source, training)
+        carried = None
         for block in self.encoder_blocks:
-            x = block(x, mask, training=training, return_attention_scores=return_attention_scores)
-            if return_attention_scores:
-                x, scores = x
-                maps.append(scores)
+            x, *weights, carried = block(
+                x,
+                mask,
+                training=training,
+                return_attention_scores=return_attention_scores,
+                previous_map=carried,
+                return_map=True,
+            )
+            maps += weights
         x = self.norms[0](x) if self.norms else x
         return (x, maps) if return_attention_scores else x
 
@@ -286,9 +310,9 @@ class Transformer(keras.Model):
         if positions is None:
             positions = ops.arange(ops.shape(tokens)[1], dtype="int32") + index
         x = self._embed(1, self.target_embedding, tokens, False, positions)
-        blocks = []
+        blocks, carried = [], (None, None)
         for block, state in zip(self.decoder_blocks, cache["blocks"], strict=True):
-            x, state = block(
+            x, *carried, state = block(
                 x,
                 memory_mask=cache["source_mask"],
                 attention_mask=attention_mask,
@@ -296,9 +320,33 @@ class Transformer(keras.Model):
                 index=index,
                 positions=positions,
                 training=False,
+                previous_map=carried[0],
+                previous_cross_map=carried[1],
+                return_map=True,
             )
             blocks.append(state)
         return self._logits(x, cache.get("output_kernel")), {**cache, "blocks": blocks}
+
+    @property
+    def beams_share_rows(self):
+        """Whether the hypotheses of a beam may lie side by side in one cache, in any order."""
+        layers = [layer for block in self.decoder_blocks for layer in (block.attention, block.cross_attention)]
+        return not any(layer.rows_interact for layer in layers)
+
+    def reorder_cache(self, cache, rows):
+        """The cache of a batch whose sentences are `rows` of this one, as hypotheses of the same sources.
+
+        Args:
+            cache: from `init_cache` or `decode_step`.
+            rows: integers `(B,)`.
+
+        Returns:
+            Cache of the same structure.
+        """
+        blocks = [
+            block.reorder_cache(state, rows) for block, state in zip(self.decoder_blocks, cache["blocks"], strict=True)
+        ]
+        return {**cache, "blocks": blocks}
 
     def _embed(self, side, embedding, tokens, training, positions=None):
         x = embedding(tokens) * self.hidden_dim**0.5

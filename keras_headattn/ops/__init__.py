@@ -2,14 +2,20 @@
 
 from keras_headattn.ops.attention import attend, masked_softmax
 from keras_headattn.ops.cache import write_rows
+from keras_headattn.ops.map_convolution import convolve_maps
 from keras_headattn.ops.masks import causal_mask, check_mask, combine_masks, sliding_window_mask
+from keras_headattn.ops.resize_bilinear import resize_bilinear
+from keras_headattn.ops.stein import stein_gradient
 
 __all__ = [
     "attend",
     "causal_mask",
     "check_mask",
     "combine_masks",
+    "convolve_maps",
     "masked_softmax",
+    "resize_bilinear",
     "sliding_window_mask",
+    "stein_gradient",
     "write_rows",
 ]

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_headattn.serving.versions import write_version
+from keras_headattn.serving.classes import save_signatures
 
 
 def export_text(searcher, source_tokenizer, target_tokenizer, folder, xla_signature=False, max_source_length=None):
@@ -83,9 +83,10 @@ def export_text(searcher, source_tokenizer, target_tokenizer, folder, xla_signat
 
     search = tf.function(searcher, autograph=False)
     compiled_search = tf.function(searcher, autograph=False, jit_compile=True)
-    signatures = {"serving_default": best, "n_best": n_best} | ({"xla": xla} if xla_signature else {})
+    functions = {"serving_default": best, "n_best": n_best} | ({"xla": xla} if xla_signature else {})
     text = tf.TensorSpec((None,), tf.string, name="text")
-    return _save(searcher, signatures, text, folder, [source_tokenizer, target_tokenizer])
+    signatures = {name: (function, [text]) for name, function in functions.items()}
+    return save_signatures(signatures, folder, searcher, [source_tokenizer, target_tokenizer])
 
 
 def export_ids(searcher, folder):
@@ -120,15 +121,4 @@ def export_ids(searcher, folder):
         return {"ids": found["tokens"], "scores": found["scores"]}
 
     ids = tf.TensorSpec((None, None), tf.int32, name="ids")
-    return _save(searcher, {"serving_default": search}, ids, folder)
-
-
-def _save(searcher, signatures, spec, folder, tokenizers=()):
-    signatures = {
-        name: tf.function(function, autograph=False).get_concrete_function(spec)
-        for name, function in signatures.items()
-    }
-    module = tf.Module()  # what the signatures use must be within reach of it
-    module.variables_of_searcher = [variable.value for variable in searcher.variables]
-    module.tokenizers = list(tokenizers)
-    return write_version(folder, lambda path: tf.saved_model.save(module, path, signatures))
+    return save_signatures({"serving_default": (search, [ids])}, folder, searcher)

@@ -6,6 +6,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_headattn.figures import new_figure
+
 MOST_HEADS, MOST_COLUMNS = 16, 8
 
 
@@ -36,7 +38,7 @@ class AttentionImages(keras.callbacks.Callback):
         self.log_dir = log_dir
         self.attend = attend
         self.every = every
-        _figure(1, 1)  # matplotlib is missed now rather than after an epoch
+        new_figure(1, 1)  # matplotlib is missed now rather than after an epoch
 
     def on_train_begin(self, logs=None):
         self._writer = tf.summary.create_file_writer(str(self.log_dir))
@@ -54,14 +56,6 @@ class AttentionImages(keras.callbacks.Callback):
         self._writer.close()
 
 
-def _figure(width, height):
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError('Install matplotlib: pip install "keras_headattn[recipes]"') from error
-    return Figure((width, height), layout="constrained")
-
-
 def _draw(maps, queries, keys):
     """Maps (num_heads, n, m) and their tokens -> an image (height, width, 4) of bytes."""
     heads = min(len(maps), MOST_HEADS)
@@ -72,7 +66,7 @@ def _draw(maps, queries, keys):
     # All squares are one picture: a subplot for each takes far longer to lay out.
     picture = np.full((rows * height, columns * width - 1), np.nan)
     # Inches: a sixth for every token, and room for the names of tokens.
-    figure = _figure(1 + picture.shape[1] / 6, 1 + picture.shape[0] / 6)
+    figure = new_figure(1 + picture.shape[1] / 6, 1 + picture.shape[0] / 6)
     axes = figure.add_subplot()
     for head in range(heads):
         top, left = head // columns * height + 2, head % columns * width

@@ -17,22 +17,25 @@ from keras_headattn.training.workers import gather
 
 
 class Throughput(keras.callbacks.Callback):
-    """Adds `tokens_per_second` to the logs of an epoch: target tokens over the time spent in training steps.
+    """Adds to the logs of an epoch `training_seconds`, spent in training steps, and `tokens_per_second`, target tokens.
 
     Validation does not count; compilation, mostly in the first epoch, does. Of an epoch that `Resume` goes on
-    with, the rest counts.
+    with, the rest is measured, and the whole estimated from it.
 
     Args:
-        tokens: Function of no arguments: how many target tokens the epoch just trained on has.
+        tokens: Function of no arguments: how many target tokens, or images, the epoch just trained on has.
+        name: What the rate is called in the logs. Defaults to `"tokens_per_second"`.
 
     Example:
 
     >>> throughput = Throughput(lambda: 120_000)
+    >>> images = Throughput(lambda: 50_000, name="images_per_second")
     """
 
-    def __init__(self, tokens):
+    def __init__(self, tokens, name="tokens_per_second"):
         super().__init__()
         self.tokens = tokens
+        self.name = name
 
     def on_epoch_begin(self, epoch, logs=None):
         self._steps = _Steps()
@@ -48,7 +51,8 @@ class Throughput(keras.callbacks.Callback):
         steps = self._steps
         if steps.first is not None:  # else the epoch was trained before an interruption
             share = 1 - steps.first / steps.done
-            logs["tokens_per_second"] = share * self.tokens() / max(steps.end - steps.begin, 1e-9)
+            logs["training_seconds"] = max(steps.end - steps.begin, 1e-9) / share
+            logs[self.name] = self.tokens() / logs["training_seconds"]
 
 
 @dataclasses.dataclass

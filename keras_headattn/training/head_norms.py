@@ -6,8 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-# The axis of the heads, by the end of the kernel's path, in `keras.layers.MultiHeadAttention` and in this library.
-_HEAD_AXIS = {"query": 1, "key": 1, "value": 1, "attention_output": 0}
+from keras_headattn.optimizers.heads import head_kernels
 
 
 class HeadNorms(keras.callbacks.Callback):
@@ -60,12 +59,10 @@ def head_norms(model):
     (2,)
     """
     norms, times = {}, collections.Counter()
-    for weight in model.weights:
-        path, _, kind = weight.path.rpartition("/")
-        axis = _HEAD_AXIS.get(path.rpartition("/")[2])
-        if kind == "kernel" and axis is not None and len(weight.shape) > 2:
-            name = f"{path}_{times[path]}" if times[path] else path
-            times[path] += 1
-            kernel = keras.ops.convert_to_numpy(weight).astype("float32")
-            norms[name] = np.sqrt(np.sum(np.moveaxis(kernel, axis, 0).reshape(kernel.shape[axis], -1) ** 2, axis=1))
+    for found in head_kernels(model.weights):
+        path = f"{found.layer}/{found.projection}"
+        name = f"{path}_{times[path]}" if times[path] else path
+        times[path] += 1
+        kernel = np.moveaxis(keras.ops.convert_to_numpy(found.variable).astype("float32"), found.axis, 0)
+        norms[name] = np.sqrt(np.sum(kernel.reshape(len(kernel), -1) ** 2, axis=1))
     return norms

@@ -27,6 +27,8 @@ class Case:
         arguments: constructor arguments.
         map_axes: the axes of the attention scores between batch and queries.
         mask_heads: size of the head axis of an attention mask; `None` if masks may not differ by head.
+        causal: whether under the causal mask a row of the output depends on no later row.
+        by_content: whether a token means the same in any row of the queries, and in any of the keys.
     """
 
     name: str
@@ -34,6 +36,8 @@ class Case:
     arguments: dict
     map_axes: tuple = (HEADS,)
     mask_heads: int | None = HEADS
+    causal: bool = True
+    by_content: bool = True
 
     def make(self, **overrides):
         return self.layer(**{**self.arguments, **overrides})
@@ -42,6 +46,9 @@ class Case:
 SIZES = {"num_heads": HEADS, "key_dim": KEY_DIM, "value_dim": VALUE_DIM}
 ONE_HEAD = {"key_dim": KEY_DIM, "value_dim": VALUE_DIM}
 PAIRWISE = {**SIZES, "interaction": "pairwise"}
+EVOLVING = {**SIZES, "alpha": 0.0, "beta": 0.4}  # without a chain each layer convolves
+SYNTHESIZER = {**SIZES, "max_length": 3000, "mixture": ("dense", "dot_product")}
+RELATIVE = {**SIZES, "relative_positions": layers.RelativePositions(2)}
 
 CASES = [
     Case("multi_head", layers.MultiHeadAttention, SIZES),
@@ -54,9 +61,20 @@ CASES = [
         Case(f"luong_{score}", layers.LuongAttention, {**ONE_HEAD, "score": score}, (1,), 1)
         for score in ("dot", "general", "concat")
     ),
+    Case("evolving", layers.EvolvingAttention, EVOLVING, causal=False, by_content=False),
+    Case("evolving_decoder", layers.EvolvingAttention, {**EVOLVING, "role": "decoder"}, by_content=False),
+    Case("synthesizer", layers.SynthesizerAttention, SYNTHESIZER, by_content=False),
+    Case("relative", layers.MultiHeadAttention, RELATIVE, by_content=False),
 ]
 
-each_layer = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+def each(cases):
+    return pytest.mark.parametrize("case", cases, ids=lambda case: case.name)
+
+
+each_layer = each(CASES)
+each_causal_layer = each([case for case in CASES if case.causal])
+each_layer_by_content = each([case for case in CASES if case.by_content])
 
 
 def cross_inputs(seed=0, dtype="float32", keys=KEYS):
@@ -82,6 +100,14 @@ def randomize(layer, seed=1):
     for variable in layer.trainable_variables:
         variable.assign(rng.normal(scale=0.4, size=variable.shape))
     return layer
+
+
+def copy_weights(source, target):
+    """Those that both have; by the path within the layer, as the order differs between layers."""
+    values = {variable.path.split("/", 1)[1]: variable for variable in source.weights}
+    for variable in target.weights:
+        if variable.path.split("/", 1)[1] in values:
+            variable.assign(values[variable.path.split("/", 1)[1]])
 
 
 def array(tensor):

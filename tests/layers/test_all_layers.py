@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_headattn.regularizers import Disagreement
 from tests.layers.harness import (
     BATCH,
     KEY_WIDTH,
@@ -40,6 +41,7 @@ UNUSUAL = {
     "bias_constraint": "non_neg",
     "use_gate": True,
     "seed": 7,
+    "head_regularizer": Disagreement("positions", weight=0.5),
     "name": "unusual",
     "dtype": "mixed_bfloat16",
 }
@@ -62,6 +64,7 @@ def test_config_round_trip(case):
     assert [list(config[name]) for name in ("output_shape", "attention_axes")] == [[2, 3], [1]]
     assert config["kernel_initializer"]["class_name"] == "HeNormal"
     assert config["kernel_constraint"]["class_name"] == "UnitNorm"
+    assert clone.head_regularizer.get_config() == {"kind": "positions", "weight": 0.5, "per": "sentence"}
     assert clone.name == "unusual" and clone.dtype_policy.name == "mixed_bfloat16"
 
 

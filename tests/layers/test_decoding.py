@@ -14,7 +14,8 @@ from tests.layers.harness import (
     build,
     check_close,
     cross_inputs,
-    each_layer,
+    each_causal_layer,
+    each_layer_by_content,
     self_input,
 )
 
@@ -35,7 +36,7 @@ def decode(layer, x, sizes, step=None, **call):
     return np.concatenate(outputs, axis=1), cache
 
 
-@each_layer
+@each_causal_layer
 @pytest.mark.parametrize("more", [False, True])
 def test_step_by_step_and_in_chunks(case, more):
     x = self_input(length=LENGTH)
@@ -48,7 +49,7 @@ def test_step_by_step_and_in_chunks(case, more):
     assert all(t.shape[0] == BATCH and t.shape[2] == MAX_LENGTH for t in (cache["key"], cache["value"]))
 
 
-@each_layer
+@each_causal_layer
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_compiled_with_a_tensor_index(case, jit_compile):
     x = self_input(length=LENGTH)
@@ -68,7 +69,7 @@ def test_compiled_with_a_tensor_index(case, jit_compile):
     check_close(outputs, layer(x, x, use_causal_mask=True), TOLERANCE)
 
 
-@each_layer
+@each_causal_layer
 def test_number_of_rows_unknown_in_the_graph(case):
     x = self_input(length=LENGTH)
     layer = build(case.make(), x)
@@ -81,7 +82,7 @@ def test_number_of_rows_unknown_in_the_graph(case):
     check_close(call(x), layer(x, x, use_causal_mask=True), TOLERANCE)
 
 
-@each_layer
+@each_causal_layer
 def test_scores_while_decoding(case):
     """Over all of the cache; 0 where nothing is written yet."""
     x = self_input(length=LENGTH)
@@ -99,7 +100,7 @@ def test_scores_while_decoding(case):
         assert not array(scores)[..., i + 1 :].any()
 
 
-@each_layer
+@each_causal_layer
 def test_the_cache_is_a_value(case):
     """A call changes neither the cache it is given nor the layer."""
     x = self_input(length=LENGTH)
@@ -107,10 +108,12 @@ def test_the_cache_is_a_value(case):
     before, weights = layer.init_cache(BATCH, MAX_LENGTH), len(layer.variables)
     kept = {name: array(tensor) for name, tensor in before.items()}
     first, after = layer(x[:, :2], x[:, :2], cache=before, index=0, use_causal_mask=True)
+    assert {*before} == {*after} and {"key", "value"} <= {*before}
     for name, tensor in before.items():
         assert tuple(tensor.shape) == tuple(after[name].shape)
-        assert tensor.shape[0] == BATCH and tensor.shape[2] == MAX_LENGTH
         np.testing.assert_array_equal(array(tensor), kept[name])
+    for name in ("key", "value"):
+        assert before[name].shape[0] == BATCH and before[name].shape[2] == MAX_LENGTH
         assert not array(after[name])[:, :, 2:].any() and array(after[name])[:, :, :2].any()
     again, _ = layer(x[:, :2], x[:, :2], cache=before, index=0, use_causal_mask=True)
     np.testing.assert_array_equal(array(first), array(again))
@@ -119,17 +122,18 @@ def test_the_cache_is_a_value(case):
     check_close(rewritten, layer(x[:, 2:4], x[:, 2:4], use_causal_mask=True), TOLERANCE)
 
 
-@each_layer
+@each_causal_layer
 @pytest.mark.parametrize("causal", [True, False])
 def test_rows_not_yet_written_are_not_attended_to(case, causal):
     x = self_input(length=LENGTH)
     layer = build(case.make(), x)
-    cache = {name: tensor + 1e3 for name, tensor in layer.init_cache(BATCH, MAX_LENGTH).items()}
+    cache = layer.init_cache(BATCH, MAX_LENGTH)
+    cache = {name: tensor if tensor.dtype == tf.int32 else tensor + 1e3 for name, tensor in cache.items()}
     output, _ = layer(x[:, :3], x[:, :3], cache=cache, index=0, use_causal_mask=causal)
     check_close(output, layer(x[:, :3], x[:, :3], use_causal_mask=causal), TOLERANCE)
 
 
-@each_layer
+@each_layer_by_content
 def test_a_mask_may_name_any_rows_written(case):
     """Also later rows than those of the call: the cache is filled from the back."""
     x = self_input(length=LENGTH)
@@ -141,16 +145,18 @@ def test_a_mask_may_name_any_rows_written(case):
     check_close(output, layer(x[:, 3:5], x[:, :5]), TOLERANCE)
 
 
-@each_layer
+@each_causal_layer
 def test_half_precision_cache(case):
     x = self_input(length=LENGTH)
     layer = build(case.make(dtype="mixed_float16"), x)
     output, cache = decode(layer, x, [1] * LENGTH, use_causal_mask=True)
     check_close(output, layer(x, x, use_causal_mask=True), 1e-2)
-    assert all(keras.backend.standardize_dtype(tensor.dtype) == "float16" for tensor in cache.values())
+    dtypes = {name: keras.backend.standardize_dtype(tensor.dtype) for name, tensor in cache.items()}
+    assert dtypes.pop("positions", "int32") == "int32"
+    assert {*dtypes.values()} == {"float16"}
 
 
-@each_layer
+@each_layer_by_content
 def test_beams_share_a_cache(case):
     """Nodes of a tree are written side by side; each attends to its ancestors and itself alone."""
     beams, steps = 2, 3
@@ -176,7 +182,7 @@ def test_beams_share_a_cache(case):
             check_close(array(output)[:, beam], alone, TOLERANCE)
 
 
-@each_layer
+@each_causal_layer
 def test_prefix_may_be_attended_to_in_full(case):
     """An attention mask rather than the causal flag: a prompt whose tokens see each other."""
     x = self_input(length=LENGTH)
@@ -193,7 +199,7 @@ def test_prefix_may_be_attended_to_in_full(case):
         check_close(output, expected[:, start:stop], TOLERANCE)
 
 
-@each_layer
+@each_causal_layer
 def test_attention_mask_and_causal_flag_together(case):
     """Left padding of one sentence."""
     x = self_input(length=LENGTH)
@@ -205,7 +211,7 @@ def test_attention_mask_and_causal_flag_together(case):
     check_close(output, expected, TOLERANCE)
 
 
-@each_layer
+@each_layer_by_content
 @pytest.mark.parametrize("compiled", [False, True])
 def test_cross_attention_with_padding(case, compiled):
     query, value, key = cross_inputs()
@@ -224,24 +230,24 @@ def test_cross_attention_with_padding(case, compiled):
     check_close(layer(query, cache=cache, attention_mask=real[:, None]), expected, TOLERANCE)
 
 
-@each_layer
+@each_causal_layer
 def test_cross_attention_key_defaults_to_value(case):
     query, value, _ = cross_inputs()
     layer = build(case.make(use_gate=True), query, value)
     cache = layer.project_cache(value)
     check_close(layer(query, cache=cache), layer(query, value), TOLERANCE)
-    assert all(tensor.shape[0] == BATCH and tensor.shape[2] == KEYS for tensor in cache.values())
+    assert all(cache[name].shape[0] == BATCH and cache[name].shape[2] == KEYS for name in ("key", "value"))
     assert value.shape[-1] != KEY_WIDTH
 
 
-@each_layer
+@each_causal_layer
 def test_symbolic_call_with_a_cache(case):
     """Inside a functional model; the cache comes in and goes out."""
     x = self_input(length=LENGTH)
     layer = build(case.make(), x)
     cache = layer.init_cache(BATCH, MAX_LENGTH)
     token = keras.Input(batch_shape=(BATCH, 1, QUERY_WIDTH))
-    state = {name: keras.Input(batch_shape=tuple(t.shape), name=name) for name, t in cache.items()}
+    state = {name: keras.Input(batch_shape=tuple(t.shape), dtype=t.dtype.name, name=name) for name, t in cache.items()}
     index = keras.Input(batch_shape=(), dtype="int32")
     output, updated = layer(token, token, cache=state, index=index, use_causal_mask=True)
     assert tuple(output.shape) == (BATCH, 1, QUERY_WIDTH)

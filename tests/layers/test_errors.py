@@ -19,6 +19,7 @@ from tests.layers.harness import (
     QUERY_WIDTH,
     build,
     cross_inputs,
+    each_causal_layer,
     each_layer,
     random_mask,
     self_input,
@@ -236,7 +237,7 @@ def test_index_without_cache(case):
         layer(x, x, index=2)
 
 
-@each_layer
+@each_causal_layer
 @pytest.mark.parametrize("length, rows, index", [(4, 5, 0), (4, 2, 3), (4, 1, -1), (4, 1, 4)])
 def test_rows_that_do_not_fit_in_the_cache(case, length, rows, index):
     x = self_input()

@@ -71,4 +71,5 @@ def test_contract_on_jax(case, both):
     bias = output_bias(build(case.make(), *cross_inputs()))
     for name, tolerance in (("masked", 0), ("with_scores", 0), ("half", 1e-3)):
         np.testing.assert_allclose(theirs[f"{case.name}/{name}"][1, 2], bias, rtol=tolerance, err_msg=name)
-    np.testing.assert_allclose(theirs[f"{case.name}/steps"], theirs[f"{case.name}/at_once"], rtol=1e-5, atol=1e-5)
+    if case.causal:
+        np.testing.assert_allclose(theirs[f"{case.name}/steps"], theirs[f"{case.name}/at_once"], rtol=1e-5, atol=1e-5)

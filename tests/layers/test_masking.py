@@ -16,6 +16,7 @@ from tests.layers.harness import (
     build,
     check_close,
     cross_inputs,
+    each_causal_layer,
     each_layer,
     output_bias,
     random_mask,
@@ -61,7 +62,7 @@ def test_padding_in_self_attention(case, causal):
         assert (output[b, length:] == output_bias(layer)).all()
 
 
-@each_layer
+@each_causal_layer
 @pytest.mark.parametrize("window", [None, 2])
 def test_later_tokens_do_not_change_earlier_outputs(case, window):
     x = self_input(length=KEYS)

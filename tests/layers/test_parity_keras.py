@@ -212,11 +212,12 @@ def test_weights_files_go_both_ways(forth, use_gate, tmp_path):
 
 
 def test_config_goes_both_ways():
-    """A config of the stock layer builds ours; it lacks only `flash_attention`."""
+    """A config of the stock layer builds ours; it lacks only these."""
     arguments = {"value_dim": 5, "dropout": 0.1, "output_shape": (2,), "seed": 3, "sliding_window": 2}
     stock = Stock(3, 4, **arguments, kernel_initializer="he_normal", use_gate=True)
     ours = MultiHeadAttention.from_config(stock.get_config())
-    assert set(ours.get_config()) == set(stock.get_config()) | {"flash_attention"}
+    own = {"flash_attention", "head_regularizer", "relative_positions"}
+    assert set(ours.get_config()) == set(stock.get_config()) | own
     same = {n for n, v in ours.get_config().items() if stock.get_config().get(n) == v}
     assert set(stock.get_config()) - same <= {"attention_axes", "value_dim"}
 

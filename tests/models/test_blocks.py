@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_headattn.layers import DecoderBlock, EncoderBlock, MultiHeadAttention
+from keras_headattn.layers import DecoderBlock, EncoderBlock, EvolvingAttention, MultiHeadAttention
 from keras_headattn.layers.feed_forward import FeedForward
 from keras_headattn.layers.positions import LearnedPositions, SinusoidalPositions
 from tests.models.small import array, check_close, randomize
@@ -76,3 +76,32 @@ def test_positions_default_to_the_rows_of_the_cache():
     for index in range(5):
         output, cache = layer(x[:, index : index + 1], cache=cache, index=index)
         check_close(array(output)[:, 0], expected[:, index], TOLERANCE)
+
+
+def test_decoder_block_in_a_functional_model():
+    """Built by the shapes of what it is called with."""
+    x, memory = keras.Input((5, 8)), keras.Input((7, 12))
+    outputs = DecoderBlock(MultiHeadAttention(2, 4), intermediate_dim=16)(x, memory)
+    assert tuple(outputs.shape) == (None, 5, 8)
+
+
+def test_maps_go_from_block_to_block_in_a_functional_model():
+    x = keras.Input((5, 8))
+    first, second = (EncoderBlock(EvolvingAttention(2, 4), intermediate_dim=16) for _ in range(2))
+    y, first_map = first(x, return_map=True)
+    y, second_map = second(y, previous_map=first_map, return_map=True)
+    assert tuple(second_map.shape) == (None, 2, 5, 5)
+    assert first.attention.map_kernel is None and second.attention.map_kernel is not None
+    inputs = np.random.default_rng(0).normal(size=(3, 5, 8)).astype("float32")
+    outputs = keras.Model(x, [y, second_map])(inputs)
+    assert all(np.isfinite(output).all() for output in outputs)
+
+
+def test_blocks_give_a_layer_its_role():
+    """But for one whose template has a role of its own."""
+    decoder = DecoderBlock(EvolvingAttention(2, 4), 10, cross_attention=EvolvingAttention(2, 4))
+    decoder.build((None, 5, WIDTH))
+    encoder = EncoderBlock(EvolvingAttention(2, 4, role="decoder"), 10)
+    encoder.build((None, 5, WIDTH))
+    roles = decoder.attention.role, decoder.cross_attention.role, encoder.attention.role
+    assert roles == ("decoder", "cross", "decoder")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.optimizers import InverseSquareRoot
+from keras_headattn.optimizers import InverseSquareRoot, StepDecay
 
 
 def paper(step, model_dim, warmup_steps):
@@ -63,3 +63,20 @@ def test_config_round_trip():
 def test_no_warmup(warmup_steps):
     with pytest.raises(ValueError, match=f"`warmup_steps` must be at least 1. Received: {warmup_steps}"):
         InverseSquareRoot(1e-3, warmup_steps)
+
+
+def test_steps_down():
+    """Warm-up from 0, then 0.1 times as much at each boundary, on step numbers as the optimizer has them."""
+    schedule = StepDecay(0.2, 4, (6, 9))
+    rates = [float(schedule(np.int64(step))) for step in range(11)]
+    expected = [0.0, 0.05, 0.1, 0.15, 0.2, 0.2, 0.02, 0.02, 0.02, 0.002, 0.002]
+    np.testing.assert_allclose(rates, expected, rtol=1e-5)
+    again = keras.optimizers.schedules.deserialize(keras.optimizers.schedules.serialize(schedule))
+    assert again.get_config() == json.loads(json.dumps(schedule.get_config()))
+    np.testing.assert_allclose([float(StepDecay(0.2, 0, ())(step)) for step in (0, 5)], 0.2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("arguments", [(0.1, -1, ()), (0.1, 0, (5, 5))])
+def test_bad_steps(arguments):
+    with pytest.raises(ValueError, match="Received"):
+        StepDecay(*arguments)

@@ -41,6 +41,7 @@ def clock(monkeypatch):
 def test_throughput_counts_training_time_only(clock):
     history = fit(Throughput(lambda: 100), clock, validation_data=(X, Y))
     assert history["tokens_per_second"] == [100 / 2.0] * 3
+    assert history["training_seconds"] == [2.0] * 3
 
 
 def test_time_limit(clock):

@@ -1,0 +1,52 @@
+"""Checks of what measures and drawings are given."""
+
+import keras
+import numpy as np
+
+SUM_TOLERANCE = 1e-3
+
+
+def as_probabilities(probabilities):
+    """Probabilities as float64 `(B, C)`, or a ValueError that says what is wrong with them."""
+    array = np.asarray(keras.ops.convert_to_numpy(probabilities), "float64")
+    if array.ndim != 2 or array.shape[1] < 2:
+        raise ValueError(
+            "`probabilities` must be (batch, classes), of at least two classes; where there is one number p, that of "
+            "the positive class, give np.stack([1 - p, p], axis=-1). "
+            f"Received: probabilities of shape {array.shape}"
+        )
+    if not len(array):
+        raise ValueError(f"There must be at least one prediction. Received: probabilities of shape {array.shape}")
+    right = (array >= 0).all(-1) & (np.abs(array.sum(-1) - 1) <= SUM_TOLERANCE)
+    if not right.all():
+        row = int(np.argmin(right))
+        raise ValueError(
+            "Every row of `probabilities` must be at least 0 and sum to 1; of logits take the softmax first. "
+            f"Received: row {row}, {array[row]}, whose sum is {array[row].sum():.6g}"
+        )
+    return array
+
+
+def as_labels(labels, probabilities):
+    """Labels as int64 `(B,)`, classes of the probabilities `(B, C)`, or a ValueError that says what is wrong."""
+    array = np.asarray(keras.ops.convert_to_numpy(labels))
+    if array.shape != probabilities.shape[:1]:
+        raise ValueError(
+            f"`labels` must be ({len(probabilities)},), the class of each row of `probabilities`. "
+            f"Received: labels of shape {array.shape}"
+        )
+    classes = probabilities.shape[1]
+    right = (array >= 0) & (array < classes) & (array == np.floor(array))
+    if not right.all():
+        place = int(np.argmin(right))
+        raise ValueError(
+            f"`labels` must be whole numbers from 0 to {classes - 1}, as `probabilities` has {classes} classes. "
+            f"Received: {array[place]} at place {place}"
+        )
+    return array.astype("int64")
+
+
+def check_named(name, values):
+    """Raises a ValueError unless the argument `name` is a dictionary with something in it."""
+    if not isinstance(values, dict) or not values:
+        raise ValueError(f"`{name}` must be a dictionary of names, not empty. Received: {name}={values}")

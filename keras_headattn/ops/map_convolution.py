@@ -1,0 +1,65 @@
+"""Attention maps as images whose channels are the heads."""
+
+import keras
+import numpy as np
+from keras import ops
+
+
+def convolve_maps(maps, kernel, bias, role, earlier_rows=None, query_positions=None):
+    """Convolution of attention maps, with ReLU, that looks at nothing a query may not know.
+
+    | role | entry `(i, j)` of the result reads, for a kernel of size k = 2p + 1 |
+    |---|---|
+    | `"encoder"` | rows and columns up to p away |
+    | `"decoder"` | `(i - a, j - b)` with 2p >= b >= a >= 0: the kernel's lower triangle, shifted by p down and right |
+    | `"cross"` | rows i - 2p to i, columns up to p away: the result is shifted by p down |
+
+    Beyond the border are zeros; rows and columns that a shift brings in are 0.
+
+    Source: Wang et al. 2021, "Evolving attention with residual convolutions", sections 3.3 and 3.5, with the
+    shift for encoder-decoder attention along the target.
+
+    Args:
+        maps: `(B, h, n, m)`, 0 where a query may not attend.
+        kernel: `(k, k, h, h)`, k odd.
+        bias: `(h,)`.
+        role: `"encoder"`, `"decoder"` or `"cross"`.
+        earlier_rows: `(B, h, k - 1, m)`, rows of the map before these. Default to zeros. Not for an encoder.
+        query_positions: `(n,)`, which rows these are. Default to 0, 1, ... Not for an encoder.
+
+    Returns:
+        `(B, h, n, m)`.
+    """
+    size = kernel.shape[0]
+    if role == "encoder":
+        return _convolve(maps, kernel, bias, "same")
+    shift = size // 2
+    batch, heads, n, m = ops.shape(maps)
+    if query_positions is None:
+        query_positions = ops.arange(n, dtype="int32")
+    if earlier_rows is None:
+        earlier_rows = ops.zeros((batch, heads, size - 1, m), maps.dtype)
+    else:
+        positions = query_positions[:1] + ops.arange(1 - size, 0, dtype="int32")
+        there = ops.expand_dims(ops.greater_equal(positions, 0), 1)
+        earlier_rows = ops.where(there, earlier_rows, ops.zeros((), maps.dtype))
+    columns = (size - 1, 0) if role == "decoder" else (shift, shift)
+    padded = ops.pad(ops.concatenate([earlier_rows, maps], axis=2), ((0, 0), (0, 0), (0, 0), columns))
+    there = ops.expand_dims(ops.greater_equal(query_positions, shift), 1)
+    if role == "decoder":
+        kernel = kernel * ops.cast(np.tri(size)[:, :, None, None], kernel.dtype)
+        there = ops.logical_and(there, ops.greater_equal(ops.arange(m, dtype="int32"), shift))
+    # TensorFlow does not make an empty batch smaller.
+    convolved = _convolve(padded, kernel, bias, "valid")[:, :, :n, :m]
+    return ops.where(there, convolved, ops.zeros((), convolved.dtype))
+
+
+def _convolve(maps, kernel, bias, padding):
+    dtype = keras.backend.standardize_dtype(maps.dtype)
+    wide = "float32" if dtype == "float16" else dtype  # sums of logits may be beyond what float16 holds
+    images = ops.transpose(ops.cast(maps, wide), (0, 2, 3, 1))  # channels last: the faster layout on CPUs
+    images = ops.conv(images, ops.cast(kernel, wide), padding=padding, data_format="channels_last")
+    images = ops.relu(images + ops.cast(bias, wide))
+    if wide != dtype:
+        images = ops.minimum(images, float(np.finfo(dtype).max))
+    return ops.transpose(ops.cast(images, dtype), (0, 3, 1, 2))

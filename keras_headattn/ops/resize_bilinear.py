@@ -1,0 +1,36 @@
+import numpy as np
+from keras import ops
+
+
+def resize_bilinear(images, height, width, half_pixel=True):
+    """Images of another size, by bilinear interpolation without anti-aliasing.
+
+    A product with one matrix an axis, so it has XLA, gradients and every dtype on every backend, and TensorFlow 1's
+    sampling too, which `keras.ops.image.resize` lacks.
+
+    Args:
+        images: `(B, h, w, C)`; only `B` may be unknown.
+        height, width: of the result, in pixels.
+        half_pixel: whether pixels are seen at their centres, as in `keras.ops.image.resize`; otherwise at their
+            upper left corners, as in TensorFlow 1.
+
+    Returns:
+        `(B, height, width, C)`.
+
+    >>> row = np.reshape([0.0, 2.0], (1, 1, 2, 1))
+    >>> [np.ravel(resize_bilinear(row, 1, 4, half_pixel)).tolist() for half_pixel in (True, False)]
+    [[0.0, 0.5, 1.5, 2.0], [0.0, 1.0, 2.0, 2.0]]
+    """
+    _, h, w, channels = images.shape
+    rows, columns = (ops.cast(_weights(*sizes, half_pixel), images.dtype) for sizes in ((h, height), (w, width)))
+    images = ops.matmul(rows, ops.reshape(images, (-1, h, w * channels)))
+    images = ops.matmul(columns, ops.reshape(images, (-1, w, channels)))
+    return ops.reshape(images, (-1, height, width, channels))
+
+
+def _weights(size, new_size, half_pixel):
+    """`(new_size, size)`: how much of each old pixel is in each new one."""
+    offset = 0.5 if half_pixel else 0.0
+    places = np.clip((np.arange(new_size) + offset) * size / new_size - offset, 0, size - 1)
+    # Triangles of width 1 around the old pixels.
+    return np.maximum(0, 1 - np.abs(places[:, None] - np.arange(size)))

@@ -1,0 +1,65 @@
+"""The gradient of Stein variational gradient descent."""
+
+import numpy as np
+from keras import ops
+
+BANDWIDTHS = ("paper", "code")
+
+
+def stein_gradient(particles, gradients, repulsive_weight=1.0, bandwidth="paper"):
+    """What each particle of Stein variational gradient descent (SVGD) is to be moved against.
+
+        g_i = 1/M sum_j [ k(x_j, x_i) grad_j - a d/dx_j k(x_j, x_i) ]        k(x, y) = exp(-||x - y||^2 / w)
+
+    The first part is a mean of the gradients of near particles, the second drives particles apart. The bandwidth w
+    counts as constant when the kernel is derived. Where the median distance is 0, w is infinite.
+
+    Source: An et al. 2020, "Repulsive attention", eq. 4 with its sign turned for optimizers that subtract, and B.2.
+
+    Args:
+        particles: `(..., M, P)`, M particles of P numbers each.
+        gradients: `(..., M, P)`, those of the loss.
+        repulsive_weight: a. Default 1.0.
+        bandwidth: `"paper"` (default): w = med^2 / log M, med the median distance of two different particles.
+            `"code"`, as in the code published with the paper: w = med^2 / log(M + 1), med^2 the median of all squared
+            distances, those of particles to themselves among them.
+
+    Returns:
+        `(..., M, P)`, in the dtype of `particles`. Compute it in float32.
+    """
+    num_particles = particles.shape[-2]
+    # The distances stay the same, and are not lost in rounding where particles are close together.
+    particles = particles - ops.mean(particles, axis=-2, keepdims=True)
+    distances = _squared_distances(particles)
+    inverse = _inverse_bandwidth(distances, bandwidth)
+    kernel = ops.exp(-distances * inverse)
+    force = 2.0 * repulsive_weight * inverse
+    pulled = ops.matmul(kernel, gradients + force * particles)
+    return (pulled - force * ops.sum(kernel, axis=-1, keepdims=True) * particles) / num_particles
+
+
+def _squared_distances(particles):
+    """`(..., M, P)` -> `(..., M, M)`."""
+    gram = ops.matmul(particles, ops.swapaxes(particles, -1, -2))
+    squares = ops.diagonal(gram, axis1=-2, axis2=-1)
+    distances = ops.expand_dims(squares, -1) + ops.expand_dims(squares, -2) - 2.0 * gram
+    different = 1.0 - np.eye(particles.shape[-2])
+    return ops.maximum(distances, 0.0) * ops.cast(different, distances.dtype)
+
+
+def _inverse_bandwidth(distances, bandwidth):
+    """`(..., M, M)` -> `(..., 1, 1)`, 0 for a single particle or a median of 0."""
+    num_particles = distances.shape[-1]
+    rows, columns = np.triu_indices(num_particles, k=1) if bandwidth == "paper" else np.indices(2 * (num_particles,))
+    if not rows.size:
+        return ops.zeros_like(distances)
+    flat = ops.reshape(distances, (*distances.shape[:-2], num_particles**2))
+    ranked = ops.sort(ops.take(flat, np.ravel(rows * num_particles + columns), axis=-1), axis=-1)
+    lower, upper = ranked[..., (rows.size - 1) // 2], ranked[..., rows.size // 2]
+    if bandwidth == "paper":
+        squared_median, logarithm = ops.square((ops.sqrt(lower) + ops.sqrt(upper)) / 2.0), np.log(num_particles)
+    else:
+        squared_median, logarithm = (lower + upper) / 2.0, np.log(num_particles + 1.0)
+    there = squared_median > np.finfo("float32").tiny  # below, its inverse is infinite
+    inverse = ops.where(there, logarithm / ops.where(there, squared_median, 1.0), 0.0)
+    return inverse[..., None, None]

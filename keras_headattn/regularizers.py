@@ -1,0 +1,197 @@
+"""Penalties that keep the heads of attention apart.
+
+An attention layer takes one as `head_regularizer` and adds its loss. The attribute `of` says what the layer gives it:
+
+| `of` | what | shape |
+|---|---|---|
+| `"weights"` | attention weights | `(B, h, n, m)`, of `SelfAttentivePooling` `(B, h, n)` |
+| `"outputs"` | head outputs before they are merged | `(B, h, n, d)`, of `SelfAttentivePooling` `(B, h, d)` |
+| `"values"` | projected values | `(B, h, m, d)` |
+| `"kernels"` | projections of query, key and value, each by itself | `(D, h, d)`, V of the pooling `(hidden_dim, h)` |
+
+The first three come with a mask, boolean `(B, n)`, `(B, m)` or `(B,)`, True where there is no padding; what is masked
+counts for nothing. Losses are scalars in float32 (float64 of float64), means over the batch.
+"""
+
+import keras
+from keras import ops
+from keras.saving import register_keras_serializable
+
+__all__ = ["CosineSimilarity", "Disagreement", "Frobenius"]
+
+KINDS = {"outputs": "outputs", "subspaces": "values", "positions": "weights"}
+
+
+@register_keras_serializable(package="keras_headattn")
+class Frobenius(keras.regularizers.Regularizer):
+    """Distance of the heads' attention weights from weights that are one-hot and different.
+
+    With the weights A `(h, m)` of one query: the squared Frobenius norm of A A^T - I, averaged over queries.
+
+    Source: Lin et al. 2017, "A structured self-attentive sentence embedding", eq. 8.
+
+    Args:
+        weight: factor of the loss.
+
+    Call arguments:
+        x: attention weights `(B, h, n, m)` or `(B, h, m)`.
+        mask: boolean `(B, n)` or `(B,)`, True = counts.
+
+    Returns:
+        Scalar.
+
+    >>> float(Frobenius()(np.eye(3)[None]))
+    0.0
+    """
+
+    of = "weights"
+
+    def __init__(self, weight=1.0):
+        self.weight = weight
+
+    def __call__(self, x, mask=None):
+        x, mask = _prepare(x, mask)
+        maps = ops.swapaxes(x, 1, 2)
+        overlaps = ops.matmul(maps, ops.swapaxes(maps, -1, -2))
+        distances = ops.square(overlaps - ops.eye(x.shape[1], dtype=x.dtype))
+        return self.weight * _batch_mean(_position_mean(ops.sum(distances, axis=(-2, -1)), mask))
+
+    def get_config(self):
+        return {"weight": self.weight}
+
+
+@register_keras_serializable(package="keras_headattn")
+class Disagreement(keras.regularizers.Regularizer):
+    """How much heads agree: minus the disagreement of Li et al., which they maximise.
+
+    The mean over all ordered pairs of heads, a head with itself included, of
+
+    - `"outputs"`: the cosine of their outputs;
+    - `"subspaces"`: the cosine of their projected values;
+    - `"positions"`: the sum of the products of their attention weights.
+
+    Source: Li et al. 2018, "Multi-head attention with disagreement regularization", section 3.
+
+    Args:
+        kind: `"outputs"`, `"subspaces"` or `"positions"`.
+        weight: factor of the loss.
+        per: `"sentence"` as in the equations, where what a head has for a whole sentence is one vector; or `"token"`,
+            where each token has a vector of its own, and the mean over tokens is taken.
+
+    Call arguments:
+        x: `(B, h, n, d)` or `(B, h, d)`.
+        mask: boolean `(B, n)` or `(B,)`, True = counts.
+
+    Returns:
+        Scalar.
+
+    Raises:
+        ValueError: for another `kind` or `per`.
+
+    >>> heads = np.eye(4)[None, :, None]
+    >>> float(Disagreement("outputs")(heads))
+    0.25
+    """
+
+    def __init__(self, kind="outputs", weight=1.0, per="sentence"):
+        if kind not in KINDS:
+            raise ValueError(f"`kind` must be 'outputs', 'subspaces' or 'positions'. Received: kind={kind!r}")
+        if per not in ("sentence", "token"):
+            raise ValueError(f"`per` must be 'sentence' or 'token'. Received: per={per!r}")
+        self.kind = kind
+        self.weight = weight
+        self.per = per
+
+    @property
+    def of(self):
+        return KINDS[self.kind]
+
+    def __call__(self, x, mask=None):
+        x, mask = _prepare(x, mask)
+        if self.kind != "positions":
+            x = _normalize(x, axis=-1 if self.per == "token" else (-2, -1))
+        # The mean of the products of all pairs is the square of the mean.
+        agreement = ops.sum(ops.square(ops.mean(x, axis=1)), axis=-1)
+        of_items = _position_mean(agreement, mask) if self.per == "token" else ops.sum(agreement, axis=1)
+        return self.weight * _batch_mean(of_items)
+
+    def get_config(self):
+        return {"kind": self.kind, "weight": self.weight, "per": self.per}
+
+
+@register_keras_serializable(package="keras_headattn")
+class CosineSimilarity(keras.regularizers.Regularizer):
+    """Cosine similarity of the heads' parameters.
+
+    Its gradient with respect to a head is the gradient of that head's mean cosine with all heads, so that a step
+    against it drives the heads apart. The update printed in the paper is a step along it, which pulls them together.
+
+    Also a `kernel_regularizer` of any layer whose kernel has an axis of heads.
+
+    Source: An et al. 2020, "Repulsive attention", section C.6.
+
+    Args:
+        weight: factor of the loss.
+        head_axis: axis of the heads.
+        as_printed: whether the loss has the opposite sign, which gives the printed update.
+
+    Call arguments:
+        x: kernel, such as `(D, h, d)`.
+
+    Returns:
+        Scalar.
+
+    >>> float(CosineSimilarity()(np.eye(4)))
+    0.5
+    """
+
+    of = "kernels"
+
+    def __init__(self, weight=1.0, head_axis=1, as_printed=False):
+        self.weight = weight
+        self.head_axis = head_axis
+        self.as_printed = as_printed
+
+    def __call__(self, x):
+        heads = ops.moveaxis(_widen(x), self.head_axis, 0)
+        heads = _normalize(heads, axis=tuple(range(1, len(heads.shape))))
+        # The mean of the products of all pairs is the square of the mean; each pair is there twice.
+        loss = heads.shape[0] / 2 * ops.sum(ops.square(ops.mean(heads, axis=0)))
+        return (-self.weight if self.as_printed else self.weight) * loss
+
+    def get_config(self):
+        return {"weight": self.weight, "head_axis": self.head_axis, "as_printed": self.as_printed}
+
+
+def _widen(x):
+    x = ops.convert_to_tensor(x)
+    return x if keras.backend.standardize_dtype(x.dtype) == "float64" else ops.cast(x, "float32")
+
+
+def _prepare(x, mask):
+    """`x` as `(B, h, n, d)`, 0 where masked, and the mask as `(B, n)`."""
+    x = _widen(x)
+    if len(x.shape) == 3:
+        x, mask = x[:, :, None], None if mask is None else mask[:, None]
+    shape = ops.shape(x)[0], ops.shape(x)[2]
+    if mask is None:
+        return x, ops.ones(shape, "bool")
+    mask = ops.broadcast_to(mask, shape)
+    return ops.where(mask[:, None, :, None], x, ops.zeros((), x.dtype)), mask
+
+
+def _normalize(x, axis):
+    """Vectors of length 1; a vector of zeros stays one, and its gradient finite."""
+    squares = ops.sum(ops.square(x), axis=axis, keepdims=True)
+    return x / ops.sqrt(ops.where(squares > 0, squares, ops.ones((), x.dtype)))
+
+
+def _position_mean(x, mask):
+    """`(B, n)` to `(B,)`, over positions that are not masked."""
+    mask = ops.cast(mask, x.dtype)
+    return ops.divide_no_nan(ops.sum(x * mask, axis=1), ops.sum(mask, axis=1))
+
+
+def _batch_mean(x):
+    """0 for an empty batch."""
+    return ops.divide_no_nan(ops.sum(x), ops.cast(ops.shape(x)[0], x.dtype))

@@ -1,0 +1,91 @@
+"""Pictures: what is drawn where."""
+
+import numpy as np
+import pytest
+
+from keras_headattn.analysis import (
+    AttentionMaps,
+    draw_error_by_heads,
+    draw_image_maps,
+    draw_text_maps,
+    make_map_classifier,
+)
+
+
+def test_image_maps_show_the_row_of_the_pixel():
+    """A pixel of a 6 x 8 image in a grid of 3 x 4; two layers, the second with one head."""
+    weights = np.random.default_rng(0).random((2, 12, 12))
+    maps = {"first": weights, "second": weights[:1]}
+    figure = draw_image_maps(np.zeros((6, 8, 3)), maps, size=(3, 4), pixel=(3, 7))
+    row = 1 * 4 + 3  # of the map: second row of the grid, last column
+    drawn = [[np.asarray(picture.get_array()) for picture in axes.get_images()] for axes in figure.axes]
+    np.testing.assert_array_equal(drawn[2][1], weights[1, row].reshape(3, 4))
+    np.testing.assert_array_equal(drawn[4][1], weights[0, row].reshape(3, 4))
+    assert [len(pictures) for pictures in drawn] == [1, 2, 2, 1, 2, 1]
+    assert len(draw_image_maps(np.zeros((6, 8, 3)), maps, {"first": (3, 4), "second": (2, 6)}, heads=[1]).axes) == 4
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (dict(size=(3, 3)), "grid of 3 x 3. Received: 'first' of shape"),
+        (dict(pixel=(6, 0)), "Received: pixel=\\(6, 0\\)"),
+        (dict(image=np.zeros((6, 8))), "Received: image of shape \\(6, 8\\)"),
+    ],
+)
+def test_errors(arguments, message):
+    given = dict(image=np.zeros((6, 8, 3)), maps={"first": np.ones((2, 12, 12))}, size=(3, 4)) | arguments
+    with pytest.raises(ValueError, match=message):
+        draw_image_maps(**given)
+
+
+def test_text_maps_show_weights_and_their_parts():
+    """Padding is left out; of a part the softmax is drawn."""
+    logits = np.random.default_rng(0).normal(size=(1, 2, 4, 4))
+    maps = {
+        "plain": AttentionMaps(weights=np.full((1, 2, 4, 4), 0.25)),
+        "evolving": AttentionMaps(np.full((1, 2, 4, 4), 0.25), logits, self_attention=logits, convolution=logits),
+    }
+    figure = draw_text_maps(maps, [["a", "b"], ["c", "d", "e"]], head=1)
+    drawn = [axes.get_images() for axes in figure.axes]
+    assert [len(pictures) for pictures in drawn] == [1, 0, 0, 1, 1, 1]
+    exponents = np.exp(logits[0, 1, :2, :3])
+    expected = exponents / exponents.sum(-1, keepdims=True)
+    np.testing.assert_allclose(drawn[4][0].get_array(), expected)
+    assert [label.get_text() for label in figure.axes[3].get_xticklabels()] == ["c", "d", "e"]
+
+
+def test_map_classifier_is_trained():
+    model = make_map_classifier((6, 6, 2), classes=3, filters=12)
+    convolutions = [layer for layer in model.layers if getattr(layer, "kernel_size", None) == (3, 3)]
+    assert len(convolutions) == 12
+    model.compile("adam", "sparse_categorical_crossentropy")
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 24)
+    maps = rng.random((24, 6, 6, 2)) + labels[:, None, None, None]
+    losses = model.fit(maps, labels, epochs=4, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+
+
+def test_error_by_heads_shows_mean_and_deviation():
+    errors = {"standard": {8: [0.25], 1: [0.3, 0.5]}, "repulsive": {1: [0.2, 0.2, 0.2], 16: [0.1, 0.3]}}
+    axes = draw_error_by_heads(errors, measure="test error").axes[0]
+    lines = [bars.lines[0].get_xydata().tolist() for bars in axes.containers]
+    assert lines == [[[1, 0.4], [8, 0.25]], [[1, pytest.approx(0.2)], [16, 0.2]]]
+    spans = [[np.ptp(segment[:, 1]) for segment in bars.lines[2][0].get_segments()] for bars in axes.containers]
+    assert spans == [pytest.approx([2 * np.std([0.3, 0.5], ddof=1), 0]), pytest.approx([0, 2 * np.sqrt(0.02)])]
+    assert axes.get_xticks().tolist() == [1, 8, 16] and axes.get_ylabel() == "test error"
+
+
+@pytest.mark.parametrize(
+    "models, message",
+    [
+        ({}, "Received: models={}"),
+        ({"standard": {}}, "`models\\['standard'\\]` must be a dictionary"),
+        ({"standard": {8: []}}, "at least one seed.*Received: models\\['standard'\\]\\[8\\]=\\[\\]"),
+        ({"standard": {8: 0.3}}, "Received: models\\['standard'\\]\\[8\\]=0.3"),
+    ],
+)
+def test_errors_of_error_by_heads(models, message):
+    with pytest.raises(ValueError, match=message):
+        draw_error_by_heads(models)

@@ -1,0 +1,228 @@
+"""ResNets as users of keras.applications meet them."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from keras_headattn import layers, models
+from keras_headattn.models import ResNet
+from tests.layers.harness import array, check_close, randomize
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SHAPE = (8, 10, 3)
+EVOLVING = {"num_heads": 2, "key_dim": 4, "alpha": 0.5, "beta": 1.0}
+
+
+def images(batch=2, shape=SHAPE):
+    return np.random.default_rng(0).normal(size=(batch, *shape)).astype("float32")
+
+
+def small(attention=None, depths=(1, 2, 1), **arguments):
+    options = dict(filters=16, small_images=True, input_shape=SHAPE, classes=5, min_key_dim=4)
+    return ResNet(depths, attention=attention, **{**options, **arguments})
+
+
+def random_model(**arguments):
+    model = small(layers.EvolvingAttention(**EVOLVING), **arguments)
+    return randomize(model)
+
+
+def convolutions(model):
+    return [layer for layer in model.layers if isinstance(layer, layers.AugmentedConv2D)]
+
+
+def map_kernels(model):
+    return [layer.name for layer in convolutions(model) if getattr(layer.attention, "map_kernel", None) is not None]
+
+
+def test_names_are_those_of_keras_applications():
+    theirs = keras.applications.ResNet50(weights=None, input_shape=(32, 32, 3), classes=5)
+    ours = models.ResNet50(input_shape=(32, 32, 3), classes=5)
+    names = {
+        layer.name for layer in theirs.layers if not layer.name.startswith(("input", "keras", "conv1_pad", "pool1_pad"))
+    }
+    assert names <= {layer.name for layer in ours.layers}
+    for name in names:
+        assert ours.get_layer(name).output.shape == theirs.get_layer(name).output.shape or name.endswith(
+            ("block1_1_conv", "block1_1_bn", "block1_1_relu")  # ours stride in the 3 x 3 convolution
+        )
+    assert (theirs.name, theirs.output_shape) == (ours.name, ours.output_shape)
+
+
+def test_basic_block_is_its_formula():
+    """Plain, with an odd size that strides: pads alike on both sides."""
+    model = randomize(small(depths=(1, 1), filters=4, input_shape=(7, 6, 3), include_top=False))
+    model = keras.Model(model.input, [model.get_layer("conv2_block1_out").output, model.output])
+    x, y = (array(output) for output in model(images(shape=(7, 6, 3))))
+
+    def conv(x, name, strides=1):
+        kernel = model.get_layer(f"conv3_block1_{name}_conv").kernel
+        pad = (kernel.shape[0] - 1) // 2
+        x = np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
+        x = array(keras.ops.conv(x, kernel, strides, padding="valid"))
+        gamma, beta, mean, variance = (array(w) for w in model.get_layer(f"conv3_block1_{name}_bn").weights)
+        return gamma * (x - mean) / np.sqrt(variance + 1e-5) + beta
+
+    expected = np.maximum(conv(x, "0", 2) + conv(np.maximum(conv(x, "1", 2), 0), "2"), 0)
+    assert y.shape == (2, 4, 3, 8)
+    check_close(y, expected)
+
+
+def test_outputs():
+    features = small(include_top=False)
+    assert features.output_shape == (None, 2, 3, 64)
+    assert small(include_top=False, pooling="avg").output_shape == (None, 64)
+    assert small(include_top=False, pooling="max").output_shape == (None, 64)
+    stages = small(layers.MultiHeadAttention(2, 4), include_top=False, return_stages=True)
+    assert stages.output_shape == [(None, 8, 10, 16), (None, 4, 5, 32), (None, 2, 3, 64)]
+    np.testing.assert_allclose(array(small()(images())).sum(axis=-1), 1, atol=1e-5)
+    assert (array(small(classifier_activation=None)(images())) < 0).any()
+    bottleneck = small(bottleneck=True, include_top=False, small_images=False, input_shape=(33, 40, 3))
+    assert bottleneck.output_shape == (None, 3, 3, 256)
+
+
+def test_sizes_and_inputs():
+    model = small(include_top=False, input_shape=(None, None, 3))
+    assert model(images(shape=(9, 5, 3))).shape == (2, 3, 2, 64)
+    with pytest.raises(ValueError, match="`inputs` must be images .* of known size"):
+        small(layers.MultiHeadAttention(2, 4), input_shape=(None, None, 3))
+    inputs = keras.Input(SHAPE)
+    scaled = small(input_tensor=keras.layers.Rescaling(2.0)(inputs))
+    assert scaled.inputs[0] is inputs
+    plain = small()
+    plain.set_weights(scaled.get_weights())
+    check_close(scaled(images()), plain(2 * images()))
+
+
+def test_weights_of_a_file(tmp_path):
+    model, path = random_model(), tmp_path / "small.weights.h5"
+    model.save_weights(path)
+    loaded = small(layers.EvolvingAttention(**EVOLVING), weights=path)
+    check_close(loaded(images()), model(images()))
+
+
+def test_saving_and_loading(tmp_path):
+    model, path = random_model(downsampled_stages=(0, 1)), tmp_path / "small.keras"
+    model.save(path)
+    loaded = keras.saving.load_model(path)
+    check_close(loaded(images()), model(images()))
+    assert [layer.name for layer in loaded.layers] == [layer.name for layer in model.layers]
+
+
+@pytest.mark.parametrize(
+    "downsampled, first_of_chain",
+    [
+        ((), {"conv2_block1_1_conv", "conv3_block1_1_conv", "conv4_block1_1_conv"}),
+        # The first stage attends to 4 x 5 pixels, as the second does: the chain goes on there.
+        ((0,), {"conv2_block1_1_conv", "conv4_block1_1_conv"}),
+        ((-3, -2), {"conv2_block1_1_conv", "conv3_block1_1_conv"}),
+    ],
+)
+def test_chain_of_maps(downsampled, first_of_chain):
+    model = small(layers.EvolvingAttention(**EVOLVING), downsampled_stages=downsampled)
+    names = {layer.name for layer in convolutions(model)}
+    assert len(names) == 8
+    assert names - set(map_kernels(model)) == first_of_chain
+
+
+def test_map_reaches_the_next_stage():
+    """A change of the first map changes what a later stage gets from the same image."""
+    model = random_model(downsampled_stages=(0,))
+    layer = model.get_layer("conv3_block1_1_conv")
+    watched = keras.Model(model.input, layer.input)
+    image, previous_map = watched(images())
+    assert previous_map.shape == (2, 2, 20, 20)
+    assert (
+        np.abs(array(layer(image, previous_map=previous_map)) - array(layer(image, previous_map=-previous_map))).max()
+        > 1e-3
+    )
+
+
+def test_attention_that_carries_no_map():
+    model = small(layers.TalkingHeadsAttention(2, 4))
+    assert len(convolutions(model)) == 8
+    assert all(not isinstance(layer.output, (list, tuple)) for layer in convolutions(model))
+
+
+def test_stages_with_attention():
+    model = small(
+        layers.MultiHeadAttention(2, 4),
+        attention_stages=(-1,),
+        downsampled_stages=(2,),
+        key_ratio=0.5,
+        value_ratio=0.25,
+    )
+    assert [layer.name for layer in convolutions(model)] == ["conv4_block1_1_conv", "conv4_block1_2_conv"]
+    layer = convolutions(model)[0]
+    assert (layer.downsample, layer.attention.key_dim, layer.attention.value_dim) == (True, 16, 8)
+    bottleneck = small(layers.MultiHeadAttention(2, 4), bottleneck=True)
+    assert [layer.name[-6:] for layer in convolutions(bottleneck)] == ["2_conv"] * 4
+
+
+def test_training_under_mixed_precision():
+    """One step, without XLA: every weight gets a gradient; probabilities are float32."""
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    model = small(layers.EvolvingAttention(**EVOLVING), depths=(1, 1), attention_stages=(0, 1), downsampled_stages=(0,))
+    model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy", jit_compile=False)
+    before = model.get_weights()
+    model.fit(images(), np.array([0, 3]), verbose=0)
+    changed = [np.abs(new - old).max() > 0 for new, old in zip(model.get_weights(), before, strict=True)]
+    # A key's bias moves all logits of a query alike; in float32 its gradient is rounding.
+    assert all(c or w.path.endswith("key/bias") for c, w in zip(changed, model.weights, strict=True))
+    assert model(images()).dtype == "float32"
+    assert np.isfinite(array(model(images()))).all()
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"pooling": "mean"}, "`pooling` must be None, 'avg' or 'max'. Received: pooling='mean'"),
+        ({"return_stages": True}, "`return_stages` needs `include_top=False`. Received: include_top=True"),
+        ({"attention": "evolving"}, "`attention` must be a layer such as .* Received: 'evolving'"),
+        (
+            {"attention_stages": (3,)},
+            r"`attention_stages` must be numbers of the 3 stages. Received: attention_stages=\(3,\)",
+        ),
+        ({"downsampled_stages": (-4,)}, "`downsampled_stages` must be numbers of the 3 stages. Received"),
+    ],
+)
+def test_arguments_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        small(**{"attention": layers.MultiHeadAttention(2, 4), **arguments})
+
+
+def test_file_of_weights_that_is_not_there():
+    with pytest.raises((ValueError, FileNotFoundError), match="nowhere.weights.h5"):
+        small(weights="nowhere.weights.h5")
+
+
+LOADS_AND_PREDICTS = """
+import sys, keras, numpy as np
+import keras_headattn.models
+model = keras.saving.load_model(sys.argv[1])
+model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
+images = np.load(sys.argv[2])
+np.savez(sys.argv[3], output=model.predict(images, verbose=0), loss=model.train_on_batch(images, np.array([0, 3])))
+"""
+
+
+def test_jax_backend(tmp_path):
+    """A model saved here is loaded there; predictions and a training step, both compiled."""
+    pytest.importorskip("jax")
+    model = random_model(depths=(1,), attention_stages=(0,), downsampled_stages=(0,))
+    model.save(tmp_path / "model.keras")
+    np.save(tmp_path / "images.npy", images())
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    files = [str(tmp_path / name) for name in ("model.keras", "images.npy", "out.npz")]
+    command = [sys.executable, "-c", LOADS_AND_PREDICTS, *files]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1500)
+    assert run.returncode == 0, run.stderr[-3000:]
+    with np.load(files[2]) as theirs:
+        check_close(theirs["output"], model(images()), 1e-5)
+        probabilities = array(model(images(), training=True))[[0, 1], [0, 3]]
+        np.testing.assert_allclose(theirs["loss"], -np.log(probabilities).mean(), rtol=1e-3)

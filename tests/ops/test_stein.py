@@ -1,0 +1,77 @@
+"""The gradient of SVGD against its formula, in loops."""
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_headattn.ops import stein_gradient
+
+
+def oracle(particles, gradients, weight):
+    """An et al. 2020, eq. 4, one pair of particles at a time."""
+    count = len(particles)
+    pairs = [(i, j) for i in range(count) for j in range(i)]
+    median = np.median([np.linalg.norm(particles[i] - particles[j]) for i, j in pairs]) if pairs else 0
+    width = median**2 / np.log(count) if median else np.inf
+    result = np.zeros_like(particles)
+    for i in range(count):
+        for j in range(count):
+            kernel = np.exp(-np.sum((particles[j] - particles[i]) ** 2) / width)
+            derivative = kernel * -2 * (particles[j] - particles[i]) / width
+            result[i] += (kernel * gradients[j] - weight * derivative) / count
+    return result
+
+
+def compute(particles, gradients, weight, **arguments):
+    tensors = (keras.ops.convert_to_tensor(one, dtype="float32") for one in (particles, gradients))
+    return keras.ops.convert_to_numpy(stein_gradient(*tensors, weight, **arguments))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 16])
+@pytest.mark.parametrize("weight", [0.0, 0.7])
+def test_equation(count, weight):
+    particles, gradients = np.random.default_rng(count).normal(size=(2, count, 5))
+    np.testing.assert_allclose(compute(particles, gradients, weight), oracle(particles, gradients, weight), atol=2e-6)
+
+
+def test_sets_of_particles_at_once():
+    particles, gradients = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
+    expected = [oracle(*one, 0.5) for one in zip(particles, gradients, strict=True)]
+    np.testing.assert_allclose(compute(particles, gradients, 0.5), expected, atol=2e-6)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 1000), st.floats(-1e3, 1e3))
+def test_only_differences_of_particles_count(seed, shift):
+    particles, gradients = np.random.default_rng(seed).normal(size=(2, 5, 3))
+    np.testing.assert_allclose(
+        compute(particles + shift, gradients, 0.5), oracle(particles, gradients, 0.5), atol=1e-5 * (1 + abs(shift))
+    )
+
+
+def test_particles_are_driven_apart():
+    particles = np.array([[0.0, 0.1], [0.0, -0.1], [0.1, 0.0]])
+    apart = particles - 0.01 * compute(particles, np.zeros((3, 2)), 1.0)
+
+    def spread(points):
+        return sum(np.linalg.norm(one - other) for one in points for other in points)
+
+    assert spread(apart) > spread(particles)
+
+
+@pytest.mark.parametrize("bandwidth", ["paper", "code"])
+@pytest.mark.parametrize("scale", [0.0, 1e-30, 1e-10, 1e10])
+def test_finite_wherever_the_particles_are(bandwidth, scale):
+    particles, gradients = np.random.default_rng(0).normal(size=(2, 4, 3))
+    result = compute(particles * scale, gradients, 1.0, bandwidth=bandwidth)
+    assert np.isfinite(result).all()
+    if scale == 0.0:  # nothing to tell them apart by: all follow the mean gradient
+        np.testing.assert_allclose(result, np.broadcast_to(gradients.mean(axis=0), (4, 3)), atol=1e-6)
+
+
+def test_two_identical_particles_among_others():
+    particles, gradients = np.random.default_rng(0).normal(size=(2, 4, 3))
+    particles[1] = particles[0]
+    np.testing.assert_allclose(compute(particles, gradients, 1.0), oracle(particles, gradients, 1.0), atol=2e-6)

@@ -1,0 +1,439 @@
+"""The optimizer whose particles are attention heads, on models of this library and of others."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from keras_headattn.layers import AugmentedConv2D, MultiHeadAttention
+from keras_headattn.ops import stein_gradient
+from keras_headattn.optimizers import InverseSquareRoot, Repulsive, head_axis
+from tests.models.small import make, sentences
+
+ADAM = keras.optimizers.Adam
+
+
+def kernel_variable(kernel, layer="attention/query"):
+    """A kernel `(D, h, d)` by the path of an attention layer's."""
+    outer, _, inner = layer.rpartition("/")
+    with keras.name_scope(outer), keras.name_scope(inner):
+        return keras.Variable(kernel, name="kernel")
+
+
+def step(optimizer, kernels, gradients):
+    """What one update by an optimizer subtracts from kernels `(D, h, d)`."""
+    variables = [kernel_variable(kernel, f"layer_{index}/query") for index, kernel in enumerate(kernels)]
+    optimizer.apply([keras.ops.convert_to_tensor(gradient) for gradient in gradients], variables)
+    return [kernel - variable.numpy() for kernel, variable in zip(kernels, variables, strict=True)]
+
+
+def sgd(**arguments):
+    return Repulsive(keras.optimizers.SGD(1.0), verbose=False, **arguments)
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+class TestGoldenVectors:
+    @pytest.mark.parametrize("case", ["h1", "h2", "h3", "h4", "h4m", "h5"])
+    @pytest.mark.parametrize("grouping", ["heads", "interleaved"])
+    @pytest.mark.parametrize("bandwidth", ["paper", "code"])
+    def test_svgd(self, golden, case, grouping, bandwidth):
+        data = golden(f"svgd_{case}.npz")
+        meta = json.loads(str(data["meta_json"]))
+        shape = (meta["hidden"], meta["heads"], meta["size_per_head"])
+        optimizer = sgd(
+            step_size=meta["stepsize"],
+            repulsive_weight=meta["alpha_d_kernel_weight"],
+            grouping=grouping,
+            bandwidth=bandwidth,
+        )
+        (found,) = step(optimizer, [data["kernel"].reshape(shape)], [data["grad"].reshape(shape)])
+        expected = data[f"np.{grouping.removesuffix('s')}.{bandwidth}.descent_grad"]
+        np.testing.assert_allclose(found.reshape(expected.shape), expected, atol=5e-6, rtol=1e-5)
+        if (grouping, bandwidth) == ("interleaved", "code"):
+            np.testing.assert_allclose(found.reshape(expected.shape), data["code_grad"], atol=5e-6, rtol=1e-5)
+
+    @pytest.mark.parametrize("weight", [1, 0.1])
+    @pytest.mark.parametrize("temperature", [1, 10])
+    @pytest.mark.parametrize("step_size", [0.1, 0.01])
+    def test_spos(self, golden, weight, temperature, step_size):
+        data = golden("repulsive_regularisers.npz")
+        theta, gradient = data["theta"][None].transpose(2, 1, 0), data["gradU"][None].transpose(2, 1, 0)
+        name = f"spos.alpha{weight}.beta{temperature}.eps{step_size}"
+
+        def run(inverse_temperature, method="spos"):
+            return step(
+                sgd(
+                    method=method,
+                    step_size=step_size,
+                    repulsive_weight=weight,
+                    inverse_temperature=inverse_temperature,
+                    seed=3,
+                ),
+                [theta],
+                [gradient],
+            )[0].transpose(2, 1, 0)[0]
+
+        noise = run(temperature, "sgld") - step_size * data["gradU"]
+        expected = -step_size * data[f"{name}.deterministic"]
+        np.testing.assert_allclose(run(temperature) - noise, expected, atol=1e-5)
+        size = np.std(data[f"{name}.noise"] / data["xi"])  # of unit noise: one number
+        assert size < 1e-6
+        np.testing.assert_allclose(
+            step_size * np.mean(data[f"{name}.noise"] / data["xi"]), np.sqrt(2 * step_size / temperature), rtol=1e-5
+        )
+
+
+def test_noise_is_normal_with_the_deviation_of_the_equation():
+    kernel = np.zeros((64, 8, 32), "float32")
+    (moved,) = step(sgd(method="sgld", step_size=0.1, inverse_temperature=10.0, seed=1), [kernel], [kernel])
+    assert abs(moved.mean()) < 0.005
+    np.testing.assert_allclose(moved.std(), np.sqrt(2 * 0.1 / 10), rtol=0.02)
+    assert abs((moved[:, 0] * moved[:, 1]).mean()) < 0.001  # heads have their own
+
+
+def test_noise_follows_seed_and_step():
+    kernels, gradients = [normal(4, 2, 3)], [np.zeros((4, 2, 3), "float32")]
+
+    def moves(seed, steps=3):
+        optimizer = sgd(method="spos", inverse_temperature=1.0, seed=seed)
+        variables = [kernel_variable(kernel) for kernel in kernels]
+        for _ in range(steps):
+            optimizer.apply([keras.ops.convert_to_tensor(gradient) for gradient in gradients], variables)
+        return variables[0].numpy()
+
+    np.testing.assert_array_equal(moves(1), moves(1))
+    assert not np.allclose(moves(1), moves(2))
+    first, second = moves(1, 1) - kernels[0], moves(1, 2) - moves(1, 1)
+    assert not np.allclose(first, second, atol=0.05)
+
+
+def test_prior_pulls_to_zero():
+    kernel, gradient = normal(3, 1, 2), normal(3, 1, 2, seed=1)
+    (moved,) = step(sgd(step_size=0.5, prior_deviation=2.0), [kernel], [gradient])
+    np.testing.assert_allclose(moved, 0.5 * (gradient + kernel / 4), atol=1e-6)
+
+
+def test_particle_sets_do_not_meet():
+    """Kernels of equal shape are computed at once, and each among its own heads alone."""
+    kernels = [normal(3, 2, 4, seed=1), normal(5, 2, 4, seed=2), normal(3, 2, 4, seed=3)]
+    gradients = [normal(*kernel.shape, seed=9) for kernel in kernels]
+    together = step(sgd(), kernels, gradients)
+    for kernel, gradient, moved in zip(kernels, gradients, together, strict=True):
+        np.testing.assert_allclose(moved, step(sgd(), [kernel], [gradient])[0], atol=1e-7)
+        parts = [keras.ops.reshape(one.transpose(1, 0, 2), (2, -1)) for one in (kernel, gradient)]
+        expected = 0.1 * keras.ops.convert_to_numpy(stein_gradient(*parts, 0.01))
+        np.testing.assert_allclose(moved.transpose(1, 0, 2).reshape(2, -1), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(4, 1, 3), (4, 3, 2)])
+@pytest.mark.parametrize("method", ["svgd", "spos"])
+def test_zeros_one_head_and_identical_heads(shape, method):
+    for kernel in (np.zeros(shape, "float32"), np.ones(shape, "float32")):
+        for moved in step(sgd(method=method), [kernel], [normal(*shape)]):
+            assert np.isfinite(moved).all()
+
+
+def test_one_head_without_noise_is_plain_descent():
+    kernel, gradient = normal(4, 1, 3), normal(4, 1, 3, seed=1)
+    np.testing.assert_allclose(step(sgd(step_size=1.0), [kernel], [gradient])[0], gradient, atol=1e-6)
+
+
+class TestPosterior:
+    """A posterior of four equal modes, on whose one side all particles begin."""
+
+    MODES = np.array([[2.0, 2.0], [2.0, -2.0], [-2.0, 2.0], [-2.0, -2.0]])
+
+    def modes_with_particles(self, optimizer, steps=500):
+        start = np.random.default_rng(0).normal([1.0, 1.0], 0.5, size=(16, 2)).astype("float32")
+        particles = kernel_variable(start.T[:, :, None])  # (2, 16 heads, 1)
+        for _ in range(steps):
+            optimizer.apply([self.gradient(particles)], [particles])
+        points = keras.ops.convert_to_numpy(particles)[:, :, 0].T
+        distances = np.linalg.norm(points[:, None] - self.MODES, axis=-1)
+        return {int(mode) for mode in distances.argmin(axis=1)[distances.min(axis=1) < 1.5]}
+
+    def gradient(self, particles):
+        """Of the negative logarithm of a mixture of normal distributions of variance 1."""
+        points = keras.ops.convert_to_numpy(particles)[:, :, 0].T
+        differences = points[:, None] - self.MODES  # (16, 4, 2)
+        shares = np.exp(-np.sum(differences**2, axis=-1) / 2)
+        shares /= shares.sum(axis=1, keepdims=True)
+        gradient = np.sum(shares[..., None] * differences, axis=1)
+        return keras.ops.convert_to_tensor(gradient.T[:, :, None].astype("float32"))
+
+    def test_particles_cover_all_modes(self):
+        inner = keras.optimizers.Adam(0.05)
+        optimizer = Repulsive(inner, step_size=1.0, repulsive_weight=1.0, verbose=False)
+        assert self.modes_with_particles(optimizer) == {0, 1, 2, 3}
+
+    def test_plain_descent_does_not(self):
+        assert self.modes_with_particles(keras.optimizers.Adam(0.05)) < {0, 1, 2, 3}
+
+
+@pytest.fixture(scope="module")
+def transformer():
+    return make(num_layers=2)
+
+
+class TestSelection:
+    def selected(self, model, **arguments):
+        optimizer = Repulsive("sgd", verbose=False, **arguments)
+        optimizer.build(model.trainable_variables)
+        keys = {optimizer._var_key(variable): variable.path for variable in model.trainable_variables}
+        return [keys[key] for key in optimizer._head_axes]
+
+    def test_all(self, transformer):
+        assert len(self.selected(transformer)) == 3 * 6
+        assert not any("attention_output" in path for path in self.selected(transformer))
+
+    def test_projections(self, transformer):
+        found = self.selected(transformer, projections=["value"])
+        assert len(found) == 6 and all(path.endswith("value/kernel") for path in found)
+
+    @pytest.mark.parametrize(
+        "role, layer",
+        [
+            ("encoder", "encoder_1/attention"),
+            ("decoder", "decoder_1/attention"),
+            ("cross", "decoder_1/cross_attention"),
+        ],
+    )
+    def test_roles_and_layers(self, transformer, role, layer):
+        assert len(self.selected(transformer, roles=[role])) == 6
+        last = self.selected(transformer, roles=[role], layers="last")
+        assert len(last) == 3 and all(f"{layer}/" in path for path in last)
+        first = self.selected(transformer, roles=[role], layers="first")
+        assert len(first) == 3 and all(f"{layer.replace('_1', '_0')}/" in path for path in first)
+
+    def test_pattern_and_function(self, transformer):
+        assert len(self.selected(transformer, select=r"encoder_0/.*/(query|key)/")) == 2
+        assert len(self.selected(transformer, select=lambda path: "decoder_1" in path)) == 6
+
+    def test_stock_layers(self):
+        inputs = keras.Input((4, 8))
+        hidden = keras.layers.MultiHeadAttention(2, 4)(inputs, inputs)
+        outputs = keras.layers.GroupQueryAttention(4, 4, 2)(hidden, hidden)
+        assert len(self.selected(keras.Model(inputs, outputs))) == 6
+
+    def test_augmented_convolution(self):
+        inputs = keras.Input((4, 4, 8))
+        outputs = AugmentedConv2D(12, 3, MultiHeadAttention(num_heads=2, key_dim=4))(inputs)
+        assert len(self.selected(keras.Model(inputs, outputs))) == 3
+
+    def test_marked_kernel(self):
+        layer = keras.layers.Dense(6)
+        layer.build((None, 4))
+        assert head_axis(layer.kernel) is None
+        layer.kernel.head_axis = 1
+        optimizer = Repulsive("sgd", verbose=False)
+        optimizer.build(layer.trainable_variables)
+        assert list(optimizer._head_axes.values()) == [1]
+
+    def test_nothing_selected(self, transformer):
+        with pytest.raises(
+            ValueError, match="no weight of attention heads .* select='nowhere', and a model with trans"
+        ):
+            self.selected(transformer, select="nowhere")
+        layer = keras.layers.Dense(2)
+        layer.build((None, 2))
+        with pytest.raises(ValueError, match="no such weight at all"):
+            Repulsive("sgd").build(layer.trainable_variables)
+
+    def test_what_it_acts_on_is_printed(self, transformer, capsys):
+        Repulsive("sgd", layers="first").build(transformer.trainable_variables)
+        assert capsys.readouterr().out == (
+            "Repulsive svgd acts on 9 kernels (query/key/value) of 3 heads, "
+            "in attention layers: 1 encoder, 1 decoder, 1 cross\n"
+        )
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"method": "adam"}, "`method` must be among svgd, spos, sgld. Received: \\['adam'\\]"),
+        ({"projections": ["output"]}, "`projections` must be among query, key, value"),
+        ({"projections": []}, "`projections` must be among"),
+        ({"roles": ["self"]}, "`roles` must be among"),
+        ({"layers": "second"}, "`layers` must be among"),
+        ({"grouping": "code"}, "`grouping` must be among"),
+        ({"bandwidth": 1}, "`bandwidth` must be among"),
+        ({"step_size": 0}, "`step_size` must be positive. Received: 0"),
+        ({"inverse_temperature": -1}, "`inverse_temperature` must be positive"),
+        ({"prior_deviation": 0}, "`prior_deviation` must be positive"),
+        ({"repulsive_weight": -1}, "`repulsive_weight` must not be negative"),
+    ],
+)
+def test_wrong_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Repulsive("sgd", **arguments)
+
+
+def test_loss_scale_belongs_outside():
+    with pytest.raises(ValueError, match="Scale the loss outside"):
+        Repulsive(keras.optimizers.LossScaleOptimizer(ADAM()))
+
+
+# How it works with the rest of Keras.
+
+
+def stock_model():
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((5, 8))
+    return keras.Model(inputs, keras.layers.MultiHeadAttention(2, 4)(inputs, inputs))
+
+
+DATA = normal(6, 5, 8, seed=1), normal(6, 5, 8, seed=2)
+
+
+def trained(optimizer, model=None, epochs=3, batch_size=6, **compiling):
+    model = model or stock_model()
+    model.compile(optimizer, "mse", **{"jit_compile": False, **compiling})
+    model.fit(*DATA, epochs=epochs, batch_size=batch_size, shuffle=False, verbose=0)
+    return model
+
+
+def spos(inner, **arguments):
+    return Repulsive(inner, method="spos", inverse_temperature=1e6, seed=5, verbose=False, **arguments)
+
+
+def check_equal(one, other, atol=1e-6):
+    for mine, theirs in zip(one.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=atol)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        lambda: "adam",
+        lambda: keras.optimizers.SGD(0.1, momentum=0.9),
+        lambda: keras.optimizers.Adam(InverseSquareRoot(1e-2, 2), global_clipnorm=0.1),
+        lambda: keras.optimizers.AdamW(1e-2, weight_decay=0.1),
+        lambda: keras.optimizers.Adafactor(1e-2),
+        lambda: keras.optimizers.Lion(1e-3),
+    ],
+)
+def test_any_optimizer_inside(inner):
+    before = stock_model().get_weights()
+    model = trained(Repulsive(inner(), repulsive_weight=0.1, verbose=False))
+    for old, new in zip(before, model.get_weights(), strict=True):
+        assert np.isfinite(new).all() and (old != new).any()
+
+
+def test_learning_rate_and_iterations_are_the_inner_ones():
+    model = trained(Repulsive(keras.optimizers.SGD(0.5), verbose=False))
+    assert int(model.optimizer.iterations) == 3
+    model.optimizer.learning_rate = 0.25
+    assert float(model.optimizer.inner_optimizer.learning_rate) == float(model.optimizer.learning_rate) == 0.25
+
+
+def test_other_weights_are_left_alone():
+    plain, repulsive = trained(keras.optimizers.SGD(0.1), epochs=1), trained(sgd_at(0.1), epochs=1)
+    for mine, theirs in zip(plain.trainable_variables, repulsive.trainable_variables, strict=True):
+        changed = not np.allclose(mine.numpy(), theirs.numpy(), atol=1e-7)
+        assert changed == (head_axis(mine) == 1), mine.path
+
+
+def sgd_at(rate, **arguments):
+    return Repulsive(keras.optimizers.SGD(rate), verbose=False, **arguments)
+
+
+def test_xla_equals_graph_equals_eager():
+    kinds = {"jit_compile": True}, {"jit_compile": False}, {"run_eagerly": True}
+    xla, graph, eager = (
+        trained(Repulsive(keras.optimizers.SGD(0.1), repulsive_weight=0.5, verbose=False), **kind) for kind in kinds
+    )
+    check_equal(xla, graph, atol=1e-5)
+    check_equal(graph, eager, atol=1e-5)
+
+
+def test_noise_is_that_of_the_graph_without_xla():
+    check_equal(
+        *(trained(spos(keras.optimizers.SGD(0.1)), **kind) for kind in ({"jit_compile": False}, {"run_eagerly": True}))
+    )
+
+
+def test_accumulation_equals_the_whole_batch():
+    whole = trained(Repulsive(keras.optimizers.SGD(0.1), repulsive_weight=0.5, verbose=False))
+    parts = trained(
+        Repulsive(keras.optimizers.SGD(0.1, gradient_accumulation_steps=3), repulsive_weight=0.5, verbose=False),
+        batch_size=2,
+    )
+    check_equal(whole, parts)
+
+
+def test_noise_of_accumulated_gradients_is_as_large():
+    kernel = np.zeros((64, 8, 32), "float32")
+    inner = keras.optimizers.SGD(1.0, gradient_accumulation_steps=4)
+    optimizer = Repulsive(inner, method="sgld", step_size=0.1, inverse_temperature=10.0, seed=1, verbose=False)
+    variable = kernel_variable(kernel)
+    for _ in range(4):
+        optimizer.apply([keras.ops.convert_to_tensor(kernel)], [variable])
+    np.testing.assert_allclose(variable.numpy().std(), np.sqrt(2 * 0.1 / 10), rtol=0.02)
+
+
+@pytest.mark.parametrize("scale", [None, 64.0])
+def test_fixed_loss_scale(scale):
+    inner = keras.optimizers.SGD(0.1, loss_scale_factor=scale)
+    check_equal(trained(Repulsive(inner, verbose=False)), trained(sgd_at(0.1)), atol=1e-6)
+
+
+def test_dynamic_loss_scale():
+    scaled = trained(keras.optimizers.LossScaleOptimizer(spos(keras.optimizers.SGD(0.1))))
+    check_equal(scaled, trained(spos(keras.optimizers.SGD(0.1))), atol=1e-6)
+
+
+def test_mixed_precision():
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        model = trained(spos(ADAM(0.01)))
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert all(np.isfinite(weight).all() for weight in model.get_weights())
+
+
+def test_moving_average_ends_in_the_weights():
+    averaged = trained(Repulsive(ADAM(0.1, use_ema=True, ema_momentum=0.5), verbose=False))
+    last = trained(Repulsive(ADAM(0.1), verbose=False))
+    assert any(
+        not np.allclose(mine, theirs) for mine, theirs in zip(averaged.get_weights(), last.get_weights(), strict=True)
+    )
+
+
+def test_frozen_layer():
+    model = stock_model()
+    model.layers[-1].query_dense.trainable = False
+    before = model.layers[-1].query_dense.kernel.numpy()
+    trained(sgd_at(0.1), model)
+    np.testing.assert_array_equal(model.layers[-1].query_dense.kernel.numpy(), before)
+
+
+@keras.saving.register_keras_serializable("test_repulsive")
+def only_queries(path):
+    return "/query/" in path
+
+
+@pytest.mark.parametrize("select", [None, "(query|key)/kernel$", only_queries])
+def test_saved_model_goes_on_where_it_was(tmp_path, select):
+    arguments = {"select": select, "layers": "last", "projections": ["query", "key"]}
+    model = trained(spos(ADAM(0.01), **arguments))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.optimizer.get_config() == model.optimizer.get_config()
+    for one in (model, loaded):
+        one.fit(*DATA, epochs=2, batch_size=6, shuffle=False, verbose=0)
+    check_equal(model, loaded, atol=0)
+
+
+def test_transformer():
+    model = make(num_layers=1)
+    model.compile(
+        Repulsive(ADAM(1e-3), repulsive_weight=0.1, verbose=False), keras.losses.SparseCategoricalCrossentropy(True)
+    )
+    inputs = sentences()
+    history = model.fit(inputs, inputs["target"], epochs=8, verbose=0)
+    assert history.history["loss"][-1] < history.history["loss"][0]

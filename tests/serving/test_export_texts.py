@@ -1,0 +1,74 @@
+import json
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_headattn.models import SentencePairClassifier
+from keras_headattn.serving import export_texts
+from keras_headattn.text import WordTokenizer
+
+CLASSES = ["gut", "schön", "übel"]
+TEXTS = ["two Cats", "a dog and two cats", ""]
+FRESH = """
+import json, sys
+sys.modules["keras_headattn"] = sys.modules["tensorflow_text"] = None
+import tensorflow as tf
+sys.modules["keras"] = None
+path, texts = json.load(sys.stdin)
+classify = tf.saved_model.load(path).signatures["serving_default"]
+found = classify(**{name: tf.constant(values) for name, values in texts.items()})
+names = [[name.decode() for name in row] for row in found["classes"].numpy()]
+print(json.dumps([names, found["scores"].numpy().tolist()]))
+"""
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return WordTokenizer(["two", "cats", "dog"])
+
+
+def in_a_fresh_process(path, texts):
+    """With TensorFlow, and neither Keras nor this library nor tensorflow-text."""
+    process = subprocess.run(
+        [sys.executable, "-c", FRESH], input=json.dumps([str(path), texts]), capture_output=True, text=True
+    )
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)
+
+
+def check(found, logits):
+    names, scores = found
+    probabilities = keras.ops.convert_to_numpy(keras.ops.softmax(logits))
+    order = np.argsort(-probabilities, axis=-1)
+    assert names == [[CLASSES[label] for label in row] for row in order]
+    np.testing.assert_allclose(scores, np.take_along_axis(probabilities, order, -1), rtol=1e-4)
+
+
+def test_pairs_and_long_texts(tokenizer, tmp_path):
+    """All in one model: recurrent layers, two texts, texts that are cut."""
+    sizes = dict(embedding_dim=4, hidden_dim=3, num_heads=2, attention_dim=3, mlp_dim=5, factor_dim=3)
+    model = SentencePairClassifier(tokenizer.vocabulary_size, 3, **sizes)
+    model.build()
+    lstm = model.encoder_layers[0].forward_layer
+    lstm.use_cudnn = "auto"
+    path = export_texts(model, tokenizer, CLASSES, tmp_path, max_length=3, pairs=True)
+    assert path == tmp_path / "1" and lstm.use_cudnn == "auto"
+    first, second = tokenizer(TEXTS)[:, :3], tokenizer(TEXTS[::-1])[:, :3]
+    found = in_a_fresh_process(path, {"text": TEXTS, "second_text": TEXTS[::-1]})
+    check(found, model((first, second)))
+
+
+def test_texts(tokenizer, tmp_path):
+    model = keras.Sequential([keras.layers.Embedding(5, 3), keras.layers.GlobalAveragePooling1D()])
+    model.build((None, None))
+    export_texts(model, tokenizer, CLASSES, tmp_path, top=2)
+    classify = tf.saved_model.load(tmp_path / "1").signatures["serving_default"]
+    found = classify(text=tf.constant(TEXTS))
+    expected = tf.math.top_k(tf.nn.softmax(model(tokenizer(TEXTS))), 2)
+    np.testing.assert_allclose(found["scores"], expected.values, rtol=1e-5)
+    with pytest.raises(ValueError, match="classes of the model, 3. Received: 2 names"):
+        export_texts(model, tokenizer, CLASSES[:2], tmp_path)
