@@ -7,7 +7,7 @@ import operator
 import types
 import typing
 
-LIMITS = {"at_least": operator.ge, "above": operator.gt, "below": operator.lt}
+LIMITS = {"at_least": operator.ge, "at_most": operator.le, "above": operator.gt, "below": operator.lt}
 
 
 def option(default, help, choices=None, **limits):
@@ -31,6 +31,43 @@ def check_ranges(config):
                 )
 
 
+def at_most_one(config, names):
+    """Which one of these settings is given; `None` if none is.
+
+    Raises:
+        ValueError: if more than one is.
+    """
+    given = [name for name in names if getattr(config, name)]
+    if len(given) > 1:
+        *others, last = (_flag(name) for name in names)
+        received = ", ".join(f"{name}={getattr(config, name)!r}" for name in given)
+        raise ValueError(f"Give one of {', '.join(others)} and {last}. Received: {received}")
+    return given[0] if given else None
+
+
+def the_one(config, names):
+    """Which one of these settings is given.
+
+    Raises:
+        ValueError: if none is, or more than one.
+    """
+    name = at_most_one(config, names)
+    if name is None:
+        *others, last = map(_flag, names)
+        raise ValueError(f"There is nothing to train on. Give {', '.join(others)} or {last}. Received: none of them")
+    return name
+
+
+def check_steps(name, steps):
+    """Compares a setting with a first and a last step.
+
+    Raises:
+        ValueError: if it is neither empty nor two ascending numbers from 1.
+    """
+    if steps and not (len(steps) == 2 and 0 < steps[0] <= steps[1]):
+        raise ValueError(f"{_flag(name)} takes a first and a last step, from 1. Received: {name}={steps}")
+
+
 def add_options(parser, cls, names=None, default=None, groups=()):
     """Adds options for all fields of the dataclass, or those named; one not given is absent from the result.
 
@@ -47,7 +84,7 @@ def add_options(parser, cls, names=None, default=None, groups=()):
         if names is not None and field.name not in names:
             continue
         kind, many, optional = _kind(hints[field.name])
-        own = " ".join(field.default) if many else field.default
+        own = " ".join(map(str, field.default)) if many else field.default
         shown = default or ("none" if own in (None, "") else own)
         arguments = dict(default=argparse.SUPPRESS, help=f"{field.metadata['help']} [{shown}]".replace("%", "%%"))
         if kind is bool:
@@ -133,5 +170,5 @@ def _checked(name, value, hint, choices):
         wanted = f"a list of {kind.__name__}" if many else kind.__name__
         raise ValueError(f"Setting `{name}` must be {wanted}. Received: {name}={value!r}")
     if choices and value not in choices:
-        raise ValueError(f"Setting `{name}` must be one of {', '.join(choices)}. Received: {name}={value!r}")
+        raise ValueError(f"Setting `{name}` must be one of {', '.join(map(str, choices))}. Received: {name}={value!r}")
     return value

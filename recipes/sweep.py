@@ -13,18 +13,16 @@ after each. The same command goes on after an interruption, however hard, and tr
 import argparse
 import dataclasses
 import importlib
-import json
 import pathlib
 import signal
-import subprocess
 import sys
-import time
 
-from recipes.config import add_options, override, save_config
-from recipes.lock import lock
+from recipes import subruns
+from recipes.command import chosen_settings, field_names
+from recipes.config import add_options, override
 from recipes.quiet import quiet_tensorflow
-from recipes.translate import base_config, given_settings
-from recipes.translation.settings import GROUPS, TranslateConfig
+from recipes.translate import EMBEDDED
+from recipes.translation.settings import DATA, GROUPS, TranslateConfig
 
 ATTENTIONS = ["multi_head", "talking_heads", "interacting"]
 HEADS = [2, 4, 8, 16, 32, 64]
@@ -61,8 +59,7 @@ def _parser():
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="several: mean and standard deviation [0]")
     parser.add_argument("--table-only", action="store_true", help="table and plot of what has finished; no training")
     parser.add_argument("--config", help="a name in recipes/configs, or the path of a saved config.json")
-    names = {field.name for field in dataclasses.fields(TranslateConfig)} - OWN
-    add_options(parser, TranslateConfig, names, groups=GROUPS)
+    add_options(parser, TranslateConfig, field_names(TranslateConfig) - OWN, groups=GROUPS)
     return parser
 
 
@@ -72,8 +69,7 @@ def plan(options):
     Raises:
         ValueError: for wrong settings, or if there is nothing to score the runs on.
     """
-    given = given_settings(options, {field.name for field in dataclasses.fields(TranslateConfig)} - OWN)
-    config = override(base_config(options.config, given), given)
+    config = chosen_settings(options, TranslateConfig, DATA, EMBEDDED, names=field_names(TranslateConfig) - OWN)
     if config.data == "train" and not config.test:
         raise ValueError("A sweep needs a test set to score its runs on. Give --test. Received: none")
     paper = dict.fromkeys(attention for rows in published(options.config).values() for attention in rows)
@@ -117,11 +113,11 @@ def sweep(configs, folder, figures, table_only=False):
     print(f"{len(cells) - len(queue)} of {len(cells)} runs have finished. Table and plot: {folder}/sweep.md, .png")
     if table_only or not queue:
         return cells
-    show = _progress(queue)
+    show = subruns.show_epochs(queue)
     while queue:
         place = configs.index(queue[0])
         print(f"{cells[place].name}: {queue[0].run}/log.txt", flush=True)
-        finish(queue[0], show)
+        subruns.finish("recipes.translate", queue[0], show)
         cells[place] = find(queue.pop(0))
         write_tables(cells, figures, folder)
         show()
@@ -135,85 +131,12 @@ def find(config):
 
     attention = config.attention + (f":{config.key_dim}" if config.key_dim else "")
     cell = Cell(attention, config.num_heads, config.seed)
-    path = pathlib.Path(config.run) / "outcome.json"
-    outcome = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    if outcome.get("settings") != _settings(config):
+    ended = subruns.outcome(config)
+    if ended is None:
         return cell
-    if outcome["error"]:
-        return dataclasses.replace(cell, error=outcome["error"])
+    if ended["error"]:
+        return dataclasses.replace(cell, error=ended["error"])
     return dataclasses.replace(cell, scores=read_scores(config.run))
-
-
-def _progress(queue):
-    """A function that shows how many epochs are done, and the time left for those of the runs still in `queue`."""
-    from recipes.progress import progress_bar
-    from recipes.translation.run import Run
-
-    def left():
-        return sum(max(0, config.epochs - len(Run(config.run).history())) for config in queue)
-
-    total = shown = left()
-    bar = progress_bar(f"{len(queue)} runs to train, {total} epochs", max(1, total))
-
-    def show():
-        nonlocal shown
-        if left() < shown:
-            shown = left()
-            bar(total - shown)
-
-    return show
-
-
-def finish(config, watch):
-    """Trains one run to its end, or on from where it was, and notes how it ended."""
-    from keras_headattn.files import write_atomically
-
-    folder = pathlib.Path(config.run)
-    save_config(config, folder / "settings.json")
-    with open(folder / "log.txt", "ab") as log:
-        # Of another sweep, or outliving its own: a run inherits the lock with its output.
-        lock(log, "Another process trains it still: waiting.", wait=True)
-        begin = log.tell()
-        code = run(folder / "settings.json", log, watch)
-    outcome = {"settings": _settings(config), "error": _reason(code, folder / "log.txt", begin) if code else None}
-    write_atomically(folder / "outcome.json", json.dumps(outcome, indent=1).encode())
-
-
-def run(settings, log, watch):
-    """`recipes.translate` in a process of its own; returns its exit code.
-
-    Args:
-        settings: path of the settings.
-        log: open file for all that it prints.
-        watch: function of no arguments, called again and again.
-    """
-    command = [sys.executable, "-u", "-m", "recipes.translate", "--config", str(settings)]
-    # In a process group of its own: Ctrl-C reaches the sweep alone, which lets the run save its state.
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, process_group=0)
-    try:
-        while process.poll() is None:
-            watch()
-            time.sleep(1)  # `Popen.wait` with a timeout would wake up twenty times a second
-        return process.returncode
-    except BaseException:
-        process.terminate()
-        process.wait()
-        raise
-
-
-def _settings(config):
-    """What a finished run must have been made with, as JSON has it; its folder may have moved."""
-    return json.loads(json.dumps(dataclasses.asdict(config) | {"run": None}))
-
-
-def _reason(code, path, begin):
-    """Why a run failed: the last line it printed, or the signal that ended it."""
-    if code < 0:
-        return f"ended by {signal.Signals(-code).name}"
-    with open(path, "rb") as log:
-        log.seek(begin)
-        lines = [line.strip() for line in log.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    return lines[-1].removeprefix("error: ") if lines else f"exit code {code}"
 
 
 if __name__ == "__main__":

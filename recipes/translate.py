@@ -16,13 +16,13 @@ recipes/configs/, with what they should score.
 """
 
 import argparse
-import dataclasses
-import importlib
+import functools
 import itertools
 import os
 import sys
 
-from recipes.config import add_options, load_config, override
+from recipes.command import add_finished, add_quick, add_training, chosen_settings, given_settings, run_command
+from recipes.config import override
 from recipes.quiet import quiet_tensorflow
 from recipes.translation.settings import DATA, GROUPS, TranslateConfig
 
@@ -41,35 +41,18 @@ QUICK = dict(
 QUICK_TEXT = dict(
     max_sentences=5_000, vocabulary_size=2_000, tokens_per_batch=2048, learning_rate=4e-3, warmup_steps=100
 )
+EMBEDDED = "numbers"
 DECODING = ("beam_size", "alpha", "max_length")
 OPTIONS = {
     "evaluate": (*DECODING, "metrics", "embeddings", "test", "test_splits"),
     "export": (*DECODING, "export", "sample_sentences"),
     "translate": DECODING,
 }
-HELP = (
-    "Defaults are in brackets; the embedded task has others, in recipes/configs/numbers.py. Settings can also come "
-    "from a file, see --config, and be overridden here."
-)
 
 
 def main(arguments=None):
     """Runs one sub-command; `train` where none is named."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if not arguments or arguments[0] not in (*COMMANDS, "-h", "--help"):
-        arguments.insert(0, "train")
-    options = _parser().parse_args(arguments)
-    try:
-        COMMANDS[options.command](options)
-    except BrokenPipeError:  # what reads the output has ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if options.command != "translate":  # there, `| head` has read enough
-            sys.exit(1)
-    except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        again = " The same command goes on." if options.command in ("train", "prepare") else ""
-        sys.exit(f"\nInterrupted.{again}")
+    run_command(_parser(), COMMANDS, arguments, go_on=("train", "prepare"), filters=("translate",))
 
 
 def _parser():
@@ -79,50 +62,21 @@ def _parser():
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", metavar="command")
-    train = commands.add_parser(
-        "train", help="train, evaluate and export (the default)", description=HELP, usage="%(prog)s [options]"
-    )
-    prepare = commands.add_parser(
-        "prepare",
-        help="tokenise the training text into the folder --records, or go on with it; takes the options of train",
-        description=HELP,
-        usage="%(prog)s [options]",
-    )
-    for command in (train, prepare):
-        command.add_argument("--config", help="a name in recipes/configs, or the path of a saved config.json")
-        add_options(command, TranslateConfig, groups=GROUPS)
-    train.add_argument(
-        "--quick",
-        action="store_true",
-        help="a tiny model, two epochs, of your own text 5,000 pairs: about a minute, in runs/quick",
-    )
-    evaluate = commands.add_parser("evaluate", help="score a finished run on its test sets, or on others")
-    export = commands.add_parser("export", help="write the SavedModels of a finished run again")
-    translate = commands.add_parser("translate", help="translate a file, or standard input")
-    for name, command in (("evaluate", evaluate), ("export", export), ("translate", translate)):
-        command.add_argument("folder", help="folder of the run")
-        add_options(command, TranslateConfig, OPTIONS[name], default="the run's")
+    train = add_training(commands, TranslateConfig, GROUPS, EMBEDDED)
+    add_quick(train, "a tiny model, two epochs, of your own text 5,000 pairs")
+    what = "tokenise the training text into the folder --records, or go on with it; takes the options of train"
+    add_training(commands, TranslateConfig, GROUPS, EMBEDDED, name="prepare", help=what)
+    add = functools.partial(add_finished, commands, cls=TranslateConfig)
+    add("evaluate", names=OPTIONS["evaluate"], help="score a finished run on its test sets, or on others")
+    add("export", names=OPTIONS["export"], help="write the SavedModels of a finished run again")
+    translate = add("translate", names=OPTIONS["translate"], help="translate a file, or standard input")
     translate.add_argument("file", nargs="?", default="-", help="one sentence a line, .gz too; none: standard input")
     translate.add_argument("--scores", action="store_true", help="a score and a tab before each translation")
     return parser
 
 
-def given_settings(options, names):
-    """Those of the settings that the command line gives."""
-    return {name: value for name, value in vars(options).items() if name in names}
-
-
-def _settings(options, quick=False):
-    """The settings of the command line, over those of `--config`."""
-    given = given_settings(options, {field.name for field in dataclasses.fields(TranslateConfig)})
-    config = base_config(options.config, given)
-    if quick:
-        config = override(config, QUICK | ({} if config.embedded else QUICK_TEXT))
-    return override(config, given)
-
-
 def _prepare(options):
-    config = _settings(options)
+    config = chosen_settings(options, TranslateConfig, DATA, EMBEDDED)
     if not config.records:
         raise ValueError("Give --records, the folder for the tokens. Received: records=None")
     quiet_tensorflow()
@@ -136,7 +90,7 @@ def _prepare(options):
 
 
 def _train(options):
-    config = _settings(options, options.quick)
+    config = chosen_settings(options, TranslateConfig, DATA, EMBEDDED, QUICK, QUICK_TEXT)
     if config.xla_cache:
         from keras_headattn.training import cache_compilations
 
@@ -216,24 +170,6 @@ def _finished(options):
             f"The run has learned positions for {trained.max_length} tokens. Received: max_length={config.max_length}"
         )
     return run, config, Translator(run.load_model(), make_text(config, None, run.folder), config)
-
-
-def base_config(name, given):
-    """What the given settings override: the configuration of that name; without name and data, the embedded task."""
-    embedded = given.get("embedded") or not given.keys() & set(DATA)
-    return named_config(name or ("numbers" if embedded else None))
-
-
-def named_config(name):
-    """The settings of `recipes/configs/<name>.py`, of a JSON file, or the defaults."""
-    if name is None:
-        return TranslateConfig()
-    if name.endswith(".json"):
-        return load_config(TranslateConfig, name)
-    try:
-        return importlib.import_module(f"recipes.configs.{name}").CONFIG
-    except ModuleNotFoundError:
-        raise ValueError(f"--config is a name in recipes/configs or a .json file. Received: {name}") from None
 
 
 COMMANDS = {"train": _train, "prepare": _prepare, "evaluate": _evaluate, "export": _export, "translate": _translate}

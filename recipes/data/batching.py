@@ -1,14 +1,16 @@
 """Batches of token ids in a few fixed shapes, so that XLA compiles once per shape and no more.
 
-Translation data in, numpy arrays out: a `keras.utils.PyDataset` to train on, a list of batches to decode.
+Translation data in, numpy arrays out: to train on, a `keras.utils.PyDataset` that is also a `tf.data.Dataset`; to
+decode, a list of batches.
 """
 
 import math
 
 import keras
 import numpy as np
+import tensorflow as tf
 
-from recipes.data.buckets import bucket_of, pad_ids
+from recipes.data.buckets import bucket_of, pad_ids, plan_batches
 
 
 class Buckets:
@@ -60,6 +62,12 @@ class Buckets:
         positions = sum(math.ceil(pairs / rows) * rows * length for rows, length, pairs in self._used())
         return tuple(1 - tokens / positions for tokens in self.num_tokens)
 
+    def dataset(self):
+        """Returns a `tf.data.Dataset` of `len(self)` batches, those of the `epoch` set when it is gone through."""
+        ids = tf.TensorSpec((None, None), "int32")
+        spec = ({"source": ids, "target": ids}, ids, tf.TensorSpec((None, None), "float32"))
+        return as_dataset(self, spec)
+
     def summary(self):
         """Returns a few lines of text: sentences, tokens, shapes, share of padding."""
         shapes = ", ".join(f"{rows} x {length}" for rows, length in self.shapes)
@@ -71,6 +79,24 @@ class Buckets:
             f"padding: source {source_share:.1%}, target {target_share:.1%}\n"
             f"shapes (rows x length): {shapes}"
         )
+
+
+def as_dataset(batches, signature):
+    """A `tf.data.Dataset` of batches, made anew whenever it is gone through.
+
+    Args:
+        batches: what has a length and can be iterated over.
+        signature: nested `tf.TensorSpec` of one batch.
+
+    Returns:
+        `tf.data.Dataset`.
+    """
+    dataset = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=signature)
+    dataset = dataset.apply(tf.data.experimental.assert_cardinality(len(batches))).prefetch(2)
+    # There is nothing to tune, and on a busy machine the thread that tunes took up to 40 seconds to end.
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
 
 
 class TokenBatches(Buckets, keras.utils.PyDataset):
@@ -177,20 +203,8 @@ class TokenBatches(Buckets, keras.utils.PyDataset):
 
     def _plan(self):
         """The epoch's batches, as a list of (bucket, indices of sentence pairs)."""
-        rng = np.random.default_rng([self.seed, self._epoch])
-        order = rng.permutation(len(self.source)) if self.shuffle else np.arange(len(self.source))
-        bucket = self._bucket[order]
-        batches = []
-        for number, rows in enumerate(self._rows):
-            members = order[bucket == number]
-            batches += [(number, members[start : start + rows]) for start in range(0, len(members), rows)]
-        if self.shuffle:
-            batches = [batches[position] for position in rng.permutation(len(batches))]
-        # Keras reads the shapes for tf.data off the first two batches, and fixes an axis on which they agree.
-        other = next((i for i, batch in enumerate(batches) if batch[0] != batches[0][0]), None)
-        if other is not None:
-            batches[1], batches[other] = batches[other], batches[1]
-        return batches
+        rng = np.random.default_rng([self.seed, self._epoch]) if self.shuffle else None
+        return plan_batches(self._bucket, self._rows, rng)
 
     def __getitem__(self, index):
         bucket, members = self._batches[index]

@@ -104,6 +104,34 @@ def bucket_of(lengths, bucket_lengths):
     return np.searchsorted(buckets, lengths)
 
 
+def plan_batches(bucket, rows, rng=None):
+    """Which sentences come together in the batches of an epoch.
+
+    Args:
+        bucket: int array, the bucket of each sentence, as `bucket_of` gives it. Those that no bucket holds do not come.
+        rows: list of ints, the rows of the batches of each bucket.
+        rng: NumPy generator that shuffles sentences and batches. Default `None`: in order, shortest bucket first.
+
+    Returns:
+        List of tuples (bucket, int array of the indices of sentences).
+
+    >>> [(number, members.tolist()) for number, members in plan_batches(np.array([0, 1, 0, 0]), [2, 1])]
+    [(0, [0, 2]), (1, [1]), (0, [3])]
+    """
+    order = np.arange(len(bucket)) if rng is None else rng.permutation(len(bucket))
+    batches = []
+    for number, size in enumerate(rows):
+        members = order[bucket[order] == number]
+        batches += [(number, members[start : start + size]) for start in range(0, len(members), size)]
+    if rng is not None:
+        batches = [batches[position] for position in rng.permutation(len(batches))]
+    # Keras reads the shapes for tf.data off the first two batches, and fixes an axis on which they agree.
+    other = next((i for i, batch in enumerate(batches) if batch[0] != batches[0][0]), None)
+    if other is not None:
+        batches[1], batches[other] = batches[other], batches[1]
+    return batches
+
+
 def source_lengths(max_length):
     """Lengths to which sources are padded for decoding: powers of two from 16, up to twice `max_length` or more.
 

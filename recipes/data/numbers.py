@@ -75,7 +75,7 @@ def numbers_corpus(target_language="de", train_size=20_000, validation_size=500,
     if target_language not in SENTENCES or target_language == "en":
         raise ValueError(f'target_language must be "de", "fr" or "cs". Received: {target_language!r}')
     kinds = list(SENTENCES[target_language])
-    split_of = _assign_numbers(seed)
+    split_of = assign_numbers(seed)
     corpora = {}
     for split, size in enumerate((train_size, validation_size, test_size)):
         examples = _draw(split, size, kinds, split_of, np.random.default_rng([seed, split]))
@@ -87,7 +87,7 @@ def numbers_corpus(target_language="de", train_size=20_000, validation_size=500,
     return corpora
 
 
-def _assign_numbers(seed):
+def assign_numbers(seed):
     """The split of every number below a million: 80, 10 and 10 percent, the first hundred all to training."""
     split_of = np.random.default_rng(seed).choice(len(SPLITS), size=1_000_000, p=(0.8, 0.1, 0.1))
     split_of[:100] = 0
@@ -112,7 +112,7 @@ def _draw(split, size, kinds, split_of, rng):
     return list(examples)
 
 
-def _up_to(rng, digits):
+def number_up_to(rng, digits):
     """A number of at most so many digits, each number of digits as likely as another."""
     digits = rng.integers(1, digits + 1)
     return int(rng.integers(10 ** (digits - 1) if digits > 1 else 0, 10**digits))
@@ -125,11 +125,11 @@ def _date(rng):
 
 # The numbers of one sentence; the last decides the split.
 _NUMBERS = {
-    "cardinal": lambda rng: (_up_to(rng, 6),),
-    "ordinal": lambda rng: (_up_to(rng, 4) or 10,),
+    "cardinal": lambda rng: (number_up_to(rng, 6),),
+    "ordinal": lambda rng: (number_up_to(rng, 4) or 10,),
     "year": lambda rng: (int(rng.integers(1100, 2100)),),
     "date": _date,
-    "money": lambda rng: (int(rng.integers(1, 100)), _up_to(rng, 4)),  # cents, euros
+    "money": lambda rng: (int(rng.integers(1, 100)), number_up_to(rng, 4)),  # cents, euros
 }
 
 
@@ -140,33 +140,38 @@ def _sentence(language, kind, number, frame):
 def _words(language, kind, number, frame):
     if kind == "date":
         day, month, year = number
-        return f"{_day(language, day, month, frame)} {_num2words(year, language, 'year')}"
+        return f"{_day(language, day, month, frame)} {number_in_words(year, language, 'year')}"
     if kind == "money":
         cents, euros = number
         if language == "en":
             return f"{_count(euros, 'euro')} and {_count(cents, 'cent')}"
-        return _num2words(f"{euros}.{cents:02d}", language, "currency", currency="EUR")
-    return _num2words(number[0], language, kind)
+        return number_in_words(f"{euros}.{cents:02d}", language, "currency", currency="EUR")
+    return number_in_words(number[0], language, kind)
 
 
 def _day(language, day, month, frame):
-    ordinal = _num2words(day, language, "ordinal")
+    ordinal = number_in_words(day, language, "ordinal")
     name = MONTHS[language][month]
     if language == "en":
         return f"{ordinal} of {name}"
     if language == "de":
         return f"{ordinal}{'n' if frame == 1 else ''} {name}"  # der erste Mai, am ersten Mai
     # le premier mai, le deux mai
-    return f"{ordinal if day == 1 else _num2words(day, language, 'cardinal')} {name}"
+    return f"{ordinal if day == 1 else number_in_words(day, language, 'cardinal')} {name}"
 
 
 def _count(number, unit):
-    return f"{_num2words(number, 'en', 'cardinal')} {unit}{'' if number == 1 else 's'}"
+    return f"{number_in_words(number, 'en', 'cardinal')} {unit}{'' if number == 1 else 's'}"
 
 
-def _num2words(number, language, to, **kwargs):
+def number_in_words(number, language, to="cardinal", **kwargs):
+    """A number in words by num2words, whose arguments these are, without commas.
+
+    Raises:
+        ImportError: if it is not installed.
+    """
     try:
         from num2words import num2words
     except ImportError as error:
-        raise ImportError('numbers_corpus needs `pip install "keras_headattn[recipes]"`.') from error
+        raise ImportError('Numbers in words need `pip install "keras_headattn[recipes]"`.') from error
     return num2words(number, lang=language, to=to, **kwargs).replace(",", "")

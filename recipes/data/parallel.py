@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from keras_headattn.files import read_lines
+from recipes.data.tfds import load_tfds
 
 # What stands between the talks of IWSLT training data, in one language or in both.
 METADATA = re.compile(r"</?(url|talkid|title|description|keywords|speaker|reviewer|translator|doc|transcript)\b[^>]*>")
@@ -278,16 +279,7 @@ def stream_tfds(name, split, source_language, target_language, max_sentences=Non
     Raises:
         ImportError, ValueError, OSError: as `read_tfds`.
     """
-    try:
-        import tensorflow_datasets as tfds
-    except ImportError as error:
-        raise ImportError('read_tfds needs `pip install "keras_headattn[datasets]"`.') from error
-    try:
-        dataset, info = tfds.load(name, split=split, with_info=True)
-    except (AssertionError, OSError, tfds.download.DownloadError) as error:  # AssertionError: a file to get by hand
-        raise OSError(
-            f"{name} is not on this machine and could not be downloaded: {error} Sizes are in docs/translation.md."
-        ) from error
+    dataset, info = load_tfds(name, split, " Sizes are in docs/translation.md.")
     for language in (source_language, target_language):
         if language not in info.features:
             raise ValueError(f"{name} has the languages {sorted(info.features)}. Received: {language!r}")
@@ -295,7 +287,7 @@ def stream_tfds(name, split, source_language, target_language, max_sentences=Non
     dataset = dataset.take(-1 if max_sentences is None else max_sentences)
 
     def read(language):
-        return (pair[language].decode("utf-8").strip() for pair in tfds.as_numpy(dataset))
+        return (pair[language].decode("utf-8").strip() for pair in dataset.as_numpy_iterator())
 
     length = int(dataset.cardinality())
     sides = [Sentences(functools.partial(read, side), length) for side in (source_language, target_language)]

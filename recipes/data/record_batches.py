@@ -1,7 +1,6 @@
 """Training batches read from records as they are needed, for corpora larger than memory."""
 
 import numpy as np
-import tensorflow as tf
 
 from recipes.data.batching import Buckets, make_batch
 from recipes.data.buckets import bucket_of
@@ -89,13 +88,6 @@ class RecordBatches(Buckets):
 
     def __len__(self):
         return self._num_batches
-
-    def dataset(self):
-        """Returns a `tf.data.Dataset` of `len(self)` batches, those of the `epoch` set when it is gone through."""
-        ids = tf.TensorSpec((None, None), "int32")
-        spec = ({"source": ids, "target": ids}, ids, tf.TensorSpec((None, None), "float32"))
-        dataset = tf.data.Dataset.from_generator(lambda: iter(self), output_signature=spec)
-        return dataset.apply(tf.data.experimental.assert_cardinality(len(self))).prefetch(2)
 
     def __iter__(self):
         """Yields the batches of `epoch`, as `TokenBatches` has them."""

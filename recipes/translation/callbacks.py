@@ -1,7 +1,7 @@
 """What a run reports while it trains."""
 
 from keras_headattn.training import Compilations, EpochScore, GradientNorm, Resume, Throughput, TimeLimit, is_chief
-from recipes.translation.checkpoints import SaveEpochs, StopWhenStalled
+from recipes.checkpoints import SaveEpochs, StopWhenStalled
 from recipes.translation.evaluation import named_metrics
 from recipes.translation.tensorboard import flops_utilization, tensorboard_callbacks
 from recipes.translation.translator import Translator

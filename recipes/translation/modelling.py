@@ -1,11 +1,17 @@
 """The model, the optimizer and the loss a configuration names."""
 
+import functools
+
 import keras
 
 from keras_headattn.layers import (
+    EvolvingAttention,
     InteractingHeadAttention,
     LuongAttention,
     MultiHeadAttention,
+    RealFormerAttention,
+    RelativePositions,
+    SynthesizerAttention,
     TalkingHeadsAttention,
 )
 from keras_headattn.losses import LabelSmoothedCrossentropy
@@ -13,6 +19,16 @@ from keras_headattn.models import Transformer
 from keras_headattn.optimizers import InverseSquareRoot
 from keras_headattn.training import Model
 from recipes.data.buckets import source_lengths
+from recipes.heads import make_head_regularizer, repel
+
+LAYERS = {
+    "multi_head": MultiHeadAttention,
+    "talking_heads": TalkingHeadsAttention,
+    "interacting": InteractingHeadAttention,
+    "interacting_pairwise": functools.partial(InteractingHeadAttention, interaction="pairwise"),
+    "real_former": RealFormerAttention,
+    "luong": LuongAttention,
+}
 
 
 def make_transformer(config, source_size, target_size):
@@ -24,39 +40,61 @@ def make_transformer(config, source_size, target_size):
         num_layers=shape["num_layers"],
         hidden_dim=shape["hidden_dim"],
         intermediate_dim=shape["intermediate_dim"],
-        attention=make_attention(config),
+        **make_attentions(config),
         dropout=config.dropout,
         activation_dropout=config.activation_dropout,
         norm_first=config.norm_first,
-        # Sources are padded to these lengths for decoding.
-        max_length=source_lengths(config.max_length)[-1] if config.learned_positions else None,
+        max_length=_positions(config) if config.learned_positions else None,
         tie_output=config.tie_output,
         seed=config.seed,
     )
 
 
-def make_attention(config):
-    """The attention template."""
+def make_attentions(config):
+    """The templates of attention, as arguments of `Transformer`: one for each role where they differ."""
     width, heads = config.shape["hidden_dim"], config.shape["num_heads"]
-    if config.attention == "luong":
-        return LuongAttention(config.key_dim or width, dropout=config.attention_dropout)
     if config.key_dim is None and width % heads:
         raise ValueError(
             "The width must be a multiple of the number of heads, or --key-dim be given. "
             f"Received: hidden_dim={width}, num_heads={heads}"
         )
-    arguments = dict(
+    cross = dict(
         num_heads=heads,
         key_dim=config.key_dim or width // heads,
         value_dim=max(1, width // heads),
         dropout=config.attention_dropout,
+        head_regularizer=make_head_regularizer(config),
     )
-    return {
-        "multi_head": lambda: MultiHeadAttention(**arguments),
-        "talking_heads": lambda: TalkingHeadsAttention(**arguments),
-        "interacting": lambda: InteractingHeadAttention(**arguments),
-        "interacting_pairwise": lambda: InteractingHeadAttention(**arguments, interaction="pairwise"),
-    }[config.attention]()
+    own = dict(cross)
+    if config.relative_positions:
+        own["relative_positions"] = RelativePositions(config.relative_positions)
+    if config.attention == "evolving":
+        return _evolving(config, own, cross)
+    if config.attention == "synthesizer":
+        # It knows a key by its position alone, which says nothing of a sentence in another language.
+        synthesizer = SynthesizerAttention(**own, max_length=_positions(config), mixture=config.synthesis)
+        return dict(attention=synthesizer, cross_attention=MultiHeadAttention(**cross))
+    make = LAYERS[config.attention]
+    return dict(attention=make(**own), cross_attention=make(**cross))
+
+
+def _evolving(config, own, cross):
+    """Skip connections in the encoder alone (Wang et al. 2021, section 4.3)."""
+
+    def make(role, alpha, arguments):
+        beta = config.map_beta if role in config.map_roles else 0
+        return EvolvingAttention(**arguments, role=role, alpha=alpha, beta=beta, kernel_size=config.map_kernel)
+
+    return dict(
+        attention=make("encoder", config.map_alpha, own),
+        decoder_attention=make("decoder", 0, own),
+        cross_attention=make("cross", 0, cross),
+    )
+
+
+def _positions(config):
+    """How many positions a model needs whose positions are learned: sources are padded to these lengths."""
+    return source_lengths(config.max_length)[-1]
 
 
 def make_trainer(config, transformer, jit_compile):
@@ -64,19 +102,32 @@ def make_trainer(config, transformer, jit_compile):
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")}
     trainer = Model(inputs, transformer(inputs), name="trainer")
     trainer.compile(
-        optimizer=keras.optimizers.Adam(
-            InverseSquareRoot(config.learning_rate, config.warmup_steps),
-            beta_1=0.9,
-            beta_2=config.beta_2,
-            epsilon=config.epsilon,
-            global_clipnorm=config.clipnorm,
-        ),
+        optimizer=make_optimizer(config),
         loss=LabelSmoothedCrossentropy(config.label_smoothing),
         weighted_metrics=[_accuracy(config)],
         jit_compile=jit_compile,
         steps_per_execution=config.steps_per_execution,
     )
     return trainer
+
+
+def make_optimizer(config):
+    """Adam, and around it what makes heads repulsive."""
+    adam = keras.optimizers.Adam(
+        InverseSquareRoot(config.learning_rate, config.warmup_steps),
+        beta_1=0.9,
+        beta_2=config.beta_2,
+        epsilon=config.epsilon,
+        global_clipnorm=config.clipnorm,
+        gradient_accumulation_steps=config.accumulation if config.accumulation > 1 else None,
+    )
+    return repel(
+        config,
+        adam,
+        projections=config.repulsive_projections,
+        roles=config.repulsive_roles,
+        layers=config.repulsive_layers,
+    )
 
 
 def _accuracy(config):

@@ -3,15 +3,25 @@
 import dataclasses
 
 from keras_headattn.sizes import SIZES
-from recipes.config import check_ranges, option
+from recipes.config import at_most_one, check_ranges, check_steps, option, the_one
 
-ATTENTIONS = ("interacting", "interacting_pairwise", "multi_head", "talking_heads", "luong")
+ATTENTIONS = (
+    "interacting",
+    "interacting_pairwise",
+    "multi_head",
+    "talking_heads",
+    "luong",
+    "evolving",
+    "real_former",
+    "synthesizer",
+)
 DATA = ("train", "iwslt", "tfds", "embedded")
 # Titles of groups of settings, by their first one.
 GROUPS = {
     "source_language": "data",
     "vocabulary_size": "vocabulary",
     "size": "model",
+    "repulsive": "heads that keep apart",
     "epochs": "training",
     "beam_size": "decoding and output",
 }
@@ -60,6 +70,22 @@ class TranslateConfig:
     # Model
     size: str = option("small", "named size", tuple(SIZES))
     attention: str = option("interacting", "how heads work together", ATTENTIONS)
+    map_alpha: float = option(0.1, "evolving: share of the previous block's map in the encoder", at_least=0, at_most=1)
+    map_beta: float = option(0.1, "evolving: share of the convolution of the map", at_least=0, at_most=1)
+    map_kernel: int = option(3, "evolving: size of the convolution", (1, 3, 5))
+    map_roles: tuple[str, ...] = option(
+        ("encoder", "decoder", "cross"),
+        "evolving: which attentions convolve their maps",
+        ("encoder", "decoder", "cross"),
+    )
+    synthesis: tuple[str, ...] = option(
+        ("random", "dot_product"), "synthesizer: what its logits are made of", ("dense", "random", "dot_product")
+    )
+    relative_positions: int | None = option(
+        None,
+        "largest distance with relative positions of its own in self-attention; none: no such positions",
+        at_least=1,
+    )
     num_heads: int | None = option(None, "heads; none: the size's", at_least=1)
     key_dim: int | None = option(None, "width of a key of one head; none: width / heads", at_least=1)
     num_layers: int | None = option(None, "encoder blocks, and decoder blocks; none: the size's", at_least=1)
@@ -71,6 +97,29 @@ class TranslateConfig:
     norm_first: bool = option(True, "pre-norm blocks; --no-norm-first: post-norm, as in 2017")
     learned_positions: bool = option(False, "learned positions in place of sinusoidal ones")
     tie_output: bool = option(True, "output layer tied to the target embedding")
+    # Heads that keep apart
+    repulsive: str = option("none", "heads as particles that drive each other apart", ("none", "svgd", "spos", "sgld"))
+    step_size: float = option(
+        0.1, "repulsive: epsilon, what the optimizer receives is so many times the update", above=0
+    )
+    repulsive_weight: float = option(0.01, "repulsive: alpha, the weight of the repulsion", at_least=0)
+    inverse_temperature: float = option(1e8, "repulsive: beta of SPOS and SGLD; the larger, the less noise", above=0)
+    prior_deviation: float | None = option(None, "repulsive: of a Gaussian prior; none: a uniform one", above=0)
+    repulsive_projections: tuple[str, ...] = option(
+        ("query", "key", "value"), "repulsive: which kernels", ("query", "key", "value")
+    )
+    repulsive_roles: tuple[str, ...] = option(
+        ("encoder", "decoder", "cross"), "repulsive: which attentions", ("encoder", "decoder", "cross")
+    )
+    repulsive_layers: str = option(
+        "all", "repulsive: all layers, or the first or last of each role", ("all", "first", "last")
+    )
+    attention_regularizer: str = option(
+        "none",
+        "frobenius: Lin et al. 2017; disagreement: Li et al. 2018; cosine: of parameters",
+        ("none", "frobenius", "disagreement", "cosine"),
+    )
+    regularizer_weight: float = option(1.0, "of the attention regularizer in the loss", at_least=0)
     # Training
     epochs: int = option(40, "most passes over the data", at_least=1)
     patience: int | None = option(5, "stop after so many epochs without a better validation loss", at_least=1)
@@ -83,6 +132,7 @@ class TranslateConfig:
         1000, "save the state of training after each so many steps, besides each epoch; none: not", at_least=1
     )
     tokens_per_batch: int = option(4096, "target tokens in a batch, padding included, over all replicas", at_least=1)
+    accumulation: int = option(1, "batches whose gradients are averaged for one update of the weights", at_least=1)
     num_buckets: int = option(6, "length buckets, at most; XLA compiles once for each", at_least=1)
     max_padding: float | None = option(
         None, "no more buckets than keep the padding of the longer side to this share; none: all", above=0, below=1
@@ -143,19 +193,11 @@ class TranslateConfig:
             raise ValueError("--truecase needs --moses. Received: truecase=True, moses=False")
         if self.truecase and self.lowercase:
             raise ValueError("Give one of --truecase and --lowercase. Received: both")
-        if self.profile_steps and not (
-            len(self.profile_steps) == 2 and 0 < self.profile_steps[0] <= self.profile_steps[1]
-        ):
-            raise ValueError(
-                f"--profile-steps takes a first and a last step, from 1. Received: profile_steps={self.profile_steps}"
-            )
+        check_steps("profile_steps", self.profile_steps)
         check_ranges(self)
 
     def _check_data(self):
-        given = [name for name in DATA if getattr(self, name)]
-        if len(given) > 1:
-            received = ", ".join(f"{name}={getattr(self, name)!r}" for name in given)
-            raise ValueError(f"Give one of --train, --iwslt, --tfds and --embedded. Received: {received}")
+        given = at_most_one(self, DATA)
         if len(self.train) not in (0, 2) or len(self.validation) not in (0, 2) or len(self.test) % 2:
             raise ValueError(
                 "--train and --validation take two files, --test an even number. Received: "
@@ -165,7 +207,7 @@ class TranslateConfig:
             raise ValueError(f"--train needs --validation. Received: train={self.train}, validation=()")
         for name in ("validation", "test"):
             if getattr(self, name) and not self.train:
-                also = f", {given[0]}={getattr(self, given[0])!r}" if given else ""
+                also = f", {given}={getattr(self, given)!r}" if given else ""
                 raise ValueError(f"--{name} needs --train. Received: {name}={getattr(self, name)}, train=(){also}")
 
     @property
@@ -175,13 +217,7 @@ class TranslateConfig:
         Raises:
             ValueError: if none does.
         """
-        for name in DATA:
-            if getattr(self, name):
-                return name
-        raise ValueError(
-            "There is nothing to train on. Give --train and --validation (text files), --iwslt, --tfds or --embedded. "
-            "Received: none of them"
-        )
+        return the_one(self, DATA)
 
     @property
     def shape(self):

@@ -48,7 +48,7 @@ def show_embeddings(run, transformer, text):
 
 
 def _labelled(embedding, tokenizer):
-    return embedding.embeddings, _pieces(tokenizer, range(embedding.embeddings.shape[0]))
+    return embedding.embeddings, pieces(tokenizer, range(embedding.embeddings.shape[0]))
 
 
 def _attention_of_samples(transformer, text, corpus, number=2):
@@ -61,8 +61,8 @@ def _attention_of_samples(transformer, text, corpus, number=2):
         "source": pad_ids(source, number, max(map(len, source))),
         "target": pad_ids(shifted, number, max(map(len, target))),
     }
-    read = [_pieces(text.source, ids) for ids in source]
-    written = [_pieces(text.target, ids) for ids in shifted]
+    read = [pieces(text.source, ids) for ids in source]
+    written = [pieces(text.target, ids) for ids in shifted]
     tokens = {"encoder": (read, read), "decoder": (written, written), "cross": (written, read)}
 
     def attend(model):
@@ -78,5 +78,6 @@ def _attention_of_samples(transformer, text, corpus, number=2):
     return attend
 
 
-def _pieces(tokenizer, ids):
+def pieces(tokenizer, ids):
+    """The tokens of these ids, with `_` for the mark of a word's beginning."""
     return [tokenizer.id_to_token(int(i)).replace("\N{LOWER ONE EIGHTH BLOCK}", "_") for i in ids]

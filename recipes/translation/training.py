@@ -1,28 +1,22 @@
 """Training a translator, to its evaluation and export."""
 
-import contextlib
 import functools
-import os
-import shutil
-import sys
 import time
 
-import keras
 import numpy as np
-import tensorflow as tf
 
-from keras_headattn.training import chief_first, default_jit, gather, is_chief, make_strategy
+from keras_headattn.training import chief_first, default_jit, gather, is_chief
+from recipes.checkpoints import finish, has_stalled
 from recipes.data.batching import TokenBatches
 from recipes.data.buckets import choose_buckets
 from recipes.data.record_batches import RecordBatches
 from recipes.data.records import Records
-from recipes.lock import locked
+from recipes.start import ready_to_train
 from recipes.translation.callbacks import make_callbacks
-from recipes.translation.checkpoints import finish, has_stalled
 from recipes.translation.corpora import load_corpora
 from recipes.translation.evaluation import check_metrics, evaluate
 from recipes.translation.exporting import export
-from recipes.translation.modelling import make_attention, make_trainer, make_transformer
+from recipes.translation.modelling import make_attentions, make_trainer, make_transformer
 from recipes.translation.prepare import prepare, sample_pairs, take_text
 from recipes.translation.run import Run
 from recipes.translation.tensorboard import show_embeddings
@@ -37,19 +31,14 @@ def train(config, afresh=False):
         config: `TranslateConfig`.
         afresh: Whether what an earlier run left in the folder is removed.
     """
+    with ready_to_train(config, functools.partial(_check, config), config.strategy) as strategy:
+        _train(config, Run(config.run), strategy, afresh)
+
+
+def _check(config):
     check_metrics(config.metrics, config.target_language, config.embeddings)
     check_text(config)
-    strategy = make_strategy(config.replicas, config.strategy)
-    if not is_chief(strategy):
-        sys.stdout = open(os.devnull, "w")  # all workers would say the same
-    tell_of_hidden_gpus()
-    make_attention(config)  # heads that do not fit are told before anything is read or written
-    keras.utils.set_random_seed(config.seed)
-    keras.config.set_dtype_policy(config.precision)
-    # Of several workers the first one writes in the folder.
-    taken = f"Another process trains in this folder. Wait for it, or give another --run. Received: run={config.run}"
-    with locked(config.run, taken) if is_chief(strategy) else contextlib.nullcontext():
-        _train(config, Run(config.run), strategy, afresh)
+    make_attentions(config)
 
 
 def _train(config, run, strategy, afresh):
@@ -76,18 +65,8 @@ def _train(config, run, strategy, afresh):
     batches, validation = make_batches(config, corpora, text, strategy.num_replicas_in_sync)
     print(batches.summary())
     transformer = fit(config, run, strategy, text, corpora, batches, validation)
-    with chief_first(strategy):  # the others wait: a worker that ended would be reported as lost
-        if is_chief(strategy):
-            end(config, run, transformer, text, corpora.tests)
-
-
-def tell_of_hidden_gpus():
-    """Says what to install if the machine has NVIDIA GPUs that TensorFlow does not see."""
-    if shutil.which("nvidia-smi") and not tf.config.list_physical_devices("GPU"):
-        print(
-            "This machine has nvidia-smi, but TensorFlow sees no GPU. Its CUDA libraries are installed by: "
-            'pip install -e ".[recipes,gpu]"'
-        )
+    if is_chief(strategy):
+        end(config, run, transformer, text, corpora.tests)
 
 
 def end(config, run, transformer, text, tests):
@@ -118,7 +97,7 @@ def fit(config, run, strategy, text, corpora, batches, validation):
         return transformer
     start = time.monotonic()
     trainer.fit(
-        batches.dataset() if config.records else batches,
+        batches.dataset(),
         validation_data=validation,
         epochs=config.epochs,
         shuffle=False,  # the batches have an order of their own, which a resumed run repeats

@@ -4,8 +4,9 @@ import dataclasses
 import pytest
 
 from keras_headattn.sizes import SIZES
+from recipes.command import named_config
 from recipes.config import add_options, check_ranges, load_config, option, override, save_config
-from recipes.translate import _parser, named_config
+from recipes.translate import _parser
 from recipes.translation.settings import TranslateConfig
 
 
@@ -87,11 +88,11 @@ def test_damaged_json_is_an_error_with_the_file_name(tmp_path, text):
 
 @pytest.mark.parametrize("name", ["numbers", "multi30k", "iwslt16", "wmt17_de", "wmt17_cs"])
 def test_named_configurations_load(name):
-    assert isinstance(named_config(name), TranslateConfig)
+    assert isinstance(named_config(TranslateConfig, name), TranslateConfig)
 
 
 def test_the_embedded_task_is_small():
-    config = named_config("numbers")
+    config = named_config(TranslateConfig, "numbers")
     assert config.data == "embedded" and config.epochs == 6 and config.vocabulary_size == 300
     assert config.shape == dict(num_layers=2, hidden_dim=128, intermediate_dim=256, num_heads=4)
 
@@ -99,12 +100,12 @@ def test_the_embedded_task_is_small():
 @pytest.mark.parametrize("name", [None, "multi30k", "iwslt16"])
 def test_a_configuration_without_data_asks_for_some(name):
     with pytest.raises(ValueError, match="--train"):
-        named_config(name).data  # noqa: B018
+        named_config(TranslateConfig, name).data  # noqa: B018
 
 
 def test_an_unknown_configuration_is_an_error():
     with pytest.raises(ValueError, match="nonsense"):
-        named_config("nonsense")
+        named_config(TranslateConfig, "nonsense")
 
 
 def test_sizes_of_the_papers():

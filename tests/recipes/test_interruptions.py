@@ -57,7 +57,7 @@ def end(folder):
     """What a finished run leaves: the whole state, the history without times, the translations and scores."""
     history = json.loads((folder / "history.json").read_text())
     for epoch in history:
-        assert epoch.pop("tokens_per_second") > 0
+        assert epoch.pop("tokens_per_second") > 0 and epoch.pop("training_seconds") > 0
     results = folder / "results" / "test"
     texts = [(results / name).read_text() for name in ("hypotheses.txt", "scores.json")]
     arrays = np.load(checkpoints(folder)[-1])

@@ -11,19 +11,20 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn.models import Transformer
+from recipes.checkpoints import SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled, weights_of
+from recipes.command import named_config
 from recipes.data.buckets import source_lengths
+from recipes.gpus import tell_of_hidden_gpus
 from recipes.lock import locked
-from recipes.translate import named_config
-from recipes.translation.checkpoints import SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled, weights_of
 from recipes.translation.corpora import load_corpora, load_tests, read_tests
 from recipes.translation.evaluation import check_metrics, named_metrics
 from recipes.translation.modelling import make_transformer
 from recipes.translation.run import Run
 from recipes.translation.settings import TranslateConfig
 from recipes.translation.text import make_text
-from recipes.translation.training import make_batches, tell_of_hidden_gpus, train
+from recipes.translation.training import make_batches, train
 
-CONFIG = named_config("numbers")
+CONFIG = named_config(TranslateConfig, "numbers")
 
 
 def save_checkpoint(run, name="epoch-00000-batch-00001000.npz"):

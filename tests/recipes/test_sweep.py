@@ -10,7 +10,8 @@ import time
 import pytest
 
 from keras_headattn.files import write_atomically
-from recipes import lock, sweep, tables
+from recipes import lock, subruns, sweep, tables
+from recipes.config import save_config
 
 HEADS_DO_NOT_FIT = "error: The width must be a multiple of the number of heads."
 
@@ -27,7 +28,7 @@ def runs(monkeypatch):
     """Puts a run in place of the recipe that leaves what the recipe would; gives the list of runs started."""
     started = []
 
-    def run(settings, log, watch):
+    def run(recipe, settings, log, watch):
         config = json.loads(pathlib.Path(settings).read_text())
         started.append((config["attention"], config["num_heads"], config["seed"]))
         if config["num_heads"] == 3:
@@ -41,7 +42,7 @@ def runs(monkeypatch):
         write_atomically(folder / "results" / "test" / "scores.json", json.dumps({"BLEU": score}).encode())
         return 0
 
-    monkeypatch.setattr(sweep, "run", run)
+    monkeypatch.setattr(subruns, "run", run)
     monkeypatch.setattr(tables, "plot", lambda cells, figures: b"\x89PNG")  # it takes its time
     return started
 
@@ -67,18 +68,18 @@ def test_trains_all_and_then_nothing(tmp_path, runs, capsys):
 
 
 def test_goes_on_after_an_interruption(tmp_path, runs, monkeypatch):
-    whole = sweep.run
+    whole = subruns.run
 
-    def interrupted(settings, log, watch):
+    def interrupted(recipe, settings, log, watch):
         if len(runs) == 1:
             raise KeyboardInterrupt
-        return whole(settings, log, watch)
+        return whole(recipe, settings, log, watch)
 
-    monkeypatch.setattr(sweep, "run", interrupted)
+    monkeypatch.setattr(subruns, "run", interrupted)
     with pytest.raises(SystemExit, match="goes on"):
         start(tmp_path, "--heads", "2", "4")
     assert runs == [("multi_head", 2, 0)] and "| multi_head | 2.00 | – |" in table(tmp_path)
-    monkeypatch.setattr(sweep, "run", whole)
+    monkeypatch.setattr(subruns, "run", whole)
     start(tmp_path, "--heads", "2", "4")
     assert len(runs) == len(set(runs)) == 4 and "4 of 4 runs" in table(tmp_path)
 
@@ -103,7 +104,7 @@ def test_table_only(tmp_path, runs):
 def test_other_settings(tmp_path, runs):
     start(tmp_path, "--heads", "2")
     config = sweep.plan(sweep._parser().parse_args(["--runs", str(tmp_path), "--attentions", "multi_head"]))[0]
-    sweep.save_config(config, pathlib.Path(config.run) / "config.json")
+    save_config(config, pathlib.Path(config.run) / "config.json")
     start(tmp_path, "--heads", "2", "--epochs", "3")
     assert len(runs) == 4
     with pytest.raises(SystemExit, match="dropout=0.1 .now 0.2"):
@@ -155,7 +156,7 @@ def test_an_interrupted_run_may_save_its_state(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with open(tmp_path / "log", "wb") as log, pytest.raises(KeyboardInterrupt):
-        sweep.run("settings.json", log, watch)
+        subruns.run("recipes.translate", "settings.json", log, watch)
     assert (tmp_path / "log").read_text() == "ready\nsaved\n"
 
 
@@ -166,17 +167,17 @@ def test_a_killed_run(tmp_path, monkeypatch):
 
 
 def test_a_run_that_outlives_its_sweep_is_waited_for(tmp_path, runs, monkeypatch):
-    whole, said, left_behind = sweep.run, tmp_path / "said", []
+    whole, said, left_behind = subruns.run, tmp_path / "said", []
 
-    def killed(settings, log, watch):
+    def killed(recipe, settings, log, watch):
         command = ["bash", "-c", f"until grep -qs waiting {said}; do sleep 0.05; done"]
         left_behind.append(subprocess.Popen(command, stdout=log))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sweep, "run", killed)
+    monkeypatch.setattr(subruns, "run", killed)
     with pytest.raises(SystemExit):
         start(tmp_path, "--heads", "2")
-    monkeypatch.setattr(sweep, "run", whole)
+    monkeypatch.setattr(subruns, "run", whole)
     monkeypatch.setattr(lock, "print", lambda text, **_: said.write_text(text), raising=False)
     start(tmp_path, "--heads", "2")
     assert left_behind[0].wait() == 0

@@ -1,27 +1,18 @@
 """The recipe from end to end, as a user runs it: in processes of their own."""
 
+import functools
 import json
-import pathlib
-import subprocess
-import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests.recipes.commands import quick_run, run_process
 
-
-def recipe(*arguments, stdin=""):
-    command = [sys.executable, "-m", "recipes.translate", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=1500)
+recipe = functools.partial(run_process, "translate")
 
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
-    """A finished quick run: `(folder, what it printed)`."""
-    folder = tmp_path_factory.mktemp("quick")
-    process = recipe("--quick", "--run", folder / "run", "--export", folder / "exported", "--seed", 3)
-    assert process.returncode == 0, process.stderr
-    return folder, process
+    return quick_run("translate", tmp_path_factory, "--seed", 3)
 
 
 def test_the_console_is_quiet(quick):
@@ -105,3 +96,11 @@ def test_mistakes_are_told_in_one_line(arguments, message, tmp_path):
     process = recipe(*(argument.replace("{tmp}", str(tmp_path)) for argument in arguments))
     assert process.returncode == 1
     assert message in process.stderr and len(process.stderr.splitlines()) == 1
+
+
+def test_drawing_attention_maps(quick):
+    picture = quick[0] / "maps.png"
+    options = ["--layers", 1, "--kind", "cross", "--sentence", "the number seven", "--output", picture]
+    process = run_process("attention_maps", "text", quick[0] / "run", *options)
+    assert process.returncode == 0 and process.stderr == "", process.stderr
+    assert picture.read_bytes().startswith(b"\x89PNG")

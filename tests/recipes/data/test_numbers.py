@@ -26,7 +26,7 @@ def test_depends_on_the_seed_alone():
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_numbers_of_the_splits_are_disjoint(seed):
-    split_of = numbers._assign_numbers(seed)
+    split_of = numbers.assign_numbers(seed)
     seen = []
     for split in range(3):
         rng = np.random.default_rng([seed, split])

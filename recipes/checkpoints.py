@@ -7,6 +7,8 @@ import keras
 from keras_headattn.files import write_atomically
 from keras_headattn.training import average_weights, gather
 
+NAMES = {"val_loss": "validation loss", "val_accuracy": "validation accuracy"}
+
 
 class SaveEpochs(keras.callbacks.Callback):
     """Keeps the logs of all epochs, and the weights that the final ones are made of.
@@ -16,14 +18,16 @@ class SaveEpochs(keras.callbacks.Callback):
         model: what the weights are of.
         average: how many epochs the final weights are the mean of. Theirs are kept, and always the best one's.
         average_of: which, as `final_epochs` takes it.
+        select: as `best_epoch` takes it.
     """
 
-    def __init__(self, run, model, average, average_of="last"):
+    def __init__(self, run, model, average, average_of="last", select="val_loss"):
         super().__init__()
         self.run = run
         self.trained = model
         self.average = average
         self.average_of = average_of
+        self.select = select
 
     def on_epoch_end(self, epoch, logs=None):
         done = epoch + 1
@@ -33,7 +37,8 @@ class SaveEpochs(keras.callbacks.Callback):
         # An epoch that is interrupted after this point is done again, on GPUs perhaps to a slightly other end.
         kept = set()
         for known in filter(None, (history, history[:-1])):
-            epochs = best_epoch(known), *final_epochs(known, self.average, self.average_of)
+            final = final_epochs(known, self.average, self.average_of, self.select)
+            epochs = best_epoch(known, self.select), *final
             kept |= {weights_of(self.run, n) for n in epochs}
         for path in self.run.checkpoints.glob("*.weights.h5"):
             if path not in kept:
@@ -41,24 +46,26 @@ class SaveEpochs(keras.callbacks.Callback):
 
 
 class StopWhenStalled(keras.callbacks.Callback):
-    """Ends training when the validation loss gets no better, by all epochs of the run.
+    """Ends training when validation gets no better, by all epochs of the run.
 
     `Resume` is not to see it: with more patience the run may go on.
 
     Args:
         run: `Run`.
         patience: as `has_stalled` takes it.
+        select: as `best_epoch` takes it.
     """
 
-    def __init__(self, run, patience):
+    def __init__(self, run, patience, select="val_loss"):
         super().__init__()
         self.run = run
         self.patience = patience
+        self.select = select
 
     def on_epoch_end(self, epoch, logs=None):
-        stalled = has_stalled(self.run.history(), self.patience)
+        stalled = has_stalled(self.run.history(), self.patience, self.select)
         if gather([stalled], self.model.distribute_strategy).any():  # workers may see the file at different times
-            print(f"\nNo better validation loss for {self.patience} epochs: training ends.")
+            print(f"\nNo better {NAMES[self.select]} for {self.patience} epochs: training ends.")
             self.model.stop_training = True
 
 
@@ -67,40 +74,51 @@ def weights_of(run, epoch):
     return run.checkpoints / f"epoch-{epoch:03d}.weights.h5"
 
 
-def best_epoch(history):
-    """The epoch (1 = the first) with the lowest validation loss."""
-    return 1 + min(range(len(history)), key=lambda i: history[i]["val_loss"])
+def best_epoch(history, select="val_loss"):
+    """The epoch (1 = the first) with the lowest validation loss, or the highest validation accuracy.
+
+    Args:
+        history: list of the logs of all epochs.
+        select: `"val_loss"` or `"val_accuracy"`. Of equal ones the first counts.
+    """
+    return _from_best(history, select)[0]
 
 
-def has_stalled(history, patience):
-    """Whether the last `patience` epochs (`None`: any number) brought no better validation loss.
+def _from_best(history, select):
+    """All epochs (1 = the first), the best one first."""
+    sign = -1 if select == "val_accuracy" else 1
+    return sorted(range(1, len(history) + 1), key=lambda epoch: sign * history[epoch - 1][select])
+
+
+def has_stalled(history, patience, select="val_loss"):
+    """Whether the last `patience` epochs (`None`: any number) brought no better validation loss, or accuracy.
 
     >>> has_stalled([{"val_loss": 2.0}, {"val_loss": 3.0}], patience=1)
     True
     """
-    return bool(history) and patience is not None and len(history) - best_epoch(history) >= patience
+    return bool(history) and patience is not None and len(history) - best_epoch(history, select) >= patience
 
 
-def final_epochs(history, average, average_of="last"):
+def final_epochs(history, average, average_of="last", select="val_loss"):
     """The epochs (1 = the first) whose mean the final weights are.
 
     Args:
         history: list of the logs of all epochs.
-        average: how many; 1: the best by validation loss.
-        average_of: `"last"`, or `"best"` by validation loss.
+        average: how many; 1: the best.
+        average_of: `"last"`, or `"best"`.
+        select: which are better, as `best_epoch` takes it.
 
     >>> final_epochs([{"val_loss": 1.0}, {"val_loss": 3.0}, {"val_loss": 2.0}], 2, "best")
     [1, 3]
     """
-    epochs = list(range(1, len(history) + 1))
     if average > 1 and average_of == "last":
-        return epochs[-average:]
-    return sorted(sorted(epochs, key=lambda epoch: history[epoch - 1]["val_loss"])[:average])
+        return list(range(1, len(history) + 1))[-average:]
+    return sorted(_from_best(history, select)[:average])
 
 
-def finish(run, model, average, average_of="last"):
+def finish(run, model, average, average_of="last", select="val_loss"):
     """Gives `model` its final weights, the mean of those of `final_epochs`, and saves it."""
-    epochs = final_epochs(run.history(), average, average_of)
+    epochs = final_epochs(run.history(), average, average_of, select)
     average_weights(model, [weights_of(run, epoch) for epoch in epochs])
     run.save_model(model, run.model)
     return epochs

@@ -1,0 +1,112 @@
+"""Images per second and core of the image pipeline alone, and its memory for two sizes of data set.
+
+    python -m benchmarks.images [--quick] [--images FOLDER]
+
+Photographs are those in `--images`, in any folders; without it JPEG files of 500 x 375 pixels are made by code, of
+blurred noise. Each measurement runs in a process of its own. Seconds of a core are those of the processor, summed over
+threads, so that other work on the machine disturbs them little.
+"""
+
+import argparse
+import functools
+import multiprocessing
+import os
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import timing
+
+SIZE = 224
+ENDINGS = (".jpg", ".jpeg")
+REPEATS = (400, 1600)
+
+
+def make_photographs(folder, number=40):
+    """JPEG files of blurred noise, 500 x 375 pixels."""
+    import tensorflow as tf
+
+    rng = np.random.default_rng(0)
+    for i in range(number):
+        coarse = tf.image.resize(rng.uniform(0, 255, (24, 32, 3)), (375, 500), method="bicubic")
+        noisy = coarse + rng.normal(0, 9, (375, 500, 3))
+        pixels = tf.saturate_cast(noisy, tf.uint8)
+        Path(folder, f"{i:03}.jpg").write_bytes(tf.io.encode_jpeg(pixels, quality=95).numpy())
+
+
+def paths_of(folder, number):
+    """So many paths of the images below the folder, again and again."""
+    walk = ((root, name) for root, _, names in os.walk(folder) for name in names)
+    found = sorted(os.path.join(root, name) for root, name in walk if name.lower().endswith(ENDINGS))
+    if not found:
+        raise ValueError(f"There are no JPEG files. Received: images={folder}")
+    return [found[i % len(found)] for i in range(number)]
+
+
+def read(kind, folder, number):
+    """`(images, seconds, seconds of the processor)` of an epoch of batches."""
+    from recipes.data.image_folders import ImageFiles
+    from recipes.data.image_ops import central_crop, inception_crop
+    from recipes.data.images import ImageBatches
+
+    source = ImageFiles(paths_of(folder, number), np.zeros(number), ["all"])
+    preprocess = {
+        "training: random crop, mirror": functools.partial(inception_crop, size=SIZE),
+        "the same, with colours": functools.partial(inception_crop, size=SIZE, jitter=0.4),
+        "evaluation: centre": functools.partial(central_crop, size=SIZE, resized=256),
+    }[kind]
+    batches = ImageBatches(source, 32, preprocess, training=kind != "evaluation: centre")
+    dataset = batches.dataset()
+    next(iter(dataset))
+    start, used = time.perf_counter(), time.process_time()
+    images = sum(len(batch[0]) for batch in dataset)
+    assert not batches.num_damaged
+    return images, time.perf_counter() - start, time.process_time() - used
+
+
+def in_process(*arguments):
+    """What `read` returns, and the peak memory in MB, of a process of its own."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_measured, arguments)
+
+
+def _measured(*arguments):
+    timing.limit_threads(timing.cores())
+    return *read(*arguments), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few images; writes nothing")
+    parser.add_argument("--images", help="folder of JPEG files; none: made by code")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        folder = options.images or made
+        if not options.images:
+            make_photographs(made)
+        rows = []
+        for kind in ("training: random crop, mirror", "the same, with colours", "evaluation: centre"):
+            for number in (64, 128) if options.quick else REPEATS:
+                images, seconds, used, memory = in_process(kind, folder, number)
+                rows.append(
+                    [kind, f"{number:,}", f"{images / used:,.0f}", f"{images / seconds:,.0f}", f"{memory:,.0f}"]
+                )
+        paths = paths_of(folder, 1000)
+        size = np.mean([os.path.getsize(path) for path in set(paths)]) / 1e3
+        number_of_files = len(set(paths))
+    timing.report(
+        None if options.quick else "images",
+        "# Speed and memory of the image pipeline",
+        f"{number_of_files} JPEG files, {size:.0f} kB each in the mean, read again and again from the disk's cache; "
+        f"{SIZE} x {SIZE} pixels in batches of 32; {timing.cores()} decoded at a time. A core's second is one of the "
+        "processor's, summed over threads.",
+        timing.table(["", "images", "images a core and second", "images a second", "peak memory, MB"], rows),
+        "\n".join(timing.machine("tensorflow", "keras")),
+    )
+
+
+if __name__ == "__main__":
+    main()

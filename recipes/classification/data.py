@@ -1,0 +1,72 @@
+"""The images a configuration names."""
+
+import functools
+
+from keras_headattn.files import read_lines
+from recipes.data.image_folders import read_digits, read_folder, read_labelled_folder
+from recipes.data.image_ops import central_crop, inception_crop, pad_and_crop
+from recipes.data.image_records import read_records, read_tfds_images
+from recipes.data.images import ImageBatches, Subset
+
+
+def load_training(config):
+    """The images of the training split: `ImageFiles`, `ImageRecords` or a `Subset` of these."""
+    return _limited(config, _source(config, config.train_split, _class_names(config)))
+
+
+def load_validation(config, class_names):
+    """The images of the validation split, whose classes are those of training."""
+    if config.validation_labels:
+        folder = f"{config.images}/{config.validation_split}"
+        return _limited(config, read_labelled_folder(folder, config.validation_labels, class_names))
+    source = _limited(config, _source(config, config.validation_split, class_names))
+    if source.class_names != class_names:
+        raise ValueError(
+            f"The validation split must have the classes of training, {len(class_names)} of them. "
+            f"Received: {len(source.class_names)}, {source.class_names[:5]}"
+        )
+    return source
+
+
+def training_batches(config, source, num_replicas):
+    """Augmented batches, as `ImageBatches`."""
+    common = dict(size=config.image_size, flip=config.flip, jitter=config.color_jitter)
+    augment = {
+        "inception": functools.partial(inception_crop, min_area=config.min_area, **common),
+        "pad_crop": functools.partial(pad_and_crop, **common),
+        "none": lambda data, seed: evaluation_pixels(config)(data),
+    }[config.augmentation]
+    return ImageBatches(source, config.batch_size * num_replicas, augment, training=True, seed=config.seed)
+
+
+def validation_batches(config, source, num_replicas):
+    """Batches to evaluate on, each image once, as `ImageBatches`."""
+    return ImageBatches(source, config.batch_size * num_replicas, evaluation_pixels(config))
+
+
+def evaluation_pixels(config):
+    """Function from the bytes of an image file to what the model sees of it, when it is not trained."""
+    return functools.partial(central_crop, size=config.image_size, resized=config.evaluation_side)
+
+
+def _source(config, split, class_names):
+    if config.data == "embedded":
+        return read_digits(split)
+    if config.data == "images":
+        return read_folder(f"{config.images}/{split}", class_names)
+    if config.data == "records":
+        return read_records(config.records, split, class_names, config.first_label)
+    return read_tfds_images(config.tfds, split)
+
+
+def _limited(config, source):
+    return source if config.max_images is None else Subset(source, config.max_images, config.seed)
+
+
+def _class_names(config):
+    """Names of all classes; `None` if the data set has them."""
+    if config.class_names:
+        return list(read_lines(config.class_names))
+    if config.data == "records":
+        return [str(label) for label in range(config.first_label, config.first_label + config.num_classes)]
+    return None

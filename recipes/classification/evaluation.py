@@ -1,0 +1,34 @@
+"""Accuracy of a finished run."""
+
+import json
+
+import keras
+
+from keras_headattn.files import write_atomically
+from keras_headattn.training import default_jit
+from recipes.classification.callbacks import tell_of_damaged
+from recipes.classification.modelling import make_metrics
+
+
+def evaluate(classifier, batches, folder):
+    """Accuracy on all images that can be read; printed, and written to `folder/scores.json`.
+
+    Args:
+        classifier: the finished network, from pixels to logits.
+        batches: `ImageBatches`.
+        folder: path.
+
+    Returns:
+        Dictionary of `loss` (cross-entropy, nats), `accuracy` and `top5_accuracy`, in [0, 1], and `images`, how many.
+    """
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    metrics = make_metrics(classifier.output_shape[-1])
+    classifier.compile(loss=loss, weighted_metrics=metrics, jit_compile=default_jit())
+    print(f"Evaluating on {len(batches.source):,} images")
+    scores = {name: float(value) for name, value in classifier.evaluate(batches.dataset(), return_dict=True).items()}
+    scores["images"] = len(batches.source) - batches.num_damaged
+    scores["loss"] *= len(batches.source) / scores["images"]  # those that are damaged counted as 0
+    tell_of_damaged(folder / "damaged.txt", batches)
+    write_atomically(folder / "scores.json", (json.dumps(scores, indent=2) + "\n").encode())
+    print(", ".join(f"{name} {value:.4f}" for name, value in scores.items() if name != "images"))
+    return scores

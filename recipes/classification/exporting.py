@@ -1,0 +1,80 @@
+"""SavedModels of a run, tried out at once in a process that knows nothing of this library."""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+
+import tensorflow as tf
+
+from keras_headattn.serving import export_image_files, export_image_tensors
+from recipes.classification.data import evaluation_pixels
+from recipes.data.image_ops import decode
+
+# Runs with TensorFlow alone, as a server would.
+TRY_OUT = """
+import base64, json, os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import tensorflow as tf
+path, files = json.load(sys.stdin)
+classify = tf.saved_model.load(path).signatures["serving_default"]
+found = classify(images=tf.constant([base64.b64decode(file) for file in files]))
+names = [row[0].decode() for row in found["classes"].numpy()]
+print(json.dumps([names, found["scores"][:, 0].numpy().tolist()]))
+"""
+
+
+def export(config, classifier, class_names, source=None):
+    """Writes the SavedModels that take files and pixels, and prints what the first makes of a few images.
+
+    Args:
+        config: `ImageNetConfig`.
+        classifier: the finished network, from pixels to logits.
+        class_names: list of str.
+        source: `ImageFiles` or `ImageRecords` to take samples from; `None`: no samples.
+
+    Returns:
+        Paths of the two SavedModels.
+    """
+    path = export_image_files(classifier, evaluation_pixels(config), class_names, config.export)
+    tensors_path = export_image_tensors(classifier, class_names, f"{config.export}_tensors")
+    print(f"SavedModels: {path} (image files), {tensors_path} (pixels)")
+    if source is not None and config.sample_images:
+        indices = range(0, len(source), max(1, len(source) // config.sample_images))[: config.sample_images]
+        samples = _readable(source, indices)
+        for (name, label, _), found, score in zip(samples, *try_out(path, [s[-1] for s in samples]), strict=True):
+            print(f"  {name}: {found} ({score:.3f}), labelled {class_names[label]}")
+    return path, tensors_path
+
+
+def _readable(source, indices):
+    """List of (name, label, bytes of the file) of those of the images that can be read."""
+    samples = []
+    for index in indices:
+        try:
+            data, label = source.load(tf.constant(index, tf.int64))
+            decode(data)
+        except tf.errors.OpError:  # has been told of
+            continue
+        samples.append((source.name(index), int(label), data.numpy()))
+    return samples
+
+
+def try_out(path, files):
+    """Likeliest classes and their probabilities by the SavedModel in a fresh process.
+
+    Args:
+        path: of the SavedModel that takes files.
+        files: list of bytes.
+    """
+    process = subprocess.run(
+        [sys.executable, "-c", TRY_OUT],
+        input=json.dumps([str(path), [base64.b64encode(file).decode() for file in files]]),
+        capture_output=True,
+        text=True,
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"},  # this process has the GPUs' memory
+    )
+    if process.returncode:
+        raise OSError(f"The SavedModel in {path} does not load by itself:\n{process.stderr}")
+    return json.loads(process.stdout.splitlines()[-1])

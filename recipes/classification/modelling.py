@@ -1,0 +1,102 @@
+"""The network, the optimizer and the loss a configuration names."""
+
+import functools
+
+import keras
+
+from keras_headattn.layers import EvolvingAttention, MultiHeadAttention
+from keras_headattn.losses import LabelSmoothedCrossentropy
+from keras_headattn.models import ResNet, ResNet34, ResNet50, ResNet101, ResNet152
+from keras_headattn.optimizers import StepDecay
+from keras_headattn.training import Model
+
+NETWORKS = {"resnet34": ResNet34, "resnet50": ResNet50, "resnet101": ResNet101, "resnet152": ResNet152}
+# Of ImageNet, red, green, blue, 0 to 255.
+MEAN = (123.68, 116.78, 103.94)
+DEVIATION = (58.4, 57.1, 57.4)
+
+
+def make_classifier(config, num_classes):
+    """The network: from pixels, 0 to 255, `(B, S, S, 3)`, to logits `(B, num_classes)`, float32.
+
+    Pixels are normalised inside, in float32.
+    """
+    is_small = config.model == "small"
+    network = functools.partial(ResNet, (config.blocks,) * 3, name="small") if is_small else NETWORKS[config.model]
+    # What is `None` is left to the model.
+    given = {name: getattr(config, name) for name in ("key_ratio", "value_ratio", "min_key_dim")}
+    images = keras.Input((config.image_size, config.image_size, 3), name="images")
+    scale = keras.layers.Normalization(mean=MEAN, variance=[value**2 for value in DEVIATION], dtype="float32")
+    network = network(
+        attention=make_attention(config),
+        filters=config.filters or (16 if is_small else 64),
+        small_images=is_small if config.small_images is None else config.small_images,
+        attention_stages=config.attention_stages,
+        input_shape=(config.image_size, config.image_size, 3),
+        classes=num_classes,
+        classifier_activation=None,
+        **{name: value for name, value in given.items() if value is not None},
+    )
+    for layer in network.layers:
+        if isinstance(layer, keras.layers.BatchNormalization):
+            layer.momentum = config.statistics_momentum
+    return keras.Model(images, network(scale(images)), name="classifier")
+
+
+def make_attention(config):
+    """The attention template, whose widths become those of the stages; `None` for none."""
+    if config.attention == "none":
+        return None
+    if config.attention == "aa":
+        return MultiHeadAttention(config.num_heads, 1)
+    alpha, beta = config.map_shares
+    return EvolvingAttention(config.num_heads, 1, alpha=alpha, beta=beta, kernel_size=config.attention_kernel_size)
+
+
+def make_trainer(config, classifier, num_replicas, steps, jit_compile):
+    """A compiled `training.Model` around the classifier. Call it under the strategy's scope.
+
+    Args:
+        config: `ImageNetConfig`.
+        classifier: what `make_classifier` returns.
+        num_replicas: int.
+        steps: int, steps an epoch.
+        jit_compile: whether XLA compiles the steps.
+    """
+    decay_weights(classifier, config.weight_decay)
+    trainer = Model(classifier.inputs, classifier.outputs, name="trainer")
+    schedule = StepDecay(
+        config.learning_rate * config.batch_size * num_replicas / 256,
+        round(config.warmup_epochs * steps),
+        [epoch * steps for epoch in config.decay_epochs],
+    )
+    num_classes = classifier.output_shape[-1]
+    trainer.compile(
+        optimizer=keras.optimizers.SGD(schedule, momentum=config.momentum, global_clipnorm=config.clipnorm),
+        loss=LabelSmoothedCrossentropy(config.label_smoothing),
+        weighted_metrics=make_metrics(num_classes),
+        jit_compile=jit_compile,
+        steps_per_execution=config.steps_per_execution,
+    )
+    return trainer
+
+
+def make_metrics(num_classes):
+    """Top-1 and top-5 accuracy."""
+    top = min(5, num_classes)
+    return [
+        keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+        keras.metrics.SparseTopKCategoricalAccuracy(top, name=f"top{top}_accuracy"),
+    ]
+
+
+def decay_weights(model, weight_decay):
+    """Adds `weight_decay / 2` times the sum of the squares of all weights to the loss, but for batch normalisation's.
+
+    So did TensorFlow's models 1.13. Otherwise than what Keras's optimizers call weight decay, it goes through the
+    momentum.
+    """
+    penalty = keras.regularizers.L2(weight_decay / 2)
+    for weight in model.trainable_weights:
+        if weight.name not in ("gamma", "beta"):
+            weight.regularizer = penalty if weight_decay else None

@@ -1,0 +1,29 @@
+"""The embedded task: scikit-learn's handwritten digits, 1,500 to train on and 297 for validation. No download.
+
+    python -m recipes.imagenet
+
+It is what runs without any data. Pixels are 8 x 8, shown to the network as 16 x 16.
+"""
+
+from recipes.classification.settings import ImageNetConfig
+
+CONFIG = ImageNetConfig(
+    embedded=True,
+    image_size=16,
+    augmentation="pad_crop",
+    flip=False,
+    model="small",
+    attention="ea",
+    attention_stages=(-2, -1),
+    num_heads=2,
+    min_key_dim=8,
+    blocks=1,
+    statistics_momentum=0.9,
+    epochs=12,
+    batch_size=32,
+    learning_rate=0.8,
+    warmup_epochs=1.0,
+    decay_epochs=(8, 11),
+    run="runs/digits",
+    export="saved_models/digits",
+)

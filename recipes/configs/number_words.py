@@ -1,0 +1,27 @@
+"""The embedded task: which of twelve languages a number is written in, made by code. No download; a minute or two.
+
+    python -m recipes.classify
+
+It is what runs without any data. Pieces rather than words, as some languages write a number as one word. What it
+scores, with time and machine: docs/classification.md.
+"""
+
+from recipes.sentences.settings import ClassifyConfig
+
+CONFIG = ClassifyConfig(
+    embedded=True,
+    tokens="pieces",
+    vocabulary_size=300,
+    embedding_dim=32,
+    hidden_dim=32,
+    attention_dim=32,
+    num_heads=4,
+    mlp_dim=64,
+    dropout=0.1,
+    epochs=3,
+    patience=None,
+    learning_rate=5e-3,
+    num_buckets=3,
+    run="runs/number_words",
+    export="saved_models/number_words",
+)

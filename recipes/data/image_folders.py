@@ -1,0 +1,161 @@
+"""Labelled images in files of their own, or in memory."""
+
+import os
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+
+from keras_headattn.files import read_lines
+
+ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif"}
+
+
+class ImageFiles:
+    """Image files and their labels: what `ImageBatches` reads.
+
+    Args:
+        paths: list of str.
+        labels: ints `(N,)`.
+        class_names: list of str.
+
+    Raises:
+        ValueError: if there are no images.
+    """
+
+    def __init__(self, paths, labels, class_names):
+        if not len(paths):
+            raise ValueError("There are no images. Received: an empty list of files")
+        self.class_names = list(class_names)
+        self.faults = {}  # what can be said without decoding anything
+        self._paths = tf.constant(paths)
+        self._labels = tf.constant(np.asarray(labels, "int32"))
+
+    def __len__(self):
+        return int(self._paths.shape[0])
+
+    def name(self, index):
+        """Path of an image."""
+        return self._paths[index].numpy().decode()
+
+    def order(self, rng):
+        """All indices, shuffled: int64 `(N,)`."""
+        return rng.permutation(len(self))
+
+    def load(self, index):
+        """Bytes and label of an image, scalar tensors; an error where it cannot be read."""
+        return tf.io.read_file(tf.gather(self._paths, index)), tf.gather(self._labels, index)
+
+
+def read_folder(folder, class_names=None):
+    """Images in one folder for each class, at any depth below it.
+
+    Args:
+        folder: path.
+        class_names: list of str, the names of the folders in the order of their labels. Default `None`: all folders
+            that there are, in the order of their names.
+
+    Returns:
+        `ImageFiles`.
+
+    Raises:
+        ValueError: if there is no such folder, it has no images, or a folder that is no class.
+    """
+    folder = pathlib.Path(folder)
+    if not folder.is_dir():
+        raise ValueError(f"There is no folder of images. Received: {folder}")
+    found = {path.name: _images(path) for path in sorted(folder.iterdir()) if path.is_dir()}
+    found = {name: paths for name, paths in found.items() if paths}
+    if not found:
+        raise ValueError(
+            f"The folder must have a folder for each class, with files {', '.join(sorted(ENDINGS))}. Received: {folder}"
+        )
+    class_names = list(found) if class_names is None else list(class_names)
+    unknown = sorted(set(found) - set(class_names))
+    if unknown:
+        raise ValueError(
+            f"{folder} has folders that are no class of the training set. For one folder without classes give "
+            f"--validation-labels. Received: {', '.join(unknown[:5])}"
+        )
+    labels = [label for label, name in enumerate(class_names) for _ in found.get(name, ())]
+    return ImageFiles([path for name in class_names for path in found.get(name, ())], labels, class_names)
+
+
+def read_labelled_folder(folder, labels, class_names):
+    """Images of one folder whose classes are in a text file, as of the validation set of Tiny ImageNet.
+
+    Args:
+        folder: path; the images are in it or below it.
+        labels: path of a text file, on each line the name of an image file, white space, and its class; what follows
+            is not read.
+        class_names: list of str.
+
+    Returns:
+        `ImageFiles`.
+
+    Raises:
+        ValueError: if a line has no class, names one that is not in `class_names`, or a file that is not there.
+    """
+    paths = {os.path.basename(path): path for path in _images(folder)}
+    number_of = {name: label for label, name in enumerate(class_names)}
+    found = {}
+    for number, line in enumerate(read_lines(labels), 1):
+        name, label = (*line.split(), None, None)[:2]
+        if name not in paths or label not in number_of:
+            raise ValueError(
+                f"{labels}, line {number}: expected the name of an image file below {folder} and one of "
+                f"{len(number_of)} classes. Received: {line!r}"
+            )
+        found[paths[name]] = number_of[label]
+    return ImageFiles(list(found), list(found.values()), class_names)
+
+
+class MemoryImages(ImageFiles):
+    """Encoded images in memory.
+
+    Args:
+        images: list of bytes, of image files.
+        labels: ints `(N,)`.
+        class_names: list of str.
+    """
+
+    def __init__(self, images, labels, class_names):
+        super().__init__([f"image {number}" for number in range(len(images))], labels, class_names)
+        self._images = tf.constant(images)
+
+    def load(self, index):
+        return tf.gather(self._images, index), tf.gather(self._labels, index)
+
+
+def read_digits(split):
+    """Scikit-learn's handwritten digits, 8 x 8 pixels, as PNG: 1,500 to train on, 297 for validation.
+
+    Args:
+        split: `"train"` or `"validation"`.
+
+    Returns:
+        `MemoryImages`.
+
+    Raises:
+        ImportError: if scikit-learn is not installed.
+    """
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise ImportError('The embedded digits need `pip install "keras_headattn[recipes]"` (scikit-learn).') from error
+    digits = load_digits()
+    order = np.random.default_rng(0).permutation(len(digits.images))
+    chosen = order[:1500] if split == "train" else order[1500:]
+    pixels = np.uint8(np.round(digits.images[chosen] * (255 / 16)))[..., None]
+    images = [tf.io.encode_png(image).numpy() for image in pixels]
+    return MemoryImages(images, digits.target[chosen], map(str, digits.target_names))
+
+
+def _images(folder):
+    """Paths of the image files below a folder; strings, as there may be millions."""
+    return sorted(
+        os.path.join(root, name)
+        for root, _, names in os.walk(folder)
+        for name in names
+        if os.path.splitext(name)[1].lower() in ENDINGS
+    )

@@ -1,0 +1,140 @@
+"""From the bytes of an image file to pixels of one size, in TensorFlow graphs."""
+
+import tensorflow as tf
+
+ASPECT_RATIOS = (3 / 4, 4 / 3)
+
+
+def decode(data):
+    """Pixels of a JPEG, PNG, GIF (its first picture) or BMP file: uint8 `(H, W, 3)`; grey ones have equal channels."""
+    return tf.io.decode_image(data, channels=3, expand_animations=False)
+
+
+def central_crop(data, size, resized):
+    """The middle of an image: its shorter side is resized to `resized` pixels, then the central square is taken.
+
+    As He et al. 2016 evaluate, with 256 and 224.
+
+    Args:
+        data: bytes of an image file, scalar string tensor.
+        size: int, pixels of the square.
+        resized: int, at least `size`.
+
+    Returns:
+        uint8 `(size, size, 3)`.
+    """
+    return _pixels(_central_crop(decode(data), size, resized), size)
+
+
+def inception_crop(data, size, seed, min_area=0.08, flip=True, jitter=0.0):
+    """A random part of an image, resized and perhaps mirrored.
+
+    Source: Szegedy et al. 2015, "Going deeper with convolutions", section 6: parts that cover 8 % to 100 % of the area,
+    evenly distributed, with sides as 3:4 to 4:3.
+
+    Args:
+        data: bytes of an image file, scalar string tensor.
+        size: int, pixels of a side.
+        seed: int64 `(2,)`, as `tf.random.stateless_uniform` takes it.
+        min_area: float, the smallest share of the area. Default 0.08.
+        flip: bool, whether half of the images are mirrored. Default True.
+        jitter: float, as `color_jitter` takes it. Default 0.0.
+
+    Returns:
+        uint8 `(size, size, 3)`.
+    """
+    seeds = _seeds(seed)
+    is_jpeg = tf.io.is_jpeg(data)
+    image = tf.cond(is_jpeg, lambda: tf.zeros((0, 0, 3), tf.uint8), lambda: decode(data))
+    shape = tf.cond(is_jpeg, lambda: tf.io.extract_jpeg_shape(data), lambda: tf.shape(image))
+    begin, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
+        shape,
+        tf.zeros((1, 0, 4)),
+        seeds[0],
+        min_object_covered=0.0,
+        aspect_ratio_range=ASPECT_RATIOS,
+        area_range=(min_area, 1.0),
+        use_image_if_no_bounding_boxes=True,
+    )
+    window = tf.concat([begin[:2], extent[:2]], axis=0)
+    image = tf.cond(
+        is_jpeg,
+        lambda: tf.image.decode_and_crop_jpeg(data, window, channels=3),  # reads no further than it must
+        lambda: tf.slice(image, begin, extent),
+    )
+    image = tf.image.resize(image, (size, size))
+    return _pixels(color_jitter(_mirror(image, seeds[1]) if flip else image, seeds[2], jitter), size)
+
+
+def pad_and_crop(data, size, seed, padding=None, flip=True, jitter=0.0):
+    """For small images: moved by up to `padding` pixels each way, with black where there is nothing, perhaps mirrored.
+
+    Source: He et al. 2016, "Deep residual learning", section 4.2: 4 pixels for images of 32.
+
+    Args:
+        data: bytes of an image file, scalar string tensor. One of another size is resized and cropped to it at first.
+        size: int, pixels of a side.
+        seed: int64 `(2,)`, as `tf.random.stateless_uniform` takes it.
+        padding: int, pixels. Default `None`: an eighth of `size`.
+        flip: bool, whether half of the images are mirrored. Default True.
+        jitter: float, as `color_jitter` takes it. Default 0.0.
+
+    Returns:
+        uint8 `(size, size, 3)`.
+    """
+    seeds = _seeds(seed)
+    padding = size // 8 if padding is None else padding
+    image = _central_crop(decode(data), size, size)
+    image = tf.pad(image, [[padding, padding], [padding, padding], [0, 0]])
+    top, left = tf.unstack(tf.random.stateless_uniform((2,), seeds[0], 0, 2 * padding + 1, tf.int32))
+    image = image[top : top + size, left : left + size]
+    return _pixels(color_jitter(_mirror(image, seeds[1]) if flip else image, seeds[2], jitter), size)
+
+
+def color_jitter(image, seed, strength):
+    """Brightness, contrast and saturation multiplied by random factors.
+
+    Args:
+        image: float32 `(H, W, 3)`, 0 to 255.
+        seed: int64 `(2,)`.
+        strength: float, factors are within `1 - strength` to `1 + strength`. 0: nothing changes.
+
+    Returns:
+        float32 `(H, W, 3)`, perhaps beyond 0 to 255.
+    """
+    if not strength:
+        return image
+    factors = tf.random.stateless_uniform((3,), seed, 1 - strength, 1 + strength)
+    image = image * factors[0]
+    grey = tf.image.rgb_to_grayscale(image)
+    image = grey + factors[2] * (image - grey)
+    mean = tf.reduce_mean(grey)
+    return mean + factors[1] * (image - mean)
+
+
+def _central_crop(image, size, resized):
+    shape = tf.shape(image)[:2]
+    shorter = tf.reduce_min(shape)
+    if_needed = tf.maximum(resized, tf.cast(tf.round(shape * resized / shorter), tf.int32))
+    image = tf.cond(
+        tf.equal(shorter, resized),
+        lambda: tf.cast(image, tf.float32),
+        lambda: tf.image.resize(image, if_needed),
+    )
+    top, left = tf.unstack((tf.shape(image)[:2] - size) // 2)
+    return image[top : top + size, left : left + size]
+
+
+def _mirror(image, seed):
+    is_mirrored = tf.random.stateless_uniform((), seed) < 0.5
+    return tf.cond(is_mirrored, lambda: tf.reverse(image, [1]), lambda: image)
+
+
+def _pixels(image, size):
+    image = tf.saturate_cast(tf.round(image), tf.uint8)
+    return tf.ensure_shape(image, (size, size, 3))
+
+
+def _seeds(seed):
+    """Three seeds from one."""
+    return [tf.stack([seed[0], 3 * seed[1] + number]) for number in range(3)]

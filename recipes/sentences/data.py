@@ -1,0 +1,142 @@
+"""The texts a configuration names."""
+
+import dataclasses
+import pathlib
+
+from recipes.data.labelled_text import LabelledText, read_labelled, read_tfds_labelled
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpora:
+    """Training, validation and named test sets."""
+
+    train: LabelledText
+    validation: LabelledText
+    tests: dict[str, LabelledText]
+
+
+def load_corpora(config):
+    """Reads what `config` names, and takes from the training set what there is no file for.
+
+    Returns:
+        `Corpora`.
+
+    Raises:
+        ValueError: if a set has no examples but those of `--drop-labels`.
+    """
+    if config.data == "embedded":
+        corpora = _embedded(config)
+    elif config.data == "tfds":
+        corpora = Corpora(
+            _read_split(config, config.train_split), _read_split(config, config.validation_split), load_tests(config)
+        )
+    else:
+        corpora = _from_files(config)
+    return Corpora(
+        _chosen(config, corpora.train),
+        _chosen(config, corpora.validation),
+        {name: _chosen(config, test) for name, test in corpora.tests.items()},
+    )
+
+
+def load_tests(config):
+    """The test sets alone, by name."""
+    if config.data == "tfds":
+        return {name: _chosen(config, _read_split(config, name)) for name in config.test_splits}
+    if config.data == "train" and config.test:
+        return read_tests(config, config.test)
+    return load_corpora(config).tests
+
+
+def read_tests(config, files):
+    """Test sets of files, by their names.
+
+    Raises:
+        ValueError: for two sets of one name, or too few files whose lines belong together.
+    """
+    columns = 3 if config.is_pair else 2
+    if config.format == "aligned" and len(files) % columns:
+        raise ValueError(f"Of aligned files, {columns} are a test set. Received: {' '.join(files)}")
+    size = columns if config.format == "aligned" else 1
+    tests = {}
+    for first in range(0, len(files), size):
+        name = _name(files[first])
+        if name in tests:
+            raise ValueError(f"Test sets are told apart by the names of their files. Received: {' '.join(files)}")
+        tests[name] = _chosen(config, _read(config, files[first : first + size]))
+    return tests
+
+
+def label_names(config, train):
+    """Names of all labels, in the order of their numbers: those of the settings, or those of the training set.
+
+    Numbers are sorted as numbers, other names by the alphabet.
+
+    Raises:
+        ValueError: if there are fewer than two.
+    """
+    if config.labels:
+        return list(config.labels)
+    names = sorted(set(train.labels))
+    if len(names) < 2:
+        raise ValueError(f"{train.name} must have two labels or more. Received: {', '.join(names)}")
+    return sorted(names, key=int) if all(name.removeprefix("-").isdecimal() for name in names) else names
+
+
+def label_numbers(corpus, names):
+    """Numbers of the labels of a corpus: list of int.
+
+    Raises:
+        ValueError: for a label that is none of these.
+    """
+    number_of = {name: number for number, name in enumerate(names)}
+    unknown = sorted(set(corpus.labels) - set(names))
+    if unknown:
+        raise ValueError(
+            f"{corpus.name} has labels that are none of {', '.join(names[:20])}. Leave out their examples by "
+            f"--drop-labels, or name all by --labels. Received: {', '.join(unknown[:5])}"
+        )
+    return [number_of[label] for label in corpus.labels]
+
+
+def _embedded(config):
+    from recipes.data.number_words import number_words
+
+    task = number_words(seed=config.split_seed)
+    return Corpora(task["train"], task["validation"], {"test": task["test"]})
+
+
+def _from_files(config):
+    whole = _read(config, config.train)
+    share = {
+        "validation": 0 if config.validation else config.validation_share,
+        "test": 0 if config.test else config.test_share,
+    }
+    wanted = [name for name in share if share[name]]
+    train, *parts = whole.split([share[name] for name in wanted], config.split_seed) if wanted else [whole]
+    found = dict(zip(wanted, parts, strict=True))
+    validation = found["validation"] if "validation" in found else _read(config, config.validation)
+    tests = {"test": found["test"]} if "test" in found else read_tests(config, config.test)
+    return Corpora(train, validation, tests)
+
+
+def _read(config, files):
+    columns = config.text_column, config.label_column, config.second_column
+    return read_labelled(files, *columns, format=config.format, header=config.header)
+
+
+def _read_split(config, split):
+    return read_tfds_labelled(config.tfds, split, config.text_column, config.label_column, config.second_column)
+
+
+def _chosen(config, corpus):
+    chosen = corpus.without(config.drop_labels).sample(config.max_examples, config.split_seed)
+    if not len(chosen):
+        raise ValueError(f"A data set must not be empty. Received: {corpus.name}")
+    return chosen
+
+
+def _name(path):
+    """`data/sst.test.csv.gz` is called sst.test."""
+    name = pathlib.Path(path).name.removesuffix(".gz")
+    return name.removesuffix(".csv").removesuffix(".tsv").removesuffix(".jsonl")

@@ -1,0 +1,88 @@
+"""Measures of a finished run."""
+
+import io
+import json
+import math
+
+import numpy as np
+
+from keras_headattn.analysis import draw_confusion_matrix, evaluate_classifier, head_distance
+from keras_headattn.files import write_atomically
+from recipes.progress import progress_bar
+from recipes.sentences.data import label_numbers
+
+
+def evaluate(predictor, tests, names, folder):
+    """Measures a classifier on test sets, prints them, and writes everything to `folder`.
+
+    Args:
+        predictor: `Predictor`.
+        tests: dictionary of `LabelledText`.
+        names: list of str, the labels.
+        folder: path; each test set gets a folder of its own in it.
+
+    Returns:
+        Dictionary from test set to dictionary of measures: those of `evaluate_classifier`, the cross-entropy `loss`
+        (nats), the mean distance of two heads `dist`, and `examples`, how many there are.
+    """
+    results = {}
+    for name, corpus in tests.items():
+        labels = label_numbers(corpus, names)
+        sides = corpus.texts, corpus.second_texts
+        probabilities = predictor(*sides, progress_bar(f"Classifying {name}", len(corpus)))
+        scores = evaluate_classifier(labels, probabilities)
+        of_labels = probabilities[np.arange(len(labels)), labels].astype("float64")
+        scores["loss"] = float(-np.mean(np.log(np.maximum(of_labels, 1e-30))))
+        scores["dist"] = mean_head_distance(predictor, *sides)
+        results[name] = {metric: None if math.isnan(value) else value for metric, value in scores.items()}
+        results[name]["examples"] = len(corpus)
+        _write(folder / name, corpus, labels, probabilities, names, results[name])
+        print(f"{name}: " + ", ".join(f"{m} {v:.4f}" for m, v in scores.items()))
+    return results
+
+
+def mean_head_distance(predictor, texts, second_texts=None):
+    """Mean distance of what two heads make of a text, over all of them; of pairs, over both sides."""
+    distances, counts = [], []
+    if predictor.config.num_heads < 2:
+        return math.nan
+    for members, inputs in predictor.batches(texts, second_texts):
+        for ids in inputs.values():
+            distances.append(head_distance(predictor.encode(ids)[: len(members)]))
+            counts.append(len(members))
+    return float(np.average(distances, weights=counts))
+
+
+def confusion_text(labels, predicted, names):
+    """A table of how often each label, in rows, was taken for which, in columns: str.
+
+    >>> print(confusion_text([0, 1, 1], [0, 0, 1], ["bad", "good"]))
+          bad good
+    bad     1    0
+    good    1    1
+    """
+    counts = np.zeros((len(names), len(names)), int)
+    np.add.at(counts, (labels, predicted), 1)
+    width = max(len(str(entry)) for entry in (*names, counts.max()))
+    rows = [["", *names], *([name, *row] for name, row in zip(names, counts, strict=True))]
+    return "\n".join(" ".join([f"{row[0]:<{width}}", *(f"{entry:>{width}}" for entry in row[1:])]) for row in rows)
+
+
+def _write(folder, corpus, labels, probabilities, names, scores):
+    """Measures, the confusion matrix as text and as a picture, and all probabilities as a table with the texts."""
+    predicted = probabilities.argmax(axis=1)
+    write_atomically(folder / "scores.json", (json.dumps(scores, indent=2) + "\n").encode())
+    write_atomically(folder / "confusion.txt", (confusion_text(labels, predicted, names) + "\n").encode("utf-8"))
+    picture = io.BytesIO()
+    draw_confusion_matrix(labels, probabilities, names).savefig(picture, dpi=110, format="png")
+    write_atomically(folder / "confusion.png", picture.getvalue())
+    sides = [corpus.texts] + ([corpus.second_texts] if corpus.second_texts else [])
+    lines = ["\t".join(["label", "predicted", *names, "text", "second_text"][: 2 + len(names) + len(sides)])]
+    for label, guess, row, *texts in zip(labels, predicted, probabilities, *sides, strict=True):
+        cells = [names[label], names[guess], *(f"{value:.6f}" for value in row), *map(_one_line, texts)]
+        lines.append("\t".join(cells))
+    write_atomically(folder / "predictions.tsv", ("\n".join(lines) + "\n").encode("utf-8"))
+
+
+def _one_line(text):
+    return " ".join(text.split())

@@ -1,0 +1,100 @@
+"""The model, the optimizer and the loss a configuration names."""
+
+import keras
+
+from keras_headattn.layers import MultiHeadAttention
+from keras_headattn.losses import LabelSmoothedCrossentropy
+from keras_headattn.models import SentenceClassifier, SentencePairClassifier
+from keras_headattn.training import Model
+from recipes.heads import make_head_regularizer, repel
+from recipes.sentences.text import embedding_width
+
+OPTIMIZERS = {"adam": keras.optimizers.Adam, "sgd": keras.optimizers.SGD, "adagrad": keras.optimizers.Adagrad}
+
+
+def make_classifier(config, vocabulary_size, num_classes):
+    """The classifier: from ids `(B, n)`, or of pairs from two of them, to logits `(B, num_classes)`, float32."""
+    own = dict(factor_dim=config.factor_dim) if config.is_pair else {}
+    classifier = (SentencePairClassifier if config.is_pair else SentenceClassifier)(
+        vocabulary_size,
+        num_classes,
+        encoder=config.encoder,
+        embedding_dim=embedding_width(config),
+        train_embeddings=config.train_embeddings,
+        num_layers=config.num_layers,
+        hidden_dim=config.hidden_dim,
+        num_heads=config.num_heads,
+        attention_dim=config.attention_dim,
+        attention=make_attention(config),
+        head_regularizer=make_head_regularizer(config),
+        mlp_dim=config.mlp_dim,
+        dropout=config.dropout,
+        seed=config.seed,
+        **own,
+    )
+    classifier.build()
+    return classifier
+
+
+def make_attention(config):
+    """The template of the Transformer's attention; `None` for the BiLSTM.
+
+    Raises:
+        ValueError: if the heads do not fit in the width.
+    """
+    if config.encoder != "transformer":
+        return None
+    width = embedding_width(config)
+    if width % config.encoder_heads:
+        raise ValueError(
+            f"--encoder-heads must divide the width of the Transformer, {width}. "
+            f"Received: encoder_heads={config.encoder_heads}"
+        )
+    return MultiHeadAttention(config.encoder_heads, width // config.encoder_heads)
+
+
+def make_optimizer(config):
+    """The optimizer: of all weights, and of the heads as particles around it."""
+    inner = OPTIMIZERS[config.optimizer](
+        config.learning_rate, clipvalue=config.clipvalue, global_clipnorm=config.clipnorm
+    )
+    return repel(config, inner)
+
+
+def make_trainer(config, classifier, jit_compile):
+    """A compiled `training.Model` around the classifier. Call it under the strategy's scope.
+
+    Its inputs are those of `LabelledBatches`.
+    """
+    add_l2(classifier, config.l2)
+    names = ("text", "second_text") if config.is_pair else ("text",)
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
+    trainer = Model(inputs, classifier(as_arguments(inputs)), name="trainer")
+    trainer.compile(
+        optimizer=make_optimizer(config),
+        loss=LabelSmoothedCrossentropy(config.label_smoothing),
+        weighted_metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
+        jit_compile=jit_compile,
+        steps_per_execution=config.steps_per_execution,
+    )
+    return trainer
+
+
+def as_arguments(inputs):
+    """What the classifier takes, of what `LabelledBatches` gives: the ids, or of pairs a tuple of both."""
+    return (inputs["text"], inputs["second_text"]) if "second_text" in inputs else inputs["text"]
+
+
+def add_l2(model, l2):
+    """Adds `l2` times the sum of the squares of all kernels to the loss, besides what is there already."""
+    if not l2:
+        return
+    penalty = keras.regularizers.L2(l2)
+    for weight in model.trainable_weights:
+        if "kernel" in weight.name:
+            own = weight.regularizer
+            weight.regularizer = penalty if own is None else _sum(own, penalty)
+
+
+def _sum(one, other):
+    return lambda weight: one(weight) + other(weight)

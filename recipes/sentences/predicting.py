@@ -1,0 +1,56 @@
+"""Probabilities of labels, of texts by a trained classifier."""
+
+import numpy as np
+import tensorflow as tf
+
+from recipes.data.buckets import source_lengths
+from recipes.data.labelled_batches import TextBatches
+from recipes.sentences.modelling import as_arguments
+from recipes.sentences.text import encode
+
+
+class Predictor:
+    """Classifies texts, sorted by length, in batches of few shapes.
+
+    Args:
+        classifier: trained `SentenceClassifier` or `SentencePairClassifier`.
+        tokenizer: that of the run.
+        config: `ClassifyConfig`.
+        batch_size: int, texts at a time. Default 64.
+    """
+
+    def __init__(self, classifier, tokenizer, config, batch_size=64):
+        self.classifier = classifier
+        self.tokenizer = tokenizer
+        self.config = config
+        self.batch_size = batch_size
+        self._logits = tf.function(lambda inputs: classifier(as_arguments(inputs), training=False), autograph=False)
+        self.encode = tf.function(classifier.encode, autograph=False)  # ids (B, n) to a row a head, (B, h, d)
+
+    def __call__(self, texts, second_texts=None, progress=None):
+        """Probabilities of all labels.
+
+        Args:
+            texts: list of N str.
+            second_texts: list of N str; `None` where single texts are classified. Default `None`.
+            progress: function of (texts done), called after each batch.
+
+        Returns:
+            float32 array `(N, C)`.
+        """
+        found = None
+        done = 0
+        for members, inputs in self.batches(texts, second_texts):
+            probabilities = tf.nn.softmax(self._logits(inputs)).numpy()[: len(members)]
+            found = np.zeros((len(texts), probabilities.shape[1]), "float32") if found is None else found
+            found[members] = probabilities
+            done += len(members)
+            if progress:
+                progress(done)
+        return found
+
+    def batches(self, texts, second_texts=None):
+        """The batches in which texts are classified, as `TextBatches.batches` gives them."""
+        sides = [encode(self.config, self.tokenizer, side) for side in (texts, second_texts)]
+        lengths = [length for length in source_lengths(self.config.max_length) if length < self.config.max_length]
+        return TextBatches(*sides, self.batch_size, (*lengths, self.config.max_length)).batches()

@@ -1,0 +1,31 @@
+"""Commands of the recipes, as a user runs them."""
+
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def run_process(recipe, *arguments, stdin=""):
+    """Runs `python -m recipes.<recipe>` in a process of its own."""
+    command = [sys.executable, "-m", f"recipes.{recipe}", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=1500)
+
+
+def quick_run(recipe, tmp_path_factory, *arguments):
+    """A finished quick run: `(folder, its process)`."""
+    folder = tmp_path_factory.mktemp("quick")
+    process = run_process(recipe, "--quick", "--run", folder / "run", "--export", folder / "exported", *arguments)
+    assert process.returncode == 0, process.stderr
+    return folder, process
+
+
+def run_here(main, capsys, *arguments):
+    """Runs a recipe's `main` in this process; returns what it printed, or the message that it ended with."""
+    capsys.readouterr()
+    try:
+        main([*map(str, arguments)])
+    except SystemExit as end:
+        return str(end.code)
+    return capsys.readouterr().out

@@ -1,0 +1,64 @@
+"""Pictures of maps and the classifier of maps, of runs that only look finished."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from recipes.attention_maps import main
+from recipes.classification.modelling import make_classifier
+from recipes.classification.run import Run
+from recipes.configs import digits
+
+PNG = b"\x89PNG"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Folders of two networks as they are before training, with attention and with evolving attention."""
+    folder = tmp_path_factory.mktemp("runs")
+    names = [str(label) for label in range(10)]
+    for attention in ("aa", "ea"):
+        run = Run(folder / attention)
+        config = dataclasses.replace(
+            digits.CONFIG, attention=attention, num_heads=2, blocks=1, filters=20, run=str(run.folder)
+        )
+        run.start(config)
+        run.save_class_names(names)
+        run.save_model(make_classifier(config, len(names)), run.model)
+    return folder
+
+
+@pytest.fixture
+def image(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (16, 16, 3), "uint8")
+    tf.io.write_file(str(tmp_path / "image.png"), tf.io.encode_png(pixels))
+    return tmp_path / "image.png"
+
+
+def test_maps_of_two_runs_over_an_image(runs, image, tmp_path, capsys):
+    main(["image", str(runs / "aa"), str(runs / "ea"), "--files", str(image), "--output", str(tmp_path / "maps.png")])
+    assert (tmp_path / "maps.png").read_bytes().startswith(PNG)
+    assert capsys.readouterr().out.splitlines()[-1].endswith("maps.png")
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--layers", "9"], "attention layers. Received: --layers 9"),
+        (["--pixel", "99", "0"], "Received: pixel=\\[99, 0\\]"),
+        (["--files", "nothing.jpg"], "no file nothing.jpg"),
+    ],
+)
+def test_errors(runs, image, options, message):
+    with pytest.raises(SystemExit, match=message):
+        main(["image", str(runs / "aa"), "--files", str(image), *options])
+
+
+def test_accuracy_of_a_classifier_of_maps(runs, capsys):
+    keras.utils.set_random_seed(0)
+    options = ["--layers", "-1", "--epochs", "1", "--filters", "8", "--images", "64"]
+    main(["classify", str(runs / "ea"), *options])
+    assert "ea, layer 4: " in capsys.readouterr().out.splitlines()[-1]

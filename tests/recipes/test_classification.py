@@ -1,0 +1,192 @@
+"""The parts of the recipe of image classification."""
+
+import dataclasses
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from recipes.classification import modelling
+from recipes.classification.callbacks import tell_of_damaged
+from recipes.classification.data import load_training, load_validation, training_batches, validation_batches
+from recipes.classification.modelling import decay_weights, make_classifier, make_trainer
+from recipes.classification.settings import ImageNetConfig
+from recipes.classification.training import train
+from recipes.command import named_config
+from recipes.config import override
+from tests.recipes.data.image_files import make_folder
+
+DIGITS = named_config(ImageNetConfig, "digits")
+TINY = dataclasses.replace(DIGITS, filters=4, image_size=8, max_images=64, batch_size=16, epochs=2, decay_epochs=(1,))
+
+
+@pytest.mark.parametrize("name", ["imagenet", "cifar10", "tiny_imagenet", "digits"])
+def test_named_configurations_load(name):
+    assert isinstance(named_config(ImageNetConfig, name), ImageNetConfig)
+
+
+def test_the_settings_of_the_paper():
+    config = named_config(ImageNetConfig, "imagenet")
+    assert (config.momentum, config.weight_decay, config.batch_size, config.epochs) == (0.9, 1e-4, 32, 100)
+    assert config.evaluation_side == 256
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(2)])
+    schedule = make_trainer(config, model, 8, 10, False).optimizer._learning_rate
+    rates = [float(schedule(10 * epoch)) for epoch in (0, 2.5, 5, 29.9, 30, 60, 80, 90)]
+    np.testing.assert_allclose(rates, [0, 0.064, 0.128, 0.128, 0.0128, 1.28e-3, 1.28e-4, 1.28e-5], rtol=1e-5)
+    assert make_trainer(config, model, 1, 10, False).optimizer._learning_rate.peak == pytest.approx(0.016)
+
+
+@pytest.mark.parametrize(
+    "change, shares",
+    [
+        ({}, (0.5, 1.0)),
+        ({"model": "resnet152"}, (0.7, 1.0)),
+        ({"alpha": 0.3, "beta": 0.2}, (0.3, 0.2)),
+        ({"skip": False}, (0.0, 1.0)),
+        ({"convolution": False}, (0.5, 0.0)),
+    ],
+)
+def test_ablations(change, shares):
+    config = dataclasses.replace(ImageNetConfig(attention="ea", attention_kernel_size=5), **change)
+    attention = modelling.make_attention(config)
+    assert (attention.alpha, attention.beta, attention.kernel_size) == (*shares, 5)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"images": "a", "tfds": "b"},
+        {"records": "a"},
+        {"embedded": True, "validation_labels": "a"},
+        {"resized": 100},
+        {"attention_kernel_size": 2},
+        {"decay_epochs": (3, 2)},
+        {"profile_steps": (3,)},
+        {"momentum": 1.0},
+        {"attention": "more"},
+    ],
+)
+def test_settings_that_contradict_each_other(values):
+    with pytest.raises(ValueError, match="Received"):
+        override(ImageNetConfig(), values)
+
+
+@pytest.mark.parametrize("attention", ["none", "aa", "ea"])
+def test_networks(attention):
+    """The widths that are not given are the model's; logits are float32; pixels are normalised inside."""
+    model = make_classifier(dataclasses.replace(TINY, attention=attention), 10)
+    names = [weight.path for weight in model.weights]
+    assert any("map_kernel" in name for name in names) == (attention == "ea")
+    assert any("height_embeddings" in name for name in names) == (attention != "none")
+    found = model(tf.zeros((2, 8, 8, 3), tf.uint8))
+    assert found.shape == (2, 10) and found.dtype == "float32"
+    norms = [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.BatchNormalization)]
+    assert norms and all(layer.momentum == 0.9 for layer in norms)
+
+
+def test_weight_decay_is_in_the_loss():
+    images = keras.Input((4, 4, 1))
+    x = keras.layers.BatchNormalization()(keras.layers.Conv2D(2, 3)(images))
+    model = keras.Model(images, keras.layers.Dense(3, bias_initializer="ones")(keras.layers.Flatten()(x)))
+    decay_weights(model, 0.02)
+    squares = sum(float(np.sum(w.numpy() ** 2)) for w in model.trainable_weights if w.name in ("kernel", "bias"))
+    assert float(sum(model.losses)) == pytest.approx(0.01 * squares, rel=1e-5) and squares > 3
+    decay_weights(model, 0.0)
+    assert model.losses == []
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """A data set of a folder for each split, with a damaged image in each."""
+    for split in ("train", "val"):
+        folder = make_folder(tmp_path / split, each=8)
+        (folder / "cat" / "03.png").write_bytes(b"damaged")
+    return tmp_path
+
+
+def test_data_of_folders(folders):
+    config = dataclasses.replace(
+        TINY, embedded=False, images=str(folders), validation_split="val", batch_size=4, max_images=None
+    )
+    source = load_training(config)
+    validation = load_validation(config, source.class_names)
+    for augmentation in ("inception", "pad_crop", "none"):
+        batches = training_batches(dataclasses.replace(config, augmentation=augmentation), source, 2)
+        shapes = [images.shape.as_list() for images, _ in batches.dataset()]
+        assert shapes == [[8, 8, 8, 3]] * 2
+    labels = [labels.numpy() for _, labels, _ in validation_batches(config, validation, 2).dataset()]
+    assert np.concatenate(labels).tolist() == [0] * 7 + [1] * 8 + [0]
+    with pytest.raises(ValueError, match="no class of the training set"):
+        load_validation(config, ["cat", "cow"])
+
+
+def test_classes_of_a_file(folders, tmp_path):
+    names = tmp_path / "names.txt"
+    names.write_text("dog\ncat\n")
+    config = dataclasses.replace(TINY, embedded=False, images=str(folders), class_names=str(names))
+    assert load_training(config).class_names == ["dog", "cat"]
+
+
+def test_damaged_images_are_told_of_once(folders, tmp_path, capsys):
+    config = dataclasses.replace(TINY, embedded=False, images=str(folders), validation_split="val", max_images=None)
+    batches = validation_batches(config, load_validation(config, ["cat", "dog"]), 1)
+    for _ in range(2):
+        list(batches.dataset())
+        tell_of_damaged(tmp_path / "damaged.txt", batches)
+    name = str(folders / "val" / "cat" / "03.png")
+    assert (tmp_path / "damaged.txt").read_text().startswith(f"{name}\t") and capsys.readouterr().out.count(name) == 1
+
+
+class Stop(keras.callbacks.Callback):
+    """Ends training within the second epoch, as a kill would."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.model.optimizer.iterations == 6:
+            raise KeyboardInterrupt
+
+
+def run(config, monkeypatch, *callbacks):
+    """Trains; the final weights and the history without times."""
+    from recipes.classification import training
+
+    make = training.make_callbacks
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "make_callbacks", lambda *arguments: [*make(*arguments), *callbacks])
+        patch.setattr(training, "end", lambda *arguments: None)
+        train(config)
+    folder = training.Run(config.run)
+    history = [{k: v for k, v in logs.items() if "second" not in k} for logs in folder.history()]
+    return folder.load_model().get_weights(), history
+
+
+def test_resumed_is_as_uninterrupted(tmp_path, monkeypatch):
+    config = dataclasses.replace(TINY, attention="none", save_steps=2, run=str(tmp_path / "whole"))
+    whole, history = run(config, monkeypatch)
+    config = dataclasses.replace(config, run=str(tmp_path / "stopped"))
+    with pytest.raises(KeyboardInterrupt):
+        run(config, monkeypatch, Stop())
+    again, other = run(config, monkeypatch)
+    keras.tree.map_structure(np.testing.assert_array_equal, again, whole)
+    assert other == history and len(history) == 2
+
+
+def test_two_replicas_in_mixed_precision(tmp_path, monkeypatch):
+    """On two devices the images a step are twice as many; here in steps that XLA compiles."""
+    config = dataclasses.replace(
+        TINY,
+        attention="none",
+        batch_size=8,
+        replicas=2,
+        xla=True,
+        precision="mixed_bfloat16",
+        run=str(tmp_path),
+        epochs=1,
+    )
+    weights, history = run(config, monkeypatch)
+    assert np.isfinite(history[0]["loss"]) and all(weight.dtype == "float32" for weight in weights)
+    saved = json.loads((tmp_path / "config.json").read_text())
+    assert saved["precision"] == "mixed_bfloat16" and (tmp_path / "model.keras").exists()
+    with np.load(sorted((tmp_path / "checkpoints").glob("epoch-*.npz"))[-1]) as arrays:
+        assert len(arrays.files) > 20

@@ -1,0 +1,106 @@
+"""The recipe of sentence classification from end to end, as a user runs it; training in a process of its own."""
+
+import functools
+import json
+import subprocess
+import sys
+
+import pytest
+
+from recipes.classify import _parser, main
+from tests.recipes.commands import quick_run, run_here
+
+
+@pytest.fixture
+def recipe(capsys):
+    return functools.partial(run_here, main, capsys)
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    return quick_run("classify", tmp_path_factory)
+
+
+def test_the_console_is_quiet(quick):
+    assert quick[1].stderr == ""
+
+
+def test_a_run_leaves_measures_and_a_model(quick):
+    folder, process = quick
+    history = json.loads((folder / "run" / "history.json").read_text())
+    assert len(history) == 2 and history[1]["loss"] < history[0]["loss"] and history[0]["texts_per_second"] > 0
+    results = folder / "run" / "results" / "test"
+    scores = json.loads((results / "scores.json").read_text())
+    assert scores["accuracy"] > 0.3 and scores["examples"] == 600 and scores["dist"] > 0  # one in twelve by chance
+    assert len((folder / "run" / "labels.txt").read_text().splitlines()) == 12
+    assert len((results / "confusion.txt").read_text().splitlines()) == 13
+    assert len((results / "predictions.tsv").read_text().splitlines()) == 601
+    assert list((folder / "run" / "tensorboard").rglob("events*"))
+    assert process.stdout.count(", labelled ") == 5
+
+
+def test_the_exported_model_needs_no_library(quick):
+    code = f"""
+import sys
+sys.modules["keras_headattn"] = None
+import tensorflow as tf, tensorflow_text
+classify = tf.saved_model.load({str(quick[0] / "exported" / "1")!r}).signatures["serving_default"]
+found = classify(text=tf.constant(["neunhunderteins", "nine hundred and one"]))
+assert found["classes"].shape == found["scores"].shape == (2, 12)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_same_command_has_nothing_left_to_train(quick, recipe):
+    before = (quick[0] / "run" / "history.json").read_text()
+    printed = recipe("--quick", "--run", quick[0] / "run", "--export", "none")
+    assert "no epoch left" in printed and (quick[0] / "run" / "history.json").read_text() == before
+    assert "seed=0 (now 4)" in recipe("--quick", "--run", quick[0] / "run", "--seed", 4)
+
+
+def test_evaluating_another_test_set(quick, recipe, tmp_path):
+    (tmp_path / "mine.csv").write_text("number,language\nsieben,German\nseven,English\n")
+    arguments = ["--test", tmp_path / "mine.csv", "--text-column", "number", "--label-column", "language"]
+    recipe("evaluate", quick[0] / "run", *arguments)
+    assert json.loads((quick[0] / "run" / "results" / "mine" / "scores.json").read_text())["examples"] == 2
+    (tmp_path / "mine.csv").write_text("number,language\nsju,Icelandic\n")
+    assert "none of Czech, Danish" in recipe("evaluate", quick[0] / "run", *arguments)
+
+
+def test_classifying_a_file(quick, recipe, tmp_path):
+    (tmp_path / "lines.txt").write_text("siebenhundertzwei\n\nseven hundred\n")
+    lines = recipe("classify", quick[0] / "run", tmp_path / "lines.txt", "--top", 2).splitlines()
+    assert len(lines) == 3
+    (first, one), (second, other) = (text.split() for text in lines[0].split("\t"))
+    assert first != second and float(one) >= float(other)
+
+
+def test_exporting_again_needs_no_data(quick, recipe):
+    recipe("export", quick[0] / "run", "--export", quick[0] / "again")
+    assert (quick[0] / "again" / "1" / "saved_model.pb").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--config", "nonsense"], "nonsense"),
+        (["--config", "digits"], "for another recipe"),
+        (["--config", "yelp", "--run", "{tmp}/run"], "Give --train"),
+        (["--train", "{tmp}/none.csv", "--run", "{tmp}/run"], "{tmp}/none.csv"),
+        (["--train", "{tmp}/bad.csv", "--run", "{tmp}/run"], "{tmp}/bad.csv, line 3 must have 2 columns"),
+        (["--embeddings", "none.txt", "--tokens", "words", "--run", "{tmp}/run"], "no file of word vectors"),
+        (["evaluate", "{tmp}/nothing"], "no run"),
+        (["classify", "{tmp}/nothing", "missing.txt"], "missing.txt"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(arguments, message, recipe, tmp_path):
+    (tmp_path / "bad.csv").write_text("text,label\na,b\nc\n")
+    told = recipe(*(argument.replace("{tmp}", str(tmp_path)) for argument in arguments))
+    assert message.replace("{tmp}", str(tmp_path)) in told and told.startswith("error: ") and "\n" not in told
+
+
+def test_help_names_every_setting(capsys):
+    with pytest.raises(SystemExit):
+        _parser().parse_args(["train", "--help"])
+    text = capsys.readouterr().out
+    assert all(name in text for name in ("--repulsive-weight", "--no-header", "--class-weights", "--seeds", "--quick"))

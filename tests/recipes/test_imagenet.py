@@ -1,0 +1,97 @@
+"""The recipe of image classification from end to end, as a user runs it; training in a process of its own."""
+
+import functools
+import json
+
+import pytest
+
+from recipes.imagenet import _parser, main
+from tests.recipes.commands import quick_run, run_here
+from tests.recipes.data.image_files import jpeg, make_folder
+
+
+@pytest.fixture
+def recipe(capsys):
+    return functools.partial(run_here, main, capsys)
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    return quick_run("imagenet", tmp_path_factory)
+
+
+def test_the_console_is_quiet(quick):
+    assert quick[1].stderr == ""
+
+
+def test_a_run_leaves_scores_and_models(quick):
+    folder, process = quick
+    history = json.loads((folder / "run" / "history.json").read_text())
+    assert len(history) == 2 and history[1]["loss"] < history[0]["loss"]
+    assert history[0]["images_per_second"] > 0 and {"val_accuracy", "val_top5_accuracy"} <= set(history[0])
+    scores = json.loads((folder / "run" / "results" / "validation" / "scores.json").read_text())
+    assert scores["accuracy"] == pytest.approx(history[1]["val_accuracy"], abs=0.01) and scores["images"] == 297
+    assert scores["accuracy"] > 0.5
+    assert (folder / "run" / "classes.txt").read_text().split() == list("0123456789")
+    assert list((folder / "run" / "tensorboard").rglob("events*"))
+    for name in ("exported", "exported_tensors"):
+        assert (folder / name / "1" / "saved_model.pb").exists()
+    assert "Graphs made for training steps: 1\n" in process.stdout and process.stdout.count(", labelled ") == 5
+
+
+def test_the_same_command_has_nothing_left_to_train(quick, recipe):
+    before = (quick[0] / "run" / "history.json").read_text()
+    printed = recipe("--quick", "--run", quick[0] / "run", "--export", "none")
+    assert "Continuing after 2 epochs" in printed and "Epoch" not in printed
+    assert (quick[0] / "run" / "history.json").read_text() == before
+    assert "seed=0 (now 4)" in recipe("--quick", "--run", quick[0] / "run", "--seed", 4)
+
+
+def test_evaluating_other_images_and_naming_damaged_ones(quick, recipe, tmp_path):
+    folder = make_folder(tmp_path / "mine", classes=["3", "7"], each=2)
+    (folder / "7" / "02.png").write_bytes(jpeg(2)[:50])
+    printed = recipe("evaluate", quick[0] / "run", "--images", tmp_path, "--validation-split", "mine")
+    results = quick[0] / "run" / "results" / "mine"
+    assert json.loads((results / "scores.json").read_text())["images"] == 3
+    assert "1 damaged images or files are skipped" in printed
+    assert (results / "damaged.txt").read_text().startswith(str(folder / "7" / "02.png"))
+
+
+def test_classifying_files(quick, recipe, tmp_path):
+    good, bad = tmp_path / "good.jpg", tmp_path / "bad.jpg"
+    good.write_bytes(jpeg(3))
+    bad.write_text("no image")
+    printed = recipe("classify", quick[0] / "run", bad, good, "--top", 2)
+    lines = dict(line.split("\t", 1) for line in printed.splitlines())
+    assert lines[str(bad)] == "not an image that can be read"
+    (first, one), (second, other) = (text.split() for text in lines[str(good)].split("\t"))
+    assert first != second and float(one) >= float(other)
+
+
+def test_exporting_again_needs_no_data(quick, recipe):
+    recipe("export", quick[0] / "run", "--export", quick[0] / "again")
+    assert (quick[0] / "again" / "1").is_dir() and (quick[0] / "again_tensors" / "1").is_dir()
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--config", "nonsense"], "nonsense"),
+        (["--config", "numbers"], "for another recipe"),
+        (["--config", "cifar10", "--run", "{tmp}/run"], "Give --images"),
+        (["--images", "{tmp}/nothing", "--run", "{tmp}/run"], "{tmp}/nothing/train"),
+        (["--records", "a", "--run", "{tmp}/run"], "--num-classes"),
+        (["evaluate", "{tmp}/nothing"], "no run"),
+        (["classify", "{tmp}/nothing", "missing.jpg"], "missing.jpg"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(arguments, message, recipe, tmp_path):
+    told = recipe(*(argument.replace("{tmp}", str(tmp_path)) for argument in arguments))
+    assert message.replace("{tmp}", str(tmp_path)) in told and told.startswith("error: ") and "\n" not in told
+
+
+def test_help_names_every_setting(capsys):
+    with pytest.raises(SystemExit):
+        _parser().parse_args(["train", "--help"])
+    text = capsys.readouterr().out
+    assert all(name in text for name in ("--weight-decay", "--no-skip", "--decay-epochs", "[30 60 80 90]", "--quick"))

@@ -1,0 +1,294 @@
+"""The parts of the recipe of sentence classification."""
+
+import dataclasses
+import json
+import pathlib
+import signal
+
+import keras
+import numpy as np
+import pytest
+
+from keras_headattn.files import write_atomically
+from keras_headattn.regularizers import Frobenius
+from recipes import subruns
+from recipes.classify import main
+from recipes.command import named_config
+from recipes.config import override
+from recipes.sentences import modelling, seeds, training
+from recipes.sentences.data import label_names, label_numbers, load_corpora, load_tests, read_tests
+from recipes.sentences.evaluation import evaluate
+from recipes.sentences.run import Run
+from recipes.sentences.settings import ClassifyConfig
+from recipes.sentences.text import embedding_width, load_embeddings, make_tokenizer
+
+NUMBER_WORDS = named_config(ClassifyConfig, "number_words")
+TINY = dict(
+    embedding_dim=4, hidden_dim=3, num_heads=2, attention_dim=3, mlp_dim=5, factor_dim=3, num_buckets=2, epochs=2
+)
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A data set of three labels, told by one word each."""
+    rng = np.random.default_rng(0)
+    words = "red blue green one two three four".split()
+    rows = ["review,second,stars"]
+    for label in rng.integers(0, 3, size=60):
+        texts = (" ".join(rng.choice(words[3:], size=rng.integers(1, 6))) for _ in range(2))
+        rows.append(f"{words[label]} {','.join(texts)},{label}")
+    path = tmp_path / "data.csv"
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def config_of(table, **options):
+    columns = dict(text_column="review", label_column="stars")
+    files = dict(train=(str(table),), run=str(table.parent / "run"), export=None, max_length=8, batch_size=8)
+    return override(ClassifyConfig(), TINY | columns | files | options)
+
+
+@pytest.mark.parametrize("name", ["number_words", "yelp", "age", "snli", "twitter", "wikipedia", "sst2", "sst5"])
+def test_named_configurations_load(name):
+    assert isinstance(named_config(ClassifyConfig, name), ClassifyConfig)
+
+
+def test_the_settings_of_the_papers():
+    yelp, snli = named_config(ClassifyConfig, "yelp"), named_config(ClassifyConfig, "snli")
+    assert (yelp.hidden_dim, yelp.attention_dim, yelp.num_heads, yelp.mlp_dim) == (300, 350, 30, 3000)
+    assert snli.is_pair and (snli.attention_dim, snli.optimizer) == (150, "adagrad")
+    optimizer = modelling.make_optimizer(yelp)
+    assert isinstance(optimizer, keras.optimizers.SGD) and optimizer.clipvalue == 0.5
+    assert float(optimizer.learning_rate) == pytest.approx(0.06)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"train": ("a",), "tfds": "b"},
+        {"validation": ("a",)},
+        {"labels": ("a", "a")},
+        {"labels": ("a", "b"), "drop_labels": ("b",)},
+        {"tokens": "pieces", "embeddings": "glove.txt"},
+        {"clipvalue": 0.5, "clipnorm": 1.0},
+        {"repulsive": "svgd", "num_heads": 1},
+        {"profile_steps": (3,)},
+        {"encoder": "cnn"},
+        {"test_share": 1.0},
+    ],
+)
+def test_settings_that_contradict_each_other(values):
+    with pytest.raises(ValueError, match="Received"):
+        override(ClassifyConfig(), values)
+
+
+def test_shares_of_the_training_set(table):
+    corpora = load_corpora(config_of(table, test_share=0.2))
+    assert [len(part) for part in (corpora.train, corpora.validation, corpora.tests["test"])] == [42, 6, 12]
+    assert load_tests(config_of(table, test_share=0.2, seed=3))["test"].texts == corpora.tests["test"].texts
+    corpora = load_corpora(config_of(table, validation=(str(table),), test_share=0.0))
+    assert len(corpora.train) == len(corpora.validation) == 60 and corpora.tests == {}
+    corpora = load_corpora(config_of(table, test=(str(table),), max_examples=7, drop_labels=("2",)))
+    assert list(corpora.tests) == ["data"] and len(corpora.train) == len(corpora.tests["data"]) == 7
+    assert "2" not in corpora.train.labels
+
+
+def test_test_sets_need_names_of_their_own(table):
+    with pytest.raises(ValueError, match="told apart"):
+        read_tests(config_of(table), [str(table), str(table)])
+    with pytest.raises(ValueError, match="3 are a test set"):
+        read_tests(config_of(table, format="aligned", second_column="3"), ["a", "b"])
+    with pytest.raises(ValueError, match="must not be empty"):
+        load_corpora(config_of(table, drop_labels=("0", "1", "2")))
+
+
+def test_labels_have_names(table):
+    corpus = load_corpora(config_of(table)).train
+    assert label_names(config_of(table), corpus) == ["0", "1", "2"]
+    ten = dataclasses.replace(corpus, labels=["10", "9", *corpus.labels[2:]])
+    assert label_names(config_of(table), ten)[-2:] == ["9", "10"]
+    named = dataclasses.replace(corpus, labels=["b", "a"] * (len(corpus) // 2), texts=["x"] * len(corpus))
+    assert label_names(config_of(table), named) == ["a", "b"]
+    assert label_names(config_of(table, labels=("b", "a")), named) == ["b", "a"]
+    assert label_numbers(named, ["b", "a"])[:2] == [0, 1]
+    with pytest.raises(ValueError, match=r"data.csv has labels that are none of a, c.*Received: b"):
+        label_numbers(named, ["a", "c"])
+    with pytest.raises(ValueError, match="two labels or more. Received: a"):
+        label_names(config_of(table), dataclasses.replace(named, labels=["a"] * len(named)))
+
+
+def test_word_vectors(table, tmp_path, capsys):
+    path = tmp_path / "vectors.txt"
+    path.write_text("red 1 2 3\nblue 4 5 6\nunheard 7 8 9\n")
+    config = config_of(table, embeddings=str(path), embedding_dim=None)
+    assert embedding_width(config) == 3
+    with pytest.raises(ValueError, match="have 3 numbers. Received: embedding_dim=4"):
+        embedding_width(config_of(table, embeddings=str(path)))
+    with pytest.raises(FileNotFoundError, match="none.txt"):
+        embedding_width(config_of(table, embeddings="none.txt"))
+    tokenizer = make_tokenizer(config, load_corpora(config).train, tmp_path)
+    embedding = keras.layers.Embedding(tokenizer.vocabulary_size, 3)
+    embedding.build()
+    before = np.array(embedding.embeddings)
+    red, blue, one = tokenizer.encode(["red blue one"])[0]
+    load_embeddings(config, tokenizer, embedding, [np.array([red, blue, one, 1])])
+    after = np.array(embedding.embeddings)
+    assert after[red].tolist() == [1, 2, 3] and after[blue].tolist() == [4, 5, 6]
+    np.testing.assert_array_equal(after[[0, 1, one]], before[[0, 1, one]])
+    assert "of 2 of 7 words, 50.0% of the training text" in capsys.readouterr().out
+
+
+def test_l2_is_besides_what_is_there():
+    layers = [keras.layers.Dense(2, kernel_regularizer=keras.regularizers.L1(1.0)), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.Input((3,)), *layers])
+    modelling.add_l2(model, 0.5)
+    kernels = [np.array(layer.kernel) for layer in layers]
+    expected = np.abs(kernels[0]).sum() + 0.5 * sum(np.square(kernel).sum() for kernel in kernels)
+    assert float(sum(model.losses)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_heads_that_differ(capsys):
+    """The kernels of the pooling are found; the regularizer is the pooling's."""
+    config = override(
+        ClassifyConfig(), {"repulsive": "spos", "inverse_temperature": 50.0, "attention_regularizer": "frobenius"}
+    )
+    classifier = modelling.make_classifier(config, 20, 2)
+    optimizer = modelling.make_optimizer(config)
+    optimizer.build(classifier.trainable_variables)
+    assert optimizer.inverse_temperature == 50.0 and isinstance(optimizer.inner_optimizer, keras.optimizers.Adam)
+    assert "acts on 1 kernel (head_kernel) of 30 heads" in capsys.readouterr().out
+    assert isinstance(classifier.head_regularizer, Frobenius)
+
+
+def test_heads_of_the_transformer_fit():
+    config = override(ClassifyConfig(), {"encoder": "transformer", "encoder_heads": 7})
+    with pytest.raises(ValueError, match="width of the Transformer, 300. Received: encoder_heads=7"):
+        modelling.make_attention(config)
+
+
+class Stop(keras.callbacks.Callback):
+    """Ends training within the second epoch, as a kill would."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.model.optimizer.iterations == 9:
+            raise KeyboardInterrupt
+
+
+def run(config, monkeypatch, *callbacks):
+    """Trains; the final weights and the history without times."""
+    make = training.make_callbacks
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "make_callbacks", lambda *arguments: [*make(*arguments), *callbacks])
+        training.train(config)
+    history = [{k: v for k, v in logs.items() if "second" not in k} for logs in Run(config.run).history()]
+    return Run(config.run).load_model().get_weights(), history
+
+
+def test_resumed_is_as_uninterrupted(table, tmp_path, monkeypatch):
+    config = config_of(table, save_steps=2, class_weights="balanced", l2=0.01, attention_regularizer="frobenius")
+    whole, history = run(dataclasses.replace(config, run=str(tmp_path / "whole")), monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        run(config, monkeypatch, Stop())
+    again, other = run(config, monkeypatch)
+    keras.tree.map_structure(np.testing.assert_array_equal, again, whole)
+    assert other == history and len(history) == 2 and "val_accuracy" in history[0]
+    scores = json.loads((tmp_path / "run" / "results" / "test" / "scores.json").read_text())
+    assert {"accuracy", "mcc", "auc_roc", "auc_pr", "ece", "oe", "dist", "loss"} <= set(scores)
+    assert scores["examples"] == 6 and scores["dist"] > 0
+
+
+def test_pairs_on_two_replicas_in_mixed_precision(table, tmp_path, monkeypatch):
+    """With a Transformer and repulsive heads."""
+    config = config_of(
+        table,
+        second_column="second",
+        encoder="transformer",
+        encoder_heads=2,
+        repulsive="svgd",
+        replicas=2,
+        precision="mixed_bfloat16",
+        num_buckets=1,
+        epochs=1,
+        export=str(tmp_path / "exported"),
+        sample_texts=2,
+    )
+    weights, history = run(config, monkeypatch)
+    assert np.isfinite(history[0]["loss"]) and all(weight.dtype == "float32" for weight in weights)
+    assert (tmp_path / "exported" / "1" / "saved_model.pb").exists()
+    lines = (tmp_path / "run" / "results" / "test" / "predictions.tsv").read_text().splitlines()
+    assert lines[0].split("\t") == ["label", "predicted", "0", "1", "2", "text", "second_text"] and len(lines) == 7
+
+
+def test_measures_of_known_probabilities(table, tmp_path):
+    class Known:
+        config = override(ClassifyConfig(), {"num_heads": 1})
+
+        def __call__(self, texts, second_texts=None, progress=None):
+            return np.eye(3, dtype="float32")[[0] * len(texts)] * 0.7 + 0.1
+
+    corpora = load_corpora(config_of(table, test=(str(table),)))
+    scores = evaluate(Known(), corpora.tests, ["0", "1", "2"], tmp_path)["data"]
+    share = corpora.tests["data"].labels.count("0") / 60
+    assert scores["accuracy"] == pytest.approx(share) and scores["mcc"] == 0 and scores["dist"] is None
+    assert scores["loss"] == pytest.approx(-share * np.log(0.8) - (1 - share) * np.log(0.1), rel=1e-5)
+    rows = (tmp_path / "data" / "confusion.txt").read_text().splitlines()
+    assert [row.split()[1:] for row in rows[1:]] == [
+        [str(corpora.tests["data"].labels.count(label)), "0", "0"] for label in "012"
+    ]
+    assert (tmp_path / "data" / "confusion.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((tmp_path / "data" / "scores.json").read_text())["dist"] is None
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Puts a run in place of the recipe that leaves what the recipe would; gives the list of seeds started."""
+    handler = signal.getsignal(signal.SIGTERM)
+    seeds_started = []
+
+    def run(recipe, settings, log, watch):
+        config = json.loads(pathlib.Path(settings).read_text())
+        assert recipe == "recipes.classify" and config["export"] is None
+        seeds_started.append(config["seed"])
+        if config["seed"] == 13 and seeds_started.count(13) == 1:
+            log.write(b"error: bad luck\n")
+            return 1
+        scores = {"accuracy": config["seed"] / 10, "dist": None, "examples": 6}
+        path = pathlib.Path(config["run"]) / "results" / "test" / "scores.json"
+        write_atomically(path, json.dumps(scores).encode())
+        watch()
+        return 0
+
+    monkeypatch.setattr(subruns, "run", run)
+    yield seeds_started
+    signal.signal(signal.SIGTERM, handler)
+
+
+def test_seeds_make_a_table(started, tmp_path, capsys):
+    arguments = ["--embedded", "--run", str(tmp_path), "--seeds"]
+    main([*arguments, "2", "4"])
+    text = (tmp_path / "seeds.md").read_text()
+    assert "| accuracy | 0.3000 ± 0.1414 | 0.2000 | 0.4000 |" in text and "| dist | – | – | – |" in text
+    assert text in capsys.readouterr().out and "examples" not in text
+    main([*arguments, "2", "4", "9"])
+    assert started == [2, 4, 9]  # those that had finished were not run again
+    found = json.loads((tmp_path / "seeds.json").read_text())["test"]["accuracy"]
+    assert found["mean"] == pytest.approx(0.5) and found["deviation"] == pytest.approx(0.36055, rel=1e-4)
+    assert found["values"] == {"2": 0.2, "4": 0.4, "9": 0.9}
+
+
+def test_a_seed_that_failed_is_tried_again(started, tmp_path):
+    arguments = ["--embedded", "--run", str(tmp_path), "--seeds", "13", "2"]
+    with pytest.raises(SystemExit, match="1 of 2 runs failed:\nseed 13: bad luck"):
+        main(arguments)
+    assert "Seeds: 2." in (tmp_path / "seeds.md").read_text()
+    main(arguments)
+    assert started == [13, 2, 13] and "Seeds: 13, 2." in (tmp_path / "seeds.md").read_text()
+
+
+def test_seeds_of_other_settings_are_refused(started, tmp_path):
+    config = seeds.plan(override(NUMBER_WORDS, {"run": str(tmp_path)}), [2])[0]
+    Run(config.run).start(config)
+    (pathlib.Path(config.run) / "results").mkdir()
+    with pytest.raises(SystemExit, match="batch_size"):
+        main(["--embedded", "--run", str(tmp_path), "--batch-size", "8", "--seeds", "2"])
+    assert started == []
