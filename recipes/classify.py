@@ -87,7 +87,7 @@ def _parser():
 
 def _train(options):
     config = chosen_settings(options, ClassifyConfig, DATA, "number_words", QUICK, SMALLER)
-    _quiet_tensorflow()
+    quiet_tensorflow(errors=False)
     if options.seeds:
         _train_seeds(config, options.seeds)
         return
@@ -158,7 +158,7 @@ def _pair(line):
 
 def _finished(options):
     """Run, settings and predictor of a finished run."""
-    _quiet_tensorflow()
+    quiet_tensorflow(errors=False)
     from recipes.sentences.predicting import Predictor
     from recipes.sentences.run import Run
     from recipes.sentences.text import make_tokenizer
@@ -170,12 +170,6 @@ def _finished(options):
         given = {"train": (), "validation": (), "test": (), "embedded": False} | given
     config = override(config, given)
     return run, config, Predictor(run.load_model(), make_tokenizer(config, None, run.folder), config)
-
-
-def _quiet_tensorflow():
-    # Keras's LSTM transposes masks. oneDNN calls that an error where a CPU cannot, though TensorFlow then does it.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    quiet_tensorflow()
 
 
 COMMANDS = {"train": _train, "evaluate": _evaluate, "export": _export, "classify": _classify}

@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from keras_headattn.text.word_tokenizer import split_words
 from recipes.data.buckets import source_lengths
 from recipes.data.labelled_batches import TextBatches
 from recipes.sentences.modelling import as_arguments
@@ -54,3 +55,20 @@ class Predictor:
         sides = [encode(self.config, self.tokenizer, side) for side in (texts, second_texts)]
         lengths = [length for length in source_lengths(self.config.max_length) if length < self.config.max_length]
         return TextBatches(*sides, self.batch_size, (*lengths, self.config.max_length)).batches()
+
+    def attention(self, text):
+        """Where the heads of the pooling look in one text.
+
+        Args:
+            text: str.
+
+        Returns:
+            `(tokens, weights)`: list of `n` str, at most `max_length`, and array `(h, n)`.
+        """
+        (ids,) = encode(self.config, self.tokenizer, [text])
+        _, weights = self.classifier.encode(tf.constant([ids]), return_attention_scores=True)
+        if self.config.tokens == "words":
+            tokens = [word.decode() for word in split_words([text], self.config.lowercase)[0].numpy()] or [text]
+        else:
+            tokens = [self.tokenizer.id_to_token(int(token)) for token in ids]
+        return tokens[: len(ids)], weights[0].numpy()

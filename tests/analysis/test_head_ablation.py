@@ -10,26 +10,12 @@ from keras_headattn.layers import (
     EvolvingAttention,
     InteractingHeadAttention,
     MultiHeadAttention,
+    SelfAttentivePooling,
     TalkingHeadsAttention,
 )
 from keras_headattn.models import Transformer
 
 X = np.random.default_rng(0).normal(size=(2, 5, 6)).astype("float32")
-
-
-class Pooling(keras.layers.Layer):
-    """Attentive pooling with the interface of `SelfAttentivePooling`."""
-
-    def build(self, shape):
-        self.hidden_kernel = self.add_weight(name="hidden_kernel", shape=(shape[-1], 4))
-        self.head_kernel = self.add_weight(name="head_kernel", shape=(4, 3))
-        self.head_kernel.head_axis = 1
-
-    def call(self, x, return_attention_scores=False):
-        logits = ops.matmul(ops.tanh(ops.matmul(x, self.hidden_kernel)), self.head_kernel)
-        weights = ops.swapaxes(ops.softmax(logits, axis=1), 1, 2)
-        pooled = ops.matmul(weights, x)
-        return (pooled, weights) if return_attention_scores else pooled
 
 
 def model_of(layer):
@@ -125,7 +111,7 @@ def test_layers_of_the_same_path_are_all_there():
 
 def test_a_layer_without_output_projection_is_masked_in_its_output():
     x = keras.Input(X.shape[1:])
-    pooling = Pooling(name="pooling")
+    pooling = SelfAttentivePooling(3, 4, name="pooling")
     model = keras.Model(x, keras.layers.Flatten()(pooling(x)))
     model.compile(loss="mse")
     model.predict(X, verbose=0)  # compiled with all heads
@@ -143,17 +129,18 @@ def test_a_layer_without_output_projection_is_masked_in_its_output():
 
 def test_a_function_compiled_before_is_an_error_where_it_would_show_nothing():
     x = keras.Input(X.shape[1:])
-    model = keras.Model(x, Pooling(name="pooling")(x))
+    model = keras.Model(x, SelfAttentivePooling(3, 4, name="pooling")(x))
     result = model(X)
     with pytest.raises(ValueError, match="must run the layer 'pooling' anew"):
         head_ablation(model, lambda: float(ops.sum(result)))
     assert "call" not in vars(model.get_layer("pooling"))
 
 
-@pytest.mark.parametrize("make", [lambda: keras.layers.MultiHeadAttention(2, 4), lambda: Pooling()])
+@pytest.mark.parametrize("make", [lambda: keras.layers.MultiHeadAttention(2, 4), lambda: SelfAttentivePooling(3, 4)])
 def test_all_is_put_back_when_evaluation_fails(make):
     layer, calls = make(), []
-    model = model_of(layer) if not isinstance(layer, Pooling) else keras.Sequential([keras.Input((5, 6)), layer])
+    pools = isinstance(layer, SelfAttentivePooling)
+    model = keras.Sequential([keras.Input((5, 6)), layer]) if pools else model_of(layer)
     before, output = weights_of(model), np.asarray(model(X))
 
     def evaluate():

@@ -1,0 +1,186 @@
+"""Finished runs of `recipes.classify` side by side, as tables and as pictures.
+
+    python -m recipes.compare scores runs/standard runs/svgd runs/spos
+    python -m recipes.compare reliability runs/standard runs/svgd --output reliability.png
+    python -m recipes.compare entropy runs/standard runs/svgd --file texts_of_another_domain.txt
+    python -m recipes.compare ablation runs/standard runs/svgd
+    python -m recipes.compare heatmap runs/standard runs/svgd --text "the food is amazing" --output heads.html
+    python -m recipes.compare errors runs/*
+
+A run is a folder of one, or that of several seeds, as `--seeds` makes it. `scores` is a table of means and standard
+deviations, with p values of paired t-tests of each run against the first one, over the seeds both have. The others draw
+figures of An et al. 2020, "Repulsive attention":
+
+- `reliability`, figure 4: accuracy against confidence, of all seeds together;
+- `entropy`, figure 5: how unsure predictions are on texts of another domain, of the first seed;
+- `ablation`, figure 2: by how much accuracy drops without each head, of the first seed;
+- `heatmap`, figures 1 and 6 to 10: where heads look, as a picture or a page of HTML, of the first seed;
+- `errors`, figure 3: the error against the number of heads, of runs that differ in it.
+"""
+
+import argparse
+import pathlib
+import sys
+
+
+def main(arguments=None):
+    options = _parser().parse_args(arguments)
+    from recipes.quiet import quiet_tensorflow
+
+    quiet_tensorflow(errors=False)
+    try:
+        COMMANDS[options.command](options)
+    except (ValueError, OSError, ImportError) as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("\nInterrupted.")
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="python -m recipes.compare", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", metavar="command", required=True)
+    helps = {
+        "scores": "means, deviations and p values of all measures",
+        "reliability": "accuracy against confidence",
+        "entropy": "how unsure predictions are on texts of another domain",
+        "ablation": "how much accuracy is lost without each head",
+        "heatmap": "which words each head looks at",
+        "errors": "error against the number of heads",
+    }
+    added = {name: commands.add_parser(name, help=text) for name, text in helps.items()}
+    for name, command in added.items():
+        command.add_argument("runs", nargs="+", help="folders of finished runs, or of their seeds")
+        if name not in ("entropy", "heatmap"):
+            command.add_argument("--set", help="the test set [the first that all runs have]")
+        if name != "scores":
+            command.add_argument("--output", default=f"{name}.png", help=f"[{name}.png]")
+    added["scores"].add_argument("--measures", nargs="+", help="[all]")
+    added["entropy"].add_argument("--file", required=True, help="a text a line, .gz too")
+    added["ablation"].add_argument("--examples", type=int, default=1000, help="use so many of the test set [1000]")
+    added["heatmap"].add_argument("--text", nargs="+", required=True, help="a text, or, as HTML, several")
+    added["heatmap"].add_argument("--heads", nargs="+", type=int, help="counted from 0 [all]")
+    return parser
+
+
+def _runs(options):
+    """Runs by seed of each title, and the name of the test set."""
+    from recipes.sentences.comparing import common_test, runs_of, titles
+
+    runs = dict(zip(titles(options.runs), map(runs_of, options.runs), strict=True))
+    test = getattr(options, "set", None) or common_test([run for seeds in runs.values() for run in seeds.values()])
+    return runs, test
+
+
+def _predictors(options):
+    """A predictor and a run of each title: of several seeds the first."""
+    from recipes.sentences.predicting import Predictor
+    from recipes.sentences.text import make_tokenizer
+
+    def load(run):
+        config = run.config()
+        return Predictor(run.load_model(), make_tokenizer(config, None, run.folder), config), run
+
+    return {title: load(next(iter(seeds.values()))) for title, seeds in _runs(options)[0].items()}
+
+
+def _save(figure, options):
+    figure.savefig(options.output, dpi=120)
+    print(options.output)
+
+
+def _scores(options):
+    from recipes.sentences.comparing import markdown, read_scores
+
+    runs, test = _runs(options)
+    print(f"{test}: mean ± standard deviation; p of a paired t-test against {next(iter(runs))}\n")
+    print(markdown({title: read_scores(seeds, test) for title, seeds in runs.items()}, options.measures), end="")
+
+
+def _reliability(options):
+    from keras_headattn.analysis import draw_reliability
+    from recipes.sentences.comparing import read_predictions
+
+    runs, test = _runs(options)
+    _save(draw_reliability({title: read_predictions(seeds, test) for title, seeds in runs.items()}), options)
+
+
+def _entropy(options):
+    from keras_headattn.analysis import draw_entropy_cdf
+    from keras_headattn.files import read_lines
+
+    texts = list(read_lines(options.file))
+    _save(draw_entropy_cdf({title: predict(texts) for title, (predict, _) in _predictors(options).items()}), options)
+
+
+def _ablation(options):
+    from keras_headattn.analysis import draw_head_ablation, head_ablation
+    from recipes.sentences.data import label_numbers, load_tests
+    from recipes.sentences.predicting import Predictor
+
+    test, drops = _runs(options)[1], {}
+    for title, (predictor, run) in _predictors(options).items():
+        corpus = load_tests(run.config())[test]
+        labels = label_numbers(corpus, run.labels())[: options.examples]
+        sides = [side and side[: options.examples] for side in (corpus.texts, corpus.second_texts)]
+
+        def accuracy(predictor=predictor, labels=labels, sides=sides):
+            anew = Predictor(predictor.classifier, predictor.tokenizer, predictor.config)
+            return (anew(*sides).argmax(axis=1) == labels).mean()
+
+        drops[title] = head_ablation(predictor.classifier, accuracy, verbose=True)
+        for path, heads in drops[title].items():
+            print(f"{title}, {path}: " + " ".join(f"{drop:.4f}" for drop in heads))
+    _save(draw_head_ablation(drops), options)
+
+
+def _heatmap(options):
+    from keras_headattn.analysis import draw_text_heatmaps, write_text_heatmaps
+
+    pages = [_maps(_predictors(options), text) for text in options.text]
+    if pathlib.Path(options.output).suffix == ".html":
+        write_text_heatmaps(options.output, pages, heads=options.heads)
+        print(options.output)
+    elif len(pages) > 1:
+        raise ValueError(f"Several texts are written as HTML. Received: --output {options.output}")
+    else:
+        _save(draw_text_heatmaps(*pages[0], heads=options.heads), options)
+
+
+def _maps(predictors, text):
+    """Tokens of a text, and the weights of each model's heads."""
+    maps, found = {}, []
+    for title, (predictor, _) in predictors.items():
+        tokens, maps[title] = predictor.attention(text)
+        found.append(tokens)
+    if any(tokens != found[0] for tokens in found):
+        raise ValueError("The runs split the text into different tokens. Draw them one by one.")
+    return found[0], maps
+
+
+def _errors(options):
+    from keras_headattn.analysis import draw_error_by_heads
+    from recipes.sentences.comparing import read_scores
+
+    runs, test = _runs(options)
+    errors = {}
+    for seeds in runs.values():
+        config = next(iter(seeds.values())).config()
+        kinds = [kind for kind in (config.repulsive, config.attention_regularizer) if kind != "none"]
+        row = errors.setdefault(" + ".join(kinds) or "standard", {}).setdefault(config.num_heads, [])
+        row += [1 - scores["accuracy"] for scores in read_scores(seeds, test).values()]
+    _save(draw_error_by_heads(errors), options)
+
+
+COMMANDS = {
+    "scores": _scores,
+    "reliability": _reliability,
+    "entropy": _entropy,
+    "ablation": _ablation,
+    "heatmap": _heatmap,
+    "errors": _errors,
+}
+
+if __name__ == "__main__":
+    main()

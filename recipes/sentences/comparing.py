@@ -1,0 +1,136 @@
+"""Finished runs of sentence classification side by side: what they scored and predicted."""
+
+import json
+import pathlib
+import statistics
+
+import numpy as np
+
+from recipes.sentences.run import Run
+
+
+def runs_of(folder):
+    """The runs of a folder by seed: of one run itself, of a folder made by `--seeds` all that have finished.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    folder = pathlib.Path(folder)
+    folders = [folder] if (folder / "config.json").exists() else sorted(folder.glob("seed=*"))
+    found = {run.config().seed: run for run in map(Run, folders) if any(run.results.glob("*/scores.json"))}
+    if not found:
+        raise ValueError(f"There is no finished run in {folder}. Train one first, or several by --seeds.")
+    return dict(sorted(found.items()))
+
+
+def titles(folders):
+    """Names of runs, the last parts of their folders: list of str, all different."""
+    parts = [pathlib.Path(folder).resolve().parts for folder in folders]
+    for length in range(1, max(map(len, parts)) + 1):
+        found = ["/".join(each[-length:]) for each in parts]
+        if len(set(found)) == len(found):
+            return found
+    raise ValueError(f"Give each folder once. Received: {' '.join(map(str, folders))}")
+
+
+def read_scores(runs, test):
+    """Measures of each seed on a test set: dictionary from seed to measure to value or `None`."""
+    return {seed: json.loads(_result(run, test, "scores.json")) for seed, run in runs.items()}
+
+
+def read_predictions(runs, test):
+    """Labels `(N,)` and probabilities `(N, C)` on a test set, of all seeds one below the other."""
+    labels, probabilities = [], []
+    for run in runs.values():
+        names = run.labels()
+        header, *lines = _result(run, test, "predictions.tsv").splitlines()
+        rows = [line.split("\t") for line in lines]
+        labels += [names.index(row[0]) for row in rows]
+        probabilities += [[float(value) for value in row[2 : 2 + len(names)]] for row in rows]
+    return np.array(labels), np.array(probabilities)
+
+
+def _result(run, test, name):
+    path = run.results / test / name
+    if not path.exists():
+        tests = ", ".join(sorted(path.name for path in run.results.iterdir()))
+        raise ValueError(f"The run in {run.folder} has results on: {tests}. Received: --set {test}")
+    return path.read_text(encoding="utf-8")
+
+
+def common_test(runs):
+    """Name of the test set that stands for all where none is named: the first one that all runs have.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    common = set.intersection(*({path.parent.name for path in run.results.glob("*/scores.json")} for run in runs))
+    if not common:
+        raise ValueError("The runs have no test set in common. Name one by `recipes.classify evaluate` on each.")
+    return sorted(common)[0]
+
+
+def paired_test(values, others):
+    """Two-sided p value of a paired t-test: whether the same seeds score differently on average.
+
+    Args:
+        values, others: dictionaries from seed to value.
+
+    Returns:
+        float; `None` if fewer than two seeds are common, or all differ by the same.
+
+    >>> paired_test({1: 0.5, 2: 0.6, 3: 0.7}, {1: 0.6, 2: 0.7, 3: 0.9})  # doctest: +SKIP
+    0.057
+    """
+    from scipy import stats
+
+    differences = [values[seed] - others[seed] for seed in values if seed in others]
+    if len(differences) < 2 or np.ptp(differences) < 1e-12:
+        return None
+    return float(stats.ttest_1samp(differences, 0).pvalue)
+
+
+def markdown(scores, measures=None):
+    """Table of means, standard deviations and p values.
+
+    Args:
+        scores: dictionary from title to what `read_scores` returns. Others are compared with the first.
+        measures: list of measures. Defaults to all.
+
+    Returns:
+        str.
+
+    >>> print(markdown({"plain": {0: {"f1": 0.5}}, "svgd": {0: {"f1": 0.7}}}))
+    | | plain | svgd | p |
+    |---|---:|---:|---:|
+    | f1 | 0.5000 | 0.7000 | – |
+    <BLANKLINE>
+    """
+    first, *others = scores
+    lines = [
+        "| | " + " | ".join([first, *(part for other in others for part in (other, "p"))]) + " |",
+        "|---|" + "---:|" * (1 + 2 * len(others)),
+    ]
+    known = [measure for measure in next(iter(scores[first].values())) if measure != "examples"]
+    if measures and (unknown := set(measures) - set(known)):
+        raise ValueError(f"The measures are {', '.join(known)}. Received: {', '.join(sorted(unknown))}")
+    for measure in measures or known:
+        columns = {title: _values(seeds, measure) for title, seeds in scores.items()}
+        cells = [_text(columns[first])]
+        for other in others:
+            p = paired_test(columns[first], columns[other])
+            cells += [_text(columns[other]), "–" if p is None else f"{p:.2g}"]
+        lines.append(f"| {measure} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _values(seeds, measure):
+    return {seed: found[measure] for seed, found in seeds.items() if found.get(measure) is not None}
+
+
+def _text(values):
+    values = list(values.values())
+    if not values:
+        return "–"
+    text = f"{statistics.fmean(values):.4f}"
+    return f"{text} ± {statistics.stdev(values):.4f}" if len(values) > 1 else text

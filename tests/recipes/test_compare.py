@@ -1,0 +1,129 @@
+"""Tables and pictures of finished runs side by side, of runs that only look trained."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+from scipy import stats
+
+from recipes.compare import main
+from recipes.config import override
+from recipes.sentences.comparing import paired_test, read_predictions, runs_of, titles
+from recipes.sentences.data import load_corpora
+from recipes.sentences.evaluation import evaluate
+from recipes.sentences.modelling import make_classifier
+from recipes.sentences.predicting import Predictor
+from recipes.sentences.run import Run
+from recipes.sentences.settings import ClassifyConfig
+from recipes.sentences.text import make_tokenizer
+
+TINY = dict(
+    embedding_dim=4, hidden_dim=3, attention_dim=3, mlp_dim=5, max_length=8, text_column="review", label_column="stars"
+)
+NAMES = ["0", "1", "2"]
+
+
+def make_run(folder, table, **options):
+    config = override(ClassifyConfig(), TINY | {"train": (str(table),), "run": str(folder)} | options)
+    keras.utils.set_random_seed(config.seed)
+    run, corpora = Run(folder), load_corpora(config)
+    run.start(config)
+    run.save_labels(NAMES)
+    tokenizer = make_tokenizer(config, corpora.train, run.folder)
+    classifier = make_classifier(config, tokenizer.vocabulary_size, len(NAMES))
+    run.save_model(classifier, run.model)
+    evaluate(Predictor(classifier, tokenizer, config), corpora.tests, NAMES, run.results)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    rng = np.random.default_rng(0)
+    rows = [f"{' '.join(rng.choice('not so bad a film'.split(), 5))},{label}" for label in rng.integers(0, 3, 60)]
+    (folder / "data.csv").write_text("\n".join(["review,stars", *rows]) + "\n")
+    for seed in (1, 2):
+        make_run(folder / "plain" / f"seed={seed}", folder / "data.csv", num_heads=2, seed=seed)
+    make_run(folder / "svgd" / "seed=2", folder / "data.csv", num_heads=2, seed=2, repulsive="svgd")
+    make_run(folder / "one", folder / "data.csv", num_heads=3)
+    return folder
+
+
+def scores(run):
+    return json.loads((run / "results" / "test" / "scores.json").read_text())
+
+
+def test_scores(runs, capsys):
+    main(["scores", str(runs / "plain"), str(runs / "svgd"), "--measures", "loss"])
+    losses = [scores(runs / "plain" / f"seed={seed}")["loss"] for seed in (1, 2)]
+    other = scores(runs / "svgd" / "seed=2")["loss"]
+    row = capsys.readouterr().out.splitlines()[-1]
+    assert row == f"| loss | {np.mean(losses):.4f} ± {np.std(losses, ddof=1):.4f} | {other:.4f} | – |"
+    with pytest.raises(SystemExit, match="The measures are accuracy, .*Received: bleu"):
+        main(["scores", str(runs / "plain"), "--measures", "bleu"])
+
+
+def test_paired_test_is_that_of_the_common_seeds():
+    first, second = {1: 0.5, 2: 0.6, 3: 0.75, 4: 0.1}, {3: 0.9, 1: 0.6, 2: 0.65}
+    expected = stats.ttest_rel([0.5, 0.6, 0.75], [0.6, 0.65, 0.9]).pvalue
+    assert paired_test(first, second) == pytest.approx(expected)
+    assert paired_test({1: 0.5}, {1: 0.6}) is None and paired_test({1: 0.5, 2: 0.5}, {1: 0.5, 2: 0.5}) is None
+
+
+def test_predictions_are_those_of_all_seeds(runs):
+    labels, probabilities = read_predictions(runs_of(runs / "plain"), "test")
+    assert labels.shape == (12,) and probabilities.shape == (12, 3)
+    accuracies = [scores(runs / "plain" / f"seed={seed}")["accuracy"] for seed in (1, 2)]
+    assert (probabilities.argmax(1) == labels).mean() == pytest.approx(np.mean(accuracies))
+    np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("command", ["reliability", "ablation", "errors"])
+def test_pictures_of_a_test_set(runs, tmp_path, capsys, command):
+    main([command, str(runs / "plain"), str(runs / "one"), "--output", str(tmp_path / "picture.png")])
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == str(tmp_path / "picture.png")
+    if command == "ablation":
+        drops = [line.split(": ")[1].split() for line in lines if "pooling: " in line]
+        assert [len(heads) for heads in drops] == [2, 3]
+
+
+def test_entropy_of_other_texts(runs, tmp_path):
+    (tmp_path / "texts.txt").write_text("not a film\nso so\n")
+    arguments = ["entropy", str(runs / "plain"), str(runs / "one"), "--file", str(tmp_path / "texts.txt")]
+    main([*arguments, "--output", str(tmp_path / "entropy.png")])
+    assert (tmp_path / "entropy.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_heatmaps(runs, tmp_path):
+    arguments = ["heatmap", str(runs / "plain"), str(runs / "svgd"), "--text", "Not bad, unheard", "--output"]
+    main([*arguments, str(tmp_path / "heads.png")])
+    assert (tmp_path / "heads.png").read_bytes().startswith(b"\x89PNG")
+    arguments.insert(-1, "a film")
+    main([*arguments, str(tmp_path / "heads.html")])
+    page = (tmp_path / "heads.html").read_text()
+    assert "unheard" in page and "film" in page and "<unk>" not in page
+    with pytest.raises(SystemExit, match="Several texts are written as HTML"):
+        main([*arguments, str(tmp_path / "several.png")])
+    assert not (tmp_path / "several.png").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["scores", "nothing"], "no finished run in nothing"),
+        (["scores", "plain", "plain"], "Give each folder once"),
+        (["scores", "plain", "--set", "news"], "has results on: test. Received: --set news"),
+        (["entropy", "plain", "--file", "none.txt"], "none.txt"),
+    ],
+)
+def test_errors(runs, monkeypatch, arguments, message):
+    monkeypatch.chdir(runs)
+    with pytest.raises(SystemExit, match=message):
+        main(arguments)
+
+
+def test_titles_are_as_short_as_can_be():
+    assert titles(["runs/a", "runs/b"]) == ["a", "b"]
+    assert titles(["x/a", "y/a/"]) == ["x/a", "y/a"]
