@@ -2,7 +2,9 @@
 
 from keras_headattn.layers.attention import Attention
 from keras_headattn.layers.augmented_conv_2d import AugmentedConv2D, augmented_widths
+from keras_headattn.layers.disentangled_mask_attention import DisentangledMaskAttention
 from keras_headattn.layers.evolving_attention import EvolvingAttention
+from keras_headattn.layers.gaussian_mixture import GaussianMixture
 from keras_headattn.layers.interacting_head_attention import InteractingHeadAttention
 from keras_headattn.layers.luong_attention import LuongAttention
 from keras_headattn.layers.max_num_heads import max_num_heads
@@ -18,8 +20,10 @@ __all__ = [
     "Attention",
     "AugmentedConv2D",
     "DecoderBlock",
+    "DisentangledMaskAttention",
     "EncoderBlock",
     "EvolvingAttention",
+    "GaussianMixture",
     "InteractingHeadAttention",
     "LuongAttention",
     "MultiHeadAttention",

@@ -19,12 +19,15 @@ class State:
     """What the stages between projection and merging need besides queries, keys and values.
 
     Args:
+        query, key: what was given, `(B, n, D)` and `(B, m, D_k)`; `key` is `None` where a cache alone is attended to.
         mask: boolean, broadcasts to `(B, h, n, m)`, True = may attend; or `None`.
         query_positions, key_positions: integers `(n,)` and `(m,)`.
         previous_map, cache, training: see `Attention`.
         return_attention_scores: whether the weights are needed, by the caller or by the head regularizer.
     """
 
+    query: Any
+    key: Any
     mask: Any
     query_positions: Any
     key_positions: Any
@@ -380,11 +383,12 @@ class Attention(CachedDecoding, keras.layers.Layer):
         check_inputs(query, value, key, cache, index, self._axes.rank, self._widths)
         axes = self._axes
         inputs, query = query, axes.fold(query, "query")
+        folded_key = None if key is None else axes.fold(key, "key")
         offset = 0 if index is None else ops.cast(index, "int32")
         if positions is None:
             positions = ops.arange(ops.shape(query)[1], dtype="int32") + offset
         if cache is None:
-            keys, values = self.project_key_value(axes.fold(key, "key"), axes.fold(value, "key"))
+            keys, values = self.project_key_value(folded_key, axes.fold(value, "key"))
         else:
             cache = cache if value is None else self._extend_cache(cache, key, value, index, positions)
             keys, values = cache["key"], cache["value"]
@@ -398,7 +402,7 @@ class Attention(CachedDecoding, keras.layers.Layer):
             mask = combine_masks(mask, window[:, None])
         regularizer = self.head_regularizer if cache is None else None
         needs_weights = return_attention_scores or regularizes(regularizer, "weights")
-        state = State(mask, positions, key_positions, previous_map, cache, training, needs_weights)
+        state = State(query, folded_key, mask, positions, key_positions, previous_map, cache, training, needs_weights)
         heads, weights, own_map, cache = self._attend(self.project_query(query), keys, values, state)
         if self.use_gate:
             heads = heads * ops.swapaxes(self._apply(self._gate_dense, query), 1, 2)
@@ -422,13 +426,17 @@ class Attention(CachedDecoding, keras.layers.Layer):
         if self._stages_are_fused and not state.return_attention_scores and not dropping:
             heads = attend(query, key, value, state.mask, self.scale, self.flash_attention)
             return heads, None, state.previous_map, state.cache
+        logits, *carried = self._logits(query, key, state)
+        weights = self.weigh(logits, state.mask)
+        return self.mix(self._dropout_layer(weights, training=state.training), value), weights, *carried
+
+    def _logits(self, query, key, state):
+        """Logits, the map for the next block, and the cache."""
         positions = state.query_positions, state.key_positions
         logits = self.score(query, key, *positions)
         if self.relative_positions is not None:
             logits = logits + self.relative_positions(query * self.scale, *positions)
-        logits, *carried = self.evolve(logits, state.mask, state.previous_map, state.cache, state.query_positions)
-        weights = self.weigh(logits, state.mask)
-        return self.mix(self._dropout_layer(weights, training=state.training), value), weights, *carried
+        return self.evolve(logits, state.mask, state.previous_map, state.cache, state.query_positions)
 
     def _maps_by_head(self, weights):
         """Weights of pairs of heads with the pairs along one axis: `(B, h, n, m)`."""

@@ -13,7 +13,7 @@ import pytest
 from keras_headattn import layers
 
 BATCH, QUERIES, KEYS = 2, 5, 7
-QUERY_WIDTH, KEY_WIDTH, VALUE_WIDTH = 12, 9, 10
+QUERY_WIDTH, KEY_WIDTH, VALUE_WIDTH = 12, 9, 15
 HEADS, KEY_DIM, VALUE_DIM = 3, 4, 5
 
 
@@ -29,6 +29,7 @@ class Case:
         mask_heads: size of the head axis of an attention mask; `None` if masks may not differ by head.
         causal: whether under the causal mask a row of the output depends on no later row.
         by_content: whether a token means the same in any row of the queries, and in any of the keys.
+        alike_in_training: whether, but for dropout, the weights in training are those of later.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Case:
     mask_heads: int | None = HEADS
     causal: bool = True
     by_content: bool = True
+    alike_in_training: bool = True
 
     def make(self, **overrides):
         return self.layer(**{**self.arguments, **overrides})
@@ -48,6 +50,7 @@ ONE_HEAD = {"key_dim": KEY_DIM, "value_dim": VALUE_DIM}
 PAIRWISE = {**SIZES, "interaction": "pairwise"}
 EVOLVING = {**SIZES, "alpha": 0.0, "beta": 0.4}  # without a chain each layer convolves
 SYNTHESIZER = {**SIZES, "max_length": 3000, "mixture": ("dense", "dot_product")}
+DISENTANGLED = {**SIZES, "num_clusters": 2, "centre_gradient": 1.0}
 RELATIVE = {**SIZES, "relative_positions": layers.RelativePositions(2)}
 
 CASES = [
@@ -63,6 +66,13 @@ CASES = [
     ),
     Case("evolving", layers.EvolvingAttention, EVOLVING, causal=False, by_content=False),
     Case("evolving_decoder", layers.EvolvingAttention, {**EVOLVING, "role": "decoder"}, by_content=False),
+    Case("disentangled", layers.DisentangledMaskAttention, DISENTANGLED),
+    Case(
+        "disentangled_decoder",
+        layers.DisentangledMaskAttention,
+        {**DISENTANGLED, "role": "decoder"},
+        alike_in_training=False,
+    ),
     Case("synthesizer", layers.SynthesizerAttention, SYNTHESIZER, by_content=False),
     Case("relative", layers.MultiHeadAttention, RELATIVE, by_content=False),
 ]
@@ -99,6 +109,9 @@ def randomize(layer, seed=1):
     rng = np.random.default_rng(seed)
     for variable in layer.trainable_variables:
         variable.assign(rng.normal(scale=0.4, size=variable.shape))
+    for variable in layer.non_trainable_variables:
+        if variable.name == "steps":
+            variable.assign(10_000)  # what begins with training has begun
     return layer
 
 

@@ -127,7 +127,8 @@ def attention(equation, weights, query, value, key=None, mask=None):
         allowed = mask[min(b, len(mask) - 1)]
         if len(allowed) == 1:  # the same for any number of heads
             allowed = np.repeat(allowed, 8, axis=0)
-        maps, heads = equation(weights, q, k, v, allowed)
+        inputs = {"inputs.query": query[b].astype("float64"), "inputs.key": key[b].astype("float64")}
+        maps, heads = equation(weights | inputs, q, k, v, allowed)
         if "gate.kernel" in weights:
             heads = heads / (1 + np.exp(-project(weights, "gate", query[b].astype("float64"))))
         kernel = weights["attention_output.kernel"]

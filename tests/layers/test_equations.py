@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_headattn import layers
-from tests.layers import oracles, oracles_evolving
+from tests.layers import oracles, oracles_disentangled, oracles_evolving
 from tests.layers.harness import (
     BATCH,
     KEY_WIDTH,
@@ -25,10 +25,16 @@ from tests.layers.harness import (
 DOUBLE = 1e-13
 
 
+def equations(case):
+    if case.layer is layers.DisentangledMaskAttention:
+        return oracles_disentangled.equation(**case.arguments)
+    return oracles_evolving.equations(case)
+
+
 def check(case, layer, query, value, key, attention_mask=None, expected_mask=None, **call):
     """Compares output and scores of a layer with the equations."""
     expected, expected_scores = oracles.attention(
-        oracles_evolving.equations(case), oracles.named_weights(layer), query, value, key, expected_mask
+        equations(case), oracles.named_weights(layer), query, value, key, expected_mask
     )
     call = dict(call, key=key, attention_mask=attention_mask)
     output, scores = layer(query, value, return_attention_scores=True, **call)

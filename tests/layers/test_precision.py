@@ -27,7 +27,7 @@ def test_close_to_float32(case, dtype):
     layer, reference = (build(case.make(dtype=d), *inputs) for d in (dtype, "float32"))
     half = dtype.removeprefix("mixed_")
     assert layer.compute_dtype == half
-    assert layer.weights[0].dtype == ("float32" if dtype.startswith("mixed") else half)
+    assert layer.trainable_weights[0].dtype == ("float32" if dtype.startswith("mixed") else half)
     call = {"attention_mask": mask, "use_causal_mask": True}
     expected, expected_scores = reference(*inputs, return_attention_scores=True, **call)
     output, scores = layer(*inputs, return_attention_scores=True, **call)

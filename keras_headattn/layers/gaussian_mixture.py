@@ -1,0 +1,135 @@
+import math
+
+import keras
+from keras import initializers, ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn.layers.attention import _clone
+from keras_headattn.layers.validation import positive
+
+FARTHEST = 1e15  # deviations from a centre: their squares are finite in float32
+NARROWEST = math.log(1e-6)  # logarithm of a variance: below it, there is no gradient
+
+
+@register_keras_serializable(package="keras_headattn")
+class GaussianMixture(keras.layers.Layer):
+    """Mixtures of Gaussians with diagonal covariances, one a head or one for all, trained by gradients.
+
+    Everything is computed in logarithms and in float32, or float64 for a float64 layer: far-away points and small
+    deviations are safe. No variance is below 1e-6.
+
+    The centres begin orthogonal to each other and with the same length, as many as the width allows, and the deviations
+    at 1: for points about the origin no cluster is nearer than another on average, and none takes all of them.
+
+    Source: "Disentangled mask attention in Transformer", eqs. 3 and 5; Jiang et al. 2017, "Variational deep embedding".
+
+    Args:
+        num_clusters: number of clusters `C`.
+        num_heads: number of heads `h`, each with a mixture of its own. Default `None`: one mixture for all.
+        centre_gradient: what the gradient of the centres is multiplied by.
+        centre_initializer: of the centres of one head. Default: orthogonal, of length 1.
+
+    Call arguments:
+        inputs: `(B, h, n, d)`.
+
+    Returns:
+        Log of the density of each cluster at each point, `(B, h, n, C)`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> mixture = GaussianMixture(num_clusters=4, num_heads=2)
+    >>> log_densities = mixture(keras.random.normal((3, 2, 5, 8)))
+    >>> posteriors = keras.ops.exp(mixture.log_posteriors(log_densities))
+    >>> tuple(posteriors.shape), bool(keras.ops.all(keras.ops.abs(keras.ops.sum(posteriors, -1) - 1) < 1e-5))
+    ((3, 2, 5, 4), True)
+    """
+
+    def __init__(self, num_clusters, num_heads=None, centre_gradient=1.0, centre_initializer="orthogonal", **kwargs):
+        super().__init__(**kwargs)
+        self.num_clusters = positive("num_clusters", num_clusters)
+        self.num_heads = None if num_heads is None else positive("num_heads", num_heads)
+        if centre_gradient < 0:
+            raise ValueError(f"`centre_gradient` must not be negative. Received: centre_gradient={centre_gradient}")
+        self.centre_gradient = centre_gradient
+        self.centre_initializer = initializers.get(centre_initializer)
+
+    def build(self, inputs_shape):
+        if len(inputs_shape) != 4 or self.num_heads not in (None, inputs_shape[1]):
+            raise ValueError(
+                f"`inputs` must be (B, {self.num_heads or 'h'}, n, d). Received: inputs of shape {tuple(inputs_shape)}"
+            )
+        heads, clusters, width = self.num_heads or 1, self.num_clusters, inputs_shape[-1]
+        self.width = width
+
+        def spread(shape, dtype=None):
+            # In float32, as orthogonal matrices cannot be made in 16 bits.
+            centres = [_clone(self.centre_initializer)(shape[1:], dtype="float32") for _ in range(heads)]
+            return ops.cast(ops.stack(centres), dtype)
+
+        self.log_weights = self.add_weight(name="log_weights", shape=(heads, clusters), initializer="zeros")
+        self.centres = self.add_weight(name="centres", shape=(heads, clusters, width), initializer=spread)
+        self.log_variances = self.add_weight(name="log_variances", shape=self.centres.shape, initializer="zeros")
+        self.built = True
+
+    def _wide(self, variable):
+        return ops.cast(variable, "float64" if self.compute_dtype == "float64" else "float32")
+
+    def call(self, inputs):
+        centres = self._wide(self.centres)
+        if self.centre_gradient != 1:
+            centres = centres + (self.centre_gradient - 1) * (centres - ops.stop_gradient(centres))
+        log_variances = self._log_variances()
+        distances = (self._wide(inputs)[:, :, :, None] - centres[:, None]) * ops.exp(-0.5 * log_variances)[:, None]
+        distances = ops.clip(distances, -FARTHEST, FARTHEST)
+        normaliser = ops.sum(log_variances, axis=-1) + self.width * math.log(2 * math.pi)
+        return -0.5 * (ops.sum(ops.square(distances), axis=-1) + normaliser[:, None])
+
+    def _log_variances(self):
+        return ops.maximum(self._wide(self.log_variances), NARROWEST)
+
+    def log_posteriors(self, log_densities):
+        """Log of the probability of each cluster, given a point.
+
+        Args:
+            log_densities: `(B, h, n, C)`, what the layer returns.
+
+        Returns:
+            `(B, h, n, C)`.
+        """
+        return ops.log_softmax(log_densities + self._log_shares(), axis=-1)
+
+    def _log_shares(self):
+        return ops.log_softmax(self._wide(self.log_weights), axis=-1)[:, None]
+
+    def divergences(self, log_densities, variance=0.1):
+        """Kullback-Leibler divergences of a Gaussian about each point, and of its cluster, from the mixture.
+
+        The cluster's distribution is the posterior at the point itself. Sum them for the divergence of both together.
+
+        Args:
+            log_densities: `(B, h, n, C)`, what the layer returns.
+            variance: of the Gaussian, in each direction.
+
+        Returns:
+            Two `(B, h, n)`, in nats: that of the Gaussian, in the mean over clusters, and that of the cluster.
+        """
+        posteriors = self.log_posteriors(log_densities)
+        spread = variance * ops.sum(ops.exp(-self._log_variances()), axis=-1)[:, None]
+        constant = self.width * (1 + math.log(2 * math.pi * variance))
+        of_gaussian = -log_densities + 0.5 * (spread - constant)
+        shares = ops.exp(posteriors)
+        gaussian = ops.sum(shares * of_gaussian, axis=-1)
+        return gaussian, ops.sum(shares * (posteriors - self._log_shares()), axis=-1)
+
+    def compute_output_shape(self, inputs_shape):
+        return (*inputs_shape[:-1], self.num_clusters)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_clusters": self.num_clusters,
+            "num_heads": self.num_heads,
+            "centre_gradient": self.centre_gradient,
+            "centre_initializer": initializers.serialize(self.centre_initializer),
+        }

@@ -1,0 +1,114 @@
+"""The losses that disentangle attention heads, from mixtures of Gaussians over their queries."""
+
+from keras import ops
+
+LEAST = -60.0  # of logarithms of probabilities in a loss: below it there is no gradient
+
+
+def shared_information(log_densities, log_posteriors, mask=None, leave_one_out=False):
+    """Upper bound of the mutual information of the queries of two heads.
+
+    With `p(q_i | c)` the density of cluster c at query i of head h, divided by its sum over all queries of this head,
+    and `p(c | q'_i)` the posterior of the query of head h' for the same token:
+
+        D[h, h'] = mean_i log sum_c p(q_i | c) p(c | q'_i)
+
+    Source: "Disentangled mask attention in Transformer", eqs. 9, 12 and 13; the denominator of 13 is over the queries
+    of the same head, as Bayes' theorem has it.
+
+    Args:
+        log_densities: `(B, h, n, C)`, log of the density of each cluster at each query.
+        log_posteriors: `(B, h, n, C)`, log of the posterior of each cluster.
+        mask: boolean `(B, n)`, True = a real token.
+        leave_one_out: whether what eq. 9 subtracts, the mean of the same with the other queries of head h', is
+            subtracted. It costs `(B, h, h, n, n, C)` numbers; the paper leaves it out (section 4.3).
+
+    Returns:
+        `(B, h, h)` nats, 0 on the diagonal and where there is no token.
+    """
+    if mask is not None:
+        log_densities = ops.where(mask[:, None, :, None], log_densities, ops.cast(-1e30, log_densities.dtype))
+    total = ops.logsumexp(log_densities, axis=2, keepdims=True)
+    likelihoods = (log_densities - total)[:, :, None]
+    pairs = ops.logsumexp(likelihoods + log_posteriors[:, None], axis=-1)  # (B, h, h', n)
+    information = _mean(ops.maximum(pairs, LEAST), mask)
+    if leave_one_out:
+        heads, length, clusters = ops.shape(log_densities)[1:]
+        rows, columns = (ops.reshape(x, (-1, heads * length, clusters)) for x in (likelihoods, log_posteriors))
+        others = ops.logsumexp(rows[:, :, None] + columns[:, None], axis=-1)
+        others = ops.swapaxes(ops.reshape(others, (-1, heads, length, heads, length)), 2, 3)  # (B, h, h', i, j)
+        others = _without_diagonal(ops.maximum(others, LEAST))
+        if mask is not None:
+            others = ops.where(mask[:, None, None, None, :], others, ops.zeros_like(others))
+        count = ops.maximum(_count(log_densities, mask) - 1, 1)[..., None]
+        information = information - _mean(ops.sum(others, axis=-1) / count, mask)
+    return _without_diagonal(information)
+
+
+def kept_information(posteriors, input_posteriors, mask=None):
+    """Lower bound of the mutual information of inputs and the queries of a head.
+
+    With the critic `f(q_i, x_j) = sum_c p(c | q_i) p(c | x_j)`:
+
+        D[h] = mean_i ( f(q_i, x_i) - log mean_j exp f(q_i, x_j) )
+
+    Source: "Disentangled mask attention in Transformer", eq. 10.
+
+    Args:
+        posteriors: `(B, h, n, C)`, of the queries.
+        input_posteriors: `(B, h, n, C)`, of each head's part of the inputs, under the same mixture.
+        mask: boolean `(B, n)`, True = a real token.
+
+    Returns:
+        `(B, h)` nats, 0 where there is no token.
+    """
+    scores = ops.matmul(posteriors, ops.swapaxes(input_posteriors, -1, -2))
+    own = ops.sum(posteriors * input_posteriors, axis=-1)
+    weights = ops.exp(scores)  # scores are from 0 to 1
+    if mask is not None:
+        weights = ops.where(mask[:, None, None], weights, ops.zeros_like(weights))
+    mean = ops.sum(weights, axis=-1) / ops.maximum(_count(posteriors, mask), 1)
+    return _mean(own - ops.log(ops.maximum(mean, 1e-30)), mask)
+
+
+def cluster_diversity(posteriors, mask=None):
+    """How far tokens are from having a cluster each: the mean of the squared entries of `C C^T - I`.
+
+    Source: "Disentangled mask attention in Transformer", eq. 14.
+
+    Args:
+        posteriors: `(B, h, n, C)`.
+        mask: boolean `(B, n)`, True = a real token.
+
+    Returns:
+        `(B, h)`, 0 where there is no token.
+    """
+    if mask is not None:
+        posteriors = ops.where(mask[:, None, :, None], posteriors, ops.zeros_like(posteriors))
+    # ||C C^T - I||^2 = ||C^T C||^2 - 2 ||C||^2 + n
+    overlaps = ops.matmul(ops.swapaxes(posteriors, -1, -2), posteriors)
+    count = ops.reshape(_count(posteriors, mask), (-1, 1))
+    squares = ops.sum(ops.square(overlaps), axis=(-1, -2)) - 2 * ops.sum(ops.square(posteriors), axis=(-1, -2)) + count
+    return squares / ops.square(ops.maximum(count, 1))
+
+
+def _count(x, mask):
+    """Number of real tokens of `x` `(B, h, n, C)`, `(B, 1, 1)` or, where all have the same, `(1, 1, 1)`."""
+    if mask is None:
+        return ops.reshape(ops.cast(ops.shape(x)[2], x.dtype), (1, 1, 1))
+    return ops.sum(ops.cast(mask, x.dtype), axis=-1)[:, None, None]
+
+
+def _mean(x, mask):
+    """Mean over the last axis of `(B, ..., n)` of what the mask `(B, n)` keeps."""
+    if mask is None:
+        return ops.mean(x, axis=-1)
+    mask = ops.reshape(mask, (ops.shape(mask)[0], *(1,) * (len(x.shape) - 2), ops.shape(mask)[1]))
+    count = ops.sum(ops.cast(mask, x.dtype), axis=-1)
+    return ops.sum(ops.where(mask, x, ops.zeros_like(x)), axis=-1) / ops.maximum(count, 1)
+
+
+def _without_diagonal(x):
+    """`(..., n, n)` with zeros on the diagonal."""
+    n = ops.arange(ops.shape(x)[-1])
+    return ops.where(n[:, None] == n[None], ops.zeros_like(x), x)

@@ -1,0 +1,317 @@
+"""Disentangled mask attention: golden vectors, its losses by hand, what training remembers, where the mask is off."""
+
+import os
+import pathlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_headattn.layers import DecoderBlock, DisentangledMaskAttention, EncoderBlock, MultiHeadAttention
+from keras_headattn.layers.disentangled_mask_attention import LOSSES
+from keras_headattn.ops import cluster_diversity, kept_information, shared_information
+from tests.layers import oracles, oracles_disentangled
+from tests.layers.harness import array, build, check_close, copy_weights, self_input
+
+SHARED = pathlib.Path(os.environ.get("HEADATTN_SHARED", pathlib.Path(__file__).parents[3] / "shared"))
+GOLDEN = SHARED / "golden" / "dma.npz"
+HEADS, KEY_DIM, CLUSTERS = 3, 4, 5
+WEIGHTS = dict(zip(LOSSES, (0.3, 0.5, 0.7, 1.1), strict=True))
+
+
+def make(**options):
+    return DisentangledMaskAttention(HEADS, KEY_DIM, **{"num_clusters": CLUSTERS, "dtype": "float64", **options})
+
+
+@pytest.fixture(scope="module")
+def golden():
+    if not GOLDEN.exists():
+        pytest.skip(f"needs {GOLDEN}, which is not part of the repository")
+    with np.load(GOLDEN) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+@pytest.fixture(scope="module")
+def transcribed(golden):
+    """The layer with the weights of the golden vectors."""
+    layer = make(num_clusters=6, alpha=0.5)
+    layer.build(golden["x"].shape, golden["y"].shape)
+    for mixture, name in ((layer.mixture, "z"), (layer.query_mixture, "q")):
+        for variable, value in (
+            (mixture.log_weights, np.log(golden[f"pi_{name}"].astype("float64"))),
+            (mixture.centres, golden[f"mu_{name}"]),
+            (mixture.log_variances, 2 * np.log(golden[f"sigma_{name}"].astype("float64"))),
+        ):
+            variable.assign(value.reshape(variable.shape))
+    for dense, name in ((layer.query_dense, "q"), (layer.key_dense, "k"), (layer.value_dense, "v")):
+        dense.kernel.assign(golden[f"W{name}"].reshape(12, HEADS, KEY_DIM))
+        dense.bias.assign(golden[f"b{name}"].reshape(HEADS, KEY_DIM))
+    layer.output_dense.kernel.assign(np.eye(12).reshape(HEADS, KEY_DIM, 12))
+    layer.steps.assign(1000)
+    return layer
+
+
+def close(found, expected):
+    np.testing.assert_allclose(array(found), expected, atol=3e-7, rtol=1e-6)  # of weights rounded to float32
+
+
+def test_golden_weights_and_output(golden, transcribed):
+    x, y = golden["x"].astype("float64"), golden["y"].astype("float64")
+    output, weights = transcribed(x, y, return_attention_scores=True)
+    close(weights, golden["A_hat"])
+    close(output, golden["context"])
+    close(transcribed.gamma(), golden["gamma"])
+    for alpha, expected in ((1.0, "A_bar_masked"), (0.0, "A_masked"), (0.5, "A_hat_masked")):
+        late = make(num_clusters=6, alpha=alpha)
+        late.build(x.shape, y.shape)
+        copy_weights(transcribed, late)
+        late.steps.assign(1000 if alpha == 0.5 else 1e9)
+        _, weights = late(x, y, attention_mask=golden["mask"], return_attention_scores=True)
+        close(weights, golden[expected])
+
+
+def test_golden_gamma(golden):
+    for alpha, row in zip(golden["gamma_alpha"], golden["gamma_minus_exponent"], strict=True):
+        layer = make(alpha=float(alpha))
+        layer.build((1, 2, 12), (1, 2, 12))
+        for steps, expected in zip(golden["gamma_t"], row, strict=True):
+            layer.steps.assign(float(steps))
+            np.testing.assert_allclose(float(layer.gamma()), expected, atol=1e-6)
+
+
+def test_golden_posteriors_and_losses(golden, transcribed):
+    queries, of_z = golden["Q"], transcribed._by_head(golden["x"].astype("float64"))
+    densities, query_densities = transcribed.mixture(of_z), transcribed.query_mixture(queries)
+    posteriors = np.exp(array(transcribed.mixture.log_posteriors(densities)))
+    log_posteriors = transcribed.query_mixture.log_posteriors(query_densities)
+    query_posteriors = np.exp(array(log_posteriors))
+    close(posteriors, golden["post_z_query"])
+    keys = transcribed._by_head(golden["y"].astype("float64"))
+    of_keys = np.exp(array(transcribed.mixture.log_posteriors(transcribed.mixture(keys))))
+    close(of_keys, golden["post_z_key"])
+    same = posteriors @ of_keys.swapaxes(-1, -2)
+    close(same / same.sum(-1, keepdims=True), golden["M"])
+    close(query_posteriors, golden["post_q"])
+    of_inputs = np.exp(array(transcribed.query_mixture.log_posteriors(transcribed.query_mixture(of_z))))
+    close(of_inputs, golden["post_q_of_x"])
+    of_query = array(query_densities)
+    shares = np.exp(np.asarray(transcribed.query_mixture.log_weights, "float64"))
+    close((np.exp(of_query) * shares).sum(-1), golden["density_q"])
+    close(np.exp(of_query) / np.exp(of_query).sum(2, keepdims=True), golden["p_q_given_c_denominator_own_head"])
+    simplified = shared_information(query_densities, log_posteriors)
+    close(simplified, golden["Dqq_simplified_denominator_h"])
+    full = shared_information(query_densities, log_posteriors, leave_one_out=True)
+    close(full, golden["Dqq_full_denominator_h"])
+    kept = kept_information(query_posteriors, of_inputs)
+    close(kept, golden["Dxq"])
+    close(array(simplified).sum((1, 2)) - array(kept).sum(1), golden["LD_Ixq_once_per_head"])
+    close(cluster_diversity(posteriors), golden["Ldv_z"])
+    close(cluster_diversity(query_posteriors), golden["Ldv_q"])
+    variance = float(golden["sigma2"])
+    close(np.stack(transcribed.mixture.divergences(densities, variance), -1), golden["KL_z"])
+    close(np.stack(transcribed.query_mixture.divergences(query_densities, variance), -1), golden["KL_q"])
+
+
+# ------------------------------------------------------------------------------------------------------- losses
+
+
+def lengths(x, counts):
+    return np.arange(x.shape[1])[None] < np.array(counts)[:, None]
+
+
+@pytest.mark.parametrize("leave_one_out", [False, True])
+def test_losses_are_those_of_the_equations(leave_one_out):
+    """Of sentences of 5 and 2 tokens; a third is padding alone, and counts nothing."""
+    x = np.random.default_rng(0).normal(size=(3, 5, 12))
+    layer = build(make(**WEIGHTS, leave_one_out=leave_one_out), x)
+    mask = lengths(x, [5, 2, 0])
+    layer(x, x, query_mask=mask, key_mask=mask, training=True)
+    weights = oracles.named_weights(layer)
+    of_z, of_q = (oracles_disentangled.mixture(weights, name, HEADS) for name in ("mixture", "query_mixture"))
+    totals = np.zeros(4)
+    for sentence, count in ((0, 5), (1, 2)):
+        rows = x[sentence, :count]
+        queries = oracles.project(weights, "query", rows).swapaxes(0, 1)
+        z = oracles_disentangled.split(rows, HEADS)
+        divergence = oracles_disentangled.divergence(z, of_z, 0.1) + oracles_disentangled.divergence(queries, of_q, 0.1)
+        diversity = sum(
+            oracles_disentangled.diversity(oracles_disentangled.posteriors(points, mixture)).sum()
+            for points, mixture in ((z, of_z), (queries, of_q))
+        )
+        totals += [
+            oracles_disentangled.shared_information(queries, of_q, leave_one_out).sum(),
+            oracles_disentangled.kept_information(queries, z, of_q).sum(),
+            divergence.sum(0).mean(),
+            diversity,
+        ]
+    totals /= 2
+    shared, kept, divergence, diversity = WEIGHTS.values()
+    expected = shared * totals[0] - kept * totals[1] + divergence * totals[2] + diversity * totals[3]
+    (loss,) = layer.losses
+    np.testing.assert_allclose(float(loss), expected, rtol=1e-10)
+
+
+def test_losses_do_not_see_padding():
+    x = self_input(dtype="float64")
+    layer = build(make(**WEIGHTS), x)
+    layer(x, x, training=True)
+    (expected,) = map(float, layer.losses)
+    padded = np.concatenate([x, np.full((2, 3, 12), 1e3)], axis=1)
+    mask = lengths(padded, [5, 5])
+    layer(padded, padded, query_mask=mask, key_mask=mask, training=True)
+    np.testing.assert_allclose(float(layer.losses[0]), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradients_of_each_loss(name):
+    """By finite differences, with regard to the inputs, the queries' kernel and both mixtures."""
+    import tensorflow as tf
+
+    x = tf.Variable(self_input(dtype="float64"))
+    layer = build(make(**dict.fromkeys(LOSSES, 0.0) | {name: 1.0}, centre_gradient=1.0), array(x))
+    variables = [x, layer.query_dense.kernel.value]
+    variables += [variable.value for mixture in (layer.mixture, layer.query_mixture) for variable in mixture.weights]
+
+    def loss():
+        layer(x, x, training=True)
+        return sum(layer.losses)
+
+    with tf.GradientTape() as tape:
+        value = loss()
+    gradients = tape.gradient(value, variables, unconnected_gradients="zero")
+    rng = np.random.default_rng(0)
+    assert any(np.abs(array(gradient)).max() > 1e-3 for gradient in gradients)
+    for variable, gradient in zip(variables, gradients, strict=True):
+        kept, direction = array(variable), rng.normal(size=variable.shape)
+        ends = []
+        for step in (1e-5, -1e-5):
+            variable.assign(kept + step * direction)
+            ends.append(float(loss()))
+        variable.assign(kept)
+        np.testing.assert_allclose(
+            np.sum(array(gradient) * direction), (ends[0] - ends[1]) / 2e-5, rtol=1e-5, atol=1e-8
+        )
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 6), st.integers(0, 100))
+def test_identical_heads_share_most(length, seed):
+    """A head knows itself better than any other; diversity is from 0 to the number of clusters."""
+    rng = np.random.default_rng(seed)
+    posteriors = rng.dirichlet(np.ones(CLUSTERS), (1, 1, length))
+    assert 0 <= float(cluster_diversity(posteriors)[0, 0]) <= 1
+    own = np.eye(max(length, 2))[None, None, :length]
+    np.testing.assert_allclose(float(cluster_diversity(own)[0, 0]), 0, atol=1e-6)
+    found = array(shared_information(np.log(np.repeat(own + 1e-12, 2, 1)), np.log(np.repeat(own + 1e-12, 2, 1))))
+    np.testing.assert_allclose(found[0, 0, 1], 0, atol=1e-6)  # each query is certain, given that of the other head
+    assert found[0, 0, 0] == 0
+
+
+# ------------------------------------------------------------------------------------------------ as plain attention
+
+
+@pytest.mark.parametrize("options, steps", [({"num_clusters": 1}, 1e9), ({"alpha": 0.0}, 1e9), ({}, 0)])
+def test_it_is_multi_head_attention(options, steps):
+    """With one cluster, without a share, or before training."""
+    x = self_input(dtype="float64")
+    layer, plain = build(make(**options), x), MultiHeadAttention(HEADS, KEY_DIM, dtype="float64")
+    plain.build(x.shape, x.shape)
+    copy_weights(layer, plain)
+    layer.steps.assign(steps)
+    for call in ({}, {"use_causal_mask": True}):
+        check_close(layer(x, x, **call), plain(x, x, **call), 1e-12)
+
+
+def test_a_decoder_has_no_mask_but_in_training():
+    x = self_input(dtype="float64")
+    layer, other = build(make(role="decoder"), x), build(make(role="cross"), x)
+    plain = MultiHeadAttention(HEADS, KEY_DIM, dtype="float64")
+    plain.build(x.shape, x.shape)
+    copy_weights(layer, plain)
+    check_close(layer(x, x), plain(x, x), 1e-12)
+    assert np.abs(array(layer(x, x, training=True)) - array(plain(x, x))).max() > 1e-3
+    assert np.abs(array(other(x, x)) - array(plain(x, x))).max() > 1e-3
+    assert "posteriors" not in layer.init_cache(2, 5) and other.project_cache(x)["posteriors"].shape == (2, HEADS, 5, 5)
+
+
+def test_blocks_give_roles():
+    template = DisentangledMaskAttention(HEADS, KEY_DIM)
+    encoder, decoder = EncoderBlock(template, 8), DecoderBlock(template, 8)
+    x = self_input()
+    decoder(x, encoder(x))
+    roles = encoder.attention.role, decoder.attention.role, decoder.cross_attention.role
+    assert roles == ("encoder", "decoder", "cross")
+
+
+# ------------------------------------------------------------------------------------------ what training remembers
+
+
+def test_steps_and_averages_are_those_of_training():
+    x = self_input(dtype="float64")
+    layer = build(make(), x)
+    layer.steps.assign(0)
+    layer(x, x)
+    layer(x, x, training=False)
+    assert float(layer.steps) == 0 and layer.losses == []
+    uses = []
+    for step in range(2):
+        layer(x + step, x, training=True)
+        uses.append(np.exp(array(layer.mixture.log_posteriors(layer.mixture(layer._by_head(x + step))))).mean((0, 2)))
+    assert float(layer.steps) == 2
+    np.testing.assert_allclose(array(layer.cluster_use), np.mean(uses, axis=0), atol=1e-6)
+    np.testing.assert_allclose(array(layer.query_cluster_use).sum(), 1, atol=1e-6)
+    assert np.abs(array(layer.loss_averages)).min() > 0
+    shown = dict(zip(LOSSES, array(layer.loss_averages), strict=True))
+    assert shown["shared_information"] < 0 < shown["divergence"]
+
+
+def test_the_gradient_of_centres_is_multiplied():
+    import tensorflow as tf
+
+    x = self_input(dtype="float64")
+    found = {}
+    for factor in (1.0, 10.0):
+        layer = build(make(centre_gradient=factor), x)
+        with tf.GradientTape() as tape:
+            layer(x, x, training=True)
+            loss = sum(layer.losses)
+        found[factor] = float(loss), tape.gradient(loss, [layer.mixture.centres.value, layer.mixture.log_weights.value])
+    assert found[1.0][0] == found[10.0][0]
+    np.testing.assert_allclose(array(found[10.0][1][0]), 10 * array(found[1.0][1][0]), rtol=1e-10)
+    np.testing.assert_allclose(array(found[10.0][1][1]), array(found[1.0][1][1]), rtol=1e-10)
+
+
+@pytest.mark.parametrize("dtype, least", [("mixed_float16", -4.0), ("mixed_bfloat16", -100.0), ("float32", -100.0)])
+def test_losses_are_finite_far_away(dtype, least):
+    """For far-away tokens, tiny variances and clusters without any token; so large gradients float16 does not hold."""
+    import tensorflow as tf
+
+    x = 30 * self_input()
+    layer = build(make(dtype=dtype), x)
+    for mixture in (layer.mixture, layer.query_mixture):
+        mixture.log_variances.assign(np.full(mixture.log_variances.shape, least))
+    with tf.GradientTape() as tape:
+        output = layer(x, x, training=True)
+        (loss,) = layer.losses
+    gradients = tape.gradient(loss, [variable.value for variable in layer.trainable_variables])
+    for value in (output, loss, *(gradient for gradient in gradients if gradient is not None)):
+        assert np.isfinite(array(value)).all()
+
+
+@pytest.mark.parametrize(
+    "options, shape, message",
+    [
+        ({"role": "masked"}, 12, "role='masked'"),
+        ({"alpha": 1.5}, 12, "alpha=1.5"),
+        ({"num_clusters": 0}, 12, "num_clusters"),
+        ({"variance": 0.0}, 12, "variance=0.0"),
+        ({"diversity": -1.0}, 12, "diversity=-1.0"),
+        ({"centre_gradient": -1.0}, 12, "centre_gradient=-1.0"),
+        ({}, 13, "width of `query` must be a multiple of num_heads=3. Received: 13"),
+        ({}, 15, "Received: 3 \\* 4 and 15"),
+    ],
+)
+def test_errors(options, shape, message):
+    with pytest.raises(ValueError, match=message):
+        make(**options).build((2, 5, shape), (2, 5, shape))
