@@ -2,6 +2,9 @@
 
 from keras_headattn.analysis.attention_maps import AttentionMaps, attention_maps
 from keras_headattn.analysis.calibration import expected_calibration_error, overconfidence_error, reliability
+from keras_headattn.analysis.cluster_tokens import cluster_tokens
+from keras_headattn.analysis.draw_cluster_tokens import draw_cluster_tokens
+from keras_headattn.analysis.draw_clusters import draw_clusters
 from keras_headattn.analysis.draw_confusion_matrix import draw_confusion_matrix
 from keras_headattn.analysis.draw_entropy_cdf import draw_entropy_cdf
 from keras_headattn.analysis.draw_error_by_heads import draw_error_by_heads
@@ -23,6 +26,9 @@ from keras_headattn.analysis.write_text_heatmaps import write_text_heatmaps
 __all__ = [
     "AttentionMaps",
     "attention_maps",
+    "cluster_tokens",
+    "draw_cluster_tokens",
+    "draw_clusters",
     "draw_confusion_matrix",
     "draw_entropy_cdf",
     "draw_error_by_heads",
