@@ -50,3 +50,24 @@ def check_named(name, values):
     """Raises a ValueError unless the argument `name` is a dictionary with something in it."""
     if not isinstance(values, dict) or not values:
         raise ValueError(f"`{name}` must be a dictionary of names, not empty. Received: {name}={values}")
+
+
+def as_posteriors(posteriors, tokens, padded=False):
+    """Posteriors as float64 `(n, C)` of `n` tokens, or a ValueError; where `padded`, there may be more rows."""
+    if isinstance(tokens, str) or not len(tokens):
+        raise ValueError(f"`tokens` must be a list of at least one string. Received: tokens={tokens!r}")
+    array = np.asarray(keras.ops.convert_to_numpy(posteriors), "float64")
+    if array.ndim != 2 or not array.size or len(array) < len(tokens) or (len(array) > len(tokens) and not padded):
+        raise ValueError(
+            f"`posteriors` must be ({len(tokens)}, clusters), a row for each token. "
+            f"Received: posteriors of shape {array.shape}"
+        )
+    array = array[: len(tokens)]
+    right = (array >= 0).all(-1) & (np.abs(array.sum(-1) - 1) <= SUM_TOLERANCE)
+    if not right.all():
+        row = int(np.argmin(right))
+        raise ValueError(
+            "Every row of `posteriors` must be at least 0 and sum to 1. "
+            f"Received: row {row}, {array[row]}, whose sum is {array[row].sum():.6g}"
+        )
+    return array

@@ -1,0 +1,126 @@
+"""Clusters of tokens: which tokens they are made of, and pictures of them."""
+
+import collections
+import sys
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+
+from keras_headattn.analysis import cluster_tokens, draw_cluster_tokens, draw_clusters
+
+TOKENS = ["▁The", "▁year", "▁of", ",", "time", "▁", "▁Year", "▁year", "2020", "..."]
+POSTERIORS = np.linspace(0.05, 0.95, len(TOKENS))[:, None] * [1, -1] + [0, 1]
+
+
+@hypothesis.settings(max_examples=30, deadline=None)
+@hypothesis.given(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=20), st.integers(1, 4), st.integers(1, 7))
+def test_definition(tokens, clusters, top):
+    posteriors = np.random.default_rng(len(tokens)).dirichlet(np.ones(clusters), size=len(tokens))
+    ranked = cluster_tokens(posteriors, tokens, top, leave_out=["f"])
+    assert len(ranked) == clusters
+    for cluster, found in enumerate(ranked):
+        sums = collections.Counter()
+        for token, posterior in zip(tokens, posteriors[:, cluster], strict=True):
+            if token != "f":
+                sums[token] += posterior
+        expected = dict(sorted(sums.items(), key=lambda pair: (-pair[1], pair[0]))[:top])
+        assert [*found] == [*expected]
+        assert found == pytest.approx(expected)
+
+
+def test_stop_words_and_punctuation_are_left_out():
+    first, second = cluster_tokens(POSTERIORS, TOKENS)
+    assert sorted(first) == sorted(second) == sorted(["▁year", "time", "▁Year", "2020"])
+    assert [*first] == ["▁year", "2020", "▁Year", "time"]
+    assert first["▁year"] == pytest.approx(POSTERIORS[[1, 7], 0].sum())
+    assert [*cluster_tokens(POSTERIORS, TOKENS, leave_out=["YEAR", "▁time"])[0]] == ["2020", "▁of", "▁The"]
+    assert cluster_tokens([[1.0]], ["!"]) == [{}]
+
+
+def test_equal_tokens_are_in_alphabetical_order():
+    assert [*cluster_tokens(np.ones((3, 1)), ["c", "a", "b"], top=2, leave_out=[])[0]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (dict(tokens=[]), r"Received: tokens=\[\]"),
+        (dict(tokens="ab"), "Received: tokens='ab'"),
+        (dict(tokens=["a"]), r"`posteriors` must be \(1, clusters\).*Received: posteriors of shape \(2, 2\)"),
+        (dict(posteriors=[1, 1]), r"Received: posteriors of shape \(2,\)"),
+        (dict(posteriors=[[1, 0], [0.5, 0.6]]), "Received: row 1, .* whose sum is 1.1"),
+        (dict(posteriors=[[2, -1], [1, 0]]), "Received: row 0"),
+        (dict(top=0), "Received: top=0"),
+        (dict(leave_out="the"), "Received: leave_out='the'"),
+    ],
+)
+def test_errors(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        cluster_tokens(**dict(posteriors=np.eye(2), tokens=["a", "b"]) | arguments)
+
+
+def test_bars_of_a_cluster(tmp_path):
+    tokens = {"▁year": 2.5, "$5$": 1.0}
+    figure = draw_cluster_tokens(tokens, "cluster 1")
+    figure.savefig(tmp_path / "bars.png")
+    (axes,) = figure.axes
+    assert [bar.get_height() for bar in axes.patches] == [2.5, 1]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [*tokens]
+    assert axes.get_title() == "cluster 1"
+    with pytest.raises(ValueError, match="Received: tokens={}"):
+        draw_cluster_tokens({})
+
+
+def pictures(figure):
+    return [np.asarray(axes.get_images()[0].get_array()) for axes in figure.axes[:2]]
+
+
+def test_clusters_of_a_sentence(golden):
+    """The mask is that of the golden vectors, where queries are the keys."""
+    data = golden("dma.npz")
+    posteriors = data["post_z_query"][0, 1]
+    left, mask = pictures(draw_clusters(list("abcde"), posteriors))
+    np.testing.assert_array_equal(left, posteriors.T)
+    same = np.array([[sum(a * b) for b in posteriors] for a in posteriors])
+    np.testing.assert_allclose(mask, same / same.sum(-1, keepdims=True), rtol=1e-12)
+
+
+def test_padding_has_no_part_in_the_mask(tmp_path):
+    tokens, posteriors = ["▁a", "$b$", "c"], np.random.default_rng(0).dirichlet(np.ones(4), size=5)
+    posteriors[3:] = 9
+    figure = draw_clusters(tokens, posteriors)
+    figure.savefig(tmp_path / "clusters.png")
+    expected = pictures(draw_clusters(tokens, posteriors[:3]))
+    for picture, other in zip(pictures(figure), expected, strict=True):
+        np.testing.assert_array_equal(picture, other)
+    for axis in (figure.axes[0].xaxis, figure.axes[1].xaxis, figure.axes[1].yaxis):
+        assert [label.get_text() for label in axis.get_ticklabels()] == tokens
+    same = np.random.default_rng(1).random((5, 5))
+    _, mask = pictures(draw_clusters(tokens, posteriors, same))
+    np.testing.assert_allclose(mask, same[:3, :3] / same[:3, :3].sum(-1, keepdims=True))
+    assert len(figure.axes) == 4  # with their scales
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (dict(tokens=[]), r"Received: tokens=\[\]"),
+        (dict(posteriors=np.eye(2)[:1]), r"Received: posteriors of shape \(1, 2\)"),
+        (dict(posteriors=np.ones((2, 2))), "Received: row 0"),
+        (dict(same=np.ones((2, 1))), r"`same` must be \(2, 2\). Received: same of shape \(2, 1\)"),
+        (dict(same=[[1, 0], [0, 0]]), "in no row 0 everywhere. Received: same="),
+        (dict(same=[[1, -1], [0, 1]]), "at least 0.*Received: same="),
+    ],
+)
+def test_errors_of_clusters_of_a_sentence(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        draw_clusters(**dict(tokens=["a", "b"], posteriors=np.eye(2)) | arguments)
+
+
+def test_scikit_learn_is_needed_for_its_stop_words_alone(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
+    with pytest.raises(ImportError, match="Install scikit-learn: pip install"):
+        cluster_tokens(POSTERIORS, TOKENS)
+    assert "▁year" in cluster_tokens(POSTERIORS, TOKENS, leave_out=[])[0]
