@@ -3,11 +3,20 @@
     python -m recipes.attention_maps image runs/aa runs/ea --files bird.jpg --layers -3 -2 -1
     python -m recipes.attention_maps text runs/evolving --sentence "a man sleeps ." --layers 2 3
     python -m recipes.attention_maps classify runs/aa runs/ea --layers -3 -2 -1
+    python -m recipes.attention_maps redundancy runs/multi_head runs/disentangled
+    python -m recipes.attention_maps clusters runs/disentangled --sentence "a man sleeps ."
+    python -m recipes.attention_maps tokens runs/disentangled --cluster 2
+    python -m recipes.attention_maps queries runs/multi_head runs/disentangled --kind decoder
 
 `image` draws what one pixel attends to, of runs of `recipes.imagenet`, one below the other (Wang et al. 2021, "Evolving
 attention with residual convolutions", figures 4 and 7 to 10). `text` draws maps of a run of `recipes.translate`, and of
 evolving attention its two parts (figure 11). `classify` trains a network to tell the class of an image from what its
 middle pixel attends to (table 7): the higher its accuracy, the more of the image is in the map.
+
+Of runs of `recipes.translate`, on the first sentences of a test set and their translations: `redundancy` measures how
+much heads repeat each other ("Disentangled mask attention", LR, HR and figure 3), `queries` draws where the heads'
+queries lie (figures 6 to 8). Of those of `--attention disentangled_mask` besides: `clusters`, those of a sentence's
+tokens (figure 5), and `tokens`, those that each cluster has most of (figure 4).
 
 Layers are counted from 1 in the order in which they are called, or from the last, -1.
 """
@@ -44,17 +53,34 @@ def _parser():
     for command in (image, classify):
         command.add_argument("runs", nargs="+", help="folders of finished runs of recipes.imagenet")
     text.add_argument("runs", nargs=1, help="folder of a finished run of recipes.translate")
+    clusters = commands.add_parser("clusters", help="clusters of a sentence's tokens, and the mask they make")
+    tokens = commands.add_parser("tokens", help="the tokens that each cluster has most of")
+    redundancy = commands.add_parser("redundancy", help="how much heads repeat each other")
+    queries = commands.add_parser("queries", help="where the queries of heads lie, by t-SNE")
+    for command in (clusters, tokens):
+        command.add_argument("runs", nargs=1, help="folder of a finished run of recipes.translate")
+    for command in (redundancy, queries):
+        command.add_argument("runs", nargs="+", help="folders of finished runs of recipes.translate")
+    for command in (tokens, redundancy, queries):
+        command.add_argument("--sentences", type=int, default=100, help="so many of a test set [100]")
     for command in (image, text, classify):
         command.add_argument("--layers", nargs="+", type=int, default=[-3, -2, -1], help="[-3 -2 -1]")
     image.add_argument("--files", nargs="+", required=True, help="image files")
     image.add_argument("--heads", nargs="+", type=int, help="counted from 0 [all]")
     image.add_argument("--pixel", nargs=2, type=int, help="row and column of what the network sees [its middle]")
     image.add_argument("--output", default="maps.png", help="of several files their names are added [maps.png]")
-    text.add_argument("--sentence", required=True, help="of the source language")
-    kinds = ("encoder", "decoder", "cross")
-    text.add_argument("--kind", choices=kinds, default="encoder", help="which attention [encoder]")
-    text.add_argument("--head", type=int, default=0, help="counted from 0 [0]")
-    text.add_argument("--output", default="maps.png", help="[maps.png]")
+    for command in (text, clusters):
+        command.add_argument("--sentence", required=True, help="of the source language")
+    for command in (text, clusters, tokens, redundancy, queries):
+        kinds = ("encoder", "decoder", "cross")
+        command.add_argument("--kind", choices=kinds, default="encoder", help="which attention [encoder]")
+        command.add_argument("--output", default="maps.png", help="[maps.png]")
+    for command in (text, clusters, tokens):
+        command.add_argument("--head", type=int, default=0, help="counted from 0 [0]")
+    for command in (clusters, tokens, queries):
+        command.add_argument("--layer", type=int, default=-1, help="[-1]")
+    tokens.add_argument("--cluster", type=int, default=0, help="the one that is drawn, counted from 0 [0]")
+    tokens.add_argument("--top", type=int, default=15, help="tokens of each [15]")
     classify.add_argument("--epochs", type=int, default=30, help="[30]")
     classify.add_argument("--filters", type=int, default=256, help="width of the classifier's first stage [256]")
     classify.add_argument("--images", type=int, help="use only so many images of each split [all]")
@@ -102,29 +128,106 @@ def _chosen(maps, numbers):
 
 
 def _text(options):
-    from keras_headattn.analysis import attention_maps, draw_text_maps
-    from recipes.data.buckets import pad_ids
+    from keras_headattn.analysis import draw_text_maps
+
+    run = _translation_run(options.runs[0])
+    translation, maps = _sentence_maps(run, options)
+    chosen = {f"layer {number}": maps.layers[path] for number, path in _chosen(maps.layers, options.layers).items()}
+    figure = draw_text_maps(chosen, (maps.queries[0], maps.keys[0]), head=options.head)
+    figure.savefig(options.output, dpi=120)
+    print(f"{options.sentence}\n{translation}\n{options.output}")
+
+
+def _clusters(options):
+    from keras_headattn.analysis import draw_clusters
+
+    run = _translation_run(options.runs[0])
+    _, maps = _sentence_maps(run, options)
+    ((_, posteriors),) = _posteriors(run, maps, [options.layer]).items()
+    head = _head(options.head, posteriors)
+    draw_clusters(maps.queries[0], posteriors[0, head]).savefig(options.output, dpi=120)
+    print(options.output)
+
+
+def _tokens(options):
+    from keras_headattn.analysis import cluster_tokens, draw_cluster_tokens
+    from recipes.translation.text_maps import text_maps, translated
+
+    run = _translation_run(options.runs[0])
+    maps = text_maps(run, *translated(run, options.sentences), options.kind)
+    ((number, posteriors),) = _posteriors(run, maps, [options.layer]).items()
+    tokens = [token for sentence in maps.queries for token in sentence]
+    clusters = cluster_tokens(posteriors[:, _head(options.head, posteriors)][maps.mask], tokens, options.top)
+    for cluster, found in enumerate(clusters):
+        print(f"cluster {cluster}: {' '.join(found)}")
+    if not 0 <= options.cluster < len(clusters):
+        raise ValueError(f"There are {len(clusters)} clusters. Received: --cluster {options.cluster}")
+    title = f"layer {number}, head {options.head}, cluster {options.cluster}"
+    draw_cluster_tokens(clusters[options.cluster], title).savefig(options.output, dpi=120)
+    print(options.output)
+
+
+def _redundancy(options):
+    from keras_headattn.analysis import draw_head_redundancy, head_redundancy_matrix, layer_redundancy
+    from recipes.translation.text_maps import text_maps, translated
+
+    matrices = {}
+    for folder in options.runs:
+        run = _translation_run(folder)
+        maps = text_maps(run, *translated(run, options.sentences), options.kind)
+        matrices[folder] = head_redundancy_matrix(maps.layers, maps.mask)
+        layer = layer_redundancy(maps.layers, maps.mask)
+        print(f"{folder}, {options.kind}: LR {layer:.3f}, HR {matrices[folder].mean():.3f}", flush=True)
+    draw_head_redundancy(matrices).savefig(options.output, dpi=120)
+    print(options.output)
+
+
+def _queries(options):
+    from keras_headattn.analysis import draw_queries
+    from recipes.translation.text_maps import text_maps, translated
+
+    found = {}
+    for folder in options.runs:
+        run = _translation_run(folder)
+        maps = text_maps(run, *translated(run, options.sentences), options.kind)
+        (path,) = _chosen(maps.layers, [options.layer]).values()
+        found[folder] = maps.layers[path].queries.swapaxes(0, 1)[:, maps.mask]
+    draw_queries(found).savefig(options.output, dpi=120)
+    print(options.output)
+
+
+def _translation_run(folder):
     from recipes.translation.run import Run
-    from recipes.translation.tensorboard import pieces
+
+    return Run(folder)
+
+
+def _sentence_maps(run, options):
+    """The translation of the sentence, and `TextMaps` of both."""
     from recipes.translation.text import make_text
+    from recipes.translation.text_maps import text_maps
     from recipes.translation.translator import Translator
 
-    run = Run(options.runs[0])
     config = run.config()
-    text, transformer = make_text(config, None, run.folder), run.load_model()
-    (translation,) = Translator(transformer, text, config)([options.sentence])
-    (source,), (target,) = text.encode_source([options.sentence]), text.encode_target([translation.text])
-    shifted = [text.target.bos_id, *target[:-1]]
-    inputs = {"source": pad_ids([source], 1, len(source)), "target": pad_ids([shifted], 1, len(shifted))}
-    read, written = pieces(text.source, source), pieces(text.target, shifted)
-    kinds = {"encoder": (read, read), "decoder": (written, written), "cross": (written, read)}
-    maps = attention_maps(transformer, inputs)
-    wanted = {"encoder": "encoder_", "decoder": "decoder_", "cross": "decoder_"}[options.kind]
-    last = "/cross_attention" if options.kind == "cross" else "/attention"
-    maps = {path: layer for path, layer in maps.items() if f"/{wanted}" in path and path.endswith(last)}
-    chosen = {f"layer {number}": maps[path] for number, path in _chosen(maps, options.layers).items()}
-    draw_text_maps(chosen, kinds[options.kind], head=options.head).savefig(options.output, dpi=120)
-    print(f"{options.sentence}\n{translation.text}\n{options.output}")
+    (translation,) = Translator(run.load_model(), make_text(config, None, run.folder), config)([options.sentence])
+    return translation.text, text_maps(run, [options.sentence], [translation.text], options.kind)
+
+
+def _posteriors(run, maps, numbers):
+    """Posteriors of clusters `(B, h, n, C)` by number of the layer."""
+    found = {number: maps.layers[path].posteriors for number, path in _chosen(maps.layers, numbers).items()}
+    if any(posteriors is None for posteriors in found.values()):
+        raise ValueError(
+            "Attention of clusters is that of --attention disentangled_mask. "
+            f"Received: {run.folder}, attention={run.config().attention}"
+        )
+    return found
+
+
+def _head(head, posteriors):
+    if not 0 <= head < posteriors.shape[1]:
+        raise ValueError(f"The layer has {posteriors.shape[1]} heads. Received: --head {head}")
+    return head
 
 
 def _classify(options):
@@ -139,7 +242,15 @@ def _classify(options):
             print(f"{run.folder.name}, layer {number}: {accuracy:.2%}", flush=True)
 
 
-COMMANDS = {"image": _image, "text": _text, "classify": _classify}
+COMMANDS = {
+    "image": _image,
+    "text": _text,
+    "classify": _classify,
+    "clusters": _clusters,
+    "tokens": _tokens,
+    "redundancy": _redundancy,
+    "queries": _queries,
+}
 
 if __name__ == "__main__":
     main()

@@ -19,6 +19,8 @@ class AttentionMaps:
             to block; else `None`.
         self_attention: of `EvolvingAttention`, `(B, h, n, m)`: the logits that are convolved, own ones and those of
             the block before, 0 where the mask forbids. `None` where nothing is convolved.
+        queries: `(B, h, n, key_dim)`.
+        posteriors: of `DisentangledMaskAttention`, `(B, h, n, C)`: in which cluster each token is.
         convolution: of `EvolvingAttention`, `(B, h, n, m)`: what the convolution makes of them, after ReLU.
             `logits` are `beta * convolution + (1 - beta) * self_attention`.
     """
@@ -27,6 +29,8 @@ class AttentionMaps:
     logits: np.ndarray | None = None
     self_attention: np.ndarray | None = None
     convolution: np.ndarray | None = None
+    queries: np.ndarray | None = None
+    posteriors: np.ndarray | None = None
 
 
 def attention_maps(model, *inputs, **call_arguments):
@@ -77,7 +81,8 @@ def _recording(layer, recorded):
 
     def recording_attend(query, key, value, state):
         heads, weights, *carried = attend(query, key, value, dataclasses.replace(state, return_attention_scores=True))
-        recorded[layer.path] = AttentionMaps(_array(weights), **parts)
+        posteriors = _array(layer.posteriors(state.query)) if hasattr(layer, "posteriors") else None
+        recorded[layer.path] = AttentionMaps(_array(weights), **parts, queries=_array(query), posteriors=posteriors)
         return heads, weights if state.return_attention_scores else None, *carried
 
     layer._attend, layer.evolve = recording_attend, recording_evolve

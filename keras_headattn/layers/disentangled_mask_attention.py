@@ -71,8 +71,8 @@ class DisentangledMaskAttention(Attention):
         num_clusters=4,
         alpha=0.5,
         role=None,
-        shared_information=0.01,
-        kept_information=0.01,
+        shared_information=0.025,
+        kept_information=0.0025,
         divergence=0.01,
         diversity=0.01,
         leave_one_out=False,
@@ -137,6 +137,17 @@ class DisentangledMaskAttention(Attention):
     def _by_head(self, x):
         batch, length = ops.shape(x)[:2]
         return ops.swapaxes(ops.reshape(x, (batch, length, self.num_heads, -1)), 1, 2)
+
+    def posteriors(self, x):
+        """In which cluster each head sees the tokens of a query.
+
+        Args:
+            x: `(B, n, D)`.
+
+        Returns:
+            Probabilities `(B, h, n, num_clusters)`.
+        """
+        return _posteriors(self.mixture, self._by_head(x))
 
     # A cache keeps the posteriors of keys, but in a decoder, where they are not used.
 

@@ -7,6 +7,7 @@ import importlib
 
 _MODULES = {
     "AttentionImages": "attention_images",
+    "ClusterReport": "cluster_report",
     "Compilations": "callbacks",
     "EpochScore": "callbacks",
     "GradientNorm": "gradient_norm",

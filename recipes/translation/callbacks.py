@@ -1,6 +1,15 @@
 """What a run reports while it trains."""
 
-from keras_headattn.training import Compilations, EpochScore, GradientNorm, Resume, Throughput, TimeLimit, is_chief
+from keras_headattn.training import (
+    ClusterReport,
+    Compilations,
+    EpochScore,
+    GradientNorm,
+    Resume,
+    Throughput,
+    TimeLimit,
+    is_chief,
+)
 from recipes.checkpoints import SaveEpochs, StopWhenStalled
 from recipes.translation.evaluation import named_metrics
 from recipes.translation.tensorboard import flops_utilization, tensorboard_callbacks
@@ -14,6 +23,8 @@ def make_callbacks(config, run, transformer, text, corpora, batches):
         callbacks.append(flops_utilization(config, transformer, batches))
     if config.gradient_norm:
         callbacks.append(GradientNorm())
+    if config.attention == "disentangled_mask":
+        callbacks.append(ClusterReport())
     if config.validation_sentences:
         callbacks.append(_validation_bleu(config, transformer, text, corpora.validation))
     callbacks.append(SaveEpochs(run, transformer, config.average, config.average_of))

@@ -5,6 +5,7 @@ import functools
 import keras
 
 from keras_headattn.layers import (
+    DisentangledMaskAttention,
     EvolvingAttention,
     InteractingHeadAttention,
     LuongAttention,
@@ -70,6 +71,8 @@ def make_attentions(config):
         own["relative_positions"] = RelativePositions(config.relative_positions)
     if config.attention == "evolving":
         return _evolving(config, own, cross)
+    if config.attention == "disentangled_mask":
+        return _disentangled(config, own, cross)
     if config.attention == "synthesizer":
         # It knows a key by its position alone, which says nothing of a sentence in another language.
         synthesizer = SynthesizerAttention(**own, max_length=_positions(config), mixture=config.synthesis)
@@ -90,6 +93,20 @@ def _evolving(config, own, cross):
         decoder_attention=make("decoder", 0, own),
         cross_attention=make("cross", 0, cross),
     )
+
+
+def _disentangled(config, own, cross):
+    make = functools.partial(
+        DisentangledMaskAttention,
+        num_clusters=config.num_clusters,
+        alpha=config.mask_share,
+        shared_information=config.shared_information,
+        kept_information=config.kept_information,
+        divergence=config.divergence,
+        diversity=config.cluster_diversity,
+        centre_gradient=config.centre_gradient,
+    )
+    return dict(attention=make(**own), cross_attention=make(**cross))
 
 
 def _positions(config):

@@ -14,6 +14,7 @@ ATTENTIONS = (
     "evolving",
     "real_former",
     "synthesizer",
+    "disentangled_mask",
 )
 DATA = ("train", "iwslt", "tfds", "embedded")
 # Titles of groups of settings, by their first one.
@@ -80,6 +81,21 @@ class TranslateConfig:
     )
     synthesis: tuple[str, ...] = option(
         ("random", "dot_product"), "synthesizer: what its logits are made of", ("dense", "random", "dot_product")
+    )
+    num_clusters: int = option(4, "disentangled_mask: clusters of each head, and of queries", at_least=1)
+    mask_share: float = option(
+        0.5, "disentangled_mask: alpha, what the share of the weights under the mask becomes", at_least=0, at_most=1
+    )
+    shared_information: float = option(
+        0.025, "disentangled_mask: weight of what the queries of two heads have in common", at_least=0
+    )
+    kept_information: float = option(
+        0.0025, "disentangled_mask: weight of what queries and inputs have in common", at_least=0
+    )
+    divergence: float = option(0.01, "disentangled_mask: weight of the divergence from the mixtures", at_least=0)
+    cluster_diversity: float = option(0.01, "disentangled_mask: weight of the diversity of clusters", at_least=0)
+    centre_gradient: float = option(
+        10.0, "disentangled_mask: what the gradient of the centres of clusters is multiplied by", at_least=0
     )
     relative_positions: int | None = option(
         None,

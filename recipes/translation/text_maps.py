@@ -1,0 +1,68 @@
+"""What attention does in a finished run, on sentences and their translations."""
+
+import dataclasses
+
+import numpy as np
+
+from keras_headattn.analysis import attention_maps
+from keras_headattn.files import read_lines
+from recipes.data.buckets import pad_ids
+from recipes.translation.tensorboard import pieces
+from recipes.translation.text import make_text
+
+KINDS = ("encoder", "decoder", "cross")
+
+
+@dataclasses.dataclass
+class TextMaps:
+    """Maps of one kind of attention.
+
+    Attributes:
+        layers: dictionary of a layer's path to its `AttentionMaps`, from the first layer to the last.
+        queries, keys: of each sentence a list of str, the tokens.
+        mask: boolean `(B, n)`, the queries that are no padding.
+    """
+
+    layers: dict
+    queries: list
+    keys: list
+    mask: np.ndarray
+
+
+def text_maps(run, sentences, translations, kind):
+    """Runs the model of a finished run on sentences with given translations.
+
+    Args:
+        run: `Run`.
+        sentences, translations: lists of str.
+        kind: one of `KINDS`.
+
+    Returns:
+        `TextMaps`.
+    """
+    text, transformer = make_text(run.config(), None, run.folder), run.load_model()
+    sources = text.encode_source(sentences)
+    targets = [[text.target.bos_id, *ids[:-1]] for ids in text.encode_target(translations)]
+    inputs = {
+        side: pad_ids(ids, len(ids), max(map(len, ids))) for side, ids in (("source", sources), ("target", targets))
+    }
+    read, written = [pieces(text.source, ids) for ids in sources], [pieces(text.target, ids) for ids in targets]
+    queries, keys = {"encoder": (read, read), "decoder": (written, written), "cross": (written, read)}[kind]
+    side, last = "encoder" if kind == "encoder" else "decoder", "cross_attention" if kind == "cross" else "attention"
+    maps = attention_maps(transformer, inputs)
+    layers = {path: layer for path, layer in maps.items() if f"/{side}_" in path and path.endswith(f"/{last}")}
+    return TextMaps(layers, queries, keys, inputs["source" if kind == "encoder" else "target"] > 0)
+
+
+def translated(run, number):
+    """The first sentences of a run's test set, or of the first of them by name, and their translations: two lists.
+
+    Raises:
+        ValueError: if the run has translated nothing.
+    """
+    folders = sorted(path.parent for path in run.results.glob("*/hypotheses.txt"))
+    if not folders:
+        raise ValueError(f"The run in {run.folder} has translated no test set. Use `recipes.translate evaluate`.")
+    lines = (read_lines(folders[0] / name) for name in ("sources.txt", "hypotheses.txt"))
+    pairs = [pair for pair in zip(*lines, strict=True) if all(pair)][:number]
+    return tuple(map(list, zip(*pairs, strict=True)))

@@ -1,0 +1,38 @@
+""" "Disentangled mask attention in Transformer", tables 1, 6 and 7: parameters, where the vocabularies are known."""
+
+import numpy as np
+import pytest
+
+from keras_headattn.layers import DisentangledMaskAttention, MultiHeadAttention
+from keras_headattn.models import Transformer
+
+SMALL = 8
+IWSLT = 8848 + 6632  # of two languages; one output matrix is tied to the embedding
+
+
+@pytest.mark.parametrize(
+    "width, intermediate_dim, heads, vocabulary, clusters, millions",
+    [
+        (512, 1024, 4, IWSLT, None, 39.5),
+        (512, 1024, 4, IWSLT, 4, 39.56),
+        (512, 1024, 4, IWSLT, 8, 39.65),
+        (512, 1024, 4, IWSLT, 12, 39.74),
+        (384, 1024, 4, IWSLT, 4, 26.1),
+        (256, 512, 4, IWSLT, 4, 11.9),
+        (512, 2048, 8, 37_000, None, 63.08),
+        (512, 2048, 8, 37_000, 4, 63.16),
+    ],
+)
+def test_parameters(width, intermediate_dim, heads, vocabulary, clusters, millions):
+    attention = MultiHeadAttention(heads, width // heads)
+    if clusters:
+        attention = DisentangledMaskAttention(heads, width // heads, num_clusters=clusters)
+    model = Transformer(
+        SMALL, hidden_dim=width, intermediate_dim=intermediate_dim, attention=attention, norm_first=False
+    )
+    ids = np.ones((1, 2), "int32")
+    model({"source": ids, "target": ids})
+    count = sum(int(np.prod(variable.shape)) for variable in model.trainable_variables) + (vocabulary - SMALL) * width
+    digits = len(str(millions).partition(".")[2])
+    unit = 10 ** (6 - digits)
+    assert round(millions * 1e6 / unit) in (round(count / unit), count // unit)  # some are rounded, some cut off

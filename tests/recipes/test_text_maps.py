@@ -1,0 +1,106 @@
+"""Heads and clusters of finished translation runs, of runs that only look finished."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_headattn.files import write_atomically
+from recipes.attention_maps import main
+from recipes.command import named_config
+from recipes.config import override
+from recipes.translation.corpora import load_corpora
+from recipes.translation.modelling import make_transformer
+from recipes.translation.prepare import sample_pairs
+from recipes.translation.run import Run
+from recipes.translation.settings import TranslateConfig
+from recipes.translation.text import make_text
+from recipes.translation.text_maps import text_maps, translated
+
+SIZE = dict(max_sentences=60, vocabulary_size=150, num_layers=2, hidden_dim=8, intermediate_dim=8, num_heads=2)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Folders of two Transformers as they are before training, and what they would have translated."""
+    folder = tmp_path_factory.mktemp("runs")
+    for attention in ("multi_head", "disentangled_mask"):
+        run = Run(folder / attention)
+        config = override(named_config(TranslateConfig, "numbers"), SIZE | {"attention": attention, "key_dim": 4})
+        corpora = load_corpora(config)
+        run.start(config)
+        text = make_text(config, sample_pairs(config, corpora.train, corpora.train.name), run.folder)
+        keras.utils.set_random_seed(0)
+        transformer = make_transformer(config, text.source.vocabulary_size, text.target.vocabulary_size)
+        transformer.build()
+        run.save_model(transformer, run.model)
+        (test,) = corpora.tests.values()
+        for name, lines in (("sources", test.source), ("hypotheses", test.target)):
+            write_atomically(run.results / "test" / f"{name}.txt", "".join(f"{line}\n" for line in lines[:5]).encode())
+    return folder
+
+
+def drawn(path):
+    return path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("kind", ["encoder", "cross"])
+def test_redundancy(runs, tmp_path, capsys, kind):
+    folders = [str(runs / name) for name in ("multi_head", "disentangled_mask")]
+    options = ["--kind", kind, "--sentences", "3", "--output", str(tmp_path / "picture.png")]
+    main(["redundancy", *folders, *options])
+    lines = capsys.readouterr().out.splitlines()
+    assert f"disentangled_mask, {kind}: LR " in lines[-2] and drawn(tmp_path / "picture.png")
+    for line in lines[-3:-1]:
+        layer, whole = (float(part.split()[-1]) for part in line.split(": ")[1].split(","))
+        assert 0 < layer <= 1 and 0 < whole <= 1
+
+
+def test_clusters_of_a_sentence(runs, tmp_path):
+    options = ["--sentence", "twenty-one", "--head", "1", "--output", str(tmp_path / "picture.png")]
+    main(["clusters", str(runs / "disentangled_mask"), *options])
+    assert drawn(tmp_path / "picture.png")
+
+
+def test_tokens_of_clusters(runs, tmp_path, capsys):
+    main(["tokens", str(runs / "disentangled_mask"), "--cluster", "2", "--output", str(tmp_path / "picture.png")])
+    assert drawn(tmp_path / "picture.png")
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()[-5:-1]] == [
+        f"cluster {number}" for number in range(4)
+    ]
+
+
+def test_queries(runs, tmp_path):
+    folders = [str(runs / name) for name in ("multi_head", "disentangled_mask")]
+    main(["queries", *folders, "--kind", "decoder", "--sentences", "2", "--output", str(tmp_path / "picture.png")])
+    assert drawn(tmp_path / "picture.png")
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["clusters", "multi_head", "--sentence", "one"], "disentangled_mask. Received: .*attention=multi_head"),
+        (["tokens", "disentangled_mask", "--head", "2"], "has 2 heads. Received: --head 2"),
+        (["tokens", "disentangled_mask", "--cluster", "4"], "There are 4 clusters. Received: --cluster 4"),
+        (["queries", "multi_head", "--layer", "3"], "has 2 attention layers. Received: --layers 3"),
+    ],
+)
+def test_errors(runs, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(runs)
+    with pytest.raises(SystemExit, match=message):
+        main([*arguments, "--output", str(tmp_path / "picture.png")])
+
+
+def test_a_run_that_has_translated_nothing(tmp_path):
+    with pytest.raises(ValueError, match="has translated no test set"):
+        translated(Run(tmp_path), 3)
+
+
+def test_maps_of_sentences(runs):
+    run = Run(runs / "disentangled_mask")
+    sources, translations = translated(run, 3)
+    maps = text_maps(run, sources, translations, "cross")
+    assert len(maps.layers) == 2 and maps.mask.sum() == sum(map(len, maps.queries))
+    for layer in maps.layers.values():
+        assert layer.posteriors.shape == (*layer.queries.shape[:3], 4)
+        sums = layer.weights.sum(-1)
+        np.testing.assert_allclose(sums[np.broadcast_to(maps.mask[:, None], sums.shape)], 1, atol=1e-5)
