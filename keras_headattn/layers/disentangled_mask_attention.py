@@ -71,8 +71,8 @@ class DisentangledMaskAttention(Attention):
         num_clusters=4,
         alpha=0.5,
         role=None,
-        shared_information=0.025,
-        kept_information=0.0025,
+        shared_information=0.001,
+        kept_information=0.001,
         divergence=0.01,
         diversity=0.01,
         leave_one_out=False,
@@ -187,7 +187,12 @@ class DisentangledMaskAttention(Attention):
         trains = state.training and state.cache is None
         if trains or self.role != "decoder":
             posteriors = ops.exp(self.mixture.log_posteriors(densities))
-            keys = self._key_posteriors(state.key) if state.cache is None else state.cache["posteriors"]
+            if state.cache is not None:
+                keys = state.cache["posteriors"]
+            elif state.key is state.query:  # self-attention
+                keys = posteriors
+            else:
+                keys = self._key_posteriors(state.key)
             same = ops.matmul(posteriors, ops.swapaxes(ops.cast(keys, posteriors.dtype), -1, -2))
             logits = ops.cast(logits, same.dtype) + ops.log(ops.maximum(same, LEAST))
             masked = ops.cast(masked_softmax(logits, state.mask), weights.dtype)

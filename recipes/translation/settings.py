@@ -87,10 +87,10 @@ class TranslateConfig:
         0.5, "disentangled_mask: alpha, what the share of the weights under the mask becomes", at_least=0, at_most=1
     )
     shared_information: float = option(
-        0.025, "disentangled_mask: weight of what the queries of two heads have in common", at_least=0
+        0.001, "disentangled_mask: weight of what the queries of two heads have in common", at_least=0
     )
     kept_information: float = option(
-        0.0025, "disentangled_mask: weight of what queries and inputs have in common", at_least=0
+        0.001, "disentangled_mask: weight of what queries and inputs have in common", at_least=0
     )
     divergence: float = option(0.01, "disentangled_mask: weight of the divergence from the mixtures", at_least=0)
     cluster_diversity: float = option(0.01, "disentangled_mask: weight of the diversity of clusters", at_least=0)
