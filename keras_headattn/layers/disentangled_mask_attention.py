@@ -8,7 +8,7 @@ from keras_headattn.ops import cluster_diversity, kept_information, masked_softm
 
 ROLES = ("encoder", "decoder", "cross")
 ANNEALING = 5e-4  # a step
-LEAST = 1e-30  # probability of a common cluster; where there is none at all, the mask has no say
+LEAST = 1e-30  # of a row of weights under the mask; if less is left, no key has a cluster in common: no mask
 LOSSES = ("shared_information", "kept_information", "divergence", "diversity")
 MEMORY = 100  # steps over which averages go
 
@@ -20,7 +20,8 @@ class DisentangledMaskAttention(Attention):
     A mixture of Gaussians clusters each head's part z of the inputs. Two tokens are in the same cluster with the
     probability `S_ij = sum_c p(c | z_i) p(c | z_j)`, which weighs attention:
 
-        weights = (1 - gamma) softmax(logits) + gamma softmax(logits + log S)
+        A = softmax(logits)
+        weights = (1 - gamma) A + gamma (A S) / sum_j (A S)_j
         gamma = 1 - max(1 - alpha, exp(-0.0005 t))
 
     with t the steps of training so far, a weight of the layer. A second mixture, one for all heads, clusters the
@@ -180,27 +181,32 @@ class DisentangledMaskAttention(Attention):
         return 1 - ops.maximum(1 - self.alpha, ops.exp(-ANNEALING * self.steps))
 
     def _attend(self, query, key, value, state):
-        inputs = self._by_head(state.query)
-        densities = self.mixture(inputs)
         logits, *carried = self._logits(query, key, state)
         weights = masked_softmax(logits, state.mask)
         trains = state.training and state.cache is None
         if trains or self.role != "decoder":
-            posteriors = ops.exp(self.mixture.log_posteriors(densities))
-            if state.cache is not None:
-                keys = state.cache["posteriors"]
-            elif state.key is state.query:  # self-attention
-                keys = posteriors
-            else:
-                keys = self._key_posteriors(state.key)
-            same = ops.matmul(posteriors, ops.swapaxes(ops.cast(keys, posteriors.dtype), -1, -2))
-            logits = ops.cast(logits, same.dtype) + ops.log(ops.maximum(same, LEAST))
-            masked = ops.cast(masked_softmax(logits, state.mask), weights.dtype)
-            weights += ops.cast(self.gamma(), weights.dtype) * (masked - weights)
+            inputs = self._by_head(state.query)
+            densities = self.mixture(inputs)
+            weights = self._mask(weights, ops.exp(self.mixture.log_posteriors(densities)), state)
         if trains:
             self._add_losses(inputs, densities, query, _tokens(state.mask, query))
             self.steps.assign_add(1)
         return self.mix(self._dropout_layer(weights, training=state.training), value), weights, *carried
+
+    def _mask(self, weights, posteriors, state):
+        """Weights of which a share is under the mask of meaning."""
+        if state.cache is not None:
+            keys = state.cache["posteriors"]
+        elif state.key is state.query:  # self-attention
+            keys = posteriors
+        else:
+            keys = self._key_posteriors(state.key)
+        same = ops.matmul(posteriors, ops.swapaxes(ops.cast(keys, posteriors.dtype), -1, -2))
+        wide = ops.cast(weights, posteriors.dtype)
+        masked = wide * same
+        total = ops.sum(masked, axis=-1, keepdims=True)
+        share = ops.where(total > LEAST, ops.cast(self.gamma(), wide.dtype), ops.zeros_like(total))
+        return ops.cast(wide + share * (masked / ops.maximum(total, LEAST) - wide), weights.dtype)
 
     def _add_losses(self, inputs, densities, query, tokens):
         query_densities = self.query_mixture(query)
