@@ -59,7 +59,8 @@ def test_row_of_padding_alone(case):
     assert np.isfinite(logits).all()
     check_close(logits[1], expected[1], TOLERANCE)
     with tf.GradientTape() as tape:
-        loss = keras.ops.sum(keras.ops.logsumexp(model(inputs), axis=-1))
+        loss = keras.ops.sum(keras.ops.logsumexp(model(inputs, training=True), axis=-1))
+        loss += sum(model.losses)
     for gradient in tape.gradient(loss, model.trainable_variables):
         assert gradient is not None
         assert np.isfinite(array(tf.convert_to_tensor(gradient))).all()
@@ -168,6 +169,7 @@ def test_every_weight_gets_a_gradient(case):
     model, inputs = make(case), sentences()
     with tf.GradientTape() as tape:
         loss = keras.ops.sum(keras.ops.square(model(inputs, training=True)))
+        loss += sum(model.losses)
     gradients = tape.gradient(loss, model.trainable_variables)
     for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
         # A bias of the keys adds the same to all logits of a query: its gradient is 0 up to rounding.
