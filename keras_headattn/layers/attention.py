@@ -231,10 +231,16 @@ class Attention(CachedDecoding, keras.layers.Layer):
     value_dense = property(lambda self: self._value_dense)
     output_dense = property(lambda self: self._output_dense)
 
-    @property
-    def needs_query_mask(self):
-        """Whether it matters which queries are padding."""
-        return self.rows_interact or self.head_regularizer is not None
+    def adds_losses(self, training=None):
+        """Whether a call without a cache adds losses, in which padded queries must not count.
+
+        Args:
+            training: as of the call.
+
+        Returns:
+            bool.
+        """
+        return self.head_regularizer is not None
 
     # The five stages
 

@@ -62,8 +62,6 @@ class DisentangledMaskAttention(Attention):
     (1, True)
     """
 
-    needs_query_mask = True
-
     def __init__(
         self,
         num_heads,
@@ -175,6 +173,9 @@ class DisentangledMaskAttention(Attention):
         return extended
 
     # Attention
+
+    def adds_losses(self, training=None):
+        return bool(training) or super().adds_losses(training)
 
     def gamma(self):
         """Share of the weights under the mask of meaning, at the present step of training: a scalar."""

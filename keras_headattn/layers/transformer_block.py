@@ -126,7 +126,7 @@ class EncoderBlock(_Block):
                 y,
                 y,
                 key_mask=mask,
-                query_mask=mask if self.attention.needs_query_mask else None,
+                query_mask=mask if self.attention.rows_interact or self.attention.adds_losses(training) else None,
                 training=training,
                 return_attention_scores=return_attention_scores,
                 previous_map=previous_map,
@@ -155,7 +155,7 @@ class DecoderBlock(_Block):
 
     Call arguments:
         x: `(B, m, D)`.
-        x_mask: boolean `(B, m)`, True = a real token, for head regularizers: nothing else depends on later padding.
+        x_mask: boolean `(B, m)`, True = a real token, for attention's losses: nothing else depends on later padding.
             Defaults to the Keras mask of `x`.
         memory: output of the encoder, `(B, n, D)`. Not needed with a cache.
         memory_mask: boolean `(B, n)`, True = a real token. Defaults to the Keras mask of `memory`.
@@ -253,7 +253,7 @@ class DecoderBlock(_Block):
             self.attention(
                 y,
                 y,
-                query_mask=None if self.attention.head_regularizer is None else x_mask,
+                query_mask=x_mask if self.attention.adds_losses(training) else None,
                 attention_mask=attention_mask,
                 use_causal_mask=cache is None or attention_mask is None,
                 cache=None if cache is None else cache["attention"],
@@ -267,7 +267,7 @@ class DecoderBlock(_Block):
             self.cross_attention(
                 y,
                 memory,
-                query_mask=None if self.cross_attention.head_regularizer is None else x_mask,
+                query_mask=x_mask if self.cross_attention.adds_losses(training) else None,
                 key_mask=memory_mask,
                 cache=None if cache is None else cache["cross_attention"],
                 previous_map=previous_cross_map,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from keras_headattn.layers import DecoderBlock, DisentangledMaskAttention, EncoderBlock, MultiHeadAttention
 from keras_headattn.layers.disentangled_mask_attention import LOSSES
+from keras_headattn.models import Transformer
 from keras_headattn.ops import cluster_diversity, kept_information, shared_information
 from tests.layers import oracles, oracles_disentangled
 from tests.layers.harness import array, build, check_close, copy_weights, self_input
@@ -163,6 +164,21 @@ def test_losses_do_not_see_padding():
     np.testing.assert_allclose(float(layer.losses[0]), expected, rtol=1e-10)
 
 
+def test_losses_of_a_transformer_do_not_see_padding():
+    """Neither that of the source nor that of the target."""
+    model = Transformer(
+        20, num_layers=1, hidden_dim=12, intermediate_dim=8, attention=make(), dropout=0.0, dtype="float64"
+    )
+    rng = np.random.default_rng(0)
+    source, target = rng.integers(1, 20, (2, 5)), rng.integers(1, 20, (2, 4))
+    model({"source": source, "target": target}, training=True)
+    losses = [float(loss) for loss in model.losses]
+    padded = {"source": np.pad(source, ((0, 0), (0, 2))), "target": np.pad(target, ((0, 0), (0, 3)))}
+    model(padded, training=True)
+    assert len(losses) == 3
+    np.testing.assert_allclose([float(loss) for loss in model.losses], losses, rtol=1e-5)  # but for rounded averages
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_gradients_of_each_loss(name):
     """By finite differences, with regard to the inputs, the queries' kernel and both mixtures."""
@@ -196,8 +212,8 @@ def test_gradients_of_each_loss(name):
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 6), st.integers(0, 100))
-def test_identical_heads_share_most(length, seed):
-    """A head knows itself better than any other; diversity is from 0 to the number of clusters."""
+def test_where_losses_end(length, seed):
+    """Diversity is from 0, of a cluster for each token, to 1; heads that tell each other's queries share most."""
     rng = np.random.default_rng(seed)
     posteriors = rng.dirichlet(np.ones(CLUSTERS), (1, 1, length))
     assert 0 <= float(cluster_diversity(posteriors)[0, 0]) <= 1
