@@ -138,12 +138,14 @@ def _ablation(options):
 def _heatmap(options):
     from keras_headattn.analysis import draw_text_heatmaps, write_text_heatmaps
 
-    pages = [_maps(_predictors(options), text) for text in options.text]
-    if pathlib.Path(options.output).suffix == ".html":
+    as_html = pathlib.Path(options.output).suffix == ".html"
+    if len(options.text) > 1 and not as_html:
+        raise ValueError(f"Several texts are written as HTML. Received: --output {options.output}")
+    predictors = _predictors(options)
+    pages = [_maps(predictors, text) for text in options.text]
+    if as_html:
         write_text_heatmaps(options.output, pages, heads=options.heads)
         print(options.output)
-    elif len(pages) > 1:
-        raise ValueError(f"Several texts are written as HTML. Received: --output {options.output}")
     else:
         _save(draw_text_heatmaps(*pages[0], heads=options.heads), options)
 
