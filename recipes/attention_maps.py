@@ -129,9 +129,10 @@ def _chosen(maps, numbers):
 
 def _text(options):
     from keras_headattn.analysis import draw_text_maps
+    from recipes.translation.text_maps import maps_of_sentence
 
     run = _translation_run(options.runs[0])
-    translation, maps = _sentence_maps(run, options)
+    translation, maps = maps_of_sentence(run, options.sentence, options.kind)
     chosen = {f"layer {number}": maps.layers[path] for number, path in _chosen(maps.layers, options.layers).items()}
     figure = draw_text_maps(chosen, (maps.queries[0], maps.keys[0]), head=options.head)
     figure.savefig(options.output, dpi=120)
@@ -140,9 +141,10 @@ def _text(options):
 
 def _clusters(options):
     from keras_headattn.analysis import draw_clusters
+    from recipes.translation.text_maps import maps_of_sentence
 
     run = _translation_run(options.runs[0])
-    _, maps = _sentence_maps(run, options)
+    _, maps = maps_of_sentence(run, options.sentence, options.kind)
     ((_, posteriors),) = _posteriors(run, maps, [options.layer]).items()
     head = _head(options.head, posteriors)
     draw_clusters(maps.queries[0], posteriors[0, head]).savefig(options.output, dpi=120)
@@ -151,17 +153,18 @@ def _clusters(options):
 
 def _tokens(options):
     from keras_headattn.analysis import cluster_tokens, draw_cluster_tokens
-    from recipes.translation.text_maps import text_maps, translated
+    from recipes.translation.text_maps import maps_of_test
 
     run = _translation_run(options.runs[0])
-    maps = text_maps(run, *translated(run, options.sentences), options.kind)
+    maps = maps_of_test(run, options.sentences, options.kind)
     ((number, posteriors),) = _posteriors(run, maps, [options.layer]).items()
     tokens = [token for sentence in maps.queries for token in sentence]
-    clusters = cluster_tokens(posteriors[:, _head(options.head, posteriors)][maps.mask], tokens, options.top)
+    head, clusters = _head(options.head, posteriors), posteriors.shape[-1]
+    if not 0 <= options.cluster < clusters:
+        raise ValueError(f"There are {clusters} clusters. Received: --cluster {options.cluster}")
+    clusters = cluster_tokens(posteriors[:, head][maps.mask], tokens, options.top)
     for cluster, found in enumerate(clusters):
         print(f"cluster {cluster}: {' '.join(found)}")
-    if not 0 <= options.cluster < len(clusters):
-        raise ValueError(f"There are {len(clusters)} clusters. Received: --cluster {options.cluster}")
     title = f"layer {number}, head {options.head}, cluster {options.cluster}"
     draw_cluster_tokens(clusters[options.cluster], title).savefig(options.output, dpi=120)
     print(options.output)
@@ -169,12 +172,12 @@ def _tokens(options):
 
 def _redundancy(options):
     from keras_headattn.analysis import draw_head_redundancy, head_redundancy_matrix, layer_redundancy
-    from recipes.translation.text_maps import text_maps, translated
+    from recipes.translation.text_maps import maps_of_test
 
     matrices = {}
     for folder in options.runs:
         run = _translation_run(folder)
-        maps = text_maps(run, *translated(run, options.sentences), options.kind)
+        maps = maps_of_test(run, options.sentences, options.kind)
         matrices[folder] = head_redundancy_matrix(maps.layers, maps.mask)
         layer = layer_redundancy(maps.layers, maps.mask)
         print(f"{folder}, {options.kind}: LR {layer:.3f}, HR {matrices[folder].mean():.3f}", flush=True)
@@ -184,12 +187,12 @@ def _redundancy(options):
 
 def _queries(options):
     from keras_headattn.analysis import draw_queries
-    from recipes.translation.text_maps import text_maps, translated
+    from recipes.translation.text_maps import maps_of_test
 
     found = {}
     for folder in options.runs:
         run = _translation_run(folder)
-        maps = text_maps(run, *translated(run, options.sentences), options.kind)
+        maps = maps_of_test(run, options.sentences, options.kind)
         (path,) = _chosen(maps.layers, [options.layer]).values()
         found[folder] = maps.layers[path].queries.swapaxes(0, 1)[:, maps.mask]
     draw_queries(found).savefig(options.output, dpi=120)
@@ -200,17 +203,6 @@ def _translation_run(folder):
     from recipes.translation.run import Run
 
     return Run(folder)
-
-
-def _sentence_maps(run, options):
-    """The translation of the sentence, and `TextMaps` of both."""
-    from recipes.translation.text import make_text
-    from recipes.translation.text_maps import text_maps
-    from recipes.translation.translator import Translator
-
-    config = run.config()
-    (translation,) = Translator(run.load_model(), make_text(config, None, run.folder), config)([options.sentence])
-    return translation.text, text_maps(run, [options.sentence], [translation.text], options.kind)
 
 
 def _posteriors(run, maps, numbers):

@@ -9,6 +9,7 @@ from keras_headattn.files import read_lines
 from recipes.data.buckets import pad_ids
 from recipes.translation.tensorboard import pieces
 from recipes.translation.text import make_text
+from recipes.translation.translator import Translator
 
 KINDS = ("encoder", "decoder", "cross")
 
@@ -29,18 +30,33 @@ class TextMaps:
     mask: np.ndarray
 
 
-def text_maps(run, sentences, translations, kind):
-    """Runs the model of a finished run on sentences with given translations.
+def maps_of_test(run, number, kind):
+    """Those of the first sentences of a run's test set, or of the first of them by name, and of their translations.
 
     Args:
         run: `Run`.
-        sentences, translations: lists of str.
+        number: how many sentences, at most.
         kind: one of `KINDS`.
 
     Returns:
         `TextMaps`.
+
+    Raises:
+        ValueError: if the run has translated nothing.
     """
-    text, transformer = make_text(run.config(), None, run.folder), run.load_model()
+    sentences, translations = translated(run, number)
+    return _text_maps(run.load_model(), make_text(run.config(), None, run.folder), sentences, translations, kind)
+
+
+def maps_of_sentence(run, sentence, kind):
+    """The translation of one sentence, a str, and the `TextMaps` of both. `run` and `kind` as above."""
+    config, transformer = run.config(), run.load_model()
+    text = make_text(config, None, run.folder)
+    (translation,) = Translator(transformer, text, config)([sentence])
+    return translation.text, _text_maps(transformer, text, [sentence], [translation.text], kind)
+
+
+def _text_maps(transformer, text, sentences, translations, kind):
     sources = text.encode_source(sentences)
     targets = [[text.target.bos_id, *ids[:-1]] for ids in text.encode_target(translations)]
     inputs = {
@@ -55,11 +71,7 @@ def text_maps(run, sentences, translations, kind):
 
 
 def translated(run, number):
-    """The first sentences of a run's test set, or of the first of them by name, and their translations: two lists.
-
-    Raises:
-        ValueError: if the run has translated nothing.
-    """
+    """Sentences and their translations, two lists, as of `maps_of_test`."""
     folders = sorted(path.parent for path in run.results.glob("*/hypotheses.txt"))
     if not folders:
         raise ValueError(f"The run in {run.folder} has translated no test set. Use `recipes.translate evaluate`.")

@@ -14,7 +14,7 @@ from recipes.translation.prepare import sample_pairs
 from recipes.translation.run import Run
 from recipes.translation.settings import TranslateConfig
 from recipes.translation.text import make_text
-from recipes.translation.text_maps import text_maps, translated
+from recipes.translation.text_maps import maps_of_test, translated
 
 SIZE = dict(max_sentences=60, vocabulary_size=150, num_layers=2, hidden_dim=8, intermediate_dim=8, num_heads=2)
 
@@ -97,9 +97,8 @@ def test_a_run_that_has_translated_nothing(tmp_path):
 
 def test_maps_of_sentences(runs):
     run = Run(runs / "disentangled_mask")
-    sources, translations = translated(run, 3)
-    maps = text_maps(run, sources, translations, "cross")
-    assert len(maps.layers) == 2 and maps.mask.sum() == sum(map(len, maps.queries))
+    maps = maps_of_test(run, 3, "cross")
+    assert len(maps.layers) == 2 and len(maps.keys) == 3 and maps.mask.sum() == sum(map(len, maps.queries))
     for layer in maps.layers.values():
         assert layer.posteriors.shape == (*layer.queries.shape[:3], 4)
         sums = layer.weights.sum(-1)
