@@ -31,7 +31,7 @@ def step(options, heads, **size):
         attention = MultiHeadAttention(heads, key_dim)
     else:
         attention = DisentangledMaskAttention(heads, key_dim, **options)
-    return training_step(attention, keras.optimizers.Adam(1e-4), **size)
+    return training_step(keras.optimizers.Adam(1e-4), attention=attention, **size)
 
 
 def main():

@@ -12,18 +12,14 @@ import functools
 import numpy as np
 
 from benchmarks import timing
+from benchmarks.steps import LENGTH, SENTENCES, translator
 
-SENTENCES, LENGTH, VOCABULARY = 32, 32, 1000
 IMAGES = 4
 
 
 def transformers():
     """The Transformer `base`, with the paper's settings for it."""
-    import keras
-
     from keras_headattn.layers import EvolvingAttention, MultiHeadAttention
-    from keras_headattn.models import Transformer
-    from keras_headattn.training import Model
 
     evolving = functools.partial(EvolvingAttention, 8, 64, beta=0.1)
     templates = {
@@ -34,12 +30,8 @@ def transformers():
             cross_attention=evolving(alpha=0, role="cross"),
         ),
     }
-    source, target, labels = np.random.default_rng(0).integers(4, VOCABULARY, (3, SENTENCES, LENGTH), "int32")
     for name, template in templates.items():
-        transformer = Transformer(VOCABULARY, **template)
-        inputs = {side: keras.Input((LENGTH,), dtype="int32", name=side) for side in ("source", "target")}
-        model = Model(inputs, transformer(inputs))
-        yield name, model, {"source": source, "target": target}, labels
+        yield name, *translator(**template)
 
 
 def resnets():

@@ -50,7 +50,7 @@ def step(case, heads, **size):
     optimizer = keras.optimizers.Adam(1e-4)
     if case.repulsive:
         optimizer = Repulsive(optimizer, seed=0, verbose=False, **case.repulsive)
-    return training_step(attention, optimizer, **size)
+    return training_step(optimizer, attention=attention, **size)
 
 
 def measure(cases, size, limits):

@@ -1,4 +1,4 @@
-"""One training step of a Transformer, for benchmarks of what its attention or its optimizer costs."""
+"""A Transformer and its training step, for benchmarks of what its attention or its optimizer costs."""
 
 import functools
 
@@ -13,25 +13,23 @@ SIZES = {  # layers of each side, width, width of the feed-forward layers, heads
 }
 
 
-def training_step(attention, optimizer, num_layers, hidden_dim, intermediate_dim, jit_compile=True):
-    """Function that makes one step of a new model and returns its seconds.
-
-    Args:
-        attention: template.
-        optimizer: Keras optimizer.
-        num_layers, hidden_dim, intermediate_dim: of the Transformer.
-        jit_compile: whether XLA compiles the step.
-    """
+def translator(**arguments):
+    """A `training.Model` of a Transformer with these arguments, a batch of its inputs, and labels."""
     import keras
 
     from keras_headattn.models import Transformer
     from keras_headattn.training import Model
 
-    sizes = dict(num_layers=num_layers, hidden_dim=hidden_dim, intermediate_dim=intermediate_dim)
-    transformer = Transformer(VOCABULARY, **sizes, attention=attention)
     inputs = {side: keras.Input((LENGTH,), dtype="int32", name=side) for side in ("source", "target")}
-    model = Model(inputs, transformer(inputs))
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(optimizer, loss, jit_compile=jit_compile)
+    model = Model(inputs, Transformer(VOCABULARY, **arguments)(inputs))
     source, target, labels = np.random.default_rng(0).integers(4, VOCABULARY, (3, SENTENCES, LENGTH), "int32")
-    return timing.timed(functools.partial(model.train_on_batch, {"source": source, "target": target}, labels))
+    return model, {"source": source, "target": target}, labels
+
+
+def training_step(optimizer, **arguments):
+    """Function that makes one step of a new `translator`, compiled by XLA, and returns its seconds."""
+    import keras
+
+    model, x, labels = translator(**arguments)
+    model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True), jit_compile=True)
+    return timing.timed(functools.partial(model.train_on_batch, x, labels))
