@@ -13,6 +13,8 @@ def shared_information(log_densities, log_posteriors, mask=None, leave_one_out=F
 
         D[h, h'] = mean_i log sum_c p(q_i | c) p(c | q'_i)
 
+    The logarithm ends at -60, below which it has no gradient: the bound itself has no lower limit.
+
     Source: "Disentangled mask attention in Transformer", eqs. 9, 12 and 13; the denominator of 13 is over the queries
     of the same head, as Bayes' theorem has it.
 
