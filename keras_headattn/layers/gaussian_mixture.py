@@ -7,7 +7,8 @@ from keras.saving import register_keras_serializable
 from keras_headattn.layers.attention import _clone
 from keras_headattn.layers.validation import positive
 
-FARTHEST = 1e15  # deviations from a centre: their squares are finite in float32
+FARTHEST = 1e12  # from the middle of the centres: its square over the least variance is finite in float32
+LOG_2_PI = math.log(2 * math.pi)
 NARROWEST = math.log(1e-6)  # logarithm of a variance: below it, there is no gradient
 
 
@@ -16,7 +17,8 @@ class GaussianMixture(keras.layers.Layer):
     """Mixtures of Gaussians with diagonal covariances, one a head or one for all, trained by gradients.
 
     Everything is computed in logarithms and in float32, or float64 for a float64 layer: far-away points and small
-    deviations are safe. No variance is below 1e-6.
+    deviations are safe. No variance is below 1e-6. On a GPU that multiplies matrices in TensorFloat-32, which is
+    TensorFlow's default there, squared distances have its three digits.
 
     The centres begin orthogonal to each other and with the same length, as many as the width allows, and the deviations
     at 1: for points about the origin no cluster is nearer than another on average, and none takes all of them.
@@ -79,11 +81,15 @@ class GaussianMixture(keras.layers.Layer):
         centres = self._wide(self.centres)
         if self.centre_gradient != 1:
             centres = centres + (self.centre_gradient - 1) * (centres - ops.stop_gradient(centres))
-        log_variances = self._log_variances()
-        distances = (self._wide(inputs)[:, :, :, None] - centres[:, None]) * ops.exp(-0.5 * log_variances)[:, None]
-        distances = ops.clip(distances, -FARTHEST, FARTHEST)
-        normaliser = ops.sum(log_variances, axis=-1) + self.width * math.log(2 * math.pi)
-        return -0.5 * (ops.sum(ops.square(distances), axis=-1) + normaliser[:, None])
+        middle = ops.stop_gradient(ops.mean(centres, axis=1, keepdims=True))  # near it, squares lose the fewest digits
+        points = ops.clip(self._wide(inputs) - middle, -FARTHEST, FARTHEST)
+        centres, log_variances = centres - middle, self._log_variances()
+        precisions = ops.exp(-log_variances)
+        # The square of x - c as x^2 - 2 x c + c^2: products of matrices, where differences would be B x h x n x C x d.
+        squares = ops.matmul(ops.square(points), ops.swapaxes(precisions, 1, 2))
+        squares = squares - 2 * ops.matmul(points, ops.swapaxes(precisions * centres, 1, 2))
+        constant = ops.sum(precisions * ops.square(centres) + log_variances, axis=-1) + self.width * LOG_2_PI
+        return -0.5 * (squares + constant[:, None])
 
     def _log_variances(self):
         return ops.maximum(self._wide(self.log_variances), NARROWEST)
@@ -116,7 +122,7 @@ class GaussianMixture(keras.layers.Layer):
         """
         posteriors = self.log_posteriors(log_densities)
         spread = variance * ops.sum(ops.exp(-self._log_variances()), axis=-1)[:, None]
-        constant = self.width * (1 + math.log(2 * math.pi * variance))
+        constant = self.width * (1 + LOG_2_PI + math.log(variance))
         of_gaussian = -log_densities + 0.5 * (spread - constant)
         shares = ops.exp(posteriors)
         gaussian = ops.sum(shares * of_gaussian, axis=-1)

@@ -60,6 +60,17 @@ def test_clusters_begin_alike():
     np.testing.assert_allclose(centres @ centres.swapaxes(1, 2), np.broadcast_to(np.eye(4), (8, 4, 4)), atol=1e-5)
 
 
+def test_float32_far_from_the_origin():
+    """Narrow clusters near each other, a thousand deviations from the origin."""
+    layer, exact = mixture_of(width=16), mixture_of(width=16, dtype="float64")
+    centres = 10 + 0.02 * np.random.default_rng(0).normal(size=layer.centres.shape)
+    for each in (layer, exact):
+        each.centres.assign(centres)
+        each.log_variances.assign(np.full(each.centres.shape, np.log(1e-4)))
+    x = (10 + 0.02 * np.random.default_rng(1).normal(size=(3, 2, 5, 16))).astype("float32")
+    np.testing.assert_allclose(array(layer(x)), array(exact(x)), rtol=1e-3)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_extremes_are_finite(dtype):
     layer = mixture_of(dtype=dtype)
