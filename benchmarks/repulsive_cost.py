@@ -66,7 +66,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="three rounds of a small size; writes nothing")
     options = parser.parse_args()
-    limits = dict(max_rounds=3) if options.quick else dict(max_rounds=25, max_seconds=150)
+    limits = dict(max_rounds=3) if options.quick else dict(max_rounds=25, max_seconds=100)
     limits |= dict(min_rounds=3, max_spread=0.01)
     timing.limit_threads(timing.cores())
     rows = []

@@ -1,5 +1,6 @@
 """Paired rounds, their spread, workers in processes of their own, and the report each benchmark writes."""
 
+import ctypes
 import dataclasses
 import datetime
 import functools
@@ -89,6 +90,21 @@ def timed(function):
         return time.perf_counter() - start
 
     return run
+
+
+def memory(function):
+    """Megabytes that a call of `function` takes at its peak, above what the process has before: Linux's count of its
+    resident pages, from which freed ones are first given back."""
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    before = _resident("VmRSS")
+    function()
+    return (_resident("VmHWM") - before) / 1e3
+
+
+def _resident(name):
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith(name))  # kB
 
 
 class Worker:
