@@ -7,6 +7,7 @@
     python -m recipes.attention_maps clusters runs/disentangled --sentence "a man sleeps ."
     python -m recipes.attention_maps tokens runs/disentangled --cluster 2
     python -m recipes.attention_maps queries runs/multi_head runs/disentangled --kind decoder
+    python -m recipes.attention_maps ablation runs/multi_head runs/disentangled
 
 `image` draws what one pixel attends to, of runs of `recipes.imagenet`, one below the other (Wang et al. 2021, "Evolving
 attention with residual convolutions", figures 4 and 7 to 10). `text` draws maps of a run of `recipes.translate`, and of
@@ -15,8 +16,9 @@ middle pixel attends to (table 7): the higher its accuracy, the more of the imag
 
 Of runs of `recipes.translate`, on the first sentences of a test set and their translations: `redundancy` measures how
 much heads repeat each other ("Disentangled mask attention", LR, HR and figure 3), `queries` draws where the heads'
-queries lie (figures 6 to 8). Of those of `--attention disentangled_mask` besides: `clusters`, those of a sentence's
-tokens (figure 5), and `tokens`, those that each cluster has most of (figure 4).
+queries lie (figures 6 to 8), for TensorBoard's projector, too, and `ablation` how much less BLEU greedy translations
+have without each head (An et al. 2020, "Repulsive attention", figure 2). Of those of `--attention disentangled_mask`
+besides: `clusters`, those of a sentence's tokens (figure 5), and `tokens`, those that each cluster has most of (4).
 
 Layers are counted from 1 in the order in which they are called, or from the last, -1.
 """
@@ -61,7 +63,10 @@ def _parser():
         command.add_argument("runs", nargs=1, help="folder of a finished run of recipes.translate")
     for command in (redundancy, queries):
         command.add_argument("runs", nargs="+", help="folders of finished runs of recipes.translate")
-    for command in (tokens, redundancy, queries):
+    ablation = commands.add_parser("ablation", help="how much worse translations are without each head")
+    ablation.add_argument("runs", nargs="+", help="folders of finished runs of recipes.translate")
+    ablation.add_argument("--output", default="ablation.png", help="[ablation.png]")
+    for command in (tokens, redundancy, queries, ablation):
         command.add_argument("--sentences", type=int, default=100, help="so many of a test set [100]")
     for command in (image, text, classify):
         command.add_argument("--layers", nargs="+", type=int, default=[-3, -2, -1], help="[-3 -2 -1]")
@@ -79,6 +84,7 @@ def _parser():
         command.add_argument("--head", type=int, default=0, help="counted from 0 [0]")
     for command in (clusters, tokens, queries):
         command.add_argument("--layer", type=int, default=-1, help="[-1]")
+    queries.add_argument("--projector", help="folder to write them to for TensorBoard's projector, too")
     tokens.add_argument("--cluster", type=int, default=0, help="the one that is drawn, counted from 0 [0]")
     tokens.add_argument("--top", type=int, default=15, help="tokens of each [15]")
     classify.add_argument("--epochs", type=int, default=30, help="[30]")
@@ -189,14 +195,55 @@ def _queries(options):
     from keras_headattn.analysis import draw_queries
     from recipes.translation.text_maps import maps_of_test
 
-    found = {}
+    found, tokens = {}, {}
     for folder in options.runs:
         run = _translation_run(folder)
         maps = maps_of_test(run, options.sentences, options.kind)
         (path,) = _chosen(maps.layers, [options.layer]).values()
         found[folder] = maps.layers[path].queries.swapaxes(0, 1)[:, maps.mask]
+        tokens[folder] = [token for sentence in maps.queries for token in sentence]
+    if options.projector:
+        _write_queries(options.projector, found, tokens)
     draw_queries(found).savefig(options.output, dpi=120)
     print(options.output)
+
+
+def _ablation(options):
+    from keras_headattn.analysis import draw_head_ablation, head_ablation
+    from recipes.translation.evaluation import named_metrics
+    from recipes.translation.text import make_text
+    from recipes.translation.text_maps import lines_of_test
+    from recipes.translation.translator import Translator
+
+    drops = {}
+    for folder in options.runs:
+        run = _translation_run(folder)
+        sources, references = lines_of_test(run, options.sentences, "sources", "references")
+        config, transformer = run.config(), run.load_model()
+        (bleu,) = named_metrics(["bleu"], config.target_language)
+        translate = Translator(transformer, make_text(config, None, run.folder), config, beam_size=1)
+
+        def measure(bleu=bleu, translate=translate, sources=sources, references=references):
+            return bleu([translation.text for translation in translate(sources)], references).value
+
+        drops[folder] = head_ablation(transformer, measure, verbose=True)
+        for path, heads in drops[folder].items():
+            print(f"{folder}, {path}: " + " ".join(f"{drop:.2f}" for drop in heads))
+    draw_head_ablation(drops, measure="BLEU").savefig(options.output, dpi=120)
+    print(options.output)
+
+
+def _write_queries(folder, queries, tokens):
+    """Queries `(h, N, d)` by name for TensorBoard's projector, each with its head and its token."""
+    from keras_headattn.training import write_projector
+
+    embeddings = {}
+    for name, found in queries.items():
+        heads, length = found.shape[:2]
+        labels = {"token": tokens[name] * heads, "head": [head for head in range(heads) for _ in range(length)]}
+        embeddings[name.strip("/").replace("/", "_")] = found.reshape(heads * length, -1), labels
+    write_projector(folder, embeddings)
+    print(f"tensorboard --logdir {folder}")
 
 
 def _translation_run(folder):
@@ -242,6 +289,7 @@ COMMANDS = {
     "tokens": _tokens,
     "redundancy": _redundancy,
     "queries": _queries,
+    "ablation": _ablation,
 }
 
 if __name__ == "__main__":

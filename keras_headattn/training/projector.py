@@ -17,7 +17,8 @@ def write_projector(log_dir, embeddings):
     Args:
         log_dir: Folder, made if absent. What an earlier call wrote is replaced.
         embeddings: Dictionary of a name to `(matrix, labels)`: array (rows, width) and a list of a label for each
-            row. Tabs, line ends and other characters that do not print are written as in Python source.
+            row; or, for several labels of each row, by which the projector can colour them, a dictionary of their
+            names to such lists. Tabs, line ends and other characters that do not print are written as in Python source.
 
     Raises:
         ValueError: if there are not as many labels as rows.
@@ -32,12 +33,17 @@ def write_projector(log_dir, embeddings):
     variables = {}
     for name, (matrix, labels) in embeddings.items():
         matrix = keras.ops.convert_to_numpy(matrix).astype("float32")
-        if len(labels) != len(matrix):
-            raise ValueError(
-                f"Every row needs a label. Received: {len(labels)} labels for {len(matrix)} rows of {name}"
-            )
+        columns = labels if isinstance(labels, dict) else {"": labels}
+        for column in columns.values():
+            if len(column) != len(matrix):
+                raise ValueError(
+                    f"Every row needs a label. Received: {len(column)} labels for {len(matrix)} rows of {name}"
+                )
         variables[name] = tf.Variable(matrix)
-        lines = "".join(f"{_escape(label)}\n" for label in labels)
+        rows = list(zip(*columns.values(), strict=True))
+        if len(columns) > 1:  # only then does the projector read a header
+            rows.insert(0, tuple(columns))
+        lines = "".join("\t".join(_escape(str(label)) for label in row) + "\n" for row in rows)
         write_atomically(folder / f"{name}.tsv", lines.encode("utf-8"))
         config.embeddings.add(tensor_name=f"{name}/.ATTRIBUTES/VARIABLE_VALUE", metadata_path=f"{name}.tsv")
     # `save`, not `write`: the projector looks for the newest checkpoint of the folder.

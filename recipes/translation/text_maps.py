@@ -44,7 +44,7 @@ def maps_of_test(run, number, kind):
     Raises:
         ValueError: if the run has translated nothing.
     """
-    sentences, translations = translated(run, number)
+    sentences, translations = lines_of_test(run, number, "sources", "hypotheses")
     return _text_maps(run.load_model(), make_text(run.config(), None, run.folder), sentences, translations, kind)
 
 
@@ -70,11 +70,23 @@ def _text_maps(transformer, text, sentences, translations, kind):
     return TextMaps(layers, queries, keys, inputs["source" if kind == "encoder" else "target"] > 0)
 
 
-def translated(run, number):
-    """Sentences and their translations, two lists, as of `maps_of_test`."""
+def lines_of_test(run, number, *names):
+    """Of the first sentences of a run's test set, or of the first of them by name, without empty lines.
+
+    Args:
+        run: `Run`.
+        number: how many sentences, at most.
+        *names: of `"sources"`, `"hypotheses"` and `"references"`.
+
+    Returns:
+        A list of str for each name.
+
+    Raises:
+        ValueError: if the run has translated nothing.
+    """
     folders = sorted(path.parent for path in run.results.glob("*/hypotheses.txt"))
     if not folders:
         raise ValueError(f"The run in {run.folder} has translated no test set. Use `recipes.translate evaluate`.")
-    lines = (read_lines(folders[0] / name) for name in ("sources.txt", "hypotheses.txt"))
-    pairs = [pair for pair in zip(*lines, strict=True) if all(pair)][:number]
-    return tuple(map(list, zip(*pairs, strict=True)))
+    lines = (read_lines(folders[0] / f"{name}.txt") for name in names)
+    rows = [row for row in zip(*lines, strict=True) if all(row)][:number]
+    return tuple(map(list, zip(*rows, strict=True)))

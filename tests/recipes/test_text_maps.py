@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_headattn.files import write_atomically
 from recipes.attention_maps import main
@@ -14,7 +15,7 @@ from recipes.translation.prepare import sample_pairs
 from recipes.translation.run import Run
 from recipes.translation.settings import TranslateConfig
 from recipes.translation.text import make_text
-from recipes.translation.text_maps import maps_of_test, translated
+from recipes.translation.text_maps import lines_of_test, maps_of_test
 
 SIZE = dict(max_sentences=60, vocabulary_size=150, num_layers=2, hidden_dim=8, intermediate_dim=8, num_heads=2)
 
@@ -34,7 +35,7 @@ def runs(tmp_path_factory):
         transformer.build()
         run.save_model(transformer, run.model)
         (test,) = corpora.tests.values()
-        for name, lines in (("sources", test.source), ("hypotheses", test.target)):
+        for name, lines in (("sources", test.source), ("hypotheses", test.target), ("references", test.target)):
             write_atomically(run.results / "test" / f"{name}.txt", "".join(f"{line}\n" for line in lines[:5]).encode())
     return folder
 
@@ -69,10 +70,29 @@ def test_tokens_of_clusters(runs, tmp_path, capsys):
     ]
 
 
-def test_queries(runs, tmp_path):
-    folders = [str(runs / name) for name in ("multi_head", "disentangled_mask")]
-    main(["queries", *folders, "--kind", "decoder", "--sentences", "2", "--output", str(tmp_path / "picture.png")])
+def test_queries(runs, tmp_path, monkeypatch):
+    monkeypatch.chdir(runs)
+    options = ["--kind", "decoder", "--sentences", "2", "--projector", str(tmp_path / "projector")]
+    main(["queries", "multi_head", "disentangled_mask", *options, "--output", str(tmp_path / "picture.png")])
     assert drawn(tmp_path / "picture.png")
+    maps = maps_of_test(Run("multi_head"), 2, "decoder")
+    queries, tokens = list(maps.layers.values())[-1].queries, [token for each in maps.queries for token in each]
+    rows = (tmp_path / "projector" / "multi_head.tsv").read_text().splitlines()
+    assert rows[0] == "token\thead" and [row.split("\t")[1] for row in rows[1:]] == ["0"] * len(tokens) + ["1"] * len(
+        tokens
+    )
+    assert [row.split("\t")[0] for row in rows[1:]] == tokens * 2
+    checkpoint = tf.train.load_checkpoint(str(tmp_path / "projector"))
+    found = checkpoint.get_tensor("multi_head/.ATTRIBUTES/VARIABLE_VALUE")
+    np.testing.assert_array_equal(found, queries.swapaxes(0, 1)[:, maps.mask].reshape(len(found), -1))
+
+
+def test_ablation(runs, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(runs)
+    main(["ablation", "multi_head", "--sentences", "2", "--output", str(tmp_path / "picture.png")])
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("multi_head, ")]
+    assert drawn(tmp_path / "picture.png") and len(lines) == 6  # layers
+    assert all(len(line.split(": ")[1].split()) == 2 for line in lines)  # heads
 
 
 @pytest.mark.parametrize(
@@ -92,7 +112,7 @@ def test_errors(runs, tmp_path, monkeypatch, arguments, message):
 
 def test_a_run_that_has_translated_nothing(tmp_path):
     with pytest.raises(ValueError, match="has translated no test set"):
-        translated(Run(tmp_path), 3)
+        lines_of_test(Run(tmp_path), 3, "sources")
 
 
 def test_maps_of_sentences(runs):

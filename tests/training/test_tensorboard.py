@@ -109,6 +109,8 @@ def test_projector_finds_embeddings_and_labels(tmp_path):
     np.testing.assert_array_equal(tf.train.load_checkpoint(checkpoint).get_tensor(tensor), 2 * np.eye(5))
     with pytest.raises(ValueError, match="Received: 1 labels for 5 rows of tokens"):
         write_projector(tmp_path, {"tokens": (np.eye(5), ["a"])})
+    write_projector(tmp_path, {"queries": (np.eye(2), {"token": ["a", "b"], "head": [0, 1]})})
+    assert (tmp_path / "queries.tsv").read_text() == "token\thead\na\t0\nb\t1\n"
 
 
 def test_tensorboard_and_hparams_are_the_stock_ones(tmp_path):
