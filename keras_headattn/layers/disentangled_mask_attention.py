@@ -48,7 +48,8 @@ class DisentangledMaskAttention(Attention):
         alpha: what gamma becomes.
         role: `"encoder"`, `"decoder"` or `"cross"`. The masked self-attention of a decoder has no mask of meaning
             but in training. `None` is what `EncoderBlock` and `DecoderBlock` make of it, and `"encoder"` outside.
-        shared_information, kept_information, divergence, diversity: weights of the losses.
+        shared_information, kept_information, divergence, diversity: weights of the losses, for a main loss that is a
+            mean over tokens: docs/disentangled.md says what larger ones do.
         leave_one_out: see `ops.shared_information`.
         centre_gradient: what the gradient of the centres of clusters is multiplied by.
         variance: of the Gaussians about z and the queries.
@@ -70,10 +71,10 @@ class DisentangledMaskAttention(Attention):
         num_clusters=4,
         alpha=0.5,
         role=None,
-        shared_information=0.001,
-        kept_information=0.001,
-        divergence=0.01,
-        diversity=0.01,
+        shared_information=1e-5,
+        kept_information=1e-3,
+        divergence=1e-5,
+        diversity=1e-3,
         leave_one_out=False,
         centre_gradient=10.0,
         variance=0.1,

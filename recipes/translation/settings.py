@@ -87,13 +87,13 @@ class TranslateConfig:
         0.5, "disentangled_mask: alpha, what the share of the weights under the mask becomes", at_least=0, at_most=1
     )
     shared_information: float = option(
-        0.001, "disentangled_mask: weight of what the queries of two heads have in common", at_least=0
+        1e-5, "disentangled_mask: weight of what the queries of two heads have in common", at_least=0
     )
     kept_information: float = option(
         0.001, "disentangled_mask: weight of what queries and inputs have in common", at_least=0
     )
-    divergence: float = option(0.01, "disentangled_mask: weight of the divergence from the mixtures", at_least=0)
-    cluster_diversity: float = option(0.01, "disentangled_mask: weight of the diversity of clusters", at_least=0)
+    divergence: float = option(1e-5, "disentangled_mask: weight of the divergence from the mixtures", at_least=0)
+    cluster_diversity: float = option(1e-3, "disentangled_mask: weight of the diversity of clusters", at_least=0)
     centre_gradient: float = option(
         10.0, "disentangled_mask: what the gradient of the centres of clusters is multiplied by", at_least=0
     )

@@ -179,6 +179,14 @@ def test_losses_of_a_transformer_do_not_see_padding():
     np.testing.assert_allclose([float(loss) for loss in model.losses], losses, rtol=1e-5)  # but for rounded averages
 
 
+def test_default_losses_are_small_beside_a_cross_entropy():
+    """Of a width and a number of heads as in use; ten times as much slows the beginning of training."""
+    layer = DisentangledMaskAttention(8, 64)
+    x = np.random.default_rng(0).normal(size=(4, 20, 512)).astype("float32")
+    layer(x, x, training=True)
+    assert 1e-3 < abs(float(layer.losses[0])) < 0.1
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_gradients_of_each_loss(name):
     """By finite differences, with regard to the inputs, the queries' kernel and both mixtures."""
