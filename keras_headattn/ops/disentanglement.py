@@ -1,8 +1,10 @@
 """The losses that disentangle attention heads, from mixtures of Gaussians over their queries."""
 
+import math
+
 from keras import ops
 
-LEAST = -60.0  # of logarithms of probabilities in a loss: below it there is no gradient
+LEAST = -60.0  # of logarithms of probabilities in a loss: below it there is no gradient; e^-60 is a float32
 
 
 def shared_information(log_densities, log_posteriors, mask=None, leave_one_out=False):
@@ -23,23 +25,24 @@ def shared_information(log_densities, log_posteriors, mask=None, leave_one_out=F
         log_posteriors: `(B, h, n, C)`, log of the posterior of each cluster.
         mask: boolean `(B, n)`, True = a real token.
         leave_one_out: whether what eq. 9 subtracts, the mean of the same with the other queries of head h', is
-            subtracted. It costs `(B, h, h, n, n, C)` numbers; the paper leaves it out (section 4.3).
+            subtracted. It costs `(B, h, h, n, n)` numbers; the paper leaves it out (section 4.3).
 
     Returns:
         `(B, h, h)` nats, 0 on the diagonal and where there is no token.
     """
     if mask is not None:
         log_densities = ops.where(mask[:, None, :, None], log_densities, ops.cast(-1e30, log_densities.dtype))
-    total = ops.logsumexp(log_densities, axis=2, keepdims=True)
-    likelihoods = (log_densities - total)[:, :, None]
-    pairs = ops.logsumexp(likelihoods + log_posteriors[:, None], axis=-1)  # (B, h, h', n)
-    information = _mean(ops.maximum(pairs, LEAST), mask)
+    likelihoods = ops.exp(log_densities - ops.logsumexp(log_densities, axis=2, keepdims=True))
+    posteriors = ops.exp(log_posteriors)
+    rows, columns = (ops.swapaxes(x, 1, 2) for x in (likelihoods, posteriors))  # (B, n, h, C)
+    pairs = ops.moveaxis(_log(ops.matmul(rows, ops.swapaxes(columns, -1, -2))), 1, -1)  # (B, h, h', n)
+    information = _mean(pairs, mask)
     if leave_one_out:
         heads, length, clusters = ops.shape(log_densities)[1:]
-        rows, columns = (ops.reshape(x, (-1, heads * length, clusters)) for x in (likelihoods, log_posteriors))
-        others = ops.logsumexp(rows[:, :, None] + columns[:, None], axis=-1)
+        rows, columns = (ops.reshape(x, (-1, heads * length, clusters)) for x in (likelihoods, posteriors))
+        others = _log(ops.matmul(rows, ops.swapaxes(columns, -1, -2)))
         others = ops.swapaxes(ops.reshape(others, (-1, heads, length, heads, length)), 2, 3)  # (B, h, h', i, j)
-        others = _without_diagonal(ops.maximum(others, LEAST))
+        others = _without_diagonal(others)
         if mask is not None:
             others = ops.where(mask[:, None, None, None, :], others, ops.zeros_like(others))
         count = ops.maximum(_count(log_densities, mask) - 1, 1)[..., None]
@@ -92,6 +95,10 @@ def cluster_diversity(posteriors, mask=None):
     count = ops.reshape(_count(posteriors, mask), (-1, 1))
     squares = ops.sum(ops.square(overlaps), axis=(-1, -2)) - 2 * ops.sum(ops.square(posteriors), axis=(-1, -2)) + count
     return squares / ops.square(ops.maximum(count, 1))
+
+
+def _log(probabilities):
+    return ops.log(ops.maximum(probabilities, math.exp(LEAST)))
 
 
 def _count(x, mask):
