@@ -87,6 +87,7 @@ def _parser():
     queries.add_argument("--projector", help="folder to write them to for TensorBoard's projector, too")
     tokens.add_argument("--cluster", type=int, default=0, help="the one that is drawn, counted from 0 [0]")
     tokens.add_argument("--top", type=int, default=15, help="tokens of each [15]")
+    tokens.add_argument("--leave-out", nargs="+", metavar="WORD", help="not to be shown [English stop words]")
     classify.add_argument("--epochs", type=int, default=30, help="[30]")
     classify.add_argument("--filters", type=int, default=256, help="width of the classifier's first stage [256]")
     classify.add_argument("--images", type=int, help="use only so many images of each split [all]")
@@ -168,7 +169,7 @@ def _tokens(options):
     head, clusters = _head(options.head, posteriors), posteriors.shape[-1]
     if not 0 <= options.cluster < clusters:
         raise ValueError(f"There are {clusters} clusters. Received: --cluster {options.cluster}")
-    clusters = cluster_tokens(posteriors[:, head][maps.mask], tokens, options.top)
+    clusters = cluster_tokens(posteriors[:, head][maps.mask], tokens, options.top, options.leave_out)
     for cluster, found in enumerate(clusters):
         print(f"cluster {cluster}: {' '.join(found)}")
     title = f"layer {number}, head {options.head}, cluster {options.cluster}"

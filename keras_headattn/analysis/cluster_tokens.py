@@ -19,8 +19,9 @@ def cluster_tokens(posteriors, tokens, top=15, leave_out=None):
         tokens: list of the N tokens, strings. Leave out padding beforehand.
         top: number of tokens to return of each cluster.
         leave_out: collection of words not to return. A token is compared with them in lower case and without the "▁" in
-            which SentencePiece writes a space. Defaults to the English stop words of scikit-learn. Tokens without any
-            letter or digit, such as punctuation, are never returned.
+            which SentencePiece writes a space, or "_". Defaults to the English stop words of scikit-learn. Tokens
+            without any letter or digit, such as punctuation, and those in angle brackets, such as "</s>", are never
+            returned.
 
     Returns:
         List of the C clusters, each a dictionary of at most `top` tokens to the sum of their posteriors, largest first.
@@ -43,14 +44,18 @@ def cluster_tokens(posteriors, tokens, top=15, leave_out=None):
     words, places = np.unique(np.asarray(tokens), return_inverse=True)
     totals = np.zeros((len(words), posteriors.shape[1]))
     np.add.at(totals, places, posteriors)
-    kept = [any(map(str.isalnum, word)) and _word(word) not in unwanted for word in words.tolist()]
+    kept = [_is_word(word) and _word(word) not in unwanted for word in words.tolist()]
     words, totals = words[kept], totals[kept]
     order = np.argsort(-totals, axis=0, kind="stable")[:top]
     return [dict(zip(words[rows].tolist(), totals[rows, c].tolist(), strict=True)) for c, rows in enumerate(order.T)]
 
 
 def _word(token):
-    return token.lower().strip("▁")
+    return token.lower().strip("▁_")
+
+
+def _is_word(token):
+    return any(map(str.isalnum, token)) and not (token.startswith("<") and token.endswith(">"))
 
 
 def _stop_words():

@@ -39,6 +39,12 @@ def test_stop_words_and_punctuation_are_left_out():
     assert cluster_tokens([[1.0]], ["!"]) == [{}]
 
 
+def test_tokens_as_the_recipes_show_them():
+    """With "_" for the beginning of a word, and marks of the vocabulary."""
+    (found,) = cluster_tokens(np.ones((5, 1)), ["_the", "_year", "</s>", "_", "<unk>"])
+    assert [*found] == ["_year"]
+
+
 def test_equal_tokens_are_in_alphabetical_order():
     assert [*cluster_tokens(np.ones((3, 1)), ["c", "a", "b"], top=2, leave_out=[])[0]] == ["a", "b"]
 

@@ -63,11 +63,15 @@ def test_clusters_of_a_sentence(runs, tmp_path):
 
 
 def test_tokens_of_clusters(runs, tmp_path, capsys):
-    main(["tokens", str(runs / "disentangled_mask"), "--cluster", "2", "--output", str(tmp_path / "picture.png")])
+    arguments = ["tokens", str(runs / "disentangled_mask"), "--cluster", "2", "--output", str(tmp_path / "picture.png")]
+    main(arguments)
     assert drawn(tmp_path / "picture.png")
-    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()[-5:-1]] == [
-        f"cluster {number}" for number in range(4)
-    ]
+    clusters = [line.split(": ") for line in capsys.readouterr().out.splitlines()[-5:-1]]
+    assert [name for name, _ in clusters] == [f"cluster {number}" for number in range(4)]
+    words = clusters[0][1].split()
+    main([*arguments, "--leave-out", *words])
+    left = capsys.readouterr().out.splitlines()[-5].split(": ")[1].split()
+    assert words and not set(words) & set(left)
 
 
 def test_queries(runs, tmp_path, monkeypatch):
