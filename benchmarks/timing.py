@@ -94,7 +94,8 @@ def timed(function):
 
 def memory(function):
     """Megabytes that a call of `function` takes at its peak, above what the process has before: Linux's count of its
-    resident pages, from which freed ones are first given back."""
+    resident pages, from which freed ones are first given back. oneDNN's allocator keeps them: set
+    `TF_ENABLE_ONEDNN_OPTS=0`."""
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = _resident("VmRSS")
