@@ -5,7 +5,7 @@
 
 A step is forward pass, loss, backward pass and update by Adam through `train_on_batch`, compiled by XLA. Its memory is
 the largest of the process during a step, less that before it. For it TensorFlow is without oneDNN, whose allocator
-keeps what is freed; steps are slower so, and not timed.
+keeps what is freed; such steps are not timed.
 """
 
 import argparse

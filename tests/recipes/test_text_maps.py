@@ -82,9 +82,8 @@ def test_queries(runs, tmp_path, monkeypatch):
     maps = maps_of_test(Run("multi_head"), 2, "decoder")
     queries, tokens = list(maps.layers.values())[-1].queries, [token for each in maps.queries for token in each]
     rows = (tmp_path / "projector" / "multi_head.tsv").read_text().splitlines()
-    assert rows[0] == "token\thead" and [row.split("\t")[1] for row in rows[1:]] == ["0"] * len(tokens) + ["1"] * len(
-        tokens
-    )
+    assert rows[0] == "token\thead"
+    assert [row.split("\t")[1] for row in rows[1:]] == ["0"] * len(tokens) + ["1"] * len(tokens)
     assert [row.split("\t")[0] for row in rows[1:]] == tokens * 2
     checkpoint = tf.train.load_checkpoint(str(tmp_path / "projector"))
     found = checkpoint.get_tensor("multi_head/.ATTRIBUTES/VARIABLE_VALUE")
