@@ -6,9 +6,11 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn.files import write_atomically
+from keras_headattn.metrics import Score
 from recipes.attention_maps import main
 from recipes.command import named_config
 from recipes.config import override
+from recipes.translation import evaluation
 from recipes.translation.corpora import load_corpora
 from recipes.translation.modelling import make_transformer
 from recipes.translation.prepare import sample_pairs
@@ -91,11 +93,15 @@ def test_queries(runs, tmp_path, monkeypatch):
 
 
 def test_ablation(runs, tmp_path, monkeypatch, capsys):
+    """Every head of every kind once, after the whole model, each by a score of its own."""
     monkeypatch.chdir(runs)
+    scores = iter(np.arange(13.0))
+    monkeypatch.setattr(evaluation, "named_metrics", lambda *_: [lambda *_: Score("BLEU", next(scores), "")])
     main(["ablation", "multi_head", "--sentences", "2", "--output", str(tmp_path / "picture.png")])
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("multi_head, ")]
     assert drawn(tmp_path / "picture.png") and len(lines) == 6  # layers
-    assert all(len(line.split(": ")[1].split()) == 2 for line in lines)  # heads
+    drops = [float(drop) for line in lines for drop in line.split(": ")[1].split()]
+    assert drops == list(-np.arange(1.0, 13))  # two heads each, and the whole model first
 
 
 @pytest.mark.parametrize(
