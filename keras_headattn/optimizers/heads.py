@@ -26,11 +26,14 @@ def head_axis(variable):
     {'query': 1, 'key': 1, 'value': 1, 'attention_output': 0}
     """
     marked = getattr(variable, "head_axis", None)
-    if marked is not None:
-        return marked
+    return marked if marked is not None else _HEAD_AXES.get(_stock_projection(variable))
+
+
+def _stock_projection(variable):
+    """`"query"`, `"key"`, `"value"` or `"attention_output"` if this is such a kernel by its path, else `None`."""
     projection, _, kind = variable.path.rpartition("/")
-    axis = _HEAD_AXES.get(projection.rpartition("/")[2])
-    return axis if kind == "kernel" and len(variable.shape) > 2 else None
+    name = projection.rpartition("/")[2]
+    return name if kind == "kernel" and name in _HEAD_AXES and len(variable.shape) > 2 else None
 
 
 @dataclasses.dataclass
@@ -55,24 +58,36 @@ class HeadKernel:
 def head_kernels(variables):
     """All weights with heads among some, as a list of `HeadKernel`, in their order.
 
+    KerasHub's Gemma has the heads before the input's width, not after it. Where a layer has a kernel of its output,
+    `(num_heads, ...)`, its query's kernel must have as many heads on one of these two axes; else it has no heads.
+
     Args:
         variables: `keras.Variable`s, such as `model.trainable_variables`.
     """
+    variables, axes = list(variables), {}
+    shapes = {variable.path: variable.shape for variable in variables if _stock_projection(variable)}
+    for path, shape in shapes.items():
+        layer = path.rpartition("/")[0].rpartition("/")[0]
+        query, output = shapes.get(f"{layer}/query/kernel", shape), shapes.get(f"{layer}/attention_output/kernel")
+        found = [axis for axis in (1, 0) if output is None or query[axis] == output[0]]
+        axes[path] = found[0] if found else None
     found = []
     for variable in variables:
         axis = head_axis(variable)
+        if axis == 1 and not hasattr(variable, "head_axis"):
+            axis = axes[variable.path]
         if axis is not None:
             path, _, projection = variable.path.removesuffix("/kernel").rpartition("/")
             found.append(HeadKernel(variable, axis, path, projection, _role(path)))
     return found
 
 
-def select_heads(variables, projections=PROJECTIONS, roles=ROLES, layers="all", select=None):
+def select_heads(variables, projections=None, roles=ROLES, layers="all", select=None):
     """The weights of attention heads that `Repulsive` acts on.
 
     Args:
         variables: `keras.Variable`s.
-        projections: which kernels of a layer.
+        projections: which kernels of a layer, by name. Default: queries, keys and values, and those that are marked.
         roles: which layers, by what they are in a Transformer.
         layers: `"all"`, or `"first"` or `"last"`: of each role, the one layer that was made first or last.
         select: a regular expression to be found in the path of a weight, or a function of the path. Default: every
@@ -82,12 +97,15 @@ def select_heads(variables, projections=PROJECTIONS, roles=ROLES, layers="all", 
         A list of `HeadKernel`.
 
     Raises:
-        ValueError: if none is left; it names the ones there are.
+        ValueError: for a projection that no layer has, or if none is left; it names the ones there are.
     """
     there = [kernel for kernel in head_kernels(variables) if kernel.projection != "attention_output"]
     matches = re.compile(select).search if isinstance(select, str) else select or (lambda path: True)
     chosen = [kernel for kernel in there if kernel.role in roles and matches(kernel.variable.path)]
-    chosen = [kernel for kernel in chosen if kernel.projection in projections or kernel.projection not in PROJECTIONS]
+    names = {*PROJECTIONS, *(kernel.projection for kernel in there)}
+    if projections is not None and not names.issuperset(projections):
+        raise ValueError(f"`projections` must be among {', '.join(sorted(names))}. Received: {projections}")
+    chosen = [kernel for kernel in chosen if projections is None or kernel.projection in projections]
     if layers != "all":
         end = {}
         for kernel in chosen if layers == "last" else reversed(chosen):

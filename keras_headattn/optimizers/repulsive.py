@@ -10,7 +10,7 @@ from keras.saving import deserialize_keras_object, register_keras_serializable, 
 from keras.src.backend import random_seed_dtype
 
 from keras_headattn.ops.stein import BANDWIDTHS, stein_gradient
-from keras_headattn.optimizers.heads import LAYERS, PROJECTIONS, ROLES, describe, select_heads
+from keras_headattn.optimizers.heads import LAYERS, ROLES, describe, select_heads
 
 METHODS = ("svgd", "spos", "sgld")
 GROUPINGS = ("heads", "interleaved")
@@ -47,7 +47,8 @@ class Repulsive(keras.optimizers.Optimizer):
         inverse_temperature: b, of `"spos"` and `"sgld"`. Default 1e8: the noise has the size of a gradient of 4e-4. The
             paper has tuned it for each task and prints no value.
         prior_deviation: of a Gaussian prior of each weight with mean 0. Default `None`: a uniform one.
-        projections: which kernels of a layer: some of `"query"`, `"key"` and `"value"`, the default.
+        projections: which kernels of a layer: some of `"query"`, `"key"` and `"value"`, and of the names of those
+            that are marked (docs/repulsive.md). Default `None`: all.
         roles: which layers: some of `"encoder"`, `"decoder"` and `"cross"`, the default, by their paths. Layers whose
             path does not say count as encoder.
         layers: `"all"` (default), or `"first"` or `"last"`, of each role.
@@ -56,7 +57,7 @@ class Repulsive(keras.optimizers.Optimizer):
         grouping: `"heads"` (default). `"interleaved"`, as in the code published with the paper: particle i is made of
             columns i, i + M, i + 2M, ... of the kernel, whichever head they belong to.
         bandwidth: `"paper"` (default) or `"code"`, as in `ops.stein_gradient`.
-        seed: int, of the noise. Default `None`: drawn.
+        seed: int, of the noise. Default `None`: drawn when it is built, and saved with its state.
         verbose: whether to print what it acts on. Default `True`.
         name: of the optimizer.
 
@@ -80,7 +81,7 @@ class Repulsive(keras.optimizers.Optimizer):
         repulsive_weight=0.01,
         inverse_temperature=1e8,
         prior_deviation=None,
-        projections=PROJECTIONS,
+        projections=None,
         roles=ROLES,
         layers="all",
         select=None,
@@ -91,7 +92,6 @@ class Repulsive(keras.optimizers.Optimizer):
         name=None,
     ):
         _check_choices("method", [method], METHODS)
-        _check_choices("projections", projections, PROJECTIONS)
         _check_choices("roles", roles, ROLES)
         _check_choices("layers", [layers], LAYERS)
         _check_choices("grouping", [grouping], GROUPINGS)
@@ -115,13 +115,13 @@ class Repulsive(keras.optimizers.Optimizer):
         self.repulsive_weight = repulsive_weight
         self.inverse_temperature = inverse_temperature
         self.prior_deviation = prior_deviation
-        self.projections = tuple(projections)
+        self.projections = None if projections is None else tuple(projections)
         self.roles = tuple(roles)
         self.layers = layers
         self.select = select
         self.grouping = grouping
         self.bandwidth = bandwidth
-        self.seed = random.randrange(2**31) if seed is None else seed  # Keras seeds this module, too
+        self.seed = seed
         self.verbose = verbose
 
     def build(self, variables):
@@ -131,6 +131,14 @@ class Repulsive(keras.optimizers.Optimizer):
             print(f"Repulsive {self.method} acts on {describe(kernels)}", flush=True)
         self.inner_optimizer.build(variables)
         super().build(variables)
+        if self.method != "svgd":
+            seed = random.randrange(2**31) if self.seed is None else self.seed  # Keras seeds this module, too
+            self._noise_seed = self.add_variable(
+                (), keras.initializers.Constant(seed), "int32", "only_first_replica", name="seed"
+            )
+        if self.inner_optimizer.use_ema:  # here `SwapEMAWeights` looks for them where the loss is scaled
+            self.use_ema = True
+            self._model_variables_moving_average = self.inner_optimizer._model_variables_moving_average
 
     def apply(self, grads, trainable_variables=None):
         if not self.built:
@@ -184,7 +192,7 @@ class Repulsive(keras.optimizers.Optimizer):
             start += size
 
     def _step_seed(self):
-        return _StepSeed(self.seed, self.inner_optimizer._iterations)
+        return _StepSeed(self._noise_seed, self.inner_optimizer._iterations)
 
     def _share(self):
         """What a term counts that is no gradient: it is scaled as they are, and added by each replica."""
@@ -212,6 +220,9 @@ class Repulsive(keras.optimizers.Optimizer):
 
     def scale_loss(self, loss):
         return self.inner_optimizer.scale_loss(loss)
+
+    def exclude_from_weight_decay(self, var_list=None, var_names=None):
+        self.inner_optimizer.exclude_from_weight_decay(var_list, var_names)
 
     def finalize_variable_values(self, var_list):
         self.inner_optimizer.finalize_variable_values(var_list)

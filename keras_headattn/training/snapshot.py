@@ -89,12 +89,13 @@ def _flat(value, name=""):
 
 
 def _without_rate(config):
-    """A learning rate that is a number is state, which callbacks change; names are numbered anew by Keras."""
+    """A learning rate that is a number is state, which callbacks change; names are numbered anew by Keras. What an
+    optimizer prints is free."""
     if isinstance(config, dict):
         return {
             key: _without_rate(value)
             for key, value in config.items()
-            if key != "name" and not (key == "learning_rate" and isinstance(value, float))
+            if key not in ("name", "verbose") and not (key == "learning_rate" and isinstance(value, float))
         }
     return config
 

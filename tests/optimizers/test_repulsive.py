@@ -1,14 +1,16 @@
 """The optimizer whose particles are attention heads, on models of this library and of others."""
 
+import contextlib
 import json
 
 import keras
 import numpy as np
 import pytest
 
-from keras_headattn.layers import AugmentedConv2D, MultiHeadAttention
+from keras_headattn.layers import AugmentedConv2D, MultiHeadAttention, SelfAttentivePooling
 from keras_headattn.ops import stein_gradient
 from keras_headattn.optimizers import InverseSquareRoot, Repulsive, head_axis
+from keras_headattn.optimizers.heads import head_kernels, select_heads
 from tests.models.small import make, sentences
 
 ADAM = keras.optimizers.Adam
@@ -233,6 +235,66 @@ class TestSelection:
         optimizer.build(layer.trainable_variables)
         assert list(optimizer._head_axes.values()) == [1]
 
+    def test_marked_kernels_are_projections_by_their_name(self):
+        pooling, inputs = SelfAttentivePooling(num_heads=4, hidden_dim=8), keras.Input((5, 8))
+        hidden = MultiHeadAttention(2, 4)(inputs, inputs)
+        model = keras.Model(inputs, pooling(hidden))
+        assert len(self.selected(model)) == 4
+        (path,) = self.selected(model, projections=["head_kernel"])
+        assert path.endswith("head_kernel")
+        (path,) = self.selected(model, projections=["value"])
+        assert path.endswith("value/kernel")
+        with pytest.raises(ValueError, match="`projections` must be among head_kernel, key, query, value. .*'vaule'"):
+            self.selected(model, projections=["vaule"])
+
+    def test_public_code(self, golden):
+        """Which weights it acts on, by name."""
+        data = golden("svgd_selection.npz")
+        variables = []
+        for name in data["names"]:
+            *outer, own = name.split("/")
+            with contextlib.ExitStack() as scopes:
+                for scope in outer:
+                    scopes.enter_context(keras.name_scope(scope))
+                variables.append(keras.Variable(np.ones((4, 2, 2)), name=own))
+        optimizer = Repulsive("sgd", verbose=False, select=r"electra/.*/layer_0/attention/self/.*/kernel")
+        optimizer.build(variables)
+        found = [optimizer._var_key(variable) in optimizer._head_axes for variable in variables]
+        assert [variable.path for variable in variables] == list(data["names"]) and found == list(data["touched"])
+
+    @pytest.mark.parametrize(
+        "name, options, query, key",
+        [
+            ("Bert", dict(num_heads=4, hidden_dim=16, max_sequence_length=8), 4, 4),
+            ("GPT2", dict(num_heads=4, hidden_dim=16, max_sequence_length=8), 4, 4),
+            ("Llama", dict(num_query_heads=4, num_key_value_heads=2, hidden_dim=16), 4, 2),
+            ("Gemma", dict(num_query_heads=4, num_key_value_heads=2, hidden_dim=16, head_dim=8), 4, 2),
+        ],
+    )
+    def test_backbones(self, name, options, query, key):
+        """Some have the heads before the width of the input, some after it."""
+        keras_hub = pytest.importorskip("keras_hub")
+        backbone = getattr(keras_hub.models, f"{name}Backbone")
+        model = backbone(vocabulary_size=10, num_layers=1, intermediate_dim=16, **options)
+        found = {kernel.projection: kernel for kernel in select_heads(model.trainable_variables)}
+        assert {name: kernel.variable.shape[kernel.axis] for name, kernel in found.items()} == {
+            "query": query, "key": key, "value": key
+        }  # fmt: skip
+
+    def test_other_layers_of_these_names_have_no_heads(self):
+        """A convolution beside the output of an attention layer."""
+
+        class Mixed(keras.layers.Layer):
+            def build(self, shape):
+                self.query = keras.layers.Conv1D(6, 3, name="query")
+                self.attention_output = keras.layers.EinsumDense("abcd,cde->abe", (None, 8), name="attention_output")
+                self.query.build((None, 5, 8))
+                self.attention_output.build((None, 5, 4, 2))
+
+        layer = Mixed()
+        layer.build((None, 5, 8))
+        assert [kernel.projection for kernel in head_kernels(layer.weights)] == ["attention_output"]
+
     def test_nothing_selected(self, transformer):
         with pytest.raises(
             ValueError, match="no weight of attention heads .* select='nowhere', and a model with trans"
@@ -255,8 +317,6 @@ class TestSelection:
     "arguments, message",
     [
         ({"method": "adam"}, "`method` must be among svgd, spos, sgld. Received: \\['adam'\\]"),
-        ({"projections": ["output"]}, "`projections` must be among query, key, value"),
-        ({"projections": []}, "`projections` must be among"),
         ({"roles": ["self"]}, "`roles` must be among"),
         ({"layers": "second"}, "`layers` must be among"),
         ({"grouping": "code"}, "`grouping` must be among"),
@@ -402,6 +462,40 @@ def test_moving_average_ends_in_the_weights():
     assert any(
         not np.allclose(mine, theirs) for mine, theirs in zip(averaged.get_weights(), last.get_weights(), strict=True)
     )
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+def test_moving_averages_are_swapped_in(policy):
+    """By Keras's callback, which looks for them one optimizer further in where the loss is scaled."""
+    inputs = keras.Input((4, 8))
+    model = keras.Model(inputs, keras.layers.MultiHeadAttention(2, 4, dtype=policy)(inputs, inputs))
+    model.compile(Repulsive(keras.optimizers.SGD(0.1, use_ema=True), verbose=False), "mse", auto_scale_loss=True)
+    x = normal(16, 4, 8)
+    model.fit(x, x, verbose=0, callbacks=[keras.callbacks.SwapEMAWeights(swap_on_epoch=True)])
+    inner = model.optimizer
+    while hasattr(inner, "inner_optimizer"):
+        inner = inner.inner_optimizer
+    average = inner._model_variables_moving_average[0]
+    np.testing.assert_array_equal(model.trainable_variables[0].numpy(), average.numpy())
+
+
+def test_weights_left_out_of_weight_decay():
+    optimizer = Repulsive(keras.optimizers.AdamW(1.0, weight_decay=0.5), verbose=False)
+    kernel = kernel_variable(normal(4, 2, 2))
+    optimizer.exclude_from_weight_decay(var_names=["kernel"])
+    optimizer.apply([keras.ops.zeros_like(kernel)], [kernel])
+    expected = np.abs(normal(4, 2, 2)).max()
+    assert np.abs(kernel.numpy()).max() > 0.9 * expected
+
+
+@pytest.mark.parametrize("method", ["svgd", "spos"])
+def test_a_drawn_seed_is_state_not_configuration(method):
+    """So that a resumed run, whose process draws another, is taken for the same."""
+    optimizer = Repulsive("sgd", method=method, verbose=False)
+    assert optimizer.get_config()["seed"] is None
+    optimizer.build([kernel_variable(normal(4, 2, 2))])
+    seeds = [variable for variable in optimizer.variables if "seed" in variable.path]
+    assert len(seeds) == (method == "spos")
 
 
 def test_frozen_layer():
