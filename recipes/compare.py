@@ -65,12 +65,18 @@ def _parser():
 
 
 def _runs(options):
-    """Runs by seed of each title, and the name of the test set."""
-    from recipes.sentences.comparing import common_test, runs_of, titles
+    """Runs by seed of each title."""
+    from recipes.sentences.comparing import runs_of, titles
 
-    runs = dict(zip(titles(options.runs), map(runs_of, options.runs), strict=True))
-    test = getattr(options, "set", None) or common_test([run for seeds in runs.values() for run in seeds.values()])
-    return runs, test
+    return dict(zip(titles(options.runs), map(runs_of, options.runs), strict=True))
+
+
+def _runs_and_test(options):
+    """Runs by seed of each title, and the name of the test set."""
+    from recipes.sentences.comparing import common_test
+
+    runs = _runs(options)
+    return runs, options.set or common_test([run for seeds in runs.values() for run in seeds.values()])
 
 
 def _predictors(options):
@@ -82,7 +88,7 @@ def _predictors(options):
         config = run.config()
         return Predictor(run.load_model(), make_tokenizer(config, None, run.folder), config), run
 
-    return {title: load(next(iter(seeds.values()))) for title, seeds in _runs(options)[0].items()}
+    return {title: load(next(iter(seeds.values()))) for title, seeds in _runs(options).items()}
 
 
 def _save(figure, options):
@@ -93,7 +99,7 @@ def _save(figure, options):
 def _scores(options):
     from recipes.sentences.comparing import markdown, read_scores
 
-    runs, test = _runs(options)
+    runs, test = _runs_and_test(options)
     print(f"{test}: mean ± standard deviation; p of a paired t-test against {next(iter(runs))}\n")
     print(markdown({title: read_scores(seeds, test) for title, seeds in runs.items()}, options.measures), end="")
 
@@ -102,7 +108,7 @@ def _reliability(options):
     from keras_headattn.analysis import draw_reliability
     from recipes.sentences.comparing import read_predictions
 
-    runs, test = _runs(options)
+    runs, test = _runs_and_test(options)
     _save(draw_reliability({title: read_predictions(seeds, test) for title, seeds in runs.items()}), options)
 
 
@@ -110,8 +116,10 @@ def _entropy(options):
     from keras_headattn.analysis import draw_entropy_cdf
     from keras_headattn.files import read_lines
 
-    texts = list(read_lines(options.file))
-    _save(draw_entropy_cdf({title: predict(texts) for title, (predict, _) in _predictors(options).items()}), options)
+    texts, predictors = list(read_lines(options.file)), _predictors(options)
+    if pairs := [title for title, (_, run) in predictors.items() if run.config().is_pair]:
+        raise ValueError(f"--file has single texts. Received: runs that classify pairs of texts: {', '.join(pairs)}")
+    _save(draw_entropy_cdf({title: predict(texts) for title, (predict, _) in predictors.items()}), options)
 
 
 def _ablation(options):
@@ -119,9 +127,16 @@ def _ablation(options):
     from recipes.sentences.data import label_numbers, load_tests
     from recipes.sentences.predicting import Predictor
 
-    test, drops = _runs(options)[1], {}
-    for title, (predictor, run) in _predictors(options).items():
-        corpus = load_tests(run.config())[test]
+    predictors, drops = _predictors(options), {}
+    corpora = {title: load_tests(run.config()) for title, (_, run) in predictors.items()}
+    common = [name for name in next(iter(corpora.values())) if all(name in tests for tests in corpora.values())]
+    if not common or options.set not in (None, *common):
+        raise ValueError(
+            f"Heads are left out on a test set of all runs' settings: {', '.join(common) or 'there is none'}. "
+            f"Received: --set {options.set}"
+        )
+    for title, (predictor, run) in predictors.items():
+        corpus = corpora[title][options.set or common[0]]
         labels = label_numbers(corpus, run.labels())[: options.examples]
         sides = [side and side[: options.examples] for side in (corpus.texts, corpus.second_texts)]
 
@@ -165,12 +180,19 @@ def _errors(options):
     from keras_headattn.analysis import draw_error_by_heads
     from recipes.sentences.comparing import read_scores
 
-    runs, test = _runs(options)
-    errors = {}
+    runs, test = _runs_and_test(options)
+    errors, settings = {}, {}
     for seeds in runs.values():
         config = next(iter(seeds.values())).config()
         kinds = [kind for kind in (config.repulsive, config.attention_regularizer) if kind != "none"]
-        row = errors.setdefault(" + ".join(kinds) or "standard", {}).setdefault(config.num_heads, [])
+        kind = " + ".join(kinds) or "standard"
+        ours = {**vars(config), "num_heads": None, "seed": None, "run": None, "export": None}
+        if differing := [name for name, value in settings.setdefault(kind, ours).items() if ours[name] != value]:
+            raise ValueError(
+                f"Runs that are one line of the picture differ in heads and seed alone. Received: {kind} with "
+                + ", ".join(f"{name}={settings[kind][name]} and {ours[name]}" for name in differing)
+            )
+        row = errors.setdefault(kind, {}).setdefault(config.num_heads, [])
         row += [1 - scores["accuracy"] for scores in read_scores(seeds, test).values()]
     _save(draw_error_by_heads(errors), options)
 

@@ -50,7 +50,9 @@ def make_attention(config):
             f"--encoder-heads must divide the width of the Transformer, {width}. "
             f"Received: encoder_heads={config.encoder_heads}"
         )
-    return MultiHeadAttention(config.encoder_heads, width // config.encoder_heads)
+    return MultiHeadAttention(
+        config.encoder_heads, width // config.encoder_heads, head_regularizer=make_head_regularizer(config)
+    )
 
 
 def make_optimizer(config):

@@ -1,6 +1,7 @@
 """Tables and pictures of finished runs side by side, of runs that only look trained."""
 
 import json
+import shutil
 
 import keras
 import numpy as np
@@ -46,6 +47,10 @@ def runs(tmp_path_factory):
         make_run(folder / "plain" / f"seed={seed}", folder / "data.csv", num_heads=2, seed=seed)
     make_run(folder / "svgd" / "seed=2", folder / "data.csv", num_heads=2, seed=2, repulsive="svgd")
     make_run(folder / "one", folder / "data.csv", num_heads=3)
+    make_run(folder / "other", folder / "data.csv", num_heads=2, dropout=0.0)
+    make_run(folder / "pairs", folder / "data.csv", num_heads=2, second_column="review")
+    for run in ("plain/seed=1", "one"):  # as `recipes.classify evaluate` adds it
+        shutil.copytree(folder / run / "results" / "test", folder / run / "results" / "added")
     return folder
 
 
@@ -114,8 +119,11 @@ def test_heatmaps(runs, tmp_path):
     [
         (["scores", "nothing"], "no finished run in nothing"),
         (["scores", "plain", "plain"], "Give each folder once"),
-        (["scores", "plain", "--set", "news"], "has results on: test. Received: --set news"),
+        (["scores", "plain", "--set", "news"], "has results on: added, test. Received: --set news"),
         (["entropy", "plain", "--file", "none.txt"], "none.txt"),
+        (["entropy", "pairs", "--file", "data.csv"], "Received: runs that classify pairs of texts: pairs"),
+        (["ablation", "plain", "--set", "news"], "settings: test. Received: --set news"),
+        (["errors", "plain", "other"], "alone. Received: standard with dropout=0.5 and 0.0"),
     ],
 )
 def test_errors(runs, monkeypatch, arguments, message):
