@@ -4,11 +4,11 @@ from keras.saving import register_keras_serializable
 from keras_headattn.layers.attention import Attention
 from keras_headattn.layers.gaussian_mixture import GaussianMixture
 from keras_headattn.layers.validation import positive
-from keras_headattn.ops import cluster_diversity, kept_information, masked_softmax, shared_information, write_rows
+from keras_headattn.ops import cluster_diversity, kept_information, shared_information, write_rows
 
 ROLES = ("encoder", "decoder", "cross")
 ANNEALING = 5e-4  # a step
-LEAST = 1e-30  # of a row of weights under the mask; if less is left, no key has a cluster in common: no mask
+LEAST = 1e-30  # of S: where no key has a cluster in common with a query, the query has no mask of meaning
 LOSSES = ("shared_information", "kept_information", "divergence", "diversity")
 MEMORY = 100  # steps over which averages go
 
@@ -20,11 +20,10 @@ class DisentangledMaskAttention(Attention):
     A mixture of Gaussians clusters each head's part z of the inputs. Two tokens are in the same cluster with the
     probability `S_ij = sum_c p(c | z_i) p(c | z_j)`, which weighs attention:
 
-        A = softmax(logits)
-        weights = (1 - gamma) A + gamma (A S) / sum_j (A S)_j
+        weights = (1 - gamma) softmax(logits) + gamma softmax(logits + log S)
         gamma = 1 - max(1 - alpha, exp(-0.0005 t))
 
-    with t the steps of training so far, a weight of the layer. A second mixture, one for all heads, clusters the
+    with t the batches of training so far, a weight of the layer. A second mixture, one for all heads, clusters the
     queries. In training these losses are added, each with its weight; means are over the tokens of a sentence, and
     over sentences:
 
@@ -35,8 +34,9 @@ class DisentangledMaskAttention(Attention):
     | `divergence` | of a Gaussian about z, and one about the query, from the mixtures, summed over heads |
     | `diversity` | of clusters, of both mixtures, summed over heads: `ops.cluster_diversity` |
 
-    Averages of the losses, `loss_averages`, and of how many tokens each cluster has, `cluster_use` and
-    `query_cluster_use`, are weights of the layer that are not trained: see `training.ClusterReport`.
+    Averages are weights of the layer that are not trained: `loss_averages`; `cluster_use`, the share of the tokens that
+    each cluster has, a row a head and a last one of queries; and `cluster_entropy`, how unsure it is to which cluster
+    a token belongs, in nats. `training.ClusterReport` reads them.
 
     Source: "Disentangled mask attention in Transformer", eqs. 5 to 14. The exponent of gamma is printed with the
     other sign, with which gamma is never positive.
@@ -126,8 +126,9 @@ class DisentangledMaskAttention(Attention):
         self.steps = self.add_weight(name="steps", shape=(), aggregation="only_first_replica", **state)
         state["aggregation"] = "mean"
         self.loss_averages = self.add_weight(name="loss_averages", shape=(len(LOSSES),), **state)
-        self.cluster_use = self.add_weight(name="cluster_use", shape=(self.num_heads, self.num_clusters), **state)
-        self.query_cluster_use = self.add_weight(name="query_cluster_use", shape=(self.num_clusters,), **state)
+        mixtures = self.num_heads + 1
+        self.cluster_use = self.add_weight(name="cluster_use", shape=(mixtures, self.num_clusters), **state)
+        self.cluster_entropy = self.add_weight(name="cluster_entropy", shape=(mixtures,), **state)
 
     def _mixture(self, name, width, heads):
         mixture = GaussianMixture(self.num_clusters, heads, self.centre_gradient, dtype=self.dtype_policy, name=name)
@@ -149,10 +150,11 @@ class DisentangledMaskAttention(Attention):
         """
         return _posteriors(self.mixture, self._by_head(x))
 
-    # A cache keeps the posteriors of keys, but in a decoder, where they are not used.
+    def key_posteriors(self, key):
+        """The same of what it attends to, `(B, m, D)`: `(B, h, m, num_clusters)`."""
+        return _posteriors(self.key_mixture, self._by_head(key))
 
-    def _key_posteriors(self, key):
-        return ops.cast(_posteriors(self.key_mixture, self._by_head(key)), self.compute_dtype)
+    # A cache keeps the posteriors of keys, but in a decoder, where they are not used.
 
     def init_cache(self, batch_size, max_length):
         cache = super().init_cache(batch_size, max_length)
@@ -165,12 +167,14 @@ class DisentangledMaskAttention(Attention):
         cache = super().project_cache(value, key)
         if self.role == "decoder":
             return cache
-        return {**cache, "posteriors": self._key_posteriors(value if key is None else key)}
+        posteriors = self.key_posteriors(value if key is None else key)
+        return {**cache, "posteriors": ops.cast(posteriors, self.compute_dtype)}
 
     def _extend_cache(self, cache, key, value, index, positions):
         extended = super()._extend_cache(cache, key, value, index, positions)
         if "posteriors" in cache:
-            extended["posteriors"] = write_rows(cache["posteriors"], self._key_posteriors(key), index)
+            posteriors = ops.cast(self.key_posteriors(key), self.compute_dtype)
+            extended["posteriors"] = write_rows(cache["posteriors"], posteriors, index)
         return extended
 
     # Attention
@@ -184,36 +188,38 @@ class DisentangledMaskAttention(Attention):
 
     def _attend(self, query, key, value, state):
         logits, *carried = self._logits(query, key, state)
-        weights = masked_softmax(logits, state.mask)
         trains = state.training and state.cache is None
         if trains or self.role != "decoder":
             inputs = self._by_head(state.query)
             densities = self.mixture(inputs)
-            weights = self._mask(weights, ops.exp(self.mixture.log_posteriors(densities)), state)
+            posteriors = ops.exp(self.mixture.log_posteriors(densities))
+            weights = self._weigh_in_clusters(logits, self._same(posteriors, state), state.mask)
+        else:
+            weights = self.weigh(logits, state.mask)
         if trains:
-            self._add_losses(inputs, densities, query, _tokens(state.mask, query))
+            self._add_losses(inputs, densities, posteriors, query, _tokens(state.mask, query))
             self.steps.assign_add(1)
         return self.mix(self._dropout_layer(weights, training=state.training), value), weights, *carried
 
-    def _mask(self, weights, posteriors, state):
-        """Weights of which a share is under the mask of meaning."""
+    def _same(self, posteriors, state):
+        """S: the probability of each query and key to be in the same cluster, `(B, h, n, m)`."""
         if state.cache is not None:
             keys = state.cache["posteriors"]
         elif state.key is state.query:  # self-attention
             keys = posteriors
         else:
-            keys = self._key_posteriors(state.key)
-        same = ops.matmul(posteriors, ops.swapaxes(ops.cast(keys, posteriors.dtype), -1, -2))
-        wide = ops.cast(weights, posteriors.dtype)
-        masked = wide * same
-        total = ops.sum(masked, axis=-1, keepdims=True)
-        share = ops.where(total > LEAST, ops.cast(self.gamma(), wide.dtype), ops.zeros_like(total))
-        return ops.cast(wide + share * (masked / ops.maximum(total, LEAST) - wide), weights.dtype)
+            keys = self.key_posteriors(state.key)
+        return ops.matmul(posteriors, ops.swapaxes(ops.cast(keys, posteriors.dtype), -1, -2))
 
-    def _add_losses(self, inputs, densities, query, tokens):
+    def _weigh_in_clusters(self, logits, same, mask):
+        wide = ops.cast(logits, same.dtype)  # in 16 bits, small weights would be lost
+        weights, masked = self.weigh(wide, mask), self.weigh(wide + ops.log(ops.maximum(same, LEAST)), mask)
+        return ops.cast(weights + ops.cast(self.gamma(), wide.dtype) * (masked - weights), logits.dtype)
+
+    def _add_losses(self, inputs, densities, posteriors, query, tokens):
         query_densities = self.query_mixture(query)
         log_posteriors = self.query_mixture.log_posteriors(query_densities)
-        posteriors, query_posteriors = ops.exp(self.mixture.log_posteriors(densities)), ops.exp(log_posteriors)
+        query_posteriors = ops.exp(log_posteriors)
         losses = dict.fromkeys(LOSSES, ops.zeros(ops.shape(tokens)[:1], posteriors.dtype))  # of each sentence
         if self.shared_information:
             found = shared_information(query_densities, log_posteriors, tokens, self.leave_one_out)
@@ -233,9 +239,13 @@ class DisentangledMaskAttention(Attention):
         weights = [self.shared_information, -self.kept_information, self.divergence, self.diversity]
         self.add_loss(ops.sum(means * ops.convert_to_tensor(weights, means.dtype)))
         self._remember(self.loss_averages, means)
-        use, query_use = (_mean(ops.moveaxis(x, 2, -1), tokens[:, None, None]) for x in (posteriors, query_posteriors))
-        self._remember(self.cluster_use, _mean(ops.moveaxis(use, 0, -1), sentences))
-        self._remember(self.query_cluster_use, _mean(ops.moveaxis(ops.mean(query_use, axis=1), 0, -1), sentences))
+        counted = ops.cast(tokens, posteriors.dtype)
+        counts = ops.sum(counted, axis=1, keepdims=True) * ops.sum(ops.cast(sentences, posteriors.dtype))
+        shares = counted / ops.maximum(counts, 1)
+        self._remember(self.cluster_use, _by_mixture(posteriors, query_posteriors, shares))
+        self._remember(
+            self.cluster_entropy, _by_mixture(_entropy(posteriors), _entropy(query_posteriors), shares)[:, 0]
+        )
 
     def _remember(self, average, value):
         share = 1 / ops.minimum(self.steps + 1, MEMORY)
@@ -257,6 +267,17 @@ class DisentangledMaskAttention(Attention):
 
 def _posteriors(mixture, x):
     return ops.exp(mixture.log_posteriors(mixture(x)))
+
+
+def _entropy(posteriors):
+    """Nats, `(..., 1)`."""
+    return -ops.sum(posteriors * ops.log(ops.maximum(posteriors, LEAST)), axis=-1, keepdims=True)
+
+
+def _by_mixture(of_heads, of_queries, shares):
+    """Means of `(B, h, n, c)` over the tokens, whose shares `(B, n)` are: `(h + 1, c)`, the last one of all queries."""
+    measured = ops.concatenate([of_heads, ops.mean(of_queries, axis=1, keepdims=True)], axis=1)
+    return ops.sum(measured * shares[:, None, :, None], axis=(0, 2))
 
 
 def _tokens(mask, query):

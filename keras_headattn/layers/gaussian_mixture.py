@@ -69,13 +69,20 @@ class GaussianMixture(keras.layers.Layer):
             centres = [_clone(self.centre_initializer)(shape[1:], dtype="float32") for _ in range(heads)]
             return ops.cast(ops.stack(centres), dtype)
 
-        self.log_weights = self.add_weight(name="log_weights", shape=(heads, clusters), initializer="zeros")
-        self.centres = self.add_weight(name="centres", shape=(heads, clusters, width), initializer=spread)
-        self.log_variances = self.add_weight(name="log_variances", shape=self.centres.shape, initializer="zeros")
+        # Without `autocast` 16 bits would round them before they are used.
+        shape = (heads, clusters, width)
+        self.log_weights = self.add_weight(name="log_weights", shape=shape[:2], initializer="zeros", autocast=False)
+        self.centres = self.add_weight(name="centres", shape=shape, initializer=spread, autocast=False)
+        self.log_variances = self.add_weight(name="log_variances", shape=shape, initializer="zeros", autocast=False)
         self.built = True
 
+    @property
+    def wide_dtype(self):
+        """Of everything the layer computes: float32, or float64 for a float64 layer."""
+        return "float64" if self.compute_dtype == "float64" else "float32"
+
     def _wide(self, variable):
-        return ops.cast(variable, "float64" if self.compute_dtype == "float64" else "float32")
+        return ops.cast(variable, self.wide_dtype)
 
     def call(self, inputs):
         centres = self._wide(self.centres)
@@ -88,8 +95,9 @@ class GaussianMixture(keras.layers.Layer):
         # The square of x - c as x^2 - 2 x c + c^2: products of matrices, where differences would be B x h x n x C x d.
         squares = ops.matmul(ops.square(points), ops.swapaxes(precisions, 1, 2))
         squares = squares - 2 * ops.matmul(points, ops.swapaxes(precisions * centres, 1, 2))
-        constant = ops.sum(precisions * ops.square(centres) + log_variances, axis=-1) + self.width * LOG_2_PI
-        return -0.5 * (squares + constant[:, None])
+        squares = squares + ops.sum(precisions * ops.square(centres), axis=-1)[:, None]
+        constant = ops.sum(log_variances, axis=-1) + self.width * LOG_2_PI
+        return -0.5 * (ops.maximum(squares, 0.0) + constant[:, None])  # rounding takes small ones below zero
 
     def _log_variances(self):
         return ops.maximum(self._wide(self.log_variances), NARROWEST)

@@ -8,18 +8,21 @@ import numpy as np
 from keras_headattn.layers import DisentangledMaskAttention
 from keras_headattn.layers.disentangled_mask_attention import LOSSES
 
-COLLAPSED = 0.95  # share of one cluster
+LARGEST = 0.95  # share of the tokens in one cluster
+FEWEST = 1.05  # clusters that tokens are told apart by
 
 
 class ClusterReport(keras.callbacks.Callback):
-    """Adds to the logs of an epoch the losses of `DisentangledMaskAttention`, and how many clusters are in use.
+    """Adds to the logs of an epoch the losses of `DisentangledMaskAttention`, and into how many clusters tokens fall.
 
     The losses, `shared_information`, `kept_information`, `divergence` and `diversity`, are without their weights, means
-    over layers and over about the last 100 steps. `clusters` is the exponential of the entropy of how tokens spread
-    over the clusters, from 1 to `num_clusters`, the mean over all mixtures; `least_clusters` that of the worst one.
+    over layers and over about the last 100 steps. `clusters` is the exponential of the mutual information of a token
+    and its cluster: 1 where all tokens look the same to a mixture, or have one cluster, and `num_clusters` where each
+    is in one cluster for certain and all clusters have as many. It is the mean over all mixtures; `least_clusters` is
+    that of the worst one.
 
-    A mixture one cluster of which has more than 95% of the tokens has collapsed: its mask does nothing. A warning says
-    which ones have. More `diversity` spreads the tokens.
+    A mixture with less than 1.05 clusters, or more than 95% of the tokens in one, has collapsed: its mask does next to
+    nothing. A warning says which ones have.
 
     Raises:
         ValueError: when training begins, for a model without such a layer.
@@ -41,30 +44,23 @@ class ClusterReport(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         layers = self._layers()
         means = np.mean([keras.ops.convert_to_numpy(layer.loss_averages) for layer in layers], axis=0)
-        uses = {path: use for layer in layers for path, use in cluster_uses(layer).items()}
-        counts = [np.exp(-np.sum(use * np.log(np.maximum(use, 1e-12)))) for use in uses.values()]
+        counts, collapsed = {}, []
+        for layer in layers:
+            use, entropy = (keras.ops.convert_to_numpy(x) for x in (layer.cluster_use, layer.cluster_entropy))
+            found = np.exp(-np.sum(use * np.log(np.maximum(use, 1e-12)), axis=1) - entropy)
+            names = [*(f"{layer.path} head {head}" for head in range(layer.num_heads)), f"{layer.path} queries"]
+            counts |= zip(names, found, strict=True)
+            if layer.num_clusters > 1:
+                bad = (use.max(axis=1) > LARGEST) | (found < FEWEST)
+                collapsed += [name for name, is_bad in zip(names, bad, strict=True) if is_bad]
         if logs is not None:
             logs |= dict(zip(LOSSES, means.tolist(), strict=True))
-            logs |= {"clusters": float(np.mean(counts)), "least_clusters": float(np.min(counts))}
-        collapsed = [path for path, use in uses.items() if use.max() > COLLAPSED and len(use) > 1]
+            logs |= {"clusters": float(np.mean([*counts.values()])), "least_clusters": float(min(counts.values()))}
         if collapsed:
             more = "" if len(collapsed) < 4 else f" and {len(collapsed) - 3} more"
             warnings.warn(
-                f"One cluster has more than {COLLAPSED:.0%} of the tokens in {len(collapsed)} of {len(uses)} mixtures: "
-                f"{', '.join(collapsed[:3])}{more}. A larger `diversity` spreads them.",
+                f"Tokens are hardly told apart by {len(collapsed)} of {len(counts)} mixtures: one cluster has over "
+                f"{LARGEST:.0%} of them, or all clusters are alike: {', '.join(collapsed[:3])}{more}. A larger weight "
+                "of the loss `diversity` tells them apart.",
                 stacklevel=2,
             )
-
-
-def cluster_uses(layer):
-    """Share of the tokens that each cluster has had over about the last 100 steps of training.
-
-    Args:
-        layer: `DisentangledMaskAttention`.
-
-    Returns:
-        Dictionary of a mixture, such as `"attention head 2"` or `"attention queries"`, to an array `(C,)`.
-    """
-    of_heads, of_queries = (keras.ops.convert_to_numpy(use) for use in (layer.cluster_use, layer.query_cluster_use))
-    heads = {f"{layer.path} head {number}": use for number, use in enumerate(of_heads)}
-    return {**heads, f"{layer.path} queries": of_queries}

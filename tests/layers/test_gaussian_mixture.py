@@ -71,6 +71,29 @@ def test_float32_far_from_the_origin():
     np.testing.assert_allclose(array(layer(x)), array(exact(x)), rtol=1e-3)
 
 
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_sixteen_bits_do_not_round_the_clusters(policy):
+    """Points that 16 bits hold, about centres that they do not."""
+    layer, exact = mixture_of(dtype=policy), mixture_of()
+    x = np.random.default_rng(0).integers(-3, 4, (3, 2, 5, 4)).astype("float32")
+    for each in (layer, exact):
+        randomize(each)
+        each.centres.assign(np.full(each.centres.shape, 0.30009))
+        each.log_variances.assign(np.full(each.centres.shape, -4.1003))
+    np.testing.assert_allclose(array(layer(x)), array(exact(x)), rtol=1e-6)
+
+
+def test_a_point_on_a_narrow_centre_has_no_more_than_its_density():
+    """Squares as the difference of large numbers may not fall below zero."""
+    layer = mixture_of()
+    layer.log_variances.assign(np.full(layer.centres.shape, np.log(1e-6)))
+    centres = 8 * np.random.default_rng(0).normal(size=layer.centres.shape)
+    layer.centres.assign(centres)
+    highest = -0.5 * 4 * (np.log(2 * np.pi) + np.log(1e-6))
+    found = array(layer(centres[None].astype("float32")))
+    assert found.max() <= highest * (1 + 1e-6)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_extremes_are_finite(dtype):
     layer = mixture_of(dtype=dtype)

@@ -34,13 +34,25 @@ def test_logs():
     assert history["divergence"][1] != history["divergence"][0] > 0
 
 
-def test_it_warns_of_a_collapse():
+def far(mixture):
+    """All clusters of head 1 but one are too far for any token."""
+    centres = np.array(mixture.centres)
+    centres[1, 1:] = 1e3
+    mixture.centres.assign(centres)
+
+
+def alike(mixture):
+    """Head 1 has the same cluster three times: each has a third of the tokens."""
+    centres = np.array(mixture.centres)
+    centres[1, 1:] = centres[1, 0]
+    mixture.centres.assign(centres)
+
+
+@pytest.mark.parametrize("change", [far, alike])
+def test_it_warns_of_a_collapse(change):
     model = make_model()
-    centres = model.get_layer("attention").mixture.centres
-    values = np.array(centres)
-    values[1, 1:] = 1e3  # too far for any token of head 1
-    centres.assign(values)
-    with pytest.warns(UserWarning, match="in 1 of 3 mixtures: attention head 1. A larger `diversity`"):
+    change(model.get_layer("attention").mixture)
+    with pytest.warns(UserWarning, match="by 1 of 3 mixtures: .*: attention head 1. A larger weight .* `diversity`"):
         history = fit(model, ClusterReport(), epochs=1)
     assert history["least_clusters"][0] < 1.01
 
