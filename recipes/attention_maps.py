@@ -84,6 +84,7 @@ def _parser():
         command.add_argument("--head", type=int, default=0, help="counted from 0 [0]")
     for command in (clusters, tokens, queries):
         command.add_argument("--layer", type=int, default=-1, help="[-1]")
+    queries.add_argument("--points", type=int, default=300, help="tokens of each head to draw [300]")
     queries.add_argument("--projector", help="folder to write them to for TensorBoard's projector, too")
     tokens.add_argument("--cluster", type=int, default=0, help="the one that is drawn, counted from 0 [0]")
     tokens.add_argument("--top", type=int, default=15, help="tokens of each [15]")
@@ -152,9 +153,12 @@ def _clusters(options):
 
     run = _translation_run(options.runs[0])
     _, maps = maps_of_sentence(run, options.sentence, options.kind)
-    ((_, posteriors),) = _posteriors(run, maps, [options.layer]).items()
+    ((_, (posteriors, of_keys)),) = _posteriors(run, maps, [options.layer]).items()
     head = _head(options.head, posteriors)
-    draw_clusters(maps.queries[0], posteriors[0, head]).savefig(options.output, dpi=120)
+    keys = maps.keys[0], of_keys[0, head]
+    draw_clusters(maps.queries[0], posteriors[0, head], keys).savefig(options.output, dpi=120)
+    if options.kind == "decoder":
+        print("This is the mask of training: a decoder's self-attention has none when it translates.")
     print(options.output)
 
 
@@ -164,7 +168,7 @@ def _tokens(options):
 
     run = _translation_run(options.runs[0])
     maps = maps_of_test(run, options.sentences, options.kind)
-    ((number, posteriors),) = _posteriors(run, maps, [options.layer]).items()
+    ((number, (posteriors, _)),) = _posteriors(run, maps, [options.layer]).items()
     tokens = [token for sentence in maps.queries for token in sentence]
     head, clusters = _head(options.head, posteriors), posteriors.shape[-1]
     if not 0 <= options.cluster < clusters:
@@ -205,7 +209,7 @@ def _queries(options):
         tokens[folder] = [token for sentence in maps.queries for token in sentence]
     if options.projector:
         _write_queries(options.projector, found, tokens)
-    draw_queries(found).savefig(options.output, dpi=120)
+    draw_queries(found, options.points).savefig(options.output, dpi=120)
     print(options.output)
 
 
@@ -254,14 +258,14 @@ def _translation_run(folder):
 
 
 def _posteriors(run, maps, numbers):
-    """Posteriors of clusters `(B, h, n, C)` by number of the layer."""
-    found = {number: maps.layers[path].posteriors for number, path in _chosen(maps.layers, numbers).items()}
-    if any(posteriors is None for posteriors in found.values()):
+    """Posteriors of clusters of queries and keys, each `(B, h, n, C)`, by number of the layer."""
+    layers = {number: maps.layers[path] for number, path in _chosen(maps.layers, numbers).items()}
+    if any(layer.posteriors is None for layer in layers.values()):
         raise ValueError(
             "Attention of clusters is that of --attention disentangled_mask. "
             f"Received: {run.folder}, attention={run.config().attention}"
         )
-    return found
+    return {number: (layer.posteriors, layer.key_posteriors) for number, layer in layers.items()}
 
 
 def _head(head, posteriors):

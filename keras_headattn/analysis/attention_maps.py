@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from keras_headattn.layers.attention import Attention
+from keras_headattn.layers.disentangled_mask_attention import DisentangledMaskAttention
 
 
 @dataclasses.dataclass
@@ -21,6 +22,7 @@ class AttentionMaps:
             the block before, 0 where the mask forbids. `None` where nothing is convolved.
         queries: `(B, h, n, key_dim)`.
         posteriors: of `DisentangledMaskAttention`, `(B, h, n, C)`: in which cluster each token is.
+        key_posteriors: the same of what it attends to, `(B, h, m, C)`. `None` with a cache.
         convolution: of `EvolvingAttention`, `(B, h, n, m)`: what the convolution makes of them, after ReLU.
             `logits` are `beta * convolution + (1 - beta) * self_attention`.
     """
@@ -31,6 +33,7 @@ class AttentionMaps:
     convolution: np.ndarray | None = None
     queries: np.ndarray | None = None
     posteriors: np.ndarray | None = None
+    key_posteriors: np.ndarray | None = None
 
 
 def attention_maps(model, *inputs, **call_arguments):
@@ -81,8 +84,11 @@ def _recording(layer, recorded):
 
     def recording_attend(query, key, value, state):
         heads, weights, *carried = attend(query, key, value, dataclasses.replace(state, return_attention_scores=True))
-        posteriors = _array(layer.posteriors(state.query)) if hasattr(layer, "posteriors") else None
-        recorded[layer.path] = AttentionMaps(_array(weights), **parts, queries=_array(query), posteriors=posteriors)
+        found = dict(parts)
+        if isinstance(layer, DisentangledMaskAttention):
+            found["posteriors"] = _array(layer.posteriors(state.query))
+            found["key_posteriors"] = None if state.key is None else _array(layer.key_posteriors(state.key))
+        recorded[layer.path] = AttentionMaps(_array(weights), **found, queries=_array(query))
         return heads, weights if state.return_attention_scores else None, *carried
 
     layer._attend, layer.evolve = recording_attend, recording_evolve

@@ -1,5 +1,7 @@
 """Which tokens a cluster is made of."""
 
+import html
+
 import numpy as np
 
 from keras_headattn.analysis.validation import as_posteriors
@@ -20,8 +22,8 @@ def cluster_tokens(posteriors, tokens, top=15, leave_out=None):
         top: number of tokens to return of each cluster.
         leave_out: collection of words not to return. A token is compared with them in lower case and without the "▁" in
             which SentencePiece writes a space, or "_". Defaults to the English stop words of scikit-learn. Tokens
-            without any letter or digit, such as punctuation, and those in angle brackets, such as "</s>", are never
-            returned.
+            without any letter or digit, such as punctuation, written as "&apos;" too, and those in angle brackets, such
+            as "</s>", are never returned.
 
     Returns:
         List of the C clusters, each a dictionary of at most `top` tokens to the sum of their posteriors, largest first.
@@ -51,11 +53,11 @@ def cluster_tokens(posteriors, tokens, top=15, leave_out=None):
 
 
 def _word(token):
-    return token.lower().strip("▁_")
+    return html.unescape(token).lower().strip("▁_")
 
 
 def _is_word(token):
-    return any(map(str.isalnum, token)) and not (token.startswith("<") and token.endswith(">"))
+    return any(map(str.isalnum, html.unescape(token))) and not (token.startswith("<") and token.endswith(">"))
 
 
 def _stop_words():

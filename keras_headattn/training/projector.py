@@ -45,7 +45,8 @@ def write_projector(log_dir, embeddings):
             rows.insert(0, tuple(columns))
         lines = "".join("\t".join(_escape(str(label)) for label in row) + "\n" for row in rows)
         write_atomically(folder / f"{name}.tsv", lines.encode("utf-8"))
-        config.embeddings.add(tensor_name=f"{name}/.ATTRIBUTES/VARIABLE_VALUE", metadata_path=f"{name}.tsv")
+        tensor = name.replace(".", "..").replace("/", ".S")  # as TensorFlow writes it into a checkpoint
+        config.embeddings.add(tensor_name=f"{tensor}/.ATTRIBUTES/VARIABLE_VALUE", metadata_path=f"{name}.tsv")
     # `save`, not `write`: the projector looks for the newest checkpoint of the folder.
     tf.train.Checkpoint(**variables).save(str(folder / "embeddings"))
     projector.visualize_embeddings(str(folder), config)

@@ -58,10 +58,12 @@ def test_redundancy(runs, tmp_path, capsys, kind):
         assert 0 < layer <= 1 and 0 < whole <= 1
 
 
-def test_clusters_of_a_sentence(runs, tmp_path):
-    options = ["--sentence", "twenty-one", "--head", "1", "--output", str(tmp_path / "picture.png")]
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_clusters_of_a_sentence(runs, tmp_path, capsys, kind):
+    options = ["--sentence", "twenty-one", "--head", "1", "--kind", kind, "--output", str(tmp_path / "picture.png")]
     main(["clusters", str(runs / "disentangled_mask"), *options])
     assert drawn(tmp_path / "picture.png")
+    assert ("none when it translates" in capsys.readouterr().out) == (kind == "decoder")
 
 
 def test_tokens_of_clusters(runs, tmp_path, capsys):
@@ -78,7 +80,7 @@ def test_tokens_of_clusters(runs, tmp_path, capsys):
 
 def test_queries(runs, tmp_path, monkeypatch):
     monkeypatch.chdir(runs)
-    options = ["--kind", "decoder", "--sentences", "2", "--projector", str(tmp_path / "projector")]
+    options = ["--kind", "decoder", "--sentences", "2", "--points", "5", "--projector", str(tmp_path / "projector")]
     main(["queries", "multi_head", "disentangled_mask", *options, "--output", str(tmp_path / "picture.png")])
     assert drawn(tmp_path / "picture.png")
     maps = maps_of_test(Run("multi_head"), 2, "decoder")
@@ -130,5 +132,6 @@ def test_maps_of_sentences(runs):
     assert len(maps.layers) == 2 and len(maps.keys) == 3 and maps.mask.sum() == sum(map(len, maps.queries))
     for layer in maps.layers.values():
         assert layer.posteriors.shape == (*layer.queries.shape[:3], 4)
+        assert layer.key_posteriors.shape == (*layer.weights.shape[:2], layer.weights.shape[3], 4)
         sums = layer.weights.sum(-1)
         np.testing.assert_allclose(sums[np.broadcast_to(maps.mask[:, None], sums.shape)], 1, atol=1e-5)

@@ -97,18 +97,19 @@ def test_head_norms_are_histograms(tmp_path):
     assert buckets[:, 2].sum() == 2  # heads
 
 
-def test_projector_finds_embeddings_and_labels(tmp_path):
+@pytest.mark.parametrize("name", ["tokens", "..", "v1.2"])
+def test_projector_finds_embeddings_and_labels(tmp_path, name):
     labels = ["<pad>", "a\tb", "\n", " ", "ü"]
     for scale in (1, 2):  # what was there is replaced
-        write_projector(tmp_path, {"tokens": (scale * np.eye(5), labels)})
-    lines = (tmp_path / "tokens.tsv").read_text(encoding="utf-8").split("\n")
+        write_projector(tmp_path, {name: (scale * np.eye(5), labels)})
+    lines = (tmp_path / f"{name}.tsv").read_text(encoding="utf-8").split("\n")
     assert lines == ["<pad>", "a\\tb", "\\n", "' '", "ü", ""]
     config = (tmp_path / "projector_config.pbtxt").read_text()
     tensor = config.split('tensor_name: "')[1].split('"')[0]
     checkpoint = tf.train.latest_checkpoint(str(tmp_path))
     np.testing.assert_array_equal(tf.train.load_checkpoint(checkpoint).get_tensor(tensor), 2 * np.eye(5))
-    with pytest.raises(ValueError, match="Received: 1 labels for 5 rows of tokens"):
-        write_projector(tmp_path, {"tokens": (np.eye(5), ["a"])})
+    with pytest.raises(ValueError, match=f"Received: 1 labels for 5 rows of {name}"):
+        write_projector(tmp_path, {name: (np.eye(5), ["a"])})
     write_projector(tmp_path, {"queries": (np.eye(2), {"token": ["a", "b"], "head": [0, 1]})})
     assert (tmp_path / "queries.tsv").read_text() == "token\thead\na\t0\nb\t1\n"
 
