@@ -14,7 +14,6 @@ from recipes.configs import wmt17_zh
 CONFIG = dataclasses.replace(
     wmt17_zh.CONFIG,
     attention="disentangled_mask",
-    num_clusters=4,
     shared_information=5e-6,
     kept_information=5e-4,
     centre_gradient=5.0,

@@ -16,6 +16,7 @@ from recipes.translation.text import make_text, text_files
 SETTINGS = (
     "source_language", "target_language", "train_split", "max_sentences", "max_words", "max_ratio", "moses", "truecase",
     "lowercase", "vocabulary_size", "vocabulary_type", "vocabulary_sentences", "shared_vocabulary",
+    "target_vocabulary_size",
 )  # fmt: skip
 
 

@@ -68,6 +68,9 @@ class TranslateConfig:
         1_000_000, "pairs that vocabulary and truecaser are learnt from: a random sample of so many", at_least=1
     )
     shared_vocabulary: bool = option(True, "one vocabulary and one embedding for both languages")
+    target_vocabulary_size: int | None = option(
+        None, "pieces of the target language, if it shares none; none: as many as of the source", at_least=8
+    )
     # Model
     size: str = option("small", "named size", tuple(SIZES))
     attention: str = option("interacting", "how heads work together", ATTENTIONS)
@@ -209,6 +212,11 @@ class TranslateConfig:
             raise ValueError("--truecase needs --moses. Received: truecase=True, moses=False")
         if self.truecase and self.lowercase:
             raise ValueError("Give one of --truecase and --lowercase. Received: both")
+        if self.target_vocabulary_size and self.shared_vocabulary:
+            raise ValueError(
+                "--target-vocabulary-size is that of a language with a vocabulary of its own: --no-shared-vocabulary. "
+                f"Received: {self.target_vocabulary_size}"
+            )
         check_steps("profile_steps", self.profile_steps)
         check_ranges(self)
 

@@ -66,8 +66,8 @@ def make_text(config, train, folder):
             sentences = (s for side in sides for s in _prepare(moses[side], getattr(train, side)))
             if config.lowercase:
                 sentences = map(str.lower, sentences)
-            size, kind = config.vocabulary_size, config.vocabulary_type
-            train_sentencepiece(sentences, files[name], size, kind, seed=config.seed)
+            size = name == "target" and config.target_vocabulary_size or config.vocabulary_size
+            train_sentencepiece(sentences, files[name], size, config.vocabulary_type, seed=config.seed)
     load = functools.cache(functools.partial(SentencePieceTokenizer, lowercase=config.lowercase))
     return Text(load(files["source"]), load(files["target"]), moses["source"], moses["target"])
 

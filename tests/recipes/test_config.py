@@ -1,9 +1,12 @@
 import argparse
 import dataclasses
+import importlib
+import pkgutil
 
 import pytest
 
 from keras_headattn.sizes import SIZES
+from recipes import configs
 from recipes.command import named_config
 from recipes.config import add_options, check_ranges, load_config, option, override, save_config
 from recipes.translate import _parser
@@ -86,9 +89,21 @@ def test_damaged_json_is_an_error_with_the_file_name(tmp_path, text):
         load_config(Settings, tmp_path / "config.json")
 
 
-@pytest.mark.parametrize("name", ["numbers", "multi30k", "iwslt16", "wmt17_de", "wmt17_cs"])
-def test_named_configurations_load(name):
-    assert isinstance(named_config(TranslateConfig, name), TranslateConfig)
+def test_named_configurations_load():
+    """All of them, each of a recipe."""
+    names = [module.name for module in pkgutil.iter_modules(configs.__path__)]
+    found = [importlib.import_module(f"recipes.configs.{name}").CONFIG for name in names]
+    assert len(names) > 30 and {type(config).__name__ for config in found} == {
+        "TranslateConfig", "ClassifyConfig", "ImageNetConfig"
+    }  # fmt: skip
+    assert named_config(TranslateConfig, "multi30k").size == "tiny"
+
+
+def test_vocabularies_of_two_sizes():
+    config = named_config(TranslateConfig, "disentangled_iwslt14")
+    assert (config.vocabulary_size, config.target_vocabulary_size) == (8848, 6632)
+    with pytest.raises(ValueError, match="--no-shared-vocabulary. Received: 900"):
+        override(TranslateConfig(), {"target_vocabulary_size": 900})
 
 
 def test_the_embedded_task_is_small():
