@@ -28,6 +28,8 @@ import functools
 import pathlib
 import sys
 
+import numpy as np
+
 
 def main(arguments=None):
     options = _parser().parse_args(arguments)
@@ -167,13 +169,15 @@ def _tokens(options):
     from recipes.translation.text_maps import maps_of_test
 
     run = _translation_run(options.runs[0])
-    maps = maps_of_test(run, options.sentences, options.kind)
-    ((number, (posteriors, _)),) = _posteriors(run, maps, [options.layer]).items()
-    tokens = [token for sentence in maps.queries for token in sentence]
-    head, clusters = _head(options.head, posteriors), posteriors.shape[-1]
-    if not 0 <= options.cluster < clusters:
-        raise ValueError(f"There are {clusters} clusters. Received: --cluster {options.cluster}")
-    clusters = cluster_tokens(posteriors[:, head][maps.mask], tokens, options.top, options.leave_out)
+    of_tokens, tokens = [], []
+    for maps in maps_of_test(run, options.sentences, options.kind):
+        ((number, (posteriors, _)),) = _posteriors(run, maps, [options.layer]).items()
+        head, clusters = _head(options.head, posteriors), posteriors.shape[-1]
+        if not 0 <= options.cluster < clusters:
+            raise ValueError(f"There are {clusters} clusters. Received: --cluster {options.cluster}")
+        of_tokens.append(posteriors[:, head][maps.mask])
+        tokens += [token for sentence in maps.queries for token in sentence]
+    clusters = cluster_tokens(np.concatenate(of_tokens), tokens, options.top, options.leave_out)
     for cluster, found in enumerate(clusters):
         print(f"cluster {cluster}: {' '.join(found)}")
     title = f"layer {number}, head {options.head}, cluster {options.cluster}"
@@ -188,10 +192,14 @@ def _redundancy(options):
     matrices = {}
     for folder in options.runs:
         run = _translation_run(folder)
-        maps = maps_of_test(run, options.sentences, options.kind)
-        matrices[folder] = head_redundancy_matrix(maps.layers, maps.mask)
-        layer = layer_redundancy(maps.layers, maps.mask)
-        print(f"{folder}, {options.kind}: LR {layer:.3f}, HR {matrices[folder].mean():.3f}", flush=True)
+        layers, heads, tokens = [], [], []  # of each batch
+        for maps in maps_of_test(run, options.sentences, options.kind):
+            layers.append(layer_redundancy(maps.layers, maps.mask))
+            heads.append(head_redundancy_matrix(maps.layers, maps.mask))
+            tokens.append(maps.mask.sum())
+        matrices[folder] = np.average(heads, axis=0, weights=tokens)
+        layer, whole = np.average(layers, weights=tokens), matrices[folder].mean()
+        print(f"{folder}, {options.kind}: LR {layer:.3f}, HR {whole:.3f}", flush=True)
     draw_head_redundancy(matrices).savefig(options.output, dpi=120)
     print(options.output)
 
@@ -203,10 +211,12 @@ def _queries(options):
     found, tokens = {}, {}
     for folder in options.runs:
         run = _translation_run(folder)
-        maps = maps_of_test(run, options.sentences, options.kind)
-        (path,) = _chosen(maps.layers, [options.layer]).values()
-        found[folder] = maps.layers[path].queries.swapaxes(0, 1)[:, maps.mask]
-        tokens[folder] = [token for sentence in maps.queries for token in sentence]
+        parts, tokens[folder] = [], []
+        for maps in maps_of_test(run, options.sentences, options.kind):
+            (path,) = _chosen(maps.layers, [options.layer]).values()
+            parts.append(maps.layers[path].queries.swapaxes(0, 1)[:, maps.mask])
+            tokens[folder] += [token for sentence in maps.queries for token in sentence]
+        found[folder] = np.concatenate(parts, axis=1)
     if options.projector:
         _write_queries(options.projector, found, tokens)
     draw_queries(found, options.points).savefig(options.output, dpi=120)

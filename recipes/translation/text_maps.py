@@ -30,22 +30,28 @@ class TextMaps:
     mask: np.ndarray
 
 
-def maps_of_test(run, number, kind):
+def maps_of_test(run, number, kind, batch_size=64):
     """Those of the first sentences of a run's test set, or of the first of them by name, and of their translations.
+
+    A batch at a time: all maps of a whole test set take more memory than there is.
 
     Args:
         run: `Run`.
         number: how many sentences, at most.
         kind: one of `KINDS`.
+        batch_size: how many sentences at a time. Default 64.
 
-    Returns:
+    Yields:
         `TextMaps`.
 
     Raises:
         ValueError: if the run has translated nothing.
     """
     sentences, translations = lines_of_test(run, number, "sources", "hypotheses")
-    return _text_maps(run.load_model(), make_text(run.config(), None, run.folder), sentences, translations, kind)
+    transformer, text = run.load_model(), make_text(run.config(), None, run.folder)
+    for start in range(0, len(sentences), batch_size):
+        rows = slice(start, start + batch_size)
+        yield _text_maps(transformer, text, sentences[rows], translations[rows], kind)
 
 
 def maps_of_sentence(run, sentence, kind):

@@ -1,5 +1,7 @@
 """Heads and clusters of finished translation runs, of runs that only look finished."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from keras_headattn.metrics import Score
 from recipes.attention_maps import main
 from recipes.command import named_config
 from recipes.config import override
-from recipes.translation import evaluation
+from recipes.translation import evaluation, text_maps
 from recipes.translation.corpora import load_corpora
 from recipes.translation.modelling import make_transformer
 from recipes.translation.prepare import sample_pairs
@@ -83,7 +85,7 @@ def test_queries(runs, tmp_path, monkeypatch):
     options = ["--kind", "decoder", "--sentences", "2", "--points", "5", "--projector", str(tmp_path / "projector")]
     main(["queries", "multi_head", "disentangled_mask", *options, "--output", str(tmp_path / "picture.png")])
     assert drawn(tmp_path / "picture.png")
-    maps = maps_of_test(Run("multi_head"), 2, "decoder")
+    (maps,) = maps_of_test(Run("multi_head"), 2, "decoder")
     queries, tokens = list(maps.layers.values())[-1].queries, [token for each in maps.queries for token in each]
     rows = (tmp_path / "projector" / "multi_head.tsv").read_text().splitlines()
     assert rows[0] == "token\thead"
@@ -121,6 +123,16 @@ def test_errors(runs, tmp_path, monkeypatch, arguments, message):
         main([*arguments, "--output", str(tmp_path / "picture.png")])
 
 
+def test_batches_change_no_measure(runs, tmp_path, monkeypatch, capsys):
+    """Though sentences are padded to other lengths in them."""
+    arguments = ["redundancy", str(runs / "multi_head"), "--output", str(tmp_path / "picture.png")]
+    main(arguments)
+    whole = capsys.readouterr().out
+    monkeypatch.setattr(text_maps, "maps_of_test", functools.partial(text_maps.maps_of_test, batch_size=2))
+    main(arguments)
+    assert capsys.readouterr().out == whole and "LR" in whole
+
+
 def test_a_run_that_has_translated_nothing(tmp_path):
     with pytest.raises(ValueError, match="has translated no test set"):
         lines_of_test(Run(tmp_path), 3, "sources")
@@ -128,7 +140,7 @@ def test_a_run_that_has_translated_nothing(tmp_path):
 
 def test_maps_of_sentences(runs):
     run = Run(runs / "disentangled_mask")
-    maps = maps_of_test(run, 3, "cross")
+    (maps,) = maps_of_test(run, 3, "cross")
     assert len(maps.layers) == 2 and len(maps.keys) == 3 and maps.mask.sum() == sum(map(len, maps.queries))
     for layer in maps.layers.values():
         assert layer.posteriors.shape == (*layer.queries.shape[:3], 4)
