@@ -1,14 +1,16 @@
 """A training step with repulsive attention against the same Transformer without, and with head regularizers.
 
-    python -m benchmarks.repulsive_cost [--quick]
+    python -m benchmarks.repulsive_cost small [--quick]
+    python -m benchmarks.repulsive_cost base
+    python -m benchmarks.repulsive_cost heads
 
-A step is forward pass, loss, backward pass and update by Adam through `train_on_batch`, compiled by XLA. An et al. 2020
-measured 1.13 to 1.18 times the step without repulsion for it, and 1.29 to 1.35 times for regularizers (their table 2).
+`heads` is `small` with 16 and 64 heads. The models of each take up to 20 GB. A step is forward pass, loss, backward
+pass and update by Adam through `train_on_batch`, compiled by XLA. An et al. 2020 measured 1.13 to 1.18 times the step
+without repulsion for it, and 1.29 to 1.35 times for regularizers (their table 2).
 """
 
 import argparse
 import dataclasses
-import multiprocessing
 
 from benchmarks import timing
 from benchmarks.steps import LENGTH, SENTENCES, SIZES, training_step
@@ -34,10 +36,11 @@ CASES = [
     Case("Disagreement", regularizer="Disagreement"),
     Case("CosineSimilarity", regularizer="CosineSimilarity"),
 ]
-
-
-HEADS = (16, 64)  # more than the sizes have, of "small"
-SCALED = ("plain", "SVGD", "SPOS", "SVGD, first layers")
+SCALED = [case for case in CASES if case.name in ("plain", "SVGD", "SPOS", "SVGD, first layers")]
+PLANS = {  # cases, size, heads
+    **{name: [(CASES, name, size["heads"])] for name, size in SIZES.items()},
+    "heads": [(SCALED, "small", 16), (SCALED, "small", 64)],
+}
 
 
 def step(case, heads, **size):
@@ -73,23 +76,19 @@ def measure(cases, size, heads, limits):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="three rounds of a small size; writes nothing")
+    parser.add_argument("plan", choices=PLANS, help="what is measured")
+    parser.add_argument("--quick", action="store_true", help="three rounds; writes nothing")
     options = parser.parse_args()
-    limits = dict(max_rounds=3) if options.quick else dict(max_rounds=25, max_seconds=200)
+    limits = dict(max_rounds=3) if options.quick else dict(max_rounds=25, max_seconds=120)
     limits |= dict(min_rounds=3, max_spread=0.01)
     timing.limit_threads(timing.cores())
-    some = [case for case in CASES if case.name in SCALED]
-    plans = [(CASES, size, SIZES[size]["heads"], limits) for size in SIZES]
-    plans += [(some, "small", heads, limits) for heads in HEADS]
-    # A process each: models of two sizes at once take more than 24 GB.
-    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        found = pool.starmap(measure, plans[:1] if options.quick else plans, chunksize=1)
+    rows = [row for plan in PLANS[options.plan] for row in measure(*plan, limits)]
     timing.report(
-        None if options.quick else "repulsive_cost",
-        "# Cost of repulsive attention",
+        None if options.quick else f"repulsive_cost_{options.plan}",
+        f"# Cost of repulsive attention: {options.plan}",
         f"Transformers of 6 + 6 layers of width 512 on {SENTENCES} x {LENGTH} tokens either side; {timing.cores()} "
         "threads. Ratios to the same step without repulsion or regularizer.",
-        timing.table(["size", "", "s a step", "ratio"], [row for rows in found for row in rows]),
+        timing.table(["size", "", "s a step", "ratio"], rows),
         timing.SPREAD,
         "\n".join(timing.machine("tensorflow", "keras")),
     )

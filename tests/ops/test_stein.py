@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_headattn.ops import stein_gradient
+from keras_headattn.ops.stein import _middle
 
 
 def oracle(particles, gradients, weight):
@@ -69,6 +70,19 @@ def test_finite_wherever_the_particles_are(bandwidth, scale):
     assert np.isfinite(result).all()
     if scale == 0.0:  # nothing to tell them apart by: all follow the mean gradient
         np.testing.assert_allclose(result, np.broadcast_to(gradients.mean(axis=0), (4, 3)), atol=1e-6)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.lists(st.sampled_from([0.0, 1e-20, 1e-3, 1.0, 1.0000001, 7.0, 1e20]) | st.floats(0, 1e6, width=32), min_size=1)
+)
+def test_middle_numbers_are_those_of_a_sort(numbers):
+    """Equal ones and zeros among them. What is left of its interval is 2^-47 of the largest number."""
+    numbers = np.array(numbers, "float32")
+    ranked, count = np.sort(numbers), len(numbers)
+    found = [keras.ops.convert_to_numpy(one) for one in _middle(keras.ops.convert_to_tensor(numbers[None]))]
+    expected = ranked[[(count - 1) // 2, count // 2]]
+    np.testing.assert_allclose(np.ravel(found), expected, rtol=0, atol=2.0**-46 * ranked[-1])
 
 
 def test_two_identical_particles_among_others():

@@ -181,6 +181,18 @@ def transformer():
     return make(num_layers=2)
 
 
+def test_noise_alone_samples_the_posterior():
+    """By Langevin steps, a Gaussian of loss x^2 / 2: its variance is 1 / b, but for steps that are not small."""
+    step_size, temperature, steps = 0.1, 4.0, 600
+    optimizer = sgd(method="sgld", step_size=step_size, inverse_temperature=temperature, seed=0)
+    kernel, squares = kernel_variable(np.zeros((4, 8, 4), "float32")), []
+    for _ in range(steps):
+        optimizer.apply([keras.ops.convert_to_tensor(kernel)], [kernel])
+        squares.append(np.square(kernel.numpy()).mean())
+    expected = 1 / (temperature * (1 - step_size / 2))
+    assert np.mean(squares[100:]) == pytest.approx(expected, rel=0.1)
+
+
 class TestSelection:
     def selected(self, model, **arguments):
         optimizer = Repulsive("sgd", verbose=False, **arguments)
