@@ -101,9 +101,9 @@ def _image(options):
     import tensorflow as tf
 
     from keras_headattn.analysis import attention_maps, draw_image_maps
-    from recipes.classification.data import evaluation_pixels
-    from recipes.classification.map_accuracy import map_sizes
-    from recipes.classification.run import Run
+    from recipes.images.data import evaluation_pixels
+    from recipes.images.map_accuracy import map_sizes
+    from recipes.images.run import Run
 
     for name in options.files:
         if not pathlib.Path(name).is_file():
@@ -285,8 +285,8 @@ def _head(head, posteriors):
 
 
 def _classify(options):
-    from recipes.classification.map_accuracy import map_accuracy
-    from recipes.classification.run import Run
+    from recipes.images.map_accuracy import map_accuracy
+    from recipes.images.run import Run
 
     for folder in options.runs:
         run = Run(folder)

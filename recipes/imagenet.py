@@ -18,9 +18,9 @@ import argparse
 import functools
 import pathlib
 
-from recipes.classification.settings import DATA, GROUPS, ImageNetConfig
 from recipes.command import add_finished, add_quick, add_training, chosen_settings, given_settings, run_command
 from recipes.config import override
+from recipes.images.settings import DATA, GROUPS, ImageNetConfig
 
 QUICK = dict(
     epochs=2,
@@ -67,15 +67,15 @@ def _train(options):
     from recipes.quiet import quiet_tensorflow
 
     quiet_tensorflow()
-    from recipes.classification.training import train
+    from recipes.images.training import train
 
     train(config, afresh=options.quick and not hasattr(options, "run"))
 
 
 def _evaluate(options):
     run, config = _finished(options)
-    from recipes.classification.data import load_validation, validation_batches
-    from recipes.classification.evaluation import evaluate
+    from recipes.images.data import load_validation, validation_batches
+    from recipes.images.evaluation import evaluate
 
     source = load_validation(config, run.class_names())
     evaluate(run.load_model(), validation_batches(config, source, 1), run.results / config.validation_split)
@@ -85,7 +85,7 @@ def _export(options):
     run, config = _finished(options)
     if not config.export:
         raise ValueError(f"The run in {run.folder} has no folder for SavedModels. Give --export. Received: export=None")
-    from recipes.classification.exporting import export
+    from recipes.images.exporting import export
 
     export(config, run.load_model(), run.class_names())
 
@@ -97,7 +97,7 @@ def _classify(options):
     if options.top < 1:
         raise ValueError(f"--top must be at least 1. Received: top={options.top}")
     run, config = _finished(options)
-    from recipes.classification.classifying import classify
+    from recipes.images.classifying import classify
 
     for name, classes in classify(run.load_model(), config, run.class_names(), options.files, options.top):
         print("\t".join([name, *classes]), flush=True)
@@ -108,7 +108,7 @@ def _finished(options):
     from recipes.quiet import quiet_tensorflow
 
     quiet_tensorflow()
-    from recipes.classification.run import Run
+    from recipes.images.run import Run
 
     run = Run(options.folder)
     given = given_settings(options, OPTIONS[options.command])

@@ -15,6 +15,6 @@ models 1.13, which the paper names. There the smallest crop is 5 % of an image, 
 smoothing.
 """
 
-from recipes.classification.settings import ImageNetConfig
+from recipes.images.settings import ImageNetConfig
 
 CONFIG = ImageNetConfig(validation_split="val")

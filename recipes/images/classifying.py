@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from recipes.classification.data import evaluation_pixels
+from recipes.images.data import evaluation_pixels
 
 
 def classify(classifier, config, class_names, files, top=1, batch_size=32):

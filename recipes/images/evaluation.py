@@ -6,8 +6,8 @@ import keras
 
 from keras_headattn.files import write_atomically
 from keras_headattn.training import default_jit
-from recipes.classification.callbacks import tell_of_damaged
-from recipes.classification.modelling import make_metrics
+from recipes.images.callbacks import tell_of_damaged
+from recipes.images.modelling import make_metrics
 
 
 def evaluate(classifier, batches, folder):

@@ -9,8 +9,8 @@ import sys
 import tensorflow as tf
 
 from keras_headattn.serving import export_image_files, export_image_tensors
-from recipes.classification.data import evaluation_pixels
 from recipes.data.image_ops import decode
+from recipes.images.data import evaluation_pixels
 
 # Runs with TensorFlow alone, as a server would.
 TRY_OUT = """

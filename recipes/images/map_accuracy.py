@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_headattn.analysis import attention_maps, make_map_classifier
 from keras_headattn.layers import AugmentedConv2D
-from recipes.classification.data import load_training, load_validation, validation_batches
+from recipes.images.data import load_training, load_validation, validation_batches
 
 HIGHEST, LOWEST = 0.05, 0.0001  # learning rates
 

@@ -4,7 +4,7 @@ import pathlib
 
 from keras_headattn.files import write_atomically
 from recipes import run
-from recipes.classification.settings import ImageNetConfig
+from recipes.images.settings import ImageNetConfig
 
 
 class Run(run.Run):

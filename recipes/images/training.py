@@ -4,12 +4,12 @@ import functools
 import time
 
 from keras_headattn.training import default_jit
-from recipes.classification.callbacks import make_callbacks
-from recipes.classification.data import load_training, load_validation, training_batches, validation_batches
-from recipes.classification.evaluation import evaluate
-from recipes.classification.exporting import export
-from recipes.classification.modelling import make_attention, make_classifier, make_trainer
-from recipes.classification.run import Run
+from recipes.images.callbacks import make_callbacks
+from recipes.images.data import load_training, load_validation, training_batches, validation_batches
+from recipes.images.evaluation import evaluate
+from recipes.images.exporting import export
+from recipes.images.modelling import make_attention, make_classifier, make_trainer
+from recipes.images.run import Run
 from recipes.start import ready_to_train
 
 

@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 from recipes.attention_maps import main
-from recipes.classification.modelling import make_classifier
-from recipes.classification.run import Run
 from recipes.configs import digits
+from recipes.images.modelling import make_classifier
+from recipes.images.run import Run
 
 PNG = b"\x89PNG"
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from recipes.classification import modelling
-from recipes.classification.callbacks import tell_of_damaged
-from recipes.classification.data import load_training, load_validation, training_batches, validation_batches
-from recipes.classification.modelling import decay_weights, make_classifier, make_trainer
-from recipes.classification.settings import ImageNetConfig
-from recipes.classification.training import train
 from recipes.command import named_config
 from recipes.config import override
+from recipes.images import modelling
+from recipes.images.callbacks import tell_of_damaged
+from recipes.images.data import load_training, load_validation, training_batches, validation_batches
+from recipes.images.modelling import decay_weights, make_classifier, make_trainer
+from recipes.images.settings import ImageNetConfig
+from recipes.images.training import train
 from tests.recipes.data.image_files import make_folder
 
 DIGITS = named_config(ImageNetConfig, "digits")
@@ -149,7 +149,7 @@ class Stop(keras.callbacks.Callback):
 
 def run(config, monkeypatch, *callbacks):
     """Trains; the final weights and the history without times."""
-    from recipes.classification import training
+    from recipes.images import training
 
     make = training.make_callbacks
     with monkeypatch.context() as patch:
