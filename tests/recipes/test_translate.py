@@ -98,6 +98,19 @@ def test_mistakes_are_told_in_one_line(arguments, message, tmp_path):
     assert message in process.stderr and len(process.stderr.splitlines()) == 1
 
 
+def test_disentangled_mask_attention(tmp_path_factory):
+    """Small, with its losses in the history, averaged weights, beam 5 and an exported model."""
+    size = ["--num-layers", 1, "--hidden-dim", 16, "--intermediate-dim", 16, "--num-heads", 2, "--max-sentences", 500]
+    decoding = ["--epochs", 2, "--average", 2, "--beam-size", 5]
+    attention = ["--attention", "disentangled_mask"]
+    folder, process = quick_run("translate", tmp_path_factory, *attention, *size, *decoding)
+    assert process.stderr == "" and process.stdout.count("    -> ") == 5
+    history = json.loads((folder / "run" / "history.json").read_text())
+    names = {"shared_information", "kept_information", "divergence", "diversity", "clusters", "least_clusters"}
+    assert len(history) == 2 and all(names <= set(epoch) for epoch in history)
+    assert 1 <= history[1]["least_clusters"] <= history[1]["clusters"] <= 4
+
+
 def test_drawing_attention_maps(quick):
     picture = quick[0] / "maps.png"
     options = ["--layers", 1, "--kind", "cross", "--sentence", "the number seven", "--output", picture]
