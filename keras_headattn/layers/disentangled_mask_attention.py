@@ -151,7 +151,14 @@ class DisentangledMaskAttention(Attention):
         return _posteriors(self.mixture, self._by_head(x))
 
     def key_posteriors(self, key):
-        """The same of what it attends to, `(B, m, D)`: `(B, h, m, num_clusters)`."""
+        """In which cluster each head sees the tokens of a key.
+
+        Args:
+            key: `(B, m, D)`.
+
+        Returns:
+            Probabilities `(B, h, m, num_clusters)`.
+        """
         return _posteriors(self.key_mixture, self._by_head(key))
 
     # A cache keeps the posteriors of keys, but in a decoder, where they are not used.
