@@ -1,15 +1,12 @@
 """SavedModels of a run, tried out at once in a process that knows nothing of this library."""
 
 import base64
-import json
-import os
-import subprocess
-import sys
 
 import tensorflow as tf
 
 from keras_headattn.serving import export_image_files, export_image_tensors
 from recipes.data.image_ops import decode
+from recipes.fresh_process import try_out
 from recipes.images.data import evaluation_pixels
 
 # Runs with TensorFlow alone, as a server would.
@@ -43,7 +40,8 @@ def export(config, classifier, class_names, source=None):
     if source is not None and config.sample_images:
         indices = range(0, len(source), max(1, len(source) // config.sample_images))[: config.sample_images]
         samples = _readable(source, indices)
-        for (name, label, _), found, score in zip(samples, *try_out(path, [s[-1] for s in samples]), strict=True):
+        files = [base64.b64encode(file).decode() for *_, file in samples]
+        for (name, label, _), found, score in zip(samples, *try_out(TRY_OUT, path, files), strict=True):
             print(f"  {name}: {found} ({score:.3f}), labelled {class_names[label]}")
     return path, tensors_path
 
@@ -59,22 +57,3 @@ def _readable(source, indices):
             continue
         samples.append((source.name(index), int(label), data.numpy()))
     return samples
-
-
-def try_out(path, files):
-    """Likeliest classes and their probabilities by the SavedModel in a fresh process.
-
-    Args:
-        path: of the SavedModel that takes files.
-        files: list of bytes.
-    """
-    process = subprocess.run(
-        [sys.executable, "-c", TRY_OUT],
-        input=json.dumps([str(path), [base64.b64encode(file).decode() for file in files]]),
-        capture_output=True,
-        text=True,
-        env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"},  # this process has the GPUs' memory
-    )
-    if process.returncode:
-        raise OSError(f"The SavedModel in {path} does not load by itself:\n{process.stderr}")
-    return json.loads(process.stdout.splitlines()[-1])

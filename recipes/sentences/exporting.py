@@ -1,11 +1,7 @@
 """The SavedModel of a run, tried out at once in a process that knows nothing of this library."""
 
-import json
-import os
-import subprocess
-import sys
-
 from keras_headattn.serving import export_texts
+from recipes.fresh_process import try_out
 
 # Runs with TensorFlow alone, and tensorflow-text for pieces, as a server would.
 TRY_OUT = """
@@ -40,27 +36,7 @@ def export(config, classifier, tokenizer, names, corpus=None):
     if corpus is not None and config.sample_texts:
         samples = corpus.sample(config.sample_texts, config.seed)
         sides = {"text": samples.texts} | ({"second_text": samples.second_texts} if config.is_pair else {})
-        found = try_out(path, config.tokens, sides)
+        found = try_out(TRY_OUT, path, config.tokens, sides)
         for label, name, score, *texts in zip(samples.labels, *found, *sides.values(), strict=True):
             print(f"  {' | '.join(texts)}\n    -> {name} ({score:.3f}), labelled {label}")
     return path
-
-
-def try_out(path, tokens, texts):
-    """Likeliest labels and their probabilities by the SavedModel in a fresh process.
-
-    Args:
-        path: of the SavedModel.
-        tokens: `"words"` or `"pieces"`.
-        texts: dictionary of the signature's arguments, lists of str.
-    """
-    process = subprocess.run(
-        [sys.executable, "-c", TRY_OUT],
-        input=json.dumps([str(path), tokens, texts]),
-        capture_output=True,
-        text=True,
-        env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"},  # this process has the GPUs' memory
-    )
-    if process.returncode:
-        raise OSError(f"The SavedModel in {path} does not load by itself:\n{process.stderr}")
-    return json.loads(process.stdout.splitlines()[-1])

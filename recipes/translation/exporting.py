@@ -1,13 +1,9 @@
 """SavedModels of a run, tried out at once in a process that knows nothing of this library."""
 
-import json
-import os
-import subprocess
-import sys
-
 from keras_headattn.decoding import Searcher
 from keras_headattn.serving import export_ids, export_text
 from recipes.data.buckets import source_lengths
+from recipes.fresh_process import try_out
 
 # Runs with TensorFlow and tensorflow-text alone, as a server would.
 TRY_OUT = """
@@ -49,20 +45,6 @@ def export(config, transformer, text, sentences):
     step = max(1, len(sentences) // max(1, config.sample_sentences))
     samples = text.prepare_source(sentences[::step][: config.sample_sentences])
     if samples:
-        for source, translation, score in zip(samples, *try_out(path, samples), strict=True):
+        for source, translation, score in zip(samples, *try_out(TRY_OUT, path, samples), strict=True):
             print(f"  {source}\n    -> {translation}  ({score:.3f})")
     return path, ids_path
-
-
-def try_out(path, sentences):
-    """Translations and scores by the SavedModel in a fresh process."""
-    process = subprocess.run(
-        [sys.executable, "-c", TRY_OUT],
-        input=json.dumps([str(path), list(sentences)]),
-        capture_output=True,
-        text=True,
-        env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"},  # this process has the GPUs' memory
-    )
-    if process.returncode:
-        raise OSError(f"The SavedModel in {path} does not load by itself:\n{process.stderr}")
-    return json.loads(process.stdout.splitlines()[-1])
