@@ -64,20 +64,16 @@ def head_kernels(variables):
     Args:
         variables: `keras.Variable`s, such as `model.trainable_variables`.
     """
-    variables, axes = list(variables), {}
+    variables, found = list(variables), []
     shapes = {variable.path: variable.shape for variable in variables if _stock_projection(variable)}
-    for path, shape in shapes.items():
-        layer = path.rpartition("/")[0].rpartition("/")[0]
-        query, output = shapes.get(f"{layer}/query/kernel", shape), shapes.get(f"{layer}/attention_output/kernel")
-        found = [axis for axis in (1, 0) if output is None or query[axis] == output[0]]
-        axes[path] = found[0] if found else None
-    found = []
     for variable in variables:
         axis = head_axis(variable)
-        if axis == 1 and not hasattr(variable, "head_axis"):
-            axis = axes[variable.path]
+        path, _, projection = variable.path.removesuffix("/kernel").rpartition("/")
+        output = shapes.get(f"{path}/attention_output/kernel")
+        if axis == 1 and variable.path in shapes and output is not None:
+            query = shapes.get(f"{path}/query/kernel", variable.shape)
+            axis = next((axis for axis in (1, 0) if query[axis] == output[0]), None)
         if axis is not None:
-            path, _, projection = variable.path.removesuffix("/kernel").rpartition("/")
             found.append(HeadKernel(variable, axis, path, projection, _role(path)))
     return found
 

@@ -134,7 +134,7 @@ class Repulsive(keras.optimizers.Optimizer):
         if self.method != "svgd":
             seed = random.randrange(2**31) if self.seed is None else self.seed  # Keras seeds this module, too
             self._noise_seed = self.add_variable(
-                (), keras.initializers.Constant(seed), "int32", "only_first_replica", name="seed"
+                (), keras.initializers.Constant(seed % 2**31), "int32", "only_first_replica", name="seed"
             )
         if self.inner_optimizer.use_ema:  # here `SwapEMAWeights` looks for them where the loss is scaled
             self.use_ema = True
