@@ -40,11 +40,7 @@ def step(options, heads, **size):
 
 def seconds(steps, limits):
     """Rows of seconds and ratios."""
-    for number, step in enumerate(steps.values(), start=1):
-        step()
-        print(f"{number} of {len(steps)} compiled", flush=True)
     rounds = timing.run_rounds(steps, "multi-head", min_rounds=3, max_spread=0.02, **limits)
-    print(f"{len(rounds)} rounds measured", flush=True)
     for case in steps:
         ratio, spread = rounds.ratio(case, "multi-head")
         yield case, f"{rounds.median(case):.2f}", f"{ratio:.2f} ± {spread:.0%}"

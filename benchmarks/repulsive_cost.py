@@ -62,11 +62,7 @@ def step(case, heads, **size):
 def measure(cases, size, heads, limits):
     """Rows of seconds, and of their ratio to a plain step."""
     steps = {case.name: step(case, **SIZES[size] | {"heads": heads}) for case in cases}
-    for number, run in enumerate(steps.values(), start=1):
-        run()
-        print(f"{size}, {heads} heads: {number} of {len(cases)} compiled", flush=True)
     rounds = timing.run_rounds(steps, PLAIN.name, **limits)
-    print(f"{size}, {heads} heads: {len(rounds)} rounds measured", flush=True)
     rows = []
     for name in steps:
         ratio, spread = rounds.ratio(name, PLAIN.name)

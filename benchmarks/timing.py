@@ -65,8 +65,9 @@ def run_rounds(cases, reference, max_spread=0.05, min_rounds=5, max_rounds=25, m
     Returns:
         `Rounds`. A first call of each case, which may compile, is not in it.
     """
-    for run in cases.values():
+    for number, run in enumerate(cases.values(), start=1):
         run()
+        print(f"{number} of {len(cases)} cases ready", file=sys.stderr, flush=True)
     rounds = Rounds({name: [] for name in cases})
     start = time.perf_counter()
     for number in range(max_rounds):
