@@ -25,8 +25,15 @@ class Predictor:
         self.tokenizer = tokenizer
         self.config = config
         self.batch_size = batch_size
-        self._logits = tf.function(lambda inputs: classifier(as_arguments(inputs), training=False), autograph=False)
-        self.encode = tf.function(classifier.encode, autograph=False)  # ids (B, n) to a row a head, (B, h, d)
+        ids = tf.TensorSpec((None, None), tf.int32)  # one graph for all shapes
+        inputs = {name: ids for name in (("text", "second_text") if config.is_pair else ("text",))}
+
+        @tf.function(input_signature=[inputs], autograph=False)
+        def logits(inputs):
+            return classifier(as_arguments(inputs), training=False)
+
+        self._logits = logits
+        self.encode = tf.function(classifier.encode, [ids], autograph=False)  # to a row a head, (B, h, d)
 
     def __call__(self, texts, second_texts=None, progress=None):
         """Probabilities of all labels.
