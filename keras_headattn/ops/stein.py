@@ -79,8 +79,8 @@ def _middle(numbers):
         enough = 2 * ops.sum(ops.cast(numbers <= middle, "int32"), axis=-1, keepdims=True) >= count
         low, high = ops.where(enough, low, middle), ops.where(enough, middle, high)
     lower = _least_above(numbers, low)
-    half = 2 * ops.sum(ops.cast(numbers <= lower, "int32"), axis=-1, keepdims=True) == count
-    upper = ops.where(half, _least_above(numbers, lower), lower)
+    half = 2 * ops.sum(ops.cast(numbers <= high, "int32"), axis=-1, keepdims=True) == count
+    upper = ops.where(half, _least_above(numbers, high), lower)
     return lower[..., 0], upper[..., 0]
 
 

@@ -59,7 +59,8 @@ def head_kernels(variables):
     """All weights with heads among some, as a list of `HeadKernel`, in their order.
 
     KerasHub's Gemma has the heads before the input's width, not after it. Where a layer has a kernel of its output,
-    `(num_heads, ...)`, its query's kernel must have as many heads on one of these two axes; else it has no heads.
+    `(num_heads, ...)` or, of heads that interact in pairs, `(num_heads^2, ...)`, its query's kernel must have as many
+    heads on one of these two axes; else it has no heads.
 
     Args:
         variables: `keras.Variable`s, such as `model.trainable_variables`.
@@ -72,7 +73,7 @@ def head_kernels(variables):
         output = shapes.get(f"{path}/attention_output/kernel")
         if axis == 1 and variable.path in shapes and output is not None:
             query = shapes.get(f"{path}/query/kernel", variable.shape)
-            axis = next((axis for axis in (1, 0) if query[axis] == output[0]), None)
+            axis = {query[0]: 0, query[1] ** 2: 1, query[1]: 1}.get(output[0])
         if axis is not None:
             found.append(HeadKernel(variable, axis, path, projection, _role(path)))
     return found

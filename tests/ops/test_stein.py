@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from keras_headattn.ops import stein_gradient
@@ -76,6 +76,7 @@ def test_finite_wherever_the_particles_are(bandwidth, scale):
 @given(
     st.lists(st.sampled_from([0.0, 1e-20, 1e-3, 1.0, 1.0000001, 7.0, 1e20]) | st.floats(0, 1e6, width=32), min_size=1)
 )
+@example([1e-20, 1.27e-14, 1e-3, 2.0])  # two in what is left of the interval
 def test_middle_numbers_are_those_of_a_sort(numbers):
     """Equal ones and zeros among them. What is left of its interval is 2^-47 of the largest number."""
     numbers = np.array(numbers, "float32")

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_headattn.layers import AugmentedConv2D, MultiHeadAttention, SelfAttentivePooling
+from keras_headattn.layers import AugmentedConv2D, InteractingHeadAttention, MultiHeadAttention, SelfAttentivePooling
 from keras_headattn.optimizers import Repulsive, head_axis
 from keras_headattn.optimizers.heads import head_kernels, select_heads
 from tests.models.small import make
@@ -60,6 +60,15 @@ def test_stock_layers():
     hidden = keras.layers.MultiHeadAttention(2, 4)(inputs, inputs)
     outputs = keras.layers.GroupQueryAttention(4, 4, 2)(hidden, hidden)
     assert len(selected(keras.Model(inputs, outputs))) == 6
+
+
+def test_pairs_of_heads():
+    """Also where the input is as wide as there are pairs."""
+    inputs = keras.Input((4, 16))
+    outputs = InteractingHeadAttention(num_heads=4, key_dim=2, interaction="pairwise")(inputs, inputs)
+    model = keras.Model(inputs, outputs)
+    assert [kernel.axis for kernel in head_kernels(model.trainable_variables)] == [1, 1, 1, 0]
+    assert len(selected(model)) == 3
 
 
 def test_augmented_convolution():
