@@ -17,7 +17,8 @@ def repel(config, optimizer, **selection):
     """The optimizer, or around it the `Repulsive` that a configuration names.
 
     Args:
-        config: with `repulsive`, `step_size`, `repulsive_weight`, `inverse_temperature`, `prior_deviation`, `seed`.
+        config: with `repulsive`, `step_size`, `repulsive_weight`, `inverse_temperature`, `prior_deviation`,
+            `repulsive_kernel`, `repulsive_smoothing`, `seed`.
         optimizer: the inner optimizer.
         **selection: which heads, as `Repulsive` takes it.
     """
@@ -30,6 +31,8 @@ def repel(config, optimizer, **selection):
         repulsive_weight=config.repulsive_weight,
         inverse_temperature=config.inverse_temperature,
         prior_deviation=config.prior_deviation,
+        kernel=config.repulsive_kernel,
+        smoothing=config.repulsive_smoothing,
         seed=config.seed,
         **selection,
     )

@@ -3,41 +3,66 @@
 import numpy as np
 from keras import ops
 
+KERNELS = ("rbf", "cosine")
 BANDWIDTHS = ("paper", "code")
 TINY = 1e-30
 HALVINGS = 48  # of the interval in which the median is looked for
 
 
-def stein_gradient(particles, gradients, repulsive_weight=1.0, bandwidth="paper"):
+def stein_gradient(particles, gradients, repulsive_weight=1.0, bandwidth="paper", kernel="rbf", smoothing=True):
     """What each particle of Stein variational gradient descent (SVGD) is to be moved against.
 
-        g_i = 1/M sum_j [ k(x_j, x_i) grad_j - a d/dx_j k(x_j, x_i) ]        k(x, y) = exp(-||x - y||^2 / w)
+        g_i = 1/M sum_j [ k(x_j, x_i) grad_j - a d/dx_j k(x_j, x_i) ]
 
-    The first part is a mean of the gradients of near particles, the second drives particles apart. The bandwidth w
-    counts as constant when the kernel is derived. Where the median distance is 0, w is infinite.
+    The first part is a mean of the gradients of near particles, the second drives particles apart.
 
-    Source: An et al. 2020, "Repulsive attention", eq. 4 with its sign turned for optimizers that subtract, and B.2.
+    Source: An et al. 2020, "Repulsive attention", eqs. 4 and 14 with their sign turned for optimizers that subtract,
+    B.2 and C.6.
 
     Args:
         particles: `(..., M, P)`, M particles of P numbers each.
         gradients: `(..., M, P)`, those of the loss.
         repulsive_weight: a. Default 1.0.
-        bandwidth: `"paper"` (default): w = med^2 / log M, med the median distance of two different particles.
+        bandwidth: w of `"rbf"`, which counts as constant when the kernel is derived. Where the median is 0, w is
+            infinite. `"paper"` (default): w = med^2 / log M, med the median distance of two different particles.
             `"code"`, as in the code published with the paper: w = med^2 / log(M + 1), med^2 the median of all squared
             distances, those of particles to themselves among them.
+        kernel: `"rbf"` (default): k(x, y) = exp(-||x - y||^2 / w). `"cosine"`: k(x, y) = x y / (||x|| ||y||).
+        smoothing: Default `True`. `False`: the first part is a particle's own gradient, grad_i.
 
     Returns:
         `(..., M, P)`, in the dtype of `particles`. Compute it in float32.
     """
     num_particles = particles.shape[-2]
+    weights, own, others = _cosine(particles) if kernel == "cosine" else _rbf(particles, bandwidth)
+    own, others = repulsive_weight * own, repulsive_weight * others
+    if smoothing:
+        return (ops.matmul(weights, gradients + others) - own) / num_particles
+    return gradients + (ops.matmul(weights, others) - own) / num_particles
+
+
+# Both return k `(..., M, M)` and the parts of sum_j d/dx_j k(x_j, x_i) = own_i - sum_j k_ij others_j.
+
+
+def _rbf(particles, bandwidth):
     # The distances stay the same, and are not lost in rounding where particles are close together.
     particles = particles - ops.mean(particles, axis=-2, keepdims=True)
     distances = _squared_distances(particles)
     inverse = _inverse_bandwidth(distances, bandwidth)
-    kernel = ops.exp(-distances * inverse)
-    force = 2.0 * repulsive_weight * inverse
-    pulled = ops.matmul(kernel, gradients + force * particles)
-    return (pulled - force * ops.sum(kernel, axis=-1, keepdims=True) * particles) / num_particles
+    weights = ops.exp(-distances * inverse)
+    others = 2.0 * inverse * particles
+    return weights, ops.sum(weights, axis=-1, keepdims=True) * others, others
+
+
+def _cosine(particles):
+    """A particle of zeros has a cosine of 1 to itself, and of 0 to all others."""
+    norm = ops.sqrt(ops.sum(ops.square(particles), axis=-1, keepdims=True))
+    there = norm > TINY
+    inverse = ops.where(there, 1.0 / ops.where(there, norm, 1.0), 0.0)
+    units = inverse * particles
+    itself = ops.where(there, 0.0, np.eye(particles.shape[-2], dtype="float32"))
+    weights = ops.matmul(units, ops.swapaxes(units, -1, -2)) + ops.cast(itself, units.dtype)
+    return weights, ops.sum(inverse, axis=-2, keepdims=True) * units, inverse * units
 
 
 def _squared_distances(particles):

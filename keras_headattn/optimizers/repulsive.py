@@ -9,7 +9,7 @@ from keras import ops
 from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
 from keras.src.backend import random_seed_dtype
 
-from keras_headattn.ops.stein import BANDWIDTHS, stein_gradient
+from keras_headattn.ops.stein import BANDWIDTHS, KERNELS, stein_gradient
 from keras_headattn.optimizers.heads import LAYERS, ROLES, describe, select_heads
 
 METHODS = ("svgd", "spos", "sgld")
@@ -57,6 +57,9 @@ class Repulsive(keras.optimizers.Optimizer):
         grouping: `"heads"` (default). `"interleaved"`, as in the code published with the paper: particle i is made of
             columns i, i + M, i + 2M, ... of the kernel, whichever head they belong to.
         bandwidth: `"paper"` (default) or `"code"`, as in `ops.stein_gradient`.
+        kernel: k, `"rbf"` (default) or `"cosine"` (eq. 14), as in `ops.stein_gradient`.
+        smoothing: whether a head is moved by the gradients of heads near it, too. Default `True`. Table 11 of the paper
+            has `"cosine"` without and with it.
         seed: int, of the noise. Default `None`: drawn when it is built, and saved with its state.
         verbose: whether to print what it acts on. Default `True`.
         name: of the optimizer.
@@ -87,6 +90,8 @@ class Repulsive(keras.optimizers.Optimizer):
         select=None,
         grouping="heads",
         bandwidth="paper",
+        kernel="rbf",
+        smoothing=True,
         seed=None,
         verbose=True,
         name=None,
@@ -96,6 +101,7 @@ class Repulsive(keras.optimizers.Optimizer):
         _check_choices("layers", [layers], LAYERS)
         _check_choices("grouping", [grouping], GROUPINGS)
         _check_choices("bandwidth", [bandwidth], BANDWIDTHS)
+        _check_choices("kernel", [kernel], KERNELS)
         _check_positive("step_size", step_size)
         _check_positive("inverse_temperature", inverse_temperature)
         if prior_deviation is not None:
@@ -121,6 +127,8 @@ class Repulsive(keras.optimizers.Optimizer):
         self.select = select
         self.grouping = grouping
         self.bandwidth = bandwidth
+        self.kernel = kernel
+        self.smoothing = smoothing
         self.seed = seed
         self.verbose = verbose
 
@@ -170,7 +178,8 @@ class Repulsive(keras.optimizers.Optimizer):
             gradients += share * particles / self.prior_deviation**2
         if self.method == "sgld":
             return self.step_size * (gradients + noise * share)
-        moved = stein_gradient(particles, gradients, self.repulsive_weight * share, self.bandwidth)
+        weight = self.repulsive_weight * share
+        moved = stein_gradient(particles, gradients, weight, self.bandwidth, self.kernel, self.smoothing)
         if self.method == "spos":
             moved += gradients / self.inverse_temperature + noise * share
         return self.step_size * moved
@@ -241,6 +250,8 @@ class Repulsive(keras.optimizers.Optimizer):
             "select": serialize_keras_object(self.select),
             "grouping": self.grouping,
             "bandwidth": self.bandwidth,
+            "kernel": self.kernel,
+            "smoothing": self.smoothing,
             "seed": self.seed,
             "verbose": self.verbose,
             "name": self.name,

@@ -76,6 +76,10 @@ class ClassifyConfig:
     repulsive_weight: float = option(0.01, "alpha, the weight of the repulsion", at_least=0)
     inverse_temperature: float = option(1e8, "beta of SPOS and SGLD; the larger, the less noise", above=0)
     prior_deviation: float | None = option(None, "of a Gaussian prior of the heads; none: a uniform one", above=0)
+    repulsive_kernel: str = option("rbf", "of the heads; cosine: eq. 14 of An et al. 2020", ("rbf", "cosine"))
+    repulsive_smoothing: bool = option(
+        True, "heads follow the gradients of near ones, too; --no-repulsive-smoothing: their own alone"
+    )
     attention_regularizer: str = option(
         "none", "frobenius: Lin et al. 2017; disagreement: Li et al. 2018; cosine: of parameters",
         ("none", "frobenius", "disagreement", "cosine"),

@@ -124,6 +124,10 @@ class TranslateConfig:
     repulsive_weight: float = option(0.01, "repulsive: alpha, the weight of the repulsion", at_least=0)
     inverse_temperature: float = option(1e8, "repulsive: beta of SPOS and SGLD; the larger, the less noise", above=0)
     prior_deviation: float | None = option(None, "repulsive: of a Gaussian prior; none: a uniform one", above=0)
+    repulsive_kernel: str = option("rbf", "repulsive: cosine: eq. 14 of An et al. 2020", ("rbf", "cosine"))
+    repulsive_smoothing: bool = option(
+        True, "repulsive: heads follow the gradients of near ones, too; --no-repulsive-smoothing: their own alone"
+    )
     repulsive_projections: tuple[str, ...] = option(
         ("query", "key", "value"), "repulsive: which kernels", ("query", "key", "value")
     )

@@ -10,18 +10,36 @@ from keras_headattn.ops import stein_gradient
 from keras_headattn.ops.stein import _middle
 
 
-def oracle(particles, gradients, weight):
-    """An et al. 2020, eq. 4, one pair of particles at a time."""
+def rbf(particles):
+    """k(x, y) and its derivative by x."""
     count = len(particles)
     pairs = [(i, j) for i in range(count) for j in range(i)]
     median = np.median([np.linalg.norm(particles[i] - particles[j]) for i, j in pairs]) if pairs else 0
     width = median**2 / np.log(count) if median else np.inf
-    result = np.zeros_like(particles)
+
+    def kernel(x, y):
+        value = np.exp(-np.sum((x - y) ** 2) / width)
+        return value, value * -2 * (x - y) / width
+
+    return kernel
+
+
+def cosine(particles):
+    def kernel(x, y):
+        norms = np.linalg.norm(x) * np.linalg.norm(y)
+        return x @ y / norms, y / norms - x @ y / norms * x / np.sum(x**2)
+
+    return kernel
+
+
+def oracle(particles, gradients, weight, kernel=rbf, smoothing=True):
+    """An et al. 2020, eqs. 4 and 14, one pair of particles at a time."""
+    count, kernel = len(particles), kernel(particles)
+    result = np.zeros_like(particles) if smoothing else np.array(gradients)
     for i in range(count):
         for j in range(count):
-            kernel = np.exp(-np.sum((particles[j] - particles[i]) ** 2) / width)
-            derivative = kernel * -2 * (particles[j] - particles[i]) / width
-            result[i] += (kernel * gradients[j] - weight * derivative) / count
+            value, derivative = kernel(particles[j], particles[i])
+            result[i] += (smoothing * value * gradients[j] - weight * derivative) / count
     return result
 
 
@@ -32,9 +50,27 @@ def compute(particles, gradients, weight, **arguments):
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 16])
 @pytest.mark.parametrize("weight", [0.0, 0.7])
-def test_equation(count, weight):
+@pytest.mark.parametrize("kernel", [rbf, cosine])
+@pytest.mark.parametrize("smoothing", [True, False])
+def test_equation(count, weight, kernel, smoothing):
     particles, gradients = np.random.default_rng(count).normal(size=(2, count, 5))
-    np.testing.assert_allclose(compute(particles, gradients, weight), oracle(particles, gradients, weight), atol=2e-6)
+    found = compute(particles, gradients, weight, kernel=kernel.__name__, smoothing=smoothing)
+    np.testing.assert_allclose(found, oracle(particles, gradients, weight, kernel, smoothing), atol=2e-6)
+
+
+def test_golden_cosine(golden):
+    data = golden("repulsive_regularisers.npz")
+    found = compute(data["theta"], data["gradU"], 1.0, kernel="cosine")
+    np.testing.assert_allclose(found, -data["phi_cos_kernel_eq14"], atol=1e-6)
+
+
+def test_cosine_of_a_particle_of_zeros():
+    """Its own gradient is all it follows, and it repels no other."""
+    particles, gradients = np.random.default_rng(0).normal(size=(2, 4, 3))
+    particles[3] = 0.0
+    found = compute(particles, gradients, 1.0, kernel="cosine")
+    np.testing.assert_allclose(4 * found[3], gradients[3], atol=1e-6)
+    np.testing.assert_allclose(4 * found[:3], 3 * oracle(particles[:3], gradients[:3], 1.0, cosine), atol=1e-5)
 
 
 def test_sets_of_particles_at_once():
@@ -62,13 +98,13 @@ def test_particles_are_driven_apart():
     assert spread(apart) > spread(particles)
 
 
-@pytest.mark.parametrize("bandwidth", ["paper", "code"])
-@pytest.mark.parametrize("scale", [0.0, 1e-30, 1e-10, 1e10])
-def test_finite_wherever_the_particles_are(bandwidth, scale):
+@pytest.mark.parametrize("options", [dict(bandwidth="paper"), dict(bandwidth="code"), dict(kernel="cosine")])
+@pytest.mark.parametrize("scale", [0.0, 1e-30, 1e-20, 1e-10, 1e10])
+def test_finite_wherever_the_particles_are(options, scale):
     particles, gradients = np.random.default_rng(0).normal(size=(2, 4, 3))
-    result = compute(particles * scale, gradients, 1.0, bandwidth=bandwidth)
+    result = compute(particles * scale, gradients, 1.0, **options)
     assert np.isfinite(result).all()
-    if scale == 0.0:  # nothing to tell them apart by: all follow the mean gradient
+    if scale == 0.0 and "bandwidth" in options:  # nothing to tell them apart by: all follow the mean gradient
         np.testing.assert_allclose(result, np.broadcast_to(gradients.mean(axis=0), (4, 3)), atol=1e-6)
 
 

@@ -136,6 +136,17 @@ def test_zeros_one_head_and_identical_heads(shape, method):
             assert np.isfinite(moved).all()
 
 
+def test_rows_of_table_11():
+    """From the regularizer to eq. 14."""
+    kernel, gradient = normal(4, 3, 2), normal(4, 3, 2, seed=1)
+    theta, own = (one.transpose(1, 0, 2).reshape(3, -1) for one in (kernel, gradient))
+    rows = [sgd(step_size=1.0, kernel="cosine", smoothing=smoothing) for smoothing in (False, True)]
+    (without,), (smooth,) = (step(row, [kernel], [gradient]) for row in rows)
+    units = theta / np.linalg.norm(theta, axis=1, keepdims=True)
+    smoothed = (units @ units.T @ own).reshape(3, 4, 2).transpose(1, 0, 2) / 3
+    np.testing.assert_allclose(without - gradient, smooth - smoothed, atol=1e-6)
+
+
 def test_one_head_without_noise_is_plain_descent():
     kernel, gradient = normal(4, 1, 3), normal(4, 1, 3, seed=1)
     np.testing.assert_allclose(step(sgd(step_size=1.0), [kernel], [gradient])[0], gradient, atol=1e-6)
@@ -193,6 +204,7 @@ def test_noise_alone_samples_the_posterior():
         ({"layers": "second"}, "`layers` must be among"),
         ({"grouping": "code"}, "`grouping` must be among"),
         ({"bandwidth": 1}, "`bandwidth` must be among"),
+        ({"kernel": "linear"}, "`kernel` must be among rbf, cosine"),
         ({"step_size": 0}, "`step_size` must be positive. Received: 0"),
         ({"inverse_temperature": -1}, "`inverse_temperature` must be positive"),
         ({"prior_deviation": 0}, "`prior_deviation` must be positive"),
@@ -387,7 +399,7 @@ def only_queries(path):
 
 @pytest.mark.parametrize("select", [None, "(query|key)/kernel$", only_queries])
 def test_saved_model_goes_on_where_it_was(tmp_path, select):
-    arguments = {"select": select, "layers": "last", "projections": ["query", "key"]}
+    arguments = {"select": select, "layers": "last", "projections": ["query", "key"], "kernel": "cosine"}
     model = trained(spos(ADAM(0.01), **arguments))
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")

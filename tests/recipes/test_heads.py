@@ -24,6 +24,8 @@ def test_repulsive_with_its_selection():
         repulsive_roles=("cross",),
         repulsive_layers="first",
         prior_deviation=2.0,
+        repulsive_kernel="cosine",
+        repulsive_smoothing=False,
         accumulation=2,
         seed=3,
     )
@@ -35,6 +37,8 @@ def test_repulsive_with_its_selection():
         "step_size": 0.1,
         "repulsive_weight": 0.01,
         "prior_deviation": 2.0,
+        "kernel": "cosine",
+        "smoothing": False,
         "projections": ("value",),
         "roles": ("cross",),
         "layers": "first",
