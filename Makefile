@@ -1,17 +1,22 @@
-# `make translate` runs the main job, `make test` the tests. Both make their own environment first.
+# `make translate` runs the main job, `make test` the tests, `make docs` writes the documentation as HTML. Each makes its own
+# environment first.
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 VENV ?= .venv
 BIN = $(VENV)/bin
 GPU := $(shell command -v nvidia-smi > /dev/null && echo ,gpu)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: translate test lint clean
+.PHONY: translate test docs lint clean
 
 translate: $(VENV)/.recipes
 	$(BIN)/python -m recipes.translate $(ARGS)
 
 test: $(VENV)/.tests
 	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(ARGS)
+
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs
+	@echo "Written: build/docs/README.html"
 
 lint: $(VENV)/.tests
 	$(BIN)/ruff check .

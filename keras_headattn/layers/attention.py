@@ -67,8 +67,9 @@ class Attention(CachedDecoding, keras.layers.Layer):
         attention_axes: axes attended over; `None` means all but batch and features.
         sliding_window: a query attends only to keys less than this many positions away.
         flash_attention: as in `keras.layers.MultiHeadAttention`; without effect on TensorFlow.
-        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
-            activity_regularizer, kernel_constraint, bias_constraint: of the four projections.
+        kernel_initializer, bias_initializer: of the four projections.
+        kernel_regularizer, bias_regularizer, activity_regularizer: of the four projections.
+        kernel_constraint, bias_constraint: of the four projections.
         use_gate: multiplies the head outputs by a sigmoid of a projection of the query.
         seed: seed of the dropout.
         relative_positions: `RelativePositions` or `RelativePositions2D`, whose configuration is copied.

@@ -22,7 +22,7 @@ def stein_gradient(particles, gradients, repulsive_weight=1.0, bandwidth="paper"
     Args:
         particles: `(..., M, P)`, M particles of P numbers each.
         gradients: `(..., M, P)`, those of the loss.
-        repulsive_weight: a. Default 1.0.
+        repulsive_weight: `a`. Default 1.0.
         bandwidth: w of `"rbf"`, which counts as constant when the kernel is derived. Where the median is 0, w is
             infinite. `"paper"` (default): w = med^2 / log M, med the median distance of two different particles.
             `"code"`, as in the code published with the paper: w = med^2 / log(M + 1), med^2 the median of all squared

@@ -42,10 +42,10 @@ class Repulsive(keras.optimizers.Optimizer):
     Args:
         inner_optimizer: any Keras optimizer, or its name.
         method: `"svgd"` (default), `"spos"` or `"sgld"`.
-        step_size: e. Default 0.1, as the paper has for translation.
-        repulsive_weight: a. Default 0.01, as the paper has for translation.
-        inverse_temperature: b, of `"spos"` and `"sgld"`. Default 1e8: the noise has the size of a gradient of 4e-4. The
-            paper has tuned it for each task and prints no value.
+        step_size: `e`. Default 0.1, as the paper has for translation.
+        repulsive_weight: `a`. Default 0.01, as the paper has for translation.
+        inverse_temperature: `b`, of `"spos"` and `"sgld"`. Default 1e8: the noise has the size of a gradient of 4e-4.
+            The paper has tuned it for each task and prints no value.
         prior_deviation: of a Gaussian prior of each weight with mean 0. Default `None`: a uniform one.
         projections: which kernels of a layer: some of `"query"`, `"key"` and `"value"`, and of the names of those
             that are marked (docs/repulsive.md). Default `None`: all.
@@ -57,7 +57,7 @@ class Repulsive(keras.optimizers.Optimizer):
         grouping: `"heads"` (default). `"interleaved"`, as in the code published with the paper: particle i is made of
             columns i, i + M, i + 2M, ... of the kernel, whichever head they belong to.
         bandwidth: `"paper"` (default) or `"code"`, as in `ops.stein_gradient`.
-        kernel: k, `"rbf"` (default) or `"cosine"` (eq. 14), as in `ops.stein_gradient`.
+        kernel: `k`, `"rbf"` (default) or `"cosine"` (eq. 14), as in `ops.stein_gradient`.
         smoothing: whether a head is moved by the gradients of heads near it, too. Default `True`. Table 11 of the paper
             has `"cosine"` without and with it.
         seed: int, of the noise. Default `None`: drawn when it is built, and saved with its state.
