@@ -7,6 +7,7 @@ from keras_headattn.ops.map_convolution import convolve_maps
 from keras_headattn.ops.masks import causal_mask, check_mask, combine_masks, sliding_window_mask
 from keras_headattn.ops.resize_bilinear import resize_bilinear
 from keras_headattn.ops.stein import stein_gradient
+from keras_headattn.ops.threefry import threefry_normal
 
 __all__ = [
     "attend",
@@ -21,5 +22,6 @@ __all__ = [
     "shared_information",
     "sliding_window_mask",
     "stein_gradient",
+    "threefry_normal",
     "write_rows",
 ]

@@ -7,9 +7,9 @@ import random
 import keras
 from keras import ops
 from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
-from keras.src.backend import random_seed_dtype
 
 from keras_headattn.ops.stein import BANDWIDTHS, KERNELS, stein_gradient
+from keras_headattn.ops.threefry import threefry_normal
 from keras_headattn.optimizers.heads import LAYERS, ROLES, describe, select_heads
 
 METHODS = ("svgd", "spos", "sgld")
@@ -34,8 +34,8 @@ class Repulsive(keras.optimizers.Optimizer):
     averages and weight decay. An optimizer that divides by the size of the gradient, such as Adam, sees nothing of the
     step size e but its ratio to the noise.
 
-    The noise depends on the seed and the step alone: it is the same on all replicas, and after a restart. With
-    accumulated gradients it is as large as without. XLA draws other numbers than TensorFlow without it.
+    The noise depends on the seed and the step alone: it is the same on all replicas, after a restart, and with and
+    without XLA. With accumulated gradients it is as large as without.
 
     Source: An et al. 2020, "Repulsive attention: rethinking multi-head attention as Bayesian inference", eqs. 4 and 5.
 
@@ -194,10 +194,7 @@ class Repulsive(keras.optimizers.Optimizer):
         # What accumulation makes the mean of has to be larger.
         times = self.inner_optimizer.gradient_accumulation_steps or 1
         deviation = (2.0 * times / (self.inverse_temperature * self.step_size)) ** 0.5
-        # In two halves: of one draw XLA makes a loop that is 15 times as slow on a CPU.
-        half, step = -(-sum(sizes) // 2), 2 * self.inner_optimizer._iterations
-        seeds = [_StepSeed(self._noise_seed, step + part) for part in range(2)]
-        normal = ops.concatenate([keras.random.normal((half,), 0.0, deviation, "float32", seed) for seed in seeds])
+        normal = deviation * threefry_normal(sum(sizes), self._noise_seed, self.inner_optimizer._iterations)
         start = 0
         for shape, size in zip(shapes, sizes, strict=True):
             yield ops.reshape(normal[start : start + size], shape)
@@ -280,17 +277,6 @@ class _Particles:
         others = [size for axis, size in enumerate(self._shape) if axis != self._axis]
         heads_first = ops.reshape(particles, (self.num_particles, *others))
         return ops.reshape(ops.moveaxis(heads_first, 0, self._axis), self._kernel_shape)
-
-
-class _StepSeed(keras.random.SeedGenerator):
-    """The seed and the step, with no state of its own."""
-
-    def __init__(self, seed, step):
-        self._seed, self._step = seed, step
-
-    def next(self, ordered=True):
-        dtype = random_seed_dtype()
-        return ops.stack([ops.cast(self._seed, dtype), ops.cast(self._step, dtype)])
 
 
 def _check_choices(name, received, choices):

@@ -285,19 +285,13 @@ def sgd_at(rate, **arguments):
     return Repulsive(keras.optimizers.SGD(rate), verbose=False, **arguments)
 
 
-def test_xla_equals_graph_equals_eager():
+@pytest.mark.parametrize("method", ["svgd", "spos"])
+def test_xla_equals_graph_equals_eager(method):
     kinds = {"jit_compile": True}, {"jit_compile": False}, {"run_eagerly": True}
-    xla, graph, eager = (
-        trained(Repulsive(keras.optimizers.SGD(0.1), repulsive_weight=0.5, verbose=False), **kind) for kind in kinds
-    )
+    arguments = dict(method=method, repulsive_weight=0.5, inverse_temperature=100.0, seed=1, verbose=False)
+    xla, graph, eager = (trained(Repulsive(keras.optimizers.SGD(0.1), **arguments), **kind) for kind in kinds)
     check_equal(xla, graph, atol=1e-5)
     check_equal(graph, eager, atol=1e-5)
-
-
-def test_noise_is_that_of_the_graph_without_xla():
-    check_equal(
-        *(trained(spos(keras.optimizers.SGD(0.1)), **kind) for kind in ({"jit_compile": False}, {"run_eagerly": True}))
-    )
 
 
 def test_accumulation_equals_the_whole_batch():
