@@ -75,7 +75,7 @@ def main():
     parser.add_argument("plan", choices=PLANS, help="what is measured")
     parser.add_argument("--quick", action="store_true", help="three rounds; writes nothing")
     options = parser.parse_args()
-    limits = dict(max_rounds=3) if options.quick else dict(max_rounds=25, max_seconds=120)
+    limits = dict(max_rounds=3) if options.quick else dict(max_rounds=25, max_seconds=240)
     limits |= dict(min_rounds=3, max_spread=0.01)
     timing.limit_threads(timing.cores())
     rows = [row for plan in PLANS[options.plan] for row in measure(*plan, limits)]
