@@ -13,7 +13,7 @@ def threefry_normal(count, seed, step):
     """Gaussian noise with mean 0 and deviation 1, but for rounding the same on every backend, with and without XLA.
 
     By the counter-based generator Threefry-2x32 with 20 rounds, which JAX has, too. For `keras.random.normal` on
-    TensorFlow XLA makes a loop for a CPU that takes many times as long.
+    TensorFlow XLA makes a loop for a CPU that takes many times as long; without XLA that is the faster one.
 
     Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 
