@@ -44,7 +44,7 @@ QUICK = dict(
     learning_rate=5e-3,
     num_buckets=3,
     run="runs/quick",
-    export="saved_models/quick",
+    export="saved_models/quick_classify",
 )
 SMALLER = dict(max_examples=2_000, max_length=50, batch_size=32)
 FILES = ("format", "header", "text_column", "second_column", "label_column", "drop_labels", "max_examples")

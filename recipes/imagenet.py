@@ -28,7 +28,7 @@ QUICK = dict(
     decay_epochs=(1,),
     warmup_epochs=0.5,
     run="runs/quick",
-    export="saved_models/quick",
+    export="saved_models/quick_imagenet",
     statistics_momentum=0.9,
 )
 SMALLER = dict(model="small", image_size=32, augmentation="pad_crop", small_images=True, max_images=600, batch_size=32)
