@@ -37,7 +37,7 @@ setup(
         "profile": ["tensorboard-plugin-profile>=2.24"],
         "datasets": ["tensorflow-datasets>=4.9"],
         "chinese": ["jieba>=0.42.1"],
-        "docs": ["sphinx>=9.0", "myst-parser>=5.0", "furo>=2025.12"] + RECIPES,
+        "docs": ["sphinx>=9.0", "myst-parser>=5.2", "furo>=2025.12"] + RECIPES,
         "tests": TESTS + RECIPES,
         "benchmarks": ["torch>=2.13", "transformers>=5.23", "ctranslate2>=4.8.5"],
         # The parity oracle: end of life, its wheels stop at Python 3.11.

@@ -32,7 +32,15 @@ def stein_gradient(particles, gradients, repulsive_weight=1.0, bandwidth="paper"
 
     Returns:
         `(..., M, P)`, in the dtype of `particles`. Compute it in float32.
+
+    Raises:
+        ValueError: for a bandwidth or a kernel of another name.
     """
+    if bandwidth not in BANDWIDTHS or kernel not in KERNELS:
+        raise ValueError(
+            f"`bandwidth` must be among {', '.join(BANDWIDTHS)} and `kernel` among {', '.join(KERNELS)}. "
+            f"Received: bandwidth={bandwidth!r}, kernel={kernel!r}"
+        )
     num_particles = particles.shape[-2]
     weights, own, others = _cosine(particles) if kernel == "cosine" else _rbf(particles, bandwidth)
     own, others = repulsive_weight * own, repulsive_weight * others

@@ -37,7 +37,7 @@ class Repulsive(keras.optimizers.Optimizer):
     The noise depends on the seed and the step alone: it is the same on all replicas, after a restart, and with and
     without XLA. With accumulated gradients it is as large as without.
 
-    Source: An et al. 2020, "Repulsive attention: rethinking multi-head attention as Bayesian inference", eqs. 4 and 5.
+    Source: An et al. 2020, "Repulsive attention: rethinking multi-head attention as Bayesian inference", eqs. 4, 5, 14.
 
     Args:
         inner_optimizer: any Keras optimizer, or its name.
