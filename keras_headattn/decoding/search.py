@@ -36,8 +36,7 @@ def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0
     def body(index, last, tokens, scores, lengths, finished, cache):
         logits, cache = step(last[:, None], cache, index, index, None)
         logits = ops.cast(logits[:, 0], "float32")
-        best = ops.cast(ops.argmax(logits, axis=-1), "int32")
-        gained = ops.max(logits, axis=-1) - ops.logsumexp(logits, axis=-1)
+        best, gained = _most_probable(logits)
         best = ops.where(finished, 0, best)
         scores = scores + ops.where(finished, 0.0, gained)
         lengths = lengths + ops.cast(ops.logical_not(finished), "int32")
@@ -142,6 +141,15 @@ def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size
     }
     index, beam, pool, _ = ops.while_loop(unfinished, body, (ops.zeros((), "int32"), beam, pool, cache))
     return _fill(pool, beam, length_penalty(index, alpha))
+
+
+def _most_probable(logits):
+    """Id and log probability, each `(B,)`, of the most probable token."""
+    largest = ops.max(logits, axis=-1, keepdims=True)
+    # XLA's argmax is slower: it takes one number after the other.
+    last = logits.shape[-1] - 1
+    best = ops.min(ops.where(logits == largest, ops.arange(last + 1, dtype="int32"), last), axis=-1)
+    return best, -ops.log(ops.sum(ops.exp(logits - largest), axis=-1))
 
 
 def _best_continuations(logits, scores, number):

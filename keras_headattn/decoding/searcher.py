@@ -62,20 +62,22 @@ class Searcher(keras.Model):
             positions = ops.broadcast_to(position, (ops.shape(tokens)[1],))
             return self.model.decode_step(tokens, cache, index, positions, mask)
 
-        if inputs.shape[0] == 1 and self.beam_size == 1:
-            # XLA is slower at products with one row than with two.
-            return keras.tree.map_structure(lambda x: x[:1], self.call(ops.repeat(inputs, 2, axis=0)))
         batch_size = ops.shape(inputs)[0]
-        common = (batch_size, self.max_length, self.start_id, self.end_id)
+        common = (self.max_length, self.start_id, self.end_id)
         if self.beam_size == 1:
-            tokens, scores = greedy_search(step, self.model.init_cache(inputs, self.max_length), *common, self.alpha)
-            tokens, scores = tokens[:, None], scores[:, None]
+            # XLA is slower at products with one row than with two.
+            copies = 2 if inputs.shape[0] == 1 else 1
+            cache = self.model.init_cache(inputs, self.max_length, copies)
+            tokens, scores = greedy_search(step, cache, batch_size * copies, *common, self.alpha)
+            tokens, scores = tokens[::copies, None], scores[::copies, None]
         elif getattr(self.model, "beams_share_rows", True):
             cache = self.model.init_cache(inputs, self.max_length * self.beam_size)
-            tokens, scores = beam_search(step, cache, *common, self.beam_size, self.alpha)
+            tokens, scores = beam_search(step, cache, batch_size, *common, self.beam_size, self.alpha)
         else:
-            cache = self.model.init_cache(ops.repeat(inputs, self.beam_size, axis=0), self.max_length)
-            tokens, scores = beam_search(step, cache, *common, self.beam_size, self.alpha, self.model.reorder_cache)
+            cache = self.model.init_cache(inputs, self.max_length, self.beam_size)
+            tokens, scores = beam_search(
+                step, cache, batch_size, *common, self.beam_size, self.alpha, self.model.reorder_cache
+            )
         return {"tokens": tokens, "scores": scores}
 
     def get_config(self):

@@ -272,21 +272,24 @@ class Transformer(keras.Model):
         x = self.norms[0](x) if self.norms else x
         return (x, maps) if return_attention_scores else x
 
-    def init_cache(self, source, max_length):
+    def init_cache(self, source, max_length, copies=1):
         """State of decoding translations of `source`, for `decode_step`.
 
         Args:
             source: token ids `(B, n)`, 0 = padding.
             max_length: number of rows of the cache: tokens of all steps together.
+            copies: number of translations of each source, which is encoded once; they lie side by side.
 
         Returns:
-            Dictionary of `"blocks"`, the decoder blocks' caches, `"source_mask"` `(B, n)`, and with a tied output
-            layer `"output_kernel"` `(D, vocabulary)`.
+            Dictionary of `"blocks"`, the decoder blocks' caches, `"source_mask"` `(B * copies, n)`, and with a tied
+            output layer `"output_kernel"` `(D, vocabulary)`.
         """
-        memory = self.encode(source, training=False)
+        memory, mask = self.encode(source, training=False), ops.not_equal(source, 0)
+        if copies > 1:
+            memory, mask = (ops.repeat(x, copies, axis=0) for x in (memory, mask))
         cache = {
             "blocks": [block.init_cache(memory, max_length) for block in self.decoder_blocks],
-            "source_mask": ops.not_equal(source, 0),
+            "source_mask": mask,
         }
         if self.tie_output and self.target_embedding.quantization_mode is None:
             # Transposed once: products of a few rows with it are faster.
