@@ -3,6 +3,7 @@
 from keras import ops
 
 from keras_headattn.decoding.ancestry import ancestry_mask, inherit, initial_ancestry
+from keras_headattn.decoding.top_k import top_k
 
 NEVER = float("-inf")
 EMPTY = -1e9  # score of a place that no hypothesis takes
@@ -161,7 +162,7 @@ def _best_continuations(logits, scores, number):
             f"Received: beam_size={number // 2} for a vocabulary of {logits.shape[-1]}"
         )
     # The best of each beam first: the order within a beam does not need the normaliser.
-    best, tokens = ops.top_k(logits, number)
+    best, tokens = top_k(logits, number)
     best = best - ops.logsumexp(logits, axis=-1, keepdims=True) + scores[..., None]
     batch, k = ops.shape(scores)
     scores, chosen = ops.top_k(ops.reshape(best, (batch, k * number)), number)
