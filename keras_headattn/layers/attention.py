@@ -398,7 +398,7 @@ class Attention(CachedDecoding, keras.layers.Layer):
             keys, values = self.project_key_value(folded_key, axes.fold(value, "key"))
         else:
             cache = cache if value is None else self._extend_cache(cache, key, value, index, positions)
-            keys, values = cache["key"], cache["value"]
+            keys, values = ops.swapaxes(cache["key"], 2, 3), cache["value"]
         stored = None if cache is None else cache.get("positions")
         key_positions = ops.arange(ops.shape(keys)[2], dtype="int32") if stored is None else stored
         mask = self._attention_mask(

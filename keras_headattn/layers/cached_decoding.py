@@ -25,11 +25,12 @@ class CachedDecoding:
             max_length: number of rows, positions of all steps together.
 
         Returns:
-            Dictionary of zeros: `"key"` `(B, h, max_length, key_dim)` and `"value"` `(B, h, max_length, value_dim)`;
-            with anything relative to positions also `"positions"` `(max_length,)`.
+            Dictionary of zeros: `"key"` `(B, h, key_dim, max_length)`, as the product with queries reads them, and
+            `"value"` `(B, h, max_length, value_dim)`; with anything relative to positions also `"positions"`
+            `(max_length,)`.
         """
         cache = {
-            "key": ops.zeros((batch_size, self.key_heads, max_length, self.key_dim), self.compute_dtype),
+            "key": ops.zeros((batch_size, self.key_heads, self.key_dim, max_length), self.compute_dtype),
             "value": ops.zeros((batch_size, self.value_heads, max_length, self.value_dim), self.compute_dtype),
         }
         if self.keeps_positions:
@@ -44,7 +45,7 @@ class CachedDecoding:
             key: `(B, m, D_k)`. Defaults to `value`.
 
         Returns:
-            Dictionary of `"key"` `(B, h, m, key_dim)` and `"value"` `(B, h, m, value_dim)`.
+            Dictionary of `"key"` `(B, h, key_dim, m)` and `"value"` `(B, h, m, value_dim)`.
 
         Raises:
             ValueError: if the layer is not built.
@@ -55,13 +56,13 @@ class CachedDecoding:
                 f"Received: a layer {self.name!r} that is not built"
             )
         keys, values = self.project_key_value(value if key is None else key, value)
-        return {"key": keys, "value": values}
+        return {"key": ops.swapaxes(keys, 2, 3), "value": values}
 
     def _extend_cache(self, cache, key, value, index, positions):
         keys, values = self.project_key_value(key, value)
         extended = {
             **cache,
-            "key": write_rows(cache["key"], keys, index),
+            "key": write_rows(cache["key"], ops.swapaxes(keys, 2, 3), index, axis=3),
             "value": write_rows(cache["value"], values, index),
         }
         if "positions" in cache:

@@ -147,7 +147,7 @@ class EvolvingAttention(Attention):
                 "A layer that reads later rows of the map cannot decode step by step: it needs the role 'decoder' or "
                 f"'cross'. Received: role={self.role!r}"
             )
-        batch, _, length, _ = ops.shape(cache["key"])
+        batch, _, length, _ = ops.shape(cache["value"])
         rows = ops.zeros((batch, self.num_heads, self.kernel_size - 1, length), self.compute_dtype)
         return {**cache, "map": rows}
 

@@ -124,7 +124,7 @@ class SynthesizerAttention(Attention):
     def init_cache(self, batch_size, max_length):
         cache = super().init_cache(batch_size, max_length)
         if not self._has_keys:
-            cache["key"] = cache["key"][:, :1, :, :1]
+            cache["key"] = cache["key"][:, :1, :1]
         return cache
 
     def get_config(self):

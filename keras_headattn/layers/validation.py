@@ -77,7 +77,7 @@ def _check_cache(value, cache, index):
     if index is not None and cache is None:
         raise ValueError(f"`index` says where in a `cache` to write. Received: index={index}, cache=None")
     if isinstance(index, int) and value is not None:
-        rows, length = value.shape[1], cache["key"].shape[2]
+        rows, length = value.shape[1], cache["value"].shape[2]
         if None not in (rows, length) and not 0 <= index <= length - rows:
             raise ValueError(
                 f"`index` must leave room for the {rows} rows of `value` in a cache of length {length}. "

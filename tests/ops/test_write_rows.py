@@ -52,6 +52,15 @@ def test_sizes_not_known_in_a_graph():
     np.testing.assert_array_equal(write(cache, new, 2), expected(cache, new, 2))
 
 
+@pytest.mark.parametrize("jit_compile", [None, False, True])
+@pytest.mark.parametrize("rows, index", [(1, 0), (2, 4), (3, 1), (4, 1)])
+def test_rows_along_the_last_axis(rows, index, jit_compile):
+    cache, new = cache_and_rows(rows)
+    write = write_rows if jit_compile is None else tf.function(write_rows, jit_compile=jit_compile)
+    result = write(tf.constant(cache.swapaxes(2, 3)), tf.constant(new.swapaxes(2, 3)), tf.constant(index), axis=3)
+    np.testing.assert_array_equal(np.swapaxes(result, 2, 3), expected(cache, new, index))
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_the_cache_keeps_its_dtype(dtype):
     cache, new = cache_and_rows(2, dtype)
