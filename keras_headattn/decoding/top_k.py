@@ -28,7 +28,7 @@ def top_k(x, k):
         padding = [(0, 0)] * len(lead) + [(0, number * BLOCK - n)]
         x = ops.pad(x, padding, constant_values=float("-inf"))
     blocks = ops.reshape(x, (*lead, number, BLOCK))
-    _, chosen = ops.top_k(ops.max(blocks, axis=-1), k)
+    _, chosen = ops.top_k(ops.max(blocks, axis=-1, initial=float("-inf")), k)
     chosen = ops.sort(chosen, axis=-1)  # equal numbers stay in order
     candidates = ops.take_along_axis(blocks, chosen[..., None], axis=-2)
     values, indices = ops.top_k(ops.reshape(candidates, (*lead, k * BLOCK)), k)

@@ -1,6 +1,7 @@
 """The five stages of attention that every layer of this library shares."""
 
 import dataclasses
+import string
 from typing import Any
 
 import keras
@@ -181,7 +182,7 @@ class Attention(CachedDecoding, keras.layers.Layer):
             if dense is not None and dense.quantization_mode is None:
                 mark_heads(dense.kernel, self.head_regularizer)
         output_shape = self._output_shape or (query_shape[-1],)
-        letters = "defgh"[: len(output_shape)]
+        letters = string.ascii_lowercase[3 : 3 + len(output_shape)]
         self._output_dense = keras.layers.EinsumDense(
             f"abc,bc{letters}->a{letters}",
             output_shape=output_shape,

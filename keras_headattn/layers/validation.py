@@ -1,5 +1,7 @@
 """Checks of what attention layers are given."""
 
+from keras import backend
+
 
 def positive(name, value):
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
@@ -47,6 +49,10 @@ def check_inputs(query, value, key, cache, index, ranks, widths):
     """
     _check_cache(value, cache, index)
     _check_batch(query, value, cache)
+    for name, tensor in (("query", query), ("value", value), ("key", key)):
+        if tensor is not None and not backend.is_float_dtype(tensor.dtype):
+            dtype = backend.standardize_dtype(tensor.dtype)
+            raise ValueError(f"`{name}` must be of a floating dtype. Received: {name} of dtype {dtype}")
     if value is None:
         return
     for name, tensor in (("query", query), ("value", value), ("key", key)):

@@ -8,6 +8,7 @@ from keras_headattn.layers.multi_head_attention import MultiHeadAttention
 from keras_headattn.layers.positions import LearnedPositions, SinusoidalPositions
 from keras_headattn.layers.template import Template
 from keras_headattn.layers.transformer_block import DecoderBlock, EncoderBlock
+from keras_headattn.layers.validation import positive
 from keras_headattn.sizes import SIZES
 
 
@@ -76,6 +77,11 @@ class Transformer(keras.Model):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
+        sizes = dict(num_layers=num_layers, num_decoder_layers=decoder_layers)
+        sizes |= dict(hidden_dim=hidden_dim, intermediate_dim=intermediate_dim)
+        for name, size in sizes.items():
+            positive(name, size)
         if attention is None:
             if hidden_dim % 8:
                 raise ValueError(
@@ -91,7 +97,7 @@ class Transformer(keras.Model):
         self.source_vocabulary_size = source_vocabulary_size
         self.target_vocabulary_size = target_vocabulary_size
         self.num_layers = num_layers
-        self.num_decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
+        self.num_decoder_layers = decoder_layers
         self.hidden_dim = hidden_dim
         self.intermediate_dim = intermediate_dim
         self.dropout = dropout

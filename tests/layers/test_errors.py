@@ -5,6 +5,7 @@ import re
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_headattn.layers import (
     InteractingHeadAttention,
@@ -120,6 +121,35 @@ def test_rank_and_lengths(query, value, key, name, received, symbolic):
 
     with raises(name, received):
         MultiHeadAttention(3, 4)(make(query), make(value), None if key is None else make(key))
+
+
+@each_layer
+@pytest.mark.parametrize("dtype", ["int32", "bool", "complex64"])
+@pytest.mark.parametrize("which, name", list(enumerate(["query", "value", "key"])))
+def test_dtypes(case, which, name, dtype):
+    inputs = list(cross_inputs())
+    layer = build(case.make(), *inputs)
+    inputs[which] = tf.cast(inputs[which], dtype)
+    with raises(name, dtype):
+        layer(*inputs)
+
+
+def test_dtypes_of_symbolic_inputs():
+    with raises("value", "int32"):
+        MultiHeadAttention(3, 4)(keras.Input((5, 12)), keras.Input((5, 12), dtype="int32"))
+
+
+def test_mask_of_floats_in_a_graph():
+    """It may be one that is added to the logits, where 0 allows and -1e9 forbids: its values cannot be looked at."""
+    x, layer = self_input(), built()
+    mask = tf.ones((BATCH, QUERIES, QUERIES))
+    layer(x, x, attention_mask=mask)
+    with raises("attention_mask", "float32"):
+        tf.function(lambda mask: layer(x, x, attention_mask=mask), autograph=False)(mask)
+    inputs = keras.Input(x.shape[1:])
+    with raises("attention_mask", "float32"):
+        layer(inputs, inputs, attention_mask=keras.Input(mask.shape[1:]))
+    layer(inputs, inputs, attention_mask=keras.Input(mask.shape[1:], dtype="int32"))
 
 
 def test_lengths_that_were_not_known_when_built():

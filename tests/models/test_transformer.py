@@ -113,6 +113,12 @@ def test_template_of_another_kind(name, wrong):
         Transformer(SOURCE_VOCABULARY, hidden_dim=16, **{name: wrong})
 
 
+@pytest.mark.parametrize("name", ["num_layers", "num_decoder_layers", "hidden_dim", "intermediate_dim"])
+def test_sizes_of_zero(name):
+    with pytest.raises(ValueError, match=f"`{name}` must be a positive integer. Received: {name}=0"):
+        Transformer(10, **{name: 0})
+
+
 def test_width_that_the_default_heads_do_not_divide():
     with pytest.raises(ValueError, match="multiple of the 8 heads.*Received: hidden_dim=12"):
         Transformer(SOURCE_VOCABULARY, hidden_dim=12)
