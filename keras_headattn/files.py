@@ -30,21 +30,34 @@ def read_lines(path, strip=True):
         raise FileNotFoundError(f"No such file. Give the path of a text file, plain or .gz. Received: {path}")
     try:
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                text = _decode(line, f"{path}, line {number}")
-                yield text.strip() if strip else text
+            yield from decode_lines(file, path, strip)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"The gzip file is damaged; get it again. Received: {path} ({error})") from error
 
 
-def _decode(line, place):
-    try:
-        return line.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{place} is not UTF-8. Convert the file first (for instance with iconv). "
-            f"Received: byte 0x{line[error.start]:02x} at position {error.start + 1} of the line"
-        ) from error
+def decode_lines(file, name, strip=True):
+    """What `read_lines` does, for a file that is open.
+
+    Args:
+        file: binary file, or other iterable of bytes.
+        name: of the file, for errors.
+        strip: as of `read_lines`.
+
+    Yields:
+        str, the lines.
+
+    Raises:
+        ValueError: if a line is not UTF-8 (names file and line).
+    """
+    for number, line in enumerate(file, 1):
+        try:
+            text = line.decode("utf-8").removeprefix("\ufeff")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{name}, line {number} is not UTF-8. Convert the file first (for instance with iconv). "
+                f"Received: byte 0x{line[error.start]:02x} at position {error.start + 1} of the line"
+            ) from error
+        yield text.strip() if strip else text
 
 
 @contextlib.contextmanager

@@ -31,7 +31,8 @@ def run_command(parser, commands, arguments=None, go_on=("train",), filters=()):
     except (ValueError, OSError, ImportError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        again = " The same command goes on." if options.command in go_on else ""
+        afresh = getattr(options, "quick", False) and not hasattr(options, "run")
+        again = " The same command goes on." if options.command in go_on and not afresh else ""
         sys.exit(f"\nInterrupted.{again}")
 
 

@@ -103,7 +103,7 @@ def _train(options):
 
 def _evaluate(options):
     run, config, translator = _finished(options)
-    from recipes.translation.corpora import load_tests, read_tests, test_names
+    from recipes.translation.corpora import check_sizes, load_tests, read_tests, test_names
     from recipes.translation.evaluation import evaluate
 
     own = run.config()
@@ -119,6 +119,7 @@ def _evaluate(options):
             )
     else:
         tests = load_tests(config)
+    check_sizes(tests.values())
     if not tests:
         raise ValueError(f"The run in {run.folder} has no test set. Give --test.")
     # Translations made with other settings are kept apart from the run's own.
@@ -141,15 +142,12 @@ def _translate(options):
     if options.file != "-" and not os.path.isfile(options.file):
         raise FileNotFoundError(f"There is no file {options.file}")
     _, _, translator = _finished(options)
-    from keras_headattn.files import read_lines
+    from keras_headattn.files import decode_lines, read_lines
 
-    if options.file == "-":
-        sys.stdin.reconfigure(encoding="utf-8", newline="\n")
-        lines = map(str.strip, sys.stdin)
-    else:
-        lines = read_lines(options.file)
+    typed = options.file == "-" and sys.stdin.isatty()
+    lines = decode_lines(sys.stdin.buffer, "standard input") if options.file == "-" else read_lines(options.file)
     # Few at a time, so that a long file or a pipe shows its first translations soon.
-    while sentences := list(itertools.islice(lines, 256)):
+    while sentences := list(itertools.islice(lines, 1 if typed else 256)):
         for translation in translator(sentences):
             score = f"{translation.score:.4f}\t" if options.scores else ""
             print(score + translation.text, flush=True)
@@ -165,7 +163,8 @@ def _finished(options):
     run = Run(options.folder)
     trained = run.config()
     config = override(trained, given_settings(options, set(OPTIONS[options.command]) - {"test"}))
-    if config.learned_positions and config.max_length > trained.max_length:
+    learned = trained.learned_positions or trained.attention == "synthesizer"
+    if learned and config.max_length > trained.max_length:
         raise ValueError(
             f"The run has learned positions for {trained.max_length} tokens. Received: max_length={config.max_length}"
         )

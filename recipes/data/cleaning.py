@@ -102,6 +102,20 @@ def clean(corpus, max_length=80, max_ratio=None, count=count_words):
     return ParallelCorpus(source, target, corpus.name), report
 
 
+def empty_pairs(corpus):
+    """Which pairs have an empty side, for data that is not cleaned: a line of text, empty if none has.
+
+    >>> empty_pairs(ParallelCorpus(["a", "", "b"], ["c", "d", ""], "demo"))
+    'demo: 2 pairs with an empty side are kept (pair 2, 3)'
+    """
+    numbers = [number for number, pair in enumerate(corpus, 1) if not all(map(count_words, pair))]
+    if not numbers:
+        return ""
+    first = ", ".join(map(str, numbers[:SHOWN])) + (", ..." if len(numbers) > SHOWN else "")
+    pairs = "1 pair with an empty side is" if len(numbers) == 1 else f"{len(numbers):,} pairs with an empty side are"
+    return f"{corpus.name}: {pairs} kept (pair {first})"
+
+
 def clean_pairs(pairs, report, max_length=80, max_ratio=None, count=count_words):
     """What `clean` does, pair by pair: nothing is held in memory.
 

@@ -97,7 +97,7 @@ class ImageNetConfig:
     )
     xla: bool | None = option(None, "compile training by XLA; none: yes on GPUs, no on CPUs")
     steps_per_execution: int = option(1, "training steps run in one go", at_least=1)
-    seed: int = option(0, "of everything random")
+    seed: int = option(0, "of everything random", at_least=0)
     # Output
     sample_images: int = option(5, "validation images classified by the SavedModel at the end", at_least=0)
     gradient_norm: bool = option(False, "the gradient's norm in the history and in TensorBoard")

@@ -119,7 +119,7 @@ class ClassifyConfig:
     )
     xla: bool | None = option(None, "compile training by XLA; none: the Transformer on GPUs alone")
     steps_per_execution: int = option(1, "training steps run in one go", at_least=1)
-    seed: int = option(0, "of everything random in training")
+    seed: int = option(0, "of everything random in training", at_least=0)
     # Output
     sample_texts: int = option(5, "test examples classified by the SavedModel at the end", at_least=0)
     gradient_norm: bool = option(False, "the gradient's norm in the history and in TensorBoard")

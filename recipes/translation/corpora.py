@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import pathlib
 
-from recipes.data.cleaning import clean
+from recipes.data.cleaning import clean, empty_pairs
 from recipes.data.parallel import (
     ParallelCorpus,
     iwslt_files,
@@ -36,10 +36,21 @@ def load_corpora(config):
         train, report = clean(_read(config, "train"), config.max_words, config.max_ratio)
         print(report)
     corpora = Corpora(train, _read(config, "validation"), load_tests(config))
-    for corpus in (corpora.validation, *corpora.tests.values()):
+    check_sizes((corpora.validation, *corpora.tests.values()))
+    return corpora
+
+
+def check_sizes(corpora):
+    """Prints which pairs of validation and test sets, which stay whole, have an empty side.
+
+    Raises:
+        ValueError: for a set without pairs.
+    """
+    for corpus in corpora:
         if not len(corpus):
             raise ValueError(f"A data set must not be empty. Received: {corpus.name}")
-    return corpora
+        if note := empty_pairs(corpus):
+            print(note)
 
 
 def stream_training(config):

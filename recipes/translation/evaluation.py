@@ -32,6 +32,8 @@ def named_metrics(names, language, embeddings=None):
         "meteor": functools.partial(metrics.meteor, language=language),
         "yisi": functools.partial(metrics.yisi_1, embed=embeddings),
     }
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"Give metrics, each once. Received: metrics={' '.join(names) or 'none'}")
     unknown = [name for name in names if name not in functions]
     if unknown:
         raise ValueError(f"There are the metrics {', '.join(functions)}. Received: {', '.join(unknown)}")

@@ -182,7 +182,7 @@ class TranslateConfig:
     xla_cache: str | None = option(
         None, "folder where XLA keeps training steps it compiled, for later runs on this machine; counts them"
     )
-    seed: int = option(0, "of everything random")
+    seed: int = option(0, "of everything random", at_least=0)
     # Decoding and output
     beam_size: int = option(4, "1: greedy", at_least=1)
     alpha: float = option(0.6, "exponent of the length penalty", at_least=0)
@@ -216,6 +216,8 @@ class TranslateConfig:
             raise ValueError("--truecase needs --moses. Received: truecase=True, moses=False")
         if self.truecase and self.lowercase:
             raise ValueError("Give one of --truecase and --lowercase. Received: both")
+        if self.attention == "luong" and self.num_heads not in (None, 1):
+            raise ValueError(f"Luong attention has one head. Received: num_heads={self.num_heads}")
         if self.target_vocabulary_size and self.shared_vocabulary:
             raise ValueError(
                 "--target-vocabulary-size is that of a language with a vocabulary of its own: --no-shared-vocabulary. "

@@ -21,7 +21,7 @@ from recipes.translation.prepare import prepare, sample_pairs, take_text
 from recipes.translation.run import Run
 from recipes.translation.tensorboard import show_embeddings
 from recipes.translation.text import check_text, make_text
-from recipes.translation.translator import Translator
+from recipes.translation.translator import Translator, check_beam
 
 
 def train(config, afresh=False):
@@ -57,11 +57,7 @@ def _train(config, run, strategy, afresh):
         if config.records:
             take_text(config, run.folder)
         text = make_text(config, corpora.train and sample_pairs(config, corpora.train, corpora.train.name), run.folder)
-    if 2 * config.beam_size > text.target.vocabulary_size:
-        raise ValueError(
-            "--beam-size must be at most half the vocabulary. "
-            f"Received: beam_size={config.beam_size} for {text.target.vocabulary_size} pieces"
-        )
+    check_beam(config, text)
     batches, validation = make_batches(config, corpora, text, strategy.num_replicas_in_sync)
     print(batches.summary())
     transformer = fit(config, run, strategy, text, corpora, batches, validation)

@@ -28,9 +28,13 @@ class Translator:
         beam_size: in place of the configuration's.
         batch_size: sentences decoded together.
         jit_compile: whether XLA compiles the search: faster, after a few seconds for each length.
+
+    Raises:
+        ValueError: if the beam is too wide for the vocabulary.
     """
 
     def __init__(self, transformer, text, config, beam_size=None, batch_size=64, jit_compile=True):
+        check_beam(config, text)
         self.text = text
         self.batch_size = batch_size
         self.buckets = source_lengths(config.max_length)
@@ -71,3 +75,12 @@ class Translator:
     def _cut(self, row):
         longest = self.buckets[-1]
         return row if len(row) <= longest else np.append(row[: longest - 1], self.text.source.eos_id)
+
+
+def check_beam(config, text):
+    """Raises a ValueError if the configuration's beam is too wide for the vocabulary."""
+    if 2 * config.beam_size > text.target.vocabulary_size:
+        raise ValueError(
+            "--beam-size must be at most half the vocabulary. "
+            f"Received: beam_size={config.beam_size} for {text.target.vocabulary_size} pieces"
+        )

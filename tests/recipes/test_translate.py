@@ -2,10 +2,12 @@
 
 import functools
 import json
+import subprocess
+import sys
 
 import pytest
 
-from tests.recipes.commands import quick_run, run_process
+from tests.recipes.commands import ROOT, quick_run, run_process
 
 recipe = functools.partial(run_process, "translate")
 
@@ -50,6 +52,39 @@ def test_translating_standard_input(quick):
     assert len(lines) == 3 and float(lines[0].split("\t")[0]) < 0 and lines[1] == "0.0000\t"
 
 
+def test_standard_input_that_is_no_text(quick):
+    command = [sys.executable, "-m", "recipes.translate", "translate", str(quick[0] / "run")]
+    process = subprocess.run(command, cwd=ROOT, input=b"seven\nz\xff\n", capture_output=True, timeout=600)
+    assert process.returncode == 1
+    assert b"standard input, line 2 is not UTF-8" in process.stderr and b"0xff at position 2" in process.stderr
+
+
+def test_a_beam_that_is_too_wide(quick):
+    process = recipe("evaluate", quick[0] / "run", "--beam-size", 5000)
+    assert process.returncode == 1
+    assert "beam_size=5000" in process.stderr and len(process.stderr.splitlines()) == 1
+
+
+def test_an_empty_test_set(quick, tmp_path):
+    files = [tmp_path / "none.en", tmp_path / "none.de"]
+    for file in files:
+        file.touch()
+    process = recipe("evaluate", quick[0] / "run", "--test", *files)
+    assert process.returncode == 1 and "none.en" in process.stderr
+
+
+def test_options_together(tmp_path_factory):
+    """XLA on two replicas in mixed precision, Moses' tokens in true case, and vocabularies of two languages."""
+    size = ["--num-layers", 1, "--hidden-dim", 16, "--intermediate-dim", 16, "--num-heads", 2, "--max-sentences", 500]
+    training = ["--replicas", 2, "--xla", "--precision", "mixed_bfloat16", "--accumulation", 2, "--clipnorm", 1]
+    text = ["--moses", "--truecase", "--no-shared-vocabulary", "--vocabulary-type", "unigram", "--vocabulary-size", 100]
+    attention = ["--attention", "interacting_pairwise", "--num-buckets", 1, "--sample-sentences", 1]
+    folder, process = quick_run("translate", tmp_path_factory, *attention, *size, *training, *text)
+    assert process.stderr == "" and process.stdout.count("    -> ") == 1
+    history = json.loads((folder / "run" / "history.json").read_text())
+    assert history[1]["loss"] < history[0]["loss"]
+
+
 def test_evaluating_again_gives_the_same_scores(quick):
     folder = quick[0] / "run"
     before = (folder / "results" / "test" / "scores.json").read_text()
@@ -88,6 +123,9 @@ def test_a_folder_of_other_settings_is_refused(quick):
         (["--num-heads", "3", "--run", "{tmp}/run"], "num_heads=3"),
         (["--train", "a.en", "b.de", "--validation", "c.en", "d.de", "--run", "{tmp}/run"], "a.en"),
         (["--metrics", "glue", "--run", "{tmp}/run"], "glue"),
+        (["--metrics", "bleu", "bleu", "--run", "{tmp}/run"], "bleu bleu"),
+        (["--attention", "luong", "--num-heads", "4", "--run", "{tmp}/run"], "num_heads=4"),
+        (["--seed", "-1", "--run", "{tmp}/run"], "seed=-1"),
         (["evaluate", "{tmp}/nothing"], "no run"),
         (["translate", "{tmp}/nothing", "missing.txt"], "missing.txt"),
     ],

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recipes.data.cleaning import CleaningReport, clean, clean_pairs, count_words
+from recipes.data.cleaning import CleaningReport, clean, clean_pairs, count_words, empty_pairs
 from recipes.data.parallel import ParallelCorpus, read_text
 
 
@@ -36,6 +36,14 @@ def test_streams_hold_one_pair():
     for number, pair in enumerate(clean_pairs(pairs, report), 1):
         assert pair == ("a", "b") and len(read) == report.total == 2 * number
     assert report.dropped == 5
+
+
+def test_empty_pairs_of_a_test_set():
+    assert empty_pairs(ParallelCorpus(["a"], ["b"], "good")) == ""
+    one = empty_pairs(ParallelCorpus(["a", " "], ["b", "c"], "one"))
+    assert one == "one: 1 pair with an empty side is kept (pair 2)"
+    many = empty_pairs(ParallelCorpus([""] * 2000, ["b"] * 2000, "many"))
+    assert many == "many: 2,000 pairs with an empty side are kept (pair 1, 2, 3, 4, 5, ...)"
 
 
 def test_limits():
