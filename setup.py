@@ -13,6 +13,8 @@ TESTS = [
     "ruff>=0.8",
     "keras-hub>=0.32",
 ]
+# The parity oracle: end of life, its wheels stop at Python 3.11.
+ADDONS = ['tensorflow-addons==0.23.0; python_version < "3.12"', 'tf-keras>=2.21; python_version < "3.12"']
 
 setup(
     name="keras_headattn",
@@ -38,9 +40,8 @@ setup(
         "datasets": ["tensorflow-datasets>=4.9"],
         "chinese": ["jieba>=0.42.1"],
         "docs": ["sphinx>=9.0", "myst-parser>=5.2", "furo>=2025.12"] + RECIPES,
-        "tests": TESTS + RECIPES,
+        "tests": TESTS + RECIPES + ADDONS,
         "benchmarks": ["torch>=2.13", "transformers>=5.23", "ctranslate2>=4.8.5"],
-        # The parity oracle: end of life, its wheels stop at Python 3.11.
-        "addons": ['tensorflow-addons==0.23.0; python_version < "3.12"', "tf-keras>=2.21"],
+        "addons": ADDONS,
     },
 )
