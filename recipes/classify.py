@@ -23,7 +23,15 @@ import os
 import signal
 import sys
 
-from recipes.command import add_finished, add_quick, add_training, chosen_settings, given_settings, run_command
+from recipes.command import (
+    add_finished,
+    add_quick,
+    add_training,
+    chosen_settings,
+    given_settings,
+    run_command,
+    starts_afresh,
+)
 from recipes.config import override
 from recipes.quiet import quiet_tensorflow
 from recipes.sentences.settings import DATA, GROUPS, ClassifyConfig
@@ -93,7 +101,7 @@ def _train(options):
         return
     from recipes.sentences.training import train
 
-    train(config, afresh=options.quick and not hasattr(options, "run"))
+    train(config, afresh=starts_afresh(options))
 
 
 def _train_seeds(config, seeds):

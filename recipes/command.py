@@ -31,8 +31,7 @@ def run_command(parser, commands, arguments=None, go_on=("train",), filters=()):
     except (ValueError, OSError, ImportError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        afresh = getattr(options, "quick", False) and not hasattr(options, "run")
-        again = " The same command goes on." if options.command in go_on and not afresh else ""
+        again = " The same command goes on." if options.command in go_on and not starts_afresh(options) else ""
         sys.exit(f"\nInterrupted.{again}")
 
 
@@ -59,6 +58,11 @@ def add_training(commands, cls, groups, embedded, name="train", help="train, eva
 def add_quick(command, what):
     """Adds `--quick`; `what` it makes of model and data."""
     command.add_argument("--quick", action="store_true", help=f"{what}: about a minute, in runs/quick")
+
+
+def starts_afresh(options):
+    """Whether what an earlier start of the command left is removed: with `--quick` in a folder that nobody named."""
+    return getattr(options, "quick", False) and not hasattr(options, "run")
 
 
 def add_finished(commands, name, cls, names, help):

@@ -18,7 +18,15 @@ import argparse
 import functools
 import pathlib
 
-from recipes.command import add_finished, add_quick, add_training, chosen_settings, given_settings, run_command
+from recipes.command import (
+    add_finished,
+    add_quick,
+    add_training,
+    chosen_settings,
+    given_settings,
+    run_command,
+    starts_afresh,
+)
 from recipes.config import override
 from recipes.images.settings import DATA, GROUPS, ImageNetConfig
 
@@ -69,7 +77,7 @@ def _train(options):
     quiet_tensorflow()
     from recipes.images.training import train
 
-    train(config, afresh=options.quick and not hasattr(options, "run"))
+    train(config, afresh=starts_afresh(options))
 
 
 def _evaluate(options):

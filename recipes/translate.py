@@ -21,7 +21,15 @@ import itertools
 import os
 import sys
 
-from recipes.command import add_finished, add_quick, add_training, chosen_settings, given_settings, run_command
+from recipes.command import (
+    add_finished,
+    add_quick,
+    add_training,
+    chosen_settings,
+    given_settings,
+    run_command,
+    starts_afresh,
+)
 from recipes.config import override
 from recipes.quiet import quiet_tensorflow
 from recipes.translation.settings import DATA, GROUPS, TranslateConfig
@@ -98,7 +106,7 @@ def _train(options):
     quiet_tensorflow()
     from recipes.translation.training import train
 
-    train(config, afresh=options.quick and not hasattr(options, "run"))
+    train(config, afresh=starts_afresh(options))
 
 
 def _evaluate(options):

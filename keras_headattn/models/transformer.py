@@ -77,11 +77,11 @@ class Transformer(keras.Model):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
-        sizes = dict(num_layers=num_layers, num_decoder_layers=decoder_layers)
-        sizes |= dict(hidden_dim=hidden_dim, intermediate_dim=intermediate_dim)
-        for name, size in sizes.items():
-            positive(name, size)
+        num_decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
+        self.num_layers = positive("num_layers", num_layers)
+        self.num_decoder_layers = positive("num_decoder_layers", num_decoder_layers)
+        self.hidden_dim = positive("hidden_dim", hidden_dim)
+        self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
         if attention is None:
             if hidden_dim % 8:
                 raise ValueError(
@@ -96,10 +96,6 @@ class Transformer(keras.Model):
         }
         self.source_vocabulary_size = source_vocabulary_size
         self.target_vocabulary_size = target_vocabulary_size
-        self.num_layers = num_layers
-        self.num_decoder_layers = decoder_layers
-        self.hidden_dim = hidden_dim
-        self.intermediate_dim = intermediate_dim
         self.dropout = dropout
         self.activation_dropout = activation_dropout
         self.activation = activation

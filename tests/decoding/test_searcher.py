@@ -145,13 +145,14 @@ def test_scores_are_those_of_the_model(beam_size, alpha):
 # ------------------------------------------------------------------------------------------------- batches
 
 
-def test_rows_and_padding_are_independent():
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_rows_and_padding_are_independent(beam_size):
     model, source = translator(), sources()
-    together = search(model, source)
-    padded = search(model, np.pad(source, ((0, 0), (0, 3))))
+    together = search(model, source, beam_size=beam_size)
+    padded = search(model, np.pad(source, ((0, 0), (0, 3))), beam_size=beam_size)
     np.testing.assert_array_equal(padded["tokens"], together["tokens"])
     for b in range(3):
-        alone = search(model, source[b : b + 1])
+        alone = search(model, source[b : b + 1], beam_size=beam_size)
         np.testing.assert_array_equal(alone["tokens"][0], together["tokens"][b])
         np.testing.assert_allclose(alone["scores"][0], together["scores"][b], rtol=1e-4)
 

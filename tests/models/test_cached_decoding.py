@@ -141,6 +141,18 @@ def test_number_of_tokens_unknown_in_the_graph(arguments):
     check_close(step(inputs["target"]), one_shot(model, inputs), TOLERANCE)
 
 
+@each_layer
+def test_copies(case):
+    """Several translations of a source, which is encoded once, start as if it had been given as often."""
+    model, source = make(case), sentences()["source"]
+    for found, expected in zip(
+        tf.nest.flatten(model.init_cache(source, 9, copies=3)),
+        tf.nest.flatten(model.init_cache(np.repeat(source, 3, axis=0), 9)),
+        strict=True,
+    ):
+        check_close(found, expected, TOLERANCE)
+
+
 def test_size_of_the_cache():
     model, inputs = make(num_decoder_layers=2), sentences()
     cache = model.init_cache(inputs["source"], 9)
