@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_headattn.figures import new_figure
+from keras_headattn.figures import new_figure, weight_colors
 
 COLUMNS = {"weights": "weights", "convolution": "convolution part", "self_attention": "self-attention part"}
 
@@ -30,21 +30,24 @@ def draw_text_maps(maps, tokens, sentence=0, head=0):
     >>> maps = {"first": AttentionMaps(weights=np.full((1, 2, 3, 3), 1 / 3))}
     >>> figure = draw_text_maps(maps, ["a", "b", "c"])
     >>> len(figure.axes)
-    3
+    1
     """
     queries, keys = (tokens, tokens) if not tokens or isinstance(tokens[0], str) else tokens
     cell = 0.5 + 0.17 * max(len(queries), len(keys))
-    figure = new_figure(len(COLUMNS) * (cell + 0.3), len(maps) * (cell + 0.3))
-    axes = figure.subplots(len(maps), len(COLUMNS), squeeze=False)
+    columns = {
+        name: label for name, label in COLUMNS.items() if any(getattr(x, name) is not None for x in maps.values())
+    }
+    figure = new_figure(len(columns) * (cell + 0.3), len(maps) * (cell + 0.3))
+    axes = figure.subplots(len(maps), len(columns), squeeze=False)
     for row, (title, layer) in zip(axes, maps.items(), strict=True):
-        for place, (name, label) in zip(row, COLUMNS.items(), strict=True):
+        for place, (name, label) in zip(row, columns.items(), strict=True):
             part = getattr(layer, name)
             if part is None:
                 place.set_axis_off()
                 continue
             shown = sentence, head, slice(len(queries)), slice(len(keys))
             picture = part[shown] if name == "weights" else _softmax(part[shown], layer.weights[shown] > 0)
-            place.imshow(picture, vmin=0, vmax=max(picture.max(), 1e-9), cmap="Blues")
+            place.imshow(picture, **weight_colors(picture))
             place.set_title(f"{title}: {label}", fontsize=7)
             place.set_xticks(range(len(keys)), keys, rotation=90, fontsize=7)
             place.set_yticks(range(len(queries)), queries, fontsize=7)

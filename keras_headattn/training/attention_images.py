@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.figures import new_figure
+from keras_headattn.figures import new_figure, weight_colors
 
 MOST_HEADS, MOST_COLUMNS = 16, 8
 
@@ -14,7 +14,8 @@ MOST_HEADS, MOST_COLUMNS = 16, 8
 class AttentionImages(keras.callbacks.Callback):
     """Writes attention maps of sample sentences to TensorBoard, one image a map, one square a head.
 
-    Of more than 16 heads, the first 16 are drawn, and the title says so.
+    Of more than 16 heads, the first 16 are drawn, and the title says so. Where weights are below 0, as talking
+    heads' may be, these are red, and those above blue.
 
     Args:
         log_dir: Folder of the event files, as for `keras.callbacks.TensorBoard`.
@@ -72,7 +73,7 @@ def _draw(maps, queries, keys):
         top, left = head // columns * height + 2, head % columns * width
         picture[top : top + n, left : left + m] = maps[head, :n, :m]
         axes.text(left - 0.5, top - 0.7, f"head {head}", fontsize=8)
-    axes.imshow(picture, vmin=0, vmax=1, cmap="viridis")
+    axes.imshow(picture, **weight_colors(picture, "viridis", largest=1))
     axes.set_xticks([column * width + key for column in range(columns) for key in range(m)], columns * list(keys))
     axes.set_yticks([row * height + 2 + query for row in range(rows) for query in range(n)], rows * list(queries))
     axes.tick_params(length=0, labelsize=7)

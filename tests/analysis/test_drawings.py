@@ -55,6 +55,15 @@ def test_text_maps_show_weights_and_their_parts():
     assert [label.get_text() for label in figure.axes[3].get_xticklabels()] == ["c", "d", "e"]
 
 
+def test_weights_below_zero_are_red():
+    weights = np.array([[[[0.2, -0.1], [-0.3, 0.1]]]])
+    figure = draw_text_maps({"talking": AttentionMaps(weights=weights)}, ["a", "b"])
+    (picture,) = figure.axes[0].get_images()
+    assert picture.get_clim() == (-0.3, 0.3)
+    (red, _, blue, _), (red_above, _, blue_above, _) = picture.to_rgba(np.array([-0.3, 0.2]))
+    assert red > blue and blue_above > red_above
+
+
 def test_map_classifier_is_trained():
     model = make_map_classifier((6, 6, 2), classes=3, filters=12)
     convolutions = [layer for layer in model.layers if getattr(layer, "kernel_size", None) == (3, 3)]

@@ -43,6 +43,11 @@ def test_attention_images(tmp_path):
     assert int(large[0]) > int(small[0]) and large[2].startswith(b"\x89PNG")  # padding is not drawn
 
 
+def test_weights_below_zero_are_told_from_zero():
+    below, zero = (attention_images._draw(np.array([[[weight, 0.5]]]), ["a"], ["b", "c"]) for weight in (-0.5, 0.0))
+    assert below.shape == zero.shape and (below != zero).any()
+
+
 def test_many_heads_are_drawn_in_rows_and_some_left_out():
     def shape(heads):
         return attention_images._draw(np.ones((heads, 2, 1)), ["a", "b"], ["c"]).shape
