@@ -5,7 +5,7 @@
 prints the table of docs/distributed.md. Nothing here is measured; what is assumed has a name.
 """
 
-from keras_headattn.sizes import SIZES
+from keras_headattn.models import SIZES
 
 # Assumptions.
 VOCABULARY = 10_000  # shared, and tied to the output layer

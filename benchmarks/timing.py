@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_headattn.files import write_atomically
+from keras_headattn._files import write_atomically
 
 RESULTS = Path(__file__).parent / "results"
 LOAD_BEFORE = os.getloadavg()[0]

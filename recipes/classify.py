@@ -141,7 +141,7 @@ def _classify(options):
     if options.top < 1:
         raise ValueError(f"--top must be at least 1. Received: top={options.top}")
     run, config, predictor = _finished(options)
-    from keras_headattn.files import read_lines
+    from keras_headattn._files import read_lines
 
     names = run.labels()
     if options.file == "-":

@@ -113,8 +113,8 @@ def _reliability(options):
 
 
 def _entropy(options):
+    from keras_headattn._files import read_lines
     from keras_headattn.analysis import draw_entropy_cdf
-    from keras_headattn.files import read_lines
 
     texts, predictors = list(read_lines(options.file)), _predictors(options)
     if pairs := [title for title, (_, run) in predictors.items() if run.config().is_pair]:

@@ -115,7 +115,7 @@ def override(config, values):
 def save_config(config, path):
     """Writes the settings as JSON; `load_config` reads them."""
     # Imported late: the package brings TensorFlow, and --help need not wait for it.
-    from keras_headattn.files import write_atomically
+    from keras_headattn._files import write_atomically
 
     text = json.dumps(dataclasses.asdict(config), indent=2) + "\n"
     write_atomically(path, text.encode("utf-8"))

@@ -7,7 +7,7 @@ import shutil
 import keras
 
 import keras_headattn.models  # noqa: F401  (known to load_model)
-from keras_headattn.files import atomic_path
+from keras_headattn._files import atomic_path
 from recipes.config import load_config, save_config
 
 

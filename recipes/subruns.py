@@ -35,7 +35,7 @@ def finish(recipe, config, watch):
         config: its settings.
         watch: function of no arguments, called again and again.
     """
-    from keras_headattn.files import write_atomically
+    from keras_headattn._files import write_atomically
 
     folder = pathlib.Path(config.run)
     save_config(config, folder / "settings.json")

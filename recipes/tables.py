@@ -6,7 +6,7 @@ import json
 import pathlib
 import statistics
 
-from keras_headattn.files import write_atomically
+from keras_headattn._files import write_atomically
 
 
 @dataclasses.dataclass(frozen=True)

@@ -139,7 +139,7 @@ def _export(options):
     run, config, translator = _finished(options)
     if not config.export:
         raise ValueError(f"The run in {run.folder} has no folder for SavedModels. Give --export. Received: export=None")
-    from keras_headattn.files import read_lines
+    from keras_headattn._files import read_lines
     from recipes.translation.exporting import export
 
     sentences = [line for path in sorted(run.results.glob("*/sources.txt")) for line in read_lines(path) if line]
@@ -150,7 +150,7 @@ def _translate(options):
     if options.file != "-" and not os.path.isfile(options.file):
         raise FileNotFoundError(f"There is no file {options.file}")
     _, _, translator = _finished(options)
-    from keras_headattn.files import decode_lines, read_lines
+    from keras_headattn._files import decode_lines, read_lines
 
     typed = options.file == "-" and sys.stdin.isatty()
     lines = decode_lines(sys.stdin.buffer, "standard input") if options.file == "-" else read_lines(options.file)

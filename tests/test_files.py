@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from keras_headattn.files import atomic_path, write_atomically
+from keras_headattn._files import atomic_path, write_atomically
 
 
 @pytest.mark.parametrize("umask, mode", [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])

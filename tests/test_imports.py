@@ -14,8 +14,9 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLOORS = [
-    ["ops", "files", "sizes", "figures"],
-    ["layers", "optimizers", "losses", "regularizers"],
+    ["_lazy", "_registration", "_validation", "_files", "_figures", "ops"],
+    ["positions", "optimizers", "losses", "regularizers"],
+    ["layers"],
     ["models", "decoding"],
     ["training", "serving", "text", "metrics", "analysis", "interop"],
     ["recipes"],
@@ -27,8 +28,8 @@ PURE = {"keras", "numpy"}
 WITH_TENSORFLOW = PURE | {"tensorflow", "tensorboard"}
 # What a room imports besides the standard library: at the top of a file, and in functions (None: anything).
 OUTSIDE = {
-    **{room: (PURE, PURE) for rooms in FLOORS[:3] for room in rooms},
-    **{room: (PURE, None) for room in ("figures", "metrics", "analysis", "interop")},
+    **{room: (PURE, PURE) for rooms in FLOORS[:4] for room in rooms},
+    **{room: (PURE, None) for room in ("_figures", "metrics", "analysis", "interop")},
     **{room: (WITH_TENSORFLOW, None) for room in ("training", "serving", "recipes")},
     "text": (WITH_TENSORFLOW | {"tensorflow_text", "sentencepiece"}, None),
 }
@@ -40,7 +41,7 @@ PACKAGE = ROOT / "keras_headattn" / "__init__.py"
 
 
 def room_of(module):
-    """`keras_headattn.layers.attention` is in room `layers`; `numpy` is in none."""
+    """`keras_headattn.layers._attention` is in room `layers`; `numpy` is in none."""
     parts = module.split(".")
     if parts[0] == "keras_headattn" and len(parts) > 1:
         return parts[1]
@@ -99,7 +100,7 @@ def test_import_rules(path):
     ("layers", "def f():\n    import tensorflow"),
     ("layers", "from keras_headattn.optimizers import InverseSquareRoot"),
     ("layers", "from keras_headattn import models"),
-    ("models", "from keras_headattn.decoding.search import beam_search"),
+    ("models", "from keras_headattn.decoding._search import beam_search"),
     ("decoding", "import scipy.special"),
     ("training", "import keras_headattn.metrics"),
     ("training", "from recipes.config import option"),

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.resnets import PAPER, operations, parameters, row
 from benchmarks.timing import RESULTS
 from keras_headattn import models
-from keras_headattn.models import resnets
+from keras_headattn.models import _resnets as resnets
 
 ROWS = {
     line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[1:-1]]

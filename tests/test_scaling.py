@@ -3,8 +3,7 @@
 import pathlib
 
 from benchmarks.scaling import least_tokens, parameters, table
-from keras_headattn.models import Transformer
-from keras_headattn.sizes import SIZES
+from keras_headattn.models import SIZES, Transformer
 
 PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "distributed.md"
 

@@ -1,6 +1,7 @@
 """Greedy and beam search."""
 
-from keras_headattn.decoding.search import beam_search, greedy_search, length_penalty
-from keras_headattn.decoding.searcher import Searcher
+from keras_headattn._lazy import attach
 
-__all__ = ["Searcher", "beam_search", "greedy_search", "length_penalty"]
+__getattr__, __dir__, __all__ = attach(
+    __name__, {"_search": ["beam_search", "greedy_search", "length_penalty"], "_searcher": ["Searcher"]}
+)

@@ -1,38 +1,31 @@
-"""Drop-in attention layers, one a file."""
+"""Drop-in attention layers."""
 
-from keras_headattn.layers.attention import Attention
-from keras_headattn.layers.augmented_conv_2d import AugmentedConv2D, augmented_widths
-from keras_headattn.layers.disentangled_mask_attention import DisentangledMaskAttention
-from keras_headattn.layers.evolving_attention import EvolvingAttention
-from keras_headattn.layers.gaussian_mixture import GaussianMixture
-from keras_headattn.layers.interacting_head_attention import InteractingHeadAttention
-from keras_headattn.layers.luong_attention import LuongAttention
-from keras_headattn.layers.max_num_heads import max_num_heads
-from keras_headattn.layers.multi_head_attention import MultiHeadAttention
-from keras_headattn.layers.real_former_attention import RealFormerAttention
-from keras_headattn.layers.relative_positions import RelativePositions, RelativePositions2D
-from keras_headattn.layers.self_attentive_pooling import SelfAttentivePooling
-from keras_headattn.layers.synthesizer_attention import SynthesizerAttention
-from keras_headattn.layers.talking_heads_attention import TalkingHeadsAttention
-from keras_headattn.layers.transformer_block import DecoderBlock, EncoderBlock
+import re
 
-__all__ = [
-    "Attention",
-    "AugmentedConv2D",
-    "DecoderBlock",
-    "DisentangledMaskAttention",
-    "EncoderBlock",
-    "EvolvingAttention",
-    "GaussianMixture",
-    "InteractingHeadAttention",
-    "LuongAttention",
-    "MultiHeadAttention",
-    "RealFormerAttention",
-    "RelativePositions",
-    "RelativePositions2D",
-    "SelfAttentivePooling",
-    "SynthesizerAttention",
-    "TalkingHeadsAttention",
-    "augmented_widths",
-    "max_num_heads",
-]
+from keras_headattn._lazy import attach
+
+# The one table of attentions: the name that `layers.get` and every recipe know, and the class. The class is in the
+# module of its name, `_multi_head_attention.py`.
+ATTENTIONS = {
+    "multi_head": "MultiHeadAttention",
+    "talking_heads": "TalkingHeadsAttention",
+    "interacting": "InteractingHeadAttention",
+    "evolving": "EvolvingAttention",
+    "real_former": "RealFormerAttention",
+    "synthesizer": "SynthesizerAttention",
+    "disentangled_mask": "DisentangledMaskAttention",
+    "luong": "LuongAttention",
+}
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        **{re.sub("(?=[A-Z])", "_", name).lower(): [name] for name in ATTENTIONS.values()},
+        "_attention": ["Attention"],
+        "_augmented_conv_2d": ["AugmentedConv2D", "augmented_widths"],
+        "_feed_forward": ["FeedForward"],
+        "_gaussian_mixture": ["GaussianMixture"],
+        "_self_attentive_pooling": ["SelfAttentivePooling"],
+        "_transformer_block": ["DecoderBlock", "EncoderBlock"],
+    },
+)

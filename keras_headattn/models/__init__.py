@@ -1,42 +1,18 @@
-"""Models made of this library's layers. Importing this makes every class known to `keras.saving.load_model`."""
+"""Models made of this library's layers."""
 
-from keras_headattn import layers, losses, optimizers, regularizers  # noqa: F401  (registered by being imported)
-from keras_headattn.models.resnet import ResNet
-from keras_headattn.models.resnets import (
-    AAResNet34,
-    AAResNet50,
-    AAResNet101,
-    AAResNet152,
-    EAAAResNet34,
-    EAAAResNet50,
-    EAAAResNet101,
-    EAAAResNet152,
-    ResNet34,
-    ResNet50,
-    ResNet101,
-    ResNet152,
+from keras_headattn._lazy import attach
+
+_DEPTHS = {"ResNet": (34, 50, 101, 152), "AAResNet": (34, 50, 101, 152), "EAAAResNet": (34, 50, 101, 152)}
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "_resnet": ["ResNet"],
+        "_resnets": [f"{name}{depth}" for name, depths in _DEPTHS.items() for depth in depths],
+        "_sentence_classifier": ["SentenceClassifier"],
+        "_sentence_encoder": ["SentenceEncoder"],
+        "_sentence_pair_classifier": ["SentencePairClassifier"],
+        "_sizes": ["SIZES"],
+        "_transformer": ["Transformer"],
+    },
 )
-from keras_headattn.models.sentence_classifier import SentenceClassifier
-from keras_headattn.models.sentence_encoder import SentenceEncoder
-from keras_headattn.models.sentence_pair_classifier import SentencePairClassifier
-from keras_headattn.models.transformer import Transformer
-
-__all__ = [
-    "AAResNet34",
-    "AAResNet50",
-    "AAResNet101",
-    "AAResNet152",
-    "EAAAResNet34",
-    "EAAAResNet50",
-    "EAAAResNet101",
-    "EAAAResNet152",
-    "ResNet",
-    "ResNet34",
-    "ResNet50",
-    "ResNet101",
-    "ResNet152",
-    "SentenceClassifier",
-    "SentenceEncoder",
-    "SentencePairClassifier",
-    "Transformer",
-]

@@ -1,27 +1,17 @@
 """Pure functions on tensors."""
 
-from keras_headattn.ops.attention import attend, masked_softmax
-from keras_headattn.ops.cache import write_rows
-from keras_headattn.ops.disentanglement import cluster_diversity, kept_information, shared_information
-from keras_headattn.ops.map_convolution import convolve_maps
-from keras_headattn.ops.masks import causal_mask, check_mask, combine_masks, sliding_window_mask
-from keras_headattn.ops.resize_bilinear import resize_bilinear
-from keras_headattn.ops.stein import stein_gradient
-from keras_headattn.ops.threefry import threefry_normal
+from keras_headattn._lazy import attach
 
-__all__ = [
-    "attend",
-    "causal_mask",
-    "check_mask",
-    "cluster_diversity",
-    "combine_masks",
-    "convolve_maps",
-    "kept_information",
-    "masked_softmax",
-    "resize_bilinear",
-    "shared_information",
-    "sliding_window_mask",
-    "stein_gradient",
-    "threefry_normal",
-    "write_rows",
-]
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "_attention": ["attend", "masked_softmax"],
+        "_cache": ["write_rows"],
+        "_disentanglement": ["cluster_diversity", "kept_information", "shared_information"],
+        "_map_convolution": ["convolve_maps"],
+        "_masks": ["causal_mask", "check_mask", "combine_masks", "sliding_window_mask"],
+        "_resize_bilinear": ["resize_bilinear"],
+        "_stein": ["stein_gradient"],
+        "_threefry": ["threefry_normal"],
+    },
+)

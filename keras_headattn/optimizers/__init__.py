@@ -1,7 +1,8 @@
 """Learning-rate schedules, and an optimizer that drives attention heads apart."""
 
-from keras_headattn.optimizers.heads import head_axis
-from keras_headattn.optimizers.repulsive import Repulsive
-from keras_headattn.optimizers.schedules import InverseSquareRoot, StepDecay
+from keras_headattn._lazy import attach
 
-__all__ = ["InverseSquareRoot", "Repulsive", "StepDecay", "head_axis"]
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {"_heads": ["head_axis"], "_repulsive": ["Repulsive"], "_schedules": ["InverseSquareRoot", "StepDecay"]},
+)

@@ -1,7 +1,12 @@
 """SavedModels for TensorFlow Serving, or for any program that has TensorFlow."""
 
-from keras_headattn.serving.export import export_ids, export_text
-from keras_headattn.serving.export_images import export_image_files, export_image_tensors
-from keras_headattn.serving.export_texts import export_texts
+from keras_headattn._lazy import attach
 
-__all__ = ["export_ids", "export_image_files", "export_image_tensors", "export_text", "export_texts"]
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "_export": ["export_ids", "export_text"],
+        "_export_images": ["export_image_files", "export_image_tensors"],
+        "_export_texts": ["export_texts"],
+    },
+)

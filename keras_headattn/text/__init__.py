@@ -1,8 +1,13 @@
 """Subword vocabularies: trained once, then part of the model and of its SavedModel."""
 
-from keras_headattn.text.moses_preprocessor import MosesPreprocessor
-from keras_headattn.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from keras_headattn.text.sentencepiece_training import train_sentencepiece
-from keras_headattn.text.word_tokenizer import WordTokenizer, learn_words
+from keras_headattn._lazy import attach
 
-__all__ = ["MosesPreprocessor", "SentencePieceTokenizer", "WordTokenizer", "learn_words", "train_sentencepiece"]
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "_moses_preprocessor": ["MosesPreprocessor"],
+        "_sentencepiece_tokenizer": ["SentencePieceTokenizer"],
+        "_sentencepiece_training": ["train_sentencepiece"],
+        "_word_tokenizer": ["WordTokenizer", "learn_words"],
+    },
+)

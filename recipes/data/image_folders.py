@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.files import read_lines
+from keras_headattn._files import read_lines
 
 ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif"}
 

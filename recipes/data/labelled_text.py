@@ -7,7 +7,7 @@ import pathlib
 
 import numpy as np
 
-from keras_headattn.files import read_lines
+from keras_headattn._files import read_lines
 from recipes.data.tfds import load_tfds
 
 

@@ -7,7 +7,7 @@ import pathlib
 import re
 from dataclasses import dataclass
 
-from keras_headattn.files import read_lines
+from keras_headattn._files import read_lines
 from recipes.data.tfds import load_tfds
 
 # What stands between the talks of IWSLT training data, in one language or in both.

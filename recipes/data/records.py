@@ -11,7 +11,7 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.files import atomic_path, write_atomically
+from keras_headattn._files import atomic_path, write_atomically
 from recipes.data.cleaning import CleaningReport, clean_pairs
 
 MANIFEST = "corpus.json"

@@ -5,7 +5,7 @@ import json
 import keras
 from tensorboard.plugins.hparams import api as hparams
 
-from keras_headattn.files import write_atomically
+from keras_headattn._files import write_atomically
 from keras_headattn.training import Compilations, GradientNorm, Resume, Throughput, TimeLimit
 
 

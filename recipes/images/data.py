@@ -2,7 +2,7 @@
 
 import functools
 
-from keras_headattn.files import read_lines
+from keras_headattn._files import read_lines
 from recipes.data.image_folders import read_digits, read_folder, read_labelled_folder
 from recipes.data.image_ops import central_crop, inception_crop, pad_and_crop
 from recipes.data.image_records import read_records, read_tfds_images

@@ -4,7 +4,7 @@ import json
 
 import keras
 
-from keras_headattn.files import write_atomically
+from keras_headattn._files import write_atomically
 from keras_headattn.training import default_jit
 from recipes.images.callbacks import tell_of_damaged
 from recipes.images.modelling import make_metrics

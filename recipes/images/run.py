@@ -2,7 +2,7 @@
 
 import pathlib
 
-from keras_headattn.files import write_atomically
+from keras_headattn._files import write_atomically
 from recipes import run
 from recipes.images.settings import ImageNetConfig
 

@@ -119,7 +119,7 @@ def markdown(scores):
 
 def write_table(scores, folder):
     """Writes `seeds.md` and `seeds.json` to the folder. Takes what `summary` does."""
-    from keras_headattn.files import write_atomically
+    from keras_headattn._files import write_atomically
 
     folder = pathlib.Path(folder)
     write_atomically(folder / "seeds.md", markdown(scores).encode("utf-8"))

@@ -11,13 +11,13 @@ from keras_headattn.layers import (
     LuongAttention,
     MultiHeadAttention,
     RealFormerAttention,
-    RelativePositions,
     SynthesizerAttention,
     TalkingHeadsAttention,
 )
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.models import Transformer
 from keras_headattn.optimizers import InverseSquareRoot
+from keras_headattn.positions import RelativePositions
 from keras_headattn.training import Model
 from recipes.data.buckets import source_lengths
 from recipes.heads import make_head_regularizer, repel

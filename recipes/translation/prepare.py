@@ -2,8 +2,8 @@
 
 import pathlib
 
-from keras_headattn.files import write_atomically
-from keras_headattn.text.sentencepiece_training import sample
+from keras_headattn._files import write_atomically
+from keras_headattn.text._sentencepiece_training import sample
 from recipes.data.cleaning import CleaningReport, clean_pairs
 from recipes.data.parallel import ParallelCorpus
 from recipes.data.records import MANIFEST, Records, checksum, claim, write_records

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_headattn.sizes import SIZES
+from keras_headattn.models import SIZES
 from recipes.config import at_most_one, check_ranges, check_steps, option, the_one
 
 ATTENTIONS = (

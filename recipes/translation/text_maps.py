@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
+from keras_headattn._files import read_lines
 from keras_headattn.analysis import attention_maps
-from keras_headattn.files import read_lines
 from recipes.data.buckets import pad_ids
 from recipes.translation.tensorboard import pieces
 from recipes.translation.text import make_text

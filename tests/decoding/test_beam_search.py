@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from keras_headattn.decoding import beam_search, greedy_search, length_penalty
-from keras_headattn.decoding.ancestry import ancestry_mask, inherit, initial_ancestry
+from keras_headattn.decoding._ancestry import ancestry_mask, inherit, initial_ancestry
 from tests.decoding.tables import (
     END,
     START,

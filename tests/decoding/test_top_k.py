@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from keras import ops
 
 from keras_headattn.decoding import top_k as module
-from keras_headattn.decoding.top_k import BLOCK, top_k
+from keras_headattn.decoding._top_k import BLOCK, top_k
 
 
 @settings(deadline=None, max_examples=60)

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_headattn import layers
+from keras_headattn import layers, positions
 
 BATCH, QUERIES, KEYS = 2, 5, 7
 QUERY_WIDTH, KEY_WIDTH, VALUE_WIDTH = 12, 9, 15
@@ -51,7 +51,7 @@ PAIRWISE = {**SIZES, "interaction": "pairwise"}
 EVOLVING = {**SIZES, "alpha": 0.0, "beta": 0.4}  # without a chain each layer convolves
 SYNTHESIZER = {**SIZES, "max_length": 3000, "mixture": ("dense", "dot_product")}
 DISENTANGLED = {**SIZES, "num_clusters": 2, "centre_gradient": 1.0}
-RELATIVE = {**SIZES, "relative_positions": layers.RelativePositions(2)}
+RELATIVE = {**SIZES, "relative_positions": positions.RelativePositions(2)}
 
 CASES = [
     Case("multi_head", layers.MultiHeadAttention, SIZES),

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_headattn.layers import DecoderBlock, DisentangledMaskAttention, EncoderBlock, MultiHeadAttention
-from keras_headattn.layers.disentangled_mask_attention import LOSSES
+from keras_headattn.layers._disentangled_mask_attention import LOSSES
 from keras_headattn.models import Transformer
 from keras_headattn.ops import cluster_diversity, shared_information
 from tests.layers import oracles, oracles_disentangled

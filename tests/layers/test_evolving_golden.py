@@ -9,7 +9,8 @@ chain as it is.
 import numpy as np
 import pytest
 
-from keras_headattn.layers import EvolvingAttention, RelativePositions, RelativePositions2D
+from keras_headattn.layers import EvolvingAttention
+from keras_headattn.positions import RelativePositions, RelativePositions2D
 from tests.layers.harness import array, check_close
 
 DOUBLE = 1e-12

@@ -12,10 +12,9 @@ from keras_headattn.layers import (
     InteractingHeadAttention,
     LuongAttention,
     MultiHeadAttention,
-    RelativePositions,
-    RelativePositions2D,
     TalkingHeadsAttention,
 )
+from keras_headattn.positions import RelativePositions, RelativePositions2D
 from tests.layers import oracles, oracles_evolving
 from tests.layers.harness import (
     BATCH,

@@ -1,7 +1,7 @@
 import pytest
 
 from keras_headattn.metrics import words
-from keras_headattn.metrics.sentences import check_sentences
+from keras_headattn.metrics._sentences import check_sentences
 
 
 def test_words():

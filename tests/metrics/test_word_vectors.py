@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_headattn.metrics.word_vectors import read_word_vectors
+from keras_headattn.metrics._word_vectors import read_word_vectors
 
 GLOVE = "the 1 2\nüber -0.5 1e-3\n. . 3 4\ncat 5 6\n"
 

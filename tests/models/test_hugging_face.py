@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from keras_headattn.layers import MultiHeadAttention
-from keras_headattn.layers.positions import SinusoidalPositions
 from keras_headattn.models import Transformer
+from keras_headattn.positions._absolute import SinusoidalPositions
 from tests.models.small import array, check_close
 
 VOCABULARY, WIDTH, HEADS, LAYERS, LENGTH = 17, 16, 4, 2, 12

@@ -178,7 +178,7 @@ def test_source_longer_than_the_learned_positions():
 
 def test_sinusoidal_positions():
     """The equation, with the wavelengths a geometric progression from 2 pi to 10,000 * 2 pi."""
-    from keras_headattn.layers.positions import SinusoidalPositions
+    from keras_headattn.positions._absolute import SinusoidalPositions
 
     table = array(SinusoidalPositions()(np.zeros((1, 7, 8), "float32")))[0]
     for position in range(7):

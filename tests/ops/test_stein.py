@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from keras_headattn.ops import stein_gradient
-from keras_headattn.ops.stein import _middle
+from keras_headattn.ops._stein import _middle
 
 
 def rbf(particles):

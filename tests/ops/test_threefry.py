@@ -7,7 +7,7 @@ import scipy.stats
 import tensorflow as tf
 
 from keras_headattn.ops import threefry_normal
-from keras_headattn.ops.threefry import _normal, _threefry, _uint32
+from keras_headattn.ops._threefry import _normal, _threefry, _uint32
 
 
 def bits(key, x, y):

@@ -8,7 +8,7 @@ import pytest
 
 from keras_headattn.layers import AugmentedConv2D, InteractingHeadAttention, MultiHeadAttention, SelfAttentivePooling
 from keras_headattn.optimizers import Repulsive, head_axis
-from keras_headattn.optimizers.heads import head_kernels, select_heads
+from keras_headattn.optimizers._heads import head_kernels, select_heads
 from tests.models.small import make
 
 

@@ -5,7 +5,7 @@ import pkgutil
 
 import pytest
 
-from keras_headattn.sizes import SIZES
+from keras_headattn.models import SIZES
 from recipes import configs
 from recipes.command import named_config
 from recipes.config import add_options, check_ranges, load_config, option, override, save_config

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_headattn.files import write_atomically
+from keras_headattn._files import write_atomically
 from keras_headattn.regularizers import Frobenius
 from recipes import subruns
 from recipes.classify import main

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from keras_headattn.files import write_atomically
+from keras_headattn._files import write_atomically
 from recipes import lock, subruns, sweep, tables
 from recipes.config import save_config
 

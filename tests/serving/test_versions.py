@@ -6,7 +6,7 @@ import resource
 import pytest
 import tensorflow as tf
 
-from keras_headattn.serving.versions import write_version
+from keras_headattn.serving._versions import write_version
 
 
 def writer(text):

@@ -1,0 +1,70 @@
+"""Attention of one pixel of an image, laid over the image."""
+
+import numpy as np
+
+from keras_headattn._figures import new_figure
+
+
+def draw_image_maps(image, maps, size, pixel=None, heads=None):
+    """Draws what one pixel attends to, a row for each layer and a column for each head.
+
+    As figures 4 and 7 to 10 of Wang et al. 2021, "Evolving attention with residual convolutions".
+
+    Args:
+        image: `(H, W, 3)`, from 0 to 1, or integers to 255.
+        maps: dictionary of the title of a row to the weights `(h, n, n)` of one image, or to several of them: a
+            column of rows, such as those of models to be compared.
+        size: `(height, width)` of the grid of pixels that attend, so that `n = height * width`; or a dictionary of
+            such, one a title.
+        pixel: `(row, column)` of the image, the one whose attention is drawn. Defaults to its middle.
+        heads: list of heads to draw. Defaults to all.
+
+    Returns:
+        `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+        ImportError: if matplotlib is not installed.
+
+    >>> weights = np.full((2, 12, 12), 1 / 12)
+    >>> figure = draw_image_maps(np.zeros((6, 8, 3)), {"first": weights}, size=(3, 4))
+    >>> len(figure.axes)
+    3
+    """
+    image = np.asarray(image)
+    if image.ndim != 3:
+        raise ValueError(f"`image` must be (height, width, 3). Received: image of shape {image.shape}")
+    pixel = (image.shape[0] // 2, image.shape[1] // 2) if pixel is None else pixel
+    if not all(0 <= place < limit for place, limit in zip(pixel, image.shape, strict=False)):
+        raise ValueError(f"`pixel` must be in the image of {image.shape[:2]} pixels. Received: pixel={pixel}")
+    grids = {title: _of_pixel(title, weights, size, pixel, image.shape) for title, weights in maps.items()}
+    heads = range(max(map(len, grids.values()))) if heads is None else heads
+    figure = new_figure(1.4 * (1 + len(heads)), 1.5 * len(grids))
+    axes = figure.subplots(len(grids), 1 + len(heads), squeeze=False)
+    for row, (title, grid) in zip(axes, grids.items(), strict=True):
+        row[0].imshow(image)
+        row[0].plot(pixel[1], pixel[0], marker="+", color="red", markersize=8)
+        row[0].set_ylabel(title, fontsize=7)
+        for place, head in zip(row[1:], heads, strict=True):
+            place.imshow(image, alpha=0.35)
+            if head < len(grid):
+                extent = (-0.5, image.shape[1] - 0.5, image.shape[0] - 0.5, -0.5)
+                place.imshow(grid[head], alpha=0.65, cmap="jet", interpolation="bilinear", extent=extent)
+    for place, head in zip(axes[0, 1:], heads, strict=True):
+        place.set_title(f"head {head}", fontsize=7)
+    for place in axes.flat:
+        place.set(xticks=[], yticks=[])
+    return figure
+
+
+def _of_pixel(title, weights, size, pixel, shape):
+    """Weights `(h, height, width)` of the place in the grid where the pixel is."""
+    height, width = size[title] if isinstance(size, dict) else size
+    weights = np.asarray(weights)
+    if weights.ndim != 3 or weights.shape[-1] != height * width:
+        raise ValueError(
+            f"`maps` must be (heads, {height * width}, {height * width}) for a grid of {height} x {width}. "
+            f"Received: {title!r} of shape {weights.shape}"
+        )
+    row, column = pixel[0] * height // shape[0], pixel[1] * width // shape[1]
+    return weights[:, row * width + column].reshape(-1, height, width)

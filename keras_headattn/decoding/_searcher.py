@@ -1,0 +1,96 @@
+import keras
+from keras import ops
+from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
+
+from keras_headattn.decoding._search import beam_search, greedy_search
+
+
+@register_keras_serializable(package="keras_headattn")
+class Searcher(keras.Model):
+    """A model that translates: token ids in, the best translations and their scores out.
+
+    It is a Keras model: `predict` runs it batch by batch, compiled by XLA where `jit_compile` is on, and
+    `export` makes a SavedModel of it. Each length of source is compiled once: pad to few lengths.
+
+    Args:
+        model: a trained `Transformer`, or any model with its `init_cache` and `decode_step`. A `max_length` that
+            it has is the number of its learned positions. One whose `beams_share_rows` is False needs a
+            `reorder_cache`, see `beam_search`.
+        beam_size: 1 for greedy search.
+        alpha: exponent of the length penalty; the papers use 1, 0.6 and 0.
+        max_length: most tokens of a translation, the end token included; at most the model's learned positions.
+        start_id, end_id: token ids.
+
+    Call arguments:
+        inputs: source token ids `(B, n)`, 0 = padding.
+
+    Returns:
+        Dictionary of `"tokens"` `(B, beam_size, max_length)`, best first, zeros after `end_id`, and `"scores"`
+        `(B, beam_size)`: log probability divided by the length penalty.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+    """
+
+    def __init__(self, model, beam_size=4, alpha=0.6, max_length=128, start_id=2, end_id=3, **kwargs):
+        super().__init__(**kwargs)
+        for name, value in (("beam_size", beam_size), ("max_length", max_length)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
+        if alpha < 0:
+            raise ValueError(f"`alpha` must be at least 0. Received: alpha={alpha}")
+        positions = getattr(model, "max_length", None)
+        if positions is not None and max_length > positions:
+            raise ValueError(
+                f"`max_length` must be at most {positions}, the number of the model's learned positions. "
+                f"Received: max_length={max_length}"
+            )
+        self.model = model
+        self.beam_size = beam_size
+        self.alpha = alpha
+        self.max_length = max_length
+        self.start_id = start_id
+        self.end_id = end_id
+
+    def build(self, input_shape=None):
+        if not self.model.built:
+            self.model.build()
+        self.built = True
+
+    def call(self, inputs):
+        def step(tokens, cache, index, position, mask):
+            positions = ops.broadcast_to(position, (ops.shape(tokens)[1],))
+            return self.model.decode_step(tokens, cache, index, positions, mask)
+
+        batch_size = ops.shape(inputs)[0]
+        common = (self.max_length, self.start_id, self.end_id)
+        if self.beam_size == 1:
+            # XLA is slower at products with one row than with two.
+            copies = 2 if inputs.shape[0] == 1 else 1
+            cache = self.model.init_cache(inputs, self.max_length, copies)
+            tokens, scores = greedy_search(step, cache, batch_size * copies, *common, self.alpha)
+            tokens, scores = tokens[::copies, None], scores[::copies, None]
+        elif getattr(self.model, "beams_share_rows", True):
+            cache = self.model.init_cache(inputs, self.max_length * self.beam_size)
+            tokens, scores = beam_search(step, cache, batch_size, *common, self.beam_size, self.alpha)
+        else:
+            cache = self.model.init_cache(inputs, self.max_length, self.beam_size)
+            tokens, scores = beam_search(
+                step, cache, batch_size, *common, self.beam_size, self.alpha, self.model.reorder_cache
+            )
+        return {"tokens": tokens, "scores": scores}
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "model": serialize_keras_object(self.model),
+            "beam_size": self.beam_size,
+            "alpha": self.alpha,
+            "max_length": self.max_length,
+            "start_id": self.start_id,
+            "end_id": self.end_id,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        return cls(**{**config, "model": deserialize_keras_object(config["model"], custom_objects)})

@@ -1,0 +1,232 @@
+"""Convolution and attention over an image, side by side."""
+
+import keras
+from keras import initializers, ops, regularizers
+from keras.saving import register_keras_serializable
+
+from keras_headattn._validation import positive
+from keras_headattn.layers._template import Template
+from keras_headattn.ops import resize_bilinear
+from keras_headattn.positions._relative import RelativePositions2D
+
+UPSAMPLINGS = ("half_pixel", "legacy")
+
+
+@register_keras_serializable(package="keras_headattn")
+class AugmentedConv2D(keras.layers.Layer):
+    """A convolution some of whose filters are self-attention over all pixels.
+
+    Of the output's channels the first are a convolution, `filters - num_heads * value_dim` of them, the others the
+    output of attention. Where the convolution strides, attention sees the image after an average pooling of 3 x 3
+    pixels with the same stride.
+
+    Source: Bello et al. 2019, "Attention augmented convolutional networks"; with `EvolvingAttention`, Wang et al.
+    2021, "Evolving attention with residual convolutions".
+
+    Args:
+        filters: channels of the output, those of attention included.
+        kernel_size: of the convolution, in pixels both ways. It has no bias, and pads alike on both sides.
+        attention: template layer, such as `MultiHeadAttention(8, 20, value_dim=4)`, whose configuration is copied
+            but for its `output_shape`, which becomes `num_heads * value_dim`. See also `augmented_widths`.
+        strides: of the convolution.
+        downsample: whether attention sees the image pooled once more, 3 x 3 pixels with a stride of 2, and its
+            output is resized to that of the convolution: a quarter of the pixels, a sixteenth of the map.
+        upsampling: how it is resized: bilinearly with pixels seen at their centres, `"half_pixel"`, or at their
+            corners as TensorFlow 1 has it, `"legacy"`.
+        relative_positions: whether the attention is given `RelativePositions2D` of its map.
+        kernel_initializer, kernel_regularizer: of the convolution.
+
+    After it is built, `map_size` is `(height, width)` of the image that attention sees.
+
+    Call arguments:
+        inputs: `(B, height, width, C)`; only `B` may be unknown.
+        previous_map: map `(B, h, n, n)` of the layer before, n pixels after pooling; for attention that carries one.
+        return_map: returns the map as well, or `previous_map` where the attention carries none.
+        return_attention_scores: returns the weights `(B, h, n, n)` as well.
+        training: whether dropout is active.
+
+    Returns:
+        `(B, height / strides, width / strides, filters)`, rounded up; then, if asked for, the weights; then the map.
+        A tuple where there is more than one.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> from keras_headattn.layers import MultiHeadAttention
+    >>> layer = AugmentedConv2D(32, kernel_size=3, attention=MultiHeadAttention(2, key_dim=20, value_dim=4), strides=2)
+    >>> tuple(layer(keras.random.normal((2, 8, 10, 16))).shape)
+    (2, 4, 5, 32)
+    """
+
+    def __init__(
+        self,
+        filters,
+        kernel_size,
+        attention,
+        strides=1,
+        downsample=False,
+        upsampling="half_pixel",
+        relative_positions=True,
+        kernel_initializer="glorot_uniform",
+        kernel_regularizer=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.filters = positive("filters", filters)
+        self.kernel_size = positive("kernel_size", kernel_size)
+        self.strides = positive("strides", strides)
+        self.template = Template("attention", attention)
+        layer = self.template.make()
+        self.attention_filters = layer.num_heads * layer.value_dim
+        if self.attention_filters >= filters:
+            raise ValueError(
+                f"`filters` must be more than those of attention, num_heads={layer.num_heads} times "
+                f"value_dim={layer.value_dim}. Received: filters={filters}"
+            )
+        if upsampling not in UPSAMPLINGS:
+            raise ValueError(f"`upsampling` must be one of {UPSAMPLINGS}. Received: upsampling={upsampling!r}")
+        self.downsample = downsample
+        self.upsampling = upsampling
+        self.relative_positions = relative_positions
+        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+
+    def build(self, inputs_shape, previous_map_shape=None):
+        self._check(inputs_shape)
+        self.convolution = keras.layers.Conv2D(
+            self.filters - self.attention_filters,
+            self.kernel_size,
+            self.strides,
+            padding="same" if self.strides == 1 else "valid",
+            use_bias=False,
+            kernel_initializer=self.kernel_initializer,
+            kernel_regularizer=self.kernel_regularizer,
+            data_format="channels_last",
+            dtype=self.dtype_policy,
+            name="convolution",
+        )
+        self.convolution.build(inputs_shape)
+        self.map_size = self._map_size(inputs_shape)
+        self.attention = self._make_attention(inputs_shape)
+        pixels = self._pixels_shape(inputs_shape)
+        self.attention.build(pixels, pixels, previous_map_shape=previous_map_shape)
+        self.built = True
+
+    def _check(self, inputs_shape):
+        if len(inputs_shape) != 4 or None in inputs_shape[1:]:
+            raise ValueError(
+                "`inputs` must be images (B, height, width, channels) of known size, as there is a vector for each "
+                f"distance of two pixels. Received: inputs of shape {tuple(inputs_shape)}"
+            )
+
+    def _make_attention(self, inputs_shape):
+        overrides = {"output_shape": self.attention_filters}
+        if self.relative_positions:
+            overrides["relative_positions"] = RelativePositions2D(*self._map_size(inputs_shape))
+        return self.template.make(name="attention", dtype=self.dtype_policy, **overrides)
+
+    def _size(self, inputs_shape):
+        """Height and width of the output."""
+        return tuple(-(-size // self.strides) for size in inputs_shape[1:3])
+
+    def _map_size(self, inputs_shape):
+        """Height and width of what attention sees."""
+        return tuple(-(-size // 2) if self.downsample else size for size in self._size(inputs_shape))
+
+    def _pixels_shape(self, inputs_shape):
+        height, width = self._map_size(inputs_shape)
+        return (inputs_shape[0], height * width, inputs_shape[3])
+
+    def compute_map_shape(self, inputs_shape, previous_map_shape=None):
+        """Shape of the map that the layer returns.
+
+        Args:
+            inputs_shape: of `inputs`.
+            previous_map_shape: of `previous_map`.
+
+        Returns:
+            `(B, h, n, n)`; `previous_map_shape` if the attention carries no map.
+        """
+        self._check(inputs_shape)
+        attention, pixels = self._make_attention(inputs_shape), self._pixels_shape(inputs_shape)
+        return attention.compute_map_shape(pixels, pixels, previous_map_shape)
+
+    def call(self, inputs, previous_map=None, return_map=False, return_attention_scores=False, training=None):
+        convolved = self.convolution(self._pad(inputs))
+        pooled = inputs
+        if self.strides > 1:
+            pooled = _average_pool(pooled, self.strides)
+        if self.downsample:
+            pooled = _average_pool(pooled, 2)
+        pixels = ops.reshape(pooled, (-1, *self._pixels_shape(inputs.shape)[1:]))
+        attended, *others = self.attention(
+            pixels,
+            pixels,
+            previous_map=previous_map,
+            return_map=True,
+            return_attention_scores=return_attention_scores,
+            training=training,
+        )
+        attended = ops.reshape(attended, (-1, *self._map_size(inputs.shape), self.attention_filters))
+        if self.downsample:
+            attended = resize_bilinear(attended, *self._size(inputs.shape), self.upsampling == "half_pixel")
+        output = ops.concatenate([convolved, attended], axis=-1)
+        results = (output, *(others if return_map else others[:-1]))
+        return results if len(results) > 1 else output
+
+    def _pad(self, inputs):
+        """Alike on both sides, where "same" with a stride would depend on the size."""
+        if self.strides == 1:
+            return inputs
+        before = (self.kernel_size - 1) // 2
+        padding = (before, self.kernel_size - 1 - before)
+        return ops.pad(inputs, ((0, 0), padding, padding, (0, 0)))
+
+    def compute_output_shape(self, inputs_shape, previous_map_shape=None):
+        return (inputs_shape[0], *self._size(inputs_shape), self.filters)
+
+    def compute_output_spec(self, *args, **kwargs):
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "filters": self.filters,
+            "kernel_size": self.kernel_size,
+            "attention": self.template.serialize(),
+            "strides": self.strides,
+            "downsample": self.downsample,
+            "upsampling": self.upsampling,
+            "relative_positions": self.relative_positions,
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
+            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
+        }
+
+
+def _average_pool(images, strides):
+    return ops.average_pool(images, 3, strides, padding="same", data_format="channels_last")
+
+
+def augmented_widths(filters, num_heads, key_ratio=0.2, value_ratio=0.1, min_key_dim=20):
+    """Widths of one head of an augmented convolution.
+
+    Keys take `key_ratio * filters` channels and values `value_ratio * filters`, rounded to a multiple of the heads.
+
+    Source: Bello et al. 2019, section 3.2, whose ratios are called kappa and upsilon.
+
+    Args:
+        filters: channels of the output.
+        num_heads: number of heads.
+        key_ratio, value_ratio: shares of the filters.
+        min_key_dim: the least width of a key of one head.
+
+    Returns:
+        Dictionary of `"key_dim"` and `"value_dim"`, arguments of attention layers.
+
+    >>> augmented_widths(256, num_heads=8)
+    {'key_dim': 20, 'value_dim': 3}
+    """
+    return {
+        "key_dim": max(min_key_dim, round(key_ratio * filters / num_heads)),
+        "value_dim": max(1, round(value_ratio * filters / num_heads)),
+    }

@@ -1,0 +1,301 @@
+from keras import ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn._validation import positive
+from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._gaussian_mixture import GaussianMixture
+from keras_headattn.ops import cluster_diversity, kept_information, shared_information, write_rows
+
+ROLES = ("encoder", "decoder", "cross")
+ANNEALING = 5e-4  # a step
+LEAST = 1e-30  # of S: where no key has a cluster in common with a query, the query has no mask of meaning
+LOSSES = ("shared_information", "kept_information", "divergence", "diversity")
+MEMORY = 100  # steps over which averages go
+
+
+@register_keras_serializable(package="keras_headattn")
+class DisentangledMaskAttention(Attention):
+    """Attention under a mask of meaning, with queries that tell the heads apart.
+
+    A mixture of Gaussians clusters each head's part z of the inputs. Two tokens are in the same cluster with the
+    probability `S_ij = sum_c p(c | z_i) p(c | z_j)`, which weighs attention:
+
+        weights = (1 - gamma) softmax(logits) + gamma softmax(logits + log S)
+        gamma = 1 - max(1 - alpha, exp(-0.0005 t))
+
+    with t the batches of training so far, a weight of the layer. A second mixture, one for all heads, clusters the
+    queries. In training these losses are added, each with its weight; means are over the tokens of a sentence, and
+    over sentences:
+
+    | loss | |
+    |---|---|
+    | `shared_information` | of the queries of two heads, summed over pairs: `ops.shared_information` |
+    | `kept_information` | of inputs and queries, summed over heads, to be large: `ops.kept_information` |
+    | `divergence` | of a Gaussian about z, and one about the query, from the mixtures, summed over heads |
+    | `diversity` | of clusters, of both mixtures, summed over heads: `ops.cluster_diversity` |
+
+    Averages are weights of the layer that are not trained: `loss_averages`; `cluster_use`, the share of the tokens that
+    each cluster has, a row a head and a last one of queries; and `cluster_entropy`, how unsure it is to which cluster
+    a token belongs, in nats. `training.ClusterReport` reads them.
+
+    Source: "Disentangled mask attention in Transformer", eqs. 5 to 14. The exponent of gamma is printed with the
+    other sign, with which gamma is never positive.
+
+    Args:
+        num_heads: number of heads `h`.
+        key_dim: width of a query and of a key of one head.
+        num_clusters: number of clusters of each mixture, `C`.
+        alpha: what gamma becomes.
+        role: `"encoder"`, `"decoder"` or `"cross"`. The masked self-attention of a decoder has no mask of meaning
+            but in training. `None` is what `EncoderBlock` and `DecoderBlock` make of it, and `"encoder"` outside.
+        shared_information, kept_information, divergence, diversity: weights of the losses, for a main loss that is a
+            mean over tokens: docs/disentangled.md says what larger ones do.
+        leave_one_out: see `ops.shared_information`.
+        centre_gradient: what the gradient of the centres of clusters is multiplied by.
+        variance: of the Gaussians about z and the queries.
+        **kwargs: see `Attention`, also for call arguments, results and errors. Inputs are split into heads: the widths
+            of query and key must be multiples of `num_heads`. Where they differ, keys have a mixture of their own.
+
+    >>> layer = DisentangledMaskAttention(num_heads=4, key_dim=4, num_clusters=3)
+    >>> x = keras.random.normal((2, 5, 16))
+    >>> y = layer(x, x, training=True)
+    >>> len(layer.losses), float(layer.gamma()) > 0
+    (1, True)
+    """
+
+    def __init__(
+        self,
+        num_heads,
+        key_dim,
+        *args,
+        num_clusters=4,
+        alpha=0.5,
+        role=None,
+        shared_information=1e-5,
+        kept_information=1e-3,
+        divergence=1e-5,
+        diversity=1e-3,
+        leave_one_out=False,
+        centre_gradient=10.0,
+        variance=0.1,
+        **kwargs,
+    ):
+        super().__init__(num_heads, key_dim, *args, **kwargs)
+        if role not in (None, *ROLES):
+            raise ValueError(f"`role` must be 'encoder', 'decoder', 'cross' or None. Received: role={role!r}")
+        if not 0 <= alpha <= 1:
+            raise ValueError(f"`alpha` must be a number from 0 to 1. Received: alpha={alpha}")
+        if variance <= 0:
+            raise ValueError(f"`variance` must be positive. Received: variance={variance}")
+        self.num_clusters = positive("num_clusters", num_clusters)
+        self.alpha = alpha
+        self.role = role
+        self.shared_information = shared_information
+        self.kept_information = kept_information
+        self.divergence = divergence
+        self.diversity = diversity
+        self.leave_one_out = leave_one_out
+        self.centre_gradient = centre_gradient
+        self.variance = variance
+        for name in LOSSES:
+            if getattr(self, name) < 0:
+                raise ValueError(f"`{name}` must not be negative. Received: {name}={getattr(self, name)}")
+
+    # Building
+
+    def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
+        super().build(query_shape, value_shape, key_shape, previous_map_shape)
+        widths = {name: self._widths[name] for name in ("query", "key")}
+        for name, width in widths.items():
+            if width % self.num_heads:
+                raise ValueError(
+                    f"The width of `{name}` must be a multiple of num_heads={self.num_heads}. Received: {width}"
+                )
+        if self.kept_information and widths["query"] != self.num_heads * self.key_dim:
+            raise ValueError(
+                "`kept_information` compares a head's part of the inputs with its queries, which must be as wide: give "
+                "num_heads * key_dim = the width of `query`, or kept_information=0. "
+                f"Received: {self.num_heads} * {self.key_dim} and {widths['query']}"
+            )
+        self.mixture = self._mixture("mixture", widths["query"], self.num_heads)
+        self.key_mixture = self.mixture
+        if widths["key"] != widths["query"]:
+            self.key_mixture = self._mixture("key_mixture", widths["key"], self.num_heads)
+        self.query_mixture = self._mixture("query_mixture", self.key_dim * self.num_heads, None)
+        state = dict(trainable=False, initializer="zeros", dtype="float32", autocast=False)
+        self.steps = self.add_weight(name="steps", shape=(), aggregation="only_first_replica", **state)
+        state["aggregation"] = "mean"
+        self.loss_averages = self.add_weight(name="loss_averages", shape=(len(LOSSES),), **state)
+        mixtures = self.num_heads + 1
+        self.cluster_use = self.add_weight(name="cluster_use", shape=(mixtures, self.num_clusters), **state)
+        self.cluster_entropy = self.add_weight(name="cluster_entropy", shape=(mixtures,), **state)
+
+    def _mixture(self, name, width, heads):
+        mixture = GaussianMixture(self.num_clusters, heads, self.centre_gradient, dtype=self.dtype_policy, name=name)
+        mixture.build((None, self.num_heads, None, width // self.num_heads))
+        return mixture
+
+    def _by_head(self, x):
+        batch, length = ops.shape(x)[:2]
+        return ops.swapaxes(ops.reshape(x, (batch, length, self.num_heads, -1)), 1, 2)
+
+    def posteriors(self, x):
+        """In which cluster each head sees the tokens of a query.
+
+        Args:
+            x: `(B, n, D)`.
+
+        Returns:
+            Probabilities `(B, h, n, num_clusters)`.
+        """
+        return _posteriors(self.mixture, self._by_head(x))
+
+    def key_posteriors(self, key):
+        """In which cluster each head sees the tokens of a key.
+
+        Args:
+            key: `(B, m, D)`.
+
+        Returns:
+            Probabilities `(B, h, m, num_clusters)`.
+        """
+        return _posteriors(self.key_mixture, self._by_head(key))
+
+    # A cache keeps the posteriors of keys, but in a decoder, where they are not used.
+
+    def init_cache(self, batch_size, max_length):
+        cache = super().init_cache(batch_size, max_length)
+        if self.role == "decoder":
+            return cache
+        shape = (batch_size, self.num_heads, max_length, self.num_clusters)
+        return {**cache, "posteriors": ops.zeros(shape, self.compute_dtype)}
+
+    def project_cache(self, value, key=None):
+        cache = super().project_cache(value, key)
+        if self.role == "decoder":
+            return cache
+        posteriors = self.key_posteriors(value if key is None else key)
+        return {**cache, "posteriors": ops.cast(posteriors, self.compute_dtype)}
+
+    def _extend_cache(self, cache, key, value, index, positions):
+        extended = super()._extend_cache(cache, key, value, index, positions)
+        if "posteriors" in cache:
+            posteriors = ops.cast(self.key_posteriors(key), self.compute_dtype)
+            extended["posteriors"] = write_rows(cache["posteriors"], posteriors, index)
+        return extended
+
+    # Attention
+
+    def adds_losses(self, training=None):
+        return bool(training) or super().adds_losses(training)
+
+    def gamma(self):
+        """Share of the weights under the mask of meaning, at the present step of training: a scalar."""
+        return 1 - ops.maximum(1 - self.alpha, ops.exp(-ANNEALING * self.steps))
+
+    def _attend(self, query, key, value, state):
+        logits, *carried = self._logits(query, key, state)
+        trains = state.training and state.cache is None
+        if trains or self.role != "decoder":
+            inputs = self._by_head(state.query)
+            densities = self.mixture(inputs)
+            posteriors = ops.exp(self.mixture.log_posteriors(densities))
+            weights = self._weigh_in_clusters(logits, self._same(posteriors, state), state.mask)
+        else:
+            weights = self.weigh(logits, state.mask)
+        if trains:
+            self._add_losses(inputs, densities, posteriors, query, _tokens(state.mask, query))
+            self.steps.assign_add(1)
+        return self.mix(self._dropout_layer(weights, training=state.training), value), weights, *carried
+
+    def _same(self, posteriors, state):
+        """S: the probability of each query and key to be in the same cluster, `(B, h, n, m)`."""
+        if state.cache is not None:
+            keys = state.cache["posteriors"]
+        elif state.key is state.query:  # self-attention
+            keys = posteriors
+        else:
+            keys = self.key_posteriors(state.key)
+        return ops.matmul(posteriors, ops.swapaxes(ops.cast(keys, posteriors.dtype), -1, -2))
+
+    def _weigh_in_clusters(self, logits, same, mask):
+        wide = ops.cast(logits, same.dtype)  # in 16 bits, small weights would be lost
+        weights, masked = self.weigh(wide, mask), self.weigh(wide + ops.log(ops.maximum(same, LEAST)), mask)
+        return ops.cast(weights + ops.cast(self.gamma(), wide.dtype) * (masked - weights), logits.dtype)
+
+    def _add_losses(self, inputs, densities, posteriors, query, tokens):
+        query_densities = self.query_mixture(query)
+        log_posteriors = self.query_mixture.log_posteriors(query_densities)
+        query_posteriors = ops.exp(log_posteriors)
+        losses = dict.fromkeys(LOSSES, ops.zeros(ops.shape(tokens)[:1], posteriors.dtype))  # of each sentence
+        if self.shared_information:
+            found = shared_information(query_densities, log_posteriors, tokens, self.leave_one_out)
+            losses["shared_information"] = ops.sum(found, axis=(1, 2))
+        if self.kept_information:
+            of_inputs = _posteriors(self.query_mixture, inputs)
+            losses["kept_information"] = ops.sum(kept_information(query_posteriors, of_inputs, tokens), axis=1)
+        if self.divergence:
+            of_inputs = self.mixture.divergences(densities, self.variance)
+            of_queries = self.query_mixture.divergences(query_densities, self.variance)
+            losses["divergence"] = _mean(ops.sum(sum((*of_inputs, *of_queries)), axis=1), tokens)
+        if self.diversity:
+            found = cluster_diversity(posteriors, tokens) + cluster_diversity(query_posteriors, tokens)
+            losses["diversity"] = ops.sum(found, axis=1)
+        sentences = ops.any(tokens, axis=1)
+        means = _mean(ops.stack([losses[name] for name in LOSSES]), sentences[None])
+        weights = [self.shared_information, -self.kept_information, self.divergence, self.diversity]
+        self.add_loss(ops.sum(means * ops.convert_to_tensor(weights, means.dtype)))
+        self._remember(self.loss_averages, means)
+        counted = ops.cast(tokens, posteriors.dtype)
+        counts = ops.sum(counted, axis=1, keepdims=True) * ops.sum(ops.cast(sentences, posteriors.dtype))
+        shares = counted / ops.maximum(counts, 1)
+        self._remember(self.cluster_use, _by_mixture(posteriors, query_posteriors, shares))
+        self._remember(
+            self.cluster_entropy, _by_mixture(_entropy(posteriors), _entropy(query_posteriors), shares)[:, 0]
+        )
+
+    def _remember(self, average, value):
+        share = 1 / ops.minimum(self.steps + 1, MEMORY)
+        value = ops.stop_gradient(ops.cast(value, average.dtype))
+        average.assign(average + share * (value - average))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_clusters": self.num_clusters,
+            "alpha": self.alpha,
+            "role": self.role,
+            **{name: getattr(self, name) for name in LOSSES},
+            "leave_one_out": self.leave_one_out,
+            "centre_gradient": self.centre_gradient,
+            "variance": self.variance,
+        }
+
+
+def _posteriors(mixture, x):
+    return ops.exp(mixture.log_posteriors(mixture(x)))
+
+
+def _entropy(posteriors):
+    """Nats, `(..., 1)`."""
+    return -ops.sum(posteriors * ops.log(ops.maximum(posteriors, LEAST)), axis=-1, keepdims=True)
+
+
+def _by_mixture(of_heads, of_queries, shares):
+    """Means of `(B, h, n, c)` over the tokens, whose shares `(B, n)` are: `(h + 1, c)`, the last one of all queries."""
+    measured = ops.concatenate([of_heads, ops.mean(of_queries, axis=1, keepdims=True)], axis=1)
+    return ops.sum(measured * shares[:, None, :, None], axis=(0, 2))
+
+
+def _tokens(mask, query):
+    """Which tokens may attend to something: boolean `(B, n)`."""
+    batch, _, length, _ = ops.shape(query)
+    if mask is None:
+        return ops.ones((batch, length), "bool")
+    return ops.broadcast_to(ops.any(mask, axis=(1, 3)), (batch, length))
+
+
+def _mean(x, mask):
+    """Mean over the last axis of what a mask, which broadcasts to `x`, keeps; 0 where that is nothing."""
+    kept = ops.cast(mask, x.dtype)
+    return ops.sum(ops.where(mask, x, ops.zeros_like(x)), axis=-1) / ops.maximum(ops.sum(kept, axis=-1), 1)

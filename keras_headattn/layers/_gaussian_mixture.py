@@ -1,0 +1,149 @@
+import math
+
+import keras
+from keras import initializers, ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn._validation import positive
+from keras_headattn.layers._attention import _clone
+
+FARTHEST = 1e12  # from the middle of the centres: its square over the least variance is finite in float32
+LOG_2_PI = math.log(2 * math.pi)
+NARROWEST = math.log(1e-6)  # logarithm of a variance: below it, there is no gradient
+
+
+@register_keras_serializable(package="keras_headattn")
+class GaussianMixture(keras.layers.Layer):
+    """Mixtures of Gaussians with diagonal covariances, one a head or one for all, trained by gradients.
+
+    Everything is computed in logarithms and in float32, or float64 for a float64 layer: far-away points and small
+    deviations are safe. No variance is below 1e-6. On a GPU that multiplies matrices in TensorFloat-32, which is
+    TensorFlow's default there, squared distances have its three digits.
+
+    The centres begin orthogonal to each other and with the same length, as many as the width allows, and the deviations
+    at 1: for points about the origin no cluster is nearer than another on average, and none takes all of them.
+
+    Source: "Disentangled mask attention in Transformer", eqs. 3 and 5; Jiang et al. 2017, "Variational deep embedding".
+
+    Args:
+        num_clusters: number of clusters `C`.
+        num_heads: number of heads `h`, each with a mixture of its own. Default `None`: one mixture for all.
+        centre_gradient: what the gradient of the centres is multiplied by.
+        centre_initializer: of the centres of one head. Default: orthogonal, of length 1.
+
+    Call arguments:
+        inputs: `(B, h, n, d)`.
+
+    Returns:
+        Log of the density of each cluster at each point, `(B, h, n, C)`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> mixture = GaussianMixture(num_clusters=4, num_heads=2)
+    >>> log_densities = mixture(keras.random.normal((3, 2, 5, 8)))
+    >>> posteriors = keras.ops.exp(mixture.log_posteriors(log_densities))
+    >>> tuple(posteriors.shape), bool(keras.ops.all(keras.ops.abs(keras.ops.sum(posteriors, -1) - 1) < 1e-5))
+    ((3, 2, 5, 4), True)
+    """
+
+    def __init__(self, num_clusters, num_heads=None, centre_gradient=1.0, centre_initializer="orthogonal", **kwargs):
+        super().__init__(**kwargs)
+        self.num_clusters = positive("num_clusters", num_clusters)
+        self.num_heads = None if num_heads is None else positive("num_heads", num_heads)
+        if centre_gradient < 0:
+            raise ValueError(f"`centre_gradient` must not be negative. Received: centre_gradient={centre_gradient}")
+        self.centre_gradient = centre_gradient
+        self.centre_initializer = initializers.get(centre_initializer)
+
+    def build(self, inputs_shape):
+        if len(inputs_shape) != 4 or self.num_heads not in (None, inputs_shape[1]):
+            raise ValueError(
+                f"`inputs` must be (B, {self.num_heads or 'h'}, n, d). Received: inputs of shape {tuple(inputs_shape)}"
+            )
+        heads, clusters, width = self.num_heads or 1, self.num_clusters, inputs_shape[-1]
+        self.width = width
+
+        def spread(shape, dtype=None):
+            # In float32, as orthogonal matrices cannot be made in 16 bits.
+            centres = [_clone(self.centre_initializer)(shape[1:], dtype="float32") for _ in range(heads)]
+            return ops.cast(ops.stack(centres), dtype)
+
+        # Without `autocast` 16 bits would round them before they are used.
+        shape = (heads, clusters, width)
+        self.log_weights = self.add_weight(name="log_weights", shape=shape[:2], initializer="zeros", autocast=False)
+        self.centres = self.add_weight(name="centres", shape=shape, initializer=spread, autocast=False)
+        self.log_variances = self.add_weight(name="log_variances", shape=shape, initializer="zeros", autocast=False)
+        self.built = True
+
+    @property
+    def wide_dtype(self):
+        """Of everything the layer computes: float32, or float64 for a float64 layer."""
+        return "float64" if self.compute_dtype == "float64" else "float32"
+
+    def _wide(self, variable):
+        return ops.cast(variable, self.wide_dtype)
+
+    def call(self, inputs):
+        centres = self._wide(self.centres)
+        if self.centre_gradient != 1:
+            centres = centres + (self.centre_gradient - 1) * (centres - ops.stop_gradient(centres))
+        middle = ops.stop_gradient(ops.mean(centres, axis=1, keepdims=True))  # near it, squares lose the fewest digits
+        points = ops.clip(self._wide(inputs) - middle, -FARTHEST, FARTHEST)
+        centres, log_variances = centres - middle, self._log_variances()
+        precisions = ops.exp(-log_variances)
+        # The square of x - c as x^2 - 2 x c + c^2: products of matrices, where differences would be B x h x n x C x d.
+        squares = ops.matmul(ops.square(points), ops.swapaxes(precisions, 1, 2))
+        squares = squares - 2 * ops.matmul(points, ops.swapaxes(precisions * centres, 1, 2))
+        squares = squares + ops.sum(precisions * ops.square(centres), axis=-1)[:, None]
+        constant = ops.sum(log_variances, axis=-1) + self.width * LOG_2_PI
+        return -0.5 * (ops.maximum(squares, 0.0) + constant[:, None])  # rounding takes small ones below zero
+
+    def _log_variances(self):
+        return ops.maximum(self._wide(self.log_variances), NARROWEST)
+
+    def log_posteriors(self, log_densities):
+        """Log of the probability of each cluster, given a point.
+
+        Args:
+            log_densities: `(B, h, n, C)`, what the layer returns.
+
+        Returns:
+            `(B, h, n, C)`.
+        """
+        return ops.log_softmax(log_densities + self._log_shares(), axis=-1)
+
+    def _log_shares(self):
+        return ops.log_softmax(self._wide(self.log_weights), axis=-1)[:, None]
+
+    def divergences(self, log_densities, variance=0.1):
+        """Kullback-Leibler divergences of a Gaussian about each point, and of its cluster, from the mixture.
+
+        The cluster's distribution is the posterior at the point itself. Sum them for the divergence of both together.
+
+        Args:
+            log_densities: `(B, h, n, C)`, what the layer returns.
+            variance: of the Gaussian, in each direction.
+
+        Returns:
+            Two `(B, h, n)`, in nats: that of the Gaussian, in the mean over clusters, and that of the cluster.
+        """
+        posteriors = self.log_posteriors(log_densities)
+        spread = variance * ops.sum(ops.exp(-self._log_variances()), axis=-1)[:, None]
+        constant = self.width * (1 + LOG_2_PI + math.log(variance))
+        of_gaussian = -log_densities + 0.5 * (spread - constant)
+        shares = ops.exp(posteriors)
+        gaussian = ops.sum(shares * of_gaussian, axis=-1)
+        return gaussian, ops.sum(shares * (posteriors - self._log_shares()), axis=-1)
+
+    def compute_output_shape(self, inputs_shape):
+        return (*inputs_shape[:-1], self.num_clusters)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_clusters": self.num_clusters,
+            "num_heads": self.num_heads,
+            "centre_gradient": self.centre_gradient,
+            "centre_initializer": initializers.serialize(self.centre_initializer),
+        }

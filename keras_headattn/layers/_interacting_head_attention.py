@@ -1,0 +1,83 @@
+import dataclasses
+
+from keras import ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn.layers._attention import Attention
+
+
+@register_keras_serializable(package="keras_headattn")
+class InteractingHeadAttention(Attention):
+    """Attention in which the queries of every head meet the keys of every head.
+
+    The paper gives two computations, which differ:
+
+    - `interaction="sum"` (its Algorithm 1): the logits of all query heads are added before one softmax
+      for each key head. As the sum over i of Q_i K_j^T is (sum of Q_i) K_j^T, the query projections are
+      added up once: it costs no more than multi-head attention, and has the same weights.
+    - `interaction="pairwise"` (its equations 11 and 12): every pair of a query head and a key head has
+      a softmax of its own. The heads' outputs are `num_heads ** 2 * value_dim` wide and the output
+      projection's kernel is `(num_heads ** 2, value_dim, D)`, ordered by query head, then key head.
+
+    Source: Zhang et al. 2022, "Interacting-head attention". Logits are divided by the square root of
+    `key_dim`, which Algorithm 1 computes and the equations apply.
+
+    Args:
+        interaction: `"sum"` or `"pairwise"`.
+        **kwargs: see `Attention`, also for call arguments, results and errors. With `"pairwise"` the
+            scores returned are `(B, h, h, n, m)`: query head, then key head; an `attention_mask` may
+            not differ between heads.
+
+    >>> x = keras.random.normal((2, 5, 16))
+    >>> tuple(InteractingHeadAttention(num_heads=4, key_dim=4)(x, x).shape)
+    (2, 5, 16)
+    """
+
+    def __init__(self, num_heads, key_dim, *args, interaction="sum", **kwargs):
+        super().__init__(num_heads, key_dim, *args, **kwargs)
+        if interaction not in ("sum", "pairwise"):
+            raise ValueError(f"`interaction` must be 'sum' or 'pairwise'. Received: interaction={interaction!r}")
+        self.interaction = interaction
+
+    @property
+    def merged_heads(self):
+        return self.num_heads if self.interaction == "sum" else self.num_heads**2
+
+    @property
+    def softmax_heads(self):
+        # Pairs share one mask: their maps are not indexed by a single head.
+        return self.num_heads if self.interaction == "sum" else 1
+
+    def project_query(self, query):
+        if self.interaction == "pairwise":
+            return super().project_query(query)
+        if self._query_dense.quantization_mode is not None:
+            return ops.sum(super().project_query(query), axis=1, keepdims=True)
+        kernel = ops.sum(self._query_dense.kernel, axis=1)
+        summed = ops.tensordot(query, ops.cast(kernel, query.dtype), axes=1)
+        if self.use_bias:
+            summed = summed + ops.cast(ops.sum(self._query_dense.bias, axis=0), query.dtype)
+        return summed[:, None]
+
+    def _attend(self, query, key, value, state):
+        if self.interaction == "sum":
+            return super()._attend(query, key, value, state)
+        # The queries of all heads, one after the other along the length axis, meet each key head.
+        batch, h, n, width = ops.shape(query)
+        mask = state.mask
+        if mask is not None and mask.shape[2] != 1:
+            mask = ops.tile(mask, (1, 1, h, 1))
+        state = dataclasses.replace(state, mask=mask, query_positions=ops.tile(state.query_positions, (h,)))
+        stacked = ops.reshape(query, (batch, 1, h * n, width))
+        heads, weights, *carried = super()._attend(stacked, key, value, state)
+        heads = ops.reshape(_by_query_head(heads, h, n), (batch, h * h, n, self.value_dim))
+        return heads, None if weights is None else _by_query_head(weights, h, n), *carried
+
+    def get_config(self):
+        return {**super().get_config(), "interaction": self.interaction}
+
+
+def _by_query_head(x, h, n):
+    """`(B, key head, query head * n, d)` to `(B, query head, key head, n, d)`."""
+    batch, _, _, width = ops.shape(x)
+    return ops.swapaxes(ops.reshape(x, (batch, h, h, n, width)), 1, 2)

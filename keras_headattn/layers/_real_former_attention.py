@@ -1,0 +1,29 @@
+from keras import ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn._validation import chains
+from keras_headattn.layers._attention import Attention
+
+
+@register_keras_serializable(package="keras_headattn")
+class RealFormerAttention(Attention):
+    """Attention whose logits are added to those of the block before.
+
+    The map it passes on is that sum. A previous map with another number of heads or another size is not used.
+
+    Source: He et al. 2021, "RealFormer: Transformer likes residual attention"; Wang et al. 2021, "Evolving
+    attention with residual convolutions", table 3. Arguments, call arguments, results and errors: see `Attention`.
+
+    >>> x = keras.random.normal((2, 5, 16))
+    >>> first, second = (RealFormerAttention(num_heads=4, key_dim=4) for _ in range(2))
+    >>> y, map = first(x, x, return_map=True)
+    >>> tuple(second(y, y, previous_map=map).shape)
+    (2, 5, 16)
+    """
+
+    carries_map = True
+
+    def evolve(self, logits, mask, previous_map, cache, query_positions):
+        if previous_map is not None and chains(previous_map.shape, logits.shape):
+            logits = logits + ops.cast(previous_map, logits.dtype)
+        return logits, logits, cache

@@ -1,0 +1,125 @@
+import keras
+from keras import constraints, initializers, ops, regularizers
+from keras.saving import register_keras_serializable
+
+from keras_headattn._validation import positive, rate
+from keras_headattn.layers._attention import _clone
+from keras_headattn.layers._head_regularization import as_head_regularizer, mark_heads, regularizes
+from keras_headattn.ops import check_mask, masked_softmax
+
+
+@register_keras_serializable(package="keras_headattn")
+class SelfAttentivePooling(keras.layers.Layer):
+    """A sequence of any length as one vector a head, by additive attention.
+
+    With the inputs H `(n, D)`, `hidden_kernel` W `(D, hidden_dim)` and `head_kernel` V `(hidden_dim, h)`:
+
+        A = softmax(tanh(H W) V)^T, over the sequence
+        Z = A H
+
+    Padding gets weight 0, and a sequence of padding alone gives zeros. The output has no mask.
+
+    Source: Lin et al. 2017, "A structured self-attentive sentence embedding", eqs. 6 and 7; An et al. 2020,
+    "Repulsive attention", eqs. 8 and 9.
+
+    Args:
+        num_heads: number of heads `h`.
+        hidden_dim: width of the hidden layer.
+        dropout: rate at which attention weights are dropped in training.
+        kernel_initializer, kernel_regularizer, kernel_constraint: of both kernels.
+        head_regularizer: one of `keras_headattn.regularizers`, a loss that keeps the heads apart. Not
+            `Disagreement("subspaces")`: all heads have the same values.
+        seed: seed of the dropout.
+
+    Call arguments:
+        inputs: `(B, n, D)`.
+        mask: boolean `(B, n)`, True = a real token. Defaults to the Keras mask of `inputs`.
+        training: whether dropout is active.
+        return_attention_scores: returns the weights as well. Never changes the output.
+
+    Returns:
+        Z `(B, h, D)`; then, if asked for, the weights A `(B, h, n)` before dropout.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> x = keras.random.normal((2, 5, 16))
+    >>> z, weights = SelfAttentivePooling(num_heads=4, hidden_dim=8)(x, return_attention_scores=True)
+    >>> tuple(z.shape), tuple(weights.shape)
+    ((2, 4, 16), (2, 4, 5))
+    """
+
+    def __init__(
+        self,
+        num_heads,
+        hidden_dim,
+        dropout=0.0,
+        kernel_initializer="glorot_uniform",
+        kernel_regularizer=None,
+        kernel_constraint=None,
+        head_regularizer=None,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.num_heads = positive("num_heads", num_heads)
+        self.hidden_dim = positive("hidden_dim", hidden_dim)
+        self.dropout = rate("dropout", dropout)
+        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+        self.kernel_constraint = constraints.get(kernel_constraint)
+        self.head_regularizer = as_head_regularizer(head_regularizer, ("kernels", "weights", "outputs"))
+        self.seed = seed
+        self._dropout_layer = keras.layers.Dropout(dropout, seed=seed, dtype=self.dtype_policy)
+
+    def build(self, inputs_shape):
+        if len(inputs_shape) != 3:
+            raise ValueError(f"`inputs` must have 3 axes. Received: inputs of shape {tuple(inputs_shape)}")
+        self.hidden_kernel = self._kernel("hidden_kernel", (inputs_shape[-1], self.hidden_dim))
+        self.head_kernel = self._kernel("head_kernel", (self.hidden_dim, self.num_heads))
+        mark_heads(self.head_kernel, self.head_regularizer)
+        self.built = True
+
+    def _kernel(self, name, shape):
+        return self.add_weight(
+            name=name,
+            shape=shape,
+            initializer=_clone(self.kernel_initializer),
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+        )
+
+    def call(self, inputs, mask=None, training=None, return_attention_scores=False):
+        hidden = ops.tanh(ops.tensordot(inputs, self.hidden_kernel, axes=1))
+        logits = ops.swapaxes(ops.tensordot(hidden, self.head_kernel, axes=1), 1, 2)
+        if mask is not None:
+            mask = check_mask("mask", mask, tuple(inputs.shape[:2]))[:, None]
+        weights = masked_softmax(logits, mask)
+        output = ops.matmul(self._dropout_layer(weights, training=training), inputs)
+        if regularizes(self.head_regularizer, "weights", "outputs"):
+            heads = weights if self.head_regularizer.of == "weights" else output
+            self.add_loss(self.head_regularizer(heads, None if mask is None else ops.any(mask, axis=(1, 2))))
+        return (output, weights) if return_attention_scores else output
+
+    def compute_mask(self, inputs, previous_mask=None):
+        return None
+
+    def compute_output_shape(self, inputs_shape):
+        return (inputs_shape[0], self.num_heads, inputs_shape[-1])
+
+    def compute_output_spec(self, *args, **kwargs):
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "hidden_dim": self.hidden_dim,
+            "dropout": self.dropout,
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
+            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
+            "kernel_constraint": constraints.serialize(self.kernel_constraint),
+            "head_regularizer": regularizers.serialize(self.head_regularizer),
+            "seed": self.seed,
+        }

@@ -1,0 +1,28 @@
+from keras_headattn.metrics._optional import optional_import
+from keras_headattn.metrics._score import Score
+from keras_headattn.metrics._sentences import check_sentences
+
+
+def chrf(hypotheses, references):
+    """Corpus chrF2 by sacrebleu: F-score of character 6-grams, with recall weighing double.
+
+    Source: Popović 2015, "chrF: character n-gram F-score for automatic MT evaluation".
+
+    Args:
+        hypotheses: list of str, the translations as plain text.
+        references: list of str, one for each hypothesis.
+
+    Returns:
+        `Score`, from 0 to 100.
+
+    Raises:
+        ValueError: if there are no sentences, or not as many hypotheses as references.
+        ImportError: if sacrebleu is missing.
+
+    >>> round(chrf(["the cat"], ["the cat"]).value)
+    100
+    """
+    hypotheses, references = check_sentences(hypotheses=hypotheses, references=references)
+    metric = optional_import("sacrebleu.metrics").CHRF()
+    score = metric.corpus_score(hypotheses, [references])
+    return Score(score.name, score.score, metric.get_signature().format())

@@ -1,0 +1,67 @@
+import math
+from collections import Counter
+
+from keras_headattn.metrics._score import Score
+from keras_headattn.metrics._sentences import check_sentences, words
+
+ORDERS = (1, 2, 3, 4)
+SIGMA = 6.0
+
+
+def cider(hypotheses, references):
+    """CIDEr-D: agreement in n-grams, of which those that few references have weigh most.
+
+    With the vector `g(s)` that holds the count of each n-gram in `s`, times `log(N / N_g)` where `N_g` of the
+    `N` references have the n-gram,
+
+        CIDEr-D = 10 / 4 sum_{n = 1..4} exp(-(|h| - |r|)^2 / (2 * 6^2))
+                  min(g(h), g(r)) . g(r) / (||g(h)|| ||g(r)||),
+
+    averaged over pairs of a hypothesis `h` and its reference `r`. This is what COCO's and nlg-eval's "CIDEr"
+    compute. An n-gram that every reference has weighs nothing; so a corpus of one pair scores 0.
+
+    Source: Vedantam et al. 2015, "CIDEr: consensus-based image description evaluation". Words are those of
+    `words`, without stemming.
+
+    Args:
+        hypotheses: list of str.
+        references: list of str, one for each hypothesis.
+
+    Returns:
+        `Score`, from 0 to 10.
+
+    Raises:
+        ValueError: if there are no sentences, or not as many hypotheses as references.
+
+    >>> sentences = ["two black dogs run fast", "a man rides his bike"]
+    >>> round(cider(sentences, sentences).value, 6)
+    10.0
+    """
+    hypotheses, references = check_sentences(hypotheses=hypotheses, references=references)
+    hypotheses, references = [words(text) for text in hypotheses], [words(text) for text in references]
+    total = 0.0
+    for order in ORDERS:
+        counts = [_ngrams(reference, order) for reference in references]
+        frequency = Counter(ngram for count in counts for ngram in count)
+        for hypothesis, reference, count in zip(hypotheses, references, counts, strict=True):
+            penalty = math.exp(-((len(hypothesis) - len(reference)) ** 2) / (2 * SIGMA**2))
+            hypothesis = _weighted(_ngrams(hypothesis, order), frequency, len(references))
+            total += penalty * _clipped_cosine(hypothesis, _weighted(count, frequency, len(references)))
+    signature = "n:4|sigma:6|idf:references|case:lc|tok:unicode-words|stem:no"
+    return Score("CIDEr-D", 10 * total / (len(ORDERS) * len(references)), signature)
+
+
+def _ngrams(tokens, order):
+    return Counter(zip(*(tokens[start:] for start in range(order)), strict=False))
+
+
+def _weighted(counts, frequency, total):
+    return {ngram: count * math.log(total / max(1, frequency[ngram])) for ngram, count in counts.items()}
+
+
+def _clipped_cosine(hypothesis, reference):
+    norm = math.hypot(*hypothesis.values()) * math.hypot(*reference.values())
+    if norm == 0:
+        return 0.0
+    shared = [ngram for ngram in hypothesis if ngram in reference]
+    return sum(min(hypothesis[ngram], reference[ngram]) * reference[ngram] for ngram in shared) / norm

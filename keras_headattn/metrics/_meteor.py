@@ -1,0 +1,80 @@
+import types
+
+from keras_headattn.metrics._optional import optional_import, package_version
+from keras_headattn.metrics._score import Score
+from keras_headattn.metrics._sentences import check_sentences, words
+
+# The languages of nltk's Snowball stemmers.
+STEMMERS = {
+    "da": "danish",
+    "de": "german",
+    "en": "english",
+    "es": "spanish",
+    "fi": "finnish",
+    "fr": "french",
+    "hu": "hungarian",
+    "it": "italian",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sv": "swedish",
+}
+
+
+def meteor(hypotheses, references, language="en"):
+    """METEOR by nltk, averaged over sentences.
+
+    Words match when they are equal, then when their stems are, then (English alone) when WordNet calls them
+    synonyms. WordNet is used where nltk finds it on this machine; it is never downloaded. The signature says
+    which stages took part: figures with different stages cannot be compared, nor can those of the Java METEOR
+    1.5.
+
+    Source: Banerjee & Lavie 2005, "METEOR: an automatic metric for MT evaluation with improved correlation
+    with human judgments".
+
+    Args:
+        hypotheses: list of str.
+        references: list of str, one for each hypothesis.
+        language: str, two-letter code of the language of both. Default `"en"`. One without a Snowball stemmer
+            matches by equality alone.
+
+    Returns:
+        `Score`, in percent. Equal sentences of `n` words score `100 * (1 - 0.5 / n ** 3)`; one without words
+        0.
+
+    Raises:
+        ValueError: if there are no sentences, or not as many hypotheses as references.
+        ImportError: if nltk is missing.
+
+    >>> meteor(["two dogs run"], ["two dogs running"]).value > 98
+    True
+    """
+    hypotheses, references = check_sentences(hypotheses=hypotheses, references=references)
+    nltk_meteor = optional_import("nltk.translate.meteor_score")
+    stemmer, stem = _stemmer(language)
+    wordnet, synonyms = _wordnet(language)
+    scores = [
+        nltk_meteor.single_meteor_score(words(reference), words(hypothesis), stemmer=stemmer, wordnet=wordnet)
+        for hypothesis, reference in zip(hypotheses, references, strict=True)
+    ]
+    signature = f"case:lc|tok:unicode-words|stem:{stem}|synonyms:{synonyms}|{package_version('nltk')}"
+    return Score("METEOR", 100 * sum(scores) / len(scores), signature)
+
+
+def _stemmer(language):
+    if language not in STEMMERS:
+        return types.SimpleNamespace(stem=lambda word: word), "no"
+    return optional_import("nltk.stem").SnowballStemmer(STEMMERS[language]), f"snowball-{language}"
+
+
+def _wordnet(language):
+    wordnet = optional_import("nltk.corpus").wordnet
+    if language == "en":
+        try:
+            wordnet.ensure_loaded()
+            return wordnet, "wordnet"
+        except LookupError:
+            pass
+    return types.SimpleNamespace(synsets=lambda word: []), "no"

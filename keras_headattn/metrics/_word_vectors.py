@@ -1,0 +1,73 @@
+"""Word vectors from the text files in which they are published."""
+
+import pathlib
+
+import numpy as np
+
+from keras_headattn.metrics._optional import optional_import
+
+
+def word_vector_width(path):
+    """How many numbers a vector has in a text file of word vectors, by its first one.
+
+    Args:
+        path: str or path.
+
+    Returns:
+        int.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it does not begin with a word and numbers.
+    """
+    path = pathlib.Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file of word vectors. Received: {path}")
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
+        first, second = (file.readline().rstrip().split(" ") for _ in range(2))
+    width = len(second if len(first) == 2 else first) - 1
+    if width < 1:
+        raise ValueError(f"The file must have a word and its numbers in each line. Received: {path}, {first[0][:60]!r}")
+    return width
+
+
+def read_word_vectors(path, vocabulary):
+    """Reads the vectors of some words from a GloVe or word2vec text file.
+
+    A line is a word and its numbers, separated by spaces; a first line of two fields, as word2vec writes, is
+    skipped.
+
+    Args:
+        path: str or path.
+        vocabulary: set of str, the words to keep: such files hold millions.
+
+    Returns:
+        Dict from str to float32 array of shape `(d,)`, for the words found.
+
+    Raises:
+        ValueError: if a line is not a word with as many numbers as the others, or no word is found.
+        ImportError: if tqdm is missing.
+    """
+    path = pathlib.Path(path)
+    vectors, width = {}, None
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
+        lines = optional_import("tqdm").tqdm(file, desc=path.name, unit=" words", delay=5, disable=None)
+        for number, line in enumerate(lines, 1):
+            fields = line.rstrip().split(" ")
+            if number == 1 and len(fields) == 2:
+                continue
+            width = width or len(fields) - 1
+            # A word may hold spaces itself: GloVe has one that is ". . .".
+            word = " ".join(fields[:-width])
+            try:
+                if not word:
+                    raise ValueError("too few fields")
+                if word in vocabulary:
+                    vectors[word] = np.array(fields[-width:], "float32")
+            except ValueError as error:
+                raise ValueError(
+                    f"Line {number} of {path} must be a word and {width} numbers. Received: {line[:60]!r}"
+                ) from error
+    if not vectors:
+        raise ValueError(f"The file has none of the words: check its language and case. Received: {path}")
+    return vectors

@@ -1,0 +1,128 @@
+"""Blocks of residual networks, as functions of symbolic tensors that make and name their layers.
+
+Each takes and returns, beside the image, the attention map that goes from convolution to convolution, or `None`.
+Names are those of `keras.applications`.
+"""
+
+import dataclasses
+
+from keras import layers
+
+from keras_headattn.layers._augmented_conv_2d import AugmentedConv2D
+from keras_headattn.layers._template import Template
+
+# Of TensorFlow's official models 1.13: variance scaling by fan-in; batch normalisation.
+KERNEL_INITIALIZER = "lecun_normal"
+MOMENTUM, EPSILON = 0.997, 1e-5
+
+
+@dataclasses.dataclass(frozen=True)
+class Convolution:
+    """The 3 x 3 convolutions of a stage.
+
+    Args:
+        filters: channels of their output.
+        attention: template of the attention that augments them, or `None`.
+        downsample: see `AugmentedConv2D`.
+    """
+
+    filters: int
+    attention: Template | None = None
+    downsample: bool = False
+
+    def __call__(self, x, previous_map, strides, name):
+        """The image and the map after a convolution of `x`; `previous_map` itself where no map is carried."""
+        if self.attention is None:
+            return convolve(x, self.filters, 3, strides, name), previous_map
+        layer = AugmentedConv2D(
+            self.filters,
+            3,
+            self.attention,
+            strides=strides,
+            downsample=self.downsample,
+            kernel_initializer=KERNEL_INITIALIZER,
+            name=name,
+        )
+        # A functional model has no place for a map that is None.
+        if layer.compute_map_shape(x.shape, None if previous_map is None else previous_map.shape) is None:
+            return layer(x), None
+        return layer(x, previous_map=previous_map, return_map=True)
+
+
+def convolve(x, filters, kernel_size, strides, name):
+    """A convolution without bias.
+
+    With strides it is padded alike on both sides, where "same" would depend on the size.
+    """
+    if strides > 1 and kernel_size > 1:
+        before = (kernel_size - 1) // 2
+        padding = (before, kernel_size - 1 - before)
+        x = layers.ZeroPadding2D((padding, padding), data_format="channels_last", name=f"{name}_pad")(x)
+    return layers.Conv2D(
+        filters,
+        kernel_size,
+        strides,
+        padding="same" if strides == 1 else "valid",
+        use_bias=False,
+        kernel_initializer=KERNEL_INITIALIZER,
+        data_format="channels_last",
+        name=name,
+    )(x)
+
+
+def normalize(x, name):
+    """Batch normalisation."""
+    return layers.BatchNormalization(momentum=MOMENTUM, epsilon=EPSILON, name=f"{name}_bn")(x)
+
+
+def activate(x, name):
+    """ReLU."""
+    return layers.Activation("relu", name=name)(x)
+
+
+def basic_block(x, previous_map, convolution, strides, projects, name):
+    """Two 3 x 3 convolutions beside a shortcut.
+
+    Args:
+        x: `(B, h, w, C)`.
+        previous_map: attention map, or `None`.
+        convolution: a `Convolution`.
+        strides: of the first convolution.
+        projects: whether the shortcut is a 1 x 1 convolution; otherwise it is `x`.
+        name: prefix of the names of layers.
+
+    Returns:
+        `(B, h / strides, w / strides, filters)` and the map.
+    """
+    shortcut = _shortcut(x, convolution.filters, strides, projects, name)
+    x, previous_map = convolution(x, previous_map, strides, f"{name}_1_conv")
+    x = activate(normalize(x, f"{name}_1"), f"{name}_1_relu")
+    x, previous_map = convolution(x, previous_map, 1, f"{name}_2_conv")
+    return _add(shortcut, normalize(x, f"{name}_2"), name), previous_map
+
+
+def bottleneck_block(x, previous_map, convolution, strides, projects, name):
+    """1 x 1, 3 x 3 and 1 x 1 convolutions beside a shortcut; the last has four times the filters.
+
+    Args:
+        x, previous_map, convolution, projects, name: see `basic_block`.
+        strides: of the 3 x 3 convolution.
+
+    Returns:
+        `(B, h / strides, w / strides, 4 * filters)` and the map.
+    """
+    shortcut = _shortcut(x, 4 * convolution.filters, strides, projects, name)
+    x = convolve(x, convolution.filters, 1, 1, f"{name}_1_conv")
+    x = activate(normalize(x, f"{name}_1"), f"{name}_1_relu")
+    x, previous_map = convolution(x, previous_map, strides, f"{name}_2_conv")
+    x = activate(normalize(x, f"{name}_2"), f"{name}_2_relu")
+    x = convolve(x, 4 * convolution.filters, 1, 1, f"{name}_3_conv")
+    return _add(shortcut, normalize(x, f"{name}_3"), name), previous_map
+
+
+def _shortcut(x, filters, strides, projects, name):
+    return normalize(convolve(x, filters, 1, strides, f"{name}_0_conv"), f"{name}_0") if projects else x
+
+
+def _add(shortcut, x, name):
+    return activate(layers.Add(name=f"{name}_add")([shortcut, x]), f"{name}_out")

@@ -1,0 +1,154 @@
+import keras
+from keras import layers
+from keras.utils import get_source_inputs
+
+from keras_headattn.layers._augmented_conv_2d import augmented_widths
+from keras_headattn.layers._template import Template
+from keras_headattn.models._residual_blocks import (
+    Convolution,
+    activate,
+    basic_block,
+    bottleneck_block,
+    convolve,
+    normalize,
+)
+
+
+def ResNet(
+    stage_depths,
+    bottleneck=False,
+    attention=None,
+    filters=64,
+    small_images=False,
+    key_ratio=0.2,
+    value_ratio=0.1,
+    min_key_dim=20,
+    attention_stages=(-3, -2, -1),
+    downsampled_stages=(-3,),
+    include_top=True,
+    weights=None,
+    input_tensor=None,
+    input_shape=None,
+    pooling=None,
+    classes=1000,
+    classifier_activation="softmax",
+    return_stages=False,
+    name="resnet",
+):
+    """A residual network, with attention beside its 3 x 3 convolutions or without.
+
+    A functional `keras.Model`, whose arguments and names of layers are those of `keras.applications`:
+    `model.get_layer("conv3_block2_out")` is the second block of the second stage. Images are `(B, height, width,
+    channels)`. Blocks add before they activate (version 1) and stride in their first 3 x 3 convolution.
+
+    With `attention`, the 3 x 3 convolutions of the `attention_stages` are `AugmentedConv2D`. A map that the attention
+    carries, as `EvolvingAttention` does, goes from each to the next, from stage to stage too.
+
+    Source: He et al. 2016, "Deep residual learning for image recognition", in the form of TensorFlow's official
+    models 1.13; Bello et al. 2019, "Attention augmented convolutional networks"; Wang et al. 2021, "Evolving
+    attention with residual convolutions".
+
+    Args:
+        stage_depths: number of blocks of each stage.
+        bottleneck: whether blocks are of 1 x 1, 3 x 3 and 1 x 1 convolutions, the last with four times the filters;
+            otherwise of two 3 x 3 convolutions.
+        attention: template layer, such as `MultiHeadAttention(8, 20)`, whose `key_dim` and `value_dim` become those
+            of `augmented_widths` in each stage; `None` for none.
+        filters: of the first stage; each stage has twice those of the one before.
+        small_images: whether the network begins with a 3 x 3 convolution; otherwise with one of 7 x 7 and a pooling,
+            which leave a sixteenth of the pixels.
+        key_ratio, value_ratio, min_key_dim: see `augmented_widths`.
+        attention_stages: which stages have attention; negative numbers count from the last.
+        downsampled_stages: which of them attend to the image pooled once more, see `AugmentedConv2D`.
+        include_top: whether the network ends in a classifier.
+        weights: `None` for random weights, or the path of a file of weights.
+        input_tensor: symbolic tensor to be used as image, such as the output of another model.
+        input_shape: `(height, width, channels)`, if there is no `input_tensor`. Defaults to `(224, 224, 3)`. Without
+            attention, height and width may be `None`.
+        pooling: without the classifier, `"avg"` or `"max"` over all pixels, or `None`.
+        classes: number of classes.
+        classifier_activation: of the classifier; `None` for logits. Float32 under mixed precision too.
+        return_stages: without the classifier, whether a list of the outputs of all stages is returned.
+        name: of the model.
+
+    Returns:
+        `keras.Model` that returns `(B, classes)`; without the classifier `(B, h, w, C)`, or `(B, C)` after `pooling`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> from keras_headattn.layers import EvolvingAttention
+    >>> attention = EvolvingAttention(num_heads=2, key_dim=20, alpha=0.5, beta=1.0)
+    >>> model = ResNet([1, 1, 1], attention=attention, filters=20, small_images=True, input_shape=(8, 8, 3), classes=10)
+    >>> tuple(model(np.zeros((4, 8, 8, 3))).shape)
+    (4, 10)
+    """
+    _check(include_top, pooling, return_stages)
+    if input_tensor is None:
+        input_tensor = keras.Input((224, 224, 3) if input_shape is None else input_shape)
+    convolutions = [Convolution(filters * 2**stage) for stage in range(len(stage_depths))]
+    if attention is not None:
+        ratios = dict(key_ratio=key_ratio, value_ratio=value_ratio, min_key_dim=min_key_dim)
+        convolutions = _augment(convolutions, attention, attention_stages, downsampled_stages, ratios)
+    x, previous_map, outputs = _stem(input_tensor, filters, small_images), None, []
+    block = bottleneck_block if bottleneck else basic_block
+    for stage, depth in enumerate(stage_depths):
+        for number in range(depth):
+            strides = 2 if number == 0 and stage > 0 else 1
+            block_name = f"conv{stage + 2}_block{number + 1}"
+            x, previous_map = block(x, previous_map, convolutions[stage], strides, number == 0, block_name)
+        outputs.append(x)
+    if not return_stages:
+        outputs = _top(x, include_top, pooling, classes, classifier_activation)
+    sources = get_source_inputs(input_tensor)
+    model = keras.Model(sources[0] if len(sources) == 1 else sources, outputs, name=name)
+    if weights is not None:
+        model.load_weights(weights)
+    return model
+
+
+def _check(include_top, pooling, return_stages):
+    if pooling not in (None, "avg", "max"):
+        raise ValueError(f"`pooling` must be None, 'avg' or 'max'. Received: pooling={pooling!r}")
+    if include_top and return_stages:
+        raise ValueError("`return_stages` needs `include_top=False`. Received: include_top=True")
+
+
+def _augment(convolutions, attention, attention_stages, downsampled_stages, ratios):
+    """The stages' convolutions, with attention in those stages."""
+    template = Template("attention", attention)
+    heads = template.make().num_heads
+    downsampled_stages = _stages("downsampled_stages", downsampled_stages, len(convolutions))
+    augmented = list(convolutions)
+    for stage in _stages("attention_stages", attention_stages, len(convolutions)):
+        filters = convolutions[stage].filters
+        widened = Template("attention", template.make(**augmented_widths(filters, heads, **ratios)))
+        augmented[stage] = Convolution(filters, widened, stage in downsampled_stages)
+    return augmented
+
+
+def _stages(name, stages, count):
+    """Numbers of stages from 0 on."""
+    if not all(-count <= stage < count for stage in stages):
+        raise ValueError(f"`{name}` must be numbers of the {count} stages. Received: {name}={stages}")
+    return {stage % count for stage in stages}
+
+
+def _stem(images, filters, small_images):
+    if small_images:
+        return activate(normalize(convolve(images, filters, 3, 1, "conv1_conv"), "conv1"), "conv1_relu")
+    x = activate(normalize(convolve(images, filters, 7, 2, "conv1_conv"), "conv1"), "conv1_relu")
+    return layers.MaxPooling2D(3, 2, padding="same", data_format="channels_last", name="pool1_pool")(x)
+
+
+def _top(x, include_top, pooling, classes, classifier_activation):
+    if pooling == "max" and not include_top:
+        return layers.GlobalMaxPooling2D(data_format="channels_last", name="max_pool")(x)
+    if pooling is None and not include_top:
+        return x
+    x = layers.GlobalAveragePooling2D(data_format="channels_last", name="avg_pool")(x)
+    if not include_top:
+        return x
+    # The variables' dtype: float32 under mixed precision.
+    dtype = keras.config.dtype_policy().variable_dtype
+    return layers.Dense(classes, activation=classifier_activation, dtype=dtype, name="predictions")(x)

@@ -1,0 +1,289 @@
+"""Attention heads as particles of Bayesian inference."""
+
+import collections
+import math
+import random
+
+import keras
+from keras import ops
+from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
+
+from keras_headattn.ops._stein import BANDWIDTHS, KERNELS, stein_gradient
+from keras_headattn.ops._threefry import threefry_normal
+from keras_headattn.optimizers._heads import LAYERS, ROLES, describe, select_heads
+
+METHODS = ("svgd", "spos", "sgld")
+GROUPINGS = ("heads", "interleaved")
+
+
+@register_keras_serializable(package="keras_headattn")
+class Repulsive(keras.optimizers.Optimizer):
+    """An optimizer for which the heads of an attention layer are particles that drive each other apart.
+
+    Of each query, key and value kernel in the model, be the layer of this library, of Keras or of KerasHub, the parts
+    of the M heads are the particles x_i. What the inner optimizer receives in place of their gradients, to be
+    subtracted, is
+
+    | method | |
+    |---|---|
+    | `"svgd"` | `e/M sum_j [ k(x_j, x_i) grad_j - a d/dx_j k(x_j, x_i) ]`, k as in `ops.stein_gradient` |
+    | `"spos"` | the same, `+ e/b grad_i - sqrt(2e/b) noise` |
+    | `"sgld"` | `e grad_i - sqrt(2e/b) noise` |
+
+    All other weights are the inner optimizer's alone, as are the learning rate, clipping, accumulation, moving
+    averages and weight decay. An optimizer that divides by the size of the gradient, such as Adam, sees nothing of the
+    step size e but its ratio to the noise.
+
+    The noise depends on the seed and the step alone: it is the same on all replicas, after a restart, and with and
+    without XLA. With accumulated gradients it is as large as without.
+
+    Source: An et al. 2020, "Repulsive attention: rethinking multi-head attention as Bayesian inference", eqs. 4, 5, 14.
+
+    Args:
+        inner_optimizer: any Keras optimizer, or its name.
+        method: `"svgd"` (default), `"spos"` or `"sgld"`.
+        step_size: `e`. Default 0.1, as the paper has for translation.
+        repulsive_weight: `a`. Default 0.01, as the paper has for translation.
+        inverse_temperature: `b`, of `"spos"` and `"sgld"`. Default 1e8: the noise has the size of a gradient of 4e-4.
+            The paper has tuned it for each task and prints no value.
+        prior_deviation: of a Gaussian prior of each weight with mean 0. Default `None`: a uniform one.
+        projections: which kernels of a layer: some of `"query"`, `"key"` and `"value"`, and of the names of those
+            that are marked (docs/repulsive.md). Default `None`: all.
+        roles: which layers: some of `"encoder"`, `"decoder"` and `"cross"`, the default, by their paths. Layers whose
+            path does not say count as encoder.
+        layers: `"all"` (default), or `"first"` or `"last"`, of each role.
+        select: a regular expression to be found in the path of a weight, or a function of the path; which weights
+            besides. Default: all.
+        grouping: `"heads"` (default). `"interleaved"`, as in the code published with the paper: particle i is made of
+            columns i, i + M, i + 2M, ... of the kernel, whichever head they belong to.
+        bandwidth: `"paper"` (default) or `"code"`, as in `ops.stein_gradient`.
+        kernel: `k`, `"rbf"` (default) or `"cosine"` (eq. 14), as in `ops.stein_gradient`.
+        smoothing: whether a head is moved by the gradients of heads near it, too. Default `True`. Table 11 of the paper
+            has `"cosine"` without and with it.
+        seed: int, of the noise. Default `None`: drawn when it is built, and saved with its state.
+        verbose: whether to print what it acts on. Default `True`.
+        name: of the optimizer.
+
+    Raises:
+        ValueError: for a name that is not among those above, or a number that is not positive; and when it is built
+            for a model without such weights.
+
+    >>> inputs = keras.Input((6, 16))
+    >>> outputs = keras.layers.MultiHeadAttention(num_heads=4, key_dim=4)(inputs, inputs)
+    >>> model = keras.Model(inputs, outputs)
+    >>> model.compile(Repulsive(keras.optimizers.Adam(1e-3), repulsive_weight=0.1), loss="mse")
+    >>> history = model.fit(np.ones((8, 6, 16)), np.zeros((8, 6, 16)), verbose=0)
+    Repulsive svgd acts on 3 kernels (query/key/value) of 4 heads, in attention layers: 1 encoder
+    """
+
+    def __init__(
+        self,
+        inner_optimizer,
+        method="svgd",
+        step_size=0.1,
+        repulsive_weight=0.01,
+        inverse_temperature=1e8,
+        prior_deviation=None,
+        projections=None,
+        roles=ROLES,
+        layers="all",
+        select=None,
+        grouping="heads",
+        bandwidth="paper",
+        kernel="rbf",
+        smoothing=True,
+        seed=None,
+        verbose=True,
+        name=None,
+    ):
+        _check_choices("method", [method], METHODS)
+        _check_choices("roles", roles, ROLES)
+        _check_choices("layers", [layers], LAYERS)
+        _check_choices("grouping", [grouping], GROUPINGS)
+        _check_choices("bandwidth", [bandwidth], BANDWIDTHS)
+        _check_choices("kernel", [kernel], KERNELS)
+        _check_positive("step_size", step_size)
+        _check_positive("inverse_temperature", inverse_temperature)
+        if prior_deviation is not None:
+            _check_positive("prior_deviation", prior_deviation)
+        if repulsive_weight < 0:
+            raise ValueError(f"`repulsive_weight` must not be negative. Received: {repulsive_weight}")
+        inner_optimizer = keras.optimizers.get(inner_optimizer)
+        if isinstance(inner_optimizer, keras.optimizers.LossScaleOptimizer):
+            raise ValueError(
+                "Scale the loss outside: LossScaleOptimizer(Repulsive(...)), as `compile` does by itself. "
+                f"Received: inner_optimizer={inner_optimizer}"
+            )
+        super().__init__(learning_rate=0.0, name=name)
+        self.inner_optimizer = inner_optimizer
+        self.method = method
+        self.step_size = step_size
+        self.repulsive_weight = repulsive_weight
+        self.inverse_temperature = inverse_temperature
+        self.prior_deviation = prior_deviation
+        self.projections = None if projections is None else tuple(projections)
+        self.roles = tuple(roles)
+        self.layers = layers
+        self.select = select
+        self.grouping = grouping
+        self.bandwidth = bandwidth
+        self.kernel = kernel
+        self.smoothing = smoothing
+        self.seed = seed
+        self.verbose = verbose
+
+    def build(self, variables):
+        kernels = select_heads(variables, self.projections, self.roles, self.layers, self.select)
+        self._head_axes = {self._var_key(kernel.variable): kernel.axis for kernel in kernels}
+        if self.verbose:
+            print(f"Repulsive {self.method} acts on {describe(kernels)}", flush=True)
+        self.inner_optimizer.build(variables)
+        super().build(variables)
+        if self.method != "svgd":
+            seed = random.randrange(2**31) if self.seed is None else self.seed  # Keras seeds this module, too
+            self._noise_seed = self.add_variable(
+                (), keras.initializers.Constant(seed % 2**31), "int32", "only_first_replica", name="seed"
+            )
+        if self.inner_optimizer.use_ema:  # here `SwapEMAWeights` looks for them where the loss is scaled
+            self.use_ema = True
+            self._model_variables_moving_average = self.inner_optimizer._model_variables_moving_average
+
+    def apply(self, grads, trainable_variables=None):
+        if not self.built:
+            with keras.name_scope(self.name):
+                self.build(trainable_variables)
+        variables = self._trainable_variables if trainable_variables is None else list(trainable_variables)
+        self.inner_optimizer.apply(self._repelled(list(grads), variables), trainable_variables)
+
+    def _repelled(self, gradients, variables):
+        sets = collections.defaultdict(list)  # of particles of the same shape: they are computed at once
+        for index, (gradient, variable) in enumerate(zip(gradients, variables, strict=True)):
+            axis = self._head_axes.get(self._var_key(variable))
+            if axis is not None and gradient is not None:
+                particles = _Particles(variable.shape, axis, self.grouping)
+                sets[particles.num_particles, particles.size].append((index, particles))
+        share = self._share()
+        noise = self._noise(sets)
+        for members in sets.values():
+            particles = ops.stack([layout.split(variables[index]) for index, layout in members])
+            theirs = ops.stack([layout.split(gradients[index]) for index, layout in members])
+            moved = self._moved(particles, theirs, share, next(noise))
+            for (index, layout), gradient in zip(members, ops.unstack(moved, len(members)), strict=True):
+                gradients[index] = ops.cast(layout.join(gradient), gradients[index].dtype)
+        return gradients
+
+    def _moved(self, particles, gradients, share, noise):
+        """`(S, M, P)` all, but for `share`: what a term counts that is not a gradient of the loss."""
+        if self.prior_deviation is not None:
+            gradients += share * particles / self.prior_deviation**2
+        if self.method == "sgld":
+            return self.step_size * (gradients + noise * share)
+        weight = self.repulsive_weight * share
+        moved = stein_gradient(particles, gradients, weight, self.bandwidth, self.kernel, self.smoothing)
+        if self.method == "spos":
+            moved += gradients / self.inverse_temperature + noise * share
+        return self.step_size * moved
+
+    def _noise(self, sets):
+        """Gaussian noise for every set, one after the other, `None` without noise."""
+        if self.method == "svgd":
+            yield from [None] * len(sets)
+            return
+        shapes = [(len(members), *shape) for shape, members in sets.items()]
+        sizes = [sets * heads * size for sets, heads, size in shapes]
+        # What accumulation makes the mean of has to be larger.
+        times = self.inner_optimizer.gradient_accumulation_steps or 1
+        deviation = (2.0 * times / (self.inverse_temperature * self.step_size)) ** 0.5
+        normal = deviation * threefry_normal(sum(sizes), self._noise_seed, self.inner_optimizer._iterations)
+        start = 0
+        for shape, size in zip(shapes, sizes, strict=True):
+            yield ops.reshape(normal[start : start + size], shape)
+            start += size
+
+    def _share(self):
+        """What a term counts that is no gradient: it is scaled as they are, and added by each replica."""
+        share = self.inner_optimizer.loss_scale_factor or 1.0
+        if hasattr(self, "_all_reduce_sum_gradients"):  # TensorFlow, where `training.Model` has summed before
+            [(replicas, _)] = self.inner_optimizer._all_reduce_sum_gradients([(ops.ones(()), None)])
+            share /= replicas
+        return share
+
+    @property
+    def variables(self):
+        return self._variables + self.inner_optimizer.variables
+
+    @property
+    def learning_rate(self):
+        return self.inner_optimizer.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate):
+        self.inner_optimizer.learning_rate = learning_rate
+
+    @property
+    def iterations(self):
+        return self.inner_optimizer.iterations
+
+    def scale_loss(self, loss):
+        return self.inner_optimizer.scale_loss(loss)
+
+    def exclude_from_weight_decay(self, var_list=None, var_names=None):
+        self.inner_optimizer.exclude_from_weight_decay(var_list, var_names)
+
+    def finalize_variable_values(self, var_list):
+        self.inner_optimizer.finalize_variable_values(var_list)
+
+    def get_config(self):
+        return {
+            "inner_optimizer": serialize_keras_object(self.inner_optimizer),
+            "method": self.method,
+            "step_size": self.step_size,
+            "repulsive_weight": self.repulsive_weight,
+            "inverse_temperature": self.inverse_temperature,
+            "prior_deviation": self.prior_deviation,
+            "projections": self.projections,
+            "roles": self.roles,
+            "layers": self.layers,
+            "select": serialize_keras_object(self.select),
+            "grouping": self.grouping,
+            "bandwidth": self.bandwidth,
+            "kernel": self.kernel,
+            "smoothing": self.smoothing,
+            "seed": self.seed,
+            "verbose": self.verbose,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        nested = {name: deserialize_keras_object(config[name]) for name in ("inner_optimizer", "select")}
+        return cls(**{**config, **nested})
+
+
+class _Particles:
+    """A kernel as the particles of its heads, `(M, P)`, and back."""
+
+    def __init__(self, shape, axis, grouping):
+        self.num_particles = shape[axis]
+        self.size = math.prod(shape) // self.num_particles
+        self._kernel_shape = shape
+        self._shape, self._axis = (shape, axis) if grouping == "heads" else ((self.size, self.num_particles), 1)
+
+    def split(self, kernel):
+        heads_first = ops.moveaxis(ops.reshape(ops.cast(kernel, "float32"), self._shape), self._axis, 0)
+        return ops.reshape(heads_first, (self.num_particles, self.size))
+
+    def join(self, particles):
+        others = [size for axis, size in enumerate(self._shape) if axis != self._axis]
+        heads_first = ops.reshape(particles, (self.num_particles, *others))
+        return ops.reshape(ops.moveaxis(heads_first, 0, self._axis), self._kernel_shape)
+
+
+def _check_choices(name, received, choices):
+    if not received or any(one not in choices for one in received):
+        raise ValueError(f"`{name}` must be among {', '.join(choices)}. Received: {received}")
+
+
+def _check_positive(name, number):
+    if not number > 0:
+        raise ValueError(f"`{name}` must be positive. Received: {number}")

@@ -1,0 +1,11 @@
+"""What knows where a token stands."""
+
+from keras_headattn._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "_absolute": ["LearnedPositions", "SinusoidalPositions"],
+        "_relative": ["RelativePositions", "RelativePositions2D"],
+    },
+)

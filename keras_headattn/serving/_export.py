@@ -1,0 +1,124 @@
+"""A search as a SavedModel: from text to text, or from ids to ids."""
+
+import tensorflow as tf
+
+from keras_headattn.serving._classes import save_signatures
+
+
+def export_text(searcher, source_tokenizer, target_tokenizer, folder, xla_signature=False, max_source_length=None):
+    """Writes a SavedModel that translates text, with both vocabularies inside.
+
+    It runs wherever TensorFlow and tensorflow-text do; this library is not needed there. Signatures:
+
+    - `serving_default`: strings `text` `(B,)` to the best `translations` `(B,)`, strings, and their `scores`
+      `(B,)`, float32;
+    - `n_best`: the same of the whole beam, `(B, beam_size)`, best first. Where there are fewer hypotheses the
+      rest are empty strings with a score of -1e9;
+    - `xla`, if asked for: as `serving_default`, with a search compiled by XLA for each batch size and each
+      length, rounded up to a multiple of 16. The other signatures need no XLA.
+
+    Args:
+        searcher: `Searcher` around a trained model.
+        source_tokenizer: `SentencePieceTokenizer` of the source.
+        target_tokenizer: `SentencePieceTokenizer` of the target.
+        folder: str or path, where the next version is written: `folder/1`, `folder/2`, ... It appears only
+            when complete, and older versions stay as they are.
+        xla_signature: bool, whether to add the signature `xla`. Default False.
+        max_source_length: int, ids of a source beyond which it is cut; it keeps its end symbol. Default `None`:
+            no source is cut, and a long one may take all of the server's memory.
+
+    Returns:
+        `pathlib.Path` of the new version.
+
+    Raises:
+        ValueError: if the searcher and the target tokenizer disagree on the end symbol, or `max_source_length` has
+            no room for text.
+        OSError: if it cannot be written.
+
+    Example:
+
+    ```python
+    searcher = Searcher(transformer, beam_size=4, start_id=target.bos_id, end_id=target.eos_id)
+    path = export_text(searcher, source, target, "saved_models/translate")
+    model = tf.saved_model.load(path)
+    model.signatures["serving_default"](text=tf.constant(["two cats"]))["translations"]
+    ```
+    """
+    if searcher.end_id != target_tokenizer.eos_id:
+        raise ValueError(
+            "A translation must end with the end symbol of the target tokenizer: make the searcher with "
+            f"`end_id=target_tokenizer.eos_id`, here {target_tokenizer.eos_id}. "
+            f"Received: searcher.end_id={searcher.end_id}"
+        )
+    if max_source_length is not None and max_source_length < 2:
+        raise ValueError(
+            "`max_source_length` must have room for a token beside the end symbol. "
+            f"Received: max_source_length={max_source_length}"
+        )
+
+    def encode(text):
+        ids = source_tokenizer(text)
+        if max_source_length is None:
+            return ids
+        last = ids[:, max_source_length - 1 : max_source_length]
+        if source_tokenizer.add_eos:
+            last = tf.where(last == source_tokenizer.pad_id, last, source_tokenizer.eos_id)
+        return tf.concat([ids[:, : max_source_length - 1], last], axis=1)
+
+    def translate(ids, search):
+        found = search(ids)
+        texts = target_tokenizer.detokenize(tf.reshape(found["tokens"], (-1, searcher.max_length)))
+        return {"translations": tf.reshape(texts, (-1, searcher.beam_size)), "scores": found["scores"]}
+
+    def best(text):
+        return {name: beam[:, 0] for name, beam in n_best(text).items()}
+
+    def n_best(text):
+        return translate(encode(text), search)
+
+    def xla(text):
+        ids = encode(text)
+        ids = tf.pad(ids, [[0, 0], [0, -tf.shape(ids)[1] % 16]])
+        return {name: beam[:, 0] for name, beam in translate(ids, compiled_search).items()}
+
+    search = tf.function(searcher, autograph=False)
+    compiled_search = tf.function(searcher, autograph=False, jit_compile=True)
+    functions = {"serving_default": best, "n_best": n_best} | ({"xla": xla} if xla_signature else {})
+    text = tf.TensorSpec((None,), tf.string, name="text")
+    signatures = {name: (function, [text]) for name, function in functions.items()}
+    return save_signatures(signatures, folder, searcher, [source_tokenizer, target_tokenizer])
+
+
+def export_ids(searcher, folder):
+    """Writes a SavedModel that translates token ids, for programs that have TensorFlow alone.
+
+    It is a model of its own because one that holds a tokenizer does not even load without
+    tensorflow-text. Its signature `serving_default` takes int32 `ids` `(B, n)`, 0 = padding, and returns
+    int32 `ids` `(B, beam_size, max_length)`, best first, zeros after the end symbol, and float32 `scores`
+    `(B, beam_size)`.
+
+    Args:
+        searcher: `Searcher` around a trained model.
+        folder: str or path, where the next version is written, as in `export_text`.
+
+    Returns:
+        `pathlib.Path` of the new version.
+
+    Raises:
+        OSError: if it cannot be written.
+
+    Example:
+
+    ```python
+    path = export_ids(searcher, "saved_models/translate_ids")
+    model = tf.saved_model.load(path)
+    model.signatures["serving_default"](ids=tf.constant([[7, 5, 3]]))["ids"]
+    ```
+    """
+
+    def search(ids):
+        found = searcher(ids)
+        return {"ids": found["tokens"], "scores": found["scores"]}
+
+    ids = tf.TensorSpec((None, None), tf.int32, name="ids")
+    return save_signatures({"serving_default": (search, [ids])}, folder, searcher)

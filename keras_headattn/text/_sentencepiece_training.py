@@ -1,0 +1,141 @@
+"""Learning a subword vocabulary from text."""
+
+import io
+import itertools
+import os
+import random
+import re
+
+import sentencepiece
+
+from keras_headattn._files import read_lines, write_atomically
+
+
+def train_sentencepiece(
+    files_or_sentences,
+    model_path,
+    vocabulary_size,
+    model_type="bpe",
+    character_coverage=1.0,
+    user_defined_symbols=(),
+    max_sentences=None,
+    seed=0,
+):
+    """Trains a SentencePiece model and writes it to a file.
+
+    The ids are those this library uses everywhere: padding 0, unknown 1, begin of sentence 2, end of sentence
+    3. The same input gives the same file, byte for byte. The file appears only when it is complete. Long sentences
+    count, too: up to 1 GiB each, where SentencePiece by itself leaves out those of more than 4,192 bytes.
+
+    Args:
+        files_or_sentences: iterable of str, the sentences; or the path of a UTF-8 text file (str or path),
+            plain or `.gz`, or an iterable of `pathlib.Path`. For a vocabulary shared by two languages give
+            the text of both.
+        model_path: str or path, the file to write, by custom ending in `.model`.
+        vocabulary_size: int, number of pieces, the four special ones and `user_defined_symbols` included.
+        model_type: "bpe" (default) or "unigram".
+        character_coverage: float in (0, 1], the share of the text's characters that get a piece of their own.
+            Default 1.0; 0.9995 is usual for languages with very many characters.
+        user_defined_symbols: iterable of str, pieces that are never split, such as "[MASK]"; they get the ids
+            from 4.
+        max_sentences: int, train on a random sample of at most so many sentences, to save memory. Default
+            `None`: on all.
+        seed: int, seed of that sample. Default 0.
+
+    Returns:
+        `model_path`.
+
+    Raises:
+        FileNotFoundError: if a text file is missing.
+        ValueError: if the text is empty, too small for the vocabulary (the message names the largest possible
+            size), has more characters than the vocabulary has pieces, or the model type is another.
+
+    Reference: Kudo and Richardson, 2018, "SentencePiece: a simple and language independent subword tokenizer
+    and detokenizer for neural text processing".
+
+    >>> import tempfile
+    >>> path = f"{tempfile.mkdtemp()}/cats.model"
+    >>> train_sentencepiece(["a cat sat", "a cat ran"], path, vocabulary_size=16) == path
+    True
+    """
+    if model_type not in ("bpe", "unigram"):
+        raise ValueError(f'model_type must be "bpe" or "unigram". Received: {model_type!r}')
+    sentences = _sentences(files_or_sentences)
+    if max_sentences is not None:
+        sentences = iter(sample(sentences, max_sentences, seed))
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=sentences,
+            model_writer=model,
+            vocab_size=vocabulary_size,
+            model_type=model_type,
+            character_coverage=character_coverage,
+            user_defined_symbols=list(user_defined_symbols),
+            pad_id=0,
+            unk_id=1,
+            bos_id=2,
+            eos_id=3,
+            max_sentence_length=2**30,  # bytes: the most it takes
+            minloglevel=2,
+            num_threads=4,  # written into the file, so it must not depend on the machine
+        )
+    except RuntimeError as error:
+        raise ValueError(_explain(str(error), vocabulary_size)) from error
+    write_atomically(model_path, model.getvalue())
+    return model_path
+
+
+def _sentences(files_or_sentences):
+    if isinstance(files_or_sentences, (str, os.PathLike)):
+        return read_lines(files_or_sentences)
+    iterator = iter(files_or_sentences)
+    first = next(iterator, "")
+    everything = itertools.chain([first], iterator)
+    if isinstance(first, os.PathLike):
+        return itertools.chain.from_iterable(map(read_lines, everything))
+    if os.path.isfile(first):
+        raise ValueError(
+            f"Give files as pathlib.Path: an iterable of str holds sentences, but the first names a file. "
+            f"Received: {first!r}"
+        )
+    return everything
+
+
+def sample(sentences, size, seed=0):
+    """Uniform sample of a stream of any length: sentence number i replaces a kept one with probability size / i.
+
+    Args:
+        sentences: iterable, of sentences or of anything else.
+        size: int, how many are kept at most. All are, in their order, if there are no more.
+        seed: int. Default 0.
+
+    Returns:
+        List.
+
+    >>> sample(iter("abcdef"), 6)
+    ['a', 'b', 'c', 'd', 'e', 'f']
+    """
+    rng = random.Random(seed)
+    kept = []
+    for number, sentence in enumerate(sentences):
+        if number < size:
+            kept.append(sentence)
+        elif (slot := rng.randrange(number + 1)) < size:
+            kept[slot] = sentence
+    return kept
+
+
+def _explain(message, vocabulary_size):
+    """SentencePiece's internal errors in words that say what to do."""
+    received = f"Received: vocabulary_size={vocabulary_size}"
+    if largest := re.search(r"set it to a value <= (\d+)", message):
+        return f"The text is too small for this: the largest possible size is {largest[1]}. {received}"
+    if required := re.search(r"required_chars\. \d+ vs (\d+)", message):
+        return (
+            "The vocabulary is too small for the characters of the text: "
+            f"the smallest possible size is {required[1]} (or lower character_coverage). {received}"
+        )
+    if "sentences_.empty()" in message or "all_chars_count" in message:
+        return f"There is no text to train on: every sentence is empty. {received}"
+    return f"{message}. {received}"

@@ -1,0 +1,176 @@
+"""Words as tokens, in a layer, so that a served model takes text."""
+
+import collections
+import itertools
+import os
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_headattn._files import read_lines
+
+# What stands by itself: a number with its points, an ending such as n't or 's, any other sign.
+TOKENS = r"(\p{N}+(?:[.,]\p{N}+)+|n't\b|'(?:s|m|d|re|ve|ll)\b|[^\p{L}\p{M}\p{N}\s])"
+
+
+@keras.saving.register_keras_serializable(package="keras_headattn")
+class WordTokenizer(keras.layers.Layer):
+    """Turns strings into the ids of their words, inside the TensorFlow graph, with TensorFlow's own operations.
+
+    Words are runs of letters and digits; other signs stand by themselves, and so do English endings: `don't` is `do
+    n't`, as in the Penn Treebank and in GloVe's vocabulary. Ids are 0 for padding, 1 for words that are not in the
+    vocabulary, and from 2 on those that are. A text without words has the one id 1, so that no row is all padding.
+
+    Args:
+        vocabulary: list of str, the words, none of them twice; or the path of a text file with a word a line (str or
+            path).
+        lowercase: bool, whether text is lower-cased first; the words should be, too. Default True.
+
+    Call arguments:
+        strings: string tensor (B,) or (B, 1), or a list of str.
+
+    Returns:
+        int32 tensor (B, n), padded with 0.
+
+    Raises:
+        FileNotFoundError: if `vocabulary` names no file.
+        ValueError: if a word is there twice, or is empty, or `strings` has another shape.
+
+    Example:
+
+    >>> tokenizer = WordTokenizer(["a", "cat", "do", "n't"])
+    >>> tokenizer(["A cat!", "Don't"]).numpy().tolist()
+    [[2, 3, 1], [4, 5, 0]]
+    """
+
+    def __init__(self, vocabulary, lowercase=True, **kwargs):
+        super().__init__(**kwargs)
+        if isinstance(vocabulary, (str, os.PathLike)):
+            vocabulary = read_lines(vocabulary)
+        self.vocabulary = tuple(vocabulary)
+        self.lowercase = lowercase
+        twice = [word for word, count in collections.Counter(self.vocabulary).items() if count > 1 or not word]
+        if twice:
+            raise ValueError(f"`vocabulary` must hold every word once, and no empty one. Received: {twice[:5]}")
+        ids = tf.range(2, 2 + len(self.vocabulary), dtype=tf.int32)
+        words = tf.lookup.KeyValueTensorInitializer(tf.constant(self.vocabulary, tf.string), ids)
+        self._table = tf.lookup.StaticHashTable(words, default_value=1)
+        self._convert_input_args = False  # strings are no floats
+        self._allow_non_tensor_positional_args = True
+        self.supports_jit = False  # XLA has no strings
+
+    @property
+    def vocabulary_size(self):
+        """int, number of ids."""
+        return 2 + len(self.vocabulary)
+
+    def id_to_token(self, word_id):
+        """Looks a word up.
+
+        Args:
+            word_id: int, from 0 to `vocabulary_size - 1`.
+
+        Returns:
+            The word, a str; `"<pad>"` and `"<unk>"` for the first two.
+
+        Raises:
+            ValueError: for an id out of range.
+        """
+        if not 0 <= word_id < self.vocabulary_size:
+            raise ValueError(f"Ids are 0 to {self.vocabulary_size - 1}. Received: {word_id}")
+        return ("<pad>", "<unk>")[word_id] if word_id < 2 else self.vocabulary[word_id - 2]
+
+    def call(self, strings):
+        strings = tf.convert_to_tensor(strings, tf.string)
+        if len(strings.shape) != 1 and tuple(strings.shape[1:]) != (1,):
+            raise ValueError(f"`strings` must be of shape (B,) or (B, 1). Received: shape {tuple(strings.shape)}")
+        return self._ids(tf.reshape(strings, [-1])).to_tensor(0)
+
+    def _ids(self, strings):
+        words = split_words(strings, self.lowercase)
+        ids = words.with_flat_values(self._table.lookup(words.flat_values))
+        is_empty = tf.cast(words.row_lengths() == 0, tf.int64)
+        unknown = tf.RaggedTensor.from_row_lengths(tf.ones([tf.reduce_sum(is_empty)], tf.int32), is_empty)
+        return tf.concat([ids, unknown], axis=1)
+
+    def encode(self, sentences):
+        """Turns a list of sentences into ids outside the graph, unpadded, for data sets.
+
+        Args:
+            sentences: list of str.
+
+        Returns:
+            List of int32 arrays, the same ids that a call gives.
+        """
+        found = []
+        for some in _portions(sentences):
+            ids = self._ids(tf.constant(some))
+            found += np.split(ids.flat_values.numpy(), ids.row_splits.numpy()[1:-1])
+        return found
+
+    def compute_output_spec(self, strings):
+        return keras.KerasTensor((strings.shape[0], None), "int32")
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], None)
+
+    def get_config(self):
+        return {**super().get_config(), "vocabulary": list(self.vocabulary), "lowercase": self.lowercase}
+
+
+def split_words(strings, lowercase=True):
+    """Splits strings into words, as `WordTokenizer` does.
+
+    Args:
+        strings: string tensor (B,).
+        lowercase: bool. Default True.
+
+    Returns:
+        `tf.RaggedTensor` of strings (B, n).
+
+    >>> split_words(tf.constant(["It's 3.5 km, isn't it?"])).to_list()
+    [[b'it', b"'s", b'3.5', b'km', b',', b'is', b"n't", b'it', b'?']]
+    """
+    if lowercase:
+        strings = tf.strings.lower(strings, encoding="utf-8")
+    strings = tf.strings.regex_replace(strings, "\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    strings = tf.strings.regex_replace(strings, r"[\p{Z}\p{Cc}]", " ")
+    return tf.strings.split(tf.strings.regex_replace(strings, TOKENS, r" \1 "))
+
+
+def learn_words(sentences, vocabulary_size=None, min_count=1, lowercase=True):
+    """The most frequent words of a text.
+
+    Args:
+        sentences: iterable of str.
+        vocabulary_size: int, how many ids the vocabulary may have, the two special ones included. Default `None`: no
+            limit.
+        min_count: int, how often a word must occur. Default 1.
+        lowercase: bool, whether text is lower-cased first. Default True.
+
+    Returns:
+        List of str, the most frequent first, of equal ones in their order: the `vocabulary` of `WordTokenizer`.
+
+    Raises:
+        ValueError: if there are no such words.
+
+    >>> learn_words(["a cat", "a dog", "the cat"], min_count=2)
+    ['a', 'cat']
+    """
+    counts = collections.Counter()
+    for some in _portions(sentences):
+        counts.update(split_words(tf.constant(some), lowercase).flat_values.numpy().tolist())
+    words = sorted((word for word in counts if counts[word] >= min_count), key=lambda word: (-counts[word], word))
+    if not words:
+        raise ValueError(f"The text must have words that occur {min_count} times. Received: {len(counts)} other words")
+    if vocabulary_size is not None:
+        words = words[: vocabulary_size - 2]
+    return [word.decode("utf-8") for word in words]
+
+
+def _portions(sentences, size=10_000):
+    """Lists of at most so many sentences, which are few enough to be held as tensors."""
+    sentences = iter(sentences)
+    while portion := list(itertools.islice(sentences, size)):
+        yield portion

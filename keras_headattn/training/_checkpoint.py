@@ -1,0 +1,76 @@
+"""A checkpoint in one file: NumPy's `.npz`, whose parts carry checksums, written in full or not at all."""
+
+import json
+import zipfile
+
+import numpy as np
+
+from keras_headattn._files import atomic_file
+
+_STATE = "state.json"
+TAGS = _ARRAY, _TUPLE = "__array__", "__tuple__"  # what JSON cannot hold; no other dictionary has these keys
+
+
+class DamagedCheckpoint(ValueError):
+    """The file is no checkpoint, or not what was written."""
+
+
+def write_checkpoint(path, state, arrays):
+    """Writes a checkpoint, or leaves what was there.
+
+    Args:
+        path: str or path.
+        state: What JSON can hold, and arrays and tuples in it.
+        arrays: Dictionary of names to arrays of any dtype.
+
+    Raises:
+        OSError: if it cannot be written, for instance on a full disk.
+    """
+    arrays = dict(arrays)
+    text = json.dumps(_take_arrays(state, arrays))
+    with atomic_file(path) as file:
+        np.savez(file, **{_STATE: np.frombuffer(text.encode(), "uint8")}, **arrays)
+
+
+def read_checkpoint(path):
+    """Reads a checkpoint whole, and so checks all of it against the checksums (CRC-32).
+
+    Returns:
+        Tuple `(state, arrays)` as they were written. Among `arrays`, those of a dtype that NumPy does not know,
+        such as bfloat16, come as raw bytes of that width, dtype `V2`.
+
+    Raises:
+        DamagedCheckpoint: if it is not what was written.
+    """
+    try:
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+            arrays = dict(file)
+        state = json.loads(arrays.pop(_STATE).tobytes())
+        return _put_arrays(state, arrays), arrays
+    except (ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, OSError) as error:
+        raise DamagedCheckpoint(f"{path} is damaged ({type(error).__name__}: {error})") from error
+
+
+def _take_arrays(value, arrays):
+    """`value` with each array in it replaced by its name among `arrays`, to which it is added."""
+    if isinstance(value, dict):
+        return {key: _take_arrays(item, arrays) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [_take_arrays(item, arrays) for item in value]
+        return {_TUPLE: items} if isinstance(value, tuple) else items
+    if isinstance(value, np.ndarray):
+        name = f"state/{len(arrays)}"
+        arrays[name] = value
+        return {_ARRAY: [name, str(value.dtype)]}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _put_arrays(value, arrays):
+    if isinstance(value, dict):
+        if value.keys() == {_ARRAY}:
+            name, dtype = value[_ARRAY]
+            return arrays.pop(name).view(dtype)
+        if value.keys() == {_TUPLE}:
+            return tuple(_put_arrays(item, arrays) for item in value[_TUPLE])
+        return {key: _put_arrays(item, arrays) for key, item in value.items()}
+    return [_put_arrays(item, arrays) for item in value] if isinstance(value, list) else value

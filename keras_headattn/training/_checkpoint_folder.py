@@ -1,0 +1,113 @@
+"""The checkpoints of a run: written, kept, and the newest found again by all workers."""
+
+import math
+import pathlib
+import warnings
+
+from keras_headattn.training import _snapshot as snapshot
+from keras_headattn.training._checkpoint import DamagedCheckpoint, read_checkpoint, write_checkpoint
+from keras_headattn.training._workers import gather, worker_index
+
+_END = f"-batch-{0:08d}"  # how the names of those at the end of an epoch end
+
+
+class CheckpointFolder:
+    """Keeps the checkpoints of a run, one file each.
+
+    Of several workers, each writes its own: the first one where a single process would, the others in
+    `worker-1` and so on. From the end of an epoch all can go on with those of the first, as nothing in them
+    is a worker's own: so their number may change.
+
+    Args:
+        folder: str or path. All workers must see it.
+        keep: How many checkpoints are kept, besides the last one of the end of an epoch.
+        run: Dictionary of what must be as it is in a checkpoint: model and optimizer.
+        place: Dictionary of what must be so for a checkpoint within an epoch: number of replicas.
+        strategy: The `tf.distribute.Strategy`.
+    """
+
+    def __init__(self, folder, keep, run, place, strategy):
+        self._shared = pathlib.Path(folder)
+        self._strategy = strategy
+        index = worker_index(strategy)
+        self._folder = self._shared / f"worker-{index}" if index else self._shared
+        self._keep = keep
+        self._run, self._place = run, place
+
+    def newest(self):
+        """The newest checkpoint that all workers can go on from, or `None` if there is no file.
+
+        Raises:
+            ValueError: if there are some, but none can be used.
+        """
+        for path in self._folder.glob(".epoch-*"):
+            path.unlink()  # halves that a killed process left
+        last = (math.inf, math.inf)
+        while True:
+            checkpoint = self._newest_until(last)
+            steps = gather(_step(checkpoint), self._strategy).tolist()
+            last = tuple(min(steps))
+            if last == tuple(max(steps)):
+                return checkpoint
+            if last < (0, 0):
+                raise ValueError(
+                    f"Some workers find no checkpoint in {self._shared}, and some do. All must see the same folder. "
+                    f"Received: epoch and batch of each worker {[[int(number) for number in step] for step in steps]}"
+                )
+
+    def _newest_until(self, last):
+        paths = self._paths()
+        if self._folder != self._shared:
+            paths += self._shared.glob(f"epoch-*{_END}.npz")
+        for path in sorted(paths, key=lambda path: path.name, reverse=True):
+            try:
+                state, arrays = read_checkpoint(path)
+            except DamagedCheckpoint as error:
+                warnings.warn(f"{error}. The checkpoint before it is used.", stacklevel=2)
+                continue
+            if found := snapshot.difference(state["run"], self._run):
+                raise ValueError(
+                    f"The checkpoints in {path.parent} are of another run. Choose another folder, or delete them. "
+                    f"Received: {found}"
+                )
+            found = snapshot.difference(state["place"], self._place)
+            if state["batch"] and found:
+                warnings.warn(
+                    f"{path} cannot be used within an epoch. The one before it is tried. {found}", stacklevel=2
+                )
+            elif _step((state, arrays)) <= last:
+                return state, arrays
+        if paths:
+            names = ", ".join(sorted(path.name for path in paths))
+            raise ValueError(
+                f"No checkpoint in {self._folder} can be used. Delete them to begin anew. Received: {names}"
+            )
+        return None
+
+    def _paths(self):
+        return sorted(self._folder.glob("epoch-*.npz"), reverse=True)
+
+    def write(self, checkpoint):
+        """Writes a checkpoint `(state, arrays)`. Deletes the oldest, and any of later steps: those were given up.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        state, arrays = checkpoint
+        path = self._folder / f"epoch-{state['epoch']:05d}-batch-{state['batch']:08d}.npz"
+        try:
+            write_checkpoint(path, state, arrays)
+            for given_up in (later for later in self._paths() if later.name > path.name):
+                given_up.unlink()  # damaged, or of another number of replicas
+            paths = self._paths()
+            # The end of an epoch can go on with another number of replicas.
+            ends = [old for old in paths if old.stem.endswith(_END)]
+            for old in set(paths[self._keep :]) - set(ends[:1]):
+                old.unlink()
+        except OSError as error:
+            newest = next(iter(self._paths()), "none")
+            raise OSError(f"The checkpoint {path} cannot be written: {error}. The newest one is {newest}.") from error
+
+
+def _step(checkpoint):
+    return (-1, -1) if checkpoint is None else (checkpoint[0]["epoch"], checkpoint[0]["batch"])

@@ -1,0 +1,66 @@
+"""What the clusters of `DisentangledMaskAttention` do in training."""
+
+import warnings
+
+import keras
+import numpy as np
+
+from keras_headattn.layers import DisentangledMaskAttention
+from keras_headattn.layers._disentangled_mask_attention import LOSSES
+
+LARGEST = 0.95  # share of the tokens in one cluster
+FEWEST = 1.05  # clusters that tokens are told apart by
+
+
+class ClusterReport(keras.callbacks.Callback):
+    """Adds to the logs of an epoch the losses of `DisentangledMaskAttention`, and into how many clusters tokens fall.
+
+    The losses, `shared_information`, `kept_information`, `divergence` and `diversity`, are without their weights, means
+    over layers and over about the last 100 steps. `clusters` is the exponential of the mutual information of a token
+    and its cluster: 1 where all tokens look the same to a mixture, or have one cluster, and `num_clusters` where each
+    is in one cluster for certain and all clusters have as many. It is the mean over all mixtures; `least_clusters` is
+    that of the worst one.
+
+    A mixture with less than 1.05 clusters, or more than 95% of the tokens in one, has collapsed: its mask does next to
+    nothing. A warning says which ones have.
+
+    Raises:
+        ValueError: when training begins, for a model without such a layer.
+
+    Example:
+
+    >>> report = ClusterReport()
+    """
+
+    def on_train_begin(self, logs=None):
+        self._layers()
+
+    def _layers(self):
+        layers = [layer for layer in self.model._flatten_layers() if isinstance(layer, DisentangledMaskAttention)]
+        if not layers:
+            raise ValueError(f"There is no DisentangledMaskAttention in the model. Received: model={self.model}")
+        return layers
+
+    def on_epoch_end(self, epoch, logs=None):
+        layers = self._layers()
+        means = np.mean([keras.ops.convert_to_numpy(layer.loss_averages) for layer in layers], axis=0)
+        counts, collapsed = {}, []
+        for layer in layers:
+            use, entropy = (keras.ops.convert_to_numpy(x) for x in (layer.cluster_use, layer.cluster_entropy))
+            found = np.exp(-np.sum(use * np.log(np.maximum(use, 1e-12)), axis=1) - entropy)
+            names = [*(f"{layer.path} head {head}" for head in range(layer.num_heads)), f"{layer.path} queries"]
+            counts |= zip(names, found, strict=True)
+            if layer.num_clusters > 1:
+                bad = (use.max(axis=1) > LARGEST) | (found < FEWEST)
+                collapsed += [name for name, is_bad in zip(names, bad, strict=True) if is_bad]
+        if logs is not None:
+            logs |= dict(zip(LOSSES, means.tolist(), strict=True))
+            logs |= {"clusters": float(np.mean([*counts.values()])), "least_clusters": float(min(counts.values()))}
+        if collapsed:
+            more = "" if len(collapsed) < 4 else f" and {len(collapsed) - 3} more"
+            warnings.warn(
+                f"Tokens are hardly told apart by {len(collapsed)} of {len(counts)} mixtures: one cluster has over "
+                f"{LARGEST:.0%} of them, or all clusters are alike: {', '.join(collapsed[:3])}{more}. A larger weight "
+                "of the loss `diversity` tells them apart.",
+                stacklevel=2,
+            )

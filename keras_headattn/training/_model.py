@@ -1,0 +1,278 @@
+"""A Keras model that trains under `tf.distribute` with XLA."""
+
+import contextlib
+import functools
+import warnings
+
+import keras
+import tensorflow as tf
+from keras.src.models.functional import Functional
+from keras.src.models.model import functional_init_arguments
+from keras.src.trainers.trainer import model_supports_jit
+
+from keras_headattn.training._devices import default_jit
+from keras_headattn.training._gradients import sums_gradients
+from keras_headattn.training._replica import ReplicaFunction
+from keras_headattn.training._workers import ends_with_the_others, num_workers
+
+
+@keras.saving.register_keras_serializable("keras_headattn")
+class Model(keras.Model):
+    """`keras.Model` that trains under `MirroredStrategy` and `MultiWorkerMirroredStrategy`, with XLA too.
+
+    Use it where you would use `keras.Model`: as `Model(inputs, outputs)`, as a base class, or around a model
+    that is there already, as `Model(model.inputs, model.outputs)`. `compile`, `fit`, `evaluate`, `predict`,
+    saving and loading are Keras's own. What differs on several replicas:
+
+    - `compile(jit_compile=True)` compiles the forward and backward pass of each replica with its loss and
+      metrics. Sums over replicas and the optimizer stay outside. (Keras compiles all of it at once, which
+      TensorFlow refuses.)
+    - Gradients are summed before they are clipped, accumulated, and the loss scale is checked: `clipnorm`,
+      `global_clipnorm`, `clipvalue`, `gradient_accumulation_steps`, `ema_overwrite_frequency` and mixed
+      precision do what they do on one replica.
+    - A batch need not divide evenly, such as the last one of an epoch: its rows count the same on whichever
+      replica they are.
+    - Random layers draw other numbers on each replica, and moving statistics are averaged over the replicas.
+    - Inputs may be boolean.
+
+    And on any number: the gradients of the same row of an embedding are added up before the optimizer squares
+    or clips them. (Keras squares them one by one, and so its Adam moves frequent rows too far.)
+
+    Of several workers (`make_strategy(kind="multi_worker")`), `fit`, `evaluate` and `predict` end those that are
+    left when one is lost, with a message and exit code 138.
+
+    The batch given to `fit` is split over the replicas, and their mean losses are averaged by their rows. So a
+    loss that divides by a count of tokens (one with a mask, or with `reduction="mean_with_sample_weight"`)
+    divides by the count of its replica, and one with `reduction="sum"` is a sum over all rows.
+
+    A class that overrides `train_step` or `test_step` has its own step run, on several replicas without XLA and
+    without what is said above but for the gradients. `compute_loss` and `compute_metrics` may be overridden
+    freely. On several replicas random layers need a `keras.random.SeedGenerator`.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_headattn.training import Model, default_jit, make_strategy
+    >>> strategy = make_strategy()
+    >>> with strategy.scope():
+    ...     inputs = keras.Input((4,))
+    ...     model = Model(inputs, keras.layers.Dense(1)(inputs))
+    ...     model.compile("adam", "mse", jit_compile=default_jit(strategy))
+    >>> history = model.fit(keras.ops.ones((8, 4)), keras.ops.zeros((8, 1)), verbose=0)
+    """
+
+    _train_replica = None
+    _test_replica = None
+    _observers = ()
+    _num_calls = 0
+
+    def __new__(cls, *args, **kwargs):
+        if cls is Model and functional_init_arguments(args, kwargs):
+            cls = FunctionalModel
+        return super().__new__(cls, *args, **kwargs)
+
+    def __init__(self, *args, **kwargs):
+        if functional_init_arguments(args, kwargs):
+            _make_functional(type(self))
+        super().__init__(*args, **kwargs)
+
+    @functools.wraps(keras.Model.fit)
+    def fit(self, *args, **kwargs):
+        with ends_with_the_others(self.distribute_strategy):
+            return super().fit(*args, **kwargs)
+
+    @functools.wraps(keras.Model.evaluate)
+    def evaluate(self, *args, **kwargs):
+        with ends_with_the_others(self.distribute_strategy):
+            return super().evaluate(*args, **kwargs)
+
+    @functools.wraps(keras.Model.predict)
+    def predict(self, *args, **kwargs):
+        with ends_with_the_others(self.distribute_strategy):
+            return super().predict(*args, **kwargs)
+
+    @property
+    def num_traces(self):
+        """How many graphs TensorFlow has made of the training step: one more for each input that fits none."""
+        strategy = self.distribute_strategy
+        return self._num_calls * num_workers(strategy) // strategy.num_replicas_in_sync
+
+    def observe_gradients(self, observer):
+        """Has one more function called in every training step, as part of its graph.
+
+        Args:
+            observer: Takes the list of gradients, one a trainable weight or `None`: summed over the replicas,
+                multiplied by the loss scale if there is one, before they are clipped.
+
+        Example:
+
+        >>> import keras
+        >>> inputs = keras.Input((4,))
+        >>> model = Model(inputs, keras.layers.Dense(1)(inputs))
+        >>> model.observe_gradients(lambda gradients: tf.print(tf.linalg.global_norm(gradients)))
+        """
+        self._set_observers((*self._observers, observer))
+
+    def unobserve_gradients(self, observer):
+        """Ends what `observe_gradients` began.
+
+        Args:
+            observer: The same function.
+        """
+        self._set_observers(other for other in self._observers if other != observer)
+
+    def _set_observers(self, observers):
+        self._observers = tuple(observers)
+        self.train_function = None  # is made again, with them
+
+    def _observe(self, gradients):
+        for observer in self._observers:
+            observer(gradients)
+
+    def make_train_function(self, force=False):
+        if self.train_function is not None and not force:
+            return
+        self._train_replica = self._on_replica(self._gradients)
+        with self._outer_graph():
+            super().make_train_function(force)
+        train = self.train_function
+
+        def train_function(iterator):
+            with self._summed_gradients():  # for a `train_step` of the user's own
+                return train(iterator)
+
+        self.train_function = train_function
+
+    def make_test_function(self, force=False):
+        if force or self.test_function is None:
+            self._test_replica = self._on_replica(self._metrics_of_batch)
+        with self._outer_graph():
+            super().make_test_function(force)
+
+    def _make_function(self, step_function):
+        if num_workers(self.distribute_strategy) > 1:
+            step_function = _with_row_axis(step_function)
+        return super()._make_function(step_function)
+
+    def train_step(self, data):
+        if not tf.executing_eagerly():
+            self._num_calls += 1
+        # Called from a loop of the user's own, there is nothing kept from `fit`.
+        run = self._train_replica if self.train_function else self._on_replica(self._gradients)
+        gradients, logs = run(data, self._weight(data)) if self._is_distributed() else run(data)
+        if gradients:
+            if not self._is_distributed():
+                self._observe(gradients)
+            with self._summed_gradients():
+                self.optimizer.apply(gradients, self.trainable_weights)
+        else:
+            warnings.warn("The model does not have any trainable weights.", stacklevel=2)
+        return logs
+
+    def test_step(self, data):
+        run = self._test_replica if self.test_function else self._on_replica(self._metrics_of_batch)
+        return run(data)
+
+    def _on_replica(self, function):
+        return ReplicaFunction(function, self.jit_compile) if self._is_distributed() else function
+
+    def _summed_gradients(self):
+        if self._is_distributed() and self.optimizer is not None:
+            return sums_gradients(self.optimizer, self._observe)
+        return contextlib.nullcontext()
+
+    def _weight(self, data):
+        """What the mean loss of this replica counts: its share of the rows, 1 where all have the same."""
+        x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+        rows = tf.cast(_num_rows(x), tf.float32)
+        replica = tf.distribute.get_replica_context()
+        return rows * replica.num_replicas_in_sync / replica.all_reduce("SUM", rows)
+
+    def _gradients(self, data, weight=None):
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        with tf.GradientTape() as tape:
+            y_pred, loss = self._forward(x, y, sample_weight, training=True)
+            # A sum over rows does not need the weight of a mean.
+            if weight is not None and not _is_sum(self.loss):
+                loss *= tf.cast(weight, loss.dtype)
+            if self.optimizer is not None:
+                loss = self.optimizer.scale_loss(loss)
+        gradients = tape.gradient(loss, self.trainable_weights)
+        # The rows of an embedding that were looked up twice must be added up before an optimizer squares or
+        # clips them. Keras does not.
+        gradients = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
+        return gradients, self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
+
+    def _metrics_of_batch(self, data):
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        y_pred, _ = self._forward(x, y, sample_weight, training=False)
+        return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
+
+    def _forward(self, x, y, sample_weight, training):
+        y_pred = self(x, training=training) if self._call_has_training_arg else self(x)
+        loss = self._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
+        # Keras divides the loss of a replica by their number; the mean is over whole losses.
+        whole = loss * tf.cast(self.distribute_strategy.num_replicas_in_sync, loss.dtype)
+        self._loss_tracker.update_state(whole, sample_weight=_num_rows(x))
+        return y_pred, loss
+
+    def _is_distributed(self):
+        return self.distribute_strategy.num_replicas_in_sync > 1
+
+    @contextlib.contextmanager
+    def _outer_graph(self):
+        """Keeps Keras from compiling the graph that holds all replicas."""
+        jit_compile = self.jit_compile
+        self.jit_compile = jit_compile and not self._is_distributed()
+        try:
+            yield
+        finally:
+            self.jit_compile = jit_compile
+
+    def _resolve_auto_jit_compile(self):
+        # Keras switches XLA off under a strategy, where its own step would fail.
+        return default_jit(self.distribute_strategy) and model_supports_jit(self)
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        # Keras averages the batches of the replicas to learn their shape, and cannot average booleans.
+        if iterator is not None and self._is_distributed():
+            _, _, batches = next(iter(iterator))
+            local = self.distribute_strategy.experimental_local_results
+            data_batch = keras.tree.map_structure(lambda value: local(value)[0], next(batches))
+            iterator = None
+        super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
+
+
+def _with_row_axis(step):
+    """Keras takes means over the rows of what several workers return, and so fails at scalars such as losses."""
+
+    def step_with_row_axis(data):
+        return keras.tree.map_structure(lambda value: tf.reshape(value, (1,)), step(data))
+
+    return step_with_row_axis
+
+
+def _num_rows(x):
+    return tf.shape(next(leaf for leaf in keras.tree.flatten(x) if leaf is not None))[0]
+
+
+def _is_sum(loss):
+    return any(getattr(one, "reduction", None) == "sum" for one in keras.tree.flatten(loss))
+
+
+@keras.saving.register_keras_serializable("keras_headattn")
+class FunctionalModel(Model, Functional):
+    """What `Model(inputs, outputs)` makes."""
+
+
+def _make_functional(cls):
+    """Puts `FunctionalModel` in place of `Model` among the bases of a subclass of `Model`.
+
+    Keras would put its own class beneath `Model`, for all subclasses: those with a `call` of their own would
+    break.
+    """
+    if cls is Model:
+        return FunctionalModel
+    if issubclass(cls, Model) and not issubclass(cls, FunctionalModel):
+        cls.__bases__ = tuple(_make_functional(base) for base in cls.__bases__)
+    return cls

@@ -1,0 +1,58 @@
+"""Embeddings for TensorBoard's projector."""
+
+import pathlib
+
+import keras
+import tensorflow as tf
+from tensorboard.plugins import projector
+
+from keras_headattn._files import write_atomically
+
+
+def write_projector(log_dir, embeddings):
+    """Writes embeddings and the names of their rows, for TensorBoard's projector.
+
+    The projector lists the folder given to `tensorboard --logdir`, and folders in it that hold event files too.
+
+    Args:
+        log_dir: Folder, made if absent. What an earlier call wrote is replaced.
+        embeddings: Dictionary of a name to `(matrix, labels)`: array (rows, width) and a list of a label for each
+            row; or, for several labels of each row, by which the projector can colour them, a dictionary of their
+            names to such lists. Tabs, line ends and other characters that do not print are written as in Python source.
+
+    Raises:
+        ValueError: if there are not as many labels as rows.
+
+    Example:
+
+    >>> import numpy as np, tempfile
+    >>> write_projector(tempfile.mkdtemp(), {"tokens": (np.eye(2), ["<pad>", "house"])})
+    """
+    folder = pathlib.Path(log_dir)
+    config = projector.ProjectorConfig()
+    variables = {}
+    for name, (matrix, labels) in embeddings.items():
+        matrix = keras.ops.convert_to_numpy(matrix).astype("float32")
+        columns = labels if isinstance(labels, dict) else {"": labels}
+        for column in columns.values():
+            if len(column) != len(matrix):
+                raise ValueError(
+                    f"Every row needs a label. Received: {len(column)} labels for {len(matrix)} rows of {name}"
+                )
+        variables[name] = tf.Variable(matrix)
+        rows = list(zip(*columns.values(), strict=True))
+        if len(columns) > 1:  # only then does the projector read a header
+            rows.insert(0, tuple(columns))
+        lines = "".join("\t".join(_escape(str(label)) for label in row) + "\n" for row in rows)
+        write_atomically(folder / f"{name}.tsv", lines.encode("utf-8"))
+        tensor = name.replace(".", "..").replace("/", ".S")  # as TensorFlow writes it into a checkpoint
+        config.embeddings.add(tensor_name=f"{tensor}/.ATTRIBUTES/VARIABLE_VALUE", metadata_path=f"{name}.tsv")
+    # `save`, not `write`: the projector looks for the newest checkpoint of the folder.
+    tf.train.Checkpoint(**variables).save(str(folder / "embeddings"))
+    projector.visualize_embeddings(str(folder), config)
+
+
+def _escape(label):
+    # The projector drops lines that are blank, and the labels after them would move up.
+    text = "".join(character if character.isprintable() else repr(character)[1:-1] for character in label)
+    return text if text.strip() else repr(text)

@@ -1,0 +1,274 @@
+"""Training that goes on where it was stopped, bit for bit."""
+
+import concurrent.futures
+import contextlib
+import pathlib
+import signal
+import threading
+import traceback
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_headattn.training import _snapshot as snapshot
+from keras_headattn.training._checkpoint_folder import CheckpointFolder
+from keras_headattn.training._workers import gather, num_workers
+
+_PREEMPTED = 128 + signal.SIGTERM  # 143, as a shell reports it
+
+
+class Resume(keras.callbacks.CallbackList):
+    """Saves all of a training run's state, and lets the same `fit` go on from it after the process was killed.
+
+    On a CPU the run ends with the weights, optimizer state and metrics it would have had without the
+    interruption, bit for bit. Saved are the model's variables with its random generators and metrics, the
+    optimizer's (its moments, averages, loss scale and step), the place in the data, the memory of other
+    callbacks, the history, and the states of Python's and NumPy's global random generators.
+
+    The data must come in an order that depends on the number of the epoch alone: give `fit` `shuffle=False` and
+    data that is the same in every epoch, or a dataset with an attribute `epoch`. Keras's own shuffling of arrays
+    starts anew in a new process. The batches of the interrupted epoch that were trained on already are read
+    again and skipped.
+
+    Keras's `BackupAndRestore` restores the epoch but not the place in it, and so trains some batches twice.
+
+    Args:
+        folder: Where the checkpoints are, one file each. A new run needs an empty folder.
+        data: What `fit` is given, if its order changes from epoch to epoch: `data.epoch` is set to the number of
+            each epoch before it begins. Defaults to `None`.
+        callbacks: List of callbacks whose memory is saved too, such as `EarlyStopping` and `ModelCheckpoint`.
+            They are called from here: do not give them to `fit` as well. Their memory is their attributes that
+            are numbers, texts, arrays, and lists and dictionaries of these.
+        every: Save after each this many steps, besides the end of each epoch. Defaults to `None`: not.
+        keep: How many checkpoints are kept. If the newest one is damaged, the one before it is used. Defaults
+            to 2.
+
+    Files are written by a thread of their own, under another name at first; each is checked whole when it is
+    read. After SIGTERM, which announces that a machine is taken away, the state is saved and the process ends
+    with exit code 143; a second SIGTERM ends it at once.
+
+    Several workers need one folder that all see. Each writes its own part, and they go on from the newest step
+    that all of them have. SIGTERM to one of them ends all, after the same step.
+
+    Raises:
+        ValueError: in `fit`, if the checkpoints are of another model, optimizer, data set or number of replicas,
+            if none of them can be read, or if only some workers see them.
+        OSError: in `fit`, if the folder cannot be written to. The checkpoints there are left as they are.
+
+    Example:
+
+    >>> import keras, tempfile
+    >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    >>> model.compile("adam", "mse")
+    >>> x, y = keras.ops.ones((8, 4)), keras.ops.zeros((8, 1))
+    >>> resume = Resume(tempfile.mkdtemp(), callbacks=[keras.callbacks.EarlyStopping("loss")], every=1000)
+    >>> history = model.fit(x, y, shuffle=False, epochs=2, verbose=0, callbacks=[resume])
+    """
+
+    def __init__(self, folder, data=None, callbacks=(), every=None, keep=2):
+        super().__init__(list(callbacks))
+        self._async_train = self._async_test = False
+        for name, value in (("every", 1 if every is None else every), ("keep", keep)):
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
+        if data is not None and not hasattr(data, "epoch"):
+            raise ValueError(f"`data` must have an attribute `epoch`, which sets its order. Received: data={data}")
+        self.folder = pathlib.Path(folder)
+        self.data = data
+        self.every = every
+        self.keep = keep
+
+    def on_train_begin(self, logs=None):
+        if getattr(self, "_model", None) is None:
+            raise ValueError(f"Give `Resume` to `fit` in a list, callbacks=[resume]. Received: callbacks={self}")
+        super().on_train_begin(logs)
+        self._epoch_logs, self._logs = [], {}
+        self._batch = 0
+        self._before_validation = None
+        self._terminated = False
+        self._build()
+        self._strategy = self.model.distribute_strategy
+        self._run = snapshot.describe(self.model)
+        self._place = {
+            "replicas": self._strategy.num_replicas_in_sync,
+            "steps_per_execution": self.model.steps_per_execution,
+            "batches an epoch": self.params.get("steps"),
+        }
+        if num_workers(self._strategy) > 1:
+            self._place["workers"] = num_workers(self._strategy)
+        self._checkpoints = CheckpointFolder(self.folder, self.keep, self._run, self._place, self._strategy)
+        self._checkpoint = self._checkpoints.newest()
+        self._train_function = self.model.train_function
+        if self._checkpoint:
+            self._restore()
+            state = self._checkpoint[0]
+            self.model._initial_epoch = self.params["epochs"] if state["stopped"] else state["epoch"]
+            if self.params.get("verbose"):
+                print(f"Continuing after {state['epoch']} epochs and {self._batch} batches.")
+        else:
+            # Tells now, rather than after hours, whether the folder can be written to.
+            self._checkpoints.write(self._take(0, 0))
+        self._writer = concurrent.futures.ThreadPoolExecutor(1)
+        self._writing = None
+        self._handler = signal.SIG_DFL
+        if threading.current_thread() is threading.main_thread():
+            self._handler = signal.signal(signal.SIGTERM, self._on_sigterm) or signal.SIG_DFL
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self._is_to_exit():
+            self._exit()
+        self.model._initial_epoch = None  # Keras has read it
+        self._epoch = epoch
+        if self.data is not None:
+            self.data.epoch = epoch
+        super().on_epoch_begin(epoch, logs)
+        if self._batch:
+            self.model.train_function, self._skipped_from = self._skip_batches, None
+        else:
+            self._checkpoint = None
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if not self._is_skipping():
+            super().on_train_batch_begin(batch, logs)
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self._is_skipping():
+            if batch + 1 >= self._batch:
+                self.model.train_function, self._skipped_from = self._train_function, None
+                self.model._symbolic_build(data_batch=self._skipped)  # metrics, which Keras makes in the first step
+                snapshot.restore(snapshot.metrics_of(self.model), self._checkpoint[1])
+                self._restore()  # again, as callbacks may have forgotten when the epoch began
+                self._checkpoint = None
+            return
+        super().on_train_batch_end(batch, logs)
+        self._logs = _values(logs)
+        self._batch = batch + 1
+        if self._is_to_exit():
+            self._exit(self._take(self._epoch, self._batch))
+        if self.every and self._batch % self.every < self.model.steps_per_execution:
+            self._save(self._take(self._epoch, self._batch))
+
+    def on_test_begin(self, logs=None):
+        # Validation resets the metrics: what SIGTERM saves meanwhile must be from before.
+        self._before_validation = self._take(self._epoch, self._batch)
+        super().on_test_begin(logs)
+
+    def on_test_batch_end(self, batch, logs=None):
+        super().on_test_batch_end(batch, logs)
+        if self._is_to_exit():
+            self._exit(self._before_validation)
+
+    def on_epoch_end(self, epoch, logs=None):
+        for callback in self.callbacks:  # `CallbackList` would give them a copy, and what they add be lost
+            callback.on_epoch_end(epoch, logs)
+        self._before_validation = None
+        self._batch = 0
+        self._epoch_logs.append(_values(logs))
+        # After SIGTERM the process does not end here: callbacks that come later have still to hear of the epoch.
+        self._save(self._take(epoch + 1, 0))
+
+    def on_train_end(self, logs=None):
+        super().on_train_end(logs)
+        if self._is_to_exit():
+            self._exit()
+        self._finish_writing()
+        self._writer.shutdown()
+        self._release_sigterm()
+        self.model._initial_epoch = None
+        self._complete(self.model.history)
+
+    def _build(self):
+        """Makes what Keras would make in the first step."""
+        if not self.model.built:
+            raise ValueError(
+                "Build the model before it is trained with `Resume`: call it on a batch. "
+                f"Received: {self.model.name}, which is not built"
+            )
+        if self.model.optimizer is not None and not self.model.optimizer.built:
+            self.model.optimizer.build(self.model.trainable_variables)
+
+    def _complete(self, history):
+        """Puts the epochs before the interruption into what `fit` returns."""
+        history.epoch = list(range(len(self._epoch_logs)))
+        history.history = {}
+        for logs in self._epoch_logs:
+            for name, value in logs.items():
+                history.history.setdefault(name, []).append(value)
+
+    def _take(self, epoch, batch):
+        """All of the state, as `(state, arrays)`: what follows is batch number `batch` of `epoch`."""
+        state = {
+            "epoch": epoch,
+            "batch": batch,
+            "stopped": bool(self.model.stop_training),
+            "logs": self._logs,
+            "history": list(self._epoch_logs),
+            "callbacks": snapshot.take_memory(self.callbacks),
+            "random": snapshot.take_random_state(),
+            "run": self._run,
+            "place": self._place,
+        }
+        return state, snapshot.take(snapshot.variables_of(self.model) | snapshot.metrics_of(self.model))
+
+    def _restore(self):
+        state, arrays = self._checkpoint
+        snapshot.restore(snapshot.variables_of(self.model), arrays)
+        snapshot.restore_memory(self.callbacks, state["callbacks"])
+        snapshot.restore_random_state(state["random"])
+        self._epoch_logs, self._logs = list(state["history"]), state["logs"]
+        self._batch = state["batch"]
+
+    def _save(self, checkpoint):
+        self._finish_writing()
+        gather([0], self._strategy)  # all have the previous one before anyone deletes those before it
+        self._writing = self._writer.submit(self._checkpoints.write, checkpoint)
+
+    def _finish_writing(self):
+        if self._writing:
+            self._writing.result()
+        self._writing = None
+
+    def _is_skipping(self):
+        return self.model.train_function == self._skip_batches
+
+    def _skip_batches(self, iterator):
+        """In place of steps of training: reads their batches only."""
+        if self._skipped_from is None:
+            self._skipped_from = iterator
+        if iterator is not self._skipped_from:  # of a later `fit`, after one that ended while it skipped
+            self.model.train_function = self._train_function
+            return self._train_function(iterator)
+        with contextlib.suppress(StopIteration, tf.errors.OutOfRangeError):  # the last steps may be fewer
+            for _ in range(self.model.steps_per_execution):
+                self._skipped = next(iterator)
+        return self._logs
+
+    def _on_sigterm(self, number, frame):
+        self._release_sigterm()
+        calls = (call for call, _ in traceback.walk_stack(frame) if call.f_code.co_name == "fit")
+        if any(call.f_locals.get("self") is self.model for call in calls):
+            self._terminated = True
+        else:  # an exception has ended `fit`
+            signal.raise_signal(number)
+
+    def _release_sigterm(self):
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._handler)
+
+    def _is_to_exit(self):
+        """Whether any worker was told to: then all save the same step."""
+        return gather([self._terminated], self._strategy).any()
+
+    def _exit(self, checkpoint=None):
+        """Ends the process, with this checkpoint as the newest, or the one that was saved last."""
+        self._finish_writing()
+        gather([0], self._strategy)
+        if checkpoint:
+            self._checkpoints.write(checkpoint)
+        raise SystemExit(_PREEMPTED)
+
+
+def _values(logs):
+    """What Keras logs as numbers, and as arrays what is none: of some metrics, tensors."""
+    return {name: np.asarray(value) if np.ndim(value) else float(value) for name, value in (logs or {}).items()}

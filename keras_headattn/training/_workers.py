@@ -1,0 +1,220 @@
+"""Workers: processes, on one or several hosts, that train one model together."""
+
+import contextlib
+import functools
+import signal
+import sys
+import threading
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.eager import context
+
+from keras_headattn.training._rendezvous import wait_for_all
+
+WORKER_LOST = 138  # Kubernetes' training operator keeps it for programs that want to be restarted
+_HEARTBEAT = 60  # seconds of silence after which a machine counts as lost
+_CONNECT = 120  # seconds in which TensorFlow must connect workers that are all there
+# What TensorFlow raises then, depending on what it notices first.
+_LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+)
+
+
+class WorkersStrategy(tf.distribute.MultiWorkerMirroredStrategy):
+    """Splits every batch over the workers, so that they train on the batches that one process would."""
+
+    def experimental_distribute_dataset(self, dataset, options=None):
+        # TensorFlow's default gives each worker files of its own, if the data set is read from several.
+        policies = tf.data.experimental.AutoShardPolicy
+        if dataset.options().experimental_distribute.auto_shard_policy == policies.AUTO:
+            by_batch = tf.data.Options()
+            by_batch.experimental_distribute.auto_shard_policy = policies.DATA
+            dataset = dataset.with_options(by_batch)
+        return super().experimental_distribute_dataset(dataset, options)
+
+
+def connect(cluster, timeout):
+    """Waits for all workers and makes their strategy. Nothing of TensorFlow may run in the process before.
+
+    Args:
+        cluster: As `cluster_from_environment` returns it.
+        timeout: Seconds to wait.
+
+    Returns:
+        `tf.distribute.MultiWorkerMirroredStrategy`: a replica on each GPU that each worker sees, or one on its CPU.
+
+    Raises:
+        SystemExit: with code 138, after a message, if not all workers came.
+    """
+    spec, task = tf.train.ClusterSpec(cluster["cluster"]), cluster["task"]
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        spec,
+        task_type=task["type"],
+        task_id=task["index"],
+        num_accelerators={"GPU": len(tf.config.list_physical_devices("GPU"))},
+        rpc_layer="grpc",
+    )
+    try:
+        wait_for_all(_addresses(resolver), _index(resolver), timeout)
+        signal.alarm(2 * _CONNECT)  # should a worker end just now, TensorFlow may wait for it for ever
+        _set_timeouts(spec)
+        strategy = WorkersStrategy(resolver)
+        signal.alarm(0)
+    except (TimeoutError, tf.errors.OpError) as error:
+        _end(f"Not all workers came within {timeout:g} seconds. Restart all of them. Received: {cluster}", error)
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # TensorFlow has begun to catch it, and would ignore it
+    return strategy
+
+
+def _set_timeouts(spec):
+    """What the strategy would do, but for the times; there is no public function for it."""
+    from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
+
+    leader = "chief" if "chief" in spec.jobs else "worker"
+    context.context().configure_coordination_service(
+        "standalone",
+        service_leader=f"/job:{leader}/replica:0/task:0",
+        cluster_register_timeout_in_ms=1000 * _CONNECT,
+        heartbeat_timeout_in_ms=1000 * _HEARTBEAT,
+        coordinated_jobs=[
+            coordination_config_pb2.CoordinatedJob(name=job, num_tasks=spec.num_tasks(job)) for job in spec.jobs
+        ],
+    )
+
+
+def num_workers(strategy):
+    """How many processes train under a `tf.distribute.Strategy`."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return 1
+    return max(1, len(_addresses(strategy.cluster_resolver)))
+
+
+def worker_index(strategy):
+    """The number of this process among them. The first one, with number 0, writes what all share."""
+    return 0 if num_workers(strategy) == 1 else _index(strategy.cluster_resolver)
+
+
+def _addresses(resolver):
+    jobs = resolver.cluster_spec().as_dict()
+    return [*jobs.get("chief", []), *jobs.get("worker", [])]
+
+
+def _index(resolver):
+    before = 0 if resolver.task_type == "chief" else len(resolver.cluster_spec().as_dict().get("chief", []))
+    return before + resolver.task_id
+
+
+def is_chief(strategy=None):
+    """Whether this process is to write what the workers share: files of results, logs, a saved model.
+
+    Args:
+        strategy: A `tf.distribute.Strategy`. Defaults to the current one.
+
+    Returns:
+        True for the first worker, and where there is only one process.
+
+    Example:
+
+    >>> is_chief()
+    True
+    """
+    return worker_index(strategy or tf.distribute.get_strategy()) == 0
+
+
+def gather(values, strategy):
+    """Tells every worker what all of them say, for instance whether training is to end.
+
+    All must call it at the same point, and wait there for the last one.
+
+    Args:
+        values: List of n numbers; in every worker as many.
+        strategy: The `tf.distribute.Strategy`.
+
+    Returns:
+        Array `(num_workers, n)` of float64.
+
+    Example:
+
+    >>> bool(gather([False], tf.distribute.get_strategy()).any())
+    False
+    """
+    values = np.array(values, "float64")[None]
+    if num_workers(strategy) == 1:
+        return values
+    with ends_with_the_others(strategy):
+        return _gatherer(strategy)(values).numpy()
+
+
+@functools.cache
+def _gatherer(strategy):
+    # Traced once for each n: `strategy.gather` by itself would be at every call.
+    return tf.function(lambda values: strategy.gather(tf.identity(values), axis=0), autograph=False)
+
+
+@contextlib.contextmanager
+def chief_first(strategy):
+    """Lets the first worker run a block, such as one that prepares files, before the others do.
+
+    Args:
+        strategy: The `tf.distribute.Strategy`.
+
+    Example:
+
+    >>> with chief_first(tf.distribute.get_strategy()):
+    ...     prepared = True
+    """
+    if not is_chief(strategy):
+        gather([0], strategy)
+    yield
+    if is_chief(strategy):
+        gather([0], strategy)
+
+
+def leave_together(strategy):
+    """Returns when all workers have called it: the last thing that a program does under a strategy of several.
+
+    A worker that ends earlier counts as lost to those that still wait, if only for its last word on the network.
+
+    Args:
+        strategy: The `tf.distribute.Strategy`.
+
+    Example:
+
+    >>> leave_together(tf.distribute.get_strategy())
+    """
+    gather([0], strategy)
+    if num_workers(strategy) > 1:
+        # Whoever gets here knows that all have come. The first to hear of the second meeting may leave before its
+        # word has reached the others, and they need not hear it.
+        with contextlib.suppress(*_LOST):
+            _gatherer(strategy)(np.zeros((1, 1)))
+
+
+@contextlib.contextmanager
+def ends_with_the_others(strategy):
+    """Ends the process, with a message and exit code 138, when a worker cannot be reached any more.
+
+    Args:
+        strategy: The `tf.distribute.Strategy`.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        if num_workers(strategy) == 1 or not isinstance(error, _LOST):
+            raise
+        _end(
+            f"Another worker has ended or cannot be reached. Restart all {num_workers(strategy)} workers, and training "
+            "goes on from their checkpoints.",
+            error,
+        )
+
+
+def _end(message, error):
+    reason = str(error).partition("\n")[0][:300]
+    print(f"{message} ({type(error).__name__}: {reason})", file=sys.stderr)
+    raise SystemExit(WORKER_LOST) from error
