@@ -1,4 +1,4 @@
-"""The five stages of attention that every layer of this library shares."""
+"""The stages of attention that every layer of this library shares."""
 
 import dataclasses
 import string
@@ -7,56 +7,78 @@ from typing import Any
 import keras
 from keras import constraints, initializers, ops, regularizers
 
-from keras_headattn._validation import as_axes, as_shape, check_inputs, positive, rate
+from keras_headattn._heads import mark_heads
+from keras_headattn._validation import as_axes, as_shape, number, positive, rate
 from keras_headattn.layers._attention_axes import AttentionAxes
-from keras_headattn.layers._cached_decoding import CachedDecoding
-from keras_headattn.layers._head_regularization import as_head_regularizer, head_loss, mark_heads, regularizes
-from keras_headattn.ops import attend, causal_mask, combine_masks, masked_softmax, sliding_window_mask
-from keras_headattn.positions._relative import as_template, make_relative_positions
+from keras_headattn.layers._attention_inputs import as_floats, check_inputs, check_segments
+from keras_headattn.layers._head_regularization import as_head_regularizer, head_loss, kernel_regularizer, regularizes
+from keras_headattn.layers._intermediates import is_capturing, record
+from keras_headattn.ops import (
+    attend,
+    causal_mask,
+    combine_masks,
+    head_product,
+    masked_softmax,
+    sliding_window_mask,
+    write_rows,
+)
+from keras_headattn.positions import Positions
+
+ROLES = ("encoder", "decoder", "cross")
 
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What the stages between projection and merging need besides queries, keys and values.
+    """What a stage may know besides what the stage before it hands on.
 
     Args:
-        query, key: what was given, `(B, n, D)` and `(B, m, D_k)`; `key` is `None` where a cache alone is attended to.
+        query, key: inputs of the layer, `(B, n, D)` and `(B, m, D_k)`. `key` is `None` where a cache alone is attended
+            to, and `query` where a cache is made.
         mask: boolean, broadcasts to `(B, h, n, m)`, True = may attend; or `None`.
+        bias: added to the logits, broadcasts to `(B, h, n, m)`; or `None`.
         query_positions, key_positions: integers `(n,)` and `(m,)`.
-        previous_map, cache, training: see `Attention`.
-        return_attention_scores: whether the weights are needed, by the caller or by the head regularizer.
+        previous_map, cache, training: as in the call of `Attention`.
+        needs_weights: whether somebody reads the weights: the caller, the head regularizer or
+            `capture_intermediates`.
     """
 
-    query: Any
-    key: Any
-    mask: Any
-    query_positions: Any
-    key_positions: Any
-    previous_map: Any
-    cache: Any
-    training: bool | None
-    return_attention_scores: bool
+    query: Any = None
+    key: Any = None
+    mask: Any = None
+    bias: Any = None
+    query_positions: Any = None
+    key_positions: Any = None
+    previous_map: Any = None
+    cache: Any = None
+    training: bool | None = None
+    needs_weights: bool = False
 
 
-class Attention(CachedDecoding, keras.layers.Layer):
-    """Base class: attention as five stages, of which a variant replaces one.
+class Attention(keras.layers.Layer):
+    """Base class: attention as stages, of which a variant replaces one.
 
     | stage | from | to |
     |---|---|---|
-    | `project_query`, `project_key_value` | `(B, n, D)` | `(B, h, n, key_dim)`, `(B, h, m, value_dim)` |
-    | `score`, `evolve` | queries, keys | logits `(B, h, n, m)` |
-    | `weigh` | logits, mask | weights `(B, h, n, m)` |
-    | `mix` | weights, values | `(B, h, n, value_dim)` |
+    | `project_query` | `(B, n, D)` | queries `(B, h, n, key_dim)` |
+    | `project_key_value` | `(B, m, D_k)`, `(B, m, D_v)` | entry: a dictionary of tensors with a row for each key |
+    | `score` | queries, entry | logits `(B, h, n, m)` |
+    | `evolve` | logits | logits, the map for the next block, the cache |
+    | `weigh` | logits, entry | weights `(B, h, n, m)` |
+    | `mix` | weights, entry | `(B, h, n, value_dim)` |
     | `merge` | heads | `(B, n, output_shape)` |
 
+    Every stage is given the `State` as well. The entry is what decoding keeps: a cache holds what `project_key_value`
+    returns, by name, and a variant that needs a further tensor of each key adds a name.
+
     Arguments, call arguments, weights and their order are those of
-    `keras.layers.MultiHeadAttention`, so that one can stand in for the other. Three things are added:
+    `keras.layers.MultiHeadAttention`, so that one can stand in for the other. These are added:
 
     - A query that may attend to nothing gets weights of 0 and head outputs of 0, in every dtype and on
       every path (the output projection's bias is still added).
     - `key_mask`, `value_mask` and `query_mask` given by hand are used, with or without Keras masks.
     - Decoding with a cache, see `init_cache` and `project_cache`.
-    - Logits that depend on relative positions, and a map of logits that goes from block to block.
+    - Relative positions of every kind, a bias of the logits, packed sequences, and a map of logits that goes from block
+      to block.
 
     Args:
         num_heads: number of heads `h`.
@@ -73,9 +95,18 @@ class Attention(CachedDecoding, keras.layers.Layer):
         kernel_constraint, bias_constraint: of the four projections.
         use_gate: multiplies the head outputs by a sigmoid of a projection of the query.
         seed: seed of the dropout.
-        relative_positions: `RelativePositions` or `RelativePositions2D`, whose configuration is copied.
+        relative_positions: one of `keras_headattn.positions`, whose configuration is copied: a layer that rotates
+            queries and keys or adds to the logits.
         head_regularizer: one of `keras_headattn.regularizers`, a loss that keeps the heads apart. There is
             none while decoding with a cache.
+        qk_norm: whether queries and keys are divided by their root mean square, each with a learned scale (Henry et
+            al. 2020, "Query-key normalization", in the form of Qwen3).
+        logit_soft_cap: largest size of a logit `c`: logits become `c * tanh(logits / c)` (Gemma 2). Default `None`.
+        use_sinks: whether each head has a learned logit that takes part in the softmax and attends to nothing (Xiao et
+            al. 2024, "Efficient streaming language models with attention sinks", in the form of gpt-oss).
+        role: `"encoder"`; `"decoder"` for causal self-attention, or `"cross"` for attention of a decoder to an
+            encoder. Default `None`: what `EncoderBlock` and `DecoderBlock` make of it.
+        depth: number of blocks below this one. Default `None`: what a model makes of it.
 
     Call arguments:
         query: `(B, n, D)`, or more axes, see `attention_axes`.
@@ -85,7 +116,8 @@ class Attention(CachedDecoding, keras.layers.Layer):
             Taken from the Keras masks of the inputs if not given. With `index`, the masks of value and key say
             nothing about rows already in the cache and are not used: give an `attention_mask`.
         attention_mask: `(B, n, m)`, or anything that broadcasts to it, or to `(B, h, n, m)` with four
-            axes; boolean or 0/1, True = may attend.
+            axes; boolean or 0/1, True = may attend. One that is to be added to the logits is a `bias`, and refused
+            here where its values can be seen, which they cannot in a graph.
         return_attention_scores: returns the weights as well. Never changes the output.
         training: whether dropout is active.
         use_causal_mask: forbids attending to later positions.
@@ -95,6 +127,9 @@ class Attention(CachedDecoding, keras.layers.Layer):
         previous_map: what the layer of the block before returned as its map, `(B, h, n, m)`, or `None`.
         return_map: returns this layer's map as well, for the next block: logits `(B, h, n, m)`. A layer that
             carries none, which most are, returns the `previous_map` it was given.
+        bias: added to the logits, after the soft cap; broadcasts to `(B, h, n, m)`.
+        segment_ids: integers `(B, n)`, of self-attention without a cache: tokens attend to those of the same number,
+            where several sequences are packed into one.
 
     Returns:
         Output `(B, n, D)`; then, if asked for, the weights `(B, h, n, m)` before dropout; then, with
@@ -109,6 +144,11 @@ class Attention(CachedDecoding, keras.layers.Layer):
     # Whether a row of the map has a part in the rows after it: padded queries must then be masked, and rows of a
     # cache be in the order of positions.
     rows_interact = False
+    # Rows of a map that decoding keeps, for a map whose next row reads those before it.
+    map_rows = 0
+
+    # Traced, not written down: right for every variant, with scores and caches.
+    compute_output_spec = keras.Operation.compute_output_spec
 
     def __init__(
         self,
@@ -132,6 +172,11 @@ class Attention(CachedDecoding, keras.layers.Layer):
         seed=None,
         relative_positions=None,
         head_regularizer=None,
+        qk_norm=False,
+        logit_soft_cap=None,
+        use_sinks=False,
+        role=None,
+        depth=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -145,6 +190,11 @@ class Attention(CachedDecoding, keras.layers.Layer):
         self.use_gate = use_gate
         self._output_shape = as_shape(output_shape)
         self.attention_axes = as_axes(attention_axes)
+        if flash_attention and dropout:
+            raise ValueError(
+                "`flash_attention` cannot drop attention weights: give dropout=0. "
+                f"Received: flash_attention={flash_attention}, dropout={dropout}"
+            )
         self.flash_attention = flash_attention
         self.kernel_initializer = initializers.get(kernel_initializer)
         self.bias_initializer = initializers.get(bias_initializer)
@@ -154,10 +204,52 @@ class Attention(CachedDecoding, keras.layers.Layer):
         self.kernel_constraint = constraints.get(kernel_constraint)
         self.bias_constraint = constraints.get(bias_constraint)
         self.seed = seed
-        self._relative_positions = as_template(relative_positions)
-        self.relative_positions = None  # the layer itself, after `build`
+        self.relative_positions = _copied_positions(relative_positions, self.dtype_policy)
         self.head_regularizer = as_head_regularizer(head_regularizer)
+        self.qk_norm = qk_norm
+        self.logit_soft_cap = None if logit_soft_cap is None else number("logit_soft_cap", logit_soft_cap, above=0)
+        self.use_sinks = use_sinks
+        if role not in (None, *ROLES):
+            raise ValueError(f"`role` must be 'encoder', 'decoder', 'cross' or None. Received: role={role!r}")
+        self.role = role
+        if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 0):
+            raise ValueError(f"`depth` must be an integer, at least 0, or None. Received: depth={depth!r}")
+        self.depth = depth
+        if not isinstance(self.compute_dtype, str) or "float" not in self.compute_dtype:
+            raise ValueError(f"Attention computes in floats. Received: dtype={kwargs.get('dtype')!r}")
         self._dropout_layer = keras.layers.Dropout(dropout, seed=seed, dtype=self.dtype_policy)
+
+    # How many heads there are of what. A variant overrides what differs.
+
+    @property
+    def projections(self):
+        """Heads and width of one head of each projection, by name; a projection that is not here is not made."""
+        return {
+            "query": (self.num_heads, self.key_dim),
+            "key": (self.num_heads, self.key_dim),
+            "gate": (self.merged_heads, self.value_dim),
+            "value": (self.num_heads, self.value_dim),
+        }
+
+    @property
+    def score_heads(self):
+        """Heads of the logits that `score` returns."""
+        return self.num_heads
+
+    @property
+    def softmax_heads(self):
+        """Heads of the maps that the softmax is taken of, and of masks and previous maps."""
+        return self.num_heads
+
+    @property
+    def merged_heads(self):
+        """Heads that `merge` is given."""
+        return self.num_heads
+
+    @property
+    def scale(self):
+        """Factor of the queries in the logits."""
+        return self.key_dim**-0.5
 
     # Building
 
@@ -171,16 +263,13 @@ class Attention(CachedDecoding, keras.layers.Layer):
                 f"Received: key of shape {tuple(key_shape)} and value of shape {tuple(value_shape)}"
             )
         self._axes = AttentionAxes(len(query_shape), len(value_shape), self.attention_axes)
-        self._widths = {"query": query_shape[-1], "value": value_shape[-1], "key": key_shape[-1]}
+        self.widths = {"query": query_shape[-1], "value": value_shape[-1], "key": key_shape[-1]}
         # The attribute names are the stock layer's, so that a file of its weights loads here.
-        self._query_dense = self._projection("query", query_shape[-1], self.query_heads, self.key_dim)
-        self._key_dense = self._projection("key", key_shape[-1], self.key_heads, self.key_dim)
+        self._query_dense = self._projection("query", query_shape[-1])
+        self._key_dense = self._projection("key", key_shape[-1])
         if self.use_gate:
-            self._gate_dense = self._projection("gate", query_shape[-1], self.merged_heads, self.value_dim, "sigmoid")
-        self._value_dense = self._projection("value", value_shape[-1], self.value_heads, self.value_dim)
-        for dense in (self._query_dense, self._key_dense, self._value_dense):
-            if dense is not None and dense.quantization_mode is None:
-                mark_heads(dense.kernel, self.head_regularizer)
+            self._gate_dense = self._projection("gate", query_shape[-1])
+        self._value_dense = self._projection("value", value_shape[-1])
         output_shape = self._output_shape or (query_shape[-1],)
         letters = string.ascii_lowercase[3 : 3 + len(output_shape)]
         self._output_dense = keras.layers.EinsumDense(
@@ -188,44 +277,72 @@ class Attention(CachedDecoding, keras.layers.Layer):
             output_shape=output_shape,
             bias_axes=letters if self.use_bias else None,
             name="attention_output",
+            kernel_regularizer=self.kernel_regularizer,
             **self._projection_arguments(),
         )
         self._output_dense.build((None, self.merged_heads, self.value_dim))
-        if self._relative_positions is not None:
-            self.relative_positions = make_relative_positions(self._relative_positions, self.dtype_policy)
-            self.relative_positions.build((None, self.query_heads, None, self.key_dim))
+        self._mark_heads("attention_output", self._output_dense, 0)
+        if self.qk_norm:
+            self.query_norm_scale = self.add_weight(name="query_norm_scale", shape=(self.key_dim,), initializer="ones")
+            self.key_norm_scale = self.add_weight(name="key_norm_scale", shape=(self.key_dim,), initializer="ones")
+        if self.use_sinks:
+            initializer = initializers.RandomNormal(stddev=0.02)
+            self.sinks = self.add_weight(name="sinks", shape=(self.softmax_heads,), initializer=initializer)
+        if self.relative_positions is not None and not self.relative_positions.built:
+            self.relative_positions.build((None, self.score_heads, None, self.key_dim))
         self.built = True
 
-    # How many heads each side has; a variant with several counts overrides what differs.
-
-    @property
-    def query_heads(self):
-        return self.num_heads
-
-    key_heads = value_heads = softmax_heads = merged_heads = query_heads
-
-    def _projection(self, name, width, heads, head_width, activation=None):
+    def _projection(self, name, width):
+        if name not in self.projections:
+            return None
         dense = keras.layers.EinsumDense(
             "ab,bcd->acd",
-            output_shape=(heads, head_width),
+            output_shape=self.projections[name],
             bias_axes="cd" if self.use_bias else None,
-            activation=activation,
+            activation="sigmoid" if name == "gate" else None,
             name=name,
+            kernel_regularizer=self.kernel_regularizer
+            if name == "gate"
+            else kernel_regularizer(self.kernel_regularizer, self.head_regularizer),
             **self._projection_arguments(),
         )
         dense.build((None, width))
+        if name != "gate":
+            self._mark_heads(name, dense, 1)
         return dense
 
     def _projection_arguments(self):
         # Fresh initializers: one without a seed gives the same numbers each time it is used.
         return dict(
-            kernel_initializer=_clone(self.kernel_initializer),
-            bias_initializer=_clone(self.bias_initializer),
-            kernel_regularizer=self.kernel_regularizer,
+            kernel_initializer=self.kernel_initializer.clone(),
+            bias_initializer=self.bias_initializer.clone(),
             bias_regularizer=self.bias_regularizer,
             kernel_constraint=self.kernel_constraint,
             bias_constraint=self.bias_constraint,
             dtype=self.dtype_policy,
+        )
+
+    def _mark_heads(self, name, dense, axis):
+        if dense.quantization_mode is None:
+            mark_heads(dense.kernel, axis, name, self.role)
+
+    def add_kernel(self, name, shape, initializer=None):
+        """A weight with the layer's initializer, regularizer and constraint of kernels.
+
+        Args:
+            name: of the weight.
+            shape: tuple of integers.
+            initializer: in place of `kernel_initializer`.
+
+        Returns:
+            `keras.Variable`.
+        """
+        return self.add_weight(
+            name=name,
+            shape=shape,
+            initializer=(initializer or self.kernel_initializer).clone(),
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
         )
 
     query_dense = property(lambda self: self._query_dense)
@@ -244,130 +361,193 @@ class Attention(CachedDecoding, keras.layers.Layer):
         """
         return self.head_regularizer is not None
 
-    # The five stages
+    # The stages
 
-    def project_query(self, query):
+    def project_query(self, query, state):
         """Queries of each head.
 
         Args:
             query: `(B, n, D)`.
+            state: `State`.
 
         Returns:
             `(B, h, n, key_dim)`.
         """
-        return ops.swapaxes(self._apply(self._query_dense, query), 1, 2)
+        return ops.swapaxes(self.apply_dense(self._query_dense, query), 1, 2)
 
-    def project_key_value(self, key, value):
-        """Keys and values of each head.
+    def project_key_value(self, key, value, state):
+        """What is kept of each key: its entry in a cache.
 
         Args:
             key: `(B, m, D_k)`.
             value: `(B, m, D_v)`.
+            state: `State`.
 
         Returns:
-            `(B, h, m, key_dim)` and `(B, h, m, value_dim)`.
+            Dictionary of `"key"` `(B, h, key_dim, m)`, a column for each key as the product with queries reads it, and
+            `"value"` `(B, h, m, value_dim)`. What a variant adds has the keys on axis 2 as well.
         """
-        keys, values = self._apply(self._key_dense, key), self._apply(self._value_dense, value)
-        return ops.swapaxes(keys, 1, 2), ops.swapaxes(values, 1, 2)
+        keys = self.apply_dense(self._key_dense, key)  # (B, m, h, key_dim)
+        values = self.apply_dense(self._value_dense, value)  # (B, m, h, value_dim)
+        return {"key": ops.transpose(keys, (0, 2, 3, 1)), "value": ops.swapaxes(values, 1, 2)}
 
-    def score(self, query, key, query_positions, key_positions):
+    def score(self, query, entry, state):
         """Logits, how well each key suits each query.
 
         Args:
             query: `(B, h, n, key_dim)`.
-            key: `(B, h, m, key_dim)`.
-            query_positions, key_positions: integers `(n,)` and `(m,)`.
+            entry: dictionary of `project_key_value`.
+            state: `State`.
 
         Returns:
             `(B, h, n, m)`.
         """
-        return ops.matmul(query * self.scale, ops.swapaxes(key, -1, -2))
+        return head_product(query * self.scale, entry["key"])
 
-    def evolve(self, logits, mask, previous_map, cache, query_positions):
+    def evolve(self, logits, state):
         """Logits that take account of the map of the block before.
 
         Args:
             logits: `(B, h, n, m)`.
-            mask: boolean, broadcasts to `(B, h, n, m)`, True = may attend; or `None`.
-            previous_map: `(B, h, n, m)` or `None`.
-            cache: of decoding, or `None`.
-            query_positions: `(n,)`.
+            state: `State`.
 
         Returns:
             Logits `(B, h, n, m)`, the map for the next block, and the cache.
         """
-        return logits, previous_map, cache
+        return logits, state.previous_map, state.cache
 
-    def weigh(self, logits, mask):
+    def weigh(self, logits, entry, state):
         """Weights of the values.
 
         Args:
             logits: `(B, h, n, m)`.
-            mask: boolean, broadcasts to `(B, h, n, m)`, True = may attend; or `None`.
+            entry: dictionary of `project_key_value`.
+            state: `State`.
 
         Returns:
             `(B, h, n, m)`.
         """
-        return masked_softmax(logits, mask)
+        return masked_softmax(logits, state.mask, self.sinks[:, None, None] if self.use_sinks else None)
 
-    def mix(self, weights, value):
+    def mix(self, weights, entry, state):
         """Head outputs.
 
         Args:
             weights: `(B, h, n, m)`.
-            value: `(B, h, m, value_dim)`.
+            entry: dictionary of `project_key_value`.
+            state: `State`.
 
         Returns:
             `(B, h, n, value_dim)`.
         """
-        return ops.matmul(weights, value)
+        return head_product(weights, entry["value"])
 
-    def merge(self, heads):
+    def merge(self, heads, state):
         """The output of all heads.
 
         Args:
             heads: `(B, h, n, value_dim)`.
+            state: `State`.
 
         Returns:
             `(B, n, output_shape)`.
         """
-        return self._apply(self._output_dense, ops.swapaxes(heads, 1, 2))
+        return self.apply_dense(self._output_dense, ops.swapaxes(heads, 1, 2))
 
-    def _apply(self, dense, x):
-        """A projection of `x` `(B, n, ...)`, with batch and length as one axis: one product, forward and backward.
+    def attend(self, query, entry, state):
+        """The stages from `score` to `mix`, for a variant that needs the whole inside.
+
+        Args:
+            query: `(B, h, n, key_dim)`.
+            entry: dictionary of `project_key_value`.
+            state: `State`.
+
+        Returns:
+            Head outputs `(B, h, n, value_dim)`, weights (or `None`), the map for the next block, and the cache.
+        """
+        if self._is_fused and not state.needs_weights and not (self.dropout and state.training):
+            key, bias = ops.swapaxes(entry["key"], 2, 3), self._bias(query, state)
+            heads = attend(query, key, entry["value"], state.mask, self.scale, self.flash_attention, bias)
+            return heads, None, state.previous_map, state.cache
+        logits, own_map, cache = self.evolve(self.biased_score(query, entry, state), state)
+        weights = self.weigh(logits, entry, state)
+        record(self, queries=query, logits=logits, weights=weights)
+        return self.mix(self.drop(weights, state), entry, state), weights, own_map, cache
+
+    def biased_score(self, query, entry, state):
+        """Logits of `score` under the soft cap, with those of relative positions and of `bias` added.
+
+        Args:
+            query: `(B, h, n, key_dim)`.
+            entry: dictionary of `project_key_value`.
+            state: `State`.
+
+        Returns:
+            `(B, h, n, m)`.
+        """
+        logits = self.score(query, entry, state)
+        if self.logit_soft_cap is not None:
+            logits = self.logit_soft_cap * ops.tanh(logits / self.logit_soft_cap)
+        bias = self._bias(query, state)
+        return logits if bias is None else logits + ops.cast(bias, logits.dtype)
+
+    def drop(self, weights, state):
+        """Weights after dropout.
+
+        Args:
+            weights: `(B, h, n, m)`.
+            state: `State`.
+
+        Returns:
+            `(B, h, n, m)`.
+        """
+        return self._dropout_layer(weights, training=state.training)
+
+    def apply_dense(self, dense, x):
+        """A projection, with batch and length as one axis: one product, forward and backward.
 
         On two axes the gradient of the kernel is one product an item of the batch, and their sum.
+
+        Args:
+            dense: `keras.layers.EinsumDense` of two axes.
+            x: `(B, n, ...)`.
+
+        Returns:
+            `(B, n, ...)`.
         """
         batch, length = ops.shape(x)[:2]
-        y = dense(ops.reshape(x, (-1, *x.shape[2:])))
+        y = dense(ops.reshape(x, (-1, *x.shape[2:])))  # (B * n, ...)
         return ops.reshape(y, (batch, length, *y.shape[1:]))
 
-    def _regularize_activities(self, inputs, query, key, value, output):
-        """A loss for each projection that the layer has, by item of the batch of `inputs`, as the stock layer has them.
-
-        Projected once more: no stage knows the batch before its axes were folded, and a variant may never make a
-        projection by itself.
-        """
-        projected = [(self._query_dense, query)]
-        if value is not None:
-            projected += [(self._key_dense, key), (self._value_dense, value)]
-        if self.use_gate:
-            projected.append((self._gate_dense, query))
-        activities = [dense(ops.reshape(x, (-1, x.shape[-1]))) for dense, x in projected if dense is not None]
-        for activity in (*activities, output):
-            loss = self._activity_regularizer(activity)
-            self.add_loss(ops.divide_no_nan(loss, ops.cast(ops.shape(inputs)[0], loss.dtype)))
-
     @property
-    def scale(self):
-        return self.key_dim**-0.5
+    def _is_fused(self):
+        """Whether `score` to `mix` are plain dot-product attention."""
+        plain = all(
+            getattr(type(self), stage) is getattr(Attention, stage) for stage in ("score", "evolve", "weigh", "mix")
+        )
+        return plain and self.logit_soft_cap is None and not self.use_sinks
 
-    @property
-    def _stages_are_fused(self):
-        """Whether `score`, `weigh` and `mix` are plain dot-product attention."""
-        stages = ("score", "evolve", "weigh", "mix")
-        plain = all(getattr(type(self), stage) is getattr(Attention, stage) for stage in stages)
-        return plain and self.relative_positions is None
+    def _bias(self, query, state):
+        if self.relative_positions is None:
+            return state.bias
+        bias = self.relative_positions.bias(query * self.scale, state.query_positions, state.key_positions)
+        return bias if state.bias is None or bias is None else bias + ops.cast(state.bias, bias.dtype)
+
+    def _place(self, side, heads, positions, axis):
+        """Queries or keys, normalised and rotated; `axis` is that of their features."""
+        if self.qk_norm:
+            scale = self.query_norm_scale if side == "query" else self.key_norm_scale
+            heads = ops.rms_normalization(heads, scale if axis == -1 else scale[:, None], axis, 1e-6)
+        if self.relative_positions is not None:
+            heads = self.relative_positions.rotate(heads, positions, axis)
+        return heads
+
+    def _entry(self, key, value, positions, state):
+        """What a cache keeps of keys that stand at these positions."""
+        entry = self.project_key_value(key, value, state)
+        return entry | {"key": self._place("key", entry["key"], positions, -2)} if "key" in entry else entry
+
+    # The call
 
     def call(
         self,
@@ -386,39 +566,69 @@ class Attention(CachedDecoding, keras.layers.Layer):
         positions=None,
         previous_map=None,
         return_map=False,
+        bias=None,
+        segment_ids=None,
     ):
         key = value if key is None else key
-        check_inputs(query, value, key, cache, index, self._axes.rank, self._widths)
-        axes = self._axes
-        inputs, query = query, axes.fold(query, "query")
-        folded_key = None if key is None else axes.fold(key, "key")
+        check_inputs(self, query, value, key, cache, index, positions)
+        check_segments(self, segment_ids, query, cache)
+        query, value, key = as_floats(self.compute_dtype, query, value, key)
+        axes, inputs = self._axes, query
+        query, folded_key, folded_value = (
+            None if x is None else axes.fold(x, side) for x, side in ((query, "query"), (key, "key"), (value, "key"))
+        )
         offset = 0 if index is None else ops.cast(index, "int32")
-        if positions is None:
-            positions = ops.arange(ops.shape(query)[1], dtype="int32") + offset
-        if cache is None:
-            keys, values = self.project_key_value(folded_key, axes.fold(value, "key"))
-        else:
-            cache = cache if value is None else self._extend_cache(cache, key, value, index, positions)
-            keys, values = ops.swapaxes(cache["key"], 2, 3), cache["value"]
+        rows = ops.arange(ops.shape(query)[1], dtype="int32") + offset
+        positions = rows if positions is None else ops.cast(positions, "int32")
+        if cache is not None and value is not None:
+            cache = self._with_positions(cache, positions, index)
+        length = ops.shape(folded_key)[1] if cache is None else ops.shape(cache["value"])[2]
         stored = None if cache is None else cache.get("positions")
-        key_positions = ops.arange(ops.shape(keys)[2], dtype="int32") if stored is None else stored
+        key_positions = ops.arange(length, dtype="int32") if stored is None else stored
         mask = self._attention_mask(
-            inputs, query, keys, query_mask, value_mask, key_mask, attention_mask, use_causal_mask, index, value
+            inputs,
+            query,
+            folded_key.shape[1] if cache is None else cache["value"].shape[2],
+            length,
+            (query_mask, value_mask, key_mask, attention_mask),
+            use_causal_mask,
+            offset if index is not None and value is not None else None,
+            segment_ids,
         )
         if self.sliding_window is not None:
-            window = sliding_window_mask(positions, key_positions, self.sliding_window)
-            mask = combine_masks(mask, window[:, None])
+            mask = combine_masks(mask, sliding_window_mask(positions, key_positions, self.sliding_window)[:, None])
         regularizer = self.head_regularizer if cache is None else None
-        needs_weights = return_attention_scores or regularizes(regularizer, "weights")
-        state = State(query, folded_key, mask, positions, key_positions, previous_map, cache, training, needs_weights)
-        heads, weights, own_map, cache = self._attend(self.project_query(query), keys, values, state)
+        state = State(
+            query=query,
+            key=folded_key,
+            mask=mask,
+            bias=bias,
+            query_positions=positions,
+            key_positions=key_positions,
+            previous_map=previous_map,
+            cache=cache,
+            training=training,
+            needs_weights=return_attention_scores or regularizes(regularizer, "weights") or is_capturing(),
+        )
+        if cache is None:
+            entry = self._entry(folded_key, folded_value, key_positions, state)
+        elif value is None:
+            entry = cache
+        else:
+            new = self._entry(folded_key, folded_value, positions, state)
+            entry = cache = self._written(cache, new, index)
+            state = dataclasses.replace(state, cache=cache)
+        queries = self.project_query(query, state)
+        if "query" in self.projections:
+            queries = self._place("query", queries, positions, -1)
+        heads, weights, own_map, cache = self.attend(queries, entry, state)
         if self.use_gate:
-            heads = heads * ops.swapaxes(self._apply(self._gate_dense, query), 1, 2)
+            heads = heads * ops.swapaxes(self.apply_dense(self._gate_dense, query), 1, 2)
         if regularizes(regularizer, "weights", "outputs", "values"):
-            self.add_loss(head_loss(regularizer, self._maps_by_head(weights), heads, values, mask))
-        output = self.merge(heads)
+            self.add_loss(head_loss(regularizer, self._maps_by_head(weights), heads, entry["value"], mask))
+        output = self.merge(heads, state)
         if self._activity_regularizer is not None:
-            self._regularize_activities(inputs, query, key, value, output)
+            self._regularize_activities(inputs, query, folded_key, folded_value, output)
         results = [axes.unfold(output, inputs)]
         if return_attention_scores:
             results.append(axes.unfold_scores(weights, inputs, value))
@@ -428,23 +638,21 @@ class Attention(CachedDecoding, keras.layers.Layer):
             results.append(cache)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _attend(self, query, key, value, state):
-        """Head outputs, weights (or `None`), the map for the next block, and the cache."""
-        dropping = self.dropout > 0 and state.training
-        if self._stages_are_fused and not state.return_attention_scores and not dropping:
-            heads = attend(query, key, value, state.mask, self.scale, self.flash_attention)
-            return heads, None, state.previous_map, state.cache
-        logits, *carried = self._logits(query, key, state)
-        weights = self.weigh(logits, state.mask)
-        return self.mix(self._dropout_layer(weights, training=state.training), value), weights, *carried
+    def _regularize_activities(self, inputs, query, key, value, output):
+        """A loss for each projection that the layer has, by item of the batch of `inputs`, as the stock layer has them.
 
-    def _logits(self, query, key, state):
-        """Logits, the map for the next block, and the cache."""
-        positions = state.query_positions, state.key_positions
-        logits = self.score(query, key, *positions)
-        if self.relative_positions is not None:
-            logits = logits + self.relative_positions(query * self.scale, *positions)
-        return self.evolve(logits, state.mask, state.previous_map, state.cache, state.query_positions)
+        Projected once more: no stage knows the batch before its axes were folded, and a variant may never make a
+        projection by itself.
+        """
+        projected = [(self._query_dense, query)]
+        if value is not None:
+            projected += [(self._key_dense, key), (self._value_dense, value)]
+        if self.use_gate:
+            projected.append((self._gate_dense, query))
+        activities = [dense(ops.reshape(x, (-1, x.shape[-1]))) for dense, x in projected if dense is not None]
+        for activity in (*activities, output):
+            loss = self._activity_regularizer(activity)
+            self.add_loss(ops.divide_no_nan(loss, ops.cast(ops.shape(inputs)[0], loss.dtype)))
 
     def _maps_by_head(self, weights):
         """Weights of pairs of heads with the pairs along one axis: `(B, h, n, m)`."""
@@ -453,30 +661,136 @@ class Attention(CachedDecoding, keras.layers.Layer):
         shape = ops.shape(weights)
         return ops.reshape(weights, (shape[0], self.merged_heads, *shape[-2:]))
 
-    def _attention_mask(
-        self, inputs, query, keys, query_mask, value_mask, key_mask, attention_mask, use_causal_mask, index, value
-    ):
+    def _attention_mask(self, inputs, query, m, length, masks, use_causal_mask, first_row, segment_ids):
         """All masks as one boolean mask that broadcasts to `(B, h, n, m)`, or `None`.
 
-        `query` is `inputs`, the query as given, with its axes folded. `value` is written to the cache at `index`.
+        `query` is `inputs`, the query as given, with its axes folded. `m` is the number of keys as far as it is known,
+        and `length` always. `first_row` is the row of a cache where the new ones are written, or `None`.
         """
-        writing = index is not None and value is not None
-        axes = self._axes
-        batch, n, m = query.shape[0], query.shape[1], keys.shape[2]
-        length, key_length = ops.shape(query)[1], ops.shape(keys)[2]
-        offset = 0 if index is None else ops.cast(index, "int32")
-        masks = [axes.fold_mask("attention_mask", attention_mask, (batch, self.softmax_heads, n, m), inputs)]
+        query_mask, value_mask, key_mask, attention_mask = masks
+        axes, batch, n = self._axes, query.shape[0], query.shape[1]
+        found = [axes.fold_mask("attention_mask", attention_mask, (batch, self.softmax_heads, n, m), inputs)]
         if query_mask is not None:
-            masks.append(axes.fold_mask("query_mask", query_mask, (batch, n), inputs)[:, None, :, None])
+            found.append(axes.fold_mask("query_mask", query_mask, (batch, n), inputs)[:, None, :, None])
         for name, mask in (("value_mask", value_mask), ("key_mask", key_mask)):
             # With a cache, masks of the new rows say nothing about the rows already there.
-            if mask is not None and not writing:
-                masks.append(axes.fold_mask(name, mask, (batch, m), inputs)[:, None, None, :])
+            if mask is not None and first_row is None:
+                found.append(axes.fold_mask(name, mask, (batch, m), inputs)[:, None, None, :])
+        if segment_ids is not None:
+            found.append(ops.equal(segment_ids[:, None, :, None], segment_ids[:, None, None, :]))
+        rows, offset = ops.shape(query)[1], 0 if first_row is None else first_row
         if use_causal_mask:
-            masks.append(causal_mask(length, key_length, offset)[:, None])
-        elif writing and attention_mask is None:
-            masks.append(ops.less(ops.arange(key_length, dtype="int32"), offset + length)[None, None, None])
-        return combine_masks(*masks)
+            found.append(causal_mask(rows, length, offset)[:, None])
+        elif first_row is not None and attention_mask is None:
+            found.append(ops.less(ops.arange(length, dtype="int32"), offset + rows)[None, None, None])
+        return combine_masks(*found)
+
+    # Decoding step by step
+
+    @property
+    def keeps_positions(self):
+        """Whether a cache says which position each of its rows has."""
+        has_bias = self.relative_positions is not None and self.relative_positions.has_bias
+        return self.sliding_window is not None or has_bias
+
+    def init_cache(self, batch_size, max_length):
+        """An empty cache for self-attention over at most `max_length` positions.
+
+        Decode with `output, cache = layer(x, x, cache=cache, index=i, use_causal_mask=True)`, where the
+        rows of `x` are positions `i, i + 1, ...`: the same outputs as for the whole sequence at once. With
+        an `attention_mask` of shape `(B, n, max_length)` instead, a query may attend to any rows written.
+
+        Args:
+            batch_size: number of sequences `B`; an integer or a scalar tensor.
+            max_length: number of rows, positions of all steps together.
+
+        Returns:
+            Dictionary of zeros: what `project_key_value` returns, such as `"key"` `(B, h, key_dim, max_length)` and
+            `"value"` `(B, h, max_length, value_dim)`; with anything relative to positions also `"positions"`
+            `(max_length,)`; and with a map whose rows read those before them `"map"`, the last rows of it.
+
+        Raises:
+            ValueError: if the layer is not built, or a size is not positive.
+        """
+        self._check_built("init_cache")
+        if isinstance(max_length, int):
+            positive("max_length", max_length)
+        key, value = (ops.zeros((1, 1, self.widths[side]), self.compute_dtype) for side in ("key", "value"))
+        cache = {}
+        for name, one in self._entry(key, value, ops.zeros((1,), "int32"), State(key=key)).items():
+            shape = list(one.shape)
+            shape[0], shape[_key_axis(name)] = batch_size, max_length
+            cache[name] = ops.zeros(shape, one.dtype)
+        if self.keeps_positions:
+            cache["positions"] = ops.zeros((max_length,), "int32")
+        return self._with_map(cache)
+
+    def project_cache(self, value, key=None):
+        """A cache with all of `value`, for cross-attention: `layer(x, cache=cache, key_mask=...)`.
+
+        Args:
+            value: `(B, m, D_v)`.
+            key: `(B, m, D_k)`. Defaults to `value`.
+
+        Returns:
+            Dictionary of what `project_key_value` returns, such as `"key"` `(B, h, key_dim, m)` and `"value"`
+            `(B, h, m, value_dim)`.
+
+        Raises:
+            ValueError: if the layer is not built.
+        """
+        self._check_built("project_cache")
+        value, key = as_floats(self.compute_dtype, value, value if key is None else key)
+        value, key = self._axes.fold(value, "key"), self._axes.fold(key, "key")
+        positions = ops.arange(ops.shape(value)[1], dtype="int32")
+        return self._with_map(self._entry(key, value, positions, State(key=key, key_positions=positions)))
+
+    def reorder_cache(self, cache, rows, same_keys=False):
+        """The cache of a batch whose items are `rows` of this one.
+
+        Args:
+            cache: of `init_cache`, `project_cache` or a call.
+            rows: integers `(B,)`.
+            same_keys: whether an item takes the place only of one with the same keys, as hypotheses of one source do
+                in cross-attention.
+
+        Returns:
+            Cache of the same structure.
+        """
+        return {
+            name: x if name == "positions" or (same_keys and name != "map") else ops.take(x, rows, axis=0)
+            for name, x in cache.items()
+        }
+
+    def _check_built(self, method):
+        if not self.built:
+            raise ValueError(
+                f"`{method}` needs the layer's weights: call the layer, or `build` it, first. "
+                f"Received: a layer {self.name!r} that is not built"
+            )
+
+    def _with_map(self, cache):
+        """The cache with the last rows of the map, those that the next row reads."""
+        if not self.map_rows:
+            return cache
+        if self.role in (None, "encoder"):
+            raise ValueError(
+                "A layer that reads later rows of the map cannot decode step by step: it needs the role 'decoder' or "
+                f"'cross'. Received: role={self.role!r}"
+            )
+        batch, _, length, _ = ops.shape(cache["value"])
+        return cache | {"map": ops.zeros((batch, self.softmax_heads, self.map_rows, length), self.compute_dtype)}
+
+    def _with_positions(self, cache, positions, index):
+        if "positions" not in cache:
+            return cache
+        as_row = (1, 1, -1, 1)
+        stored = write_rows(ops.reshape(cache["positions"], as_row), ops.reshape(positions, as_row), index)
+        return cache | {"positions": ops.reshape(stored, (-1,))}
+
+    def _written(self, cache, entry, index):
+        """The cache with new entries from row `index` on."""
+        return cache | {name: write_rows(cache[name], x, index, _key_axis(name)) for name, x in entry.items()}
 
     # Shapes and configuration
 
@@ -500,10 +814,6 @@ class Attention(CachedDecoding, keras.layers.Layer):
         lengths = axes.length(query_shape, "query"), axes.length(value_shape, "key")
         return (query_shape[0] if axes.trivial else None, self.softmax_heads, *lengths)
 
-    def compute_output_spec(self, *args, **kwargs):
-        # Traced, not written down: right for every variant, with scores and caches.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
-
     def get_config(self):
         return {
             **super().get_config(),
@@ -525,10 +835,37 @@ class Attention(CachedDecoding, keras.layers.Layer):
             "bias_constraint": constraints.serialize(self.bias_constraint),
             "use_gate": self.use_gate,
             "seed": self.seed,
-            "relative_positions": self._relative_positions,
+            "relative_positions": _serialized_positions(self.relative_positions),
             "head_regularizer": regularizers.serialize(self.head_regularizer),
+            "qk_norm": self.qk_norm,
+            "logit_soft_cap": self.logit_soft_cap,
+            "use_sinks": self.use_sinks,
+            "role": self.role,
+            "depth": self.depth,
         }
 
 
-def _clone(initializer):
-    return initializer.__class__.from_config(initializer.get_config())
+def _key_axis(name):
+    """The axis of the keys in a tensor of an entry."""
+    return 3 if name == "key" else 2
+
+
+def _copied_positions(identifier, dtype):
+    """A layer of `keras_headattn.positions` of the same configuration; `None` stays."""
+    positions = keras.saving.deserialize_keras_object(identifier) if isinstance(identifier, dict) else identifier
+    if positions is None:
+        return None
+    if not isinstance(positions, Positions):
+        raise ValueError(
+            "`relative_positions` must be one of keras_headattn.positions that act on queries, keys or logits, such as "
+            f"RotaryPositions(). Received: relative_positions={identifier!r}"
+        )
+    return type(positions).from_config({**positions.get_config(), "dtype": dtype, "name": "relative_positions"})
+
+
+def _serialized_positions(positions):
+    """The configuration, the same before and after the layer is built; `None` stays."""
+    config = keras.saving.serialize_keras_object(positions)
+    if config is not None:
+        config.pop("build_config", None)
+    return config

@@ -1,12 +1,12 @@
 from keras import ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import positive
+from keras_headattn._validation import number, positive
 from keras_headattn.layers._attention import Attention
 from keras_headattn.layers._gaussian_mixture import GaussianMixture
-from keras_headattn.ops import cluster_diversity, kept_information, shared_information, write_rows
+from keras_headattn.layers._intermediates import is_capturing, record
+from keras_headattn.ops import cluster_diversity, kept_information, shared_information
 
-ROLES = ("encoder", "decoder", "cross")
 ANNEALING = 5e-4  # a step
 LEAST = 1e-30  # of S: where no key has a cluster in common with a query, the query has no mask of meaning
 LOSSES = ("shared_information", "kept_information", "divergence", "diversity")
@@ -27,6 +27,8 @@ class DisentangledMaskAttention(Attention):
     queries. In training these losses are added, each with its weight; means are over the tokens of a sentence, and
     over sentences:
 
+    Its intermediates are also `"posteriors"` and `"key_posteriors"`, in which cluster each head sees each token.
+
     | loss | |
     |---|---|
     | `shared_information` | of the queries of two heads, summed over pairs: `ops.shared_information` |
@@ -46,15 +48,15 @@ class DisentangledMaskAttention(Attention):
         key_dim: width of a query and of a key of one head.
         num_clusters: number of clusters of each mixture, `C`.
         alpha: what gamma becomes.
-        role: `"encoder"`, `"decoder"` or `"cross"`. The masked self-attention of a decoder has no mask of meaning
-            but in training. `None` is what `EncoderBlock` and `DecoderBlock` make of it, and `"encoder"` outside.
         shared_information, kept_information, divergence, diversity: weights of the losses, for a main loss that is a
             mean over tokens: docs/disentangled.md says what larger ones do.
         leave_one_out: see `ops.shared_information`.
         centre_gradient: what the gradient of the centres of clusters is multiplied by.
         variance: of the Gaussians about z and the queries.
-        **kwargs: see `Attention`, also for call arguments, results and errors. Inputs are split into heads: the widths
-            of query and key must be multiples of `num_heads`. Where they differ, keys have a mixture of their own.
+        **kwargs: see `Attention`, also for call arguments, results and errors. A layer of the `role` `"decoder"`, the
+            masked self-attention of a decoder, has a mask of meaning in training alone. Inputs are split into heads:
+            the widths of query and key must be multiples of `num_heads`. Where they differ, keys have a mixture of
+            their own.
 
     >>> layer = DisentangledMaskAttention(num_heads=4, key_dim=4, num_clusters=3)
     >>> x = keras.random.normal((2, 5, 16))
@@ -70,7 +72,6 @@ class DisentangledMaskAttention(Attention):
         *args,
         num_clusters=4,
         alpha=0.5,
-        role=None,
         shared_information=1e-5,
         kept_information=1e-3,
         divergence=1e-5,
@@ -81,31 +82,21 @@ class DisentangledMaskAttention(Attention):
         **kwargs,
     ):
         super().__init__(num_heads, key_dim, *args, **kwargs)
-        if role not in (None, *ROLES):
-            raise ValueError(f"`role` must be 'encoder', 'decoder', 'cross' or None. Received: role={role!r}")
-        if not 0 <= alpha <= 1:
-            raise ValueError(f"`alpha` must be a number from 0 to 1. Received: alpha={alpha}")
-        if variance <= 0:
-            raise ValueError(f"`variance` must be positive. Received: variance={variance}")
         self.num_clusters = positive("num_clusters", num_clusters)
-        self.alpha = alpha
-        self.role = role
-        self.shared_information = shared_information
-        self.kept_information = kept_information
-        self.divergence = divergence
-        self.diversity = diversity
+        self.alpha = number("alpha", alpha, least=0, most=1)
+        self.shared_information = number("shared_information", shared_information, least=0)
+        self.kept_information = number("kept_information", kept_information, least=0)
+        self.divergence = number("divergence", divergence, least=0)
+        self.diversity = number("diversity", diversity, least=0)
         self.leave_one_out = leave_one_out
-        self.centre_gradient = centre_gradient
-        self.variance = variance
-        for name in LOSSES:
-            if getattr(self, name) < 0:
-                raise ValueError(f"`{name}` must not be negative. Received: {name}={getattr(self, name)}")
+        self.centre_gradient = number("centre_gradient", centre_gradient, least=0)
+        self.variance = number("variance", variance, above=0)
 
     # Building
 
     def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
         super().build(query_shape, value_shape, key_shape, previous_map_shape)
-        widths = {name: self._widths[name] for name in ("query", "key")}
+        widths = {name: self.widths[name] for name in ("query", "key")}
         for name, width in widths.items():
             if width % self.num_heads:
                 raise ValueError(
@@ -161,28 +152,12 @@ class DisentangledMaskAttention(Attention):
         """
         return _posteriors(self.key_mixture, self._by_head(key))
 
-    # A cache keeps the posteriors of keys, but in a decoder, where they are not used.
-
-    def init_cache(self, batch_size, max_length):
-        cache = super().init_cache(batch_size, max_length)
-        if self.role == "decoder":
-            return cache
-        shape = (batch_size, self.num_heads, max_length, self.num_clusters)
-        return {**cache, "posteriors": ops.zeros(shape, self.compute_dtype)}
-
-    def project_cache(self, value, key=None):
-        cache = super().project_cache(value, key)
-        if self.role == "decoder":
-            return cache
-        posteriors = self.key_posteriors(value if key is None else key)
-        return {**cache, "posteriors": ops.cast(posteriors, self.compute_dtype)}
-
-    def _extend_cache(self, cache, key, value, index, positions):
-        extended = super()._extend_cache(cache, key, value, index, positions)
-        if "posteriors" in cache:
-            posteriors = ops.cast(self.key_posteriors(key), self.compute_dtype)
-            extended["posteriors"] = write_rows(cache["posteriors"], posteriors, index)
-        return extended
+    def project_key_value(self, key, value, state):
+        entry = super().project_key_value(key, value, state)
+        is_for_a_cache = state.cache is not None or state.query is None
+        if self.role == "decoder" or not is_for_a_cache:
+            return entry
+        return entry | {"posteriors": ops.cast(self.key_posteriors(key), self.compute_dtype)}
 
     # Attention
 
@@ -193,34 +168,37 @@ class DisentangledMaskAttention(Attention):
         """Share of the weights under the mask of meaning, at the present step of training: a scalar."""
         return 1 - ops.maximum(1 - self.alpha, ops.exp(-ANNEALING * self.steps))
 
-    def _attend(self, query, key, value, state):
-        logits, *carried = self._logits(query, key, state)
+    def attend(self, query, entry, state):
+        logits, own_map, cache = self.evolve(self.biased_score(query, entry, state), state)
         trains = state.training and state.cache is None
         if trains or self.role != "decoder":
             inputs = self._by_head(state.query)
             densities = self.mixture(inputs)
             posteriors = ops.exp(self.mixture.log_posteriors(densities))
-            weights = self._weigh_in_clusters(logits, self._same(posteriors, state), state.mask)
+            keys = self._key_posteriors(posteriors, entry, state)
+            same = ops.matmul(posteriors, ops.swapaxes(ops.cast(keys, posteriors.dtype), -1, -2))
+            weights = self._weigh_in_clusters(logits, same, entry, state)
+            record(self, posteriors=posteriors, key_posteriors=keys)
         else:
-            weights = self.weigh(logits, state.mask)
+            weights = self.weigh(logits, entry, state)
+            if is_capturing():
+                record(self, posteriors=self.posteriors(state.query), key_posteriors=self.key_posteriors(state.key))
         if trains:
             self._add_losses(inputs, densities, posteriors, query, _tokens(state.mask, query))
             self.steps.assign_add(1)
-        return self.mix(self._dropout_layer(weights, training=state.training), value), weights, *carried
+        record(self, queries=query, logits=logits, weights=weights)
+        return self.mix(self.drop(weights, state), entry, state), weights, own_map, cache
 
-    def _same(self, posteriors, state):
-        """S: the probability of each query and key to be in the same cluster, `(B, h, n, m)`."""
+    def _key_posteriors(self, posteriors, entry, state):
         if state.cache is not None:
-            keys = state.cache["posteriors"]
-        elif state.key is state.query:  # self-attention
-            keys = posteriors
-        else:
-            keys = self.key_posteriors(state.key)
-        return ops.matmul(posteriors, ops.swapaxes(ops.cast(keys, posteriors.dtype), -1, -2))
+            return entry["posteriors"]
+        return posteriors if state.key is state.query else self.key_posteriors(state.key)
 
-    def _weigh_in_clusters(self, logits, same, mask):
+    def _weigh_in_clusters(self, logits, same, entry, state):
+        """Weights, some of them under S, `same` `(B, h, n, m)`: the probability to be in the same cluster."""
         wide = ops.cast(logits, same.dtype)  # in 16 bits, small weights would be lost
-        weights, masked = self.weigh(wide, mask), self.weigh(wide + ops.log(ops.maximum(same, LEAST)), mask)
+        weights = self.weigh(wide, entry, state)
+        masked = self.weigh(wide + ops.log(ops.maximum(same, LEAST)), entry, state)
         return ops.cast(weights + ops.cast(self.gamma(), wide.dtype) * (masked - weights), logits.dtype)
 
     def _add_losses(self, inputs, densities, posteriors, query, tokens):
@@ -264,7 +242,6 @@ class DisentangledMaskAttention(Attention):
             **super().get_config(),
             "num_clusters": self.num_clusters,
             "alpha": self.alpha,
-            "role": self.role,
             **{name: getattr(self, name) for name in LOSSES},
             "leave_one_out": self.leave_one_out,
             "centre_gradient": self.centre_gradient,

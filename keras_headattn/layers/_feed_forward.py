@@ -1,4 +1,4 @@
-from keras import activations, layers
+from keras import activations, initializers, layers
 from keras.saving import register_keras_serializable
 
 
@@ -6,35 +6,75 @@ from keras.saving import register_keras_serializable
 class FeedForward(layers.Layer):
     """Two dense layers, applied to each position (Vaswani et al. 2017, eq. 2).
 
+    With a gate, the activation of one dense layer multiplies the output of another (Shazeer 2020, "GLU variants improve
+    Transformer", eq. 6): `activation="gelu"` makes GEGLU, `"silu"` SwiGLU.
+
     Args:
         intermediate_dim: width between the two.
         activation: after the first.
         dropout: rate of dropout after the activation.
+        gated: whether there is a gate.
+        use_bias: whether the dense layers have biases.
+        kernel_initializer: of the dense layers.
+        seed: of the dropout.
 
     Call arguments:
         inputs: `(..., D)`.
+        training: whether dropout is active.
 
     Returns:
         `(..., D)`.
+
+    >>> feed_forward = FeedForward(32, "gelu", gated=True, use_bias=False)
+    >>> tuple(feed_forward(keras.ops.ones((2, 5, 16))).shape), len(feed_forward.weights)
+    ((2, 5, 16), 3)
     """
 
-    def __init__(self, intermediate_dim, activation="relu", dropout=0.0, seed=None, **kwargs):
+    def __init__(
+        self,
+        intermediate_dim,
+        activation="relu",
+        dropout=0.0,
+        gated=False,
+        use_bias=True,
+        kernel_initializer="glorot_uniform",
+        seed=None,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         self.supports_masking = True
         self.intermediate_dim = intermediate_dim
         self.activation = activations.get(activation)
         self.dropout = dropout
+        self.gated = gated
+        self.use_bias = use_bias
+        self.kernel_initializer = initializers.get(kernel_initializer)
         self.seed = seed
 
     def build(self, input_shape):
-        self.inner = layers.Dense(self.intermediate_dim, self.activation, dtype=self.dtype_policy, name="inner")
+        self.inner = self._dense("inner", self.intermediate_dim, input_shape, self.activation)
+        if self.gated:
+            self.gate = self._dense("gate", self.intermediate_dim, input_shape)
         self.inner_dropout = layers.Dropout(self.dropout, seed=self.seed, dtype=self.dtype_policy)
-        self.outer = layers.Dense(input_shape[-1], dtype=self.dtype_policy, name="outer")
-        self.inner.build(input_shape)
-        self.outer.build((*input_shape[:-1], self.intermediate_dim))
+        self.outer = self._dense("outer", input_shape[-1], (*input_shape[:-1], self.intermediate_dim))
+
+    def _dense(self, name, width, input_shape, activation=None):
+        dense = layers.Dense(
+            width,
+            activation,
+            self.use_bias,
+            kernel_initializer=self.kernel_initializer.clone(),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        dense.build(input_shape)
+        return dense
 
     def call(self, inputs, training=None):
-        return self.outer(self.inner_dropout(self.inner(inputs), training=training))
+        x = self.inner(inputs)
+        if self.gated:
+            x = x * self.gate(inputs)
+        return self.outer(self.inner_dropout(x, training=training))
 
     def compute_output_shape(self, input_shape):
         return input_shape
@@ -45,5 +85,8 @@ class FeedForward(layers.Layer):
             "intermediate_dim": self.intermediate_dim,
             "activation": activations.serialize(self.activation),
             "dropout": self.dropout,
+            "gated": self.gated,
+            "use_bias": self.use_bias,
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
             "seed": self.seed,
         }

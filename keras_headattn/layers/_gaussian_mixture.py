@@ -5,7 +5,6 @@ from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._validation import positive
-from keras_headattn.layers._attention import _clone
 
 FARTHEST = 1e12  # from the middle of the centres: its square over the least variance is finite in float32
 LOG_2_PI = math.log(2 * math.pi)
@@ -66,7 +65,7 @@ class GaussianMixture(keras.layers.Layer):
 
         def spread(shape, dtype=None):
             # In float32, as orthogonal matrices cannot be made in 16 bits.
-            centres = [_clone(self.centre_initializer)(shape[1:], dtype="float32") for _ in range(heads)]
+            centres = [self.centre_initializer.clone()(shape[1:], dtype="float32") for _ in range(heads)]
             return ops.cast(ops.stack(centres), dtype)
 
         # Without `autocast` 16 bits would round them before they are used.

@@ -23,19 +23,18 @@ def as_head_regularizer(identifier, parts=("kernels", "weights", "outputs", "val
     return regularizer
 
 
-def mark_heads(kernel, regularizer):
-    """Says which axis of a kernel is that of the heads, and has it regularized by one of kernels.
+def kernel_regularizer(own, head_regularizer):
+    """The regularizer of a projection: its own, and that of heads where it is one of kernels.
 
     Such a loss is Keras's own, of the variable: it counts once, however often the layer is called.
 
     Args:
-        kernel: variable whose axis 1 is that of the heads.
-        regularizer: `head_regularizer` of the layer.
+        own: `kernel_regularizer` of the layer, or `None`.
+        head_regularizer: of the layer, or `None`.
     """
-    kernel.head_axis = 1
-    if regularizer is not None and regularizer.of == "kernels":
-        own = kernel.regularizer
-        kernel.regularizer = regularizer if own is None else lambda x: own(x) + regularizer(x)
+    if not regularizes(head_regularizer, "kernels"):
+        return own
+    return head_regularizer if own is None else lambda kernel: own(kernel) + head_regularizer(kernel)
 
 
 def regularizes(regularizer, *parts):
@@ -45,7 +44,7 @@ def regularizes(regularizer, *parts):
 def head_loss(regularizer, weights, outputs, values, mask):
     """The loss of a regularizer that is not of kernels.
 
-    A query counts that may attend to something, and a value that some query may attend to.
+    Queries that may attend to nothing, and values that no query may attend to, do not count.
 
     Args:
         regularizer: of `"weights"`, `"outputs"` or `"values"`.

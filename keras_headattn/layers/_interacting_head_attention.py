@@ -4,6 +4,7 @@ from keras import ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._intermediates import record
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -48,30 +49,36 @@ class InteractingHeadAttention(Attention):
         # Pairs share one mask: their maps are not indexed by a single head.
         return self.num_heads if self.interaction == "sum" else 1
 
-    def project_query(self, query):
+    def project_query(self, query, state):
         if self.interaction == "pairwise":
-            return super().project_query(query)
-        if self._query_dense.quantization_mode is not None:
-            return ops.sum(super().project_query(query), axis=1, keepdims=True)
-        kernel = ops.sum(self._query_dense.kernel, axis=1)
+            return super().project_query(query, state)
+        if self.query_dense.quantization_mode is not None:
+            return ops.sum(super().project_query(query, state), axis=1, keepdims=True)
+        kernel = ops.sum(self.query_dense.kernel, axis=1)
         summed = ops.tensordot(query, ops.cast(kernel, query.dtype), axes=1)
         if self.use_bias:
-            summed = summed + ops.cast(ops.sum(self._query_dense.bias, axis=0), query.dtype)
+            summed = summed + ops.cast(ops.sum(self.query_dense.bias, axis=0), query.dtype)
         return summed[:, None]
 
-    def _attend(self, query, key, value, state):
+    def attend(self, query, entry, state):
         if self.interaction == "sum":
-            return super()._attend(query, key, value, state)
+            return super().attend(query, entry, state)
         # The queries of all heads, one after the other along the length axis, meet each key head.
         batch, h, n, width = ops.shape(query)
-        mask = state.mask
-        if mask is not None and mask.shape[2] != 1:
-            mask = ops.tile(mask, (1, 1, h, 1))
-        state = dataclasses.replace(state, mask=mask, query_positions=ops.tile(state.query_positions, (h,)))
+        mask, bias = (
+            x if x is None or x.shape[-2] == 1 else ops.tile(x, (1,) * (len(x.shape) - 2) + (h, 1))
+            for x in (state.mask, state.bias)
+        )
+        positions = ops.tile(state.query_positions, (h,))
+        state = dataclasses.replace(state, mask=mask, bias=bias, query_positions=positions)
         stacked = ops.reshape(query, (batch, 1, h * n, width))
-        heads, weights, *carried = super()._attend(stacked, key, value, state)
+        heads, weights, *carried = super().attend(stacked, entry, state)
         heads = ops.reshape(_by_query_head(heads, h, n), (batch, h * h, n, self.value_dim))
-        return heads, None if weights is None else _by_query_head(weights, h, n), *carried
+        if weights is None:
+            return heads, None, *carried
+        weights = _by_query_head(weights, h, n)
+        record(self, queries=query, weights=weights)
+        return heads, weights, *carried
 
     def get_config(self):
         return {**super().get_config(), "interaction": self.interaction}

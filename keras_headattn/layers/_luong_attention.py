@@ -1,7 +1,7 @@
 from keras import ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn.layers._attention import Attention, _clone
+from keras_headattn.layers._attention import Attention
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -10,32 +10,32 @@ class LuongAttention(Attention):
 
     For a projected query `m` and a projected key `x`, both `key_dim` wide:
 
-    - `score="dot"`: m . x, not scaled;
-    - `score="general"`: m . W x, with `score_kernel` W of shape `(key_dim, key_dim)`;
-    - `score="concat"`: v . tanh(W [m; x]), with `score_kernel` W of shape `(2 * key_dim, key_dim)` and
+    - `score_mode="dot"`: m . x, not scaled;
+    - `score_mode="general"`: m . W x, with `score_kernel` W of shape `(key_dim, key_dim)`;
+    - `score_mode="concat"`: v . tanh(W [m; x]), with `score_kernel` W of shape `(2 * key_dim, key_dim)` and
       `score_vector` v of shape `(key_dim,)`.
 
     Source: Luong et al. 2015, "Effective approaches to attention-based neural machine translation"; Zhang
     et al. 2022, "Interacting-head attention", eqs. 1 and 2 (which print `concat` without v).
 
     Args:
+        num_heads: 1.
         key_dim: width of projected queries and keys.
-        score: `"dot"`, `"general"` or `"concat"`.
+        score_mode: `"dot"`, `"general"` or `"concat"`.
         **kwargs: see `Attention`, also for call arguments, results and errors.
 
     >>> x = keras.random.normal((2, 5, 16))
-    >>> tuple(LuongAttention(key_dim=16, score="concat")(x, x).shape)
+    >>> tuple(LuongAttention(key_dim=16, score_mode="concat")(x, x).shape)
     (2, 5, 16)
     """
 
-    def __init__(self, key_dim, *args, score="dot", **kwargs):
-        num_heads = kwargs.pop("num_heads", 1)
+    def __init__(self, num_heads=1, key_dim=None, *args, score_mode="dot", **kwargs):
         if num_heads != 1:
             raise ValueError(f"LuongAttention has one head. Received: num_heads={num_heads}")
-        super().__init__(1, key_dim, *args, **kwargs)
-        if score not in ("dot", "general", "concat"):
-            raise ValueError(f"`score` must be 'dot', 'general' or 'concat'. Received: score={score!r}")
-        self.score_mode = score
+        super().__init__(num_heads, key_dim, *args, **kwargs)
+        if score_mode not in ("dot", "general", "concat"):
+            raise ValueError(f"`score_mode` must be 'dot', 'general' or 'concat'. Received: score_mode={score_mode!r}")
+        self.score_mode = score_mode
 
     scale = 1.0  # of the query before relative positions: the scores are not scaled
 
@@ -43,29 +43,20 @@ class LuongAttention(Attention):
         super().build(query_shape, value_shape, key_shape)
         if self.score_mode != "dot":
             rows = self.key_dim * (2 if self.score_mode == "concat" else 1)
-            self.score_kernel = self._score_weight("score_kernel", (rows, self.key_dim))
+            self.score_kernel = self.add_kernel("score_kernel", (rows, self.key_dim))
         if self.score_mode == "concat":
-            self.score_vector = self._score_weight("score_vector", (self.key_dim,))
+            self.score_vector = self.add_kernel("score_vector", (self.key_dim,))
 
-    def _score_weight(self, name, shape):
-        return self.add_weight(
-            name=name,
-            shape=shape,
-            initializer=_clone(self.kernel_initializer),
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-        )
-
-    def score(self, query, key, query_positions, key_positions):
+    def score(self, query, entry, state):
+        key = entry["key"]
         if self.score_mode == "dot":
-            return ops.matmul(query, ops.swapaxes(key, -1, -2))
+            return ops.matmul(query, key)
         if self.score_mode == "general":
-            return ops.matmul(query, ops.matmul(self.score_kernel, ops.swapaxes(key, -1, -2)))
+            return ops.matmul(query, ops.matmul(self.score_kernel, key))
         of_query, of_key = ops.split(ops.convert_to_tensor(self.score_kernel), 2, axis=0)
-        hidden = ops.tanh(ops.matmul(query, of_query)[..., :, None, :] + ops.matmul(key, of_key)[..., None, :, :])
+        queries, keys = ops.matmul(query, of_query), ops.matmul(ops.swapaxes(key, 2, 3), of_key)
+        hidden = ops.tanh(queries[:, :, :, None] + keys[:, :, None])  # (B, 1, n, m, key_dim)
         return ops.sum(hidden * self.score_vector, axis=-1)
 
     def get_config(self):
-        config = {**super().get_config(), "score": self.score_mode}
-        del config["num_heads"]
-        return config
+        return {**super().get_config(), "score_mode": self.score_mode}

@@ -23,7 +23,7 @@ class RealFormerAttention(Attention):
 
     carries_map = True
 
-    def evolve(self, logits, mask, previous_map, cache, query_positions):
-        if previous_map is not None and chains(previous_map.shape, logits.shape):
-            logits = logits + ops.cast(previous_map, logits.dtype)
-        return logits, logits, cache
+    def evolve(self, logits, state):
+        if state.previous_map is not None and chains(state.previous_map.shape, logits.shape):
+            logits = logits + ops.cast(state.previous_map, logits.dtype)
+        return logits, logits, state.cache

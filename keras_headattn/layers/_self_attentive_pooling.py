@@ -2,9 +2,10 @@ import keras
 from keras import constraints, initializers, ops, regularizers
 from keras.saving import register_keras_serializable
 
+from keras_headattn._heads import mark_heads
 from keras_headattn._validation import positive, rate
-from keras_headattn.layers._attention import _clone
-from keras_headattn.layers._head_regularization import as_head_regularizer, mark_heads, regularizes
+from keras_headattn.layers._head_regularization import as_head_regularizer, kernel_regularizer, regularizes
+from keras_headattn.layers._intermediates import record
 from keras_headattn.ops import check_mask, masked_softmax
 
 
@@ -49,6 +50,8 @@ class SelfAttentivePooling(keras.layers.Layer):
     ((2, 4, 16), (2, 4, 5))
     """
 
+    compute_output_spec = keras.Operation.compute_output_spec
+
     def __init__(
         self,
         num_heads,
@@ -76,17 +79,19 @@ class SelfAttentivePooling(keras.layers.Layer):
     def build(self, inputs_shape):
         if len(inputs_shape) != 3:
             raise ValueError(f"`inputs` must have 3 axes. Received: inputs of shape {tuple(inputs_shape)}")
-        self.hidden_kernel = self._kernel("hidden_kernel", (inputs_shape[-1], self.hidden_dim))
-        self.head_kernel = self._kernel("head_kernel", (self.hidden_dim, self.num_heads))
-        mark_heads(self.head_kernel, self.head_regularizer)
+        own = self.kernel_regularizer
+        self.hidden_kernel = self._kernel("hidden_kernel", (inputs_shape[-1], self.hidden_dim), own)
+        regularizer = kernel_regularizer(own, self.head_regularizer)
+        self.head_kernel = self._kernel("head_kernel", (self.hidden_dim, self.num_heads), regularizer)
+        mark_heads(self.head_kernel, 1, "head_kernel")
         self.built = True
 
-    def _kernel(self, name, shape):
+    def _kernel(self, name, shape, regularizer):
         return self.add_weight(
             name=name,
             shape=shape,
-            initializer=_clone(self.kernel_initializer),
-            regularizer=self.kernel_regularizer,
+            initializer=self.kernel_initializer.clone(),
+            regularizer=regularizer,
             constraint=self.kernel_constraint,
         )
 
@@ -96,6 +101,7 @@ class SelfAttentivePooling(keras.layers.Layer):
         if mask is not None:
             mask = check_mask("mask", mask, tuple(inputs.shape[:2]))[:, None]
         weights = masked_softmax(logits, mask)
+        record(self, logits=logits, weights=weights)
         output = ops.matmul(self._dropout_layer(weights, training=training), inputs)
         if regularizes(self.head_regularizer, "weights", "outputs"):
             heads = weights if self.head_regularizer.of == "weights" else output
@@ -107,9 +113,6 @@ class SelfAttentivePooling(keras.layers.Layer):
 
     def compute_output_shape(self, inputs_shape):
         return (inputs_shape[0], self.num_heads, inputs_shape[-1])
-
-    def compute_output_spec(self, *args, **kwargs):
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def get_config(self):
         return {

@@ -2,7 +2,7 @@ from keras import ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._validation import positive
-from keras_headattn.layers._attention import Attention, _clone
+from keras_headattn.layers._attention import Attention
 from keras_headattn.ops import masked_softmax
 
 PARTS = ("dense", "random", "dot_product")
@@ -27,7 +27,7 @@ class SynthesizerAttention(Attention):
     Args:
         num_heads: number of heads `h`.
         key_dim: width of a query of one head, the hidden width of `"dense"`.
-        max_length: number of positions there are logits for.
+        max_length: number of positions there are logits for. Default 512.
         mixture: what the logits are made of: some of `"dense"`, `"random"` and `"dot_product"`. What none of
             them needs, a query or a key projection, the layer does not have.
         **kwargs: see `Attention`, also for call arguments, results and errors. More queries or keys than
@@ -41,7 +41,7 @@ class SynthesizerAttention(Attention):
 
     keeps_positions = True
 
-    def __init__(self, num_heads, key_dim, max_length, *args, mixture=("dense",), **kwargs):
+    def __init__(self, num_heads, key_dim, *args, max_length=512, mixture=("dense",), **kwargs):
         super().__init__(num_heads, key_dim, *args, **kwargs)
         self.max_length = positive("max_length", max_length)
         parts = (mixture,) if isinstance(mixture, str) else mixture
@@ -53,12 +53,13 @@ class SynthesizerAttention(Attention):
         self.mixture = tuple(parts)
 
     @property
-    def _has_queries(self):
-        return self.mixture != ("random",) or self._relative_positions is not None
-
-    @property
-    def _has_keys(self):
-        return "dot_product" in self.mixture
+    def projections(self):
+        made = super().projections
+        if self.mixture == ("random",) and self.relative_positions is None:
+            del made["query"]
+        if "dot_product" not in self.mixture:
+            del made["key"]
+        return made
 
     def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
         super().build(query_shape, value_shape, key_shape)
@@ -69,36 +70,22 @@ class SynthesizerAttention(Attention):
         }
         for part, (name, shape) in weights.items():
             if part in self.mixture:
-                setattr(self, name, self._logits_weight(name, shape))
+                setattr(self, name, self.add_kernel(name, shape))
         if len(self.mixture) > 1:
             self.mixture_logits = self.add_weight(
                 name="mixture_logits", shape=(len(self.mixture),), initializer="zeros"
             )
 
-    def _logits_weight(self, name, shape):
-        return self.add_weight(
-            name=name,
-            shape=shape,
-            initializer=_clone(self.kernel_initializer),
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-        )
-
-    def _projection(self, name, *args):
-        needed = {"query": self._has_queries, "key": self._has_keys}
-        return super()._projection(name, *args) if needed.get(name, True) else None
-
-    def project_query(self, query):
+    def project_query(self, query, state):
         self._check_length("query", query)
         # Without a projection only the number of queries matters.
-        return super().project_query(query) if self._has_queries else query[:, None, :, :1]
+        return super().project_query(query, state) if "query" in self.projections else query[:, None, :, :1]
 
-    def project_key_value(self, key, value):
+    def project_key_value(self, key, value, state):
         self._check_length("value", value)
-        if self._has_keys:
-            return super().project_key_value(key, value)
-        values = ops.swapaxes(self._apply(self._value_dense, value), 1, 2)
-        return values[:, :1, :, :1], values  # of the keys only their number matters
+        if "key" in self.projections:
+            return super().project_key_value(key, value, state)
+        return {"value": ops.swapaxes(self.apply_dense(self.value_dense, value), 1, 2)}
 
     def _check_length(self, name, x):
         if x.shape[1] is not None and x.shape[1] > self.max_length:
@@ -107,25 +94,20 @@ class SynthesizerAttention(Attention):
                 f"Received: {name} of length {x.shape[1]}"
             )
 
-    def score(self, query, key, query_positions, key_positions):
-        rows, columns = (ops.minimum(positions, self.max_length - 1) for positions in (query_positions, key_positions))
+    def score(self, query, entry, state):
+        last = self.max_length - 1
+        rows, columns = ops.minimum(state.query_positions, last), ops.minimum(state.key_positions, last)
         parts = {
             "dense": lambda: ops.matmul(ops.relu(query), ops.take(self.dense_kernel, columns, axis=-1)),
             "random": lambda: ops.take(ops.take(self.random_logits, rows, axis=1), columns, axis=2)[None],
-            "dot_product": lambda: super(SynthesizerAttention, self).score(query, key, rows, columns),
+            "dot_product": lambda: super(SynthesizerAttention, self).score(query, entry, state),
         }
         logits = [ops.cast(parts[part](), self.compute_dtype) for part in self.mixture]
         if len(logits) > 1:
             shares = ops.cast(masked_softmax(self.mixture_logits), self.compute_dtype)
             logits = [shares[i] * part for i, part in enumerate(logits)]
-        shape = (ops.shape(query)[0], self.num_heads, ops.shape(query)[2], ops.shape(key)[2])
+        shape = (ops.shape(query)[0], self.num_heads, ops.shape(query)[2], ops.shape(entry["value"])[2])
         return ops.broadcast_to(sum(logits), shape)
-
-    def init_cache(self, batch_size, max_length):
-        cache = super().init_cache(batch_size, max_length)
-        if not self._has_keys:
-            cache["key"] = cache["key"][:, :1, :1]
-        return cache
 
     def get_config(self):
         return {**super().get_config(), "max_length": self.max_length, "mixture": list(self.mixture)}

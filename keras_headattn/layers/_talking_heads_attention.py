@@ -1,11 +1,9 @@
-import math
-
-import keras
-from keras import initializers, ops
+from keras import initializers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._validation import positive
-from keras_headattn.layers._attention import Attention, _clone
+from keras_headattn.layers._attention import Attention
+from keras_headattn.ops import exchange_heads
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -34,31 +32,28 @@ class TalkingHeadsAttention(Attention):
 
     def __init__(self, num_heads, key_dim, *args, key_heads=None, value_heads=None, mixing_initializer=None, **kwargs):
         super().__init__(num_heads, key_dim, *args, **kwargs)
-        self._key_heads = positive("key_heads", num_heads if key_heads is None else key_heads)
-        self._value_heads = positive("value_heads", num_heads if value_heads is None else value_heads)
+        self.key_heads = positive("key_heads", num_heads if key_heads is None else key_heads)
+        self.value_heads = positive("value_heads", num_heads if value_heads is None else value_heads)
         self.mixing_initializer = initializers.get(mixing_initializer)
 
-    query_heads = key_heads = property(lambda self: self._key_heads)
-    value_heads = merged_heads = property(lambda self: self._value_heads)
+    @property
+    def projections(self):
+        made = super().projections
+        heads = {"query": self.key_heads, "key": self.key_heads, "gate": self.value_heads, "value": self.value_heads}
+        return {name: (heads[name], width) for name, (_, width) in made.items()}
+
+    score_heads = property(lambda self: self.key_heads)
+    merged_heads = property(lambda self: self.value_heads)
 
     def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
         super().build(query_shape, value_shape, key_shape)
-        for name, shape in (
-            ("pre_softmax_kernel", (self.key_heads, self.num_heads)),
-            ("post_softmax_kernel", (self.num_heads, self.value_heads)),
-        ):
-            kernel = self.add_weight(
-                name=name,
-                shape=shape,
-                initializer=_clone(self.mixing_initializer or self.kernel_initializer),
-                regularizer=self.kernel_regularizer,
-                constraint=self.kernel_constraint,
-            )
-            setattr(self, name, kernel)
+        pre, post = (self.key_heads, self.num_heads), (self.num_heads, self.value_heads)
+        self.pre_softmax_kernel = self.add_kernel("pre_softmax_kernel", pre, self.mixing_initializer)
+        self.post_softmax_kernel = self.add_kernel("post_softmax_kernel", post, self.mixing_initializer)
 
-    def weigh(self, logits, mask):
-        weights = super().weigh(_exchange(logits, self.pre_softmax_kernel), mask)
-        return _exchange(weights, self.post_softmax_kernel)
+    def weigh(self, logits, entry, state):
+        weights = super().weigh(exchange_heads(logits, self.pre_softmax_kernel), entry, state)
+        return exchange_heads(weights, self.post_softmax_kernel)
 
     def get_config(self):
         return {
@@ -67,45 +62,3 @@ class TalkingHeadsAttention(Attention):
             "value_heads": self.value_heads,
             "mixing_initializer": initializers.serialize(self.mixing_initializer),
         }
-
-
-def _exchange(maps, kernel):
-    """Linear map over the head axis: `(B, h, n, m)` and `(h, g)` to `(B, g, n, m)`."""
-    if keras.backend.backend() != "tensorflow" or None in maps.shape[1:] or math.prod(maps.shape[2:]) < LONG:
-        return _product(maps, kernel)
-
-    @ops.custom_gradient
-    def exchange(maps, kernel):
-        def gradient(*args, upstream=None):
-            upstream = args[0] if upstream is None else upstream
-            return _product(upstream, ops.transpose(kernel)), _kernel_gradient(maps, upstream)
-
-        return _product(maps, kernel), gradient
-
-    return exchange(maps, ops.copy(kernel))
-
-
-def _product(maps, kernel):
-    batch, heads, n, m = ops.shape(maps)
-    # Broadcast by hand: XLA is slower at products of a tensor that it has to broadcast.
-    kernels = ops.broadcast_to(ops.transpose(kernel), (batch, kernel.shape[1], heads))
-    mixed = ops.matmul(kernels, ops.reshape(maps, (batch, heads, n * m)))
-    return ops.reshape(mixed, (batch, kernel.shape[1], n, m))
-
-
-# From so many terms on XLA takes twice as long, on a CPU, for a product that sums over them.
-LONG = 2**16
-
-
-def _kernel_gradient(maps, upstream):
-    """Gradient `(h, g)` of the kernel from `(B, h, n, m)` and `(B, g, n, m)`, summed over parts of a few queries."""
-    n, m = maps.shape[2:]
-    rows = max(LONG // 8 // m, -(-n // 16))  # at most 16 parts
-    total = 0.0
-    for start in range(0, n, rows):
-        part, of_mixed = (
-            ops.reshape(x[:, :, start : start + rows], (-1, x.shape[1], min(rows, n - start) * m))
-            for x in (maps, upstream)
-        )
-        total = total + ops.sum(ops.matmul(part, ops.swapaxes(of_mixed, 1, 2)), axis=0)
-    return total

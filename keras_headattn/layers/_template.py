@@ -1,33 +1,53 @@
+import json
+
+from keras.layers import Layer
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
-from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._get import get
 
 
 class Template:
-    """An attention layer's configuration, of which a block makes a layer of its own.
+    """A layer's configuration, of which a block makes layers of its own.
 
-    It keeps no layer, whose weights would be counted among those of the model.
+    It keeps one layer, which is never built, for as long as it lives: while a model is saved Keras tells objects apart
+    by `id()`, and writes one that is made for the occasion as the same object as the next.
 
     Args:
         name: argument name for error messages.
-        layer: layer of this library, or a `Template`.
+        layer: layer whose configuration is copied, its configuration as Keras serialises it, or a `Template`.
 
     Raises:
-        ValueError: for anything else.
+        ValueError: for anything else, or for a configuration from a file that contradicts itself.
     """
 
     def __init__(self, name, layer):
-        if isinstance(layer, dict):
-            layer = deserialize_keras_object(layer)
         if isinstance(layer, Template):
-            self._class, self._config = layer._class, layer._config
-        elif isinstance(layer, Attention):
-            self._class, self._config = type(layer), layer.get_config()
-        else:
-            raise ValueError(
-                f"`{name}` must be a layer such as keras_headattn.layers.MultiHeadAttention(8, 64), whose "
-                f"configuration each block copies. Received: {layer!r}"
-            )
+            layer = layer.layer
+        if isinstance(layer, dict):
+            layer = _loaded(name, layer)
+        if not isinstance(layer, Layer):
+            raise ValueError(f"`{name}` must be a layer, whose configuration is copied. Received: {layer!r}")
+        self.layer = type(layer).from_config(layer.get_config())
+
+    @classmethod
+    def of_attention(cls, name, identifier, **arguments):
+        """A template of attention.
+
+        Args:
+            name: argument name for error messages.
+            identifier: as `layers.get` takes it, or a `Template`.
+            **arguments: as `layers.get` takes them.
+        """
+        if isinstance(identifier, (dict, Template)):
+            return cls(name, identifier)
+        try:
+            return cls(name, get(identifier, **arguments))
+        except ValueError as error:
+            raise ValueError(f"`{name}`: {error}") from error
+
+    def across(self):
+        """The same for cross-attention: without what depends on distances, which two texts do not have."""
+        return Template("cross_attention", self.make(relative_positions=None, sliding_window=None))
 
     def make(self, defaults=None, **overrides):
         """A new layer.
@@ -36,8 +56,36 @@ class Template:
             defaults: dictionary of values for arguments that the layer has and the template leaves as `None`.
             **overrides: arguments that replace the template's.
         """
-        left = {name: value for name, value in (defaults or {}).items() if self._config.get(name, value) is None}
-        return self._class.from_config({**self._config, **left, **overrides})
+        config = self.layer.get_config()
+        left = {name: value for name, value in (defaults or {}).items() if config.get(name, value) is None}
+        return type(self.layer).from_config({**config, **left, **overrides})
 
     def serialize(self):
-        return serialize_keras_object(self.make())
+        """The configuration, as Keras serialises the layer."""
+        return serialize_keras_object(self.layer)
+
+
+def _loaded(name, config):
+    """The layer of a configuration, which a file may say to be the same object as one of other settings."""
+    layer = deserialize_keras_object(config)
+    if "shared_object_id" in config:
+        found = layer.get_config() if isinstance(layer, Layer) else {}
+        wrong = [key for key, value in config["config"].items() if _plain(found.get(key)) != _plain(value)]
+        if wrong:
+            raise ValueError(
+                f"The file says that `{name}` is the same object as another one, whose settings differ: a faulty "
+                "version saved it. Make the model from its own settings, and load the weights by `load_weights`. "
+                f"Received: {name} of other settings for {', '.join(wrong)}"
+            )
+    return layer
+
+
+def _plain(value):
+    """Without what Keras adds when it saves."""
+
+    def strip(part):
+        if isinstance(part, dict):
+            return {key: strip(item) for key, item in part.items() if key not in ("shared_object_id", "build_config")}
+        return [strip(item) for item in part] if isinstance(part, (list, tuple)) else part
+
+    return json.dumps(strip(value), sort_keys=True, default=str)

@@ -1,89 +1,129 @@
 """Encoder and decoder block of the Transformer, for any attention layer of this library."""
 
-import itertools
-
 import keras
-from keras import layers, ops
+from keras import layers
 from keras.saving import register_keras_serializable
 
+from keras_headattn._validation import rate
 from keras_headattn.layers._feed_forward import FeedForward
 from keras_headattn.layers._template import Template
 
 
 class _Block(layers.Layer):
-    """What both blocks share: sublayers with dropout, residual connection and normalisation."""
+    """Sublayers with dropout, residual connection and normalisation, one after the other."""
+
+    compute_output_spec = keras.Operation.compute_output_spec
 
     def __init__(
         self,
         attention,
-        intermediate_dim,
+        intermediate_dim=None,
         dropout=0.1,
         activation="relu",
         activation_dropout=0.0,
-        norm_first=False,
+        normalize_first=False,
+        norm=None,
+        feed_forward=None,
+        depth=None,
         seed=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.templates = {"attention": Template("attention", attention)}
+        if (intermediate_dim is None) == (feed_forward is None):
+            raise ValueError(
+                "A block needs either `intermediate_dim` or `feed_forward`, a layer that is copied. "
+                f"Received: intermediate_dim={intermediate_dim}, feed_forward={feed_forward}"
+            )
+        self.templates = {
+            "attention": Template.of_attention("attention", attention),
+            "norm": Template("norm", norm or layers.LayerNormalization(epsilon=1e-6)),
+            "feed_forward": Template(
+                "feed_forward", feed_forward or FeedForward(intermediate_dim, activation, activation_dropout)
+            ),
+        }
         self.intermediate_dim = intermediate_dim
-        self.dropout = dropout
+        self.dropout = rate("dropout", dropout)
         self.activation = activation
         self.activation_dropout = activation_dropout
-        self.norm_first = norm_first
+        self.normalize_first = normalize_first
+        # Of the self-attention, in place of its own. A model gives its blocks the same one before it builds them.
+        self.relative_positions = None
+        self.depth = depth
         self.seed = seed
 
-    def _build_sublayers(self, input_shape, names):
-        self.norms, self.dropouts = {}, {}
+    # Name of each attention and the role of its layer.
+    roles = {}
+
+    def _build_sublayers(self, x_shape, memory_shapes, previous_maps_shape):
+        """Makes and builds all sublayers; `memory_shapes` are what the attentions attend to, by name."""
+        self.norms, self.dropouts, self.attentions, self.map_shapes = {}, {}, {}, {}
+        names = [*memory_shapes, "feed_forward"]
         for number, name in enumerate(names):
+            self.norms[name] = self.templates["norm"].make(dtype=self.dtype_policy, name=f"{name}_norm")
+            self.norms[name].build(x_shape)
             seed = None if self.seed is None else self.seed + number
-            self.norms[name] = layers.LayerNormalization(epsilon=1e-6, dtype=self.dtype_policy, name=f"{name}_norm")
-            self.norms[name].build(input_shape)
             self.dropouts[name] = layers.Dropout(
                 self.dropout, seed=seed, dtype=self.dtype_policy, name=f"{name}_dropout"
             )
-        self.feed_forward = FeedForward(
-            self.intermediate_dim,
-            self.activation,
-            self.activation_dropout,
-            seed=None if self.seed is None else self.seed + len(names),
-            dtype=self.dtype_policy,
-            name="feed_forward",
+        seed = {} if self.seed is None else {"seed": self.seed + len(names)}
+        self.feed_forward = self.templates["feed_forward"].make(dtype=self.dtype_policy, name="feed_forward", **seed)
+        self.feed_forward.build(x_shape)
+        for number, (name, memory_shape) in enumerate(memory_shapes.items()):
+            attention = self.attentions[name] = self._make_attention(name, number)
+            previous = (previous_maps_shape or {}).get(name)
+            attention.build(x_shape, memory_shape, previous_map_shape=previous)
+            self.map_shapes[name] = attention.compute_map_shape(x_shape, memory_shape, previous)
+        self.attention = self.attentions["attention"]
+
+    def _make_attention(self, name, number):
+        seed = {} if self.seed is None else {"seed": self.seed + 5 + number}
+        defaults = {"role": self.roles[name], "depth": self.depth}
+        attention = self.templates[name].make(defaults, name=name, dtype=self.dtype_policy, **seed)
+        if name == "attention" and self.relative_positions is not None:
+            attention.relative_positions = self.relative_positions
+        return attention
+
+    def _attend(self, name, x, memory, previous_maps, state, training, index=None, **call):
+        """`x` after a sublayer of attention, whose map and cache go into `state`; with `memory=None`, to itself."""
+        y = self.norms[name](x) if self.normalize_first else x
+        y, own_map, *cache = self.attentions[name](
+            y,
+            y if name == "attention" else memory,
+            training=training,
+            cache=state["cache"].get(name),
+            index=index,
+            previous_map=(previous_maps or {}).get(name),
+            return_map=True,
+            **call,
         )
-        self.feed_forward.build(input_shape)
+        if own_map is not None:
+            state["maps"][name] = own_map
+        if cache:
+            state["cache"][name] = cache[0]
+        return self._add(name, x, y, training)
 
-    # What the attention of each name is, for layers that differ by it.
-    roles = {}
-
-    def _make(self, name):
-        seed = {} if self.seed is None else {"seed": self.seed + 5 + list(self.templates).index(name)}
-        role = {"role": self.roles[name]}
-        return self.templates[name].make(role, name=name, dtype=self.dtype_policy, **seed)
-
-    def _normalised(self, name, x):
-        return self.norms[name](x) if self.norm_first else x
+    def _feed_forward(self, x, training):
+        y = self.norms["feed_forward"](x) if self.normalize_first else x
+        return self._add("feed_forward", x, self.feed_forward(y, training=training), training)
 
     def _add(self, name, x, y, training):
         x = x + self.dropouts[name](y, training=training)
-        return x if self.norm_first else self.norms[name](x)
-
-    def _feed_forward(self, x, training):
-        y = self.feed_forward(self._normalised("feed_forward", x), training=training)
-        return self._add("feed_forward", x, y, training)
-
-    def compute_output_spec(self, *args, **kwargs):
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+        return x if self.normalize_first else self.norms[name](x)
 
     def get_config(self):
+        shorthand = self.intermediate_dim is not None
         return {
             **super().get_config(),
-            **{name: template.serialize() for name, template in self.templates.items()},
+            "attention": self.templates["attention"].serialize(),
             "intermediate_dim": self.intermediate_dim,
             "dropout": self.dropout,
             "activation": self.activation,
             "activation_dropout": self.activation_dropout,
-            "norm_first": self.norm_first,
+            "normalize_first": self.normalize_first,
+            "norm": self.templates["norm"].serialize(),
+            "feed_forward": None if shorthand else self.templates["feed_forward"].serialize(),
+            "depth": self.depth,
             "seed": self.seed,
         }
 
@@ -93,116 +133,150 @@ class EncoderBlock(_Block):
     """Self-attention and a feed-forward layer (Vaswani et al. 2017, section 3.1).
 
     Args:
-        attention: template of the self-attention. It is never used itself: its configuration is cloned.
+        attention: self-attention, as `layers.get` takes it; the configuration of a layer is copied.
         intermediate_dim: width of the feed-forward layer.
         dropout: rate of dropout of each sublayer's output.
         activation: of the feed-forward layer.
         activation_dropout: rate of dropout inside the feed-forward layer.
-        norm_first: whether each sublayer's input is normalised (pre-norm), not its sum with the input.
+        normalize_first: whether each sublayer's input is normalised (pre-norm), not its sum with the input.
+        norm: layer whose configuration is copied, such as `keras.layers.RMSNormalization()`. Defaults to
+            `keras.layers.LayerNormalization(epsilon=1e-6)`.
+        feed_forward: layer whose configuration is copied, such as `FeedForward(32, "gelu", gated=True)`, in place of
+            `intermediate_dim`, `activation` and `activation_dropout`.
+        depth: number of blocks below this one, for attention that differs by it.
         seed: of all dropouts of the block.
 
     Call arguments:
         x: `(B, n, D)`.
         mask: boolean `(B, n)`, True = a real token. Defaults to the Keras mask of `x`.
-        return_attention_scores: returns the weights after the output.
-        previous_map, return_map: as in `Attention`.
+        attention_mask, bias, segment_ids: as in `Attention`.
+        training: whether dropout is active.
+        previous_maps: `state["maps"]` of the block before.
+        return_state: returns `(y, state)`.
 
     Returns:
-        `(B, n, D)`, then the weights and the map if asked for.
+        `(B, n, D)`; with `return_state` also a dictionary for the next block: `"maps"`, of `"attention"` to its map,
+        where there is one.
+
+    >>> from keras_headattn.layers import RealFormerAttention
+    >>> first, second = (EncoderBlock(RealFormerAttention(4, 4), intermediate_dim=32) for _ in range(2))
+    >>> y, state = first(keras.ops.ones((2, 5, 16)), return_state=True)
+    >>> tuple(second(y, previous_maps=state["maps"]).shape)
+    (2, 5, 16)
     """
 
     roles = {"attention": "encoder"}
 
-    def build(self, x_shape, previous_map_shape=None):
-        self._build_sublayers(x_shape, ("attention", "feed_forward"))
-        self.attention = self._make("attention")
-        self.attention.build(x_shape, x_shape, previous_map_shape=previous_map_shape)
-        self.map_shape = self.attention.compute_map_shape(x_shape, x_shape, previous_map_shape)
+    def build(self, x_shape, previous_maps_shape=None):
+        self._build_sublayers(x_shape, {"attention": x_shape}, previous_maps_shape)
 
-    def call(self, x, mask=None, training=None, return_attention_scores=False, previous_map=None, return_map=False):
-        y = self._normalised("attention", x)
-        y, *others = _as_tuple(
-            self.attention(
-                y,
-                y,
-                key_mask=mask,
-                query_mask=mask if self.attention.rows_interact or self.attention.adds_losses(training) else None,
-                training=training,
-                return_attention_scores=return_attention_scores,
-                previous_map=previous_map,
-                return_map=return_map,
-            )
+    def call(
+        self,
+        x,
+        mask=None,
+        attention_mask=None,
+        bias=None,
+        segment_ids=None,
+        training=None,
+        previous_maps=None,
+        return_state=False,
+    ):
+        state = {"maps": {}, "cache": {}}
+        counts = self.attention.rows_interact or self.attention.adds_losses(training)
+        masks = dict(query_mask=mask if counts else None, key_mask=mask, attention_mask=attention_mask)
+        x = self._attend(
+            "attention", x, None, previous_maps, state, training, bias=bias, segment_ids=segment_ids, **masks
         )
-        x = self._feed_forward(self._add("attention", x, y, training), training)
-        return (x, *others) if others else x
+        x = self._feed_forward(x, training)
+        return (x, {"maps": state["maps"]}) if return_state else x
 
 
 @register_keras_serializable(package="keras_headattn")
 class DecoderBlock(_Block):
-    """Causal self-attention, attention to the encoder, and a feed-forward layer.
+    """Causal self-attention, attention to the encoder or to several memories, and a feed-forward layer.
 
     Source: Vaswani et al. 2017, section 3.1.
 
     Args:
-        attention: template of the self-attention. It is never used itself: its configuration is cloned.
+        attention: self-attention, as `layers.get` takes it; the configuration of a layer is copied.
         intermediate_dim: width of the feed-forward layer.
         dropout: rate of dropout of each sublayer's output.
         activation: of the feed-forward layer.
         activation_dropout: rate of dropout inside the feed-forward layer.
-        norm_first: whether each sublayer's input is normalised (pre-norm), not its sum with the input.
-        seed: of all dropouts of the block.
-        cross_attention: template of the attention to the encoder. Defaults to `attention`.
+        normalize_first: whether each sublayer's input is normalised (pre-norm), not its sum with the input.
+        norm, feed_forward, depth, seed: as in `EncoderBlock`.
+        cross_attention: attention to the memory, as `layers.get` takes it. Defaults to `attention`, without relative
+            positions and sliding window. A list has one for each of several memories, one after the other; an empty
+            list makes a block without memory, of a language model.
 
     Call arguments:
         x: `(B, m, D)`.
-        x_mask: boolean `(B, m)`, True = a real token, for attention's losses: nothing else depends on later padding.
-            Defaults to the Keras mask of `x`.
-        memory: output of the encoder, `(B, n, D)`. Not needed with a cache.
-        memory_mask: boolean `(B, n)`, True = a real token. Defaults to the Keras mask of `memory`.
+        memory: output of the encoder, `(B, n, D)`; a list of them for a list of attentions. Not needed with a cache.
+        memory_mask: boolean `(B, n)`, True = a real token; a list for a list. Defaults to the Keras mask of `memory`.
         attention_mask: as in `Attention`, of the self-attention: with a cache in place of causality, so that it
             may name any rows; without one beside it.
+        bias, segment_ids: as in `Attention`, of the self-attention.
         cache, index: see `init_cache`, and `Attention.init_cache` for `index`.
-        positions: as in `Attention`, also of the queries of the attention to the encoder.
-        return_attention_scores: returns the weights of self-attention and cross-attention after the output.
-        previous_map, previous_cross_map: `previous_map` of self-attention and of cross-attention, see `Attention`.
-        return_map: returns the maps of self-attention and cross-attention as well.
+        positions: as in `Attention`, also of the queries of the attention to the memory.
+        training: whether dropout is active.
+        previous_maps: `state["maps"]` of the block before.
+        return_state: returns `(y, state)`.
+        x_mask: boolean `(B, m)`, True = a real token, for attention's losses: nothing else depends on later padding.
+            Defaults to the Keras mask of `x`.
 
     Returns:
-        `(B, m, D)`, the weights and the maps if asked for, and the updated cache if `index` was given.
+        `(B, m, D)`; with `return_state` also a dictionary: `"maps"`, of `"attention"` and `"cross_attention"` to their
+        maps where there are any, for the next block; and `"cache"`, for the next step.
     """
 
-    roles = {"attention": "decoder", "cross_attention": "cross"}
+    roles = {"attention": "decoder"}
 
-    def __init__(self, attention, intermediate_dim, *args, cross_attention=None, **kwargs):
-        super().__init__(attention, intermediate_dim, *args, **kwargs)
-        cross_attention = attention if cross_attention is None else cross_attention
-        self.templates["cross_attention"] = Template("cross_attention", cross_attention)
+    def __init__(self, attention, *args, cross_attention=None, **kwargs):
+        super().__init__(attention, *args, **kwargs)
+        if cross_attention is None:
+            cross_attention = self.templates["attention"].across()
+        self.has_memories = isinstance(cross_attention, (list, tuple))
+        given = cross_attention if self.has_memories else [cross_attention]
+        self.cross_names = ["cross_attention" + (f"_{number}" if number else "") for number in range(len(given))]
+        for name, identifier in zip(self.cross_names, given, strict=True):
+            self.templates[name] = Template.of_attention("cross_attention", identifier)
+        self.roles = {**self.roles, **dict.fromkeys(self.cross_names, "cross")}
 
-    def build(self, x_shape, memory_shape=None, previous_map_shape=None, previous_cross_map_shape=None):
-        memory_shape = x_shape if memory_shape is None else memory_shape
-        self._build_sublayers(x_shape, ("attention", "cross_attention", "feed_forward"))
-        self.attention = self._make("attention")
-        self.attention.build(x_shape, x_shape, previous_map_shape=previous_map_shape)
-        self.map_shape = self.attention.compute_map_shape(x_shape, x_shape, previous_map_shape)
-        self.cross_attention = self._make("cross_attention")
-        self.cross_attention.build(x_shape, memory_shape, previous_map_shape=previous_cross_map_shape)
-        self.cross_map_shape = self.cross_attention.compute_map_shape(x_shape, memory_shape, previous_cross_map_shape)
+    def build(self, x_shape, memory_shape=None, previous_maps_shape=None):
+        if memory_shape is None:
+            memory_shape = [x_shape] * len(self.cross_names) if self.has_memories else x_shape
+        memories = memory_shape if self.has_memories else [memory_shape]
+        self._check_memories("memory", memories)
+        shapes = {"attention": x_shape, **dict(zip(self.cross_names, memories, strict=True))}
+        self._build_sublayers(x_shape, shapes, previous_maps_shape)
+        self.cross_attention = self.attentions.get("cross_attention")
+
+    def _check_memories(self, name, memories):
+        if len(memories) != len(self.cross_names):
+            raise ValueError(
+                f"`{name}` must be one for each attention to a memory, {len(self.cross_names)}. "
+                f"Received: {len(memories)}"
+            )
 
     def init_cache(self, memory, max_length):
-        """State of step-by-step decoding: an empty cache of the self-attention, and the encoder's keys and values.
+        """State of step-by-step decoding: an empty cache of the self-attention, and the memory's keys and values.
 
         Args:
-            memory: output of the encoder, `(B, n, D)`.
+            memory: output of the encoder, `(B, n, D)`; a list of them for a list of attentions. Of a block without
+                memory, an empty list is a batch of one.
             max_length: number of rows for the self-attention, positions of all steps together.
 
         Returns:
             Dictionary of `"attention"`, see `Attention.init_cache`, and `"cross_attention"`, see
             `Attention.project_cache`.
         """
-        return {
-            "attention": self.attention.init_cache(memory.shape[0] or ops.shape(memory)[0], max_length),
-            "cross_attention": self.cross_attention.project_cache(memory),
+        memories = memory if self.has_memories else [memory]
+        self._check_memories("memory", memories)
+        batch_size = 1 if not memories else memories[0].shape[0] or keras.ops.shape(memories[0])[0]
+        crossed = {
+            name: self.attentions[name].project_cache(one) for name, one in zip(self.cross_names, memories, strict=True)
         }
+        return {"attention": self.attention.init_cache(batch_size, max_length), **crossed}
 
     def reorder_cache(self, cache, rows):
         """The cache of a batch whose sentences are `rows` of this one; they keep the encoder's keys and values.
@@ -214,15 +288,9 @@ class DecoderBlock(_Block):
         Returns:
             Cache of the same structure.
         """
-
-        def take(state, fixed=()):
-            return {
-                name: x if name in ("positions", *fixed) else ops.take(x, rows, axis=0) for name, x in state.items()
-            }
-
         return {
-            "attention": take(cache["attention"]),
-            "cross_attention": take(cache["cross_attention"], ("key", "value")),
+            name: self.attentions[name].reorder_cache(part, rows, same_keys=name != "attention")
+            for name, part in cache.items()
         }
 
     def call(
@@ -231,56 +299,43 @@ class DecoderBlock(_Block):
         memory=None,
         memory_mask=None,
         attention_mask=None,
+        bias=None,
+        segment_ids=None,
         cache=None,
         index=None,
         positions=None,
         training=None,
-        return_attention_scores=False,
-        previous_map=None,
-        previous_cross_map=None,
-        return_map=False,
+        previous_maps=None,
+        return_state=False,
         x_mask=None,
     ):
-        common = dict(
-            index=index,
+        state = {"maps": {}, "cache": dict(cache or {})}
+        common = (previous_maps, state, training, index)
+        x = self._attend(
+            "attention",
+            x,
+            None,
+            *common,
             positions=positions,
-            training=training,
-            return_attention_scores=return_attention_scores,
-            return_map=return_map,
+            query_mask=x_mask if self.attention.adds_losses(training) else None,
+            attention_mask=attention_mask,
+            use_causal_mask=cache is None or attention_mask is None,
+            bias=bias,
+            segment_ids=segment_ids,
         )
-        y = self._normalised("attention", x)
-        y, *others = _as_tuple(
-            self.attention(
-                y,
-                y,
-                query_mask=x_mask if self.attention.adds_losses(training) else None,
-                attention_mask=attention_mask,
-                use_causal_mask=cache is None or attention_mask is None,
-                cache=None if cache is None else cache["attention"],
-                previous_map=previous_map,
-                **common,
-            )
+        memories, masks = (
+            part if self.has_memories and part is not None else [part] * len(self.cross_names)
+            for part in (memory, memory_mask)
         )
-        x = self._add("attention", x, y, training)
-        y = self._normalised("cross_attention", x)
-        y, *cross_others = _as_tuple(
-            self.cross_attention(
-                y,
-                memory,
-                query_mask=x_mask if self.cross_attention.adds_losses(training) else None,
-                key_mask=memory_mask,
-                cache=None if cache is None else cache["cross_attention"],
-                previous_map=previous_cross_map,
-                **common,
-            )
-        )
-        x = self._feed_forward(self._add("cross_attention", x, y, training), training)
-        # Weights, maps and caches, each of self-attention and of cross-attention.
-        results = list(itertools.chain(*zip(others, cross_others, strict=True)))
-        if index is not None:
-            results[-2:] = [{**cache, "attention": results[-2], "cross_attention": results[-1]}]
-        return (x, *results) if results else x
+        for name, one, mask in zip(self.cross_names, memories, masks, strict=True):
+            counts = self.attentions[name].adds_losses(training)
+            call = dict(positions=positions, query_mask=x_mask if counts else None, key_mask=mask)
+            x = self._attend(name, x, one, *common, **call)
+        x = self._feed_forward(x, training)
+        if not return_state:
+            return x
+        return x, {"maps": state["maps"]} if cache is None else state
 
-
-def _as_tuple(result):
-    return result if isinstance(result, tuple) else (result,)
+    def get_config(self):
+        crossed = [self.templates[name].serialize() for name in self.cross_names]
+        return {**super().get_config(), "cross_attention": crossed if self.has_memories else crossed[0]}

@@ -4,12 +4,11 @@ import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import positive
-from keras_headattn.layers._multi_head_attention import MultiHeadAttention
+from keras_headattn._validation import positive, rate
+from keras_headattn.layers import DecoderBlock, EncoderBlock, FeedForward, capture_intermediates
 from keras_headattn.layers._template import Template
-from keras_headattn.layers._transformer_block import DecoderBlock, EncoderBlock
-from keras_headattn.models import SIZES
-from keras_headattn.positions._absolute import LearnedPositions, SinusoidalPositions
+from keras_headattn.models._sizes import SIZES
+from keras_headattn.positions import SinusoidalPositions
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -28,33 +27,50 @@ class Transformer(keras.Model):
         num_decoder_layers: number of decoder blocks. Defaults to `num_layers`.
         hidden_dim: width of the model.
         intermediate_dim: width of the feed-forward layers.
-        attention: template layer, such as `InteractingHeadAttention(8, 64)`, whose configuration every
-            block copies. Defaults to `MultiHeadAttention(8, hidden_dim // 8)`.
-        decoder_attention, cross_attention: templates for the decoder's self-attention and for its attention to
-            the encoder. Default to `attention`.
+        attention: a layer, such as `InteractingHeadAttention(8, 64)`, whose configuration every block copies; or a
+            class or a name, such as `"talking_heads"`, of which each block makes one with `num_heads` heads, together
+            as wide as the model; or the stock Keras layer. See `layers.get`.
+        decoder_attention, cross_attention: for the decoder's self-attention and for its attention to the encoder.
+            Default to `attention`, that to the encoder without relative positions and sliding window.
+        num_heads: of attention that is given by a class or a name. Default 8.
         dropout: rate of dropout of embeddings and sublayers.
         activation_dropout: rate of dropout inside the feed-forward layers. (Dropout of attention weights
-            is set in the templates.)
+            is set in `attention`.)
         activation: of the feed-forward layers.
-        norm_first: pre-norm (True) or post-norm (False) blocks.
-        max_length: `None` for sinusoidal positions, or the number of learned positions.
+        normalize_first: pre-norm (True) or post-norm (False) blocks.
+        norm: normalisation layer whose configuration is copied, such as `keras.layers.RMSNormalization()`. Defaults to
+            `keras.layers.LayerNormalization(epsilon=1e-6)`.
+        feed_forward: layer whose configuration is copied, in place of `intermediate_dim`, `activation` and
+            `activation_dropout`, such as `FeedForward(32, "gelu", gated=True)`.
+        positions: layer whose configuration is copied, which adds positions to the embeddings, such as
+            `LearnedPositions(128)`. Default `"sinusoidal"`: `SinusoidalPositions()`. `None` for none.
+        relative_positions: one of `keras_headattn.positions`, such as `BucketPositions()`, whose configuration is
+            copied: the self-attentions of the encoder share one, and those of the decoder another.
         tie_output: whether the output layer is the transposed target embedding.
         seed: of the dropouts.
 
     Call arguments:
         inputs: dictionary of integer tensors `"source"` `(B, n)` and `"target"` `(B, m)`, the target
             shifted to the right.
-        return_attention_scores: returns `(logits, maps)`: a dictionary of lists, one map `(B, h, n, m)` a
-            block, for `"encoder"`, `"decoder"` and `"cross"`.
+        training: whether dropout is active.
+        return_intermediates: returns `(logits, out)`: a dictionary of the name of each attention, such as
+            `"encoder_0/attention"`, `"decoder_0/attention"` and `"decoder_0/cross_attention"`, to what it computes on
+            the way, by name: `"weights"` `(B, h, n, m)` and so on, see `layers.capture_intermediates`.
 
     Returns:
         Logits `(B, m, target_vocabulary_size)`.
 
-    >>> model = Transformer(100, num_layers=1, hidden_dim=16, intermediate_dim=32)
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> model = Transformer(100, num_layers=1, hidden_dim=16, intermediate_dim=32, attention="talking_heads")
     >>> inputs = {"source": np.ones((2, 5), "int32"), "target": np.ones((2, 7), "int32")}
-    >>> tuple(model(inputs).shape)
-    (2, 7, 100)
+    >>> logits, out = model(inputs, return_intermediates=True)
+    >>> tuple(logits.shape), tuple(out["decoder_0/cross_attention"]["weights"].shape)
+    ((2, 7, 100), (2, 8, 7, 5))
     """
+
+    compute_output_spec = keras.Operation.compute_output_spec
 
     def __init__(
         self,
@@ -64,87 +80,103 @@ class Transformer(keras.Model):
         num_decoder_layers=None,
         hidden_dim=512,
         intermediate_dim=2048,
-        attention=None,
+        attention="multi_head",
         decoder_attention=None,
         cross_attention=None,
+        num_heads=8,
         dropout=0.1,
         activation_dropout=0.0,
         activation="relu",
-        norm_first=False,
-        max_length=None,
+        normalize_first=False,
+        norm=None,
+        feed_forward=None,
+        positions="sinusoidal",
+        relative_positions=None,
         tie_output=True,
         seed=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
-        num_decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
+        self.source_vocabulary_size = positive("source_vocabulary_size", source_vocabulary_size)
+        self.target_vocabulary_size = target_vocabulary_size
+        if target_vocabulary_size is not None:
+            positive("target_vocabulary_size", target_vocabulary_size)
         self.num_layers = positive("num_layers", num_layers)
+        num_decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
         self.num_decoder_layers = positive("num_decoder_layers", num_decoder_layers)
         self.hidden_dim = positive("hidden_dim", hidden_dim)
         self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
-        if attention is None:
-            if hidden_dim % 8:
-                raise ValueError(
-                    "`hidden_dim` must be a multiple of the 8 heads of the default attention; or give "
-                    f"`attention`. Received: hidden_dim={hidden_dim}"
-                )
-            attention = MultiHeadAttention(8, hidden_dim // 8)
-        self.templates = {
-            "attention": Template("attention", attention),
-            "decoder_attention": Template("decoder_attention", decoder_attention or attention),
-            "cross_attention": Template("cross_attention", cross_attention or attention),
-        }
-        self.source_vocabulary_size = source_vocabulary_size
-        self.target_vocabulary_size = target_vocabulary_size
-        self.dropout = dropout
-        self.activation_dropout = activation_dropout
+        self.num_heads = positive("num_heads", num_heads)
+        self.dropout = rate("dropout", dropout)
+        self.activation_dropout = rate("activation_dropout", activation_dropout)
         self.activation = activation
-        self.norm_first = norm_first
-        self.max_length = max_length
+        self.normalize_first = normalize_first
         self.tie_output = tie_output
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+            raise ValueError(f"`seed` must be an integer or None. Received: seed={seed!r}")
         self.seed = seed
+        self.templates = self._make_templates(attention, decoder_attention, cross_attention)
+        self.templates["norm"] = Template("norm", norm or layers.LayerNormalization(epsilon=1e-6))
+        self.templates["feed_forward"] = Template(
+            "feed_forward", feed_forward or FeedForward(intermediate_dim, activation, activation_dropout)
+        )
+        for name, layer in (("positions", positions), ("relative_positions", relative_positions)):
+            layer = SinusoidalPositions() if layer == "sinusoidal" else layer
+            self.templates[name] = None if layer is None else Template(name, layer)
         self._make_layers()
 
+    def _make_templates(self, attention, decoder_attention, cross_attention):
+        by_name = dict(num_heads=self.num_heads, key_dim=self.hidden_dim // self.num_heads)
+        if isinstance(attention, (str, type)) and self.hidden_dim % self.num_heads:
+            raise ValueError(
+                "`num_heads` must divide the width of the model; or give `attention` as a layer. "
+                f"Received: num_heads={self.num_heads} for a width of {self.hidden_dim}"
+            )
+        template = Template.of_attention("attention", attention, **by_name)
+        given = {"decoder_attention": decoder_attention, "cross_attention": cross_attention}
+        defaults = {"decoder_attention": template, "cross_attention": template.across()}
+        return {
+            "attention": template,
+            **{
+                name: defaults[name] if layer is None else Template.of_attention(name, layer, **by_name)
+                for name, layer in given.items()
+            },
+        }
+
     @classmethod
-    def from_size(cls, size, *args, attention=MultiHeadAttention, num_heads=None, **kwargs):
+    def from_size(cls, size, *args, num_heads=None, **kwargs):
         """A `Transformer` of a named size.
 
         Args:
             size: one of `keras_headattn.models.SIZES`: "tiny", "small", "base", "lite", "interacting".
-            attention: class, or function, of `num_heads` and `key_dim` that makes the template of all attention.
             num_heads: in place of the size's. Must divide the width.
             *args, **kwargs: as for `Transformer`; what is given goes before what the size says.
 
         Raises:
-            ValueError: for a size that is not there, heads that do not divide the width, or a layer as `attention`.
+            ValueError: for a size that is not there, or heads that do not divide the width.
 
-        >>> model = Transformer.from_size("tiny", 100, num_heads=8)
+        >>> model = Transformer.from_size("tiny", 100, attention="real_former", num_heads=8)
         >>> model.hidden_dim, model.num_layers
         (128, 4)
         """
-        if isinstance(attention, layers.Layer) or not callable(attention):
-            raise ValueError(
-                "`attention` must be a class, or a function of `num_heads` and `key_dim`, as the size says these; "
-                f"a layer goes to `Transformer`. Received: attention={attention!r}"
-            )
         if size not in SIZES:
             raise ValueError(f"There are the sizes {', '.join(SIZES)}. Received: size={size!r}")
         shape = {**SIZES[size], **kwargs}
-        heads, width = shape["num_heads"] if num_heads is None else num_heads, shape["hidden_dim"]
-        del shape["num_heads"]
-        if heads < 1 or width % heads:
-            raise ValueError(
-                f"`num_heads` must divide the width of the model. Received: num_heads={heads} for a width of {width}"
-            )
-        return cls(*args, attention=attention(num_heads=heads, key_dim=width // heads), **shape)
+        if num_heads is not None:
+            shape["num_heads"] = num_heads
+        return cls(*args, **shape)
+
+    @property
+    def max_length(self):
+        """Largest number of positions, or `None` where there is no limit."""
+        return getattr(self.positions[0], "max_length", None) if self.positions else None
 
     def _make_layers(self):
         block = dict(
-            intermediate_dim=self.intermediate_dim,
+            norm=self.templates["norm"],
+            feed_forward=self.templates["feed_forward"],
             dropout=self.dropout,
-            activation=self.activation,
-            activation_dropout=self.activation_dropout,
-            norm_first=self.norm_first,
+            normalize_first=self.normalize_first,
             dtype=self.dtype_policy,
         )
         seeds = (None if self.seed is None else self.seed + 10 * i for i in itertools.count())
@@ -165,34 +197,53 @@ class Transformer(keras.Model):
                 name="output_projection",
             )
         )
+        sides = ("source", "target")
+        template = self.templates["positions"]
         self.positions = [
-            SinusoidalPositions(dtype=self.dtype_policy, name=f"{side}_positions")
-            if self.max_length is None
-            else LearnedPositions(self.max_length, dtype=self.dtype_policy, name=f"{side}_positions")
-            for side in ("source", "target")
+            template.make(dtype=self.dtype_policy, name=f"{side}_positions") for side in sides if template is not None
         ]
         self.dropouts = [
             layers.Dropout(self.dropout, seed=next(seeds), dtype=self.dtype_policy, name=f"{side}_dropout")
-            for side in ("source", "target")
+            for side in sides
         ]
+        self.relative_positions = [self._make_relative_positions(side) for side in ("encoder", "decoder")]
         self.encoder_blocks = [
-            EncoderBlock(self.templates["attention"], seed=next(seeds), name=f"encoder_{i}", **block)
+            EncoderBlock(
+                self.templates["attention"],
+                depth=i,
+                seed=next(seeds),
+                name=f"encoder_{i}",
+                **block,
+            )
             for i in range(self.num_layers)
         ]
         self.decoder_blocks = [
             DecoderBlock(
                 self.templates["decoder_attention"],
                 cross_attention=self.templates["cross_attention"],
+                depth=i,
                 seed=next(seeds),
                 name=f"decoder_{i}",
                 **block,
             )
             for i in range(self.num_decoder_layers)
         ]
+        for blocks, positions in zip((self.encoder_blocks, self.decoder_blocks), self.relative_positions, strict=True):
+            for block in blocks:
+                block.relative_positions = positions
         self.norms = [
-            layers.LayerNormalization(epsilon=1e-6, dtype=self.dtype_policy, name=f"{side}_norm")
-            for side in (("encoder", "decoder") if self.norm_first else ())
+            self.templates["norm"].make(dtype=self.dtype_policy, name=f"{side}_norm")
+            for side in (("encoder", "decoder") if self.normalize_first else ())
         ]
+
+    def _make_relative_positions(self, side):
+        template = self.templates["relative_positions"]
+        if template is None:
+            return None
+        # A decoder looks back only, and needs no buckets for what is ahead.
+        is_decoder = side == "decoder" and hasattr(template.layer, "bidirectional")
+        one_way = {"bidirectional": False} if is_decoder else {}
+        return template.make(name=f"{side}_relative_positions", dtype=self.dtype_policy, **one_way)
 
     def _embedding(self, name, size):
         return layers.ReversibleEmbedding(
@@ -209,70 +260,59 @@ class Transformer(keras.Model):
             self.source_embedding.build((None, None))
         for layer in (*self.positions, *self.norms):
             layer.build(shape)
-        map_shape = None
+        map_shapes = None
         for block in self.encoder_blocks:
-            block.build(shape, map_shape)
-            map_shape = block.map_shape
-        map_shape = cross_map_shape = None
+            block.build(shape, map_shapes)
+            map_shapes = block.map_shapes
+        map_shapes = None
         for block in self.decoder_blocks:
-            block.build(shape, shape, map_shape, cross_map_shape)
-            map_shape, cross_map_shape = block.map_shape, block.cross_map_shape
+            block.build(shape, shape, map_shapes)
+            map_shapes = block.map_shapes
         if self.output_projection:
             self.output_projection.build(shape)
         self.built = True
 
-    def call(self, inputs, training=None, return_attention_scores=False):
+    def call(self, inputs, training=None, return_intermediates=False):
+        if return_intermediates:
+            with capture_intermediates() as found:
+                logits = self.call(inputs, training)
+            return logits, self._by_name(found)
         source, target = inputs["source"], inputs["target"]
-        encoded = self.encode(source, training, return_attention_scores)
-        memory, encoder_maps = encoded if return_attention_scores else (encoded, None)
-        x = self._embed(1, self.target_embedding, target, training)
-        mask = ops.not_equal(source, 0)
-        maps = {"encoder": encoder_maps, "decoder": [], "cross": []}
-        carried = (None, None)
+        memory = self.encode(source, training)
+        x, maps = self._embed(1, self.target_embedding, target, training), {}
+        mask, target_mask = ops.not_equal(source, 0), ops.not_equal(target, 0)
         for block in self.decoder_blocks:
-            x, *scores = block(
-                x,
-                memory,
-                mask,
-                training=training,
-                return_attention_scores=return_attention_scores,
-                previous_map=carried[0],
-                previous_cross_map=carried[1],
-                return_map=True,
-                x_mask=ops.not_equal(target, 0),
+            x, state = block(
+                x, memory, mask, training=training, previous_maps=maps, return_state=True, x_mask=target_mask
             )
-            scores, carried = scores[:-2], scores[-2:]
-            for name, weights in zip(("decoder", "cross"), scores, strict=False):
-                maps[name].append(weights)
-        logits = self._logits(x)
-        return (logits, maps) if return_attention_scores else logits
+            maps = state["maps"]
+        return self._logits(x)
 
-    def encode(self, source, training=None, return_attention_scores=False):
+    def _by_name(self, found):
+        """What was captured, by the names of blocks and attentions in place of paths."""
+        named = {
+            f"{block.name}/{name}": layer
+            for block in (*self.encoder_blocks, *self.decoder_blocks)
+            for name, layer in block.attentions.items()
+        }
+        return {name: found[layer.path] for name, layer in named.items() if layer.path in found}
+
+    def encode(self, source, training=None):
         """Output of the encoder.
 
         Args:
             source: token ids `(B, n)`, 0 = padding.
             training: whether dropout is active.
-            return_attention_scores: returns `(output, maps)`, with one map `(B, h, n, n)` a block.
 
         Returns:
             `(B, n, D)`.
         """
-        mask, maps = ops.not_equal(source, 0), []
+        mask, maps = ops.not_equal(source, 0), {}
         x = self._embed(0, self.source_embedding, source, training)
-        carried = None
         for block in self.encoder_blocks:
-            x, *weights, carried = block(
-                x,
-                mask,
-                training=training,
-                return_attention_scores=return_attention_scores,
-                previous_map=carried,
-                return_map=True,
-            )
-            maps += weights
-        x = self.norms[0](x) if self.norms else x
-        return (x, maps) if return_attention_scores else x
+            x, state = block(x, mask, training=training, previous_maps=maps, return_state=True)
+            maps = state["maps"]
+        return self.norms[0](x) if self.norms else x
 
     def init_cache(self, source, max_length, copies=1):
         """State of decoding translations of `source`, for `decode_step`.
@@ -315,9 +355,9 @@ class Transformer(keras.Model):
         if positions is None:
             positions = ops.arange(ops.shape(tokens)[1], dtype="int32") + index
         x = self._embed(1, self.target_embedding, tokens, False, positions)
-        blocks, carried = [], (None, None)
+        blocks, maps = [], {}
         for block, state in zip(self.decoder_blocks, cache["blocks"], strict=True):
-            x, *carried, state = block(
+            x, state = block(
                 x,
                 memory_mask=cache["source_mask"],
                 attention_mask=attention_mask,
@@ -325,18 +365,18 @@ class Transformer(keras.Model):
                 index=index,
                 positions=positions,
                 training=False,
-                previous_map=carried[0],
-                previous_cross_map=carried[1],
-                return_map=True,
+                previous_maps=maps,
+                return_state=True,
             )
-            blocks.append(state)
+            maps = state["maps"]
+            blocks.append(state["cache"])
         return self._logits(x, cache.get("output_kernel")), {**cache, "blocks": blocks}
 
     @property
     def beams_share_rows(self):
         """Whether the hypotheses of a beam may lie side by side in one cache, in any order."""
-        layers = [layer for block in self.decoder_blocks for layer in (block.attention, block.cross_attention)]
-        return not any(layer.rows_interact for layer in layers)
+        attentions = [layer for block in self.decoder_blocks for layer in block.attentions.values()]
+        return not any(layer.rows_interact for layer in attentions)
 
     def reorder_cache(self, cache, rows):
         """The cache of a batch whose sentences are `rows` of this one, as hypotheses of the same sources.
@@ -355,7 +395,9 @@ class Transformer(keras.Model):
 
     def _embed(self, side, embedding, tokens, training, positions=None):
         x = embedding(tokens) * self.hidden_dim**0.5
-        return self.dropouts[side](self.positions[side](x, positions), training=training)
+        if self.positions:
+            x = self.positions[side](x, positions)
+        return self.dropouts[side](x, training=training)
 
     def _logits(self, x, kernel=None):
         x = self.norms[1](x) if self.norms else x
@@ -367,9 +409,6 @@ class Transformer(keras.Model):
             logits = self.target_embedding(x, reverse=True)
         return ops.cast(logits, "float32")
 
-    def compute_output_spec(self, *args, **kwargs):
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
-
     def get_config(self):
         names = (
             "source_vocabulary_size",
@@ -378,16 +417,16 @@ class Transformer(keras.Model):
             "num_decoder_layers",
             "hidden_dim",
             "intermediate_dim",
+            "num_heads",
             "dropout",
             "activation_dropout",
             "activation",
-            "norm_first",
-            "max_length",
+            "normalize_first",
             "tie_output",
             "seed",
         )
         return {
             **super().get_config(),
             **{name: getattr(self, name) for name in names},
-            **{name: template.serialize() for name, template in self.templates.items()},
+            **{name: None if template is None else template.serialize() for name, template in self.templates.items()},
         }

@@ -5,9 +5,10 @@ from keras_headattn._lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "_attention": ["attend", "masked_softmax"],
+        "_attention": ["attend", "head_product", "masked_softmax"],
         "_cache": ["write_rows"],
         "_disentanglement": ["cluster_diversity", "kept_information", "shared_information"],
+        "_exchange_heads": ["exchange_heads"],
         "_map_convolution": ["convolve_maps"],
         "_masks": ["causal_mask", "check_mask", "combine_masks", "sliding_window_mask"],
         "_resize_bilinear": ["resize_bilinear"],

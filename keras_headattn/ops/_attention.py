@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 
-def masked_softmax(logits, mask=None):
+def masked_softmax(logits, mask=None, sinks=None):
     """Softmax over the last axis that gives a masked position exactly 0.
 
     It is computed in float32 (float64 for float64 logits). A row whose mask is False everywhere is
@@ -14,6 +14,8 @@ def masked_softmax(logits, mask=None):
     Args:
         logits: tensor of shape `(..., m)`; any finite values.
         mask: boolean tensor that broadcasts to `logits`, True = may attend.
+        sinks: logits that broadcast to `(..., 1)`, of one more position that takes part in the softmax and is dropped:
+            a row sums to less than 1. Default `None`.
 
     Returns:
         Tensor of the shape and dtype of `logits`.
@@ -26,11 +28,34 @@ def masked_softmax(logits, mask=None):
     logits = ops.cast(logits, wide)
     if mask is not None:
         logits = ops.where(mask, logits, ops.cast(np.finfo(wide).min, wide))
-    # Keras warns of a softmax over a single element, which the first step of decoding is.
-    weights = ops.ones_like(logits) if logits.shape[-1] == 1 else ops.softmax(logits, axis=-1)
+    if sinks is not None:
+        column = ops.broadcast_to(ops.cast(sinks, wide), (*ops.shape(logits)[:-1], 1))
+        weights = ops.softmax(ops.concatenate([logits, column], axis=-1), axis=-1)[..., :-1]
+    else:
+        # Keras warns of a softmax over a single element, which the first step of decoding is.
+        weights = ops.ones_like(logits) if logits.shape[-1] == 1 else ops.softmax(logits, axis=-1)
     if mask is not None:
         weights = ops.where(mask, weights, ops.zeros((), wide))
     return ops.cast(weights, dtype)
+
+
+def head_product(x, y):
+    """Matrix product head by head, where several heads of `x` in a row may share one of `y`.
+
+    Args:
+        x: `(B, h, n, k)`.
+        y: `(B, g, k, m)`, g a divisor of h; or h = 1.
+
+    Returns:
+        `(B, h, n, m)`; `(B, g, n, m)` where h = 1.
+    """
+    batch, heads, n, width = ops.shape(x)
+    groups = y.shape[1]
+    if heads <= groups:
+        return ops.matmul(x, y)
+    # The rows of the heads that share lie one after the other: (B, h, n, k) to (B, g, h / g * n, k).
+    product = ops.matmul(ops.reshape(x, (batch, groups, heads // groups * n, width)), y)
+    return ops.reshape(product, (batch, heads, n, ops.shape(y)[-1]))
 
 
 # Heads at most this wide: their products are laid out better by XLA from an einsum than from a matmul on transposed
@@ -38,7 +63,7 @@ def masked_softmax(logits, mask=None):
 NARROW = 32
 
 
-def attend(query, key, value, mask=None, scale=1.0, flash_attention=None):
+def attend(query, key, value, mask=None, scale=1.0, flash_attention=None, bias=None):
     """Scaled dot-product attention (Vaswani et al. 2017, eq. 1), without returning the map.
 
     On JAX and PyTorch this is `keras.ops.dot_product_attention`, with its fused kernels, which need
@@ -46,25 +71,30 @@ def attend(query, key, value, mask=None, scale=1.0, flash_attention=None):
 
     Args:
         query: `(B, h, n, d_k)`, or one head for all, `(B, 1, n, d_k)`.
-        key: `(B, h, m, d_k)`, or one head for all.
-        value: `(B, h, m, d_v)`, or one head for all.
+        key: `(B, g, m, d_k)`. `g` divides `h`: the heads of a group, one after the other, share a key and a value.
+        value: `(B, g, m, d_v)`.
         mask: boolean, broadcasts to `(B, h, n, m)`.
         scale: factor of the logits.
         flash_attention: as in `keras.ops.dot_product_attention`; ignored on TensorFlow.
+        bias: added to the logits, broadcasts to `(B, h, n, m)`.
 
     Returns:
         `(B, h, n, d_v)`; zeros for a query that may attend to nothing.
     """
-    if keras.backend.backend() != "tensorflow" and query.shape[-1] == value.shape[-1]:
-        return _fused(query, key, value, mask, scale, flash_attention)
-    if query.shape[1] == 1:  # TensorFlow is slow at products of a tensor that is broadcast
+    if query.shape[1] < key.shape[1]:  # TensorFlow is slow at products of a tensor that is broadcast
         query = ops.broadcast_to(query, (*ops.shape(key)[:2], *ops.shape(query)[2:]))
+    if keras.backend.backend() != "tensorflow" and query.shape[-1] == value.shape[-1]:
+        return _fused(query, key, value, mask, scale, flash_attention, bias)
     if query.shape[-1] > NARROW or query.shape[1] != key.shape[1]:
-        weights, total = _unscaled_softmax(ops.matmul(query * scale, ops.swapaxes(key, -1, -2)), mask)
-        return _divide(ops.matmul(weights, value), total)
-    query, key, value = (ops.swapaxes(x, 1, 2) for x in (query, key, value))
-    weights, total = _unscaled_softmax(ops.einsum("bnhd,bmhd->bhnm", query * scale, key), mask)
+        weights, total = _unscaled_softmax(_biased(head_product(query * scale, ops.swapaxes(key, -1, -2)), bias), mask)
+        return _divide(head_product(weights, value), total)
+    query, key, value = (ops.swapaxes(x, 1, 2) for x in (query, key, value))  # (B, h, n, d) to (B, n, h, d)
+    weights, total = _unscaled_softmax(_biased(ops.einsum("bnhd,bmhd->bhnm", query * scale, key), bias), mask)
     return _divide(ops.swapaxes(ops.einsum("bhnm,bmhd->bnhd", weights, value), 1, 2), total)
+
+
+def _biased(logits, bias):
+    return logits if bias is None else logits + ops.cast(bias, logits.dtype)
 
 
 def _unscaled_softmax(logits, mask):
@@ -89,13 +119,18 @@ def _divide(x, total):
     return x if total is None else ops.divide_no_nan(x, total)
 
 
-def _fused(query, key, value, mask, scale, flash_attention):
-    if query.shape[1] != key.shape[1]:
-        query = ops.repeat(query, key.shape[1], axis=1)
+def _fused(query, key, value, mask, scale, flash_attention, bias):
+    heads, groups = query.shape[1], key.shape[1]
+    if groups < heads:
+        key, value = ops.repeat(key, heads // groups, axis=1), ops.repeat(value, heads // groups, axis=1)
+    shape = (*ops.shape(query)[:3], ops.shape(key)[2])
     if mask is not None:
-        mask = ops.broadcast_to(mask, (*ops.shape(query)[:3], ops.shape(key)[2]))
+        mask = ops.broadcast_to(mask, shape)
+    if bias is not None:
+        bias = ops.broadcast_to(ops.cast(bias, query.dtype), shape)
     output = ops.dot_product_attention(
         *(ops.swapaxes(x, 1, 2) for x in (query, key, value)),
+        bias=bias,
         mask=mask,
         scale=scale,
         flash_attention=flash_attention,

@@ -1,7 +1,7 @@
 """The one masking contract: boolean masks, True = may attend, combined here and nowhere else."""
 
 import numpy as np
-from keras import backend, ops
+from keras import ops
 
 
 def causal_mask(query_length, key_length, offset=0):
@@ -40,13 +40,12 @@ def check_mask(name, mask, shape):
 
     Args:
         name: argument name for error messages.
-        mask: boolean tensor, or one of zeros and ones; in a graph boolean or of integers. Leading axes may be missing.
+        mask: boolean tensor, or one of zeros and ones. Leading axes may be missing.
         shape: tuple of integers, with `None` where the size is not known.
 
     Raises:
         ValueError: for a rank above `len(shape)`, a size that does not broadcast, or values other
-            than 0 and 1. In a graph values are not known; a mask of floats, which may be meant to be
-            added to the logits, is refused there.
+            than 0 and 1. In a graph values are not known: there all but 0 counts as 1.
     """
     mask = ops.convert_to_tensor(mask)
     received = tuple(mask.shape)
@@ -68,11 +67,6 @@ def _check_zeros_and_ones(name, mask):
     try:
         values = np.asarray(mask)
     except Exception:  # a symbolic tensor: each backend has an exception of its own for it
-        if backend.is_float_dtype(mask.dtype):
-            raise ValueError(
-                f"In a graph `{name}` must be boolean, or integers 0 and 1 (1 = may attend); cast it to bool. "
-                f"Received: {name} of dtype {backend.standardize_dtype(mask.dtype)}"
-            ) from None
         return
     if not np.isin(values, (0, 1)).all():
         wrong = values[~np.isin(values, (0, 1))]

@@ -4,32 +4,15 @@ import functools
 
 import keras
 
-from keras_headattn.layers import (
-    DisentangledMaskAttention,
-    EvolvingAttention,
-    InteractingHeadAttention,
-    LuongAttention,
-    MultiHeadAttention,
-    RealFormerAttention,
-    SynthesizerAttention,
-    TalkingHeadsAttention,
-)
+from keras_headattn import layers
+from keras_headattn.layers import DisentangledMaskAttention, EvolvingAttention, MultiHeadAttention, SynthesizerAttention
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.models import Transformer
 from keras_headattn.optimizers import InverseSquareRoot
-from keras_headattn.positions import RelativePositions
+from keras_headattn.positions import LearnedPositions, RelativePositions
 from keras_headattn.training import Model
 from recipes.data.buckets import source_lengths
 from recipes.heads import make_head_regularizer, repel
-
-LAYERS = {
-    "multi_head": MultiHeadAttention,
-    "talking_heads": TalkingHeadsAttention,
-    "interacting": InteractingHeadAttention,
-    "interacting_pairwise": functools.partial(InteractingHeadAttention, interaction="pairwise"),
-    "real_former": RealFormerAttention,
-    "luong": LuongAttention,
-}
 
 
 def make_transformer(config, source_size, target_size):
@@ -44,8 +27,8 @@ def make_transformer(config, source_size, target_size):
         **make_attentions(config),
         dropout=config.dropout,
         activation_dropout=config.activation_dropout,
-        norm_first=config.norm_first,
-        max_length=_positions(config) if config.learned_positions else None,
+        normalize_first=config.norm_first,
+        positions=LearnedPositions(_positions(config)) if config.learned_positions else "sinusoidal",
         tie_output=config.tie_output,
         seed=config.seed,
     )
@@ -77,8 +60,10 @@ def make_attentions(config):
         # It knows a key by its position alone, which says nothing of a sentence in another language.
         synthesizer = SynthesizerAttention(**own, max_length=_positions(config), mixture=config.synthesis)
         return dict(attention=synthesizer, cross_attention=MultiHeadAttention(**cross))
-    make = LAYERS[config.attention]
-    return dict(attention=make(**own), cross_attention=make(**cross))
+    name, options = config.attention, {}
+    if name == "interacting_pairwise":
+        name, options = "interacting", dict(interaction="pairwise")
+    return dict(attention=layers.get(name, **own, **options), cross_attention=layers.get(name, **cross, **options))
 
 
 def _evolving(config, own, cross):

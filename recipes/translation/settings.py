@@ -2,20 +2,11 @@
 
 import dataclasses
 
+from keras_headattn import layers
 from keras_headattn.models import SIZES
 from recipes.config import at_most_one, check_ranges, check_steps, option, the_one
 
-ATTENTIONS = (
-    "interacting",
-    "interacting_pairwise",
-    "multi_head",
-    "talking_heads",
-    "luong",
-    "evolving",
-    "real_former",
-    "synthesizer",
-    "disentangled_mask",
-)
+ATTENTIONS = (*layers.ATTENTIONS, "interacting_pairwise")
 DATA = ("train", "iwslt", "tfds", "embedded")
 # Titles of groups of settings, by their first one.
 GROUPS = {

@@ -66,13 +66,17 @@ def _attention_of_samples(transformer, text, corpus, number=2):
     tokens = {"encoder": (read, read), "decoder": (written, written), "cross": (written, read)}
 
     def attend(model):
-        _, maps = transformer(inputs, return_attention_scores=True)
+        _, out = transformer(inputs, return_intermediates=True)
         images = {}
-        for kind, (queries, keys) in tokens.items():
-            for layer, batch in enumerate(map(keras.ops.convert_to_numpy, maps[kind])):
-                for sentence in range(len(order)):
-                    heads = batch[sentence].reshape(-1, *batch.shape[-2:])  # one head axis, for pairs of heads too
-                    images[f"{sentence}/{kind}_{layer}"] = heads, queries[sentence], keys[sentence]
+        for name, found in out.items():
+            block, attention = name.split("/")
+            side, layer = block.split("_")
+            kind = "cross" if attention == "cross_attention" else side
+            queries, keys = tokens[kind]
+            batch = keras.ops.convert_to_numpy(found["weights"])
+            for sentence in range(len(order)):
+                heads = batch[sentence].reshape(-1, *batch.shape[-2:])  # one head axis, for pairs of heads too
+                images[f"{sentence}/{kind}_{layer}"] = heads, queries[sentence], keys[sentence]
         return images
 
     return attend

@@ -75,10 +75,10 @@ def test_same_as_the_naive_search(case):
 
 
 @pytest.mark.parametrize("arguments", [
-    {"norm_first": True, "num_layers": 2},
+    {"normalize_first": True, "num_layers": 2},
     {"max_length": STEPS + 1},
     {"target_vocabulary_size": None},
-    {"cross_attention": layers.LuongAttention(5, score="concat")},
+    {"cross_attention": layers.LuongAttention(5, score_mode="concat")},
     {"decoder_attention": layers.MultiHeadAttention(2, 4, sliding_window=2)},
 ], ids=["pre_norm", "learned_positions", "one_vocabulary", "other_cross", "sliding_window"])  # fmt: skip
 def test_other_models_same_as_the_naive_search(arguments):
@@ -204,7 +204,7 @@ def test_predict_batch_by_batch(beam_size):
 
 def test_file_round_trip(tmp_path):
     source = sources()
-    searcher = Searcher(translator(norm_first=True), 3, 0.8, STEPS, START, END, name="searcher")
+    searcher = Searcher(translator(normalize_first=True), 3, 0.8, STEPS, START, END, name="searcher")
     expected = searcher(source)
     searcher.save(tmp_path / "searcher.keras")
     loaded = keras.models.load_model(tmp_path / "searcher.keras")

@@ -30,6 +30,7 @@ class Case:
         causal: whether under the causal mask a row of the output depends on no later row.
         by_content: whether a token means the same in any row of the queries, and in any of the keys.
         alike_in_training: whether, but for dropout, the weights in training are those of later.
+        rows_sum_to_one: whether the weights of a query do.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Case:
     causal: bool = True
     by_content: bool = True
     alike_in_training: bool = True
+    rows_sum_to_one: bool = True
 
     def make(self, **overrides):
         return self.layer(**{**self.arguments, **overrides})
@@ -47,21 +49,29 @@ class Case:
 
 SIZES = {"num_heads": HEADS, "key_dim": KEY_DIM, "value_dim": VALUE_DIM}
 ONE_HEAD = {"key_dim": KEY_DIM, "value_dim": VALUE_DIM}
+GROUPED = {**SIZES, "num_heads": 4, "num_key_value_heads": 2}
+TALKING = {**SIZES, "key_heads": 2, "value_heads": 4}
 PAIRWISE = {**SIZES, "interaction": "pairwise"}
 EVOLVING = {**SIZES, "alpha": 0.0, "beta": 0.4}  # without a chain each layer convolves
 SYNTHESIZER = {**SIZES, "max_length": 3000, "mixture": ("dense", "dot_product")}
 DISENTANGLED = {**SIZES, "num_clusters": 2, "centre_gradient": 1.0}
+OPTIONS = {**SIZES, "qk_norm": True, "logit_soft_cap": 5.0, "use_sinks": True}
 RELATIVE = {**SIZES, "relative_positions": positions.RelativePositions(2)}
 
 CASES = [
     Case("multi_head", layers.MultiHeadAttention, SIZES),
     Case("gated", layers.MultiHeadAttention, {**SIZES, "use_gate": True}),
-    Case("talking", layers.TalkingHeadsAttention, SIZES),
-    Case("talking_2_3_4", layers.TalkingHeadsAttention, {**SIZES, "key_heads": 2, "value_heads": 4}, (4,)),
+    Case("grouped_query", layers.GroupedQueryAttention, GROUPED, (4,), 4),
+    Case("multi_query", layers.GroupedQueryAttention, {**SIZES, "value_dim": KEY_DIM}),
+    Case("talking", layers.TalkingHeadsAttention, SIZES, rows_sum_to_one=False),
+    Case("talking_2_3_4", layers.TalkingHeadsAttention, TALKING, (4,), rows_sum_to_one=False),
+    Case("dynamically_composable", layers.DynamicallyComposableAttention, SIZES, rows_sum_to_one=False),
+    Case("differential", layers.DifferentialAttention, SIZES, mask_heads=2 * HEADS, rows_sum_to_one=False),
+    Case("real_former", layers.RealFormerAttention, SIZES),
     Case("interacting_sum", layers.InteractingHeadAttention, SIZES),
     Case("interacting_pairwise", layers.InteractingHeadAttention, PAIRWISE, (HEADS, HEADS), None),
     *(
-        Case(f"luong_{score}", layers.LuongAttention, {**ONE_HEAD, "score": score}, (1,), 1)
+        Case(f"luong_{score}", layers.LuongAttention, {**ONE_HEAD, "score_mode": score}, (1,), 1)
         for score in ("dot", "general", "concat")
     ),
     Case("evolving", layers.EvolvingAttention, EVOLVING, causal=False, by_content=False),
@@ -75,6 +85,13 @@ CASES = [
     ),
     Case("synthesizer", layers.SynthesizerAttention, SYNTHESIZER, by_content=False),
     Case("relative", layers.MultiHeadAttention, RELATIVE, by_content=False),
+    Case(
+        "rotary",
+        layers.MultiHeadAttention,
+        {**SIZES, "relative_positions": positions.RotaryPositions()},
+        by_content=False,
+    ),
+    Case("options", layers.MultiHeadAttention, OPTIONS, rows_sum_to_one=False),
 ]
 
 

@@ -181,7 +181,7 @@ def test_talking_heads_mixing_shapes_and_initializer():
 @pytest.mark.parametrize("score, shapes", [("dot", []), ("general", [(4, 4)]), ("concat", [(8, 4), (4,)])])
 def test_luong_weights(score, shapes):
     x = self_input()
-    layer = build(layers.LuongAttention(4, score=score), x)
+    layer = build(layers.LuongAttention(4, score_mode=score), x)
     names = ["score_kernel", "score_vector"][: len(shapes)]
     assert own_weights(layer) == names
     assert [tuple(getattr(layer, name).shape) for name in names] == shapes

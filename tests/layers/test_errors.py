@@ -88,7 +88,7 @@ def test_interaction(value):
 @pytest.mark.parametrize("value", ["location", None, 1])
 def test_score(value):
     with raises("score", value):
-        LuongAttention(4, score=value)
+        LuongAttention(4, score_mode=value)
 
 
 def test_luong_attention_has_one_head():

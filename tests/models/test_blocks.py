@@ -15,8 +15,8 @@ REAL = TOKENS != 0
 TOLERANCE = 5e-6
 
 
-def block(cls, norm_first=False, **arguments):
-    layer = cls(MultiHeadAttention(2, 4), 10, norm_first=norm_first, **arguments)
+def block(cls, normalize_first=False, **arguments):
+    layer = cls(MultiHeadAttention(2, 4), 10, normalize_first=normalize_first, **arguments)
     shape = (2, 5, WIDTH)
     layer.build(*[shape] * (1 if cls is EncoderBlock else 2))
     return randomize(layer)
@@ -29,21 +29,21 @@ def embedded(tokens=TOKENS):
     return x, keras.ops.convert_to_tensor(array(x))
 
 
-@pytest.mark.parametrize("norm_first", [False, True])
-def test_encoder_honours_and_keeps_the_mask_of_keras(norm_first):
+@pytest.mark.parametrize("normalize_first", [False, True])
+def test_encoder_honours_and_keeps_the_mask_of_keras(normalize_first):
     masked, plain = embedded()
-    first, second = block(EncoderBlock, norm_first), block(EncoderBlock, norm_first)
+    first, second = block(EncoderBlock, normalize_first), block(EncoderBlock, normalize_first)
     output = second(first(masked))
     np.testing.assert_array_equal(output._keras_mask, REAL)
     expected = second(first(plain, mask=REAL), mask=REAL)
     check_close(array(output)[REAL], array(expected)[REAL], TOLERANCE)
 
 
-@pytest.mark.parametrize("norm_first", [False, True])
-def test_decoder_honours_and_keeps_the_masks_of_keras(norm_first):
+@pytest.mark.parametrize("normalize_first", [False, True])
+def test_decoder_honours_and_keeps_the_masks_of_keras(normalize_first):
     target, plain_target = embedded(TOKENS[:, ::-1])  # padding first, which causality does not hide
     memory, plain_memory = embedded()
-    layer = block(DecoderBlock, norm_first)
+    layer = block(DecoderBlock, normalize_first)
     output = layer(target, memory)
     real = REAL[:, ::-1]
     np.testing.assert_array_equal(output._keras_mask, real)

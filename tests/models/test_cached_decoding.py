@@ -49,11 +49,11 @@ def test_mixed_precision(case):
 
 
 @pytest.mark.parametrize("arguments", [
-    {"norm_first": True, "num_layers": 2},
+    {"normalize_first": True, "num_layers": 2},
     {"max_length": LENGTH},
     {"target_vocabulary_size": None, "tie_output": False},
     {"decoder_attention": layers.TalkingHeadsAttention(2, 3), "num_decoder_layers": 3},
-    {"cross_attention": layers.LuongAttention(5, score="concat"), "num_layers": 2},
+    {"cross_attention": layers.LuongAttention(5, score_mode="concat"), "num_layers": 2},
     {"decoder_attention": layers.MultiHeadAttention(2, 4, sliding_window=2)},
     {"cross_attention": layers.MultiHeadAttention(2, 4, sliding_window=2)},
 ], ids=[

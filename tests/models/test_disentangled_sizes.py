@@ -39,7 +39,7 @@ def test_parameters(width, intermediate_dim, heads, vocabulary, clusters, millio
     if clusters:
         attention = DisentangledMaskAttention(heads, width // heads, num_clusters=clusters)
     model = Transformer(
-        SMALL, hidden_dim=width, intermediate_dim=intermediate_dim, attention=attention, norm_first=False
+        SMALL, hidden_dim=width, intermediate_dim=intermediate_dim, attention=attention, normalize_first=False
     )
     ids = np.ones((1, 2), "int32")
     model({"source": ids, "target": ids})

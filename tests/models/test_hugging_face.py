@@ -101,7 +101,7 @@ def test_logits(libraries, name, activation):
     set_their_positions(libraries, theirs, name)
     ours = Transformer(
         VOCABULARY, None, LAYERS, hidden_dim=WIDTH, intermediate_dim=24, activation=activation,
-        attention=MultiHeadAttention(HEADS, WIDTH // HEADS), norm_first=name == "M2M100",
+        attention=MultiHeadAttention(HEADS, WIDTH // HEADS), normalize_first=name == "M2M100",
     )  # fmt: skip
     ours.build()
     move_weights(theirs, ours)

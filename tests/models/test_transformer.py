@@ -45,7 +45,7 @@ def test_one_template_each():
         num_decoder_layers=2,
         attention=layers.InteractingHeadAttention(2, 4),
         decoder_attention=layers.TalkingHeadsAttention(3, 4),
-        cross_attention=layers.LuongAttention(5, score="concat"),
+        cross_attention=layers.LuongAttention(5, score_mode="concat"),
     )
     assert [type(block.attention) for block in model.encoder_blocks] == [layers.InteractingHeadAttention]
     assert [type(block.attention) for block in model.decoder_blocks] == [layers.TalkingHeadsAttention] * 2
@@ -208,11 +208,11 @@ UNUSUAL = dict(
     num_layers=1,
     num_decoder_layers=2,
     decoder_attention=layers.TalkingHeadsAttention(2, 3, key_heads=3),
-    cross_attention=layers.LuongAttention(4, score="general"),
+    cross_attention=layers.LuongAttention(4, score_mode="general"),
     dropout=0.2,
     activation_dropout=0.3,
     activation="gelu",
-    norm_first=True,
+    normalize_first=True,
     max_length=9,
     tie_output=False,
     seed=5,

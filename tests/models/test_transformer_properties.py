@@ -18,7 +18,7 @@ from tests.models.small import (
     sentences,
 )
 
-each_norm = pytest.mark.parametrize("norm_first", [False, True], ids=["post_norm", "pre_norm"])
+each_norm = pytest.mark.parametrize("normalize_first", [False, True], ids=["post_norm", "pre_norm"])
 TOLERANCE = 5e-6
 
 
@@ -71,9 +71,9 @@ def test_row_of_padding_alone(case):
 
 @each_layer
 @each_norm
-def test_no_row_sees_a_later_target_token(case, norm_first):
+def test_no_row_sees_a_later_target_token(case, normalize_first):
     """Copies of one sentence, each with another target token changed: copy j differs from row j on."""
-    model = make(case, norm_first=norm_first)
+    model = make(case, normalize_first=normalize_first)
     length = 6
     source = np.tile(sentences()["source"][1:], (length + 1, 1))
     target = np.tile(sentences()["target"][1:], (length + 1, 1))

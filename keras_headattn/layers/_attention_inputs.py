@@ -1,0 +1,113 @@
+"""Checks of what an attention layer is called with. Each raises a ValueError that ends with what was received."""
+
+import numpy as np
+from keras import backend, ops
+
+
+def as_floats(dtype, *tensors):
+    """The tensors, in the dtype of the layer where they are integers, as the stock layer takes them; `None` stays."""
+    return tuple(x if x is None or backend.is_float_dtype(x.dtype) else ops.cast(x, dtype) for x in tensors)
+
+
+def check_inputs(layer, query, value, key, cache, index, positions):
+    """Checks the arguments of these names of a call of `layer`."""
+    for name, tensor in (("query", query), ("value", value), ("key", key)):
+        if type(tensor).__name__ in ("RaggedTensor", "SparseTensor"):
+            raise ValueError(f"`{name}` must be a dense tensor, padded and masked. Received: {name}={type(tensor)}")
+    _check_cache(layer, value, cache, index)
+    _check_batch(layer, query, value, cache)
+    if positions is not None:
+        _check_integers("positions", positions)
+        if len(positions.shape) != 1 or None not in (size := {positions.shape[0], query.shape[1]}) and len(size) > 1:
+            raise ValueError(
+                f"`positions` must be one integer for each of the {query.shape[1]} queries. "
+                f"Received: positions of shape {tuple(positions.shape)}"
+            )
+    if value is None:
+        return
+    ranks = layer._axes.rank
+    for name, tensor in (("query", query), ("value", value), ("key", key)):
+        if len(tensor.shape) != ranks[name] or tensor.shape[-1] not in (None, layer.widths[name]):
+            raise ValueError(
+                f"`{name}` must have {ranks[name]} axes, the last of size {layer.widths[name]}, as when the layer was "
+                f"built. Received: {name} of shape {tuple(tensor.shape)}"
+            )
+    if tuple(key.shape[1:-1]) != tuple(value.shape[1:-1]):
+        raise ValueError(
+            "`key` and `value` must have the same length. Received: "
+            f"key of shape {tuple(key.shape)} and value of shape {tuple(value.shape)}"
+        )
+
+
+def check_segments(layer, segment_ids, query, cache):
+    """Checks the argument `segment_ids` of a call of `layer`."""
+    if segment_ids is None:
+        return
+    _check_integers("segment_ids", segment_ids)
+    if cache is not None or layer.rows_interact or not layer._axes.trivial:
+        raise ValueError(
+            "`segment_ids` are for inputs of 3 axes, without a cache, and for layers whose maps have no part in the "
+            f"rows after them. Received: segment_ids of shape {tuple(segment_ids.shape)} for {layer}"
+        )
+    fits = len(segment_ids.shape) == 2 and all(
+        None in sizes or sizes[0] == sizes[1] for sizes in zip(segment_ids.shape, query.shape[:2], strict=True)
+    )
+    if not fits:
+        raise ValueError(
+            f"`segment_ids` must be of the shape of the tokens, {tuple(query.shape[:2])}. "
+            f"Received: segment_ids of shape {tuple(segment_ids.shape)}"
+        )
+
+
+def _check_integers(name, tensor):
+    dtype = backend.standardize_dtype(getattr(tensor, "dtype", None) or type(tensor).__name__)
+    if "int" not in dtype:
+        raise ValueError(f"`{name}` must be a tensor of integers. Received: {name}={tensor!r}")
+
+
+def _check_cache(layer, value, cache, index):
+    if value is None and cache is None:
+        raise ValueError("Attention needs `value`, or a `cache`. Received: value=None, cache=None")
+    if index is not None and cache is None:
+        raise ValueError(f"`index` says where in a `cache` to write. Received: index={index}, cache=None")
+    if cache is None:
+        return
+    shape = tuple(cache["value"].shape) if isinstance(cache, dict) and "value" in cache else ()
+    wanted = layer.projections["value"]
+    if len(shape) != 4 or (shape[1], shape[3]) != wanted:
+        found = {name: tuple(x.shape) for name, x in cache.items()} if isinstance(cache, dict) else cache
+        raise ValueError(
+            f"`cache` must come from `init_cache` or `project_cache` of a layer with {wanted[0]} heads of values, "
+            f"{wanted[1]} wide. Received: cache={found}"
+        )
+    if value is not None and index is None:
+        raise ValueError(
+            "With a `cache`, `value` is written at `index`: give both, or no value to attend to what is there. "
+            f"Received: index=None, value of shape {tuple(value.shape)}"
+        )
+    if index is not None and (isinstance(index, (bool, str, float)) or not _is_integer(index)):
+        raise ValueError(f"`index` must be an integer or a scalar tensor of integers. Received: index={index!r}")
+    if isinstance(index, (int, np.integer)) and value is not None:
+        rows, length = value.shape[1], shape[2]
+        if None not in (rows, length) and not 0 <= index <= length - rows:
+            raise ValueError(
+                f"`index` must leave room for the {rows} rows of `value` in a cache of length {length}. "
+                f"Received: index={index}"
+            )
+
+
+def _is_integer(index):
+    return isinstance(index, int) or "int" in backend.standardize_dtype(getattr(index, "dtype", "float32"))
+
+
+def _check_batch(layer, query, value, cache):
+    against = [("value", value)]
+    if cache is not None and layer._axes.trivial:
+        against.append(("cache", cache["value"]))
+    for name, tensor in against:
+        sizes = {query.shape[0], None if tensor is None else tensor.shape[0]} - {None}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"`query` and `{name}` must have the same batch size. Received: query of shape "
+                f"{tuple(query.shape)} and {name} of shape {tuple(tensor.shape)}"
+            )

@@ -1,0 +1,77 @@
+import math
+
+from keras import initializers, ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn.layers._attention import Attention
+
+
+@register_keras_serializable(package="keras_headattn")
+class DifferentialAttention(Attention):
+    """Attention whose maps are the difference of two softmaxes, in which noise that both have is cancelled.
+
+    Each head has two queries and two keys, A1 and A2 their softmaxes, and
+
+        weights = A1 - lambda A2
+        head = (1 - lambda_0) rms_normalization(weights V)
+        lambda = exp(q1 . k1) - exp(q2 . k2) + lambda_0,    lambda_0 = 0.8 - 0.6 exp(-0.3 depth)
+
+    with vectors q1, k1, q2, k2, the rows of `lambda_vectors` `(4, key_dim)`, and the scale of the norm, `norm_scale`
+    `(value_dim,)`, shared by the heads.
+
+    Source: Ye et al. 2024, "Differential Transformer", eqs. 1 to 3.
+
+    Args:
+        num_heads: number of heads `h`, each with two maps.
+        key_dim: width of each of the two queries and keys of a head. Their kernels are `(D, h, 2 * key_dim)`.
+        value_dim: width of a value of one head. Defaults to `2 * key_dim`.
+        **kwargs: see `Attention`, also for call arguments, results and errors. `depth` counts from 0, and `None` as 0.
+            Masks by head, biases and maps have `2 * num_heads` heads: those of head i are 2i and 2i + 1.
+
+    >>> x = keras.random.normal((2, 5, 16))
+    >>> output, weights = DifferentialAttention(num_heads=2, key_dim=4)(x, x, return_attention_scores=True)
+    >>> tuple(output.shape), tuple(weights.shape)
+    ((2, 5, 16), (2, 2, 5, 5))
+    """
+
+    def __init__(self, num_heads, key_dim, value_dim=None, *args, **kwargs):
+        super().__init__(num_heads, key_dim, 2 * key_dim if value_dim is None else value_dim, *args, **kwargs)
+
+    @property
+    def projections(self):
+        pair = (self.num_heads, 2 * self.key_dim)
+        return super().projections | {"query": pair, "key": pair}
+
+    softmax_heads = score_heads = property(lambda self: 2 * self.num_heads)
+
+    def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
+        super().build(query_shape, value_shape, key_shape)
+        normal = initializers.RandomNormal(stddev=0.1)
+        self.lambda_vectors = self.add_weight(name="lambda_vectors", shape=(4, self.key_dim), initializer=normal)
+        self.norm_scale = self.add_weight(name="norm_scale", shape=(self.value_dim,), initializer="ones")
+
+    @property
+    def least_lambda(self):
+        """The constant lambda_0."""
+        return 0.8 - 0.6 * math.exp(-0.3 * (self.depth or 0))
+
+    def project_query(self, query, state):
+        pairs = super().project_query(query, state)
+        batch, _, n, _ = ops.shape(pairs)
+        pairs = ops.reshape(pairs, (batch, self.num_heads, n, 2, self.key_dim))
+        return ops.reshape(ops.swapaxes(pairs, 2, 3), (batch, 2 * self.num_heads, n, self.key_dim))
+
+    def project_key_value(self, key, value, state):
+        entry = super().project_key_value(key, value, state)
+        batch, _, _, m = ops.shape(entry["key"])  # (B, h, 2 * key_dim, m), the two keys one after the other
+        return entry | {"key": ops.reshape(entry["key"], (batch, 2 * self.num_heads, self.key_dim, m))}
+
+    def weigh(self, logits, entry, state):
+        weights = super().weigh(logits, entry, state)
+        q1, k1, q2, k2 = ops.unstack(ops.cast(self.lambda_vectors, "float32"), 4)
+        share = ops.exp(ops.sum(q1 * k1)) - ops.exp(ops.sum(q2 * k2)) + self.least_lambda
+        return weights[:, ::2] - ops.cast(share, weights.dtype) * weights[:, 1::2]
+
+    def mix(self, weights, entry, state):
+        heads = super().mix(weights, entry, state)
+        return (1 - self.least_lambda) * ops.rms_normalization(heads, self.norm_scale, epsilon=1e-5)

@@ -1,0 +1,124 @@
+from keras import initializers, ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn.layers._attention import Attention
+from keras_headattn.ops import exchange_heads
+
+
+@register_keras_serializable(package="keras_headattn")
+class DynamicallyComposableAttention(Attention):
+    """Attention whose heads are mixed anew at each query and key, before and after the softmax (DCMHA).
+
+    Logits, and weights after the softmax, are composed. With A the maps `(h,)` at one query and key,
+
+        A' = A + A W + (A q1) q2 + A tanh(q_g) + (A k1) k2 + A tanh(k_g)
+
+    where W is `(h, h)`, the same everywhere. The matrices q1 `(h, R)` and q2 `(R, h)` and the gates q_g `(h,)` are made
+    of the layer's query input by a hidden layer with GELU, and k1, k2 and k_g of the key input.
+
+    Source: Xiao et al. 2024, "Improving Transformers with dynamically composable multi-head attention".
+
+    Args:
+        num_heads: number of heads `h`.
+        key_dim: width of a query and of a key of one head.
+        rank: `R`; 0 for gates without matrices.
+        pre_compose, post_compose: whether logits, and whether weights, are composed.
+        query_compose, key_compose: whether queries, and whether keys, have a part in it.
+        static: whether there is W.
+        **kwargs: see `Attention`, also for call arguments, results and errors. With `c` compositions, logits first, the
+            weights are `query_hidden_kernel` `(D, c, K)`, K = 2 R h, `query_composition_kernel` `(c, K, 2 R, h)`,
+            `query_gate_kernel` `(D, c, h)`, the same for `key`, and `static_kernel` `(c, h, h)`.
+
+    >>> x = keras.random.normal((2, 5, 16))
+    >>> tuple(DynamicallyComposableAttention(num_heads=4, key_dim=4)(x, x).shape)
+    (2, 5, 16)
+    """
+
+    def __init__(
+        self,
+        num_heads,
+        key_dim,
+        *args,
+        rank=2,
+        pre_compose=True,
+        post_compose=True,
+        query_compose=True,
+        key_compose=True,
+        static=True,
+        **kwargs,
+    ):
+        super().__init__(num_heads, key_dim, *args, **kwargs)
+        if isinstance(rank, bool) or not isinstance(rank, int) or rank < 0:
+            raise ValueError(f"`rank` must be an integer, at least 0. Received: rank={rank!r}")
+        self.rank = rank
+        self.pre_compose = pre_compose
+        self.post_compose = post_compose
+        self.query_compose = query_compose
+        self.key_compose = key_compose
+        self.static = static
+
+    def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
+        super().build(query_shape, value_shape, key_shape)
+        h, rank, number = self.num_heads, self.rank, self.pre_compose + self.post_compose
+        for side, active in (("query", self.query_compose), ("key", self.key_compose)):
+            if not active or not number:
+                continue
+            width, hidden = self.widths[side], 2 * rank * h
+            self._add(side, "gate", (width, number, h), 0.005 * (2 / (width + h)) ** 0.5)
+            if rank:
+                self._add(side, "hidden", (width, number, hidden), (2 / (width + hidden)) ** 0.5)
+                self._add(side, "composition", (number, hidden, 2 * rank, h), 0.02 / (hidden**0.5 * (h + rank)))
+        if self.static and number:
+            normal = initializers.RandomNormal(stddev=0.1 * h**-0.5)
+            self.static_kernel = self.add_kernel("static_kernel", (number, h, h), normal)
+
+    def _add(self, side, part, shape, deviation):
+        name = f"{side}_{part}_kernel"
+        setattr(self, name, self.add_kernel(name, shape, initializers.RandomNormal(stddev=deviation)))
+
+    def _factors(self, side, x):
+        """The matrices and the gate of each composition, made of an input `(B, n, D)`: `(B, c, n, 2 R + 1, h)`."""
+        gates = ops.tanh(ops.tensordot(x, getattr(self, f"{side}_gate_kernel"), axes=1))  # (B, n, c, h)
+        factors = [gates[:, :, :, None]]
+        if self.rank:
+            hidden = ops.gelu(ops.tensordot(x, getattr(self, f"{side}_hidden_kernel"), axes=1), approximate=False)
+            made = ops.einsum("bnck,ckrh->bncrh", hidden, getattr(self, f"{side}_composition_kernel"))
+            factors = [
+                ops.rms_normalization(made[..., : self.rank, :], epsilon=1e-6),
+                made[..., self.rank :, :],
+                *factors,
+            ]
+        return ops.swapaxes(ops.concatenate(factors, axis=3), 1, 2)
+
+    def project_key_value(self, key, value, state):
+        entry = super().project_key_value(key, value, state)
+        if not self.key_compose or not (self.pre_compose or self.post_compose):
+            return entry
+        return entry | {"factors": self._factors("key", key)}
+
+    def weigh(self, logits, entry, state):
+        factors = {}
+        if self.query_compose and (self.pre_compose or self.post_compose):
+            factors[-1] = self._factors("query", state.query)
+        if "factors" in entry:
+            factors[-2] = entry["factors"]
+        if self.pre_compose:
+            logits = self._compose(logits, 0, factors)
+        weights = super().weigh(logits, entry, state)
+        return self._compose(weights, -1, factors) if self.post_compose else weights
+
+    def _compose(self, maps, number, factors):
+        """Maps `(B, h, n, m)` after the composition of this number; `factors` by the axis of a map that they lack."""
+        composed = exchange_heads(maps, self.static_kernel[number]) + maps if self.static else maps
+        for axis, factor in factors.items():
+            # (B, n, 2 R + 1, h) to (2 R + 1, B, h, n), and each (B, h, n, 1), of keys (B, h, 1, n)
+            rows = ops.unstack(ops.transpose(factor[:, number], (2, 0, 3, 1)), 2 * self.rank + 1)
+            rows = [ops.expand_dims(row, axis) for row in rows]
+            for first, second in zip(rows[: self.rank], rows[self.rank : -1], strict=True):
+                composed = composed + ops.sum(maps * first, axis=1, keepdims=True) * second
+            composed = composed + maps * rows[-1]
+        return composed
+
+    def get_config(self):
+        names = ("rank", "pre_compose", "post_compose", "query_compose", "key_compose", "static")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}

@@ -1,0 +1,59 @@
+import keras
+from keras.saving import deserialize_keras_object
+
+from keras_headattn import layers
+from keras_headattn.layers._attention import Attention
+
+
+def get(identifier, **arguments):
+    """An attention layer from whatever names one.
+
+    Args:
+        identifier: a name in `keras_headattn.layers.ATTENTIONS`, such as `"talking_heads"`; a class, or a function that
+            returns a layer; a layer; `keras.layers.MultiHeadAttention` or `keras.layers.GroupQueryAttention`, which
+            become the layers here of the same settings; or a configuration as Keras serialises it.
+        **arguments: constructor arguments, such as `num_heads` and `key_dim`, for a name, a class or a function.
+
+    Returns:
+        Layer of this library.
+
+    Raises:
+        ValueError: for anything else, or arguments that the layer does not have.
+
+    >>> get("talking_heads", num_heads=4, key_dim=8).num_heads
+    4
+    >>> get(keras.layers.MultiHeadAttention(4, 8, dropout=0.1)).dropout
+    0.1
+    """
+    if isinstance(identifier, dict):
+        identifier = deserialize_keras_object(identifier)
+    if isinstance(identifier, str) and identifier in layers.ATTENTIONS:
+        identifier = getattr(layers, layers.ATTENTIONS[identifier])
+    if isinstance(identifier, Attention):
+        return identifier
+    if isinstance(identifier, keras.layers.Layer):
+        return _from_stock(identifier)
+    if not callable(identifier):
+        raise ValueError(
+            f"Attention must be a layer, a class of layers, or a name among {', '.join(layers.ATTENTIONS)}. "
+            f"Received: {identifier!r}"
+        )
+    try:
+        return get(identifier(**arguments))
+    except TypeError as error:
+        raise ValueError(f"{error}. Received: {identifier} with {arguments}") from error
+
+
+def _from_stock(layer):
+    config = layer.get_config()
+    if type(layer) is keras.layers.MultiHeadAttention:
+        config["flash_attention"] = layer._flash_attention
+        return layers.MultiHeadAttention.from_config(config)
+    if type(layer) is keras.layers.GroupQueryAttention:
+        names = {"num_query_heads": "num_heads", "head_dim": "key_dim"}
+        config = {names.get(name, name): value for name, value in config.items()}
+        return layers.GroupedQueryAttention.from_config(config)
+    raise ValueError(
+        "Attention must be a layer of keras_headattn.layers, keras.layers.MultiHeadAttention or GroupQueryAttention. "
+        f"Received: {layer!r}"
+    )

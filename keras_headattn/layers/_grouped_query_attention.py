@@ -1,0 +1,44 @@
+from keras.saving import register_keras_serializable
+
+from keras_headattn._validation import positive
+from keras_headattn.layers._attention import Attention
+
+
+@register_keras_serializable(package="keras_headattn")
+class GroupedQueryAttention(Attention):
+    """Attention whose query heads share keys and values in groups: a cache as many times smaller.
+
+    Query heads `i * r` to `(i + 1) * r - 1` read key and value head `i`, with `r = num_heads / num_key_value_heads`.
+    The weights and their order are those of `keras.layers.GroupQueryAttention`.
+
+    Source: Ainslie et al. 2023, "GQA: training generalized multi-query Transformer models from multi-head
+    checkpoints"; with one group Shazeer 2019, "Fast Transformer decoding: one write-head is all you need".
+
+    Args:
+        num_heads: number of query heads `h`.
+        key_dim: width of a query and of a key of one head.
+        num_key_value_heads: number of key and value heads, a divisor of `num_heads`. Default 1, multi-query attention.
+        **kwargs: see `Attention`, also for call arguments, results and errors.
+
+    >>> x = keras.random.normal((2, 5, 16))
+    >>> layer = GroupedQueryAttention(num_heads=4, key_dim=4, num_key_value_heads=2)
+    >>> tuple(layer(x, x).shape), tuple(layer.init_cache(2, 10)["value"].shape)
+    ((2, 5, 16), (2, 2, 10, 4))
+    """
+
+    def __init__(self, num_heads, key_dim, *args, num_key_value_heads=1, **kwargs):
+        super().__init__(num_heads, key_dim, *args, **kwargs)
+        self.num_key_value_heads = positive("num_key_value_heads", num_key_value_heads)
+        if num_heads % num_key_value_heads:
+            raise ValueError(
+                "`num_key_value_heads` must divide `num_heads`. "
+                f"Received: num_key_value_heads={num_key_value_heads}, num_heads={num_heads}"
+            )
+
+    @property
+    def projections(self):
+        groups = self.num_key_value_heads
+        return super().projections | {"key": (groups, self.key_dim), "value": (groups, self.value_dim)}
+
+    def get_config(self):
+        return {**super().get_config(), "num_key_value_heads": self.num_key_value_heads}

@@ -1,0 +1,56 @@
+"""What layers compute on the way, by name."""
+
+import contextlib
+import threading
+
+_active = threading.local()
+
+
+@contextlib.contextmanager
+def capture_intermediates():
+    """Collects what attention layers compute on the way, for as long as it is open.
+
+    Each layer that is called within it adds its tensors to the dictionary: `"queries"`, `"logits"`, `"weights"`, and
+    what a layer documents besides. It works in eager mode and inside one traced function. A function that was compiled
+    before is not run again by Python, and adds nothing.
+
+    Returns:
+        Context manager of a dictionary: the path of a layer, such as `"encoder_0/attention"`, to a dictionary of
+        name to tensor. A layer that is called more than once has its last.
+
+    >>> from keras_headattn.layers import MultiHeadAttention
+    >>> layer = MultiHeadAttention(num_heads=4, key_dim=4, name="attention")
+    >>> with capture_intermediates() as found:
+    ...     y = layer(keras.ops.ones((2, 5, 16)), keras.ops.ones((2, 5, 16)))
+    >>> tuple(found["attention"]["weights"].shape)
+    (2, 4, 5, 5)
+    """
+    stack = _stack()
+    found = {}
+    stack.append(found)
+    try:
+        yield found
+    finally:
+        stack[:] = [other for other in stack if other is not found]
+
+
+def is_capturing():
+    """Whether somebody collects what layers compute."""
+    return bool(_stack())
+
+
+def record(layer, **tensors):
+    """Adds tensors of a layer to what is being collected.
+
+    Args:
+        layer: layer with a `path`.
+        **tensors: by name.
+    """
+    for found in _stack():
+        found.setdefault(layer.path, {}).update(tensors)
+
+
+def _stack():
+    if not hasattr(_active, "stack"):
+        _active.stack = []
+    return _active.stack

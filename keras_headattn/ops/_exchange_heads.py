@@ -1,0 +1,56 @@
+"""Maps of attention heads, mixed with each other."""
+
+import math
+
+import keras
+from keras import ops
+
+
+def exchange_heads(maps, kernel):
+    """Linear map over the head axis, the same at every query and key (Shazeer et al. 2020, eqs. 5 and 7).
+
+    Args:
+        maps: `(B, h, n, m)`.
+        kernel: `(h, g)`.
+
+    Returns:
+        `(B, g, n, m)`.
+    """
+    if keras.backend.backend() != "tensorflow" or None in maps.shape[1:] or math.prod(maps.shape[2:]) < LONG:
+        return _product(maps, kernel)
+
+    @ops.custom_gradient
+    def exchange(maps, kernel):
+        def gradient(*args, upstream=None):
+            upstream = args[0] if upstream is None else upstream
+            return _product(upstream, ops.transpose(kernel)), _kernel_gradient(maps, upstream)
+
+        return _product(maps, kernel), gradient
+
+    return exchange(maps, ops.copy(kernel))
+
+
+def _product(maps, kernel):
+    batch, heads, n, m = ops.shape(maps)
+    # Broadcast by hand: XLA is slower at products of a tensor that it has to broadcast.
+    kernels = ops.broadcast_to(ops.transpose(kernel), (batch, kernel.shape[1], heads))
+    mixed = ops.matmul(kernels, ops.reshape(maps, (batch, heads, n * m)))
+    return ops.reshape(mixed, (batch, kernel.shape[1], n, m))
+
+
+# From so many terms on XLA takes twice as long, on a CPU, for a product that sums over them.
+LONG = 2**16
+
+
+def _kernel_gradient(maps, upstream):
+    """Gradient `(h, g)` of the kernel from `(B, h, n, m)` and `(B, g, n, m)`, summed over parts of a few queries."""
+    n, m = maps.shape[2:]
+    rows = max(LONG // 8 // m, -(-n // 16))  # at most 16 parts
+    total = 0.0
+    for start in range(0, n, rows):
+        part, of_mixed = (
+            ops.reshape(x[:, :, start : start + rows], (-1, x.shape[1], min(rows, n - start) * m))
+            for x in (maps, upstream)
+        )
+        total = total + ops.sum(ops.matmul(part, ops.swapaxes(of_mixed, 1, 2)), axis=0)
+    return total
