@@ -1,5 +1,7 @@
 """Checks of what attention layers are given."""
 
+import math
+
 from keras import backend
 
 
@@ -12,6 +14,17 @@ def positive(name, value):
 def rate(name, value):
     if not isinstance(value, (int, float)) or not 0 <= value < 1:
         raise ValueError(f"`{name}` must be a number in [0, 1). Received: {name}={value}")
+    return value
+
+
+def number(name, value, least=None, above=None, most=None):
+    """A finite number, at least `least` or greater than `above`, and at most `most`."""
+    bounds = [("at least", least), ("greater than", above), ("at most", most)]
+    ok = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    ok = ok and (least is None or value >= least) and (above is None or value > above)
+    if not ok or (most is not None and value > most):
+        kind = " and".join(f" {words} {bound}" for words, bound in bounds if bound is not None)
+        raise ValueError(f"`{name}` must be a finite number{kind}. Received: {name}={value}")
     return value
 
 

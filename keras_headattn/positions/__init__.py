@@ -6,6 +6,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "_absolute": ["LearnedPositions", "SinusoidalPositions"],
+        "_positions": ["Positions"],
         "_relative": ["RelativePositions", "RelativePositions2D"],
     },
 )

@@ -43,6 +43,7 @@ class LearnedPositions(layers.Layer):
     Args:
         max_length: number of positions there are vectors for. A position beyond it is an error where
             the length is known when the graph is made; otherwise the last vector is used.
+        initializer: of the vectors.
 
     Call arguments and returns: as `SinusoidalPositions`.
     """

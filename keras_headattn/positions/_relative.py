@@ -5,10 +5,11 @@ from keras import initializers, ops
 from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
 
 from keras_headattn._validation import positive
+from keras_headattn.positions._positions import Positions, add_table, distances
 
 
 @register_keras_serializable(package="keras_headattn")
-class RelativePositions(keras.layers.Layer):
+class RelativePositions(Positions):
     """A learned vector for each distance between query and key, the same for all heads.
 
     Any attention layer takes one as `relative_positions` and adds its logits to those of the keys. Distances
@@ -21,7 +22,7 @@ class RelativePositions(keras.layers.Layer):
         max_distance: the largest distance that has a vector of its own.
         embeddings_initializer: of the vectors. Defaults to a normal distribution of deviation `key_dim ** -0.5`.
 
-    Call arguments:
+    Arguments of `bias`:
         query: scaled queries `(B, h, n, key_dim)`.
         query_positions: integers `(n,)`.
         key_positions: integers `(m,)`.
@@ -29,11 +30,11 @@ class RelativePositions(keras.layers.Layer):
     Returns:
         Logits `(B, h, n, m)`.
 
-    >>> from keras_headattn.layers import MultiHeadAttention
-    >>> layer = MultiHeadAttention(num_heads=4, key_dim=4, relative_positions=RelativePositions(max_distance=16))
-    >>> x = keras.random.normal((2, 5, 16))
-    >>> tuple(layer(x, x).shape)
-    (2, 5, 16)
+    >>> positions = RelativePositions(max_distance=16)
+    >>> positions.build((None, 4, None, 8))
+    >>> query = keras.random.normal((2, 4, 5, 8))
+    >>> tuple(positions.bias(query, np.arange(5), np.arange(7)).shape)
+    (2, 4, 5, 7)
     """
 
     def __init__(self, max_distance, embeddings_initializer=None, **kwargs):
@@ -42,17 +43,21 @@ class RelativePositions(keras.layers.Layer):
         self.embeddings_initializer = initializers.get(embeddings_initializer)
 
     def build(self, query_shape, *_):
-        self.embeddings = _add_embeddings(self, "embeddings", self.max_distance, query_shape[-1])
+        width = query_shape[-1]
+        self.embeddings = add_table(self, "embeddings", (2 * self.max_distance + 1, width), width**-0.5)
 
     def call(self, query, query_positions, key_positions):
-        distances = ops.expand_dims(key_positions, 0) - ops.expand_dims(query_positions, 1)
+        return self.bias(query, query_positions, key_positions)
+
+    def bias(self, query, query_positions, key_positions):
         farthest = self.max_distance
+        steps = ops.clip(distances(query, query_positions, key_positions), -farthest, farthest) + farthest
         # (n, m, d), and a product for each query position: no index as large as the logits.
-        vectors = ops.take(self.embeddings, ops.clip(distances, -farthest, farthest) + farthest, axis=0)
+        vectors = ops.take(ops.cast(self.embeddings, query.dtype), steps, axis=0)
         batch, heads, n, width = ops.shape(query)
         rows = ops.reshape(ops.transpose(query, (2, 0, 1, 3)), (n, batch * heads, width))
-        logits = ops.matmul(rows, ops.swapaxes(vectors, 1, 2))
-        return ops.transpose(ops.reshape(logits, (n, batch, heads, ops.shape(key_positions)[0])), (1, 2, 0, 3))
+        logits = ops.matmul(rows, ops.swapaxes(vectors, 1, 2))  # (n, B * h, m)
+        return ops.transpose(ops.reshape(logits, (n, batch, heads, ops.shape(steps)[1])), (1, 2, 0, 3))
 
     def compute_output_spec(self, *args, **kwargs):
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
@@ -66,7 +71,7 @@ class RelativePositions(keras.layers.Layer):
 
 
 @register_keras_serializable(package="keras_headattn")
-class RelativePositions2D(keras.layers.Layer):
+class RelativePositions2D(Positions):
     """Learned vectors for the vertical and the horizontal distance of two pixels, the same for all heads.
 
     Any attention layer over the pixels of an image, row after row, takes one as `relative_positions`: inputs
@@ -79,7 +84,7 @@ class RelativePositions2D(keras.layers.Layer):
         height, width: pixels of the image.
         embeddings_initializer: of the vectors. Defaults to a normal distribution of deviation `key_dim ** -0.5`.
 
-    Call arguments:
+    Arguments of `bias`:
         query: scaled queries `(B, h, height * width, key_dim)`. Several images may follow each other on axis 2.
         query_positions: not used: pixels are where they are.
         key_positions: `(height * width,)`; only their number matters.
@@ -90,11 +95,11 @@ class RelativePositions2D(keras.layers.Layer):
     Raises:
         ValueError: if the queries are not those of whole images.
 
-    >>> from keras_headattn.layers import MultiHeadAttention
-    >>> layer = MultiHeadAttention(num_heads=4, key_dim=4, relative_positions=RelativePositions2D(3, 5))
-    >>> image = keras.random.normal((2, 3, 5, 16))
-    >>> tuple(layer(image, image).shape)
-    (2, 3, 5, 16)
+    >>> positions = RelativePositions2D(3, 5)
+    >>> positions.build((None, 4, None, 8))
+    >>> query = keras.random.normal((2, 4, 15, 8))
+    >>> tuple(positions.bias(query).shape)
+    (2, 4, 15, 15)
     """
 
     def __init__(self, height, width, embeddings_initializer=None, **kwargs):
@@ -104,10 +109,14 @@ class RelativePositions2D(keras.layers.Layer):
         self.embeddings_initializer = initializers.get(embeddings_initializer)
 
     def build(self, query_shape, *_):
-        self.height_embeddings = _add_embeddings(self, "height_embeddings", self.height - 1, query_shape[-1])
-        self.width_embeddings = _add_embeddings(self, "width_embeddings", self.width - 1, query_shape[-1])
+        depth = query_shape[-1]
+        self.height_embeddings = add_table(self, "height_embeddings", (2 * self.height - 1, depth), depth**-0.5)
+        self.width_embeddings = add_table(self, "width_embeddings", (2 * self.width - 1, depth), depth**-0.5)
 
     def call(self, query, query_positions=None, key_positions=None):
+        return self.bias(query, query_positions, key_positions)
+
+    def bias(self, query, query_positions=None, key_positions=None):
         batch, heads, n, depth = ops.shape(query)
         height, width = self.height, self.width
         m = height * width if key_positions is None else key_positions.shape[0]
@@ -117,8 +126,8 @@ class RelativePositions2D(keras.layers.Layer):
                 f"as keys. Received: {n} queries, {m} keys"
             )
         pixels = ops.reshape(query, (-1, height, width, depth))
-        vertical = ops.einsum("byxd,ykd->byxk", pixels, _by_distance(self.height_embeddings, height))
-        horizontal = ops.einsum("byxd,xkd->byxk", pixels, _by_distance(self.width_embeddings, width))
+        vertical = ops.einsum("byxd,ykd->byxk", pixels, _by_distance(self.height_embeddings, height, query.dtype))
+        horizontal = ops.einsum("byxd,xkd->byxk", pixels, _by_distance(self.width_embeddings, width, query.dtype))
         logits = vertical[..., :, None] + horizontal[..., None, :]
         return ops.reshape(logits, (batch, heads, n, height * width))
 
@@ -152,14 +161,7 @@ def make_relative_positions(template, dtype):
     return type(layer).from_config({**layer.get_config(), "dtype": dtype, "name": "relative_positions"})
 
 
-def _add_embeddings(layer, name, farthest, width):
-    initializer = layer.embeddings_initializer or initializers.RandomNormal(stddev=width**-0.5)
-    # One without a seed gives the same numbers each time it is used.
-    initializer = initializer.__class__.from_config(initializer.get_config())
-    return layer.add_weight(name=name, shape=(2 * farthest + 1, width), initializer=initializer)
-
-
-def _by_distance(embeddings, length):
+def _by_distance(embeddings, length, dtype):
     """`(length, length, d)`: the vector of each pair of places, from query to key."""
     places = ops.arange(length, dtype="int32")
-    return ops.take(embeddings, places[None, :] - places[:, None] + length - 1, axis=0)
+    return ops.take(ops.cast(embeddings, dtype), places[None, :] - places[:, None] + length - 1, axis=0)

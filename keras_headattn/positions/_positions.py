@@ -1,0 +1,93 @@
+"""The seam between attention and positions."""
+
+import keras
+from keras import backend, initializers, ops
+from keras.saving import register_keras_serializable
+
+
+@register_keras_serializable(package="keras_headattn")
+class Positions(keras.layers.Layer):
+    """Base of all positions that act inside attention.
+
+    A subclass overrides `rotate`, `bias`, or both. One that overrides neither leaves attention as it is. An
+    attention layer calls `build` when it is built, unless the positions are `built` (loaded, or shared with another
+    layer), and the two methods in its own call:
+
+    1. `rotate` changes the heads of queries and of keys, before the keys go into the cache.
+    2. `bias` makes logits that are added to those of the keys. Where a class has it, a cache keeps the positions
+       of its keys.
+
+    >>> class Slope(Positions):
+    ...     def bias(self, query, query_positions, key_positions):
+    ...         return keras.ops.cast(key_positions, query.dtype)
+    >>> slope = Slope()
+    >>> slope.build((None, 2, None, 4))
+    >>> slope.has_bias, slope.rotates
+    (True, False)
+    """
+
+    def build(self, query_shape):
+        """Makes the weights, for queries of shape `(B, h, n, d)`; h and d are known."""
+
+    @property
+    def has_bias(self):
+        """Whether the class adds logits."""
+        return type(self).bias is not Positions.bias
+
+    @property
+    def rotates(self):
+        """Whether the class changes queries and keys."""
+        return type(self).rotate is not Positions.rotate
+
+    def rotate(self, heads, positions, axis=-1):
+        """Heads of queries or of keys with their positions in them.
+
+        Args:
+            heads: `(B, h, n, d)`, or `(B, h, d, n)` with `axis=-2`.
+            positions: integers `(n,)`.
+            axis: of the d features: -1 or -2.
+
+        Returns:
+            Heads of the same shape and dtype.
+        """
+        return heads
+
+    def bias(self, query, query_positions, key_positions):
+        """Logits that are added to those of the keys.
+
+        Args:
+            query: scaled queries `(B, h, n, d)`.
+            query_positions: integers `(n,)`.
+            key_positions: integers `(m,)`.
+
+        Returns:
+            Logits of the dtype of the queries, which broadcast to `(B, h, n, m)`, or `None`.
+        """
+        return None
+
+
+def as_positions(name, positions, length=None):
+    """Integers `(n,)` as int32; n is `length` where both are known."""
+    positions = ops.convert_to_tensor(positions)
+    shape, dtype = tuple(positions.shape), backend.standardize_dtype(positions.dtype)
+    fits = len(shape) == 1 and (None in (length, *shape) or shape[0] == length)
+    if not fits or not backend.is_int_dtype(dtype):
+        number = "" if length is None else f"{length} "
+        raise ValueError(
+            f"`{name}` must be {number}integers along one axis. Received: {name} of shape {shape} and dtype {dtype}"
+        )
+    return ops.cast(positions, "int32")
+
+
+def distances(query, query_positions, key_positions):
+    """`(n, m)`: the position of the key less that of the query."""
+    query_positions = as_positions("query_positions", query_positions, query.shape[2])
+    return as_positions("key_positions", key_positions)[None, :] - query_positions[:, None]
+
+
+def add_table(layer, name, shape, deviation):
+    """A weight made by the layer's `embeddings_initializer`, or else by a normal distribution of this deviation."""
+    initializer = layer.embeddings_initializer or initializers.RandomNormal(stddev=deviation)
+    # One without a seed gives the same numbers each time it is used.
+    initializer = initializer.__class__.from_config(initializer.get_config())
+    return layer.add_weight(name=name, shape=shape, initializer=initializer)
