@@ -8,5 +8,6 @@ __getattr__, __dir__, __all__ = attach(
         "_absolute": ["LearnedPositions", "SinusoidalPositions"],
         "_positions": ["Positions"],
         "_relative": ["RelativePositions", "RelativePositions2D"],
+        "_rotary": ["Llama3Positions", "NtkPositions", "RotaryPositions", "YarnPositions"],
     },
 )

@@ -1,0 +1,287 @@
+"""Positions as angles by which queries and keys are rotated.
+
+Dynamic NTK scaling is left out: its frequencies change with the length of the sequence, so that keys that were
+rotated when they went into the cache would no longer fit those that come later.
+"""
+
+import numpy as np
+from keras import backend, ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn._validation import number, positive
+from keras_headattn.positions._positions import Positions, as_positions
+
+
+@register_keras_serializable(package="keras_headattn")
+class RotaryPositions(Positions):
+    """Rotates pairs of features of queries and keys by angles in proportion to the position.
+
+    Pair i of r rotated features turns by `w_i = max_wavelength^(-2i / r) / scaling_factor` radians a position:
+    `(a, b)` at position t becomes `(a cos(w_i t) - b sin(w_i t), b cos(w_i t) + a sin(w_i t))`. The product of a
+    query and a key then depends on their distance only. Angles, sines and products are computed in float32, or in
+    float64 for heads of float64.
+
+    Shapes: heads `(B, h, n, d)`, or `(B, h, d, n)` with `axis=-2`, and positions `(n,)` give heads of the same shape.
+
+    Source: Su et al. 2021, "RoFormer: enhanced transformer with rotary position embedding", eq. 34. Scaling: Chen
+    et al. 2023, "Extending context window of large language models via positional interpolation", eq. 4.
+
+    Args:
+        max_wavelength: base of the frequencies.
+        rotated_share: share of the d features that are rotated: the first `int(d * rotated_share)`, an even number.
+        interleaved: whether features `2i` and `2i + 1` are a pair (GPT-J, GLM), rather than `i` and `i + r / 2`
+            (Llama, GPT-NeoX).
+        scaling_factor: number by which positions are divided, to fit longer sequences into the angles of training.
+
+    Raises:
+        ValueError: if the number of rotated features is odd or 0.
+
+    >>> positions = RotaryPositions(max_wavelength=100)
+    >>> positions.build((None, 1, None, 2))
+    >>> heads = keras.ops.convert_to_tensor([[[[1.0, 0.0], [1.0, 0.0]]]])
+    >>> np.array(positions.rotate(heads, np.array([0, 1]))).round(3).tolist()
+    [[[[1.0, 0.0], [0.5400000214576721, 0.8410000205039978]]]]
+    """
+
+    def __init__(self, max_wavelength=10_000, rotated_share=1.0, interleaved=False, scaling_factor=1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.max_wavelength = number("max_wavelength", max_wavelength, above=1)
+        self.rotated_share = number("rotated_share", rotated_share, above=0, most=1)
+        self.interleaved = interleaved
+        self.scaling_factor = number("scaling_factor", scaling_factor, above=0)
+
+    def build(self, query_shape):
+        self.frequencies(self._rotated(query_shape[-1]))
+
+    @property
+    def magnitude(self):
+        """Number by which rotated features are multiplied."""
+        return 1.0
+
+    def frequencies(self, width):
+        """Radians that each pair turns a position.
+
+        Args:
+            width: number of rotated features.
+
+        Returns:
+            NumPy array of float64 `(width / 2,)`.
+        """
+        return self.max_wavelength ** (-np.arange(0, width, 2) / width) / self.scaling_factor
+
+    def rotate(self, heads, positions, axis=-1):
+        if axis not in (-1, -2):
+            raise ValueError(f"`axis` must be -1 or -2. Received: axis={axis}")
+        rotated = self._rotated(heads.shape[axis])
+        positions = as_positions("positions", positions, heads.shape[-3 - axis])
+        dtype = backend.result_type(heads.dtype, "float32")
+        frequencies = ops.convert_to_tensor(self.frequencies(rotated), dtype)
+        angles = ops.cast(positions, dtype)[:, None] * frequencies  # (n, r / 2)
+        angles = angles if axis == -1 else ops.transpose(angles)
+        cos, sin = self.magnitude * ops.cos(angles), self.magnitude * ops.sin(angles)
+
+        def part(*bounds):
+            return heads[(..., slice(*bounds), *[slice(None)] * (-1 - axis))]
+
+        halves = [(0, rotated, 2), (1, rotated, 2)] if self.interleaved else [(rotated // 2,), (rotated // 2, rotated)]
+        a, b = (ops.cast(part(*bounds), dtype) for bounds in halves)
+        pairs = [ops.cast(half, heads.dtype) for half in (a * cos - b * sin, b * cos + a * sin)]
+        if self.interleaved:
+            # (B, h, n, r / 2, 2) or (B, h, r / 2, 2, n), the two of a pair side by side
+            pairs = [ops.reshape(ops.stack(pairs, axis=axis), ops.shape(part(rotated)))]
+        return ops.concatenate([*pairs, part(rotated, None)], axis=axis)
+
+    def _rotated(self, width):
+        """How many of `width` features are rotated."""
+        rotated = int(width * self.rotated_share)
+        if rotated % 2 or not rotated:
+            raise ValueError(
+                "Rotary positions need an even number of features to rotate, `int(width * rotated_share)`. "
+                f"Received: rotated_share={self.rotated_share} of a width of {width}"
+            )
+        return rotated
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "max_wavelength": self.max_wavelength,
+            "rotated_share": self.rotated_share,
+            "interleaved": self.interleaved,
+            "scaling_factor": self.scaling_factor,
+        }
+
+
+class _Stretched(RotaryPositions):
+    """Rotary positions whose frequencies a subclass changes by a factor; there is no linear scaling beside it."""
+
+    def __init__(self, factor, max_wavelength, rotated_share, interleaved, **kwargs):
+        super().__init__(max_wavelength, rotated_share, interleaved, 1.0, **kwargs)
+        self.factor = number("factor", factor, least=1)
+
+    def get_config(self):
+        config = super().get_config()
+        del config["scaling_factor"]
+        return {**config, "factor": self.factor}
+
+
+@register_keras_serializable(package="keras_headattn")
+class NtkPositions(_Stretched):
+    """Rotary positions for sequences `factor` times as long, by a larger base of the frequencies.
+
+    The base is `max_wavelength * factor^(r / (r - 2))` for r rotated features: the fastest pair keeps its frequency,
+    the slowest is divided by `factor`. The factor is fixed. One that follows the length of the sequence (dynamic NTK)
+    is left out, as keys in a cache would have been rotated by other frequencies than those that come later.
+
+    Source: Peng et al. 2023, "YaRN: efficient context window extension of large language models", definition 1.
+
+    Args:
+        factor: how many times as long sequences are, at least 1.
+        max_wavelength, rotated_share, interleaved: as in `RotaryPositions`.
+
+    Raises:
+        ValueError: if fewer than 4 features are rotated.
+
+    >>> positions = NtkPositions(factor=8)
+    >>> plain, stretched = RotaryPositions().frequencies(16), positions.frequencies(16)
+    >>> (plain / stretched)[[0, -1]].round(6).tolist()
+    [1.0, 8.0]
+    """
+
+    def __init__(self, factor, max_wavelength=10_000, rotated_share=1.0, interleaved=False, **kwargs):
+        super().__init__(factor, max_wavelength, rotated_share, interleaved, **kwargs)
+
+    def frequencies(self, width):
+        if width < 4:
+            raise ValueError(f"NTK scaling needs at least 4 features to rotate. Received: {width}")
+        base = self.max_wavelength * self.factor ** (width / (width - 2))
+        return base ** (-np.arange(0, width, 2) / width)
+
+
+@register_keras_serializable(package="keras_headattn")
+class YarnPositions(_Stretched):
+    """Rotary positions for sequences `factor` times as long, by parts of the frequencies, as in YaRN.
+
+    Pairs that turn more than `beta_fast` times in the original length keep their frequency. For pairs that turn less
+    than `beta_slow` times it is divided by `factor`. Between the two the share of either is linear in the number of
+    the pair. Rotated features of queries and keys are multiplied by
+    `(0.1 * mscale * ln(factor) + 1) / (0.1 * mscale_all_dim * ln(factor) + 1)`.
+
+    Source: Peng et al. 2023, "YaRN: efficient context window extension of large language models", section 3.2
+    and eq. 22, with the number of the pair in place of its wavelength as in all public code.
+
+    Args:
+        factor: how many times as long sequences are, at least 1.
+        original_max_length: length of the sequences of training.
+        beta_fast, beta_slow: turns in that length, the first above the second.
+        truncate: whether the two ends of the range between are rounded outwards to whole pairs.
+        mscale, mscale_all_dim: weights of the two logarithms in the magnitude.
+        max_wavelength, rotated_share, interleaved: as in `RotaryPositions`.
+
+    >>> positions = YarnPositions(factor=4, original_max_length=64)
+    >>> round(positions.magnitude, 4)
+    1.1386
+    >>> plain = RotaryPositions().frequencies(12)
+    >>> (plain / positions.frequencies(12)).round(2).tolist()
+    [1.0, 1.6, 4.0, 4.0, 4.0, 4.0]
+    """
+
+    def __init__(
+        self,
+        factor,
+        original_max_length,
+        beta_fast=32.0,
+        beta_slow=1.0,
+        truncate=True,
+        mscale=1.0,
+        mscale_all_dim=0.0,
+        max_wavelength=10_000,
+        rotated_share=1.0,
+        interleaved=False,
+        **kwargs,
+    ):
+        super().__init__(factor, max_wavelength, rotated_share, interleaved, **kwargs)
+        self.original_max_length = positive("original_max_length", original_max_length)
+        self.beta_slow = number("beta_slow", beta_slow, above=0)
+        self.beta_fast = number("beta_fast", beta_fast, above=beta_slow)
+        self.truncate = truncate
+        self.mscale = number("mscale", mscale, least=0)
+        self.mscale_all_dim = number("mscale_all_dim", mscale_all_dim, least=0)
+
+    @property
+    def magnitude(self):
+        longer = 0.1 * float(np.log(self.factor))
+        return (self.mscale * longer + 1) / (self.mscale_all_dim * longer + 1)
+
+    def frequencies(self, width):
+        plain = super().frequencies(width)
+        turns = np.array([self.beta_fast, self.beta_slow])
+        # The pairs that turn so many times in the original length, as real numbers.
+        ends = width * np.log(self.original_max_length / (2 * np.pi * turns)) / (2 * np.log(self.max_wavelength))
+        ends = [np.floor(ends[0]), np.ceil(ends[1])] if self.truncate else ends
+        first, last = np.clip(ends, 0, width - 1)
+        slow = np.clip((np.arange(width // 2) - first) / max(last - first, 1e-3), 0, 1)
+        return plain * (1 - slow) + plain / self.factor * slow
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "original_max_length": self.original_max_length,
+            "beta_fast": self.beta_fast,
+            "beta_slow": self.beta_slow,
+            "truncate": self.truncate,
+            "mscale": self.mscale,
+            "mscale_all_dim": self.mscale_all_dim,
+        }
+
+
+@register_keras_serializable(package="keras_headattn")
+class Llama3Positions(_Stretched):
+    """Rotary positions for sequences `factor` times as long, by parts of the frequencies, as in Llama 3.1.
+
+    Pairs that turn more than `high_freq_factor` times in the original length keep their frequency. For pairs that
+    turn less than `low_freq_factor` times it is divided by `factor`. Between the two the share of either is linear in
+    the number of turns.
+
+    Source: Meta's Llama 3.1 model code, whose scaling no paper gives: `rope_type` "llama3" of Hugging Face.
+
+    Args:
+        factor: how many times as long sequences are, at least 1.
+        original_max_length: length of the sequences of training.
+        low_freq_factor, high_freq_factor: turns in that length, the first below the second.
+        max_wavelength, rotated_share, interleaved: as in `RotaryPositions`.
+
+    >>> positions = Llama3Positions(factor=8, original_max_length=64)
+    >>> plain = RotaryPositions().frequencies(12)
+    >>> (plain / positions.frequencies(12)).round(2).tolist()
+    [1.0, 2.11, 8.0, 8.0, 8.0, 8.0]
+    """
+
+    def __init__(
+        self,
+        factor,
+        original_max_length,
+        low_freq_factor=1.0,
+        high_freq_factor=4.0,
+        max_wavelength=10_000,
+        rotated_share=1.0,
+        interleaved=False,
+        **kwargs,
+    ):
+        super().__init__(factor, max_wavelength, rotated_share, interleaved, **kwargs)
+        self.original_max_length = positive("original_max_length", original_max_length)
+        self.low_freq_factor = number("low_freq_factor", low_freq_factor, above=0)
+        self.high_freq_factor = number("high_freq_factor", high_freq_factor, above=low_freq_factor)
+
+    def frequencies(self, width):
+        plain = super().frequencies(width)
+        turns = self.original_max_length * plain / (2 * np.pi)
+        fast = np.clip((turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor), 0, 1)
+        return plain * fast + plain / self.factor * (1 - fast)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "original_max_length": self.original_max_length,
+            "low_freq_factor": self.low_freq_factor,
+            "high_freq_factor": self.high_freq_factor,
+        }
