@@ -6,6 +6,8 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "_absolute": ["LearnedPositions", "SinusoidalPositions"],
+        "_alibi": ["ALiBiPositions"],
+        "_buckets": ["BucketPositions"],
         "_positions": ["Positions"],
         "_relative": ["RelativePositions", "RelativePositions2D"],
         "_rotary": ["Llama3Positions", "NtkPositions", "RotaryPositions", "YarnPositions"],

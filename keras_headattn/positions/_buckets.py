@@ -1,0 +1,96 @@
+import numpy as np
+from keras import initializers, ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn._validation import positive
+from keras_headattn.positions._positions import Positions, add_table, distances
+
+
+@register_keras_serializable(package="keras_headattn")
+class BucketPositions(Positions):
+    """A learned logit for each head and each bucket of distances, as in T5.
+
+    Half of the buckets hold one distance each: 0, 1, 2, ... The others hold ranges of distances, of widths that grow
+    exponentially up to `max_distance`. The last bucket also holds all distances beyond. In both directions, half of
+    the buckets are for keys after their query. In one direction, keys after their query count as distance 0.
+
+    Shapes: scaled queries `(B, h, n, d)` and positions `(n,)` and `(m,)` give logits `(1, h, n, m)`.
+
+    Source: Raffel et al. 2020, "Exploring the limits of transfer learning with a unified text-to-text
+    transformer", section 2.1, with the buckets of its public code. T5 does not scale its logits, has the same
+    table in all layers, one direction in the decoder, and no positions in cross-attention.
+
+    Args:
+        num_buckets: number of buckets; even in both directions.
+        max_distance: the distance at which the last bucket is full.
+        bidirectional: whether keys after their query have buckets of their own.
+        embeddings_initializer: of the table `(num_buckets, h)`. Defaults to a normal distribution of deviation
+            `(h * d) ** -0.5`, where `h * d` is the width of the model in T5.
+
+    Raises:
+        ValueError: if there are too few buckets, or `max_distance` is less than the number of buckets that hold one
+            distance each.
+
+    >>> positions = BucketPositions(num_buckets=8, max_distance=20)
+    >>> positions.build((None, 2, None, 16))
+    >>> _ = positions.embeddings.assign(np.arange(16).reshape(8, 2))
+    >>> logits = positions.bias(keras.ops.zeros((1, 2, 1, 16)), np.array([10]), np.arange(7, 14))
+    >>> np.array(logits)[0, 0, 0].tolist()
+    [4.0, 4.0, 2.0, 0.0, 10.0, 12.0, 12.0]
+    """
+
+    def __init__(self, num_buckets=32, max_distance=128, bidirectional=True, embeddings_initializer=None, **kwargs):
+        super().__init__(**kwargs)
+        self.num_buckets = positive("num_buckets", num_buckets)
+        self.max_distance = positive("max_distance", max_distance)
+        self.bidirectional = bidirectional
+        self.embeddings_initializer = initializers.get(embeddings_initializer)
+        sides = 2 if bidirectional else 1
+        if num_buckets % sides or num_buckets < 2 * sides:
+            kind = "an even number of at least 4 in both directions" if bidirectional else "at least 2"
+            raise ValueError(f"`num_buckets` must be {kind}. Received: num_buckets={num_buckets}")
+        if max_distance <= num_buckets // sides // 2:
+            raise ValueError(
+                f"`max_distance` must be greater than the {num_buckets // sides // 2} buckets of one distance each. "
+                f"Received: max_distance={max_distance}"
+            )
+
+    def build(self, query_shape):
+        heads, width = query_shape[1], query_shape[-1]
+        self.embeddings = add_table(self, "embeddings", (self.num_buckets, heads), (heads * width) ** -0.5)
+
+    def bias(self, query, query_positions, key_positions):
+        farthest = self.max_distance
+        # First a logit for each distance, (h, 2 * farthest + 1): one index as large as the logits, not two.
+        table = ops.transpose(ops.cast(self.embeddings, query.dtype))
+        by_distance = ops.take(table, self.buckets(np.arange(-farthest, farthest + 1)), axis=1)
+        steps = ops.clip(distances(query, query_positions, key_positions), -farthest, farthest) + farthest
+        return ops.take(by_distance, steps, axis=1)[None]
+
+    def buckets(self, distances):
+        """The bucket of each distance.
+
+        Args:
+            distances: NumPy array of integers, from query to key.
+
+        Returns:
+            NumPy array of int32 of the same shape, in `[0, num_buckets)`.
+        """
+        after = distances > 0
+        if self.bidirectional:
+            number, steps, first = self.num_buckets // 2, np.abs(distances), self.num_buckets // 2 * after
+        else:
+            number, steps, first = self.num_buckets, np.maximum(-distances, 0), 0
+        single = number // 2
+        grown = np.log(np.maximum(steps, single) / single) / np.log(self.max_distance / single)  # 0 to 1
+        ranges = np.minimum(single + (grown * (number - single)).astype("int64"), number - 1)
+        return (first + np.where(steps < single, steps, ranges)).astype("int32")
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_buckets": self.num_buckets,
+            "max_distance": self.max_distance,
+            "bidirectional": self.bidirectional,
+            "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
+        }
