@@ -17,7 +17,7 @@ def number(name, value, least=None, above=None, most=None, below=None):
     fits = fits and (most is None or value <= most) and (below is None or value < below)
     if not fits:
         wanted = " and ".join(f"{word} {bound}" for word, bound in bounds.items() if bound is not None)
-        raise ValueError(f"`{name}` must be a number{' ' * bool(wanted)}{wanted}. Received: {name}={value!r}")
+        raise ValueError(f"`{name}` must be a finite number{' ' * bool(wanted)}{wanted}. Received: {name}={value!r}")
     return value
 
 

@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 from keras import backend, ops
 from keras.saving import register_keras_serializable
@@ -36,7 +34,7 @@ class ALiBiPositions(Positions):
 
 def _slopes(heads):
     """`(heads,)`: a slope for each head."""
-    power = 2 ** int(math.log2(heads))
+    power = 2 ** (heads.bit_length() - 1)  # the largest that is not above
     own = 2.0 ** (-8 * np.arange(1, power + 1) / power)
     of_twice_as_many = 2.0 ** (-8 * np.arange(1, 2 * power + 1) / (2 * power))
     return np.concatenate([own, of_twice_as_many[::2][: heads - power]])

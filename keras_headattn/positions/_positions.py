@@ -10,7 +10,8 @@ class Positions(keras.layers.Layer):
     """Base of all positions that act inside attention.
 
     A subclass overrides `rotate`, `bias`, or both. One that overrides neither leaves attention as it is. An
-    attention layer calls `build` when it is built, and the two methods in its own call:
+    attention layer calls `build` when it is built, unless the positions are `built` (loaded, or shared with another
+    layer), and the two methods in its own call:
 
     1. `rotate` changes the heads of queries and of keys, before the keys go into the cache.
     2. `bias` makes logits that are added to those of the keys. Where a class has it, a cache keeps the positions

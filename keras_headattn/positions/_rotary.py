@@ -24,7 +24,7 @@ class RotaryPositions(Positions):
     Shapes: heads `(B, h, n, d)`, or `(B, h, d, n)` with `axis=-2`, and positions `(n,)` give heads of the same shape.
 
     Source: Su et al. 2021, "RoFormer: enhanced transformer with rotary position embedding", eq. 34. Scaling: Chen
-    et al. 2023, "Extending context window of large language models via positional interpolation", eq. 4.
+    et al. 2023, "Extending context window of large language models via positional interpolation", section 2.3.
 
     Args:
         max_wavelength: base of the frequencies.
@@ -132,7 +132,7 @@ class NtkPositions(_Stretched):
     the slowest is divided by `factor`. The factor is fixed. One that follows the length of the sequence (dynamic NTK)
     is left out, as keys in a cache would have been rotated by other frequencies than those that come later.
 
-    Source: Peng et al. 2023, "YaRN: efficient context window extension of large language models", definition 1.
+    Source: Peng et al. 2023, "YaRN: efficient context window extension of large language models", section 3.1.
 
     Args:
         factor: how many times as long sequences are, at least 1.
@@ -166,8 +166,8 @@ class YarnPositions(_Stretched):
     the pair. Rotated features of queries and keys are multiplied by
     `(0.1 * mscale * ln(factor) + 1) / (0.1 * mscale_all_dim * ln(factor) + 1)`.
 
-    Source: Peng et al. 2023, "YaRN: efficient context window extension of large language models", section 3.2
-    and eq. 22, with the number of the pair in place of its wavelength as in all public code.
+    Source: Peng et al. 2023, "YaRN: efficient context window extension of large language models", sections 3.2
+    and 3.4, with the number of the pair in place of its wavelength as in all public code.
 
     Args:
         factor: how many times as long sequences are, at least 1.

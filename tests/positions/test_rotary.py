@@ -1,0 +1,221 @@
+"""Rotated heads against the equations, and what holds for all of them."""
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_headattn.positions import Llama3Positions, NtkPositions, RotaryPositions, YarnPositions
+from tests.positions import oracles
+from tests.positions.cases import ROTARY, WIDTH, array, built, heads
+
+each = pytest.mark.parametrize("name", ROTARY)
+PLACES = np.array([0, 5, 2, 171, 3, 44])
+PLACE = st.integers(0, 5000)
+
+
+@each
+def test_equations(name):
+    positions, x = built(name, "float64"), heads()
+    width = int(WIDTH * positions.rotated_share)
+    base = positions.max_wavelength
+    frequencies, magnitude = oracles.plain(width, base) / positions.scaling_factor, 1.0
+    if name == "ntk":
+        frequencies = oracles.ntk(width, 4)
+    elif name == "yarn":
+        frequencies, magnitude = oracles.yarn(width, 4, 64), 0.1 * np.log(4) + 1
+    elif name == "yarn_all":
+        frequencies = oracles.yarn(width, 8, 64, 16, 2, False, base)
+        magnitude = (0.07 * np.log(8) + 1) / (0.12 * np.log(8) + 1)
+    elif name == "llama3":
+        frequencies = oracles.llama3(width, 8, 64, 1.5, 5)
+    expected = oracles.rotate(x, PLACES, frequencies, positions.interleaved, magnitude)
+    np.testing.assert_allclose(array(positions.rotate(x, PLACES)), expected, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(expected[..., width:], x[..., width:])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    length=st.integers(2, 10_000),
+    factor=st.floats(1, 64),
+    slow=st.floats(0.1, 4),
+    more=st.floats(0.5, 60),
+    truncate=st.booleans(),
+    width=st.sampled_from([4, 6, 12, 64, 128]),
+)
+def test_frequencies_of_any_setting(length, factor, slow, more, truncate, width):
+    yarn = YarnPositions(factor, length, slow + more, slow, truncate)
+    expected = oracles.yarn(width, factor, length, slow + more, slow, truncate)
+    np.testing.assert_allclose(yarn.frequencies(width), expected, rtol=1e-9)
+    llama3 = Llama3Positions(factor, length, slow, slow + more)
+    expected = oracles.llama3(width, factor, length, slow, slow + more)
+    np.testing.assert_allclose(llama3.frequencies(width), expected, rtol=1e-9)
+    ntk = NtkPositions(factor)
+    np.testing.assert_allclose(ntk.frequencies(width), oracles.ntk(width, factor), rtol=1e-9)
+
+
+@pytest.mark.parametrize("make", [NtkPositions, lambda f: YarnPositions(f, 64), lambda f: Llama3Positions(f, 64)])
+def test_a_factor_of_1_changes_nothing(make):
+    x = heads()
+    expected = array(RotaryPositions().rotate(x, PLACES))
+    np.testing.assert_allclose(array(make(1).rotate(x, PLACES)), expected, rtol=0, atol=1e-13)
+
+
+@each
+@settings(max_examples=15, deadline=None)
+@given(i=PLACE, j=PLACE, shift=PLACE)
+def test_logits_depend_on_the_distance_only(name, i, j, shift):
+    positions, query, key = built(name), heads(0, 1), heads(1, 1)
+
+    def logits(i, j):
+        rotated = (array(positions.rotate(x, np.array([place]))) for x, place in ((query, i), (key, j)))
+        return np.multiply(*rotated).sum(-1)
+
+    np.testing.assert_allclose(logits(i + shift, j + shift), logits(i, j), rtol=0, atol=1e-9)
+
+
+@each
+@settings(max_examples=10, deadline=None)
+@given(places=st.lists(PLACE, min_size=1, max_size=7), dtype=st.sampled_from(["float16", "float32", "float64"]))
+def test_features_before_rows(name, places, dtype):
+    """`axis=-2` is the same of transposed heads."""
+    positions, x = built(name), heads(0, len(places), dtype)
+    rows = array(positions.rotate(x, np.array(places)))
+    columns = array(positions.rotate(np.swapaxes(x, 2, 3), np.array(places), axis=-2))
+    assert rows.dtype == columns.dtype == dtype
+    # Sines of float32 may differ in the last bit by where they stand in memory.
+    np.testing.assert_allclose(np.swapaxes(columns, 2, 3), rows, rtol=0, atol=8 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_interleaved_is_half_split_of_permuted_features(share):
+    x, r = heads(), int(WIDTH * share)
+    order = [*range(0, r, 2), *range(1, r, 2), *range(r, WIDTH)]
+    half = array(RotaryPositions(rotated_share=share).rotate(x[..., order], PLACES))
+    interleaved = array(RotaryPositions(rotated_share=share, interleaved=True).rotate(x, PLACES))
+    np.testing.assert_allclose(half, interleaved[..., order], rtol=0, atol=1e-13)
+
+
+@each
+def test_lengths(name):
+    """Rotation keeps the length of a vector, but for the magnitude."""
+    positions = built(name)
+    x = heads()[..., : int(WIDTH * positions.rotated_share)]
+    x = np.concatenate([x, np.zeros((*x.shape[:-1], WIDTH - x.shape[-1]))], axis=-1)
+    lengths = np.linalg.norm(array(positions.rotate(x, PLACES)), axis=-1)
+    np.testing.assert_allclose(lengths, positions.magnitude * np.linalg.norm(x, axis=-1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64"])
+def test_integers_of_any_dtype(dtype):
+    x, places = heads(dtype="float32"), np.array([0, 1, 100, 127, 3, 2])
+    positions = RotaryPositions()
+    np.testing.assert_array_equal(
+        array(positions.rotate(x, places.astype(dtype))), array(positions.rotate(x, places.tolist()))
+    )
+
+
+@pytest.mark.parametrize("dtype, tolerance", [("float16", 1e-3), ("bfloat16", 1e-2), ("float32", 1e-4)])
+@pytest.mark.parametrize("name", ["rotary", "partial_interleaved"])
+def test_lower_precision(name, dtype, tolerance):
+    """Angles of far positions are right in half precision as well; only the result is rounded."""
+    positions, places = built(name), np.arange(2000, 2006)
+    x = keras.ops.cast(heads(), dtype)
+    got = positions.rotate(x, places)
+    assert keras.backend.standardize_dtype(got.dtype) == dtype
+    exact = array(positions.rotate(array(x).astype("float64"), places))
+    np.testing.assert_allclose(array(got), exact, rtol=0, atol=2 * np.abs(exact).max() * tolerance)
+
+
+# --------------------------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"max_wavelength": 1},
+        {"max_wavelength": float("inf")},
+        {"rotated_share": 0.0},
+        {"rotated_share": 1.5},
+        {"rotated_share": True},
+        {"scaling_factor": float("nan")},
+        {"scaling_factor": -2},
+        {"scaling_factor": "2"},
+    ],
+)
+def test_arguments(arguments):
+    (name,) = arguments
+    with pytest.raises(ValueError, match=rf"(?s)`{name}` must be a finite number.*Received: {name}="):
+        RotaryPositions(**arguments)
+
+
+@pytest.mark.parametrize("make", [NtkPositions, lambda f: YarnPositions(f, 64), lambda f: Llama3Positions(f, 64)])
+@pytest.mark.parametrize("factor", [0.5, float("nan"), True, None])
+def test_factors(make, factor):
+    with pytest.raises(ValueError, match=rf"`factor` must be a finite number at least 1. Received: factor={factor}"):
+        make(factor)
+
+
+@pytest.mark.parametrize(
+    "cls, arguments",
+    [
+        (YarnPositions, {"original_max_length": 0}),
+        (YarnPositions, {"original_max_length": 64.0}),
+        (YarnPositions, {"beta_slow": 0}),
+        (YarnPositions, {"beta_fast": 1.0}),
+        (YarnPositions, {"mscale": -1}),
+        (YarnPositions, {"mscale_all_dim": float("nan")}),
+        (Llama3Positions, {"original_max_length": True}),
+        (Llama3Positions, {"low_freq_factor": 0}),
+        (Llama3Positions, {"high_freq_factor": 1}),
+    ],
+)
+def test_arguments_of_scaled_positions(cls, arguments):
+    (name,) = arguments
+    with pytest.raises(ValueError, match=rf"(?s)`{name}` must be .*Received: {name}="):
+        cls(**{"factor": 2, "original_max_length": 64, **arguments})
+
+
+def test_no_linear_scaling_beside_another():
+    for make in (NtkPositions, lambda f, **a: YarnPositions(f, 64, **a), lambda f, **a: Llama3Positions(f, 64, **a)):
+        with pytest.raises(TypeError, match="scaling_factor"):
+            make(2, scaling_factor=2.0)
+
+
+@pytest.mark.parametrize("share, width", [(1.0, 5), (0.5, 6), (0.1, 8)])
+def test_odd_widths(share, width):
+    positions = RotaryPositions(rotated_share=share)
+    message = rf"even number of features.*Received: rotated_share={share} of a width of {width}"
+    with pytest.raises(ValueError, match=message):
+        positions.build((None, 3, None, width))
+    with pytest.raises(ValueError, match=message):
+        positions.rotate(heads(width=width), PLACES)
+
+
+def test_too_few_features_for_ntk():
+    with pytest.raises(ValueError, match="at least 4 features to rotate. Received: 2"):
+        NtkPositions(2).build((None, 3, None, 2))
+
+
+@pytest.mark.parametrize(
+    "places, received",
+    [
+        (np.arange(5), r"shape \(5,\) and dtype int"),
+        (np.arange(6.0), "dtype float"),
+        (np.zeros(6, bool), "dtype bool"),
+        (np.zeros((2, 6), "int32"), r"shape \(2, 6\)"),
+        (3, r"shape \(\)"),
+    ],
+)
+@pytest.mark.parametrize("axis", [-1, -2])
+def test_wrong_positions(places, received, axis):
+    x = heads() if axis == -1 else np.swapaxes(heads(), 2, 3)
+    with pytest.raises(ValueError, match=rf"(?s)`positions` must be 6 integers along one axis. Received: .*{received}"):
+        RotaryPositions().rotate(x, places, axis)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 3, -3])
+def test_wrong_axis(axis):
+    with pytest.raises(ValueError, match=f"`axis` must be -1 or -2. Received: axis={axis}"):
+        RotaryPositions().rotate(heads(), PLACES, axis)
