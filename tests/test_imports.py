@@ -14,7 +14,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLOORS = [
-    ["_lazy", "_registration", "_validation", "_files", "_figures", "ops"],
+    ["_lazy", "_optional", "_registration", "_validation", "_files", "_figures", "ops"],
     ["positions", "optimizers", "losses", "regularizers"],
     ["layers"],
     ["models", "decoding"],
