@@ -1,9 +1,15 @@
+import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
 
+URL = "https://github.com/keras-headattn/keras_headattn"
+# Links of the README lead to other files of the repository; a package index shows the README alone.
+README = re.sub(r"\]\((?!https?://|#)", f"]({URL}/blob/main/", Path("README.md").read_text(encoding="utf-8"))
+
 METRICS = ["sacrebleu>=2.4", "jiwer>=4.0", "rouge-score>=0.1.2", "nltk>=3.9", "sacremoses>=0.1.1"]
 RECIPES = ["num2words>=0.5.14", "matplotlib>=3.9", "scikit-learn>=1.5"] + METRICS
+TORCH = "torch>=2.13"
 TESTS = [
     "pytest>=8.3",
     "pytest-xdist>=3.8",
@@ -20,15 +26,35 @@ setup(
     name="keras_headattn",
     version="0.1.0",  # also in keras_headattn/__init__.py
     description="Attention whose heads work together, as drop-in Keras layers",
-    long_description=Path("README.md").read_text(encoding="utf-8"),
+    long_description=README,
     long_description_content_type="text/markdown",
+    author="The keras_headattn developers",
+    url=URL,
+    project_urls={
+        "Documentation": f"{URL}/tree/main/docs",
+        "Changes": f"{URL}/blob/main/CHANGELOG.md",
+        "Issues": f"{URL}/issues",
+    },
     license="Apache-2.0",
-    packages=find_packages(include=["keras_headattn", "keras_headattn.*", "recipes", "recipes.*"]),
+    keywords="keras tensorflow attention multi-head transformer translation",
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+    # `recipes` is run from a checkout.
+    packages=find_packages(include=["keras_headattn", "keras_headattn.*"]),
     python_requires=">=3.11,<3.14",
     install_requires=[
         "tensorflow>=2.21",
         "keras>=3.15",
-        "tensorflow-text>=2.21",
+        "tensorflow-text>=2.21.1",  # 2.21.0 cannot be imported
         "sentencepiece>=0.2",
         "tensorboard>=2.20",
     ],
@@ -36,12 +62,13 @@ setup(
         "gpu": ["tensorflow[and-cuda]>=2.21"],
         "metrics": METRICS,
         "recipes": RECIPES,
+        "torch": [TORCH],
         "profile": ["tensorboard-plugin-profile>=2.24"],
         "datasets": ["tensorflow-datasets>=4.9"],
         "chinese": ["jieba>=0.42.1"],
         "docs": ["sphinx>=9.0", "myst-parser>=5.2", "furo>=2025.12"] + RECIPES,
         "tests": TESTS + RECIPES + ADDONS,
-        "benchmarks": ["torch>=2.13", "transformers>=5.23", "ctranslate2>=4.8.5"],
+        "benchmarks": [TORCH, "transformers>=5.23", "ctranslate2>=4.8.5"],
         "addons": ADDONS,
     },
 )

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from keras_headattn._optional import optional_import
+
 
 def new_figure(width, height):
     """An empty figure.
@@ -18,11 +20,7 @@ def new_figure(width, height):
     >>> len(new_figure(4, 3).axes)
     0
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError('Install matplotlib: pip install "keras_headattn[recipes]"') from error
-    return Figure((width, height), layout="constrained")
+    return optional_import("matplotlib.figure", "recipes").Figure((width, height), layout="constrained")
 
 
 def weight_colors(weights, cmap="Blues", largest=None):

@@ -2,11 +2,30 @@
 
 from keras import ops
 
+from keras_headattn._validation import positive
 from keras_headattn.decoding._ancestry import ancestry_mask, inherit, initial_ancestry
 from keras_headattn.decoding._top_k import top_k
 
 NEVER = float("-inf")
 EMPTY = -1e9  # score of a place that no hypothesis takes
+
+
+def check_search(max_length, start_id, end_id, alpha, beam_size=1, vocabulary_size=None):
+    """Raises a ValueError that says which argument of a search is wrong and what was received.
+
+    Args:
+        max_length, start_id, end_id, alpha, beam_size: as in `beam_search`.
+        vocabulary_size: int, number of token ids. Default `None`: not known.
+    """
+    positive("beam_size", beam_size)
+    positive("max_length", max_length)
+    last = float("inf") if vocabulary_size is None else vocabulary_size - 1
+    for name, token in (("start_id", start_id), ("end_id", end_id)):
+        if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token <= last:
+            ids = "0 or more" if vocabulary_size is None else f"0 to {last}, as the vocabulary of the model has them"
+            raise ValueError(f"`{name}` must be a token id, an integer of {ids}. Received: {name}={token}")
+    if not ops.is_tensor(alpha) and not (isinstance(alpha, (int, float)) and 0 <= alpha < float("inf")):
+        raise ValueError(f"`alpha` must be a number of at least 0. Received: alpha={alpha}")
 
 
 def length_penalty(length, alpha):
@@ -23,13 +42,17 @@ def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0
         cache: initial state; any structure of tensors whose shapes do not change.
         batch_size: B.
         max_length: most tokens to produce, `end_id` included.
-        start_id, end_id: token ids.
-        alpha: exponent of the length penalty.
+        start_id, end_id: token ids, integers.
+        alpha: exponent of the length penalty, a number of at least 0 or a scalar tensor; 0 for none.
 
     Returns:
         `(tokens (B, max_length), scores (B,))`: integers, zeros after `end_id`; the sum of log probabilities,
         divided by `length_penalty(length, alpha)`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
     """
+    check_search(max_length, start_id, end_id, alpha)
 
     def unfinished(index, last, tokens, scores, lengths, finished, cache):
         return ops.logical_and(index < max_length, ops.logical_not(ops.all(finished)))
@@ -84,7 +107,7 @@ def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size
             room for `max_length` each, those of a source side by side.
         batch_size, max_length, start_id, end_id: as in `greedy_search`.
         beam_size: K, at most half the vocabulary.
-        alpha: exponent of the length penalty, at least 0; 0 for none.
+        alpha: as in `greedy_search`.
         reorder: function of `(cache, rows (B * K,))` to the cache whose hypotheses are these rows of the other.
 
     Returns:
@@ -92,13 +115,17 @@ def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size
         hypotheses exist the rest are zeros with a score of -1e9.
 
     Raises:
-        ValueError: if the vocabulary has fewer than `2 * beam_size` tokens.
+        ValueError: naming the argument and what was received; for `beam_size` also if the vocabulary has fewer than
+            `2 * beam_size` tokens.
     """
+    check_search(max_length, start_id, end_id, alpha, beam_size)
     k = beam_size
 
     def unfinished(index, beam, pool, cache):
-        best_open = ops.max(beam["scores"], axis=1) / length_penalty(max_length, alpha)
-        hopeless = ops.all(best_open <= ops.min(pool["scores"], axis=1))
+        # Keras refuses the largest of an empty batch unless `initial` is given.
+        best_open = ops.max(beam["scores"], axis=1, initial=NEVER) / length_penalty(max_length, alpha)
+        worst_ended = ops.min(pool["scores"], axis=1, initial=-NEVER)
+        hopeless = ops.all(best_open <= worst_ended)
         return ops.logical_and(index < max_length, ops.logical_not(hopeless))
 
     def body(index, beam, pool, cache):

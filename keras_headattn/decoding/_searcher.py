@@ -2,7 +2,7 @@ import keras
 from keras import ops
 from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
 
-from keras_headattn.decoding._search import beam_search, greedy_search
+from keras_headattn.decoding._search import beam_search, check_search, greedy_search
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -17,9 +17,10 @@ class Searcher(keras.Model):
             it has is the number of its learned positions. One whose `beams_share_rows` is False needs a
             `reorder_cache`, see `beam_search`.
         beam_size: 1 for greedy search.
-        alpha: exponent of the length penalty; the papers use 1, 0.6 and 0.
+        alpha: exponent of the length penalty, at least 0; the papers use 1, 0.6 and 0.
         max_length: most tokens of a translation, the end token included; at most the model's learned positions.
-        start_id, end_id: token ids.
+        start_id, end_id: token ids, within the vocabulary where the model has `target_vocabulary_size` or
+            `source_vocabulary_size`.
 
     Call arguments:
         inputs: source token ids `(B, n)`, 0 = padding.
@@ -34,11 +35,14 @@ class Searcher(keras.Model):
 
     def __init__(self, model, beam_size=4, alpha=0.6, max_length=128, start_id=2, end_id=3, **kwargs):
         super().__init__(**kwargs)
-        for name, value in (("beam_size", beam_size), ("max_length", max_length)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
-        if alpha < 0:
-            raise ValueError(f"`alpha` must be at least 0. Received: alpha={alpha}")
+        missing = [name for name in ("init_cache", "decode_step") if not callable(getattr(model, name, None))]
+        if missing:
+            raise ValueError(
+                "`model` must have the methods `init_cache` and `decode_step`, as `keras_headattn.models.Transformer` "
+                f"has them. Received: model of class {type(model).__name__}, without {' and '.join(missing)}"
+            )
+        sizes = (getattr(model, f"{side}_vocabulary_size", None) for side in ("target", "source"))
+        check_search(max_length, start_id, end_id, alpha, beam_size, next(filter(None, sizes), None))
         positions = getattr(model, "max_length", None)
         if positions is not None and max_length > positions:
             raise ValueError(

@@ -1,5 +1,5 @@
-from keras_headattn.metrics._optional import optional_import, package_version
-from keras_headattn.metrics._score import Score
+from keras_headattn._optional import optional_import
+from keras_headattn.metrics._score import Score, package_version
 from keras_headattn.metrics._sentences import check_sentences
 
 
@@ -27,7 +27,7 @@ def bleu(hypotheses, references, tokenize="13a", lowercase=False):
     100
     """
     hypotheses, references = check_sentences(hypotheses=hypotheses, references=references)
-    sacrebleu = optional_import("sacrebleu.metrics")
+    sacrebleu = optional_import("sacrebleu.metrics", "metrics")
     if tokenize not in sacrebleu.BLEU.TOKENIZERS:
         names = ", ".join(sorted(sacrebleu.BLEU.TOKENIZERS))
         raise ValueError(f"`tokenize` must be one of {names}. Received: tokenize={tokenize!r}")
@@ -59,7 +59,7 @@ def tokenized_bleu(hypotheses, references, language="en"):
     100
     """
     hypotheses, references = check_sentences(hypotheses=hypotheses, references=references)
-    moses = optional_import("sacremoses")
+    moses = optional_import("sacremoses", "metrics")
     normalizer, tokenizer = moses.MosesPunctNormalizer(language), moses.MosesTokenizer(language)
 
     def tokens(sentence):

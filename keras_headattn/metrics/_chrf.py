@@ -1,4 +1,4 @@
-from keras_headattn.metrics._optional import optional_import
+from keras_headattn._optional import optional_import
 from keras_headattn.metrics._score import Score
 from keras_headattn.metrics._sentences import check_sentences
 
@@ -23,6 +23,6 @@ def chrf(hypotheses, references):
     100
     """
     hypotheses, references = check_sentences(hypotheses=hypotheses, references=references)
-    metric = optional_import("sacrebleu.metrics").CHRF()
+    metric = optional_import("sacrebleu.metrics", "metrics").CHRF()
     score = metric.corpus_score(hypotheses, [references])
     return Score(score.name, score.score, metric.get_signature().format())

@@ -1,7 +1,7 @@
 import types
 
-from keras_headattn.metrics._optional import optional_import, package_version
-from keras_headattn.metrics._score import Score
+from keras_headattn._optional import optional_import
+from keras_headattn.metrics._score import Score, package_version
 from keras_headattn.metrics._sentences import check_sentences, words
 
 # The languages of nltk's Snowball stemmers.
@@ -52,7 +52,7 @@ def meteor(hypotheses, references, language="en"):
     True
     """
     hypotheses, references = check_sentences(hypotheses=hypotheses, references=references)
-    nltk_meteor = optional_import("nltk.translate.meteor_score")
+    nltk_meteor = optional_import("nltk.translate.meteor_score", "metrics")
     stemmer, stem = _stemmer(language)
     wordnet, synonyms = _wordnet(language)
     scores = [
@@ -66,11 +66,11 @@ def meteor(hypotheses, references, language="en"):
 def _stemmer(language):
     if language not in STEMMERS:
         return types.SimpleNamespace(stem=lambda word: word), "no"
-    return optional_import("nltk.stem").SnowballStemmer(STEMMERS[language]), f"snowball-{language}"
+    return optional_import("nltk.stem", "metrics").SnowballStemmer(STEMMERS[language]), f"snowball-{language}"
 
 
 def _wordnet(language):
-    wordnet = optional_import("nltk.corpus").wordnet
+    wordnet = optional_import("nltk.corpus", "metrics").wordnet
     if language == "en":
         try:
             wordnet.ensure_loaded()

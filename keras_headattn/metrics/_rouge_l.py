@@ -1,7 +1,7 @@
 import types
 
-from keras_headattn.metrics._optional import optional_import, package_version
-from keras_headattn.metrics._score import Score
+from keras_headattn._optional import optional_import
+from keras_headattn.metrics._score import Score, package_version
 from keras_headattn.metrics._sentences import check_sentences, words
 
 
@@ -29,7 +29,7 @@ def rouge_l(hypotheses, references):
     """
     hypotheses, references = check_sentences(hypotheses=hypotheses, references=references)
     tokenizer = types.SimpleNamespace(tokenize=words)
-    scorer = optional_import("rouge_score.rouge_scorer").RougeScorer(["rougeL"], tokenizer=tokenizer)
+    scorer = optional_import("rouge_score.rouge_scorer", "metrics").RougeScorer(["rougeL"], tokenizer=tokenizer)
     scores = [scorer.score(*pair)["rougeL"].fmeasure for pair in zip(references, hypotheses, strict=True)]
     signature = f"f:1|case:lc|tok:unicode-words|stem:no|{package_version('rouge_score')}"
     return Score("ROUGE-L", 100 * sum(scores) / len(scores), signature)

@@ -1,6 +1,7 @@
 """What every translation metric returns."""
 
 import dataclasses
+import importlib.metadata
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,3 +23,8 @@ class Score:
 
     def __str__(self):
         return f"{self.name}|{self.signature} = {self.value:.2f}"
+
+
+def package_version(package):
+    """The last part of a signature, such as `"version:nltk-3.9.1"`."""
+    return f"version:{package}-{importlib.metadata.version(package)}"

@@ -1,5 +1,5 @@
-from keras_headattn.metrics._optional import optional_import, package_version
-from keras_headattn.metrics._score import Score
+from keras_headattn._optional import optional_import
+from keras_headattn.metrics._score import Score, package_version
 from keras_headattn.metrics._sentences import check_sentences
 
 
@@ -27,5 +27,5 @@ def wer(hypotheses, references):
     hypotheses, references = check_sentences(hypotheses=hypotheses, references=references)
     if not any(reference.split() for reference in references):
         raise ValueError(f"No reference has words. Received: {len(references)} empty references")
-    value = 100 * optional_import("jiwer").wer(references, hypotheses)
+    value = 100 * optional_import("jiwer", "metrics").wer(references, hypotheses)
     return Score("WER", value, f"case:mixed|tok:spaces|{package_version('jiwer')}")

@@ -4,7 +4,7 @@ import pathlib
 
 import numpy as np
 
-from keras_headattn.metrics._optional import optional_import
+from keras_headattn._optional import optional_import
 
 
 def word_vector_width(path):
@@ -51,7 +51,7 @@ def read_word_vectors(path, vocabulary):
     path = pathlib.Path(path)
     vectors, width = {}, None
     with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
-        lines = optional_import("tqdm").tqdm(file, desc=path.name, unit=" words", delay=5, disable=None)
+        lines = optional_import("tqdm", "metrics").tqdm(file, desc=path.name, unit=" words", delay=5, disable=None)
         for number, line in enumerate(lines, 1):
             fields = line.rstrip().split(" ")
             if number == 1 and len(fields) == 2:

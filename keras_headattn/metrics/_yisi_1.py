@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 
-from keras_headattn.metrics._optional import optional_import
+from keras_headattn._optional import optional_import
 from keras_headattn.metrics._score import Score
 from keras_headattn.metrics._sentences import check_sentences, words
 from keras_headattn.metrics._word_vectors import read_word_vectors
@@ -66,7 +66,7 @@ def yisi_1(hypotheses, references, embed, idf_from=None, tokenize=words, ngram_s
         name = getattr(embed, "__name__", type(embed).__name__)
     scores = [
         _score(pair, embed, weight, ngram_size, alpha)
-        for pair in optional_import("tqdm").tqdm(pairs, desc="YiSi-1", delay=5, disable=None)
+        for pair in optional_import("tqdm", "metrics").tqdm(pairs, desc="YiSi-1", delay=5, disable=None)
     ]
     tokens = "unicode-words" if tokenize is words else getattr(tokenize, "__name__", type(tokenize).__name__)
     idf = "references" if idf_from is None else f"{len(corpus)}-sentences"

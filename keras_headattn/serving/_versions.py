@@ -1,13 +1,39 @@
-"""Numbered folders, as model servers expect them, written in full or not at all."""
+"""SavedModels in numbered folders, as model servers expect them, written in full or not at all."""
 
 import os
 import pathlib
 import secrets
 import shutil
 
-import tensorflow as tf
-
 from keras_headattn._files import sync
+from keras_headattn._optional import optional_import
+
+tf = optional_import("tensorflow")
+
+
+def save_signatures(signatures, folder, model, tokenizers=()):
+    """Writes functions as the signatures of a SavedModel.
+
+    Args:
+        signatures: dictionary of name to a function and the list of `tf.TensorSpec` of its arguments.
+        folder: str or path, where the next version is written.
+        model: whose Keras variables, `model.variables`, the functions use. It may be built by them.
+        tokenizers: layers that the functions use.
+
+    Returns:
+        `pathlib.Path` of the new version.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    functions = {
+        name: tf.function(function, autograph=False).get_concrete_function(*specs)
+        for name, (function, specs) in signatures.items()
+    }
+    module = tf.Module()  # what the signatures use must be within reach of it
+    module.variables_of_model = [variable.value for variable in model.variables]
+    module.tokenizers = list(tokenizers)
+    return write_version(folder, lambda path: tf.saved_model.save(module, path, functions))
 
 
 def write_version(folder, write):

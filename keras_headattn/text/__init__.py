@@ -7,7 +7,7 @@ __getattr__, __dir__, __all__ = attach(
     {
         "_moses_preprocessor": ["MosesPreprocessor"],
         "_sentencepiece_tokenizer": ["SentencePieceTokenizer"],
-        "_sentencepiece_training": ["train_sentencepiece"],
-        "_word_tokenizer": ["WordTokenizer", "learn_words"],
+        "_sentencepiece_training": ["sample_lines", "train_sentencepiece"],
+        "_word_tokenizer": ["WordTokenizer", "learn_words", "split_words"],
     },
 )

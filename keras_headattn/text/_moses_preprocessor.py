@@ -5,6 +5,7 @@ import logging
 import pathlib
 
 from keras_headattn._files import write_atomically
+from keras_headattn._optional import optional_import
 
 
 class MosesPreprocessor:
@@ -37,10 +38,7 @@ class MosesPreprocessor:
     """
 
     def __init__(self, language, normalize=True, tokenize=True, truecaser=None):
-        try:
-            import sacremoses
-        except ImportError as error:
-            raise ImportError('MosesPreprocessor needs `pip install "keras_headattn[recipes]"`.') from error
+        sacremoses = optional_import("sacremoses", "recipes")
         self.language = language
         self.normalize = normalize
         self.tokenize = tokenize
@@ -130,11 +128,8 @@ class MosesPreprocessor:
 
 
 def _import_jieba():
-    try:
-        import jieba
-    except ImportError as error:
-        raise ImportError('MosesPreprocessor needs `pip install "keras_headattn[chinese]"` for Chinese.') from error
-    jieba.setLogLevel(logging.WARNING)  # it tells how it loads its dictionary
+    jieba = optional_import("jieba", "chinese")
+    jieba.setLogLevel(logging.WARNING)  # it reports how it loads its dictionary
     return jieba
 
 

@@ -12,6 +12,8 @@ import tensorflow as tf
 import tensorflow_text
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
+STANDS_FOR_NUL = "\ufdd0"  # Unicode keeps it for use inside a program
+
 
 @keras.saving.register_keras_serializable(package="keras_headattn")
 class SentencePieceTokenizer(keras.layers.Layer):
@@ -131,7 +133,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
         _check_shape(strings.shape)
         strings = tf.reshape(strings, [-1])
         if self.lowercase:
-            strings = tf.strings.lower(strings, encoding="utf-8")
+            strings = _lower(strings)
         ids = self._graph_tokenizer.tokenize(strings)
         if self.sequence_length is not None:
             ids = ids[:, : self.sequence_length - self._num_special]
@@ -165,7 +167,9 @@ class SentencePieceTokenizer(keras.layers.Layer):
         """
         limit = None if self.sequence_length is None else self.sequence_length - self._num_special
         bos, eos = [self.bos_id] * self.add_bos, [self.eos_id] * self.add_eos
-        sentences = [sentence.lower() if self.lowercase else sentence for sentence in sentences]
+        sentences = list(sentences)
+        if self.lowercase:
+            sentences = _lower(tf.constant(sentences, tf.string)).numpy().tolist()
         return [np.array(bos + ids[:limit] + eos, "int32") for ids in self._processor.encode(sentences)]
 
     def compute_output_spec(self, strings):
@@ -202,6 +206,12 @@ class _Vocabulary(tf.saved_model.experimental.TrackableResource):
     def _create_resource(self):
         make = sentencepiece_tokenizer.gen_sentencepiece_tokenizer.sentencepiece_op
         return make(model=self._proto, shared_name=self._content, name=self._content)
+
+
+def _lower(strings):
+    """Lower-case strings. TensorFlow's operation ends a string at a NUL, so another character stands for it there."""
+    strings = tf.strings.regex_replace(strings, r"\x00", STANDS_FOR_NUL)
+    return tf.strings.regex_replace(tf.strings.lower(strings, encoding="utf-8"), STANDS_FOR_NUL, "\0")
 
 
 def _check_shape(shape):

@@ -9,6 +9,7 @@ import re
 import sentencepiece
 
 from keras_headattn._files import read_lines, write_atomically
+from keras_headattn._validation import positive
 
 
 def train_sentencepiece(
@@ -34,7 +35,7 @@ def train_sentencepiece(
         model_path: str or path, the file to write, by custom ending in `.model`.
         vocabulary_size: int, number of pieces, the four special ones and `user_defined_symbols` included.
         model_type: "bpe" (default) or "unigram".
-        character_coverage: float in (0, 1], the share of the text's characters that get a piece of their own.
+        character_coverage: float in [0.98, 1], the share of the text's characters that get a piece of their own.
             Default 1.0; 0.9995 is usual for languages with very many characters.
         user_defined_symbols: iterable of str, pieces that are never split, such as "[MASK]"; they get the ids
             from 4.
@@ -47,8 +48,9 @@ def train_sentencepiece(
 
     Raises:
         FileNotFoundError: if a text file is missing.
-        ValueError: if the text is empty, too small for the vocabulary (the message names the largest possible
-            size), has more characters than the vocabulary has pieces, or the model type is another.
+        ValueError: if the text is empty or too small for the vocabulary (the message names the largest possible
+            size), if it has more characters than the vocabulary has pieces (the message names the smallest possible
+            size), or if an argument is none of the above.
 
     Reference: Kudo and Richardson, 2018, "SentencePiece: a simple and language independent subword tokenizer
     and detokenizer for neural text processing".
@@ -58,11 +60,11 @@ def train_sentencepiece(
     >>> train_sentencepiece(["a cat sat", "a cat ran"], path, vocabulary_size=16) == path
     True
     """
-    if model_type not in ("bpe", "unigram"):
-        raise ValueError(f'model_type must be "bpe" or "unigram". Received: {model_type!r}')
+    user_defined_symbols = list(user_defined_symbols)
+    _check(vocabulary_size, model_type, character_coverage, user_defined_symbols)
     sentences = _sentences(files_or_sentences)
     if max_sentences is not None:
-        sentences = iter(sample(sentences, max_sentences, seed))
+        sentences = iter(sample_lines(sentences, positive("max_sentences", max_sentences), seed))
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -71,7 +73,7 @@ def train_sentencepiece(
             vocab_size=vocabulary_size,
             model_type=model_type,
             character_coverage=character_coverage,
-            user_defined_symbols=list(user_defined_symbols),
+            user_defined_symbols=user_defined_symbols,
             pad_id=0,
             unk_id=1,
             bos_id=2,
@@ -84,6 +86,27 @@ def train_sentencepiece(
         raise ValueError(_explain(str(error), vocabulary_size)) from error
     write_atomically(model_path, model.getvalue())
     return model_path
+
+
+def _check(vocabulary_size, model_type, character_coverage, user_defined_symbols):
+    if model_type not in ("bpe", "unigram"):
+        raise ValueError(f'`model_type` must be "bpe" or "unigram". Received: model_type={model_type!r}')
+    is_number = isinstance(character_coverage, (int, float)) and not isinstance(character_coverage, bool)
+    if not is_number or not 0.98 <= character_coverage <= 1:
+        raise ValueError(
+            f"`character_coverage` must be a number in [0.98, 1]. Received: character_coverage={character_coverage}"
+        )
+    if len(set(user_defined_symbols)) < len(user_defined_symbols) or not all(user_defined_symbols):
+        raise ValueError(
+            "`user_defined_symbols` must be different from each other, and none empty. "
+            f"Received: user_defined_symbols={user_defined_symbols}"
+        )
+    own = 4 + len(user_defined_symbols)
+    if positive("vocabulary_size", vocabulary_size) <= own:
+        raise ValueError(
+            f"`vocabulary_size` must be more than {own}, as the 4 special pieces and user_defined_symbols are part of "
+            f"the vocabulary. Received: vocabulary_size={vocabulary_size}"
+        )
 
 
 def _sentences(files_or_sentences):
@@ -102,27 +125,29 @@ def _sentences(files_or_sentences):
     return everything
 
 
-def sample(sentences, size, seed=0):
-    """Uniform sample of a stream of any length: sentence number i replaces a kept one with probability size / i.
+def sample_lines(lines, size, seed=0):
+    """Uniform sample of a stream of any length, of which no more than the sample is kept in memory.
+
+    Line number i replaces a kept one with probability size / i.
 
     Args:
-        sentences: iterable, of sentences or of anything else.
+        lines: iterable of str, or of anything else, such as pairs of sentences.
         size: int, how many are kept at most. All are, in their order, if there are no more.
         seed: int. Default 0.
 
     Returns:
         List.
 
-    >>> sample(iter("abcdef"), 6)
+    >>> sample_lines(iter("abcdef"), 6)
     ['a', 'b', 'c', 'd', 'e', 'f']
     """
     rng = random.Random(seed)
     kept = []
-    for number, sentence in enumerate(sentences):
+    for number, line in enumerate(lines):
         if number < size:
-            kept.append(sentence)
+            kept.append(line)
         elif (slot := rng.randrange(number + 1)) < size:
-            kept[slot] = sentence
+            kept[slot] = line
     return kept
 
 

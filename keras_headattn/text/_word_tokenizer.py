@@ -35,7 +35,7 @@ class WordTokenizer(keras.layers.Layer):
 
     Raises:
         FileNotFoundError: if `vocabulary` names no file.
-        ValueError: if a word is there twice, or is empty, or `strings` has another shape.
+        ValueError: if there are no words, if one is there twice or is empty, or if `strings` has another shape.
 
     Example:
 
@@ -50,6 +50,8 @@ class WordTokenizer(keras.layers.Layer):
             vocabulary = read_lines(vocabulary)
         self.vocabulary = tuple(vocabulary)
         self.lowercase = lowercase
+        if not self.vocabulary:
+            raise ValueError("`vocabulary` must hold at least one word. Received: vocabulary=[]")
         twice = [word for word, count in collections.Counter(self.vocabulary).items() if count > 1 or not word]
         if twice:
             raise ValueError(f"`vocabulary` must hold every word once, and no empty one. Received: {twice[:5]}")
@@ -132,10 +134,11 @@ def split_words(strings, lowercase=True):
     >>> split_words(tf.constant(["It's 3.5 km, isn't it?"])).to_list()
     [[b'it', b"'s", b'3.5', b'km', b',', b'is', b"n't", b'it', b'?']]
     """
+    # Before TensorFlow's `lower`, which ends a string at a NUL.
+    strings = tf.strings.regex_replace(strings, r"[\p{Z}\p{Cc}]", " ")
     if lowercase:
         strings = tf.strings.lower(strings, encoding="utf-8")
     strings = tf.strings.regex_replace(strings, "\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    strings = tf.strings.regex_replace(strings, r"[\p{Z}\p{Cc}]", " ")
     return tf.strings.split(tf.strings.regex_replace(strings, TOKENS, r" \1 "))
 
 

@@ -4,7 +4,7 @@ import base64
 
 import tensorflow as tf
 
-from keras_headattn.serving import export_image_files, export_image_tensors
+from keras_headattn.serving import export_image_classifier, export_pixel_classifier
 from recipes.data.image_ops import decode
 from recipes.fresh_process import try_out
 from recipes.images.data import evaluation_pixels
@@ -34,8 +34,8 @@ def export(config, classifier, class_names, source=None):
     Returns:
         Paths of the two SavedModels.
     """
-    path = export_image_files(classifier, evaluation_pixels(config), class_names, config.export)
-    tensors_path = export_image_tensors(classifier, class_names, f"{config.export}_tensors")
+    path = export_image_classifier(classifier, evaluation_pixels(config), class_names, config.export)
+    tensors_path = export_pixel_classifier(classifier, class_names, f"{config.export}_tensors")
     print(f"SavedModels: {path} (image files), {tensors_path} (pixels)")
     if source is not None and config.sample_images:
         indices = range(0, len(source), max(1, len(source) // config.sample_images))[: config.sample_images]

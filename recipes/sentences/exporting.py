@@ -1,6 +1,6 @@
 """The SavedModel of a run, tried out at once in a process that knows nothing of this library."""
 
-from keras_headattn.serving import export_texts
+from keras_headattn.serving import export_classifier
 from recipes.fresh_process import try_out
 
 # Runs with TensorFlow alone, and tensorflow-text for pieces, as a server would.
@@ -31,7 +31,7 @@ def export(config, classifier, tokenizer, names, corpus=None):
     Returns:
         Path of the SavedModel.
     """
-    path = export_texts(classifier, tokenizer, names, config.export, config.max_length, config.is_pair)
+    path = export_classifier(classifier, tokenizer, names, config.export, config.max_length, config.is_pair)
     print(f"SavedModel: {path}")
     if corpus is not None and config.sample_texts:
         samples = corpus.sample(config.sample_texts, config.seed)

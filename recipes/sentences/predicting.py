@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.text._word_tokenizer import split_words
+from keras_headattn.text import split_words
 from recipes.data.buckets import source_lengths
 from recipes.data.labelled_batches import TextBatches
 from recipes.sentences.modelling import as_arguments

@@ -1,7 +1,7 @@
 """SavedModels of a run, tried out at once in a process that knows nothing of this library."""
 
 from keras_headattn.decoding import Searcher
-from keras_headattn.serving import export_ids, export_text
+from keras_headattn.serving import export_id_translator, export_translator
 from recipes.data.buckets import source_lengths
 from recipes.fresh_process import try_out
 
@@ -39,8 +39,8 @@ def export(config, transformer, text, sentences):
         end_id=text.target.eos_id,
     )
     longest = source_lengths(config.max_length)[-1]
-    path = export_text(searcher, text.source, text.target, config.export, max_source_length=longest)
-    ids_path = export_ids(searcher, f"{config.export}_ids")
+    path = export_translator(searcher, text.source, text.target, config.export, max_source_length=longest)
+    ids_path = export_id_translator(searcher, f"{config.export}_ids")
     print(f"SavedModels: {path} (text), {ids_path} (token ids)")
     step = max(1, len(sentences) // max(1, config.sample_sentences))
     samples = text.prepare_source(sentences[::step][: config.sample_sentences])

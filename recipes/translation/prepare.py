@@ -3,7 +3,7 @@
 import pathlib
 
 from keras_headattn._files import write_atomically
-from keras_headattn.text._sentencepiece_training import sample
+from keras_headattn.text import sample_lines
 from recipes.data.cleaning import CleaningReport, clean_pairs
 from recipes.data.parallel import ParallelCorpus
 from recipes.data.records import MANIFEST, Records, checksum, claim, write_records
@@ -99,7 +99,7 @@ def take_text(config, folder):
 
 def sample_pairs(config, pairs, name):
     """The pairs that vocabulary and truecaser are learnt from, as a `ParallelCorpus`."""
-    pairs = sample(pairs, config.vocabulary_sentences, config.seed)
+    pairs = sample_lines(pairs, config.vocabulary_sentences, config.seed)
     return ParallelCorpus([source for source, _ in pairs], [target for _, target in pairs], name)
 
 

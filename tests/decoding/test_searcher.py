@@ -240,6 +240,18 @@ def test_model_that_is_not_built_yet():
     assert tuple(searcher(sources())["tokens"].shape) == (3, 2, 3)
 
 
+@pytest.mark.parametrize("case", [CASES[0], next(case for case in CASES if case.name == "evolving")])
+@pytest.mark.parametrize("beam_size", [1, 2])
+def test_empty_batch(case, beam_size):
+    searcher = Searcher(translator(case), beam_size, 0.6, 4, START, END)
+    source = np.zeros((0, 3), "int32")
+    any_size = tf.function(searcher, input_signature=[tf.TensorSpec((None, None), tf.int32)])
+    for search in (searcher, tf.function(searcher), any_size, tf.function(searcher, jit_compile=True)):
+        found = search(tf.constant(source))
+        assert tuple(found["tokens"].shape) == (0, beam_size, 4) and found["tokens"].dtype == "int32"
+        assert tuple(found["scores"].shape) == (0, beam_size) and found["scores"].dtype == "float32"
+
+
 def test_symbolic_shapes():
     found = Searcher(translator(), 3, 0.6, STEPS, START, END)(keras.Input((None,), dtype="int32"))
     assert tuple(found["tokens"].shape) == (None, 3, STEPS) and found["tokens"].dtype == "int32"
@@ -248,11 +260,41 @@ def test_symbolic_shapes():
 
 @pytest.mark.parametrize("arguments", [
     {"beam_size": 0}, {"beam_size": 2.0}, {"beam_size": -1}, {"max_length": 0}, {"max_length": None},
+    {"max_length": -2}, {"beam_size": float("nan")}, {"max_length": float("nan")},
 ])  # fmt: skip
 def test_arguments_that_make_no_sense(arguments):
     ((name, value),) = arguments.items()
     with pytest.raises(ValueError, match=f"`{name}` must be a positive integer. Received: {name}={value}"):
         Searcher(translator(), **arguments)
+
+
+@pytest.mark.parametrize("alpha", [float("nan"), float("inf"), -0.1, "x", None])
+def test_alpha_out_of_range(alpha):
+    with pytest.raises(ValueError, match=f"`alpha` must be a number of at least 0. Received: alpha={alpha}"):
+        Searcher(translator(), alpha=alpha)
+
+
+@pytest.mark.parametrize("name", ["start_id", "end_id"])
+@pytest.mark.parametrize("token", [-1, TARGET_VOCABULARY, 2.0, float("nan"), None])
+def test_ids_outside_the_vocabulary(name, token):
+    with pytest.raises(ValueError, match=f"`{name}` must be a token id.* 0 to 12, .*Received: {name}={token}"):
+        Searcher(translator(), **{name: token})
+
+
+def test_ids_of_one_vocabulary_for_both_languages():
+    model = translator(target_vocabulary_size=None)
+    with pytest.raises(ValueError, match="0 to 10, .*Received: end_id=11"):
+        Searcher(model, end_id=11)
+    assert Searcher(model, end_id=10).end_id == 10
+
+
+def test_models_that_cannot_decode():
+    with pytest.raises(ValueError, match="class Sequential, without init_cache and decode_step"):
+        Searcher(keras.Sequential())
+    stub = keras.Sequential()
+    stub.init_cache = lambda source, max_length: {}
+    with pytest.raises(ValueError, match="class Sequential, without decode_step"):
+        Searcher(stub)
 
 
 def test_translations_longer_than_the_learned_positions():

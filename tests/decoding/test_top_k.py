@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from keras import ops
 
-from keras_headattn.decoding import top_k as module
+from keras_headattn.decoding import _top_k as module
 from keras_headattn.decoding._top_k import BLOCK, top_k
 
 

@@ -2,6 +2,8 @@ import errno
 import os
 import pathlib
 import resource
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
@@ -111,3 +113,9 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr("pathlib.Path.mkdir", refuse)
     with pytest.raises(OSError, match="Give a folder that may be written to.*Read-only file system"):
         write_version(tmp_path, writer("x"))
+
+
+def test_without_tensorflow():
+    code = "import sys; sys.modules['tensorflow'] = None; from keras_headattn.serving import export_translator"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stderr.splitlines()[-1] == "ImportError: Install tensorflow: pip install tensorflow"

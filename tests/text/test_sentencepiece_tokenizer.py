@@ -45,10 +45,12 @@ def test_ids_are_sentencepieces_own(model_path):
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_graph_and_encode_agree_on_any_text(model_path, data):
-    sentences = data.draw(st.lists(st.text(max_size=20), min_size=1, max_size=4))
+    characters = st.characters(exclude_categories=["Cs"]) | st.sampled_from("\0\ufdd0 aA")
+    sentences = data.draw(st.lists(st.text(characters, max_size=20), min_size=1, max_size=4))
     length = data.draw(st.none() | st.integers(3, 12))
     bos, eos = data.draw(st.booleans()), data.draw(st.booleans())
-    tokenizer = SentencePieceTokenizer(model_path, length, add_bos=bos, add_eos=eos)
+    lowercase = data.draw(st.booleans())
+    tokenizer = SentencePieceTokenizer(model_path, length, add_bos=bos, add_eos=eos, lowercase=lowercase)
     in_graph = tokenizer(tf.constant(sentences)).numpy()
     lists = tokenizer.encode(sentences)
     assert in_graph.shape == (len(sentences), length or max(map(len, lists)))
@@ -192,6 +194,14 @@ def test_survives_a_new_random_seed(model_path):
     before = tokenizer(["a cat"]).numpy()
     keras.utils.set_random_seed(1)
     np.testing.assert_array_equal(tokenizer(["a cat"]), before)
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_text_goes_on_after_a_nul(model_path, lowercase):
+    tokenizer = SentencePieceTokenizer(model_path, add_eos=False, lowercase=lowercase)
+    the, cat = (tokenizer.encode([word])[0].tolist() for word in ("the", "cat"))
+    for ids in (tokenizer.encode(["the\0 cat"])[0], tokenizer(["the\0 cat"])[0].numpy()):
+        assert ids.tolist() == [*the, tokenizer.unk_id, *cat]
 
 
 def test_lower_case_in_the_graph_and_outside(tmp_path):

@@ -5,7 +5,7 @@ import re
 import pytest
 import sentencepiece
 
-from keras_headattn.text import train_sentencepiece
+from keras_headattn.text import sample_lines, train_sentencepiece
 
 SENTENCES = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat still"]
 
@@ -79,6 +79,39 @@ def test_too_small_a_vocabulary_names_the_smallest_size_which_works(tmp_path):
     assert load(train_sentencepiece(SENTENCES, tmp_path / "a.model", smallest)).vocab_size() == smallest
 
 
+@pytest.mark.parametrize("vocabulary_size, reason", [
+    (3, "must be more than 4"), (5, "must be more than 5"), (0, "must be a positive integer"),
+    (24.5, "must be a positive integer"), ("24", "must be a positive integer"),
+    (float("nan"), "must be a positive integer"),
+])  # fmt: skip
+def test_vocabulary_sizes_that_make_no_sense(tmp_path, vocabulary_size, reason):
+    symbols = ["[MASK]"] if vocabulary_size == 5 else []
+    received = f"`vocabulary_size` {reason}.*Received: vocabulary_size={vocabulary_size}$"
+    with pytest.raises(ValueError, match=received):
+        train_sentencepiece(SENTENCES, tmp_path / "a.model", vocabulary_size, user_defined_symbols=symbols)
+
+
+@pytest.mark.parametrize("coverage", [2.0, 0.5, 0, -1, float("nan"), "x", True, None])
+def test_character_coverage_out_of_range(tmp_path, coverage):
+    received = rf"must be a number in \[0.98, 1\]. Received: character_coverage={coverage}$"
+    with pytest.raises(ValueError, match=received):
+        train_sentencepiece(SENTENCES, tmp_path / "a.model", 24, character_coverage=coverage)
+
+
+@pytest.mark.parametrize("symbols", [["[M]", "[M]"], [""]])
+def test_symbols_twice_or_empty(tmp_path, symbols):
+    with pytest.raises(ValueError, match="`user_defined_symbols` must be.*Received: user_defined_symbols="):
+        train_sentencepiece(SENTENCES, tmp_path / "a.model", 24, user_defined_symbols=symbols)
+
+
+def test_sample_of_lines():
+    assert sample_lines(iter("abc"), 5) == ["a", "b", "c"]
+    pairs = [(i, -i) for i in range(100)]
+    chosen = sample_lines(iter(pairs), 10, seed=1)
+    assert len(set(chosen)) == 10 and set(chosen) < set(pairs)
+    assert chosen == sample_lines(pairs, 10, seed=1) != sample_lines(pairs, 10, seed=2)
+
+
 @pytest.mark.parametrize("sentences", [[], ["", "  "]])
 def test_no_text(tmp_path, sentences):
     with pytest.raises(ValueError, match="no text to train on"):
@@ -86,7 +119,7 @@ def test_no_text(tmp_path, sentences):
 
 
 def test_model_type(tmp_path):
-    with pytest.raises(ValueError, match="model_type must be .*Received: 'wordpiece'"):
+    with pytest.raises(ValueError, match="`model_type` must be .*Received: model_type='wordpiece'"):
         train_sentencepiece(SENTENCES, tmp_path / "a.model", 24, "wordpiece")
 
 

@@ -25,6 +25,7 @@ def texts(sentence, **options):
         ("3.", "<unk> <unk>"),
         ("", "<unk>"),
         (" \t ", "<unk>"),
+        ("Cat\0does\0\0n't", "cat does n't"),
     ],
 )
 def test_words(sentence, expected):
@@ -82,6 +83,8 @@ assert model.signatures["serving_default"](text=tf.constant(["a CAT", ""]))["ids
 
 
 def test_mistakes(tmp_path):
+    with pytest.raises(ValueError, match="`vocabulary` must hold at least one word. Received: vocabulary="):
+        WordTokenizer([])
     with pytest.raises(ValueError, match=r"every word once.*\['cat'\]"):
         WordTokenizer(["cat", "dog", "cat"])
     with pytest.raises(FileNotFoundError, match="none.txt"):

@@ -1,11 +1,14 @@
 """A search as a SavedModel: from text to text, or from ids to ids."""
 
-import tensorflow as tf
+from keras_headattn._optional import optional_import
+from keras_headattn.serving._versions import save_signatures
 
-from keras_headattn.serving._classes import save_signatures
+tf = optional_import("tensorflow")
 
 
-def export_text(searcher, source_tokenizer, target_tokenizer, folder, xla_signature=False, max_source_length=None):
+def export_translator(
+    searcher, source_tokenizer, target_tokenizer, folder, xla_signature=False, max_source_length=None
+):
     """Writes a SavedModel that translates text, with both vocabularies inside.
 
     It runs wherever TensorFlow and tensorflow-text do; this library is not needed there. Signatures:
@@ -39,7 +42,7 @@ def export_text(searcher, source_tokenizer, target_tokenizer, folder, xla_signat
 
     ```python
     searcher = Searcher(transformer, beam_size=4, start_id=target.bos_id, end_id=target.eos_id)
-    path = export_text(searcher, source, target, "saved_models/translate")
+    path = export_translator(searcher, source, target, "saved_models/translate")
     model = tf.saved_model.load(path)
     model.signatures["serving_default"](text=tf.constant(["two cats"]))["translations"]
     ```
@@ -89,7 +92,7 @@ def export_text(searcher, source_tokenizer, target_tokenizer, folder, xla_signat
     return save_signatures(signatures, folder, searcher, [source_tokenizer, target_tokenizer])
 
 
-def export_ids(searcher, folder):
+def export_id_translator(searcher, folder):
     """Writes a SavedModel that translates token ids, for programs that have TensorFlow alone.
 
     It is a model of its own because one that holds a tokenizer does not even load without
@@ -99,7 +102,7 @@ def export_ids(searcher, folder):
 
     Args:
         searcher: `Searcher` around a trained model.
-        folder: str or path, where the next version is written, as in `export_text`.
+        folder: str or path, where the next version is written, as in `export_translator`.
 
     Returns:
         `pathlib.Path` of the new version.
@@ -110,7 +113,7 @@ def export_ids(searcher, folder):
     Example:
 
     ```python
-    path = export_ids(searcher, "saved_models/translate_ids")
+    path = export_id_translator(searcher, "saved_models/translate_ids")
     model = tf.saved_model.load(path)
     model.signatures["serving_default"](ids=tf.constant([[7, 5, 3]]))["ids"]
     ```

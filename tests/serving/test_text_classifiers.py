@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn.models import SentencePairClassifier
-from keras_headattn.serving import export_texts
+from keras_headattn.serving import export_classifier
 from keras_headattn.text import WordTokenizer
 
 CLASSES = ["gut", "schön", "übel"]
@@ -55,7 +55,7 @@ def test_pairs_and_long_texts(tokenizer, tmp_path):
     model.build()
     lstm = model.encoder_layers[0].forward_layer
     lstm.use_cudnn = "auto"
-    path = export_texts(model, tokenizer, CLASSES, tmp_path, max_length=3, pairs=True)
+    path = export_classifier(model, tokenizer, CLASSES, tmp_path, max_length=3, pairs=True)
     assert path == tmp_path / "1" and lstm.use_cudnn == "auto"
     first, second = tokenizer(TEXTS)[:, :3], tokenizer(TEXTS[::-1])[:, :3]
     found = in_a_fresh_process(path, {"text": TEXTS, "second_text": TEXTS[::-1]})
@@ -65,10 +65,10 @@ def test_pairs_and_long_texts(tokenizer, tmp_path):
 def test_texts(tokenizer, tmp_path):
     model = keras.Sequential([keras.layers.Embedding(5, 3), keras.layers.GlobalAveragePooling1D()])
     model.build((None, None))
-    export_texts(model, tokenizer, CLASSES, tmp_path, top=2)
+    export_classifier(model, tokenizer, CLASSES, tmp_path, top=2)
     classify = tf.saved_model.load(tmp_path / "1").signatures["serving_default"]
     found = classify(text=tf.constant(TEXTS))
     expected = tf.math.top_k(tf.nn.softmax(model(tokenizer(TEXTS))), 2)
     np.testing.assert_allclose(found["scores"], expected.values, rtol=1e-5)
     with pytest.raises(ValueError, match="classes of the model, 3. Received: 2 names"):
-        export_texts(model, tokenizer, CLASSES[:2], tmp_path)
+        export_classifier(model, tokenizer, CLASSES[:2], tmp_path)

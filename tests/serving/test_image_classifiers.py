@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.serving import export_image_files, export_image_tensors
+from keras_headattn.serving import export_image_classifier, export_pixel_classifier
 from recipes.data.image_ops import central_crop
 
 CLASSES = ["Affe", "Bär", "Chamäleon"]
@@ -29,8 +29,8 @@ def exported(tmp_path_factory):
     model = keras.Model(images, logits)
     return (
         model,
-        export_image_files(model, PREPROCESS, CLASSES, folder / "files", top=2),
-        export_image_tensors(model, CLASSES, folder / "tensors"),
+        export_image_classifier(model, PREPROCESS, CLASSES, folder / "files", top=2),
+        export_pixel_classifier(model, CLASSES, folder / "tensors"),
     )
 
 
@@ -113,8 +113,8 @@ def test_a_damaged_file_is_an_error(exported):
 
 def test_names_of_other_classes(exported, tmp_path):
     for export in (
-        functools.partial(export_image_files, exported[0], PREPROCESS),
-        functools.partial(export_image_tensors, exported[0]),
+        functools.partial(export_image_classifier, exported[0], PREPROCESS),
+        functools.partial(export_pixel_classifier, exported[0]),
     ):
         with pytest.raises(ValueError, match="the model, 3. Received: 2 names"):
             export(["a", "b"], tmp_path / "new")

@@ -14,7 +14,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from keras_headattn.decoding import Searcher
 from keras_headattn.layers import InteractingHeadAttention, MultiHeadAttention
 from keras_headattn.models import Transformer
-from keras_headattn.serving import export_ids, export_text
+from keras_headattn.serving import export_id_translator, export_translator
 from keras_headattn.text import SentencePieceTokenizer, train_sentencepiece
 from recipes.data.buckets import pad_ids
 
@@ -56,8 +56,8 @@ def exported(vocabularies, tmp_path_factory):
     folder = tmp_path_factory.mktemp("serving")
     source, target = (SentencePieceTokenizer(path) for path in vocabularies)
     searcher = make_searcher()
-    text = export_text(searcher, source, target, folder / "text", xla_signature=True)
-    return searcher, text, export_ids(searcher, folder / "ids")
+    text = export_translator(searcher, source, target, folder / "text", xla_signature=True)
+    return searcher, text, export_id_translator(searcher, folder / "ids")
 
 
 def in_fresh_process(script, *arguments):
@@ -200,7 +200,7 @@ def test_greedy_search_of_a_model_on_two_replicas(tmp_path, capfd):
         attention = InteractingHeadAttention(2, 8)
         searcher = make_searcher(target_size=None, beam_size=1, attention=attention, max_length=20)
     capfd.readouterr()
-    path = export_ids(searcher, tmp_path)
+    path = export_id_translator(searcher, tmp_path)
     assert capfd.readouterr().out == ""
     ids = np.array([[5, 9, 12, 3, 0], [7, 3, 0, 0, 0]], "int32")
     model = tf.saved_model.load(path)
@@ -213,7 +213,7 @@ def test_models_of_two_vocabularies_in_one_process(exported, tokenizers, tmp_pat
     searcher, path, _ = exported
     models = [tf.saved_model.load(path)]
     target = tokenizers[1]
-    models.append(tf.saved_model.load(export_text(searcher, target, target, tmp_path)))
+    models.append(tf.saved_model.load(export_translator(searcher, target, target, tmp_path)))
     for model, source in zip(models, tokenizers, strict=True):
         found = model.signatures["serving_default"](text=tf.constant(ENGLISH))
         expected = searcher(source(ENGLISH))
@@ -224,7 +224,7 @@ def test_models_of_two_vocabularies_in_one_process(exported, tokenizers, tmp_pat
 
 def test_long_sources_are_cut(exported, tokenizers, tmp_path):
     searcher, (source, target) = exported[0], tokenizers
-    model = tf.saved_model.load(export_text(searcher, source, target, tmp_path, max_source_length=9))
+    model = tf.saved_model.load(export_translator(searcher, source, target, tmp_path, max_source_length=9))
     for batch in BATCHES:
         found = model.signatures["serving_default"](text=tf.constant(batch))
         ids = [ids if len(ids) <= 9 else [*ids[:8], source.eos_id] for ids in source.encode(batch)]
@@ -238,13 +238,13 @@ def test_long_sources_are_cut(exported, tokenizers, tmp_path):
 def test_no_room_for_text(tmp_path):
     tokenizer = types.SimpleNamespace(eos_id=3)
     with pytest.raises(ValueError, match="Received: max_source_length=1"):
-        export_text(types.SimpleNamespace(end_id=3), tokenizer, tokenizer, tmp_path, max_source_length=1)
+        export_translator(types.SimpleNamespace(end_id=3), tokenizer, tokenizer, tmp_path, max_source_length=1)
 
 
 def test_another_end_symbol_than_the_tokenizers(exported, tokenizers, tmp_path):
     other = Searcher(exported[0].model, 2, end_id=7)
     with pytest.raises(ValueError, match="Received: searcher.end_id=7"):
-        export_text(other, *tokenizers, tmp_path / "new")
+        export_translator(other, *tokenizers, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
@@ -258,7 +258,7 @@ def test_a_failed_export_leaves_nothing(exported, tmp_path, monkeypatch):
     monkeypatch.setattr(tf.saved_model, "save", fail)
     (tmp_path / "1").mkdir()
     with pytest.raises(OSError, match="no space left"):
-        export_ids(exported[0], tmp_path)
+        export_id_translator(exported[0], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
 
 

@@ -1,0 +1,27 @@
+"""Packages that only some parts of this library need."""
+
+import importlib
+
+
+def optional_import(module, extra=None):
+    """Imports a module of a package that may not be installed.
+
+    Args:
+        module: str, full name of the module.
+        extra: str, the extra of this library that includes the package. Default `None`: none does.
+
+    Returns:
+        The module.
+
+    Raises:
+        ImportError: if it is missing, with the command that installs it.
+
+    >>> optional_import("numpy").__name__
+    'numpy'
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0].replace("_", "-").replace("sklearn", "scikit-learn")
+        among = f' (it is in "keras_headattn[{extra}]", too)' if extra else ""
+        raise ImportError(f"Install {package}: pip install {package}{among}") from error

@@ -1,0 +1,17 @@
+import sys
+
+import pytest
+
+from keras_headattn._optional import optional_import
+
+
+@pytest.mark.parametrize("module, extra, message", [
+    ("sklearn.cluster", "recipes",
+     r'Install scikit-learn: pip install scikit-learn \(it is in "keras_headattn\[recipes\]", too\)$'),
+    ("rouge_score.rouge_scorer", "metrics", r"Install rouge-score: pip install rouge-score .*\[metrics\]"),
+    ("tensorflow", None, "Install tensorflow: pip install tensorflow$"),
+])  # fmt: skip
+def test_missing_packages_are_named(monkeypatch, module, extra, message):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=message):
+        optional_import(module, extra)
