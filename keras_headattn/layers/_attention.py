@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import constraints, initializers, ops, regularizers
 
+from keras_headattn import _heads
 from keras_headattn._validation import as_axes, as_shape, check_inputs, positive, rate
 from keras_headattn.layers._attention_axes import AttentionAxes
 from keras_headattn.layers._cached_decoding import CachedDecoding
@@ -191,6 +192,8 @@ class Attention(CachedDecoding, keras.layers.Layer):
             **self._projection_arguments(),
         )
         self._output_dense.build((None, self.merged_heads, self.value_dim))
+        if self._output_dense.quantization_mode is None:
+            _heads.mark_heads(self._output_dense.kernel, 0, "attention_output")
         if self._relative_positions is not None:
             self.relative_positions = make_relative_positions(self._relative_positions, self.dtype_policy)
             self.relative_positions.build((None, self.query_heads, None, self.key_dim))

@@ -2,6 +2,8 @@
 
 from keras import ops, regularizers
 
+from keras_headattn import _heads
+
 
 def as_head_regularizer(identifier, parts=("kernels", "weights", "outputs", "values")):
     """A regularizer of heads from one, from its configuration, or from `None`.
@@ -32,7 +34,7 @@ def mark_heads(kernel, regularizer):
         kernel: variable whose axis 1 is that of the heads.
         regularizer: `head_regularizer` of the layer.
     """
-    kernel.head_axis = 1
+    _heads.mark_heads(kernel, 1, kernel.path.removesuffix("/kernel").rpartition("/")[2])
     if regularizer is not None and regularizer.of == "kernels":
         own = kernel.regularizer
         kernel.regularizer = regularizer if own is None else lambda x: own(x) + regularizer(x)
