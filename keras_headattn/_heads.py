@@ -2,6 +2,8 @@
 
 import dataclasses
 
+ROLES = ("encoder", "decoder", "cross")
+
 
 @dataclasses.dataclass(frozen=True)
 class Heads:
@@ -21,8 +23,31 @@ class Heads:
 def mark_heads(variable, axis, kind, role=None):
     """Marks a weight as one with a part for each attention head.
 
+    A layer calls it in `build`. `Repulsive` and `training.HeadNorms` then use the mark. They do not look at the path or
+    the shape of the weight, and at no other weight of the layer that has no mark.
+
     Args:
         variable: `keras.Variable`.
-        axis, kind, role: see `Heads`.
+        axis: int, of the heads.
+        kind: `"query"`, `"key"`, `"value"`, `"attention_output"`, or a name of the layer's own.
+        role: of the layer: `"encoder"`, `"decoder"` or `"cross"`. Default `None`: its path says so.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> layer = keras.layers.Dense(8)
+    >>> layer.build((None, 4))
+    >>> mark_heads(layer.kernel, axis=1, kind="scores")
+    >>> layer.kernel.heads
+    Heads(axis=1, kind='scores', role=None)
     """
-    variable.heads = Heads(axis, kind, role)
+    rank = len(variable.shape)
+    if isinstance(axis, bool) or not isinstance(axis, int) or not -rank <= axis < rank:
+        raise ValueError(
+            f"`axis` must be an axis of the weight, whose shape is {tuple(variable.shape)}. Received: axis={axis!r}"
+        )
+    if not isinstance(kind, str) or not kind:
+        raise ValueError(f"`kind` must be a name. Received: kind={kind!r}")
+    if role not in (None, *ROLES):
+        raise ValueError(f"`role` must be 'encoder', 'decoder', 'cross' or None. Received: role={role!r}")
+    variable.heads = Heads(axis % rank, kind, role)

@@ -1,6 +1,7 @@
 """Checks of what attention layers are given."""
 
-import math
+import numbers
+import operator
 
 
 def positive(name, value):
@@ -10,14 +11,26 @@ def positive(name, value):
 
 
 def number(name, value, least=None, above=None, most=None, below=None):
-    """A number within bounds; `True`, NaN and infinity are none."""
-    bounds = {"at least": least, "above": above, "at most": most, "below": below}
-    fits = not isinstance(value, bool) and isinstance(value, (int, float)) and math.isfinite(value)
-    fits = fits and (least is None or value >= least) and (above is None or value > above)
-    fits = fits and (most is None or value <= most) and (below is None or value < below)
-    if not fits:
-        wanted = " and ".join(f"{word} {bound}" for word, bound in bounds.items() if bound is not None)
-        raise ValueError(f"`{name}` must be a finite number{' ' * bool(wanted)}{wanted}. Received: {name}={value!r}")
+    """A number within bounds, as it was given.
+
+    Args:
+        name: of the argument.
+        value: what was received.
+        least, above, most, below: bounds, the first and the third included. Default `None`: there is none.
+
+    Raises:
+        ValueError: for a number outside of them, NaN, a bool, or anything else that is no number.
+    """
+    bounds = ("at least", least, operator.ge), ("above", above, operator.gt)
+    bounds += ("at most", most, operator.le), ("below", below, operator.lt)
+    bounds = [bound for bound in bounds if bound[1] is not None]
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool) and value == value
+    if not is_number or not all(holds(value, bound) for _, bound, holds in bounds):
+        words = " and ".join(f"{words} {bound}" for words, bound, _ in bounds)
+        range_ = (
+            f" from {least} to {most}" if words == f"at least {least} and at most {most}" else words and f", {words}"
+        )
+        raise ValueError(f"`{name}` must be a number{range_}. Received: {name}={value!r}")
     return value
 
 

@@ -4,6 +4,8 @@ import keras
 from keras import ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._validation import number
+
 
 @register_keras_serializable(package="keras_headattn")
 class LabelSmoothedCrossentropy(keras.losses.Loss):
@@ -16,7 +18,7 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
     Source: Szegedy et al. 2016, "Rethinking the Inception architecture", section 7.
 
     Args:
-        label_smoothing: in [0, 1).
+        label_smoothing: at least 0 and below 1.
 
     Call arguments:
         y_true: integers `(B, m)`, or `(B, m, 1)`.
@@ -36,9 +38,7 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
     def __init__(self, label_smoothing=0.1, reduction="sum_over_batch_size", name="crossentropy"):
         # Keras casts labels, too, to the dtype of the loss: in bfloat16 513 would be 512.
         super().__init__(name=name, reduction=reduction, dtype="float32")
-        if not 0 <= label_smoothing < 1:
-            raise ValueError(f"`label_smoothing` must be in [0, 1). Received: {label_smoothing}")
-        self.label_smoothing = label_smoothing
+        self.label_smoothing = number("label_smoothing", label_smoothing, least=0, below=1)
 
     def call(self, y_true, y_pred):
         y_true, y_pred = ops.cast(y_true, "int32"), ops.cast(y_pred, "float32")

@@ -17,6 +17,8 @@ import keras
 from keras import ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._validation import number
+
 __all__ = ["CosineSimilarity", "Disagreement", "Frobenius"]
 
 KINDS = {"outputs": "outputs", "subspaces": "values", "positions": "weights"}
@@ -33,6 +35,9 @@ class Frobenius(keras.regularizers.Regularizer):
     Args:
         weight: factor of the loss.
 
+    Raises:
+        ValueError: for a `weight` that is no number.
+
     Call arguments:
         x: attention weights `(B, h, n, m)` or `(B, h, m)`.
         mask: boolean `(B, n)` or `(B,)`, True = counts.
@@ -47,7 +52,7 @@ class Frobenius(keras.regularizers.Regularizer):
     of = "weights"
 
     def __init__(self, weight=1.0):
-        self.weight = weight
+        self.weight = number("weight", weight)
 
     def __call__(self, x, mask=None):
         x, mask = _prepare(x, mask)
@@ -86,7 +91,7 @@ class Disagreement(keras.regularizers.Regularizer):
         Scalar.
 
     Raises:
-        ValueError: for another `kind` or `per`.
+        ValueError: for another `kind` or `per`, or a `weight` that is no number.
 
     >>> heads = np.eye(4)[None, :, None]
     >>> float(Disagreement("outputs")(heads))
@@ -99,7 +104,7 @@ class Disagreement(keras.regularizers.Regularizer):
         if per not in ("sentence", "token"):
             raise ValueError(f"`per` must be 'sentence' or 'token'. Received: per={per!r}")
         self.kind = kind
-        self.weight = weight
+        self.weight = number("weight", weight)
         self.per = per
 
     @property
@@ -135,6 +140,9 @@ class CosineSimilarity(keras.regularizers.Regularizer):
         head_axis: axis of the heads.
         as_printed: whether the loss has the opposite sign, which gives the printed update.
 
+    Raises:
+        ValueError: for a `weight` that is no number, or a `head_axis` that is no integer.
+
     Call arguments:
         x: kernel, such as `(D, h, d)`.
 
@@ -148,7 +156,9 @@ class CosineSimilarity(keras.regularizers.Regularizer):
     of = "kernels"
 
     def __init__(self, weight=1.0, head_axis=1, as_printed=False):
-        self.weight = weight
+        self.weight = number("weight", weight)
+        if isinstance(head_axis, bool) or not isinstance(head_axis, int):
+            raise ValueError(f"`head_axis` must be an integer. Received: head_axis={head_axis!r}")
         self.head_axis = head_axis
         self.as_printed = as_printed
 
@@ -161,6 +171,30 @@ class CosineSimilarity(keras.regularizers.Regularizer):
 
     def get_config(self):
         return {"weight": self.weight, "head_axis": self.head_axis, "as_printed": self.as_printed}
+
+
+@register_keras_serializable(package="keras_headattn")
+class _Sum(keras.regularizers.Regularizer):
+    """The sum of the losses of several regularizers.
+
+    Args:
+        regularizers: list of `keras.regularizers.Regularizer`s, or their configurations.
+    """
+
+    def __init__(self, regularizers):
+        self.regularizers = [keras.regularizers.get(regularizer) for regularizer in regularizers]
+
+    def __call__(self, x):
+        return sum(regularizer(x) for regularizer in self.regularizers)
+
+    def get_config(self):
+        return {"regularizers": [keras.regularizers.serialize(regularizer) for regularizer in self.regularizers]}
+
+
+def _added(*regularizers):
+    """One regularizer for all those that are not `None`; `None` where all are."""
+    given = [regularizer for regularizer in regularizers if regularizer is not None]
+    return _Sum(given) if len(given) > 1 else next(iter(given), None)
 
 
 def _widen(x):

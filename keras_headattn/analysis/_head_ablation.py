@@ -73,8 +73,8 @@ def _maskings(model):
         if layer.name == "attention_output" and len(layer.kernel.shape) > 2:
             path, heads = layer.path.rpartition("/")[0], layer.kernel.shape[0]
             without = functools.partial(_without_rows, layer)
-        elif getattr(head_kernel, "head_axis", None) is not None:
-            path, heads = layer.path, head_kernel.shape[head_kernel.head_axis]
+        elif getattr(head_kernel, "heads", None) is not None:
+            path, heads = layer.path, head_kernel.shape[head_kernel.heads.axis]
             without = functools.partial(_without_output, model, layer, heads)
         else:
             continue

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import constraints, initializers, ops, regularizers
 
-from keras_headattn._heads import mark_heads
+from keras_headattn._heads import ROLES, mark_heads
 from keras_headattn._validation import as_axes, as_shape, number, positive, rate
 from keras_headattn.layers._attention_axes import AttentionAxes
 from keras_headattn.layers._attention_inputs import as_floats, check_inputs, check_segments
@@ -23,8 +23,6 @@ from keras_headattn.ops import (
     write_rows,
 )
 from keras_headattn.positions import Positions
-
-ROLES = ("encoder", "decoder", "cross")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,5 +4,9 @@ from keras_headattn._lazy import attach
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
-    {"_heads": ["head_axis"], "_repulsive": ["Repulsive"], "_schedules": ["InverseSquareRoot", "StepDecay"]},
+    {
+        "_heads": ["head_axis", "mark_heads"],
+        "_repulsive": ["Repulsive"],
+        "_schedules": ["InverseSquareRoot", "StepDecay"],
+    },
 )

@@ -4,8 +4,11 @@ import collections
 import dataclasses
 import re
 
+from keras_headattn._heads import ROLES, Heads, mark_heads
+
+__all__ = ["head_axis", "mark_heads"]
+
 PROJECTIONS = ("query", "key", "value")
-ROLES = ("encoder", "decoder", "cross")
 LAYERS = ("all", "first", "last")
 # The axis of the heads, by the layer that holds the kernel: stock Keras and KerasHub name theirs as this library does.
 _HEAD_AXES = {"query": 1, "key": 1, "value": 1, "attention_output": 0}
@@ -14,8 +17,8 @@ _HEAD_AXES = {"query": 1, "key": 1, "value": 1, "attention_output": 0}
 def head_axis(variable):
     """The axis of a weight along which lie the attention heads, or `None`.
 
-    A layer whose kernel has another name than those of `keras.layers.MultiHeadAttention` marks it by an attribute:
-    `variable.head_axis = 1`.
+    It is the axis that the layer has marked by `mark_heads`. Of a weight without a mark, it is the axis that
+    `keras.layers.MultiHeadAttention` has for a kernel of this name.
 
     Args:
         variable: `keras.Variable`.
@@ -25,8 +28,12 @@ def head_axis(variable):
     >>> {variable.path.split("/")[-2]: head_axis(variable) for variable in attention.weights if variable.ndim == 3}
     {'query': 1, 'key': 1, 'value': 1, 'attention_output': 0}
     """
-    marked = getattr(variable, "head_axis", None)
-    return marked if marked is not None else _HEAD_AXES.get(_stock_projection(variable))
+    heads = _mark(variable)
+    return _HEAD_AXES.get(_stock_projection(variable)) if heads is None else heads.axis
+
+
+def _mark(variable):
+    return getattr(variable, "heads", None)
 
 
 def _stock_projection(variable):
@@ -44,13 +51,15 @@ class HeadKernel:
         variable: `keras.Variable`.
         axis: of the heads.
         layer: path of the attention layer.
-        projection: `"query"`, `"key"`, `"value"`, `"attention_output"`, or the name of a kernel that is marked.
-        role: of the layer, by its path: `"encoder"`, `"decoder"` or `"cross"`.
+        number: how many layers of the same path come before it, as nested models can have them.
+        projection: `"query"`, `"key"`, `"value"`, `"attention_output"`, or the kind that a layer has marked.
+        role: of the layer: `"encoder"`, `"decoder"` or `"cross"`. Its path says so, if the mark does not.
     """
 
     variable: object
     axis: int
     layer: str
+    number: int
     projection: str
     role: str
 
@@ -58,25 +67,61 @@ class HeadKernel:
 def head_kernels(variables):
     """All weights with heads among some, as a list of `HeadKernel`, in their order.
 
-    KerasHub's Gemma has the heads before the input's width, not after it. Where a layer has a kernel of its output,
-    `(num_heads, ...)` or, of heads that interact in pairs, `(num_heads^2, ...)`, its query's kernel must have as many
-    heads on one of these two axes; else it has no heads.
+    Where a layer has marked weights, these are the ones. In all other layers the paths and shapes of kernels say where
+    heads are, as in stock Keras and KerasHub.
 
     Args:
         variables: `keras.Variable`s, such as `model.trainable_variables`.
     """
-    variables, found = list(variables), []
-    shapes = {variable.path: variable.shape for variable in variables if _stock_projection(variable)}
-    for variable in variables:
-        axis = head_axis(variable)
-        path, _, projection = variable.path.removesuffix("/kernel").rpartition("/")
-        output = shapes.get(f"{path}/attention_output/kernel")
-        if axis == 1 and variable.path in shapes and output is not None:
-            query = shapes.get(f"{path}/query/kernel", variable.shape)
-            axis = {query[0]: 0, query[1] ** 2: 1, query[1]: 1}.get(output[0])
-        if axis is not None:
-            found.append(HeadKernel(variable, axis, path, projection, _role(path)))
+    variables = list(variables)
+    layers = _layers(variables)
+    marked = {layer for variable, layer in zip(variables, layers, strict=True) if _mark(variable)}
+    shapes = collections.defaultdict(dict)
+    for variable, layer in zip(variables, layers, strict=True):
+        if layer not in marked and _stock_projection(variable):
+            shapes[layer][_stock_projection(variable)] = variable.shape
+    found = []
+    for variable, layer in zip(variables, layers, strict=True):
+        heads = _mark(variable) or _guess(_stock_projection(variable), shapes[layer])
+        if heads is not None:
+            role = heads.role or _role(layer[0])
+            found.append(HeadKernel(variable, heads.axis, *layer, heads.kind, role))
     return found
+
+
+def _layers(variables):
+    """Of each variable, the path of its layer, and how many layers of the same path come before.
+
+    Variables of one layer have different paths: where one comes again, another layer begins.
+    """
+    layers, paths, numbers = [], collections.defaultdict(set), collections.Counter()
+    for variable in variables:
+        layer = variable.path.removesuffix("/kernel").rpartition("/")[0]
+        if variable.path in paths[layer]:
+            paths[layer].clear()
+            numbers[layer] += 1
+        paths[layer].add(variable.path)
+        layers.append((layer, numbers[layer]))
+    return layers
+
+
+def _guess(projection, shapes):
+    """The heads of a kernel without a mark, or `None`.
+
+    KerasHub's Gemma has the heads before the input's width, not after it. Where a layer has a kernel of its output,
+    `(num_heads, ...)`, its query's kernel must have as many heads on one of these two axes; else it has no heads.
+
+    Args:
+        projection: of the kernel, or `None`.
+        shapes: of the kernels of its layer, by projection.
+    """
+    if projection not in shapes:
+        return None
+    axis, output = _HEAD_AXES[projection], shapes.get("attention_output")
+    if axis == 1 and output is not None:
+        query = shapes.get("query", shapes[projection])
+        axis = {query[0]: 0, query[1]: 1}.get(output[0])
+    return None if axis is None else Heads(axis, projection)
 
 
 def select_heads(variables, projections=None, roles=ROLES, layers="all", select=None):
@@ -106,8 +151,8 @@ def select_heads(variables, projections=None, roles=ROLES, layers="all", select=
     if layers != "all":
         end = {}
         for kernel in chosen if layers == "last" else reversed(chosen):
-            end[kernel.role] = kernel.layer
-        chosen = [kernel for kernel in chosen if end[kernel.role] == kernel.layer]
+            end[kernel.role] = kernel.layer, kernel.number
+        chosen = [kernel for kernel in chosen if end[kernel.role] == (kernel.layer, kernel.number)]
     if not chosen:
         raise ValueError(
             "There is no weight of attention heads in the selection. "
@@ -119,7 +164,7 @@ def select_heads(variables, projections=None, roles=ROLES, layers="all", select=
 
 def describe(kernels):
     """One line on what is in a selection."""
-    roles = collections.Counter(role for _, role in {(kernel.layer, kernel.role) for kernel in kernels})
+    roles = collections.Counter(role for *_, role in {(kernel.layer, kernel.number, kernel.role) for kernel in kernels})
     layers = ", ".join(f"{roles[role]} {role}" for role in ROLES if roles[role])
     projections = "/".join(dict.fromkeys(kernel.projection for kernel in kernels))
     heads = "/".join(map(str, sorted({kernel.variable.shape[kernel.axis] for kernel in kernels})))

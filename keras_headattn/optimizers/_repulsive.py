@@ -2,12 +2,15 @@
 
 import collections
 import math
+import numbers
 import random
+import re
 
 import keras
 from keras import ops
 from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
 
+from keras_headattn._validation import number
 from keras_headattn.ops._stein import BANDWIDTHS, KERNELS, stein_gradient
 from keras_headattn.ops._threefry import threefry_normal
 from keras_headattn.optimizers._heads import LAYERS, ROLES, describe, select_heads
@@ -65,8 +68,7 @@ class Repulsive(keras.optimizers.Optimizer):
         name: of the optimizer.
 
     Raises:
-        ValueError: for a name that is not among those above, or a number that is not positive; and when it is built
-            for a model without such weights.
+        ValueError: naming the argument and what was received; and when it is built for a model without such weights.
 
     >>> inputs = keras.Input((6, 16))
     >>> outputs = keras.layers.MultiHeadAttention(num_heads=4, key_dim=4)(inputs, inputs)
@@ -96,19 +98,30 @@ class Repulsive(keras.optimizers.Optimizer):
         verbose=True,
         name=None,
     ):
-        _check_choices("method", [method], METHODS)
-        _check_choices("roles", roles, ROLES)
-        _check_choices("layers", [layers], LAYERS)
-        _check_choices("grouping", [grouping], GROUPINGS)
-        _check_choices("bandwidth", [bandwidth], BANDWIDTHS)
-        _check_choices("kernel", [kernel], KERNELS)
-        _check_positive("step_size", step_size)
-        _check_positive("inverse_temperature", inverse_temperature)
+        _check_choice("method", method, METHODS)
+        _check_choice("layers", layers, LAYERS)
+        _check_choice("grouping", grouping, GROUPINGS)
+        _check_choice("bandwidth", bandwidth, BANDWIDTHS)
+        _check_choice("kernel", kernel, KERNELS)
+        _check_names("roles", roles)
+        if not roles or any(role not in ROLES for role in roles):
+            raise ValueError(f"`roles` must be some of {', '.join(ROLES)}. Received: roles={roles!r}")
+        if projections is not None:
+            _check_names("projections", projections)
+        _check_select(select)
+        number("step_size", step_size, above=0)
+        number("repulsive_weight", repulsive_weight, least=0)
+        number("inverse_temperature", inverse_temperature, above=0)
         if prior_deviation is not None:
-            _check_positive("prior_deviation", prior_deviation)
-        if repulsive_weight < 0:
-            raise ValueError(f"`repulsive_weight` must not be negative. Received: {repulsive_weight}")
+            number("prior_deviation", prior_deviation, above=0)
+        if isinstance(seed, bool) or not isinstance(seed, (numbers.Integral, type(None))):
+            raise ValueError(f"`seed` must be an integer or None. Received: seed={seed!r}")
+        received = inner_optimizer
         inner_optimizer = keras.optimizers.get(inner_optimizer)
+        if not isinstance(inner_optimizer, keras.optimizers.Optimizer):
+            raise ValueError(
+                f"`inner_optimizer` must be an optimizer or its name. Received: inner_optimizer={received!r}"
+            )
         if isinstance(inner_optimizer, keras.optimizers.LossScaleOptimizer):
             raise ValueError(
                 "Scale the loss outside: LossScaleOptimizer(Repulsive(...)), as `compile` does by itself. "
@@ -279,11 +292,22 @@ class _Particles:
         return ops.reshape(ops.moveaxis(heads_first, 0, self._axis), self._kernel_shape)
 
 
-def _check_choices(name, received, choices):
-    if not received or any(one not in choices for one in received):
-        raise ValueError(f"`{name}` must be among {', '.join(choices)}. Received: {received}")
+def _check_choice(name, value, choices):
+    if value not in choices:
+        raise ValueError(f"`{name}` must be one of {', '.join(choices)}. Received: {name}={value!r}")
 
 
-def _check_positive(name, number):
-    if not number > 0:
-        raise ValueError(f"`{name}` must be positive. Received: {number}")
+def _check_names(name, value):
+    if not isinstance(value, (list, tuple, set, frozenset)):
+        raise ValueError(f"`{name}` must be a list of names. Received: {name}={value!r}")
+
+
+def _check_select(select):
+    if select is None or callable(select):
+        return
+    try:
+        re.compile(select if isinstance(select, str) else None)
+    except (re.error, TypeError) as error:
+        raise ValueError(
+            f"`select` must be a regular expression or a function of a path. Received: select={select!r}"
+        ) from error

@@ -1,8 +1,12 @@
 """Learning-rate schedules."""
 
+import itertools
+
 import keras
 from keras import ops
 from keras.saving import register_keras_serializable
+
+from keras_headattn._validation import number
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -15,15 +19,16 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
         peak: the learning rate at step `warmup_steps`.
         warmup_steps: steps of warm-up, at least 1.
 
+    Raises:
+        ValueError: naming the argument and what was received.
+
     >>> round(float(InverseSquareRoot(1e-3, 100)(399)), 6)
     0.0005
     """
 
     def __init__(self, peak, warmup_steps):
-        if warmup_steps < 1:
-            raise ValueError(f"`warmup_steps` must be at least 1. Received: {warmup_steps}")
-        self.peak = peak
-        self.warmup_steps = warmup_steps
+        self.peak = number("peak", peak, least=0)
+        self.warmup_steps = number("warmup_steps", warmup_steps, least=1)
 
     @classmethod
     def for_width(cls, model_dim, warmup_steps, factor=1.0):
@@ -37,7 +42,9 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
         >>> InverseSquareRoot.for_width(512, 4000).get_config()["warmup_steps"]
         4000
         """
-        return cls(factor * (model_dim * warmup_steps) ** -0.5, warmup_steps)
+        number("model_dim", model_dim, above=0)
+        number("warmup_steps", warmup_steps, least=1)
+        return cls(number("factor", factor, least=0) * (model_dim * warmup_steps) ** -0.5, warmup_steps)
 
     def __call__(self, step):
         # Keras counts from 0: the first update is step 1.
@@ -62,7 +69,7 @@ class StepDecay(keras.optimizers.schedules.LearningRateSchedule):
         factor: what it is multiplied by. Default 0.1.
 
     Raises:
-        ValueError: if `boundaries` do not ascend, or `warmup_steps` is negative.
+        ValueError: naming the argument and what was received.
 
     >>> schedule = StepDecay(0.128, warmup_steps=10, boundaries=(60, 80))
     >>> [round(float(schedule(step)), 5) for step in (0, 5, 10, 59, 60, 80)]
@@ -70,15 +77,16 @@ class StepDecay(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(self, peak, warmup_steps, boundaries, factor=0.1):
-        boundaries = tuple(boundaries)
-        if warmup_steps < 0:
-            raise ValueError(f"`warmup_steps` must not be negative. Received: {warmup_steps}")
-        if any(one >= other for one, other in zip(boundaries, boundaries[1:], strict=False)):
-            raise ValueError(f"`boundaries` must ascend. Received: {boundaries}")
-        self.peak = peak
-        self.warmup_steps = warmup_steps
-        self.boundaries = boundaries
-        self.factor = factor
+        if not isinstance(boundaries, (list, tuple)):
+            raise ValueError(f"`boundaries` must be a list of numbers. Received: boundaries={boundaries!r}")
+        for boundary in boundaries:
+            number("boundaries", boundary)
+        if any(one >= other for one, other in itertools.pairwise(boundaries)):
+            raise ValueError(f"`boundaries` must ascend. Received: boundaries={boundaries}")
+        self.peak = number("peak", peak, least=0)
+        self.warmup_steps = number("warmup_steps", warmup_steps, least=0)
+        self.boundaries = tuple(boundaries)
+        self.factor = number("factor", factor, least=0)
 
     def __call__(self, step):
         step = ops.cast(step, "float32")

@@ -182,7 +182,7 @@ def test_config_and_file(tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(array(loaded(inputs())), array(model(inputs())))
-    assert loaded.layers[0].head_kernel.head_axis == 1
+    assert loaded.layers[0].head_kernel.heads.axis == 1
     squares = sum(0.01 * np.square(array(v)).sum() for v in layer.weights)
     assert float(sum(layer.losses)) == pytest.approx(squares, rel=1e-5)
 

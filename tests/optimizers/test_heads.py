@@ -1,14 +1,21 @@
 """Which weights are those of heads, and which of them `Repulsive` acts on."""
 
 import contextlib
+import itertools
 
 import keras
 import numpy as np
 import pytest
 
-from keras_headattn.layers import AugmentedConv2D, InteractingHeadAttention, MultiHeadAttention, SelfAttentivePooling
-from keras_headattn.optimizers import Repulsive, head_axis
-from keras_headattn.optimizers._heads import head_kernels, select_heads
+from keras_headattn.layers import (
+    AugmentedConv2D,
+    InteractingHeadAttention,
+    MultiHeadAttention,
+    SelfAttentivePooling,
+    TalkingHeadsAttention,
+)
+from keras_headattn.optimizers import Repulsive, head_axis, mark_heads
+from keras_headattn.optimizers._heads import describe, head_kernels, select_heads
 from tests.models.small import make
 
 
@@ -77,14 +84,103 @@ def test_augmented_convolution():
     assert len(selected(keras.Model(inputs, outputs))) == 3
 
 
+TALKING = list(itertools.product((2, 4), (1, 2, 4), (1, 2, 4, 16), (None, 4, 16)))
+
+
+@pytest.mark.parametrize("num_heads, key_heads, value_heads, value_dim", TALKING)
+def test_talking_heads(num_heads, key_heads, value_heads, value_dim):
+    """Also where one count of heads is as large as another, or as the width."""
+    layer = TalkingHeadsAttention(num_heads, 4, value_dim, key_heads=key_heads, value_heads=value_heads)
+    layer.build((None, 5, 16), (None, 5, 16))
+    found = {kernel.projection: (kernel.axis, kernel.variable) for kernel in head_kernels(layer.weights)}
+    assert {name: (axis, variable.shape[axis]) for name, (axis, variable) in found.items()} == {
+        "query": (1, key_heads),
+        "key": (1, key_heads),
+        "value": (1, value_heads),
+        "attention_output": (0, value_heads),
+    }
+    assert len(select_heads(layer.trainable_variables)) == 3
+
+
+def dense(rows=4, columns=6, **arguments):
+    layer = keras.layers.Dense(columns, **arguments)
+    layer.build((None, rows))
+    return layer
+
+
 def test_marked_kernel():
-    layer = keras.layers.Dense(6)
-    layer.build((None, 4))
+    layer = dense()
     assert head_axis(layer.kernel) is None
-    layer.kernel.head_axis = 1
+    mark_heads(layer.kernel, -1, "scores")
+    assert head_axis(layer.kernel) == 1
     optimizer = Repulsive("sgd", verbose=False)
     optimizer.build(layer.trainable_variables)
     assert list(optimizer._head_axes.values()) == [1]
+
+
+def test_a_mark_goes_before_path_and_shape():
+    """A kernel by the name of a query's, with its heads elsewhere, in a decoder by its path."""
+
+    class Attention(keras.layers.Layer):
+        def build(self, shape):
+            self.query = keras.layers.EinsumDense("abc,cde->abde", (None, 4, 2), name="query")
+            self.key = keras.layers.EinsumDense("abc,cde->abde", (None, 4, 2), name="key")
+            for layer in (self.query, self.key):
+                layer.build(shape)
+            mark_heads(self.query.kernel, 2, "halves", "cross")
+
+    layer = Attention(name="decoder_attention")
+    layer.build((None, 5, 8))
+    (found,) = head_kernels(layer.weights)  # the key has no mark, and it is not guessed at
+    assert (found.axis, found.projection, found.role) == (2, "halves", "cross")
+    assert found.variable is layer.query.kernel and found.layer == "decoder_attention"
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((2, "query"), r"`axis` must be an axis of the weight, whose shape is \(4, 6\). Received: axis=2"),
+        ((True, "query"), "`axis` must be an axis .* Received: axis=True"),
+        ((0, 1), "`kind` must be a name. Received: kind=1"),
+        ((0, ""), "`kind` must be a name. Received: kind=''"),
+        ((0, "query", "self"), "`role` must be 'encoder', .* or None. Received: role='self'"),
+    ],
+)
+def test_wrong_marks(arguments, message):
+    layer = dense()
+    with pytest.raises(ValueError, match=message):
+        mark_heads(layer.kernel, *arguments)
+
+
+def nested(attention, width=8):
+    inputs = keras.Input((4, width))
+    hidden = attention(name="attention")(inputs, inputs)
+    return keras.Model(inputs, keras.layers.Dense(8, name="dense")(hidden))
+
+
+def stock(heads):
+    return lambda name: keras.layers.MultiHeadAttention(heads, 4, name=name)
+
+
+def ours(heads):
+    return lambda name: MultiHeadAttention(heads, 4, name=name)
+
+
+@pytest.mark.parametrize("kind", [stock, ours])
+def test_nested_models_of_the_same_path(kind):
+    """Each has a first layer, and heads of its own number: here the second has as many as the first is wide."""
+    models = nested(kind(2)), nested(kind(8))
+    inputs = keras.Input((4, 8))
+    model = keras.Model(inputs, models[1](models[0](inputs)))
+    paths = [[weight.path for weight in model.trainable_variables] for model in models]
+    assert paths[0] == paths[1]
+    for layers, number in (("first", 0), ("last", 1)):
+        chosen = select_heads(model.trainable_variables, layers=layers)
+        kernels = {id(weight) for weight in models[number].trainable_variables}
+        assert len(chosen) == 3 and all(id(kernel.variable) in kernels for kernel in chosen)
+        assert [kernel.axis for kernel in chosen] == [1, 1, 1] and {kernel.number for kernel in chosen} == {number}
+        assert "in attention layers: 1 encoder" in describe(chosen)
+    assert "of 2/8 heads, in attention layers: 2 encoder" in describe(select_heads(model.trainable_variables))
 
 
 def test_marked_kernels_are_projections_by_their_name():

@@ -1,6 +1,8 @@
 """The optimizer whose particles are attention heads: what it makes of gradients."""
 
 import json
+import math
+import re
 
 import keras
 import numpy as np
@@ -186,21 +188,35 @@ def test_noise_alone_samples_the_posterior():
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"method": "adam"}, "`method` must be among svgd, spos, sgld. Received: \\['adam'\\]"),
-        ({"roles": ["self"]}, "`roles` must be among"),
-        ({"layers": "second"}, "`layers` must be among"),
-        ({"grouping": "code"}, "`grouping` must be among"),
-        ({"bandwidth": 1}, "`bandwidth` must be among"),
-        ({"kernel": "linear"}, "`kernel` must be among rbf, cosine"),
-        ({"step_size": 0}, "`step_size` must be positive. Received: 0"),
-        ({"inverse_temperature": -1}, "`inverse_temperature` must be positive"),
-        ({"prior_deviation": 0}, "`prior_deviation` must be positive"),
-        ({"repulsive_weight": -1}, "`repulsive_weight` must not be negative"),
+        ({"method": "adam"}, "one of svgd, spos, sgld"),
+        ({"roles": ["self"]}, "some of encoder, decoder, cross"),
+        ({"roles": []}, "some of encoder, decoder, cross"),
+        ({"roles": "encoder"}, "a list of names"),
+        ({"projections": "query"}, "a list of names"),
+        ({"layers": "second"}, "one of all, first, last"),
+        ({"grouping": "code"}, "one of heads, interleaved"),
+        ({"bandwidth": 1}, "one of paper, code"),
+        ({"kernel": "linear"}, "one of rbf, cosine"),
+        ({"select": "["}, "a regular expression or a function of a path"),
+        ({"select": 3}, "a regular expression or a function of a path"),
+        ({"step_size": 0}, "a number, above 0"),
+        ({"step_size": "a"}, "a number, above 0"),
+        ({"step_size": math.nan}, "a number, above 0"),
+        ({"inverse_temperature": -1}, "a number, above 0"),
+        ({"inverse_temperature": math.nan}, "a number, above 0"),
+        ({"prior_deviation": 0}, "a number, above 0"),
+        ({"prior_deviation": math.nan}, "a number, above 0"),
+        ({"repulsive_weight": -1}, "a number, at least 0"),
+        ({"repulsive_weight": math.nan}, "a number, at least 0"),
+        ({"repulsive_weight": True}, "a number, at least 0"),
+        ({"seed": "a"}, "an integer or None"),
+        ({"inner_optimizer": None}, "an optimizer or its name"),
     ],
 )
 def test_wrong_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        Repulsive("sgd", **arguments)
+    ((name, value),) = arguments.items()
+    with pytest.raises(ValueError, match=f"`{name}` must be {message}.*Received: {re.escape(f'{name}={value!r}')}$"):
+        Repulsive(**{"inner_optimizer": "sgd", **arguments})
 
 
 def test_loss_scale_belongs_outside():

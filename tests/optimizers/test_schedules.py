@@ -59,10 +59,20 @@ def test_config_round_trip():
     assert clone.get_config() == schedule.get_config() == {"peak": 2e-4, "warmup_steps": 300}
 
 
-@pytest.mark.parametrize("warmup_steps", [0, -3])
-def test_no_warmup(warmup_steps):
-    with pytest.raises(ValueError, match=f"`warmup_steps` must be at least 1. Received: {warmup_steps}"):
-        InverseSquareRoot(1e-3, warmup_steps)
+@pytest.mark.parametrize(
+    "arguments, name", [((1e-3, 0), "warmup_steps"), ((1e-3, "a"), "warmup_steps"), ((np.nan, 5), "peak")]
+)
+def test_wrong_arguments(arguments, name):
+    with pytest.raises(ValueError, match=f"`{name}` must be a number, at least .. Received: {name}="):
+        InverseSquareRoot(*arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments, name", [((0, 10), "model_dim"), ((4, 0), "warmup_steps"), ((4, 10, np.nan), "factor")]
+)
+def test_wrong_arguments_for_a_width(arguments, name):
+    with pytest.raises(ValueError, match=f"`{name}` must be a number, .* Received: {name}="):
+        InverseSquareRoot.for_width(*arguments)
 
 
 def test_steps_down():
@@ -76,7 +86,18 @@ def test_steps_down():
     np.testing.assert_allclose([float(StepDecay(0.2, 0, ())(step)) for step in (0, 5)], 0.2, rtol=1e-6)
 
 
-@pytest.mark.parametrize("arguments", [(0.1, -1, ()), (0.1, 0, (5, 5))])
-def test_bad_steps(arguments):
-    with pytest.raises(ValueError, match="Received"):
+@pytest.mark.parametrize(
+    "arguments, name",
+    [
+        ((np.nan, 1, ()), "peak"),
+        ((0.1, -1, ()), "warmup_steps"),
+        ((0.1, np.nan, ()), "warmup_steps"),
+        ((0.1, 0, (5, 5)), "boundaries"),
+        ((0.1, 0, (5, np.nan)), "boundaries"),
+        ((0.1, 0, 5), "boundaries"),
+        ((0.1, 0, (5,), "a"), "factor"),
+    ],
+)
+def test_bad_steps(arguments, name):
+    with pytest.raises(ValueError, match=f"`{name}` must .* Received: {name}="):
         StepDecay(*arguments)
