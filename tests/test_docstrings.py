@@ -3,8 +3,10 @@
 import doctest
 import importlib
 import inspect
+import itertools
 import pathlib
 import re
+import traceback
 import types
 
 import keras
@@ -17,40 +19,70 @@ MODULES = sorted(
     for folder in ("keras_headattn", "recipes")
     for path in (ROOT / folder).rglob("*.py")
 )
-PUBLIC = [name for name in MODULES if re.fullmatch(r"keras_headattn\.\w+", name)]
+PUBLIC = [name for name in MODULES if re.fullmatch(r"keras_headattn\.[a-z]\w*", name)]
 # Arguments that every Keras object has.
 KERAS_ARGUMENTS = {"name", "dtype", "reduction"}
 
 
-def load(name):
+def room_of(name):
+    """The folder of a module in the library; all recipes are one room."""
+    parts = name.split(".")
+    inner = (ROOT / parts[0] / parts[1]).is_dir() if len(parts) > 1 else False
+    return ".".join(parts[:2]) if inner and parts[0] == "keras_headattn" else parts[0]
+
+
+ROOMS = {room: list(names) for room, names in itertools.groupby(sorted(MODULES, key=room_of), room_of)}
+
+
+def report(faults, missing=()):
+    """Fails with all faults in one message; else skips where optional packages are missing."""
+    if faults:
+        pytest.fail("\n".join(["", *faults]), pytrace=False)
+    if missing:
+        pytest.skip(f"all else is right, but optional packages are missing: {', '.join(map(str, missing))}")
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_examples(room, tmp_path, monkeypatch):
+    """Each module's begin in an empty folder, with the same seed."""
+    faults, missing = [], []
+    for name in ROOMS[room]:
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        keras.utils.set_random_seed(0)
+        keras.config.set_dtype_policy("float32")
+        try:
+            module = importlib.import_module(name)
+        except ImportError as error:
+            missing.append(error)
+            continue
+        names = {"keras": keras, "np": np, **vars(module)}
+        for test in doctest.DocTestFinder(exclude_empty=True).find(module, name, globs=names):
+            try:
+                faults += example_faults(test)
+            except ImportError as error:
+                missing.append(error)
+    report(faults, missing)
+
+
+def example_faults(test):
+    """The first fault of a docstring's examples, with its place: a list of one, or none."""
     try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        pytest.skip(f"needs an optional package: {error}")
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_examples(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    module = load(name)
-    names = {"keras": keras, "np": np, **vars(module)}
-    runner = doctest.DebugRunner(optionflags=doctest.ELLIPSIS)
-    for test in doctest.DocTestFinder(exclude_empty=True).find(module, name, globs=names):
-        if test.examples:
-            run(runner, test)
-
-
-def run(runner, test):
-    try:
-        runner.run(test)
+        doctest.DebugRunner(optionflags=doctest.ELLIPSIS).run(test)
     except doctest.DocTestFailure as failure:
         example = failure.example
-        pytest.fail(f"{test.name}\n>>> {example.source}expected: {example.want}got: {failure.got}", pytrace=False)
+        return [f"{place(test, example)}\n>>> {example.source}expected: {example.want}got: {failure.got}"]
     except doctest.UnexpectedException as failure:
         error = failure.exc_info[1]
         if isinstance(error, ImportError):
-            pytest.skip(f"needs an optional package: {error}")
-        raise error from None
+            raise error from None
+        trace = "".join(traceback.format_exception(error))
+        return [f"{place(test, failure.example)}\n>>> {failure.example.source}{trace}"]
+    return []
+
+
+def place(test, example):
+    return f"{test.filename}:{(test.lineno or 0) + example.lineno + 1} {test.name}"
 
 
 def public_names(module):
@@ -72,17 +104,36 @@ def documented(value):
     return "\n".join(o.__doc__ or "" for o in owners if o.__module__.startswith("keras_headattn."))
 
 
-@pytest.mark.parametrize("module", PUBLIC)
-def test_public_names_are_documented(module):
-    module = load(module)
-    assert inspect.getdoc(module), f"{module.__name__} has no docstring"
+def name_faults(module):
+    """Public names of a module without a docstring that begins with a sentence and names all arguments."""
+    if not inspect.getdoc(module):
+        yield f"{module.__name__} has no docstring"
     for name in public_names(module):
-        value = getattr(module, name)
-        own = vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__
-        assert own and len(own) > 30, f"{module.__name__}.{name} has no docstring"
-        assert own.strip().split("\n\n")[0].endswith("."), f"{name}: the docstring starts with no sentence"
+        value, path = getattr(module, name), f"{module.__name__}.{name}"
+        if not callable(value):
+            continue  # a table, which can have no docstring of its own
+        own = (vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__) or ""
+        if len(own) <= 30:
+            yield f"{path} has no docstring"
+        elif not own.strip().split("\n\n")[0].endswith("."):
+            yield f"{path}: the docstring starts with no sentence"
         if "Args:" in own or not inspect.isclass(value):
-            check_arguments(name, value)
+            yield from argument_faults(path, value)
+
+
+def faults_of_all(faults_of):
+    """Reports what `faults_of` finds in all public modules."""
+    faults, missing = [], []
+    for name in PUBLIC:
+        try:
+            faults += faults_of(importlib.import_module(name))
+        except ImportError as error:
+            missing.append(error)
+    report(faults, missing)
+
+
+def test_public_names_are_documented():
+    faults_of_all(name_faults)
 
 
 def own_methods(value):
@@ -97,36 +148,75 @@ def own_methods(value):
                 yield f"{owner.__name__}.{name}", getattr(owner, name)
 
 
-@pytest.mark.parametrize("module", PUBLIC)
-def test_public_methods_are_documented(module):
-    module = load(module)
+def method_faults(module):
+    """Public methods of a module's classes without a docstring that names all arguments."""
     for value in filter(inspect.isclass, (getattr(module, name) for name in public_names(module))):
         for name, method in own_methods(value):
-            assert method.__doc__, f"{name} has no docstring"
-            if set(inspect.signature(method).parameters) - {"self"}:
-                assert "Args:" in method.__doc__, f"{name}: the docstring has no 'Args:'"
-                check_arguments(name, method)
+            path = f"{module.__name__}: {name}"
+            if not method.__doc__:
+                yield f"{path} has no docstring"
+            elif set(inspect.signature(method).parameters) - {"self"}:
+                if "Args:" not in method.__doc__:
+                    yield f"{path}: the docstring has no 'Args:'"
+                yield from argument_faults(path, method)
+
+
+def test_public_methods_are_documented():
+    faults_of_all(method_faults)
 
 
 def test_methods_that_are_looked_at():
     """Class methods and inherited ones of this library, but no overrides."""
-    layers, models = load("keras_headattn.layers"), load("keras_headattn.models")
+    layers, models = (importlib.import_module(f"keras_headattn.{name}") for name in ("layers", "models"))
     names = {name for cls in (layers.LuongAttention, models.Transformer) for name, _ in own_methods(cls)}
     assert {"CachedDecoding.init_cache", "Attention.score", "Transformer.from_size"} <= names
     assert not any(name.endswith((".call", ".build", ".get_config")) or name.startswith("Luong") for name in names)
 
 
-def check_arguments(name, value):
+def argument_faults(path, value):
     kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     parameters = [p.name for p in inspect.signature(value).parameters.values() if p.kind not in kinds]
     parameters = [p for p in parameters if p != "self"]
     text = documented(value)
     missing = [p for p in parameters if p not in KERAS_ARGUMENTS and not re.search(rf"\b{p}\b", text)]
-    assert not missing, f"{name}: the docstring does not name {missing}"
+    if missing:
+        yield f"{path}: the docstring does not name {missing}"
 
 
-def test_a_wrong_example_fails():
-    """The runner above, on a docstring that is wrong."""
-    test = doctest.DocTestParser().get_doctest(">>> 1 + 1\n3\n", {}, "wrong", None, 0)
-    with pytest.raises(pytest.fail.Exception, match="expected: 3\ngot: 2"):
-        run(doctest.DebugRunner(), test)
+def test_a_wrong_example_is_a_fault():
+    test = doctest.DocTestParser().get_doctest("\n>>> 1 + 1\n3\n", {}, "wrong", "file.py", 4)
+    assert example_faults(test) == ["file.py:6 wrong\n>>> 1 + 1\nexpected: 3\ngot: 2\n"]
+    test = doctest.DocTestParser().get_doctest(">>> 1 / 0\n", {}, "failing", "file.py", 4)
+    assert "ZeroDivisionError" in example_faults(test)[0]
+
+
+def test_all_faults_are_reported():
+    class Wrong:
+        """A class of which a method and its argument are documented nowhere."""
+
+        def first(self): ...
+
+        def second(self, number):
+            """Two arguments less one."""
+
+    def bare(): ...
+
+    def nameless(number):
+        """A function of an argument that is not documented."""
+
+    for value in (Wrong, bare, nameless):
+        value.__module__ = "keras_headattn.wrong"
+    module = types.ModuleType("wrong")
+    vars(module).update(Wrong=Wrong, bare=bare, nameless=nameless)
+    assert list(name_faults(module)) == [
+        "wrong has no docstring",
+        "wrong.bare has no docstring",
+        "wrong.nameless: the docstring does not name ['number']",
+    ]
+    assert list(method_faults(module)) == [
+        "wrong: Wrong.first has no docstring",
+        "wrong: Wrong.second: the docstring has no 'Args:'",
+        "wrong: Wrong.second: the docstring does not name ['number']",
+    ]
+    with pytest.raises(pytest.fail.Exception, match="(?s)bare has .*nameless"):
+        report(list(name_faults(module)))

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLOORS = [
-    ["_lazy", "_optional", "_registration"],
+    ["_lazy", "_optional", "_private", "_registration"],
     ["keras_headattn", "_heads", "_validation", "_files", "_figures", "ops"],
     ["positions"],
     ["layers", "optimizers", "losses", "regularizers"],

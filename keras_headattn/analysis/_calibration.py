@@ -1,8 +1,9 @@
-"""Whether a classifier is right as often as it is confident."""
+"""How often a classifier is right, and whether it is as often as it is confident."""
 
 import numpy as np
 
-from keras_headattn.analysis._validation import as_labels, as_probabilities
+from keras_headattn._figures import new_figure
+from keras_headattn.analysis._validation import as_labels, as_probabilities, check_named
 
 
 def reliability(labels, probabilities, bins=15, closed="right"):
@@ -85,3 +86,200 @@ def overconfidence_error(labels, probabilities, bins=15, closed="right"):
     """
     counts, accuracies, confidences = reliability(labels, probabilities, bins, closed)
     return float(np.average(confidences * np.maximum(confidences - accuracies, 0), weights=counts))
+
+
+def draw_reliability(models, bins=15, closed="right"):
+    """Draws accuracy against confidence, models side by side, and below how often each confidence occurs.
+
+    Points below the diagonal are overconfident, points above it underconfident. An interval of confidence in which
+    there is no prediction has neither point nor bar.
+
+    As figure 4 of An et al. 2020, "Repulsive attention".
+
+    Args:
+        models: dictionary of the name of a model to its `(labels, probabilities)`, as of `reliability`.
+        bins, closed: as of `reliability`.
+
+    Returns:
+        `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+        ImportError: if matplotlib is not installed.
+
+    >>> figure = draw_reliability({"standard": ([0, 1], [[0.9, 0.1], [0.6, 0.4]])})
+    >>> len(figure.axes)
+    2
+    """
+    check_named("models", models)
+    measures = expected_calibration_error, overconfidence_error
+    figure = new_figure(3.2 * len(models), 4.2)
+    grid = figure.subplots(2, len(models), sharex=True, sharey="row", squeeze=False, height_ratios=(3, 1))
+    for (above, below), (name, (labels, probabilities)) in zip(grid.T, models.items(), strict=True):
+        counts, accuracies, confidences = reliability(labels, probabilities, bins, closed)
+        errors = [measure(labels, probabilities, bins, closed) for measure in measures]
+        filled, middles = counts > 0, (np.arange(bins) + 0.5) / bins
+        above.bar(middles[filled], accuracies[filled], width=1 / bins, color="tab:blue", alpha=0.3, edgecolor="white")
+        above.plot([0, 1], [0, 1], color="gray", linestyle="--", linewidth=1)
+        above.plot(confidences[filled], accuracies[filled], "o", color="tab:blue", markersize=5, clip_on=False)
+        above.set_title("{}\nECE {:.3f}, OE {:.3f}".format(name, *errors), fontsize=9)
+        below.bar(middles, counts / counts.sum(), width=1 / bins, color="gray", edgecolor="white")
+        below.set(xlim=(0, 1), xlabel="confidence")
+    grid[0, 0].set(ylim=(0, 1), ylabel="accuracy")
+    grid[1, 0].set_ylabel("share")
+    return figure
+
+
+def predictive_entropy(probabilities):
+    """Entropy of each prediction, in nats: 0 if it is certain, log C if all C classes are as likely.
+
+    Args:
+        probabilities: `(B, C)`.
+
+    Returns:
+        Array `(B,)`.
+
+    Raises:
+        ValueError: naming what was received.
+
+    >>> predictive_entropy([[0.5, 0.5], [1, 0]]).round(4).tolist()
+    [0.6931, 0.0]
+    """
+    probabilities = as_probabilities(probabilities)
+    logarithms = np.log(np.where(probabilities > 0, probabilities, 1))
+    return np.abs(np.sum(probabilities * logarithms, axis=-1))  # a sum of numbers below 0, and no -0
+
+
+def draw_entropy_cdf(models):
+    """Draws the empirical distribution function of the entropy of predictions, a curve for each model.
+
+    On data of another domain, whose classes are none of the model's, the curve nearest to the bottom right is best:
+    there few predictions are confident. A dotted line marks the entropy of a uniform prediction.
+
+    As figure 5 of An et al. 2020, "Repulsive attention".
+
+    Args:
+        models: dictionary of the name of a model to its probabilities `(B, C)`.
+
+    Returns:
+        `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+        ImportError: if matplotlib is not installed.
+
+    >>> figure = draw_entropy_cdf({"standard": [[0.9, 0.1], [0.6, 0.4]], "repulsive": [[0.7, 0.3], [0.6, 0.4]]})
+    >>> len(figure.axes[0].get_legend().get_texts())
+    2
+    """
+    check_named("models", models)
+    figure = new_figure(4.5, 3.5)
+    axes = figure.add_subplot()
+    for name, probabilities in models.items():
+        axes.ecdf(predictive_entropy(probabilities), label=name)
+    for classes in {np.shape(probabilities)[1] for probabilities in models.values()}:
+        axes.axvline(np.log(classes), color="gray", linestyle=":", linewidth=1)
+    axes.set(xlim=(0, None), ylim=(0, 1.02), xlabel="entropy (nats)", ylabel="share of predictions at most as unsure")
+    axes.legend(fontsize=8)
+    return figure
+
+
+def draw_confusion_matrix(labels, probabilities, names=None):
+    """Draws how many items of each class are predicted as which, coloured by their share of the class.
+
+    Args:
+        labels: integers `(B,)`.
+        probabilities: `(B, C)`.
+        names: list of the names of the classes. Defaults to their numbers.
+
+    Returns:
+        `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+        ImportError: if matplotlib is not installed.
+
+    >>> figure = draw_confusion_matrix([0, 1, 1], [[0.8, 0.2], [0.6, 0.4], [0.1, 0.9]], ["negative", "positive"])
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['1', '0', '1', '1']
+    """
+    probabilities = as_probabilities(probabilities)
+    labels, classes = as_labels(labels, probabilities), probabilities.shape[1]
+    names = range(classes) if names is None else names
+    if len(names) != classes:
+        raise ValueError(f"`names` must be those of {classes} classes. Received: names={names}")
+    counts = np.zeros((classes, classes), int)
+    np.add.at(counts, (labels, probabilities.argmax(-1)), 1)
+    shares = counts / np.maximum(counts.sum(-1, keepdims=True), 1)
+    figure = new_figure(1.5 + 0.5 * classes, 1.2 + 0.5 * classes)
+    axes = figure.add_subplot()
+    axes.imshow(shares, vmin=0, vmax=1, cmap="Blues")
+    for (row, column), count in np.ndenumerate(counts):
+        color = "white" if shares[row, column] > 0.5 else "black"
+        axes.text(column, row, str(count), ha="center", va="center", fontsize=8, color=color)
+    axes.set_xticks(range(classes), names, rotation=90, fontsize=8)
+    axes.set_yticks(range(classes), names, fontsize=8)
+    axes.set(xlabel="predicted", ylabel="label")
+    return figure
+
+
+def evaluate_classifier(labels, probabilities, bins=15):
+    """Accuracy, F1, Matthews correlation, areas under curves and calibration errors of a classifier.
+
+    Those that scikit-learn has are scikit-learn's.
+
+    Args:
+        labels: integers `(B,)`.
+        probabilities: `(B, C)`. Of two classes, class 1 is the positive one.
+        bins: of the calibration errors, see `reliability`.
+
+    Returns:
+        Dictionary of floats:
+
+        - `accuracy`;
+        - `f1_macro`, the mean over classes that are labelled or predicted, and of two classes also `f1`, that of the
+          positive one;
+        - `mcc`, Matthews correlation coefficient, 0 where all labels or all predictions are of one class;
+        - `auc_roc` and `auc_pr`, areas under the ROC curve and the precision-recall curve (average precision): of the
+          positive class, or with more than two the mean over classes, each against the rest. Classes without label
+          are left out, and it is NaN if all labels are of one class;
+        - `ece` and `oe`, see `expected_calibration_error` and `overconfidence_error`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+        ImportError: if scikit-learn is not installed.
+
+    >>> measures = evaluate_classifier([0, 1, 1], [[0.8, 0.2], [0.6, 0.4], [0.1, 0.9]])
+    >>> {name: round(value, 2) for name, value in measures.items()}
+    {'accuracy': 0.67, 'f1_macro': 0.67, 'f1': 0.67, 'mcc': 0.5, 'auc_roc': 1.0, 'auc_pr': 1.0, 'ece': 0.3, 'oe': 0.12}
+    """
+    try:
+        from sklearn import metrics
+    except ImportError as error:
+        raise ImportError('Install scikit-learn: pip install "keras_headattn[recipes]"') from error
+    probabilities = as_probabilities(probabilities)
+    labels, predicted = as_labels(labels, probabilities), probabilities.argmax(-1)
+    measures = {
+        "accuracy": np.mean(predicted == labels),
+        "f1_macro": metrics.f1_score(labels, predicted, average="macro", zero_division=0),
+    }
+    if probabilities.shape[1] == 2:
+        measures["f1"] = metrics.f1_score(labels, predicted, zero_division=0)
+    measures |= {
+        # Not defined where there is one class; scikit-learn then says 0, with a warning.
+        "mcc": metrics.matthews_corrcoef(labels, predicted) if len(np.union1d(labels, predicted)) > 1 else 0,
+        "auc_roc": _mean_area(metrics.roc_auc_score, labels, probabilities),
+        "auc_pr": _mean_area(metrics.average_precision_score, labels, probabilities),
+        "ece": expected_calibration_error(labels, probabilities, bins),
+        "oe": overconfidence_error(labels, probabilities, bins),
+    }
+    return {name: float(value) for name, value in measures.items()}
+
+
+def _mean_area(area, labels, probabilities):
+    """An area under a curve, that of the positive class of two, or the mean of all that are labelled."""
+    labelled = np.unique(labels)
+    if len(labelled) == 1:
+        return np.nan
+    classes = [1] if probabilities.shape[1] == 2 else labelled
+    return np.mean([area(labels == number, probabilities[:, number]) for number in classes])

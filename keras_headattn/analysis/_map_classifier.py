@@ -1,4 +1,4 @@
-"""A network that tells the class of an image from attention maps alone."""
+"""A network that classifies images by attention maps alone."""
 
 import keras
 from keras import layers

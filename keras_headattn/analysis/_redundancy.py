@@ -3,9 +3,12 @@
 import keras
 import numpy as np
 
+from keras_headattn._figures import new_figure
 from keras_headattn.analysis._attention_maps import AttentionMaps
+from keras_headattn.analysis._validation import check_named
 
 SUM_TOLERANCE = 1e-2  # weights in bfloat16 are that far off
+PERPLEXITY = 30
 
 
 def layer_redundancy(maps, mask=None):
@@ -172,3 +175,120 @@ def _distributions(name, weights):
 def _entropy(rows):
     """Entropy of the last axis, in bits."""
     return -np.sum(rows * np.log2(np.where(rows > 0, rows, 1)), axis=-1)
+
+
+def draw_head_redundancy(models):
+    """Draws how much each head of a model attends to the same as each other, models side by side in one scale.
+
+    The scale ends at 1, the same weights, and starts at the smallest number of any model. The title has the mean of a
+    matrix, which is HR.
+
+    As figures 3, 9 and 10 of "Disentangled mask attention in Transformer" (anonymous).
+
+    Args:
+        models: dictionary of the name of a model to its matrix `(H, H)`, as `head_redundancy_matrix` returns it.
+
+    Returns:
+        `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+        ImportError: if matplotlib is not installed.
+
+    >>> figure = draw_head_redundancy({"standard": [[1, 0.9], [0.9, 1]], "disentangled": [[1, 0.5], [0.5, 1]]})
+    >>> [axes.get_title() for axes in figure.axes[:2]]
+    ['standard, HR 0.95', 'disentangled, HR 0.75']
+    """
+    check_named("models", models)
+    models = {name: np.asarray(matrix, "float64") for name, matrix in models.items()}
+    for name, matrix in models.items():
+        if matrix.ndim != 2 or not matrix.size or matrix.shape[0] != matrix.shape[1]:
+            raise ValueError(
+                "`models` must have a matrix (heads, heads) of each model. "
+                f"Received: models[{name!r}] of shape {matrix.shape}"
+            )
+    lowest = min(matrix.min() for matrix in models.values())
+    figure = new_figure(3.2 * len(models) + 0.7, 3.4)
+    grid = figure.subplots(1, len(models), squeeze=False)
+    for axes, (name, matrix) in zip(grid[0], models.items(), strict=True):
+        picture = axes.imshow(matrix, vmin=min(lowest, 0.99), vmax=1, cmap="viridis")  # 0.99: not an empty scale
+        axes.set_title(f"{name}, HR {matrix.mean():.2f}", fontsize=9)
+        axes.set_xlabel("head")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.get_major_locator().set_params(integer=True)
+    grid[0, 0].set_ylabel("head")
+    figure.colorbar(picture, ax=grid, shrink=0.8, label="1 - divergence")
+    return figure
+
+
+def draw_queries(models, points=300, seed=0):
+    """Draws queries as points in a plane, coloured by head, models side by side: the more gaps, the more heads differ.
+
+    t-SNE lays out all heads of a model together. Its coordinates have no unit, and those of two models no common
+    place; neighbourhoods are what it keeps. It runs on one core: `points` keeps it short.
+
+    As figures 6 to 8 of "Disentangled mask attention in Transformer" (anonymous).
+
+    Args:
+        models: dictionary of the name of a model to the queries `(h, N, d)` of a layer's `h` heads for N tokens, of
+            at least two numbers each. Leave out padding beforehand.
+        points: number of tokens to draw of each head, chosen at random if there are more, the same ones in all heads.
+        seed: integer, of the choice and of t-SNE.
+
+    Returns:
+        `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+        ImportError: if scikit-learn or matplotlib is not installed.
+
+    >>> figure = draw_queries({"standard": np.random.default_rng(0).normal(size=(2, 12, 4))}, points=10)
+    >>> figure.axes[0].collections[0].get_offsets().shape  # ten of each head
+    (20, 2)
+    """
+    check_named("models", models)
+    if isinstance(points, bool) or not isinstance(points, int) or points < 2:
+        raise ValueError(f"`points` must be an integer of at least 2. Received: points={points}")
+    models = {name: _as_queries(name, queries) for name, queries in models.items()}
+    figure = new_figure(3.6 * len(models), 3.6)
+    grid = figure.subplots(1, len(models), squeeze=False)
+    beside = dict(loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize=7, title_fontsize=7, handlelength=1)
+    for axes, (name, queries) in zip(grid[0], models.items(), strict=True):
+        rng = np.random.default_rng(seed)
+        chosen = queries[:, np.sort(rng.permutation(queries.shape[1])[:points])]
+        count, length = chosen.shape[:2]
+        heads = np.repeat(np.arange(count), length)
+        places = _plane(chosen.reshape(count * length, -1), seed)
+        order = rng.permutation(len(heads))  # no head covers another
+        colors = dict(cmap="tab10", vmin=-0.5, vmax=9.5) if count <= 10 else dict(cmap="turbo")
+        dots = axes.scatter(*places[order].T, c=heads[order], s=4, linewidths=0, **colors)
+        axes.legend(*dots.legend_elements(num=None, fmt="{x:.0f}"), title="head", **beside)
+        axes.set_title(name, fontsize=9)
+        axes.set(xticks=[], yticks=[])
+    return figure
+
+
+def _as_queries(name, queries):
+    queries = np.asarray(keras.ops.convert_to_numpy(queries), "float64")
+    if queries.ndim != 3 or not queries.size or min(queries.shape[1:]) < 2:
+        raise ValueError(
+            "`models` must have queries (heads, tokens, width) of each model, of at least two tokens and width two. "
+            f"Received: models[{name!r}] of shape {queries.shape}"
+        )
+    if np.all(queries == queries[0, 0]):
+        raise ValueError(f"`models` must have queries that are not all the same. Received: models[{name!r}]={queries}")
+    return queries
+
+
+def _plane(rows, seed):
+    """Rows `(N, d)` laid out as `(N, 2)`."""
+    try:
+        from sklearn.manifold import TSNE
+        from threadpoolctl import threadpool_limits  # comes with scikit-learn
+    except ImportError as error:
+        raise ImportError('Install scikit-learn: pip install "keras_headattn[recipes]"') from error
+    perplexity = min(PERPLEXITY, max(1, (len(rows) - 1) / 3))
+    tsne = TSNE(perplexity=perplexity, init="pca", learning_rate="auto", random_state=seed)
+    # Threads wait for each other at every step: on busy cores, two took ten times as long as one.
+    with threadpool_limits(1):
+        return tsne.fit_transform(rows)

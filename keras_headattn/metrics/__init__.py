@@ -15,6 +15,7 @@ __getattr__, __dir__, __all__ = attach(
         "_score": ["Score"],
         "_sentences": ["words"],
         "_wer": ["wer"],
+        "_word_vectors": ["read_word_vectors", "word_vector_width"],
         "_write_translations": ["write_translations"],
         "_yisi_1": ["yisi_1"],
     },

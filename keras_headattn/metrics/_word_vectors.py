@@ -8,17 +8,22 @@ from keras_headattn._optional import optional_import
 
 
 def word_vector_width(path):
-    """How many numbers a vector has in a text file of word vectors, by its first one.
+    """Reads the width of the vectors in a GloVe or word2vec text file off the first one.
 
     Args:
-        path: str or path.
+        path: str or path of the file.
 
     Returns:
-        int.
+        int, how many numbers a vector has.
 
     Raises:
         FileNotFoundError: if there is no such file.
         ValueError: if it does not begin with a word and numbers.
+
+    >>> import pathlib
+    >>> _ = pathlib.Path("vectors.txt").write_text("the 1 2 3\\ncat 4 5 6\\n")
+    >>> word_vector_width("vectors.txt")
+    3
     """
     path = pathlib.Path(path)
     if not path.is_file():
@@ -38,15 +43,21 @@ def read_word_vectors(path, vocabulary):
     skipped.
 
     Args:
-        path: str or path.
+        path: str or path of the file.
         vocabulary: set of str, the words to keep: such files hold millions.
 
     Returns:
-        Dict from str to float32 array of shape `(d,)`, for the words found.
+        Dictionary of each word found to its vector, a float32 array `(d,)`.
 
     Raises:
+        FileNotFoundError: if there is no such file.
         ValueError: if a line is not a word with as many numbers as the others, or no word is found.
-        ImportError: if tqdm is missing.
+        ImportError: if tqdm is not installed.
+
+    >>> import pathlib
+    >>> _ = pathlib.Path("vectors.txt").write_text("the 1 2 3\\ncat 4 5 6\\n")
+    >>> read_word_vectors("vectors.txt", {"cat"})["cat"].tolist()
+    [4.0, 5.0, 6.0]
     """
     path = pathlib.Path(path)
     vectors, width = {}, None

@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_headattn._files import write_atomically
-from keras_headattn.metrics._word_vectors import read_word_vectors, word_vector_width
+from keras_headattn.metrics import read_word_vectors, word_vector_width
 from keras_headattn.text import SentencePieceTokenizer, WordTokenizer, learn_words, train_sentencepiece
 
 FILES = {"words": "vocabulary.txt", "pieces": "vocabulary.model"}

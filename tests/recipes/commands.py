@@ -29,3 +29,9 @@ def run_here(main, capsys, *arguments):
     except SystemExit as end:
         return str(end.code)
     return capsys.readouterr().out
+
+
+def drawn(figure):
+    """How many lines, bars, points, pictures and texts each plot of a figure has in it, besides its axes and labels."""
+    parts = ("lines", "patches", "collections", "images", "texts")
+    return [sum(len(getattr(axes, part)) for part in parts) for axes in figure.axes]

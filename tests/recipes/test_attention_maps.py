@@ -12,8 +12,6 @@ from recipes.configs import digits
 from recipes.images.modelling import make_classifier
 from recipes.images.run import Run
 
-PNG = b"\x89PNG"
-
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
@@ -38,9 +36,14 @@ def image(tmp_path):
     return tmp_path / "image.png"
 
 
-def test_maps_of_two_runs_over_an_image(runs, image, tmp_path, capsys):
+def test_maps_of_two_runs_over_an_image(runs, image, tmp_path, capsys, figures):
     main(["image", str(runs / "aa"), str(runs / "ea"), "--files", str(image), "--output", str(tmp_path / "maps.png")])
-    assert (tmp_path / "maps.png").read_bytes().startswith(PNG)
+    assert (tmp_path / "maps.png").exists()
+    pictures = [len(axes.get_images()) for axes in figures[0].axes]
+    # A row for each layer: the image, and over it the map of each of two heads.
+    assert pictures == [1, 2, 2] * (len(pictures) // 3) and {"aa", "ea"} == {
+        axes.get_ylabel().split("\n")[0] for axes in figures[0].axes[::3]
+    }
     assert capsys.readouterr().out.splitlines()[-1].endswith("maps.png")
 
 

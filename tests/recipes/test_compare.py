@@ -18,6 +18,7 @@ from recipes.sentences.predicting import Predictor
 from recipes.sentences.run import Run
 from recipes.sentences.settings import ClassifyConfig
 from recipes.sentences.text import make_tokenizer
+from tests.recipes.commands import drawn
 
 TINY = dict(
     embedding_dim=4, hidden_dim=3, attention_dim=3, mlp_dim=5, max_length=8, text_column="review", label_column="stars"
@@ -84,9 +85,11 @@ def test_predictions_are_those_of_all_seeds(runs):
 
 
 @pytest.mark.parametrize("command", ["reliability", "ablation", "errors"])
-def test_pictures_of_a_test_set(runs, tmp_path, capsys, command):
+def test_pictures_of_a_test_set(runs, tmp_path, capsys, figures, command):
     main([command, str(runs / "plain"), str(runs / "one"), "--output", str(tmp_path / "picture.png")])
-    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "picture.png").exists() and all(drawn(figures[0]))
+    plots = {"reliability": 4, "ablation": 2, "errors": 1}
+    assert len(figures[0].axes) == plots[command]
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == str(tmp_path / "picture.png")
     if command == "ablation":
@@ -94,17 +97,21 @@ def test_pictures_of_a_test_set(runs, tmp_path, capsys, command):
         assert [len(heads) for heads in drops] == [2, 3]
 
 
-def test_entropy_of_other_texts(runs, tmp_path):
+def test_entropy_of_other_texts(runs, tmp_path, figures):
     (tmp_path / "texts.txt").write_text("not a film\nso so\n")
     arguments = ["entropy", str(runs / "plain"), str(runs / "one"), "--file", str(tmp_path / "texts.txt")]
     main([*arguments, "--output", str(tmp_path / "entropy.png")])
-    assert (tmp_path / "entropy.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "entropy.png").exists()
+    curves = {line.get_label(): line.get_ydata() for line in figures[0].axes[0].lines}
+    assert all(curves[title][-1] == 1 for title in ("plain", "one"))
 
 
-def test_heatmaps(runs, tmp_path):
+def test_heatmaps(runs, tmp_path, figures):
     arguments = ["heatmap", str(runs / "plain"), str(runs / "svgd"), "--text", "Not bad, unheard", "--output"]
     main([*arguments, str(tmp_path / "heads.png")])
-    assert (tmp_path / "heads.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "heads.png").exists()
+    # Of two models two heads and their sum, each with a label and at least four words and signs.
+    assert len(drawn(figures[0])) == 6 and min(drawn(figures[0])) > 4
     arguments.insert(-1, "a film")
     main([*arguments, str(tmp_path / "heads.html")])
     page = (tmp_path / "heads.html").read_text()

@@ -1,3 +1,5 @@
+import pytest
+
 from recipes.tables import Cell, markdown, plot
 
 
@@ -45,6 +47,22 @@ def test_a_table_by_hand():
     assert markdown(CELLS, FIGURES) == EXPECTED
 
 
-def test_plots():
-    for cells in (CELLS, [cell("multi_head", 2)]):
-        assert plot(cells, FIGURES).startswith(b"\x89PNG")
+def test_plots(figures):
+    """Means with the deviation of seeds, and the published scores of the same numbers of heads."""
+    assert plot(CELLS, FIGURES).startswith(b"\x89PNG")
+    news, training = figures[0].axes
+    assert news.get_ylabel() == "BLEU" and training.get_ylabel() == "validation loss"
+    means = [bars.lines[0].get_xydata().tolist() for bars in news.containers]
+    assert means == [[[2, 20.5], [4, 22.0]], [[4, 23.456]]]
+    (below, above), at_four = news.containers[0].lines[2][0].get_segments()
+    assert above[1] - below[1] == pytest.approx(2 * 0.5**0.5) and at_four[0][1] == at_four[1][1]
+    (published,) = [line for line in news.lines if line.get_label() == "multi_head, published"]
+    assert published.get_xydata().tolist() == [[2, 21.15]]
+    assert [text.get_text() for text in figures[0].legends[0].get_texts()] == [
+        "multi_head", "multi_head, published", "talking_heads"
+    ]  # fmt: skip
+
+
+def test_a_plot_before_any_run_has_finished(figures):
+    assert plot([cell("multi_head", 2)], FIGURES).startswith(b"\x89PNG")
+    assert [axes.get_ylabel() for axes in figures[0].axes] == ["validation loss"]

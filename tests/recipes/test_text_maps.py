@@ -20,6 +20,7 @@ from recipes.translation.run import Run
 from recipes.translation.settings import TranslateConfig
 from recipes.translation.text import make_text
 from recipes.translation.text_maps import lines_of_test, maps_of_test
+from tests.recipes.commands import drawn
 
 SIZE = dict(max_sentences=60, vocabulary_size=150, num_layers=2, hidden_dim=8, intermediate_dim=8, num_heads=2)
 
@@ -44,47 +45,46 @@ def runs(tmp_path_factory):
     return folder
 
 
-def drawn(path):
-    return path.read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.mark.parametrize("kind", ["encoder", "cross"])
-def test_redundancy(runs, tmp_path, capsys, kind):
+def test_redundancy(runs, tmp_path, capsys, figures, kind):
     folders = [str(runs / name) for name in ("multi_head", "disentangled_mask")]
     options = ["--kind", kind, "--sentences", "3", "--output", str(tmp_path / "picture.png")]
     main(["redundancy", *folders, *options])
     lines = capsys.readouterr().out.splitlines()
-    assert f"disentangled_mask, {kind}: LR " in lines[-2] and drawn(tmp_path / "picture.png")
+    assert f"disentangled_mask, {kind}: LR " in lines[-2] and lines[-1] == str(tmp_path / "picture.png")
+    assert all(drawn(figures[0])) and len(figures[0].axes) == 2 + 1  # a scale
     for line in lines[-3:-1]:
         layer, whole = (float(part.split()[-1]) for part in line.split(": ")[1].split(","))
         assert 0 < layer <= 1 and 0 < whole <= 1
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
-def test_clusters_of_a_sentence(runs, tmp_path, capsys, kind):
+def test_clusters_of_a_sentence(runs, tmp_path, capsys, figures, kind):
     options = ["--sentence", "twenty-one", "--head", "1", "--kind", kind, "--output", str(tmp_path / "picture.png")]
     main(["clusters", str(runs / "disentangled_mask"), *options])
-    assert drawn(tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").exists() and all(drawn(figures[0])) and len(figures[0].axes) == 2 + 2  # scales
     assert ("none when it translates" in capsys.readouterr().out) == (kind == "decoder")
 
 
-def test_tokens_of_clusters(runs, tmp_path, capsys):
+def test_tokens_of_clusters(runs, tmp_path, capsys, figures):
     arguments = ["tokens", str(runs / "disentangled_mask"), "--cluster", "2", "--output", str(tmp_path / "picture.png")]
     main(arguments)
-    assert drawn(tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").exists()
     clusters = [line.split(": ") for line in capsys.readouterr().out.splitlines()[-5:-1]]
     assert [name for name, _ in clusters] == [f"cluster {number}" for number in range(4)]
+    assert drawn(figures[0]) == [len(clusters[2][1].split())]  # a bar for each
     words = clusters[0][1].split()
     main([*arguments, "--leave-out", *words])
     left = capsys.readouterr().out.splitlines()[-5].split(": ")[1].split()
     assert words and not set(words) & set(left)
 
 
-def test_queries(runs, tmp_path, monkeypatch):
+def test_queries(runs, tmp_path, monkeypatch, figures):
     monkeypatch.chdir(runs)
     options = ["--kind", "decoder", "--sentences", "2", "--points", "5", "--projector", str(tmp_path / "projector")]
     main(["queries", "multi_head", "disentangled_mask", *options, "--output", str(tmp_path / "picture.png")])
-    assert drawn(tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").exists()
+    assert [len(axes.collections[0].get_offsets()) for axes in figures[0].axes] == [2 * 5] * 2  # heads by points
     (maps,) = maps_of_test(Run("multi_head"), 2, "decoder")
     queries, tokens = list(maps.layers.values())[-1].queries, [token for each in maps.queries for token in each]
     rows = (tmp_path / "projector" / "multi_head.tsv").read_text().splitlines()
@@ -96,14 +96,15 @@ def test_queries(runs, tmp_path, monkeypatch):
     np.testing.assert_array_equal(found, queries.swapaxes(0, 1)[:, maps.mask].reshape(len(found), -1))
 
 
-def test_ablation(runs, tmp_path, monkeypatch, capsys):
+def test_ablation(runs, tmp_path, monkeypatch, capsys, figures):
     """Every head of every kind once, after the whole model, each by a score of its own."""
     monkeypatch.chdir(runs)
     scores = iter(np.arange(13.0))
     monkeypatch.setattr(evaluation, "named_metrics", lambda *_: [lambda *_: Score("BLEU", next(scores), "")])
     main(["ablation", "multi_head", "--sentences", "2", "--output", str(tmp_path / "picture.png")])
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("multi_head, ")]
-    assert drawn(tmp_path / "picture.png") and len(lines) == 6  # layers
+    assert (tmp_path / "picture.png").exists() and len(lines) == 6  # layers
+    assert sum(bar.get_height() for bar in figures[0].axes[0].patches) == 12  # heads
     drops = [float(drop) for line in lines for drop in line.split(": ")[1].split()]
     assert drops == list(-np.arange(1.0, 13))  # two heads each, and the whole model first
 

@@ -1,0 +1,153 @@
+"""Which tokens a cluster is made of, and which clusters a token belongs to."""
+
+import html
+
+import numpy as np
+
+from keras_headattn._figures import new_figure
+from keras_headattn.analysis._validation import as_posteriors, check_named
+
+
+def cluster_tokens(posteriors, tokens, top=15, leave_out=None):
+    """The tokens that most of each cluster is made of.
+
+    Tokens are ranked by the sum of their posteriors over all their occurrences: how many occurrences of the token are
+    expected in the cluster. The source does not say what it ranks by. A mean instead of the sum would put tokens first
+    that occur once.
+
+    As figures 4 and 11 of "Disentangled mask attention in Transformer" (anonymous).
+
+    Args:
+        posteriors: probabilities `(N, C)` of the clusters of N occurrences of tokens, of one head of one layer.
+        tokens: list of the N tokens, strings. Leave out padding beforehand.
+        top: number of tokens to return of each cluster.
+        leave_out: collection of words not to return. A token is compared with them in lower case and without the "▁" in
+            which SentencePiece writes a space, or "_". Defaults to the English stop words of scikit-learn. Tokens
+            without any letter or digit, such as punctuation, written as "&apos;" too, and those in angle brackets, such
+            as "</s>", are never returned.
+
+    Returns:
+        List of the C clusters, each a dictionary of at most `top` tokens to the sum of their posteriors, largest first.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+        ImportError: if scikit-learn is not installed and `leave_out` not given.
+
+    >>> posteriors = [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3], [0.1, 0.9]]
+    >>> first, second = cluster_tokens(posteriors, ["▁year", "▁ran", "▁year", "."], leave_out=[])
+    >>> {token: round(total, 6) for token, total in first.items()}
+    {'▁year': 1.6, '▁ran': 0.2}
+    """
+    posteriors = as_posteriors(posteriors, tokens)
+    if isinstance(top, bool) or not isinstance(top, int) or top < 1:
+        raise ValueError(f"`top` must be a positive integer. Received: top={top}")
+    if isinstance(leave_out, str):
+        raise ValueError(f"`leave_out` must be a collection of words. Received: leave_out={leave_out!r}")
+    unwanted = {_word(token) for token in (_stop_words() if leave_out is None else leave_out)}
+    words, places = np.unique(np.asarray(tokens), return_inverse=True)
+    totals = np.zeros((len(words), posteriors.shape[1]))
+    np.add.at(totals, places, posteriors)
+    kept = [_is_word(word) and _word(word) not in unwanted for word in words.tolist()]
+    words, totals = words[kept], totals[kept]
+    order = np.argsort(-totals, axis=0, kind="stable")[:top]
+    return [dict(zip(words[rows].tolist(), totals[rows, c].tolist(), strict=True)) for c, rows in enumerate(order.T)]
+
+
+def _word(token):
+    return html.unescape(token).lower().strip("▁_")
+
+
+def _is_word(token):
+    return any(map(str.isalnum, html.unescape(token))) and not (token.startswith("<") and token.endswith(">"))
+
+
+def _stop_words():
+    try:
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+    except ImportError as error:
+        raise ImportError('Install scikit-learn: pip install "keras_headattn[recipes]"') from error
+    return ENGLISH_STOP_WORDS
+
+
+def draw_cluster_tokens(tokens, title=None):
+    """Draws how often each of a cluster's top tokens is expected in it, a bar for each token.
+
+    As figures 4 and 11 of "Disentangled mask attention in Transformer" (anonymous).
+
+    Args:
+        tokens: one of the dictionaries that `cluster_tokens` returns, of tokens to the sum of their posteriors.
+        title: str, such as which cluster it is. Defaults to none.
+
+    Returns:
+        `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+        ImportError: if matplotlib is not installed.
+
+    >>> figure = draw_cluster_tokens({"▁year": 1.6, "▁time": 0.2}, "cluster 0")
+    >>> len(figure.axes[0].patches)
+    2
+    """
+    check_named("tokens", tokens)
+    figure = new_figure(1.8 + 0.28 * len(tokens), 3)
+    axes = figure.add_subplot()
+    axes.bar(range(len(tokens)), tokens.values(), color="tab:blue")
+    axes.set_xticks(range(len(tokens)), tokens, rotation=90, fontsize=8, parse_math=False)
+    axes.set_ylabel("expected occurrences")
+    if title is not None:
+        axes.set_title(title, fontsize=9)
+    return figure
+
+
+def draw_clusters(tokens, posteriors, keys=None):
+    """Draws which clusters the tokens of a sentence belong to, and beside it the semantic mask.
+
+    The mask says how likely a token and each of those it may attend to are of one cluster, relative to all of these:
+    rows that sum to 1.
+
+    As figures 5, 12 and 13 of "Disentangled mask attention in Transformer" (anonymous); the mask is its eq. 6.
+
+    Args:
+        tokens: list of `n` strings.
+        posteriors: probabilities `(n, C)` of the clusters, of one head of one layer. There may be more rows than
+            tokens: the rest is padding, and has no part in the mask.
+        keys: what the tokens attend to, `(tokens, posteriors)` likewise, of cross-attention. Default: the tokens
+            themselves.
+
+    Returns:
+        `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+        ImportError: if matplotlib is not installed.
+
+    >>> figure = draw_clusters(["two", "years", "ago"], [[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]])
+    >>> mask = figure.axes[1].get_images()[0].get_array()
+    >>> mask[0].round(3).tolist()
+    [0.577, 0.183, 0.239]
+    """
+    posteriors = as_posteriors(posteriors, tokens, padded=True)
+    key_tokens, of_keys = (tokens, posteriors) if keys is None else keys
+    of_keys = as_posteriors(of_keys, key_tokens, padded=True)
+    if of_keys.shape[1] != posteriors.shape[1]:
+        raise ValueError(
+            "Tokens and keys must have the same clusters. "
+            f"Received: {posteriors.shape[1]} and {of_keys.shape[1]} of them"
+        )
+    same = posteriors @ of_keys.T
+    mask = same / np.maximum(same.sum(-1, keepdims=True), 1e-30)
+    width, height = (1 + 0.17 * len(names) for names in (key_tokens, tokens))
+    figure = new_figure(width + height + 1.5, height + 0.5)
+    left, right = figure.subplots(1, 2)
+    clusters = posteriors.shape[1]
+    titled = (left, posteriors.T, tokens, "p(cluster | token)"), (right, mask, key_tokens, "semantic mask")
+    for axes, picture, names, title in titled:
+        image = axes.imshow(picture, vmin=0, vmax=1 if axes is left else None, cmap="Blues", aspect="auto")
+        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7, parse_math=False)
+        axes.set_title(title, fontsize=9)
+        figure.colorbar(image, ax=axes, shrink=0.8)
+    left.set_yticks(range(clusters), range(clusters), fontsize=7)
+    left.set_ylabel("cluster")
+    right.set_yticks(range(len(tokens)), tokens, fontsize=7, parse_math=False)
+    return figure

@@ -1,0 +1,308 @@
+"""How much heads matter, how far apart they are, and how many of them a model needs."""
+
+import contextlib
+import functools
+import numbers
+
+import keras
+import numpy as np
+
+from keras_headattn._figures import new_figure
+from keras_headattn._validation import positive
+from keras_headattn.analysis._validation import check_named
+
+
+def head_ablation(model, evaluate, verbose=False):
+    """Drop in a measure with one head masked at a time, in every attention layer of a model.
+
+    A head is masked by zeros in its part of the output projection's kernel, `"attention_output"`, which is put back
+    after each evaluation, and also if that fails: so it works with the attention of this library, of Keras and of
+    KerasHub, and with functions that are compiled already. A layer without output projection, which is
+    `SelfAttentivePooling`, is masked in its output `(B, h, d)`; the model's compiled functions are then made anew for
+    each head.
+
+    Source: Michel et al. 2019, "Are sixteen heads really better than one?"; An et al. 2020, "Repulsive attention",
+    section 4.2.
+
+    Args:
+        model: any built Keras model, or layer, with attention in it.
+        evaluate: function of no arguments that returns the measure of the model as a number, larger is better, such
+            as `lambda: model.evaluate(data, verbose=0, return_dict=True)["accuracy"]`. It is called once for the whole
+            model and once for each head.
+        verbose: whether to show a progress bar.
+
+    Returns:
+        Dictionary of an attention layer's path to the drop of each of its heads, an array `(h,)`: the measure of the
+        whole model less that without the head. Of equal paths the second one ends in `_1`, and so on. Of heads that
+        meet in pairs, `InteractingHeadAttention`'s, there are as many as pairs.
+
+    Raises:
+        ValueError: if there is no attention in the model, `evaluate` returns no number, or it runs a layer without
+            output projection in a function that was compiled before.
+
+    >>> x = keras.Input((5, 8))
+    >>> model = keras.Model(x, keras.layers.MultiHeadAttention(num_heads=2, key_dim=4, name="attention")(x, x))
+    >>> drops = head_ablation(model, lambda: float(keras.ops.max(model(np.ones((1, 5, 8))))))
+    >>> drops["attention"].shape
+    (2,)
+    """
+    maskings = _maskings(model)
+    if not maskings:
+        raise ValueError(
+            "There is no layer with attention heads in the model, or it is not built: call it first. "
+            f"Received: model={model}"
+        )
+    whole = _number(evaluate())
+    bar = keras.utils.Progbar(sum(heads for heads, _ in maskings.values()), verbose=int(verbose))
+    drops = {path: np.zeros(heads) for path, (heads, _) in maskings.items()}
+    for path, (heads, without) in maskings.items():
+        for head in range(heads):
+            with without(head):
+                drops[path][head] = whole - _number(evaluate())
+            bar.add(1)
+    return drops
+
+
+def _number(value):
+    value = np.asarray(value)
+    if value.ndim or value.dtype.kind not in "biuf":
+        raise ValueError(f"`evaluate` must return a number. Received: {value}")
+    return float(value)
+
+
+def _maskings(model):
+    """Of each attention layer, by path: how many heads it has, and a context manager within which one is masked."""
+    found = {}
+    for layer in model._flatten_layers():
+        head_kernel = getattr(layer, "head_kernel", None)
+        if layer.name == "attention_output" and len(layer.kernel.shape) > 2:
+            path, heads = layer.path.rpartition("/")[0], layer.kernel.shape[0]
+            without = functools.partial(_without_rows, layer)
+        elif getattr(head_kernel, "heads", None) is not None:
+            path, heads = layer.path, head_kernel.shape[head_kernel.heads.axis]
+            without = functools.partial(_without_output, model, layer, heads)
+        else:
+            continue
+        name, times = path, 0
+        while name in found:
+            times += 1
+            name = f"{path}_{times}"
+        found[name] = heads, without
+    return found
+
+
+@contextlib.contextmanager
+def _without_rows(projection, head):
+    """Within it, the head's part of an output kernel `(h, d, ...)` is zero; and of what LoRA adds to the kernel."""
+    kernels = [weight for weight in projection.weights if weight.name in ("kernel", "lora_kernel_a")]
+    values = [np.array(keras.ops.convert_to_numpy(kernel)) for kernel in kernels]
+    try:
+        for kernel, value in zip(kernels, values, strict=True):
+            masked = value.copy()
+            masked[head] = 0
+            kernel.assign(masked)
+        yield
+    finally:
+        for kernel, value in zip(kernels, values, strict=True):
+            kernel.assign(value)
+
+
+@contextlib.contextmanager
+def _without_output(model, layer, heads, head):
+    """Within it, the head's part of a layer's output `(B, h, d)` is zero."""
+    call, kept, calls = layer.call, (np.arange(heads) != head)[:, None], []
+
+    def masked_call(*args, **kwargs):
+        calls.append(args)
+        outputs = call(*args, **kwargs)
+        output, *others = outputs if isinstance(outputs, tuple) else (outputs,)
+        output = keras.ops.where(kept, output, keras.ops.zeros_like(output))
+        return (output, *others) if others else output
+
+    layer.call = masked_call
+    _compile_anew(model)
+    try:
+        yield
+    finally:
+        del layer.call  # that of the class again
+        _compile_anew(model)
+    if not calls:
+        raise ValueError(
+            f"`evaluate` must run the layer {layer.path!r} anew, as `model.evaluate`, `model.predict` and `model(...)` "
+            "do; the layer has no output projection to be masked in a function that was compiled before. "
+            "Received: an `evaluate` that never called it"
+        )
+
+
+def _compile_anew(model):
+    if isinstance(model, keras.Model):
+        model.test_function = model.predict_function = None
+
+
+def draw_head_ablation(models, bins=20, measure="accuracy"):
+    """Draws how the heads of models are spread by the drop in a measure without them, models side by side.
+
+    Heads at 0, a dashed line, are redundant; the model is better without those to the left of it.
+
+    As figure 2 of An et al. 2020, "Repulsive attention".
+
+    Args:
+        models: dictionary of the name of a model to its drops, as `head_ablation` returns them.
+        bins: number of bars, of the same places in all models.
+        measure: str, what drops: the label of the axis.
+
+    Returns:
+        `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+        ImportError: if matplotlib is not installed.
+
+    >>> figure = draw_head_ablation({"standard": {"attention": np.array([0.0, 0.01, 0.2])}})
+    >>> len(figure.axes)
+    1
+    """
+    check_named("models", models)
+    for name, drops in models.items():
+        check_named(f"models[{name!r}]", drops)
+    models = {name: np.concatenate([np.ravel(heads) for heads in drops.values()]) for name, drops in models.items()}
+    edges = np.histogram_bin_edges(np.concatenate([*models.values()]), bins)
+    figure = new_figure(3.2 * len(models), 3)
+    grid = figure.subplots(1, len(models), sharex=True, sharey=True, squeeze=False)
+    for axes, (name, drops) in zip(grid[0], models.items(), strict=True):
+        axes.hist(drops, edges, color="tab:blue", edgecolor="white")
+        axes.axvline(0, color="gray", linestyle="--", linewidth=1)
+        axes.set_title(f"{name}, {len(drops)} heads", fontsize=9)
+        axes.set_xlabel(f"drop in {measure}")
+    grid[0, 0].set_ylabel("heads")
+    grid[0, 0].yaxis.get_major_locator().set_params(integer=True)
+    return figure
+
+
+def head_distance(representations):
+    """Mean 2-norm distance between what two heads make of an item, over all items and pairs of heads.
+
+    Source: An et al. 2020, "Repulsive attention", table 1, where it is called Dist.
+
+    Args:
+        representations: `(B, h, d)`, such as a sentence classifier's `encode` returns; of at least two heads. The
+            distance in a whole data set is the mean of those in batches of one size.
+
+    Returns:
+        Float, in the unit of the representations.
+
+    Raises:
+        ValueError: if the shape is another.
+
+    >>> head_distance(np.array([[[0, 0], [3, 4]]]))
+    5.0
+    """
+    array = np.asarray(keras.ops.convert_to_numpy(representations), "float64")
+    if array.ndim != 3 or array.shape[0] < 1 or array.shape[1] < 2:
+        raise ValueError(
+            "`representations` must be (batch, heads, width), of at least one item and two heads. "
+            f"Received: representations of shape {array.shape}"
+        )
+    one, other = np.triu_indices(array.shape[1], 1)
+    # By item: all differences at once would be as many times larger as there are heads.
+    return float(np.mean([np.linalg.norm(heads[one] - heads[other], axis=-1).mean() for heads in array]))
+
+
+def draw_error_by_heads(models, measure="error"):
+    """Draws the error of models against their number of heads: the mean of seeds, and their standard deviation.
+
+    As figure 3 of An et al. 2020, "Repulsive attention".
+
+    Args:
+        models: dictionary of the name of a model to a dictionary of a number of heads to the errors of its seeds, a
+            list of at least one. The deviation is that of a sample, with one less than the seeds below the line.
+        measure: str, the label of the axis.
+
+    Returns:
+        `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+        ImportError: if matplotlib is not installed.
+
+    >>> figure = draw_error_by_heads({"standard": {1: [0.31, 0.33], 8: [0.28, 0.29]}})
+    >>> figure.axes[0].get_xlabel()
+    'heads'
+    """
+    check_named("models", models)
+    for name, errors in models.items():
+        check_named(f"models[{name!r}]", errors)
+        for heads, seeds in errors.items():
+            if np.ndim(seeds) != 1 or not len(seeds):
+                raise ValueError(
+                    "`models` must have a list of the errors of at least one seed for each number of heads. "
+                    f"Received: models[{name!r}][{heads}]={seeds}"
+                )
+    figure = new_figure(4.5, 3.5)
+    axes = figure.add_subplot()
+    for name, errors in models.items():
+        heads = sorted(errors)
+        means = [np.mean(errors[number]) for number in heads]
+        deviations = [np.std(errors[number], ddof=1) if len(errors[number]) > 1 else 0 for number in heads]
+        axes.errorbar(heads, means, deviations, marker="o", markersize=4, capsize=3, linewidth=1.2, label=name)
+    axes.set(xlabel="heads", ylabel=measure, xticks=sorted({number for errors in models.values() for number in errors}))
+    axes.legend(fontsize=8)
+    return figure
+
+
+def max_num_heads(model_dim, lengths):
+    """The largest number of heads without a low-rank bottleneck, h_max = model_dim / mean length.
+
+    Source: Zhang et al. 2022, "Interacting-head attention", eq. 13.
+
+    Args:
+        model_dim: width of the model.
+        lengths: mean length of the training sequences in tokens, or any iterable (a data set, a
+            list) of sequences or of their lengths, read once. No batches, and one side of a data set of pairs.
+
+    Returns:
+        `(h_max, proposals)`: h_max rounded down, at least 1, and the powers of two from 2 to h_max that
+        divide `model_dim`, the paper's table 2.
+
+    Raises:
+        ValueError: for an empty data set, one of batches or pairs, or a width or mean length that is not positive.
+
+    >>> max_num_heads(512, 20)
+    (25, [2, 4, 8, 16])
+    >>> max_num_heads(512, [[5, 6, 7], [8]])[0]
+    256
+    """
+    positive("model_dim", model_dim)
+    mean = float(lengths) if isinstance(lengths, numbers.Real) else _mean_length(lengths)
+    if not mean > 0:
+        raise ValueError(f"The mean length must be positive. Received: {mean}")
+    highest = max(1, int(model_dim / mean))
+    powers = [2**i for i in range(1, highest.bit_length())]
+    return highest, [heads for heads in powers if model_dim % heads == 0]
+
+
+def _mean_length(lengths):
+    total = count = 0
+    for item in lengths:
+        total += _length(item)
+        count += 1
+    if not count:
+        raise ValueError("`lengths` must hold at least one sequence. Received: an empty iterable")
+    return total / count
+
+
+def _length(item):
+    if isinstance(item, (tuple, dict)):
+        raise ValueError(
+            f"`lengths` must be one side of a data set of pairs. Received: an item of type {type(item).__name__}"
+        )
+    if isinstance(item, list):
+        rank = np.ndim(item[:1])  # lists in a list may differ in length
+    else:
+        rank = len(item.shape) if hasattr(item, "shape") else np.ndim(item)
+    if rank > 1:
+        raise ValueError(
+            "`lengths` must hold single sequences, or their lengths: unbatch the data set. "
+            f"Received: an item with {rank} axes"
+        )
+    return len(item) if rank else float(item)

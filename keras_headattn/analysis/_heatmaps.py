@@ -1,0 +1,180 @@
+"""Heat maps of heads over texts, as a figure and as a page of HTML."""
+
+import html
+
+import keras
+import numpy as np
+
+from keras_headattn._figures import new_figure
+from keras_headattn._files import write_atomically
+from keras_headattn.analysis._validation import check_named
+
+COLUMNS = 64  # characters a line
+WIDTH, HEIGHT = 0.068, 0.19  # inches of a character and of a line
+PAGE = """<!DOCTYPE html>
+<html>
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>What the heads attend to</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ background: Canvas; color: CanvasText; font: 15px/1.7 system-ui, sans-serif; margin: 2em; }}
+section {{ border-top: 1px solid GrayText; padding: 1em 0; }}
+.row {{ display: flex; gap: 2em; }}
+.row > * {{ flex: 1; min-width: 0; margin: 0 0 .6em; overflow-wrap: break-word; }}
+small {{ display: block; opacity: .7; }}
+span {{ background: rgb(230 65 40 / calc(var(--shade) * 65%)); border-radius: 3px; padding: .1em .15em; }}
+</style>
+</head>
+<body>
+{}
+</body>
+</html>
+"""
+
+
+def draw_text_heatmaps(tokens, maps, heads=None):
+    """Draws a text once for each head and once for the sum of all, words redder the more they are attended to.
+
+    Every row is drawn on its own scale, whose end, the largest weight, is in its label. There is a column for each
+    title.
+
+    As figures 1 and 6 to 10 of An et al. 2020, "Repulsive attention".
+
+    Args:
+        tokens: list of `n` strings.
+        maps: dictionary of the title of a column, such as the name of a model, to the weights `(h, n)` that each head
+            gives to each token, such as `SelfAttentivePooling` returns of one text. There may be more weights than
+            tokens: the rest is padding.
+        heads: list of heads to draw. Defaults to all, `[]` are none: the sum alone.
+
+    Returns:
+        `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+        ImportError: if matplotlib is not installed.
+
+    >>> maps = {"standard": [[0.1, 0.1, 0.8]] * 2, "repulsive": [[0.1, 0.8, 0.1], [0.2, 0.1, 0.7]]}
+    >>> figure = draw_text_heatmaps(["it", "was", "amazing"], maps)
+    >>> len(figure.axes)  # two heads and their sum, of two models
+    6
+    """
+    rows = _rows(tokens, maps, heads)
+    places = _places(tokens)
+    lines = places[-1][0] + 1
+    figure = new_figure(WIDTH * COLUMNS * len(maps), HEIGHT * (lines + 1.5) * len(rows) + 0.3)
+    grid = figure.subplots(len(rows), len(maps), squeeze=False)
+    for axes, title in zip(grid[0], maps, strict=True):
+        axes.set_title(title, fontsize=9, fontweight="bold")
+    for row, (label, by_title) in zip(grid, rows, strict=True):
+        for axes, weights in zip(row, by_title.values(), strict=True):
+            axes.set(xlim=(0, COLUMNS), ylim=(lines, -1.2))
+            axes.set_axis_off()
+            axes.text(0, -0.6, f"{label}, at most {weights.max():.2g}", fontsize=7, color="gray", va="center")
+            for token, (line, column), shade in zip(tokens, places, _shades(weights), strict=True):
+                style = dict(facecolor=(0.9, 0.25, 0.15, 0.75 * shade), edgecolor="none", pad=1)
+                place = dict(fontsize=7.5, family="monospace", va="center", parse_math=False)
+                axes.text(column, line + 0.4, token, bbox=style, **place)
+    return figure
+
+
+def write_text_heatmaps(path, texts, heads=None):
+    """Writes a page on which every text stands once for each head and once for the sum of all.
+
+    Words are the redder the more they are attended to, and a pointer on them shows the weight. Every row has its own
+    scale, whose end, the largest weight, is in its label. The page needs no other file, and is dark where the reader's
+    system is.
+
+    As figures 1 and 6 to 10 of An et al. 2020, "Repulsive attention".
+
+    Args:
+        path: str or path of the file.
+        texts: list of `(tokens, maps)`, each as of `draw_text_heatmaps`.
+        heads: list of heads to show. Defaults to all, `[]` are none: the sums alone.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> write_text_heatmaps("heads.html", [(["not", "bad"], {"standard": [[0.5, 0.5], [0.1, 0.9]]})])
+    """
+    if not len(texts):
+        raise ValueError(f"`texts` must be a list of at least one pair of tokens and maps. Received: texts={texts}")
+    sections = [_section(tokens, maps, heads) for tokens, maps in texts]
+    write_atomically(path, PAGE.format("\n".join(sections)).encode("utf-8"))
+
+
+def _rows(tokens, maps, heads=None):
+    """The rows of a heat map: some heads, and the sum of all.
+
+    Args:
+        tokens: list of strings.
+        maps: dictionary of a title, such as the name of a model, to the weights `(h, n)` that each head gives to each
+            token. There may be more weights than tokens: the rest is padding.
+        heads: list of heads. Defaults to all that every title has.
+
+    Returns:
+        List of `(label, {title: weights (n,)})`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> rows = _rows(["not", "bad"], {"standard": np.array([[0.5, 0.5], [0.1, 0.9]])}, heads=[1])
+    >>> [(label, weights["standard"].round(1).tolist()) for label, weights in rows]
+    [('head 1', [0.1, 0.9]), ('sum of 2 heads', [0.6, 1.4])]
+    """
+    if isinstance(tokens, str) or not len(tokens):
+        raise ValueError(f"`tokens` must be a list of at least one string. Received: tokens={tokens!r}")
+    check_named("maps", maps)
+    maps = {title: _as_weights(title, weights, len(tokens)) for title, weights in maps.items()}
+    fewest, most = (choose(map(len, maps.values())) for choose in (min, max))
+    heads = range(fewest) if heads is None else heads
+    if not all(0 <= head < fewest for head in heads):
+        raise ValueError(f"`heads` must be from 0 to {fewest - 1}. Received: heads={heads}")
+    rows = [(f"head {head}", {title: weights[head] for title, weights in maps.items()}) for head in heads]
+    counted = str(most) if most == fewest else "all"
+    return [*rows, (f"sum of {counted} heads", {title: weights.sum(0) for title, weights in maps.items()})]
+
+
+def _as_weights(title, weights, length):
+    weights = np.asarray(keras.ops.convert_to_numpy(weights), "float64")
+    if weights.ndim != 2 or not len(weights) or weights.shape[1] < length:
+        raise ValueError(
+            f"`maps` must be (heads, {length}), a weight for each of {length} tokens; of a square map choose a row. "
+            f"Received: {title!r} of shape {weights.shape}"
+        )
+    return weights[:, :length]
+
+
+def _shades(weights):
+    """Weights `(n,)` as parts of the largest, from 0 to 1."""
+    return np.clip(weights / max(weights.max(), 1e-9), 0, 1)
+
+
+def _places(tokens):
+    """Line and column of each token."""
+    places, line, column = [], 0, 0
+    for token in tokens:
+        if column and column + len(token) > COLUMNS:
+            line, column = line + 1, 0
+        places.append((line, column))
+        column += len(token) + 1
+    return places
+
+
+def _section(tokens, maps, heads):
+    titles = "".join(f"<h2>{html.escape(str(title))}</h2>" for title in maps)
+    rows = [f'<div class="row">{titles}</div>']
+    for label, by_title in _rows(tokens, maps, heads):
+        cells = [_paragraph(label, tokens, weights) for weights in by_title.values()]
+        rows.append('<div class="row">{}</div>'.format("".join(cells)))
+    return "<section>\n{}\n</section>".format("\n".join(rows))
+
+
+def _paragraph(label, tokens, weights):
+    words = " ".join(
+        f'<span style="--shade: {shade:.3f}" title="{weight:.3g}">{html.escape(token)}</span>'
+        for token, shade, weight in zip(tokens, _shades(weights), weights, strict=True)
+    )
+    return f'<p dir="auto"><small>{label}, at most {weights.max():.2g}</small>{words}</p>'
