@@ -46,18 +46,22 @@ def _add_stand_ins():
 
 
 class _AfterKeras(importlib.abc.MetaPathFinder):
-    """Adds the stand-ins as soon as Keras has been imported."""
+    """Adds the stand-ins as soon as Keras has been imported; others may search for it before."""
+
+    is_searching = False
 
     def find_spec(self, name, path, target=None):
-        if name != "keras":
+        if name != "keras" or self.is_searching:
             return None
-        sys.meta_path.remove(self)
+        self.is_searching = True
         spec = importlib.util.find_spec(name)
+        self.is_searching = False
         if spec is not None:
             execute = spec.loader.exec_module
 
             def exec_module(module):
                 execute(module)
+                sys.meta_path.remove(self)
                 _add_stand_ins()
 
             spec.loader.exec_module = exec_module
