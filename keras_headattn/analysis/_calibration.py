@@ -1,4 +1,4 @@
-"""How often a classifier is right, and whether it is as often as it is confident."""
+"""Measures of a classifier: how often it is right, and whether that is as often as it is confident."""
 
 import numpy as np
 

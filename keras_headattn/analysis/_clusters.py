@@ -1,4 +1,4 @@
-"""Which tokens a cluster is made of, and which clusters a token belongs to."""
+"""Tokens that a cluster is made of, and clusters that the tokens of a sentence belong to."""
 
 import html
 

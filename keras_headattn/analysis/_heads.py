@@ -1,4 +1,4 @@
-"""How much heads matter, how far apart they are, and how many of them a model needs."""
+"""Measures of heads: how much each matters, how far apart they are, and how many a model needs."""
 
 import contextlib
 import functools

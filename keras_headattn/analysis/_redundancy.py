@@ -1,4 +1,4 @@
-"""How much the heads of a model repeat each other."""
+"""Measures of how much the heads of a model repeat each other, and drawings of it."""
 
 import keras
 import numpy as np

@@ -28,7 +28,7 @@ def test_whether_the_same_command_goes_on_after_an_interruption(arguments, goes_
 
 
 @pytest.mark.parametrize("error", [ValueError, OSError, ImportError])
-def test_mistakes_are_told_in_one_line(error):
+def test_mistakes_are_reported_in_one_line(error):
     def fail(options):
         raise error("Received: nothing")
 

@@ -85,9 +85,10 @@ def test_exporting_again_needs_no_data(quick, recipe):
         (["classify", "{tmp}/nothing", "missing.jpg"], "missing.jpg"),
     ],
 )
-def test_mistakes_are_told_in_one_line(arguments, message, recipe, tmp_path):
-    told = recipe(*(argument.replace("{tmp}", str(tmp_path)) for argument in arguments))
-    assert message.replace("{tmp}", str(tmp_path)) in told and told.startswith("error: ") and "\n" not in told
+def test_mistakes_are_reported_in_one_line(arguments, message, recipe, tmp_path):
+    reported = recipe(*(argument.replace("{tmp}", str(tmp_path)) for argument in arguments))
+    message = message.replace("{tmp}", str(tmp_path))
+    assert message in reported and reported.startswith("error: ") and "\n" not in reported
 
 
 def test_help_names_every_setting(capsys):

@@ -134,7 +134,7 @@ def test_nothing_is_written_where_text_is_missing(config, tmp_path):
     assert not (tmp_path / "records").exists()
 
 
-def test_a_missing_package_is_told_first(monkeypatch):
+def test_a_missing_package_is_reported_first(monkeypatch):
     monkeypatch.setitem(sys.modules, "jieba", None)
     with pytest.raises(ImportError, match=r"keras_headattn\[chinese\]"):
         check_text(TranslateConfig(source_language="zh", moses=True))

@@ -123,7 +123,7 @@ def test_seeds_are_averaged(tmp_path, runs):
     (["--attentions", "multi_head:wide"], "multi_head:wide"),
     (["--train", "a", "b", "--validation", "c", "d"], "needs a test set"),
 ])  # fmt: skip
-def test_mistakes_are_told_before_training(tmp_path, runs, arguments, message):
+def test_mistakes_are_reported_before_training(tmp_path, runs, arguments, message):
     with pytest.raises(SystemExit, match=message):
         sweep.main(["--runs", str(tmp_path), *arguments])
     assert runs == []

@@ -25,9 +25,3 @@ def test_terminated(expected, tmp_path):
 def test_a_full_disk(expected, tmp_path):
     assert full_disk("Resume", tmp_path / "run", expected) == Outcome(0, True)
     assert "cannot be written" in (tmp_path / "run" / "log.txt").read_text()
-
-
-def test_faults_of_keras(tmp_path):
-    """Steps are made twice, or only a half of a file is there to go on from."""
-    expected = uninterrupted("BackupAndRestore", tmp_path / "uninterrupted")
-    assert not kills("BackupAndRestore", tmp_path / "run", expected, times=1).identical

@@ -214,6 +214,6 @@ def test_batches_need_not_divide_evenly(jit_compile):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_faults_of_keras(fault):
-    assert not outcome(fault, keras.Model, 2).passed, "Keras has mended it: docs/reliability.md needs an update"
+def test_faults_of_keras_are_none_here(fault):
+    """`python -m benchmarks.replicas` shows those of Keras."""
     assert outcome(fault, Model, 4).passed
