@@ -31,7 +31,9 @@ class LuongAttention(Attention):
 
     def __init__(self, num_heads=1, key_dim=None, *args, score_mode="dot", **kwargs):
         if num_heads != 1:
-            raise ValueError(f"LuongAttention has one head. Received: num_heads={num_heads}")
+            raise ValueError(
+                f"LuongAttention has one head: give its width as `key_dim`. Received: num_heads={num_heads}"
+            )
         super().__init__(num_heads, key_dim, *args, **kwargs)
         if score_mode not in ("dot", "general", "concat"):
             raise ValueError(f"`score_mode` must be 'dot', 'general' or 'concat'. Received: score_mode={score_mode!r}")

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_headattn import layers
 from keras_headattn.decoding import Searcher, beam_search
+from keras_headattn.positions import LearnedPositions
 from tests.decoding.tables import (
     check_same,
     ended_tokens,
@@ -78,7 +79,7 @@ def test_same_as_the_naive_search(case):
     {"normalize_first": True, "num_layers": 2},
     {"max_length": STEPS + 1},
     {"target_vocabulary_size": None},
-    {"cross_attention": layers.LuongAttention(5, score_mode="concat")},
+    {"cross_attention": layers.LuongAttention(key_dim=5, score_mode="concat")},
     {"decoder_attention": layers.MultiHeadAttention(2, 4, sliding_window=2)},
 ], ids=["pre_norm", "learned_positions", "one_vocabulary", "other_cross", "sliding_window"])  # fmt: skip
 def test_other_models_same_as_the_naive_search(arguments):
@@ -298,7 +299,7 @@ def test_models_that_cannot_decode():
 
 
 def test_translations_longer_than_the_learned_positions():
-    model = translator(max_length=4)
+    model = translator(positions=LearnedPositions(4))
     with pytest.raises(ValueError, match="`max_length` must be at most 4.*Received: max_length=5"):
         Searcher(model, max_length=5)
     assert Searcher(model, max_length=4).max_length == 4

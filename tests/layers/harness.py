@@ -61,13 +61,8 @@ RELATIVE = {**SIZES, "relative_positions": positions.RelativePositions(2)}
 CASES = [
     Case("multi_head", layers.MultiHeadAttention, SIZES),
     Case("gated", layers.MultiHeadAttention, {**SIZES, "use_gate": True}),
-    Case("grouped_query", layers.GroupedQueryAttention, GROUPED, (4,), 4),
-    Case("multi_query", layers.GroupedQueryAttention, {**SIZES, "value_dim": KEY_DIM}),
     Case("talking", layers.TalkingHeadsAttention, SIZES, rows_sum_to_one=False),
     Case("talking_2_3_4", layers.TalkingHeadsAttention, TALKING, (4,), rows_sum_to_one=False),
-    Case("dynamically_composable", layers.DynamicallyComposableAttention, SIZES, rows_sum_to_one=False),
-    Case("differential", layers.DifferentialAttention, SIZES, mask_heads=2 * HEADS, rows_sum_to_one=False),
-    Case("real_former", layers.RealFormerAttention, SIZES),
     Case("interacting_sum", layers.InteractingHeadAttention, SIZES),
     Case("interacting_pairwise", layers.InteractingHeadAttention, PAIRWISE, (HEADS, HEADS), None),
     *(
@@ -92,6 +87,11 @@ CASES = [
         by_content=False,
     ),
     Case("options", layers.MultiHeadAttention, OPTIONS, rows_sum_to_one=False),
+    Case("grouped_query", layers.GroupedQueryAttention, GROUPED, (4,), 4),
+    Case("multi_query", layers.GroupedQueryAttention, {**SIZES, "value_dim": KEY_DIM}),
+    Case("dynamically_composable", layers.DynamicallyComposableAttention, SIZES, rows_sum_to_one=False),
+    Case("differential", layers.DifferentialAttention, SIZES, mask_heads=2 * HEADS, rows_sum_to_one=False),
+    Case("real_former", layers.RealFormerAttention, SIZES),
 ]
 
 

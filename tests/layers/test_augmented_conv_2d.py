@@ -31,7 +31,7 @@ TEMPLATES = [
     layers.TalkingHeadsAttention(3, 4, 2, key_heads=2),
     layers.InteractingHeadAttention(3, 4, 2),
     layers.InteractingHeadAttention(3, 4, 2, interaction="pairwise"),
-    layers.LuongAttention(4, 2, score_mode="general"),
+    layers.LuongAttention(key_dim=4, value_dim=2, score_mode="general"),
     layers.RealFormerAttention(3, 4, 2),
     layers.SynthesizerAttention(3, 4, value_dim=2, max_length=42),
     layers.EvolvingAttention(3, 4, 2, beta=1.0, convolve_first=True),

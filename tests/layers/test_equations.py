@@ -181,7 +181,7 @@ def test_talking_heads_mixing_shapes_and_initializer():
 @pytest.mark.parametrize("score, shapes", [("dot", []), ("general", [(4, 4)]), ("concat", [(8, 4), (4,)])])
 def test_luong_weights(score, shapes):
     x = self_input()
-    layer = build(layers.LuongAttention(4, score_mode=score), x)
+    layer = build(layers.LuongAttention(key_dim=4, score_mode=score), x)
     names = ["score_kernel", "score_vector"][: len(shapes)]
     assert own_weights(layer) == names
     assert [tuple(getattr(layer, name).shape) for name in names] == shapes
@@ -190,7 +190,7 @@ def test_luong_weights(score, shapes):
 
 def test_luong_dot_is_not_scaled():
     x = self_input(dtype="float64")
-    luong = build(layers.LuongAttention(4, dtype="float64"), x)
+    luong = build(layers.LuongAttention(key_dim=4, dtype="float64"), x)
     plain = build(layers.MultiHeadAttention(1, 4, dtype="float64"), x)
     weights = luong.get_weights()
     plain.set_weights([2 * w if i < 2 else w for i, w in enumerate(weights)])

@@ -87,13 +87,14 @@ def test_interaction(value):
 
 @pytest.mark.parametrize("value", ["location", None, 1])
 def test_score(value):
-    with raises("score", value):
-        LuongAttention(4, score_mode=value)
+    with raises("score_mode", value):
+        LuongAttention(key_dim=4, score_mode=value)
 
 
 def test_luong_attention_has_one_head():
-    with raises("LuongAttention has one head", "num_heads=8"):
-        LuongAttention(4, num_heads=8)
+    for arguments in (dict(key_dim=4, num_heads=8), dict(num_heads=8)):
+        with raises("LuongAttention has one head", "num_heads=8"):
+            LuongAttention(**arguments)
 
 
 def test_numpy_integers_are_refused():

@@ -128,8 +128,8 @@ def test_of_an_evolving_layer():
 def test_of_other_scores(general):
     """A table of zeros changes nothing, another does."""
     x = self_input()
-    plain = build(LuongAttention(KEY_DIM, score_mode=general), x)
-    layer = build(LuongAttention(KEY_DIM, score_mode=general, relative_positions=RelativePositions(2)), x)
+    plain = build(LuongAttention(key_dim=KEY_DIM, score_mode=general), x)
+    layer = build(LuongAttention(key_dim=KEY_DIM, score_mode=general, relative_positions=RelativePositions(2)), x)
     copy_weights(plain, layer)
     assert np.abs(array(layer(x, x)) - array(plain(x, x))).max() > 1e-3
     table(layer).assign(np.zeros(table(layer).shape))

@@ -74,7 +74,8 @@ def test_positions_default_to_the_rows_of_the_cache():
     expected = array(layer(x, x))
     cache = layer.init_cache(keras.ops.convert_to_tensor(x), 5)
     for index in range(5):
-        output, cache = layer(x[:, index : index + 1], cache=cache, index=index)
+        output, state = layer(x[:, index : index + 1], cache=cache, index=index, return_state=True)
+        cache = state["cache"]
         check_close(array(output)[:, 0], expected[:, index], TOLERANCE)
 
 
@@ -88,8 +89,9 @@ def test_decoder_block_in_a_functional_model():
 def test_maps_go_from_block_to_block_in_a_functional_model():
     x = keras.Input((5, 8))
     first, second = (EncoderBlock(EvolvingAttention(2, 4), intermediate_dim=16) for _ in range(2))
-    y, first_map = first(x, return_map=True)
-    y, second_map = second(y, previous_map=first_map, return_map=True)
+    y, state = first(x, return_state=True)
+    y, state = second(y, previous_maps=state["maps"], return_state=True)
+    second_map = state["maps"]["attention"]
     assert tuple(second_map.shape) == (None, 2, 5, 5)
     assert first.attention.map_kernel is None and second.attention.map_kernel is not None
     inputs = np.random.default_rng(0).normal(size=(3, 5, 8)).astype("float32")

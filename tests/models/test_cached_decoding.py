@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn import layers
+from keras_headattn.positions import LearnedPositions
 from tests.models.small import CASES, array, check_close, each_layer, make, sentences
 
 TOLERANCE = 5e-6
@@ -50,10 +51,10 @@ def test_mixed_precision(case):
 
 @pytest.mark.parametrize("arguments", [
     {"normalize_first": True, "num_layers": 2},
-    {"max_length": LENGTH},
+    {"positions": LearnedPositions(LENGTH)},
     {"target_vocabulary_size": None, "tie_output": False},
     {"decoder_attention": layers.TalkingHeadsAttention(2, 3), "num_decoder_layers": 3},
-    {"cross_attention": layers.LuongAttention(5, score_mode="concat"), "num_layers": 2},
+    {"cross_attention": layers.LuongAttention(key_dim=5, score_mode="concat"), "num_layers": 2},
     {"decoder_attention": layers.MultiHeadAttention(2, 4, sliding_window=2)},
     {"cross_attention": layers.MultiHeadAttention(2, 4, sliding_window=2)},
 ], ids=[
@@ -123,16 +124,16 @@ def test_eager_equals_graph_equals_xla(case):
 @pytest.mark.parametrize("compiled", [False, True], ids=["graph", "xla"])
 def test_whole_model_compiled(compiled):
     model, inputs = make(CASES[3]), sentences()
-    function = tf.function(lambda inputs: model(inputs, return_attention_scores=True), jit_compile=compiled)
+    function = tf.function(lambda inputs: model(inputs, return_intermediates=True), jit_compile=compiled)
     for got, want in zip(
         tf.nest.flatten(function(inputs)),
-        tf.nest.flatten(model(inputs, return_attention_scores=True)),
+        tf.nest.flatten(model(inputs, return_intermediates=True)),
         strict=True,
     ):
         check_close(got, want, TOLERANCE)
 
 
-@pytest.mark.parametrize("arguments", [{}, {"max_length": LENGTH}], ids=["sinusoidal", "learned"])
+@pytest.mark.parametrize("arguments", [{}, {"positions": LearnedPositions(LENGTH)}], ids=["sinusoidal", "learned"])
 def test_number_of_tokens_unknown_in_the_graph(arguments):
     model, inputs = make(**arguments), sentences()
     cache = model.init_cache(inputs["source"], LENGTH)

@@ -8,6 +8,7 @@ import pytest
 
 from keras_headattn import layers
 from keras_headattn.models import Transformer
+from keras_headattn.positions import BucketPositions, LearnedPositions, RelativePositions
 from keras_headattn.training import Model
 from tests.models.small import (
     CASES,
@@ -45,7 +46,7 @@ def test_one_template_each():
         num_decoder_layers=2,
         attention=layers.InteractingHeadAttention(2, 4),
         decoder_attention=layers.TalkingHeadsAttention(3, 4),
-        cross_attention=layers.LuongAttention(5, score_mode="concat"),
+        cross_attention=layers.LuongAttention(key_dim=5, score_mode="concat"),
     )
     assert [type(block.attention) for block in model.encoder_blocks] == [layers.InteractingHeadAttention]
     assert [type(block.attention) for block in model.decoder_blocks] == [layers.TalkingHeadsAttention] * 2
@@ -54,7 +55,7 @@ def test_one_template_each():
 
 
 def test_default_attention_has_eight_heads():
-    model = make(attention=None, hidden_dim=16)
+    model = make(attention="multi_head", hidden_dim=16)
     attention = model.decoder_blocks[0].cross_attention
     assert (type(attention), attention.num_heads, attention.key_dim) == (layers.MultiHeadAttention, 8, 2)
 
@@ -107,9 +108,9 @@ def test_equal_initializers_draw_different_numbers():
 
 
 @pytest.mark.parametrize("name", ["attention", "decoder_attention", "cross_attention"])
-@pytest.mark.parametrize("wrong", [keras.layers.MultiHeadAttention(2, 4), "multi_head", layers.MultiHeadAttention])
+@pytest.mark.parametrize("wrong", [keras.layers.Dense(3), "nothing", 3, layers.MultiHeadAttention.build])
 def test_template_of_another_kind(name, wrong):
-    with pytest.raises(ValueError, match=f"`{name}` must be a layer.*Received: "):
+    with pytest.raises(ValueError, match=f"`{name}`.*Received: "):
         Transformer(SOURCE_VOCABULARY, hidden_dim=16, **{name: wrong})
 
 
@@ -120,7 +121,7 @@ def test_sizes_of_zero(name):
 
 
 def test_width_that_the_default_heads_do_not_divide():
-    with pytest.raises(ValueError, match="multiple of the 8 heads.*Received: hidden_dim=12"):
+    with pytest.raises(ValueError, match="`num_heads` must divide the width.*Received: num_heads=8 for a width of 12"):
         Transformer(SOURCE_VOCABULARY, hidden_dim=12)
 
 
@@ -161,7 +162,7 @@ def test_shared_vocabulary_shares_the_embedding():
 
 
 def test_learned_positions():
-    model, plain = make(max_length=6), make()
+    model, plain = make(positions=LearnedPositions(6)), make()
     assert model.count_params() - plain.count_params() == 2 * 6 * WIDTH
     inputs = sentences()
     before = array(model(inputs))
@@ -173,7 +174,7 @@ def test_learned_positions():
 
 def test_source_longer_than_the_learned_positions():
     with pytest.raises(ValueError, match="larger `max_length`.*Received: a sequence of 5"):
-        make(max_length=4)(sentences())
+        make(positions=LearnedPositions(4))(sentences())
 
 
 def test_sinusoidal_positions():
@@ -208,12 +209,13 @@ UNUSUAL = dict(
     num_layers=1,
     num_decoder_layers=2,
     decoder_attention=layers.TalkingHeadsAttention(2, 3, key_heads=3),
-    cross_attention=layers.LuongAttention(4, score_mode="general"),
+    cross_attention=layers.LuongAttention(key_dim=4, score_mode="general"),
     dropout=0.2,
     activation_dropout=0.3,
     activation="gelu",
     normalize_first=True,
-    max_length=9,
+    positions=LearnedPositions(9),
+    norm=keras.layers.RMSNormalization(epsilon=1e-5),
     tie_output=False,
     seed=5,
     name="unusual",
@@ -226,10 +228,11 @@ def test_config_round_trip():
     clone = Transformer.from_config(config)
     assert json.dumps(clone.get_config()) == json.dumps(model.get_config())
     for name, value in UNUSUAL.items():
-        if "attention" not in name:
+        if not isinstance(value, keras.layers.Layer):
             assert config[name] == value, name
-    assert [type(template.make()).__name__ for template in clone.templates.values()] == [
-        "MultiHeadAttention", "TalkingHeadsAttention", "LuongAttention",
+    names = "attention", "decoder_attention", "cross_attention", "norm", "positions"
+    assert [type(clone.templates[name].make()).__name__ for name in names] == [
+        "MultiHeadAttention", "TalkingHeadsAttention", "LuongAttention", "RMSNormalization", "LearnedPositions",
     ]  # fmt: skip
 
 
@@ -267,9 +270,10 @@ def test_weights_file(tmp_path):
 
 def test_symbolic_shapes():
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")}
-    logits, maps = make(CASES[3])(inputs, return_attention_scores=True)
+    logits, out = make(CASES[3])(inputs, return_intermediates=True)
     assert tuple(logits.shape) == (None, None, TARGET_VOCABULARY) and logits.dtype == "float32"
-    assert [tuple(maps[name][0].shape) for name in ("encoder", "decoder", "cross")] == [(None, 4, None, None)] * 3
+    assert [*out] == ["encoder_0/attention", "decoder_0/attention", "decoder_0/cross_attention"]
+    assert all(tuple(found["weights"].shape) == (None, 4, None, None) for found in out.values())
 
 
 # ---------------------------------------------------------------------------------------- dropout and seeds
@@ -337,9 +341,59 @@ def test_named_sizes():
         Transformer.from_size("lite", 50, num_heads=3)
     with pytest.raises(ValueError, match="size='huge'"):
         Transformer.from_size("huge", 50)
-    for wrong in (layers.MultiHeadAttention(4, 32), "multi_head"):
-        with pytest.raises(ValueError, match="`attention` must be a class.*a layer goes to `Transformer`.*Received: "):
-            Transformer.from_size("tiny", 50, attention=wrong)
+
+
+@pytest.mark.parametrize(
+    "attention",
+    [
+        "multi_head",
+        layers.MultiHeadAttention,
+        layers.MultiHeadAttention(2, 8),
+        keras.layers.MultiHeadAttention(2, 8),
+        lambda num_heads, key_dim: layers.MultiHeadAttention(num_heads, key_dim),
+    ],
+    ids=["name", "class", "layer", "stock", "function"],
+)
+def test_attention_is_given_in_many_ways(attention):
+    model = Transformer(9, num_layers=1, hidden_dim=16, intermediate_dim=8, attention=attention, num_heads=2)
+    for template in (model.templates[name] for name in ("attention", "decoder_attention", "cross_attention")):
+        layer = template.make()
+        assert type(layer) is layers.MultiHeadAttention and (layer.num_heads, layer.key_dim) == (2, 8)
+
+
+def test_distances_do_not_go_across_texts():
+    """Self-attention has relative positions and a window; attention to the encoder has neither, unless asked for."""
+    attention = layers.MultiHeadAttention(2, 8, relative_positions=RelativePositions(3), sliding_window=4)
+    sizes = dict(num_layers=1, hidden_dim=16, intermediate_dim=8)
+    block = Transformer(9, attention=attention, **sizes)
+    block.build()
+    across = block.decoder_blocks[0].cross_attention
+    assert across.relative_positions is None and across.sliding_window is None
+    assert block.decoder_blocks[0].attention.relative_positions.max_distance == 3
+    asked = Transformer(9, attention=attention, cross_attention=attention, **sizes)
+    asked.build()
+    assert asked.decoder_blocks[0].cross_attention.relative_positions.max_distance == 3
+
+
+def test_blocks_share_one_table_of_relative_positions():
+    model = Transformer(
+        SOURCE_VOCABULARY,
+        num_layers=2,
+        hidden_dim=16,
+        intermediate_dim=8,
+        num_heads=2,
+        relative_positions=BucketPositions(8, 16),
+    )
+    logits = model(sentences())
+    tables = [weight for weight in model.weights if weight.name == "embeddings" and weight.shape == (8, 2)]
+    assert len(tables) == 2  # of the encoder and of the decoder
+    encoder, decoder = (
+        blocks[1].attention.relative_positions for blocks in (model.encoder_blocks, model.decoder_blocks)
+    )
+    assert encoder is model.encoder_blocks[0].attention.relative_positions and encoder.bidirectional
+    assert not decoder.bidirectional
+    tables[0].assign(tables[0] + 1e3 * np.eye(8)[:, :2])
+    assert np.abs(array(model(sentences())) - array(logits)).max() > 1e-3
 
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")

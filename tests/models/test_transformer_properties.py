@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_headattn import layers
 from tests.models.small import (
     CASES,
     SOURCE_VOCABULARY,
@@ -107,11 +108,11 @@ def test_mixed_precision(case):
     model, inputs = make(case), sentences(batch=3)
     inputs["source"][2] = 0
     mixed = copy_weights(model, make(case, dtype="mixed_float16"))
-    logits, maps = mixed(inputs, return_attention_scores=True)
+    logits, out = mixed(inputs, return_intermediates=True)
     assert keras.backend.standardize_dtype(logits.dtype) == "float32"
     assert np.isfinite(array(logits)).all()
     check_close(logits, model(inputs), 0.02)
-    assert keras.backend.standardize_dtype(maps["cross"][0].dtype) == "float16"
+    assert keras.backend.standardize_dtype(out["decoder_0/cross_attention"]["weights"].dtype) == "float16"
     assert all(v.dtype == "float32" for v in mixed.trainable_variables)
     blocks = mixed.encoder_blocks + mixed.decoder_blocks
     assert all(block.attention.compute_dtype == "float16" for block in blocks)
@@ -130,19 +131,22 @@ def test_global_policy_reaches_every_layer():
 @each_layer
 def test_asking_for_the_maps_changes_nothing(case):
     model, inputs = make(case, num_decoder_layers=2), sentences()
-    logits, maps = model(inputs, return_attention_scores=True)
+    logits, out = model(inputs, return_intermediates=True)
     check_close(logits, model(inputs), TOLERANCE)
     n, m = 5, 6
-    sizes = {"encoder": (n, n), "decoder": (m, m), "cross": (m, n)}
-    assert list(maps) == list(sizes)
+    sizes = {"encoder_0/attention": (n, n)}
+    for number in range(2):
+        sizes |= {f"decoder_{number}/attention": (m, m), f"decoder_{number}/cross_attention": (m, n)}
+    assert [*out] == [*sizes]
+    maps = {name: array(found["weights"]) for name, found in out.items()}
     for name, size in sizes.items():
-        assert [tuple(x.shape) for x in maps[name]] == [(2, *case.map_axes, *size)] * (1 if name == "encoder" else 2)
-        assert np.isfinite(array(maps[name][0])).all()
+        assert maps[name].shape == (2, *case.map_axes, *size)
+        assert np.isfinite(maps[name]).all()
     real = inputs["source"] != 0
-    assert not array(maps["encoder"][0])[0][..., ~real[0]].any()
-    assert not array(maps["cross"][1])[0][..., ~real[0]].any()
+    assert not maps["encoder_0/attention"][0][..., ~real[0]].any()
+    assert not maps["decoder_1/cross_attention"][0][..., ~real[0]].any()
     later = np.triu(np.ones((m, m), bool), 1)
-    assert not array(maps["decoder"][1])[..., later].any()
+    assert not maps["decoder_1/attention"][..., later].any()
 
 
 def test_asking_for_the_maps_changes_nothing_in_training():
@@ -150,15 +154,18 @@ def test_asking_for_the_maps_changes_nothing_in_training():
     arguments = dict(attention=CASES[0].make(dropout=0.3), dropout=0.3, activation_dropout=0.3, seed=2)
     one, inputs = make(**arguments), sentences()
     two = copy_weights(one, make(**arguments))
-    logits, _ = one(inputs, training=True, return_attention_scores=True)
+    logits, _ = one(inputs, training=True, return_intermediates=True)
     check_close(logits, two(inputs, training=True), TOLERANCE)
 
 
 def test_maps_of_the_encoder_alone():
     model, inputs = make(num_layers=2), sentences()
-    output, maps = model.encode(inputs["source"], return_attention_scores=True)
+    with layers.capture_intermediates() as found:
+        output = model.encode(inputs["source"])
     check_close(output, model.encode(inputs["source"]), TOLERANCE)
-    check_close(maps[1], model(inputs, return_attention_scores=True)[1]["encoder"][1], TOLERANCE)
+    _, out = model(inputs, return_intermediates=True)
+    second = found[model.encoder_blocks[1].attention.path]
+    check_close(second["weights"], out["encoder_1/attention"]["weights"], TOLERANCE)
 
 
 # ------------------------------------------------------------------------------------------------ training
