@@ -5,15 +5,39 @@ Names are those of `keras.applications`.
 """
 
 import dataclasses
+from typing import Any
 
-from keras import layers
+from keras import layers, regularizers
+from keras.saving import register_keras_serializable
 
 from keras_headattn.layers._augmented_conv_2d import AugmentedConv2D
 from keras_headattn.layers._template import Template
+from keras_headattn.positions._relative import RelativePositions2D
 
 # Of TensorFlow's official models 1.13: variance scaling by fan-in; batch normalisation.
 KERNEL_INITIALIZER = "lecun_normal"
 MOMENTUM, EPSILON = 0.997, 1e-5
+
+
+@register_keras_serializable(package="keras_headattn")
+class RegularizedPositions2D(RelativePositions2D):
+    """`RelativePositions2D` whose vectors are regularized.
+
+    Args:
+        height, width, **kwargs: see `RelativePositions2D`.
+        embeddings_regularizer: of the vectors.
+    """
+
+    def __init__(self, height, width, embeddings_regularizer=None, **kwargs):
+        super().__init__(height, width, **kwargs)
+        self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
+
+    def add_weight(self, *args, **kwargs):
+        return super().add_weight(*args, regularizer=self.embeddings_regularizer, **kwargs)
+
+    def get_config(self):
+        regularizer = regularizers.serialize(self.embeddings_regularizer)
+        return {**super().get_config(), "embeddings_regularizer": regularizer}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,23 +48,28 @@ class Convolution:
         filters: channels of their output.
         attention: template of the attention that augments them, or `None`.
         downsample: see `AugmentedConv2D`.
+        regularizer: of all weights of the stage but those of batch normalisation, or `None`.
     """
 
     filters: int
     attention: Template | None = None
     downsample: bool = False
+    regularizer: Any = None
 
     def __call__(self, x, previous_map, strides, name):
         """The image and the map after a convolution of `x`; `previous_map` itself where no map is carried."""
         if self.attention is None:
-            return convolve(x, self.filters, 3, strides, name), previous_map
+            return convolve(x, self.filters, 3, strides, name, self.regularizer), previous_map
+        is_regularized = self.regularizer is not None and None not in x.shape[1:]
         layer = AugmentedConv2D(
             self.filters,
             3,
-            self.attention,
+            self._regularized_attention(x.shape, strides) if is_regularized else self.attention,
             strides=strides,
             downsample=self.downsample,
+            relative_positions=not is_regularized,
             kernel_initializer=KERNEL_INITIALIZER,
+            kernel_regularizer=self.regularizer,
             name=name,
         )
         # A functional model has no place for a map that is None.
@@ -48,8 +77,16 @@ class Convolution:
             return layer(x), None
         return layer(x, previous_map=previous_map, return_map=True)
 
+    def _regularized_attention(self, shape, strides):
+        """The template with regularizers in it, also of its relative positions, which know the size of the image."""
+        strides *= 2 if self.downsample else 1
+        size = [-(-pixels // strides) for pixels in shape[1:3]]
+        positions = RegularizedPositions2D(*size, embeddings_regularizer=self.regularizer)
+        given = {"kernel_regularizer": self.regularizer, "bias_regularizer": self.regularizer}
+        return self.attention.make(given, relative_positions=positions)
 
-def convolve(x, filters, kernel_size, strides, name):
+
+def convolve(x, filters, kernel_size, strides, name, regularizer=None):
     """A convolution without bias.
 
     With strides it is padded alike on both sides, where "same" would depend on the size.
@@ -65,6 +102,7 @@ def convolve(x, filters, kernel_size, strides, name):
         padding="same" if strides == 1 else "valid",
         use_bias=False,
         kernel_initializer=KERNEL_INITIALIZER,
+        kernel_regularizer=regularizer,
         data_format="channels_last",
         name=name,
     )(x)
@@ -94,7 +132,7 @@ def basic_block(x, previous_map, convolution, strides, projects, name):
     Returns:
         `(B, h / strides, w / strides, filters)` and the map.
     """
-    shortcut = _shortcut(x, convolution.filters, strides, projects, name)
+    shortcut = _shortcut(x, convolution.filters, strides, projects, name, convolution.regularizer)
     x, previous_map = convolution(x, previous_map, strides, f"{name}_1_conv")
     x = activate(normalize(x, f"{name}_1"), f"{name}_1_relu")
     x, previous_map = convolution(x, previous_map, 1, f"{name}_2_conv")
@@ -111,17 +149,19 @@ def bottleneck_block(x, previous_map, convolution, strides, projects, name):
     Returns:
         `(B, h / strides, w / strides, 4 * filters)` and the map.
     """
-    shortcut = _shortcut(x, 4 * convolution.filters, strides, projects, name)
-    x = convolve(x, convolution.filters, 1, 1, f"{name}_1_conv")
+    shortcut = _shortcut(x, 4 * convolution.filters, strides, projects, name, convolution.regularizer)
+    x = convolve(x, convolution.filters, 1, 1, f"{name}_1_conv", convolution.regularizer)
     x = activate(normalize(x, f"{name}_1"), f"{name}_1_relu")
     x, previous_map = convolution(x, previous_map, strides, f"{name}_2_conv")
     x = activate(normalize(x, f"{name}_2"), f"{name}_2_relu")
-    x = convolve(x, 4 * convolution.filters, 1, 1, f"{name}_3_conv")
+    x = convolve(x, 4 * convolution.filters, 1, 1, f"{name}_3_conv", convolution.regularizer)
     return _add(shortcut, normalize(x, f"{name}_3"), name), previous_map
 
 
-def _shortcut(x, filters, strides, projects, name):
-    return normalize(convolve(x, filters, 1, strides, f"{name}_0_conv"), f"{name}_0") if projects else x
+def _shortcut(x, filters, strides, projects, name, regularizer):
+    if not projects:
+        return x
+    return normalize(convolve(x, filters, 1, strides, f"{name}_0_conv", regularizer), f"{name}_0")
 
 
 def _add(shortcut, x, name):

@@ -1,3 +1,5 @@
+import dataclasses
+
 import keras
 from keras import layers
 from keras.utils import get_source_inputs
@@ -33,6 +35,7 @@ def ResNet(
     classes=1000,
     classifier_activation="softmax",
     return_stages=False,
+    weight_regularizer=None,
     name="resnet",
 ):
     """A residual network, with attention beside its 3 x 3 convolutions or without.
@@ -69,6 +72,8 @@ def ResNet(
         classes: number of classes.
         classifier_activation: of the classifier; `None` for logits. Float32 under mixed precision too.
         return_stages: without the classifier, whether a list of the outputs of all stages is returned.
+        weight_regularizer: of all weights but those of batch normalisation: kernels, biases and vectors of relative
+            positions. Of the attention's kernels and biases those that the template has of its own go before it.
         name: of the model.
 
     Returns:
@@ -84,13 +89,14 @@ def ResNet(
     (4, 10)
     """
     _check(include_top, pooling, return_stages)
+    regularizer = keras.regularizers.get(weight_regularizer)
     if input_tensor is None:
         input_tensor = keras.Input((224, 224, 3) if input_shape is None else input_shape)
-    convolutions = [Convolution(filters * 2**stage) for stage in range(len(stage_depths))]
+    convolutions = [Convolution(filters * 2**stage, regularizer=regularizer) for stage in range(len(stage_depths))]
     if attention is not None:
         ratios = dict(key_ratio=key_ratio, value_ratio=value_ratio, min_key_dim=min_key_dim)
         convolutions = _augment(convolutions, attention, attention_stages, downsampled_stages, ratios)
-    x, previous_map, outputs = _stem(input_tensor, filters, small_images), None, []
+    x, previous_map, outputs = _stem(input_tensor, filters, small_images, regularizer), None, []
     block = bottleneck_block if bottleneck else basic_block
     for stage, depth in enumerate(stage_depths):
         for number in range(depth):
@@ -99,7 +105,7 @@ def ResNet(
             x, previous_map = block(x, previous_map, convolutions[stage], strides, number == 0, block_name)
         outputs.append(x)
     if not return_stages:
-        outputs = _top(x, include_top, pooling, classes, classifier_activation)
+        outputs = _top(x, include_top, pooling, classes, classifier_activation, regularizer)
     sources = get_source_inputs(input_tensor)
     model = keras.Model(sources[0] if len(sources) == 1 else sources, outputs, name=name)
     if weights is not None:
@@ -123,7 +129,8 @@ def _augment(convolutions, attention, attention_stages, downsampled_stages, rati
     for stage in _stages("attention_stages", attention_stages, len(convolutions)):
         filters = convolutions[stage].filters
         widened = Template("attention", template.make(**augmented_widths(filters, heads, **ratios)))
-        augmented[stage] = Convolution(filters, widened, stage in downsampled_stages)
+        downsample = stage in downsampled_stages
+        augmented[stage] = dataclasses.replace(convolutions[stage], attention=widened, downsample=downsample)
     return augmented
 
 
@@ -134,14 +141,16 @@ def _stages(name, stages, count):
     return {stage % count for stage in stages}
 
 
-def _stem(images, filters, small_images):
+def _stem(images, filters, small_images, regularizer):
+    size, strides = (3, 1) if small_images else (7, 2)
+    x = convolve(images, filters, size, strides, "conv1_conv", regularizer)
+    x = activate(normalize(x, "conv1"), "conv1_relu")
     if small_images:
-        return activate(normalize(convolve(images, filters, 3, 1, "conv1_conv"), "conv1"), "conv1_relu")
-    x = activate(normalize(convolve(images, filters, 7, 2, "conv1_conv"), "conv1"), "conv1_relu")
+        return x
     return layers.MaxPooling2D(3, 2, padding="same", data_format="channels_last", name="pool1_pool")(x)
 
 
-def _top(x, include_top, pooling, classes, classifier_activation):
+def _top(x, include_top, pooling, classes, classifier_activation, regularizer):
     if pooling == "max" and not include_top:
         return layers.GlobalMaxPooling2D(data_format="channels_last", name="max_pool")(x)
     if pooling is None and not include_top:
@@ -151,4 +160,11 @@ def _top(x, include_top, pooling, classes, classifier_activation):
         return x
     # The variables' dtype: float32 under mixed precision.
     dtype = keras.config.dtype_policy().variable_dtype
-    return layers.Dense(classes, activation=classifier_activation, dtype=dtype, name="predictions")(x)
+    return layers.Dense(
+        classes,
+        activation=classifier_activation,
+        kernel_regularizer=regularizer,
+        bias_regularizer=regularizer,
+        dtype=dtype,
+        name="predictions",
+    )(x)

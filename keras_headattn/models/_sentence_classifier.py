@@ -38,8 +38,9 @@ class SentenceClassifier(SentenceEncoder):
         self.mlp_dim = mlp_dim
         seeds = (None, None) if self.seed is None else (self.seed + 1, self.seed + 2)
         self.dropouts = [layers.Dropout(self.dropout, seed=seed, dtype=self.dtype_policy) for seed in seeds]
-        self.hidden = layers.Dense(mlp_dim, "relu", dtype=self.dtype_policy, name="hidden")
-        self.output_projection = layers.Dense(num_classes, dtype=self.dtype_policy, name="output_projection")
+        common = dict(kernel_regularizer=self.kernel_regularizer, dtype=self.dtype_policy)
+        self.hidden = layers.Dense(mlp_dim, "relu", name="hidden", **common)
+        self.output_projection = layers.Dense(num_classes, name="output_projection", **common)
 
     @property
     def classified_width(self):

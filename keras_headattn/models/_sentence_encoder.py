@@ -36,6 +36,8 @@ class SentenceEncoder(keras.Model):
         head_regularizer: of the pooling, see `SelfAttentivePooling`; Lin et al. have `Frobenius()`.
         dropout: rate of dropout of embeddings and of the blocks' sublayers.
         seed: of the dropouts.
+        kernel_regularizer: of all kernels, those of the LSTMs' states too. An `attention` with a `kernel_regularizer`
+            keeps its own.
 
     Call arguments:
         inputs: token ids, integers `(B, n)`.
@@ -69,6 +71,7 @@ class SentenceEncoder(keras.Model):
         head_regularizer=None,
         dropout=0.5,
         seed=None,
+        kernel_regularizer=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -91,6 +94,7 @@ class SentenceEncoder(keras.Model):
         self.head_regularizer = as_head_regularizer(head_regularizer)
         self.dropout = rate("dropout", dropout)
         self.seed = seed
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
         self.embedding = layers.Embedding(
             vocabulary_size,
             embedding_dim,
@@ -108,13 +112,21 @@ class SentenceEncoder(keras.Model):
         self.pooling = SelfAttentivePooling(
             num_heads,
             attention_dim,
+            kernel_regularizer=self.kernel_regularizer,
             head_regularizer=self.head_regularizer,
             dtype=self.dtype_policy,
             name="pooling",
         )
 
     def _make_bilstm(self, number):
-        lstm = layers.LSTM(self.hidden_dim, return_sequences=True, dtype=self.dtype_policy, name="lstm")
+        lstm = layers.LSTM(
+            self.hidden_dim,
+            return_sequences=True,
+            kernel_regularizer=self.kernel_regularizer,
+            recurrent_regularizer=self.kernel_regularizer,
+            dtype=self.dtype_policy,
+            name="lstm",
+        )
         return layers.Bidirectional(lstm, dtype=self.dtype_policy, name=f"bilstm_{number}")
 
     def _make_block(self, number):
@@ -123,8 +135,9 @@ class SentenceEncoder(keras.Model):
                 f"`embedding_dim` must be a multiple of the {HEADS} heads of the default attention; or give "
                 f"`attention`. Received: embedding_dim={self.embedding_dim}"
             )
+        template = self.template or Template("attention", MultiHeadAttention(HEADS, self.embedding_dim // HEADS))
         return EncoderBlock(
-            self.template or MultiHeadAttention(HEADS, self.embedding_dim // HEADS),
+            template.make({"kernel_regularizer": self.kernel_regularizer}),
             self.hidden_dim,
             dropout=self.dropout,
             seed=None if self.seed is None else self.seed + 10 * (number + 1),
@@ -143,6 +156,9 @@ class SentenceEncoder(keras.Model):
         for layer in self.encoder_layers:
             layer.build(shape)
             shape = (None, None, self.width)
+            if self.encoder == "transformer":  # the block has no argument for these
+                for dense in (layer.feed_forward.inner, layer.feed_forward.outer):
+                    dense.kernel.regularizer = self.kernel_regularizer
         self.pooling.build(shape)
         self.built = True
 
@@ -190,4 +206,5 @@ class SentenceEncoder(keras.Model):
             **{name: getattr(self, name) for name in names},
             "attention": None if self.template is None else self.template.serialize(),
             "head_regularizer": keras.regularizers.serialize(self.head_regularizer),
+            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
         }

@@ -40,7 +40,11 @@ class SentencePairClassifier(SentenceClassifier):
         self.factor_dim = factor_dim
         self.factors = [
             layers.EinsumDense(
-                "bhd,hdf->bhf", (self.num_heads, factor_dim), dtype=self.dtype_policy, name=f"{side}_factor"
+                "bhd,hdf->bhf",
+                (self.num_heads, factor_dim),
+                kernel_regularizer=self.kernel_regularizer,
+                dtype=self.dtype_policy,
+                name=f"{side}_factor",
             )
             for side in ("first", "second")
         ]

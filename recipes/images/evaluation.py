@@ -22,12 +22,14 @@ def evaluate(classifier, batches, folder):
         Dictionary of `loss` (cross-entropy, nats), `accuracy` and `top5_accuracy`, in [0, 1], and `images`, how many.
     """
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    metrics = make_metrics(classifier.output_shape[-1])
+    # The loss that `evaluate` returns has the weight decay in it, and images that are damaged in its mean.
+    entropy = keras.metrics.SparseCategoricalCrossentropy(from_logits=True, name="cross_entropy")
+    metrics = [*make_metrics(classifier.output_shape[-1]), entropy]
     classifier.compile(loss=loss, weighted_metrics=metrics, jit_compile=default_jit())
     print(f"Evaluating on {len(batches.source):,} images")
     scores = {name: float(value) for name, value in classifier.evaluate(batches.dataset(), return_dict=True).items()}
     scores["images"] = len(batches.source) - batches.num_damaged
-    scores["loss"] *= len(batches.source) / scores["images"]  # those that are damaged counted as 0
+    scores["loss"] = scores.pop("cross_entropy")
     tell_of_damaged(folder / "damaged.txt", batches)
     write_atomically(folder / "scores.json", (json.dumps(scores, indent=2) + "\n").encode())
     print(", ".join(f"{name} {value:.4f}" for name, value in scores.items() if name != "images"))

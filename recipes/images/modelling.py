@@ -35,6 +35,9 @@ def make_classifier(config, num_classes):
         input_shape=(config.image_size, config.image_size, 3),
         classes=num_classes,
         classifier_activation=None,
+        # As in TensorFlow's models 1.13. Otherwise than the weight decay of Keras's optimizers, it goes through the
+        # momentum.
+        weight_regularizer=keras.regularizers.L2(config.weight_decay / 2) if config.weight_decay else None,
         **{name: value for name, value in given.items() if value is not None},
     )
     for layer in network.layers:
@@ -63,7 +66,6 @@ def make_trainer(config, classifier, num_replicas, steps, jit_compile):
         steps: int, steps an epoch.
         jit_compile: whether XLA compiles the steps.
     """
-    decay_weights(classifier, config.weight_decay)
     trainer = Model(classifier.inputs, classifier.outputs, name="trainer")
     schedule = StepDecay(
         config.learning_rate * config.batch_size * num_replicas / 256,
@@ -88,15 +90,3 @@ def make_metrics(num_classes):
         keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
         keras.metrics.SparseTopKCategoricalAccuracy(top, name=f"top{top}_accuracy"),
     ]
-
-
-def decay_weights(model, weight_decay):
-    """Adds `weight_decay / 2` times the sum of the squares of all weights to the loss, but for batch normalisation's.
-
-    So did TensorFlow's models 1.13. Otherwise than what Keras's optimizers call weight decay, it goes through the
-    momentum.
-    """
-    penalty = keras.regularizers.L2(weight_decay / 2)
-    for weight in model.trainable_weights:
-        if weight.name not in ("gamma", "beta"):
-            weight.regularizer = penalty if weight_decay else None

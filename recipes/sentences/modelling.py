@@ -30,6 +30,7 @@ def make_classifier(config, vocabulary_size, num_classes):
         mlp_dim=config.mlp_dim,
         dropout=config.dropout,
         seed=config.seed,
+        kernel_regularizer=keras.regularizers.L2(config.l2) if config.l2 else None,
         **own,
     )
     classifier.build()
@@ -68,7 +69,6 @@ def make_trainer(config, classifier, jit_compile):
 
     Its inputs are those of `LabelledBatches`.
     """
-    add_l2(classifier, config.l2)
     names = ("text", "second_text") if config.is_pair else ("text",)
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
     trainer = Model(inputs, classifier(as_arguments(inputs)), name="trainer")
@@ -85,18 +85,3 @@ def make_trainer(config, classifier, jit_compile):
 def as_arguments(inputs):
     """What the classifier takes, of what `LabelledBatches` gives: the ids, or of pairs a tuple of both."""
     return (inputs["text"], inputs["second_text"]) if "second_text" in inputs else inputs["text"]
-
-
-def add_l2(model, l2):
-    """Adds `l2` times the sum of the squares of all kernels to the loss, besides what is there already."""
-    if not l2:
-        return
-    penalty = keras.regularizers.L2(l2)
-    for weight in model.trainable_weights:
-        if "kernel" in weight.name:
-            own = weight.regularizer
-            weight.regularizer = penalty if own is None else _sum(own, penalty)
-
-
-def _sum(one, other):
-    return lambda weight: one(weight) + other(weight)

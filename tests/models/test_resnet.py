@@ -114,6 +114,25 @@ def test_saving_and_loading(tmp_path):
     assert [layer.name for layer in loaded.layers] == [layer.name for layer in model.layers]
 
 
+@pytest.mark.parametrize("bottleneck", [False, True])
+@pytest.mark.parametrize("attention", [None, layers.MultiHeadAttention(2, 4), layers.EvolvingAttention(**EVOLVING)])
+def test_weights_are_regularized(bottleneck, attention, tmp_path):
+    """All but those of batch normalisation, also in a file; the model is otherwise the same."""
+    arguments = dict(attention=attention, bottleneck=bottleneck, downsampled_stages=(0, 1))
+    plain, model = small(**arguments), randomize(small(weight_regularizer="l2", **arguments))
+    assert [weight.path for weight in model.weights] == [weight.path for weight in plain.weights]
+    weights = [weight for weight in model.trainable_weights if weight.name not in ("gamma", "beta")]
+    expected = [0.01 * np.square(array(weight)).sum() for weight in weights]
+    model.save(tmp_path / "small.keras")
+    loaded = keras.saving.load_model(tmp_path / "small.keras")
+    for one in (model, loaded):
+        np.testing.assert_allclose([float(loss) for loss in one.losses], expected, rtol=1e-5)
+    plain.set_weights(model.get_weights())
+    assert plain.losses == []
+    check_close(plain(images()), model(images()))
+    check_close(loaded(images()), model(images()))
+
+
 @pytest.mark.parametrize(
     "downsampled, first_of_chain",
     [
@@ -203,7 +222,7 @@ def test_file_of_weights_that_is_not_there():
 
 LOADS_AND_PREDICTS = """
 import sys, keras, numpy as np
-import keras_headattn.models
+import keras_headattn
 model = keras.saving.load_model(sys.argv[1])
 model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
 images = np.load(sys.argv[2])
@@ -214,7 +233,7 @@ np.savez(sys.argv[3], output=model.predict(images, verbose=0), loss=model.train_
 def test_jax_backend(tmp_path):
     """A model saved here is loaded there; predictions and a training step, both compiled."""
     pytest.importorskip("jax")
-    model = random_model(depths=(1,), attention_stages=(0,), downsampled_stages=(0,))
+    model = random_model(depths=(1,), attention_stages=(0,), downsampled_stages=(0,), weight_regularizer="l2")
     model.save(tmp_path / "model.keras")
     np.save(tmp_path / "images.npy", images())
     environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
@@ -225,4 +244,5 @@ def test_jax_backend(tmp_path):
     with np.load(files[2]) as theirs:
         check_close(theirs["output"], model(images()), 1e-5)
         probabilities = array(model(images(), training=True))[[0, 1], [0, 3]]
-        np.testing.assert_allclose(theirs["loss"], -np.log(probabilities).mean(), rtol=1e-3)
+        expected = float(sum(model.losses)) - np.log(probabilities).mean()
+        np.testing.assert_allclose(theirs["loss"], expected, rtol=1e-3)

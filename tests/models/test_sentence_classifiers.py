@@ -219,6 +219,23 @@ def test_file(encoder, pair, tmp_path):
     assert loaded.pooling.head_kernel.heads.axis == 1
 
 
+@each_encoder
+@each_model
+def test_kernels_are_regularized(encoder, pair, tmp_path):
+    """All of them and nothing else, also in a file; the attention of the blocks keeps a regularizer of its own."""
+    penalty, own = keras.regularizers.L2(0.3), keras.regularizers.L1(0.2)
+    arguments = {"attention": layers.MultiHeadAttention(2, 4, kernel_regularizer=own), "num_layers": 2}
+    arguments = arguments if encoder == "transformer" else {}
+    model = make(encoder, pair, kernel_regularizer=penalty, **arguments)
+    kernels = [weight for weight in model.trainable_weights if "kernel" in weight.name]
+    expected = [float((own if "/attention/" in kernel.path else penalty)(kernel)) for kernel in kernels]
+    assert any("/attention/" in kernel.path for kernel in kernels) == (encoder == "transformer")
+    model.save(tmp_path / "model.keras")
+    for one in (model, keras.saving.load_model(tmp_path / "model.keras")):
+        np.testing.assert_allclose([float(loss) for loss in one.losses], expected, rtol=1e-6)
+    assert not make(encoder, pair).losses
+
+
 @each_model
 def test_symbolic(pair):
     model = make(pair=pair)

@@ -13,7 +13,7 @@ from recipes.config import override
 from recipes.images import modelling
 from recipes.images.callbacks import tell_of_damaged
 from recipes.images.data import load_training, load_validation, training_batches, validation_batches
-from recipes.images.modelling import decay_weights, make_classifier, make_trainer
+from recipes.images.modelling import make_classifier, make_trainer
 from recipes.images.settings import ImageNetConfig
 from recipes.images.training import train
 from tests.recipes.data.image_files import make_folder
@@ -86,15 +86,14 @@ def test_networks(attention):
     assert norms and all(layer.momentum == 0.9 for layer in norms)
 
 
-def test_weight_decay_is_in_the_loss():
-    images = keras.Input((4, 4, 1))
-    x = keras.layers.BatchNormalization()(keras.layers.Conv2D(2, 3)(images))
-    model = keras.Model(images, keras.layers.Dense(3, bias_initializer="ones")(keras.layers.Flatten()(x)))
-    decay_weights(model, 0.02)
-    squares = sum(float(np.sum(w.numpy() ** 2)) for w in model.trainable_weights if w.name in ("kernel", "bias"))
-    assert float(sum(model.losses)) == pytest.approx(0.01 * squares, rel=1e-5) and squares > 3
-    decay_weights(model, 0.0)
-    assert model.losses == []
+@pytest.mark.parametrize("attention", ["none", "aa", "ea"])
+def test_weight_decay_is_in_the_loss(attention):
+    """Of all weights but batch normalisation's."""
+    config = dataclasses.replace(TINY, attention=attention, weight_decay=0.02)
+    model = make_classifier(config, 10)
+    squares = [np.square(w.numpy()).sum() for w in model.trainable_weights if w.name not in ("gamma", "beta")]
+    np.testing.assert_allclose(model.losses, 0.01 * np.array(squares), rtol=1e-5)
+    assert make_classifier(dataclasses.replace(config, weight_decay=0.0), 10).losses == []
 
 
 @pytest.fixture

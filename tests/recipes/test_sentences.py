@@ -138,13 +138,15 @@ def test_word_vectors(table, tmp_path, capsys):
     assert "of 2 of 7 words, 50.0% of the training text" in capsys.readouterr().out
 
 
-def test_l2_is_besides_what_is_there():
-    layers = [keras.layers.Dense(2, kernel_regularizer=keras.regularizers.L1(1.0)), keras.layers.Dense(1)]
-    model = keras.Sequential([keras.Input((3,)), *layers])
-    modelling.add_l2(model, 0.5)
-    kernels = [np.array(layer.kernel) for layer in layers]
-    expected = np.abs(kernels[0]).sum() + 0.5 * sum(np.square(kernel).sum() for kernel in kernels)
-    assert float(sum(model.losses)) == pytest.approx(expected, rel=1e-5)
+@pytest.mark.parametrize("encoder", ["bilstm", "transformer"])
+def test_l2_is_besides_what_is_there(encoder):
+    """Of all kernels, besides the regularizer of the heads."""
+    values = {"encoder": encoder, "embedding_dim": 12, "encoder_heads": 3, "attention_regularizer": "cosine"}
+    models = [modelling.make_classifier(override(ClassifyConfig(), {**values, "l2": l2}), 9, 2) for l2 in (0.0, 0.5)]
+    models[0].set_weights(models[1].get_weights())
+    kernels = [np.array(weight) for weight in models[1].trainable_weights if "kernel" in weight.name]
+    expected = float(sum(models[0].losses)) + 0.5 * sum(np.square(kernel).sum() for kernel in kernels)
+    assert float(sum(models[1].losses)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_heads_that_differ(capsys):
