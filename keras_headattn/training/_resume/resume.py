@@ -13,9 +13,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.training import _snapshot as snapshot
-from keras_headattn.training._checkpoint_folder import CheckpointFolder
-from keras_headattn.training._workers import gather, num_workers
+from keras_headattn.training._distribution.workers import gather, num_workers
+from keras_headattn.training._resume import snapshot
+from keras_headattn.training._resume.checkpoint_folder import CheckpointFolder
 
 _PREEMPTED = 128 + signal.SIGTERM  # 143, as a shell reports it
 

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from keras_headattn.training._rendezvous import wait_for_all
+from keras_headattn.training._distribution.rendezvous import wait_for_all
 
 WORKER_LOST = 138  # Kubernetes' training operator keeps it for programs that want to be restarted
 _HEARTBEAT = 60  # seconds of silence after which a machine counts as lost

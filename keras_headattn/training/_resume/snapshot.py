@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn._private import existing_seed_generator, forget_seed_generator, global_seed_generator
-from keras_headattn.training._checkpoint import TAGS
+from keras_headattn.training._resume.checkpoint import TAGS
 
 
 def variables_of(model):

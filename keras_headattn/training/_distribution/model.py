@@ -10,10 +10,10 @@ from keras.src.models.functional import Functional
 from keras.src.models.model import functional_init_arguments
 from keras.src.trainers.trainer import model_supports_jit
 
-from keras_headattn.training._devices import default_jit
-from keras_headattn.training._gradients import sums_gradients
-from keras_headattn.training._replica import ReplicaFunction
-from keras_headattn.training._workers import ends_with_the_others, num_workers
+from keras_headattn.training._distribution.devices import default_jit
+from keras_headattn.training._distribution.gradients import sums_gradients
+from keras_headattn.training._distribution.replica import ReplicaFunction
+from keras_headattn.training._distribution.workers import ends_with_the_others, num_workers
 
 
 @keras.saving.register_keras_serializable("keras_headattn")
