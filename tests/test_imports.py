@@ -31,7 +31,7 @@ OUTSIDE = {
     **{room: (PURE, PURE) for rooms in FLOORS[:4] for room in rooms},
     **{room: (PURE, None) for room in ("_figures", "metrics", "analysis", "interop")},
     **{room: (WITH_TENSORFLOW, None) for room in ("training", "serving", "recipes")},
-    "_private": (set(PURE), WITH_TENSORFLOW),  # names of TensorFlow in functions that only rooms with it call
+    "_private": (set(PURE), None),  # names of TensorFlow in functions that only rooms with it call
     "text": (WITH_TENSORFLOW | {"tensorflow_text", "sentencepiece"}, None),
 }
 NEVER_TENSORFLOW = {room for room, (top, _) in OUTSIDE.items() if top is PURE}

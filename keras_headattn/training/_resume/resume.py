@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_headattn._private import build_metrics, call_in_order, set_initial_epoch
 from keras_headattn.training._distribution.workers import gather, num_workers
 from keras_headattn.training._resume import snapshot
 from keras_headattn.training._resume.checkpoint_folder import CheckpointFolder
@@ -77,7 +78,7 @@ class Resume(keras.callbacks.CallbackList):
         ):
             raise ValueError(f"`callbacks` must be a list of Keras callbacks. Received: callbacks={callbacks}")
         super().__init__(list(callbacks))
-        self._async_train = self._async_test = False
+        call_in_order(self)
         for name, value in (("every", 1 if every is None else every), ("keep", keep)):
             if not isinstance(value, int) or value < 1:
                 raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
@@ -89,7 +90,7 @@ class Resume(keras.callbacks.CallbackList):
         self.keep = keep
 
     def on_train_begin(self, logs=None):
-        if getattr(self, "_model", None) is None:
+        if getattr(self, "model", None) is None:
             raise ValueError(f"Give `Resume` to `fit` in a list, callbacks=[resume]. Received: callbacks={self}")
         self._settings = snapshot.take_settings(self.callbacks)
         super().on_train_begin(logs)
@@ -114,7 +115,7 @@ class Resume(keras.callbacks.CallbackList):
         if self._checkpoint:
             self._restore()
             state = self._checkpoint[0]
-            self.model._initial_epoch = self.params["epochs"] if state["stopped"] else state["epoch"]
+            set_initial_epoch(self.model, self.params["epochs"] if state["stopped"] else state["epoch"])
             if self.params.get("verbose"):
                 print(f"Continuing after {state['epoch']} epochs and {self._batch} batches.")
         else:
@@ -129,7 +130,7 @@ class Resume(keras.callbacks.CallbackList):
     def on_epoch_begin(self, epoch, logs=None):
         if self._is_to_exit():
             self._exit()
-        self.model._initial_epoch = None  # Keras has read it
+        set_initial_epoch(self.model, None)  # Keras has read it
         self._epoch = epoch
         if self.data is not None:
             self.data.epoch = epoch
@@ -147,7 +148,7 @@ class Resume(keras.callbacks.CallbackList):
         if self._is_skipping():
             if batch + 1 >= self._batch:
                 self.model.train_function, self._skipped_from = self._train_function, None
-                self.model._symbolic_build(data_batch=self._skipped)  # metrics, which Keras makes in the first step
+                build_metrics(self.model, self._skipped)  # metrics, which Keras makes in the first step
                 snapshot.restore(snapshot.metrics_of(self.model), self._checkpoint[1])
                 self._restore()  # again, as callbacks may have forgotten when the epoch began
                 self._checkpoint = None
@@ -186,7 +187,7 @@ class Resume(keras.callbacks.CallbackList):
         self._finish_writing()
         self._writer.shutdown()
         self._release_sigterm()
-        self.model._initial_epoch = None
+        set_initial_epoch(self.model, None)
         self._complete(self.model.history)
 
     def _warn_of_shuffling(self):
