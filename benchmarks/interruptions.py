@@ -26,7 +26,7 @@ ROWS, BATCH_SIZE, EPOCHS, SAVE_STEPS = 200, 10, 3, 7
 STEPS = EPOCHS * ROWS // BATCH_SIZE
 SECONDS_A_STEP = 0.02  # so that kills fall between steps as well as into them
 CONTEXT = multiprocessing.get_context("forkserver")  # processes that begin with TensorFlow imported
-CONTEXT.set_forkserver_preload(["keras_headattn.training._resume"])  # the package itself is lazy
+CONTEXT.set_forkserver_preload(["keras_headattn.training._resume.resume"])  # the package itself is lazy
 
 
 @dataclasses.dataclass(frozen=True)

@@ -34,6 +34,7 @@ OUTSIDE = {
     **{room: (set(), PURE) for room in ("keras_headattn", "_lazy", "_registration")},
     **{room: (PURE, None) for room in ("_figures", "metrics", "analysis", "interop")},
     **{room: (WITH_TENSORFLOW, None) for room in ("training", "serving", "recipes")},
+    "_private": (set(PURE), None),  # names of TensorFlow in functions that only rooms with it call
     "text": (WITH_TENSORFLOW | {"tensorflow_text", "sentencepiece"}, None),
 }
 NEVER_TENSORFLOW = {room for room, (top, _) in OUTSIDE.items() if "tensorflow" not in top}

@@ -5,6 +5,7 @@ import dataclasses
 import keras
 import numpy as np
 
+from keras_headattn._private import flatten_layers
 from keras_headattn.layers import Attention, capture_intermediates
 
 
@@ -55,7 +56,7 @@ def attention_maps(model, *inputs, **call_arguments):
     >>> maps["attention"].weights.shape
     (2, 4, 5, 5)
     """
-    layers = {layer.path: layer for layer in model._flatten_layers() if isinstance(layer, Attention)}
+    layers = {layer.path: layer for layer in flatten_layers(model) if isinstance(layer, Attention)}
     if not layers:
         raise ValueError(
             "There is no attention layer of keras_headattn in the model, or it is not built: call it first. "

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from keras_headattn._figures import new_figure
+from keras_headattn._private import flatten_layers
 from keras_headattn._validation import positive
 from keras_headattn.analysis._validation import check_named
 
@@ -73,7 +74,7 @@ def _number(value):
 def _maskings(model):
     """Of each attention layer, by path: how many heads it has, and a context manager within which one is masked."""
     found = {}
-    for layer in model._flatten_layers():
+    for layer in flatten_layers(model):
         head_kernel = getattr(layer, "head_kernel", None)
         if layer.name == "attention_output" and len(layer.kernel.shape) > 2:
             path, heads = layer.path.rpartition("/")[0], layer.kernel.shape[0]

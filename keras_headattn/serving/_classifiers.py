@@ -3,6 +3,7 @@
 import contextlib
 
 from keras_headattn._optional import optional_import
+from keras_headattn._private import flatten_layers
 from keras_headattn.serving._versions import save_signatures
 
 tf = optional_import("tensorflow")
@@ -166,7 +167,7 @@ def _likeliest(model, class_names, top=None):
 @contextlib.contextmanager
 def _any_device(model):
     """Keeps cuDNN's operations out of recurrent layers, which would bind the SavedModel to GPUs."""
-    layers = [layer for layer in model._flatten_layers() if hasattr(layer, "use_cudnn")]
+    layers = [layer for layer in flatten_layers(model) if hasattr(layer, "use_cudnn")]
     before = [layer.use_cudnn for layer in layers]
     for layer in layers:
         layer.use_cudnn = False

@@ -10,7 +10,8 @@ import numpy as np
 import sentencepiece
 import tensorflow as tf
 import tensorflow_text
-from tensorflow_text.python.ops import sentencepiece_tokenizer
+
+from keras_headattn._private import accept_any_input, set_vocabulary, vocabulary_handle
 
 STANDS_FOR_NUL = "\ufdd0"  # Unicode keeps it for use inside a program
 
@@ -62,9 +63,8 @@ class SentencePieceTokenizer(keras.layers.Layer):
         self._check()
         # Not FastSentencepieceTokenizer, whose ids differ for BPE models.
         self._graph_tokenizer = tensorflow_text.SentencepieceTokenizer(self._proto, out_type=tf.int32)
-        self._graph_tokenizer._model_resource = _Vocabulary(self._proto)
-        self._convert_input_args = False  # strings are no floats
-        self._allow_non_tensor_positional_args = True
+        set_vocabulary(self._graph_tokenizer, _Vocabulary(self._proto))
+        accept_any_input(self)  # strings are no floats
         self.supports_jit = False  # XLA has no strings
 
     def _check(self):
@@ -204,8 +204,7 @@ class _Vocabulary(tf.saved_model.experimental.TrackableResource):
         self.resource_handle  # made when first asked for  # noqa: B018
 
     def _create_resource(self):
-        make = sentencepiece_tokenizer.gen_sentencepiece_tokenizer.sentencepiece_op
-        return make(model=self._proto, shared_name=self._content, name=self._content)
+        return vocabulary_handle(self._proto, self._content)
 
 
 def _lower(strings):

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn._files import read_lines
+from keras_headattn._private import accept_any_input
 
 # What stands by itself: a number with its points, an ending such as n't or 's, any other sign.
 TOKENS = r"(\p{N}+(?:[.,]\p{N}+)+|n't\b|'(?:s|m|d|re|ve|ll)\b|[^\p{L}\p{M}\p{N}\s])"
@@ -58,8 +59,7 @@ class WordTokenizer(keras.layers.Layer):
         ids = tf.range(2, 2 + len(self.vocabulary), dtype=tf.int32)
         words = tf.lookup.KeyValueTensorInitializer(tf.constant(self.vocabulary, tf.string), ids)
         self._table = tf.lookup.StaticHashTable(words, default_value=1)
-        self._convert_input_args = False  # strings are no floats
-        self._allow_non_tensor_positional_args = True
+        accept_any_input(self)  # strings are no floats
         self.supports_jit = False  # XLA has no strings
 
     @property

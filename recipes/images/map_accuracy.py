@@ -5,6 +5,7 @@ import dataclasses
 import keras
 import numpy as np
 
+from keras_headattn._private import flatten_layers
 from keras_headattn.analysis import attention_maps, make_map_classifier
 from keras_headattn.layers import AugmentedConv2D
 from recipes.images.data import load_training, load_validation, validation_batches
@@ -14,7 +15,7 @@ HIGHEST, LOWEST = 0.05, 0.0001  # learning rates
 
 def map_sizes(model):
     """Height and width of what each attention layer sees, by its path."""
-    layers = [layer for layer in model._flatten_layers() if isinstance(layer, AugmentedConv2D)]
+    layers = [layer for layer in flatten_layers(model) if isinstance(layer, AugmentedConv2D)]
     return {layer.attention.path: layer.map_size for layer in layers}
 
 

@@ -1,5 +1,7 @@
 """Small runs of `fit` with `Resume`, and a way to kill them."""
 
+import types
+
 import keras
 import numpy as np
 
@@ -19,11 +21,11 @@ class Kill(keras.callbacks.Callback):
 
     def __init__(self, left=1000, event=None):
         super().__init__()
-        self.left = left
+        self.steps = types.SimpleNamespace(left=left)  # no plain data, which `Resume` would restore
         self.event = event
 
     def on_train_batch_end(self, batch, logs=None):
-        self.left -= 1
+        self.steps.left -= 1
         self._at("on_train_batch_end")
 
     def on_test_batch_end(self, batch, logs=None):
@@ -33,7 +35,7 @@ class Kill(keras.callbacks.Callback):
         self._at("on_epoch_end")
 
     def _at(self, event):
-        if self.left <= 0 and event == self.event:
+        if self.steps.left <= 0 and event == self.event:
             raise Killed
 
 

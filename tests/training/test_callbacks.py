@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_headattn.training import Compilations, EpochScore, Model, Throughput, TimeLimit, Utilization, callbacks
+from keras_headattn.training import Compilations, EpochScore, Model, Throughput, TimeLimit, Utilization
+from keras_headattn.training._callbacks import callbacks
 
 X, Y = np.ones((8, 4), "float32"), np.ones((8, 1), "float32")
 

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from keras_headattn.training._checkpoint import DamagedCheckpoint, read_checkpoint, write_checkpoint
+from keras_headattn.training._resume.checkpoint import DamagedCheckpoint, read_checkpoint, write_checkpoint
 
 STATE = {"epoch": 3, "loss": 0.1, "nan": [None, True], "best": {"weights": [np.arange(3.0)], "wait": np.int64(2)}}
 ARRAYS = {"dense/kernel": np.arange(6, dtype="float32").reshape(2, 3), "step": np.array(7, "int64")}

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from keras_headattn.training import cluster_from_environment, make_strategy
-from keras_headattn.training._cluster import expand_hosts
+from keras_headattn.training._distribution.cluster import expand_hosts
 
 
 def test_kubernetes():

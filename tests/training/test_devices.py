@@ -6,7 +6,8 @@ import sys
 import pytest
 import tensorflow as tf
 
-from keras_headattn.training import default_jit, devices, make_strategy
+from keras_headattn.training import default_jit, make_strategy
+from keras_headattn.training._distribution import devices
 
 
 def test_one_replica_is_the_default_strategy():

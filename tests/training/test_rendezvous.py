@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from keras_headattn.training._rendezvous import wait_for_all
+from keras_headattn.training._distribution.rendezvous import wait_for_all
 
 
 def addresses(number):

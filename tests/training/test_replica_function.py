@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn.training import make_strategy
-from keras_headattn.training._replica import ReplicaFunction
+from keras_headattn.training._distribution.replica import ReplicaFunction
 
 ON_TWO = pytest.mark.parametrize("jit_compile", [False, True])
 

@@ -6,6 +6,7 @@ import signal
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_headattn.training import Model, Resume, make_strategy
 from tests.training.resuming import Kill, Killed, X, Y, fit, simple
@@ -165,6 +166,109 @@ def test_callbacks_may_come_and_go(tmp_path):
     assert len(fit(simple(), tmp_path, epochs=2, callbacks=[new]).history["loss"]) == 2
 
 
+class Counter(keras.callbacks.Callback):
+    """Counts steps in an attribute that has the name of an argument, beside settings that stay."""
+
+    def __init__(self, seen=0, limits=(np.nan, 5), scale=None):
+        super().__init__()
+        self.seen, self.limits, self.scale = seen, limits, scale
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.seen += 1
+
+
+class NamedCounter(Counter):
+    """Hands its arguments on."""
+
+    def __init__(self, name, **arguments):
+        super().__init__(**arguments)
+        self.name = name
+
+
+@pytest.mark.parametrize("make", [Counter, lambda **arguments: NamedCounter("a", **arguments)])
+def test_a_counter_with_the_name_of_an_argument_goes_on_and_a_changed_setting_holds(tmp_path, make):
+    with pytest.raises(Killed):
+        fit(simple(), tmp_path, 3, every=1, callbacks=[make(scale=np.ones(2)), Kill(9, "on_train_batch_end")])
+    again = make(limits=(np.nan, 10), scale=np.zeros(2))
+    with pytest.raises(Killed):
+        fit(simple(), tmp_path, 3, every=1, callbacks=[again, Kill(4, "on_train_batch_end")])
+    assert (again.seen, again.limits[1]) == (8 + 4, 10)
+    np.testing.assert_array_equal(again.scale, np.zeros(2))
+    fit(simple(), tmp_path, 3, every=1, callbacks=[again])  # begins with 12 seen, and goes on after 11
+    assert again.seen == 3 * STEPS
+    last = make()
+    fit(simple(), tmp_path, 3, every=1, callbacks=[last])
+    assert (last.seen, last.limits[1], last.scale) == (3 * STEPS, 5, None)
+
+
+def test_a_counter_that_was_restored_is_saved_whatever_its_value(tmp_path):
+    counter = Counter()
+    with pytest.raises(Killed):
+        fit(simple(), tmp_path, 3, every=5, callbacks=[counter, Kill(7, "on_train_batch_end")])
+    assert counter.seen == 7
+    with pytest.raises(Killed):  # the same object: of 7 steps 6 are restored, and at the next save there are 11
+        fit(simple(), tmp_path, 3, every=1, callbacks=[counter, Kill(2, "on_train_batch_end")])
+    counter = Counter()
+    fit(simple(), tmp_path, 3, every=1, callbacks=[counter])
+    assert counter.seen == 3 * STEPS
+
+
+class Noise(keras.layers.Layer):
+    """Draws from Keras's global generator."""
+
+    def call(self, x):
+        return x + keras.random.normal(keras.ops.shape(x), stddev=0.1)
+
+
+@pytest.mark.parametrize("is_used_before", [True, False])
+@pytest.mark.parametrize("left", [1, 9])
+def test_keras_global_generator(tmp_path, is_used_before, left):
+    def train(folder, seed, kill=None):
+        inputs = keras.Input((4,))
+        model = keras.Model(inputs, keras.layers.Dense(2, kernel_initializer="ones")(Noise()(inputs)))
+        model.compile("sgd", "mse")
+        keras.utils.set_random_seed(seed)  # forgets the generator
+        if is_used_before:
+            keras.random.normal((1,))
+        fit(model, folder, epochs=3, every=1, callbacks=[kill or Kill()])
+        return model.get_weights()
+
+    expected = train(tmp_path / "whole", 1)
+    with pytest.raises(Killed):
+        train(tmp_path / "parts", 1, Kill(left, "on_train_batch_end"))
+    for ours, theirs in zip(train(tmp_path / "parts", 2), expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+class Batches(keras.utils.PyDataset):
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return X[:4], Y[:4]
+
+
+DATA = {
+    "arrays": lambda: dict(x=X, y=Y),
+    "tensors": lambda: dict(x=keras.ops.array(X), y=keras.ops.array(Y)),
+    "part": lambda: dict(x=X, y=Y, validation_split=0.5),
+    "PyDataset": lambda: dict(x=Batches()),
+    "Dataset": lambda: dict(x=tf.data.Dataset.from_tensor_slices((X, Y)).batch(4)),
+}
+
+
+@pytest.mark.parametrize("cls", [keras.Model, Model])
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("options", [{}, {"shuffle": False}], ids=str)
+def test_shuffling_by_fit_is_warned_of(tmp_path, recwarn, cls, data, options):
+    inputs = keras.Input((4,))
+    model = cls(inputs, keras.layers.Dense(2)(inputs))
+    model.compile("sgd", "mse", run_eagerly=True)
+    model.fit(**DATA[data](), **options, epochs=1, verbose=0, callbacks=[Resume(tmp_path)])
+    found = [str(warning.message) for warning in recwarn if "another process cannot repeat" in str(warning.message)]
+    assert len(found) == (options.get("shuffle", True) and data != "Dataset")
+
+
 class Losses(keras.callbacks.Callback):
     """Remembers in a list that it goes on changing, while validation and the writing of checkpoints go on."""
 
@@ -254,6 +358,12 @@ def test_metrics_that_are_not_one_number(tmp_path):
 def test_not_in_a_list(tmp_path):
     with pytest.raises(ValueError, match=r"in a list.*Received: callbacks="):
         simple().fit(X, Y, verbose=0, callbacks=Resume(tmp_path))
+
+
+@pytest.mark.parametrize("callbacks", [[3], keras.callbacks.History(), [keras.callbacks.History]])
+def test_callbacks_that_are_none(callbacks):
+    with pytest.raises(ValueError, match="must be a list of Keras callbacks. Received: callbacks=.*(3|Hist)"):
+        Resume("folder", callbacks=callbacks)
 
 
 @pytest.mark.parametrize("arguments", [{"every": 0}, {"keep": 0}, {"every": 0.5}, {"data": []}])

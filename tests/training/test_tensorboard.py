@@ -10,8 +10,9 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from keras_headattn.layers import InteractingHeadAttention
-from keras_headattn.training import AttentionImages, EpochScore, HeadNorms, Resume, attention_images, write_projector
-from keras_headattn.training._head_norms import head_norms
+from keras_headattn.training import AttentionImages, EpochScore, HeadNorms, Resume, write_projector
+from keras_headattn.training._callbacks import attention_images
+from keras_headattn.training._callbacks.head_norms import head_norms
 
 X, Y = np.ones((8, 4), "float32"), np.ones((8, 1), "float32")
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.training import make_strategy, workers
+from keras_headattn.training import make_strategy
+from keras_headattn.training._distribution import workers
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import worker  # noqa: E402  (the processes must find it by the same name)

@@ -5,6 +5,7 @@ import warnings
 import keras
 import numpy as np
 
+from keras_headattn._private import flatten_layers
 from keras_headattn.layers import DisentangledMaskAttention
 from keras_headattn.layers._disentangled_mask_attention import LOSSES
 
@@ -36,7 +37,7 @@ class ClusterReport(keras.callbacks.Callback):
         self._layers()
 
     def _layers(self):
-        layers = [layer for layer in self.model._flatten_layers() if isinstance(layer, DisentangledMaskAttention)]
+        layers = [layer for layer in flatten_layers(self.model) if isinstance(layer, DisentangledMaskAttention)]
         if not layers:
             raise ValueError(f"There is no DisentangledMaskAttention in the model. Received: model={self.model}")
         return layers

@@ -6,14 +6,19 @@ import warnings
 
 import keras
 import tensorflow as tf
-from keras.src.models.functional import Functional
-from keras.src.models.model import functional_init_arguments
-from keras.src.trainers.trainer import model_supports_jit
 
-from keras_headattn.training._devices import default_jit
-from keras_headattn.training._gradients import sums_gradients
-from keras_headattn.training._replica import ReplicaFunction
-from keras_headattn.training._workers import ends_with_the_others, num_workers
+from keras_headattn._private import (
+    functional_class,
+    has_training_argument,
+    is_functional,
+    loss_of,
+    loss_tracker,
+    supports_jit,
+)
+from keras_headattn.training._distribution.devices import default_jit
+from keras_headattn.training._distribution.gradients import sums_gradients
+from keras_headattn.training._distribution.replica import ReplicaFunction
+from keras_headattn.training._distribution.workers import ends_with_the_others, num_workers
 
 
 @keras.saving.register_keras_serializable("keras_headattn")
@@ -67,12 +72,12 @@ class Model(keras.Model):
     _num_calls = 0
 
     def __new__(cls, *args, **kwargs):
-        if cls is Model and functional_init_arguments(args, kwargs):
+        if cls is Model and is_functional(args, kwargs):
             cls = FunctionalModel
         return super().__new__(cls, *args, **kwargs)
 
     def __init__(self, *args, **kwargs):
-        if functional_init_arguments(args, kwargs):
+        if is_functional(args, kwargs):
             _make_functional(type(self))
         super().__init__(*args, **kwargs)
 
@@ -209,11 +214,11 @@ class Model(keras.Model):
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
     def _forward(self, x, y, sample_weight, training):
-        y_pred = self(x, training=training) if self._call_has_training_arg else self(x)
-        loss = self._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
+        y_pred = self(x, training=training) if has_training_argument(self) else self(x)
+        loss = loss_of(self, x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
         # Keras divides the loss of a replica by their number; the mean is over whole losses.
         whole = loss * tf.cast(self.distribute_strategy.num_replicas_in_sync, loss.dtype)
-        self._loss_tracker.update_state(whole, sample_weight=_num_rows(x))
+        loss_tracker(self).update_state(whole, sample_weight=_num_rows(x))
         return y_pred, loss
 
     def _is_distributed(self):
@@ -231,7 +236,7 @@ class Model(keras.Model):
 
     def _resolve_auto_jit_compile(self):
         # Keras switches XLA off under a strategy, where its own step would fail.
-        return default_jit(self.distribute_strategy) and model_supports_jit(self)
+        return default_jit(self.distribute_strategy) and supports_jit(self)
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         # Keras averages the batches of the replicas to learn their shape, and cannot average booleans.
@@ -261,7 +266,7 @@ def _is_sum(loss):
 
 
 @keras.saving.register_keras_serializable("keras_headattn")
-class FunctionalModel(Model, Functional):
+class FunctionalModel(Model, functional_class()):
     """What `Model(inputs, outputs)` makes."""
 
 

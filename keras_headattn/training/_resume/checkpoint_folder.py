@@ -4,9 +4,9 @@ import math
 import pathlib
 import warnings
 
-from keras_headattn.training import _snapshot as snapshot
-from keras_headattn.training._checkpoint import DamagedCheckpoint, read_checkpoint, write_checkpoint
-from keras_headattn.training._workers import gather, worker_index
+from keras_headattn.training._distribution.workers import gather, worker_index
+from keras_headattn.training._resume import snapshot
+from keras_headattn.training._resume.checkpoint import DamagedCheckpoint, read_checkpoint, write_checkpoint
 
 _END = f"-batch-{0:08d}"  # how the names of those at the end of an epoch end
 

@@ -12,8 +12,8 @@ import time
 
 import keras
 
-from keras_headattn.training._compilations import count_compilations
-from keras_headattn.training._workers import gather
+from keras_headattn.training._distribution.compilations import count_compilations
+from keras_headattn.training._distribution.workers import gather
 
 
 class Throughput(keras.callbacks.Callback):

@@ -8,7 +8,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.training._checkpoint import TAGS
+from keras_headattn._private import existing_seed_generator, forget_seed_generator, global_seed_generator
+from keras_headattn.training._resume.checkpoint import TAGS
 
 
 def variables_of(model):
@@ -100,24 +101,59 @@ def _without_rate(config):
     return config
 
 
-def take_memory(callbacks):
-    """Copies of what callbacks remember: for each its class and its attributes, but for constructor arguments."""
+def take_settings(callbacks):
+    """Copies of the settings of callbacks: for each, its attributes that have the name of a constructor argument."""
+    return [_data(callback, _arguments(type(callback).__mro__)) for callback in callbacks]
+
+
+def take_memory(callbacks, settings):
+    """Copies of the memory of callbacks: for each, its class and its attributes that are data.
+
+    Settings that are as `take_settings` returned them are left out, and those of Keras's own callbacks always: Keras
+    changes the sign of `min_delta` when it learns whether less is better, and does so again in another process.
+    """
     memories = []
-    for callback in callbacks:
-        arguments = inspect.signature(type(callback).__init__).parameters
-        memory = {name: value for name, value in vars(callback).items() if name not in arguments and name != "params"}
-        memory = {name: copy.deepcopy(value) for name, value in memory.items() if _is_data(value)}
+    for callback, before in zip(callbacks, settings, strict=True):
+        classes = type(callback).__mro__
+        never = {"params"} | _arguments(cls for cls in classes if cls.__module__.partition(".")[0] == "keras")
+        same = {name for name in before if _is_same(getattr(callback, name, None), before[name])}
+        memory = _data(callback, vars(callback).keys() - never - same)
         memories.append({"class": type(callback).__name__, "memory": memory})
     return memories
 
 
-def restore_memory(callbacks, memories):
-    """Sets the attributes that `take_memory` returned, where there is a callback of the class."""
+def restore_memory(callbacks, settings, memories):
+    """Sets the attributes that `take_memory` returned, where there is a callback of the class.
+
+    Those among `settings` are memory from now on, and are removed there.
+    """
     left = list(memories)
-    for callback in callbacks:
+    for callback, before in zip(callbacks, settings, strict=True):
         names = [memory["class"] for memory in left]
         if type(callback).__name__ in names:
-            vars(callback).update(left.pop(names.index(type(callback).__name__))["memory"])
+            memory = left.pop(names.index(type(callback).__name__))["memory"]
+            vars(callback).update(memory)
+            for name in before.keys() & memory.keys():
+                del before[name]
+
+
+def _arguments(classes):
+    return {name for cls in classes for name in inspect.signature(cls.__init__).parameters}
+
+
+def _data(callback, names):
+    attributes = {name: value for name, value in vars(callback).items() if name in names}
+    return {name: copy.deepcopy(value) for name, value in attributes.items() if _is_data(value)}
+
+
+def _is_same(one, other):
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return one is other or np.array_equal(one, other)  # NaN is itself
 
 
 def _is_data(value):
@@ -129,11 +165,21 @@ def _is_data(value):
 
 
 def take_random_state():
-    """The states of Python's and NumPy's global generators."""
-    return {"python": random.getstate(), "numpy": np.random.get_state(legacy=False)}
+    """The states of the global generators of Python, NumPy and Keras. Keras makes its own on first use: until then
+    its state is `None`."""
+    generator = existing_seed_generator()
+    return {
+        "python": random.getstate(),
+        "numpy": np.random.get_state(legacy=False),
+        "keras": generator and np.array(generator.state.numpy()),
+    }
 
 
 def restore_random_state(state):
-    """Sets what `take_random_state` returned."""
-    random.setstate(state["python"])
+    """Sets the states that `take_random_state` returned."""
+    if state["keras"] is None:
+        forget_seed_generator()
+    else:
+        global_seed_generator().state.assign(state["keras"])
+    random.setstate(state["python"])  # after the generator of Keras, which may have drawn its seed from it
     np.random.set_state(state["numpy"])

@@ -4,8 +4,8 @@ import functools
 
 import tensorflow as tf
 
-from keras_headattn.training._cluster import cluster_from_environment
-from keras_headattn.training._workers import connect
+from keras_headattn.training._distribution.cluster import cluster_from_environment
+from keras_headattn.training._distribution.workers import connect
 
 
 def make_strategy(replicas=None, kind="mirrored", timeout=600):

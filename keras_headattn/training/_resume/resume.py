@@ -2,18 +2,21 @@
 
 import concurrent.futures
 import contextlib
+import inspect
 import pathlib
 import signal
 import threading
 import traceback
+import warnings
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.training import _snapshot as snapshot
-from keras_headattn.training._checkpoint_folder import CheckpointFolder
-from keras_headattn.training._workers import gather, num_workers
+from keras_headattn._private import build_metrics, call_in_order, set_initial_epoch
+from keras_headattn.training._distribution.workers import gather, num_workers
+from keras_headattn.training._resume import snapshot
+from keras_headattn.training._resume.checkpoint_folder import CheckpointFolder
 
 _PREEMPTED = 128 + signal.SIGTERM  # 143, as a shell reports it
 
@@ -24,12 +27,12 @@ class Resume(keras.callbacks.CallbackList):
     On a CPU the run ends with the weights, optimizer state and metrics it would have had without the
     interruption, bit for bit. Saved are the model's variables with its random generators and metrics, the
     optimizer's (its moments, averages, loss scale and step), the place in the data, the memory of other
-    callbacks, the history, and the states of Python's and NumPy's global random generators.
+    callbacks, the history, and the states of the global random generators of Python, NumPy and Keras.
 
     The data must come in an order that depends on the number of the epoch alone: give `fit` `shuffle=False` and
     data that is the same in every epoch, or a dataset with an attribute `epoch`. Keras's own shuffling of arrays
-    starts anew in a new process. The batches of the interrupted epoch that were trained on already are read
-    again and skipped.
+    starts anew in a new process: `fit` warns where it shuffles. The batches of the interrupted epoch that were
+    trained on already are read again and skipped.
 
     Keras's `BackupAndRestore` restores the epoch but not the place in it, and so trains some batches twice.
 
@@ -39,7 +42,10 @@ class Resume(keras.callbacks.CallbackList):
             each epoch before it begins. Defaults to `None`.
         callbacks: List of callbacks whose memory is saved too, such as `EarlyStopping` and `ModelCheckpoint`.
             They are called from here: do not give them to `fit` as well. Their memory is their attributes that
-            are numbers, texts, arrays, and lists and dictionaries of these.
+            are numbers, texts, arrays, and lists and dictionaries of these. An attribute that has the name of a
+            constructor argument, such as `patience`, is saved only if its value has changed since training
+            began: a setting that you change between two runs holds, and a counter goes on. Those that Keras's own
+            callbacks have are never saved.
         every: Save after each this many steps, besides the end of each epoch. Defaults to `None`: not.
         keep: How many checkpoints are kept. If the newest one is damaged, the one before it is used. Defaults
             to 2.
@@ -67,8 +73,12 @@ class Resume(keras.callbacks.CallbackList):
     """
 
     def __init__(self, folder, data=None, callbacks=(), every=None, keep=2):
+        if not isinstance(callbacks, (list, tuple)) or not all(
+            isinstance(callback, keras.callbacks.Callback) for callback in callbacks
+        ):
+            raise ValueError(f"`callbacks` must be a list of Keras callbacks. Received: callbacks={callbacks}")
         super().__init__(list(callbacks))
-        self._async_train = self._async_test = False
+        call_in_order(self)
         for name, value in (("every", 1 if every is None else every), ("keep", keep)):
             if not isinstance(value, int) or value < 1:
                 raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
@@ -80,9 +90,11 @@ class Resume(keras.callbacks.CallbackList):
         self.keep = keep
 
     def on_train_begin(self, logs=None):
-        if getattr(self, "_model", None) is None:
+        if getattr(self, "model", None) is None:
             raise ValueError(f"Give `Resume` to `fit` in a list, callbacks=[resume]. Received: callbacks={self}")
+        self._settings = snapshot.take_settings(self.callbacks)
         super().on_train_begin(logs)
+        self._warn_of_shuffling()
         self._epoch_logs, self._logs = [], {}
         self._batch = 0
         self._before_validation = None
@@ -103,7 +115,7 @@ class Resume(keras.callbacks.CallbackList):
         if self._checkpoint:
             self._restore()
             state = self._checkpoint[0]
-            self.model._initial_epoch = self.params["epochs"] if state["stopped"] else state["epoch"]
+            set_initial_epoch(self.model, self.params["epochs"] if state["stopped"] else state["epoch"])
             if self.params.get("verbose"):
                 print(f"Continuing after {state['epoch']} epochs and {self._batch} batches.")
         else:
@@ -118,7 +130,7 @@ class Resume(keras.callbacks.CallbackList):
     def on_epoch_begin(self, epoch, logs=None):
         if self._is_to_exit():
             self._exit()
-        self.model._initial_epoch = None  # Keras has read it
+        set_initial_epoch(self.model, None)  # Keras has read it
         self._epoch = epoch
         if self.data is not None:
             self.data.epoch = epoch
@@ -136,7 +148,7 @@ class Resume(keras.callbacks.CallbackList):
         if self._is_skipping():
             if batch + 1 >= self._batch:
                 self.model.train_function, self._skipped_from = self._train_function, None
-                self.model._symbolic_build(data_batch=self._skipped)  # metrics, which Keras makes in the first step
+                build_metrics(self.model, self._skipped)  # metrics, which Keras makes in the first step
                 snapshot.restore(snapshot.metrics_of(self.model), self._checkpoint[1])
                 self._restore()  # again, as callbacks may have forgotten when the epoch began
                 self._checkpoint = None
@@ -175,8 +187,26 @@ class Resume(keras.callbacks.CallbackList):
         self._finish_writing()
         self._writer.shutdown()
         self._release_sigterm()
-        self.model._initial_epoch = None
+        set_initial_epoch(self.model, None)
         self._complete(self.model.history)
+
+    def _warn_of_shuffling(self):
+        arguments = next(self._calls_of_fit(inspect.currentframe()), {})
+        if not arguments.get("shuffle"):
+            return
+        x = arguments.get("x")
+        if isinstance(x, keras.utils.PyDataset) or all(hasattr(leaf, "shape") for leaf in keras.tree.flatten(x)):
+            warnings.warn(
+                "`fit` shuffles the data, and another process cannot repeat that order: a run that goes on within an "
+                "epoch will not end as an uninterrupted one. Give `fit` shuffle=False and data whose order depends "
+                f"on the number of the epoch. Received: shuffle={arguments['shuffle']!r} with x of type {type(x)}",
+                stacklevel=2,
+            )
+
+    def _calls_of_fit(self, frame):
+        """The arguments, by name, of each `fit` of the model that is running: first those of Keras's own."""
+        calls = (call for call, _ in traceback.walk_stack(frame) if call.f_code.co_name == "fit")
+        return (call.f_locals for call in calls if call.f_locals.get("self") is self.model)
 
     def _build(self):
         """Makes what Keras would make in the first step."""
@@ -204,7 +234,7 @@ class Resume(keras.callbacks.CallbackList):
             "stopped": bool(self.model.stop_training),
             "logs": self._logs,
             "history": list(self._epoch_logs),
-            "callbacks": snapshot.take_memory(self.callbacks),
+            "callbacks": snapshot.take_memory(self.callbacks, self._settings),
             "random": snapshot.take_random_state(),
             "run": self._run,
             "place": self._place,
@@ -214,7 +244,7 @@ class Resume(keras.callbacks.CallbackList):
     def _restore(self):
         state, arrays = self._checkpoint
         snapshot.restore(snapshot.variables_of(self.model), arrays)
-        snapshot.restore_memory(self.callbacks, state["callbacks"])
+        snapshot.restore_memory(self.callbacks, self._settings, state["callbacks"])
         snapshot.restore_random_state(state["random"])
         self._epoch_logs, self._logs = list(state["history"]), state["logs"]
         self._batch = state["batch"]
@@ -246,8 +276,7 @@ class Resume(keras.callbacks.CallbackList):
 
     def _on_sigterm(self, number, frame):
         self._release_sigterm()
-        calls = (call for call, _ in traceback.walk_stack(frame) if call.f_code.co_name == "fit")
-        if any(call.f_locals.get("self") is self.model for call in calls):
+        if any(True for _ in self._calls_of_fit(frame)):
             self._terminated = True
         else:  # an exception has ended `fit`
             signal.raise_signal(number)

@@ -4,6 +4,8 @@ import contextlib
 
 import tensorflow as tf
 
+from keras_headattn._private import local_updates
+
 
 @contextlib.contextmanager
 def sums_gradients(optimizer, observe=lambda gradients: None):
@@ -26,7 +28,7 @@ def sums_gradients(optimizer, observe=lambda gradients: None):
     def apply_summed(grads, trainable_variables=None):
         grads = _sum(grads)
         observe(grads)
-        with _local_updates(optimizer):
+        with local_updates(list(_all_optimizers(optimizer))):
             return apply(grads, trainable_variables)
 
     optimizer.apply = apply_summed
@@ -40,29 +42,6 @@ def _sum(gradients):
     present = [tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
     summed = iter(tf.distribute.get_replica_context().all_reduce("SUM", present) if present else [])
     return [None if gradient is None else next(summed) for gradient in gradients]
-
-
-@contextlib.contextmanager
-def _local_updates(optimizer):
-    """Keras and TensorFlow have no argument for this: what makes the replicas meet is replaced meanwhile.
-
-    The replicas run one after the other from one meeting to the next, and there is none in here.
-    """
-    extended = tf.distribute.get_strategy().extended
-    optimizers = list(_all_optimizers(optimizer))
-    counters = [one._iterations.value for one in optimizers]
-    aggregations = [counter.aggregation for counter in counters]
-    extended._use_merge_call = lambda: False
-    for one, counter in zip(optimizers, counters, strict=True):
-        one._all_reduce_sum_gradients = lambda gradients_and_variables: gradients_and_variables
-        counter._aggregation = tf.VariableAggregation.NONE
-    try:
-        yield
-    finally:
-        del extended._use_merge_call
-        for one, counter, aggregation in zip(optimizers, counters, aggregations, strict=True):
-            del one._all_reduce_sum_gradients
-            counter._aggregation = aggregation
 
 
 def _all_optimizers(optimizer):

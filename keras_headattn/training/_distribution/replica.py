@@ -3,6 +3,8 @@
 import keras
 import tensorflow as tf
 
+from keras_headattn._private import value_of
+
 # Far apart, so that the masks of replica 1 are not those of a layer seeded one higher.
 _SEED_STRIDE = 1_000_003
 
@@ -65,7 +67,7 @@ class _Assignments(keras.StatelessScope):
     def get_current_value(self, variable):
         value = super().get_current_value(variable)
         if value is None:
-            value = variable._value
+            value = value_of(variable)
         if not _is_seed(variable):
             return value
         if value is None:  # a generator that was made just now, by this replica alone

@@ -8,9 +8,9 @@ import threading
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager import context
 
-from keras_headattn.training._rendezvous import wait_for_all
+from keras_headattn._private import set_worker_timeouts
+from keras_headattn.training._distribution.rendezvous import wait_for_all
 
 WORKER_LOST = 138  # Kubernetes' training operator keeps it for programs that want to be restarted
 _HEARTBEAT = 60  # seconds of silence after which a machine counts as lost
@@ -61,7 +61,7 @@ def connect(cluster, timeout):
     try:
         wait_for_all(_addresses(resolver), _index(resolver), timeout)
         signal.alarm(2 * _CONNECT)  # should a worker end just now, TensorFlow may wait for it for ever
-        _set_timeouts(spec)
+        set_worker_timeouts({job: spec.num_tasks(job) for job in spec.jobs}, _CONNECT, _HEARTBEAT)
         strategy = WorkersStrategy(resolver)
         signal.alarm(0)
     except (TimeoutError, tf.errors.OpError) as error:
@@ -69,22 +69,6 @@ def connect(cluster, timeout):
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # TensorFlow has begun to catch it, and would ignore it
     return strategy
-
-
-def _set_timeouts(spec):
-    """What the strategy would do, but for the times; there is no public function for it."""
-    from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
-
-    leader = "chief" if "chief" in spec.jobs else "worker"
-    context.context().configure_coordination_service(
-        "standalone",
-        service_leader=f"/job:{leader}/replica:0/task:0",
-        cluster_register_timeout_in_ms=1000 * _CONNECT,
-        heartbeat_timeout_in_ms=1000 * _HEARTBEAT,
-        coordinated_jobs=[
-            coordination_config_pb2.CoordinatedJob(name=job, num_tasks=spec.num_tasks(job)) for job in spec.jobs
-        ],
-    )
 
 
 def num_workers(strategy):

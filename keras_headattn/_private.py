@@ -1,0 +1,234 @@
+"""Private names of Keras, TensorFlow and TensorFlow Text, each with its reason. No other file uses them.
+
+`tests/test_private.py` reports by name which of them an installed version does not have.
+"""
+
+import contextlib
+
+# Methods of Keras and TensorFlow that classes of this library override.
+HOOKS = {
+    "_make_function": "A step of several workers must return vectors, of which Keras takes means, and not scalars.",
+    "_maybe_symbolic_build": "Keras averages the batches of replicas to learn their shapes, and booleans have no mean.",
+    "_resolve_auto_jit_compile": "Keras switches XLA off under a strategy, where only its own step would fail.",
+    "_create_resource": "A resource of TensorFlow is made in it; `TrackableResource` is public, and documents it.",
+}
+
+
+# Layers and models
+
+
+def flatten_layers(layer):
+    """All layers in a layer or model, however deep, with itself. `model.layers` are those of the first level alone."""
+    return list(layer._flatten_layers())
+
+
+def has_training_argument(layer):
+    """Whether the `call` of a layer takes `training`, found as Keras finds it."""
+    return layer._call_has_training_arg
+
+
+def accept_any_input(layer):
+    """Has a layer take strings and lists as they are. Keras would convert them to floats, or refuse them."""
+    layer._convert_input_args = False
+    layer._allow_non_tensor_positional_args = True
+
+
+def value_of(variable):
+    """The value of a variable beneath any `StatelessScope`; `None` if it is not initialized yet.
+
+    `variable.value` asks the scope, and the scope of `ReplicaFunction` asks here.
+    """
+    return variable._value
+
+
+# Training
+
+
+def functional_class():
+    """The class of `keras.Model(inputs, outputs)`, a base of `training.Model(inputs, outputs)`. Keras exports no name
+    for it."""
+    from keras.src.models.functional import Functional
+
+    return Functional
+
+
+def is_functional(args, kwargs):
+    """Whether arguments of a model's constructor are inputs and outputs, by the rule of `keras.Model`."""
+    from keras.src.models.model import functional_init_arguments
+
+    return functional_init_arguments(args, kwargs)
+
+
+def supports_jit(model):
+    """Whether XLA can compile all layers of a model on this machine. `layer.supports_jit` is of one layer alone."""
+    from keras.src.trainers.trainer import model_supports_jit
+
+    return model_supports_jit(model)
+
+
+def loss_of(model, **arguments):
+    """The loss by `compute_loss`. One that a user's class overrides may not take `training`, as in Keras."""
+    return model._compute_loss(**arguments)
+
+
+def loss_tracker(model):
+    """The metric that `fit` logs as `loss`. The step of `training.Model` updates it."""
+    return model._loss_tracker
+
+
+def build_metrics(model, batch):
+    """Makes what Keras makes in the first step, from a batch. `Resume` restores it before there is a step."""
+    model._symbolic_build(data_batch=batch)
+
+
+def set_initial_epoch(model, epoch):
+    """Has `fit` that has called `on_train_begin` begin with this epoch, as `BackupAndRestore` does. `None`: with its
+    argument."""
+    model._initial_epoch = epoch
+
+
+def call_in_order(callbacks):
+    """Has a `CallbackList` call in the thread of `fit`. Keras may call in others, while `Resume` reads the state."""
+    callbacks._async_train = callbacks._async_test = False
+
+
+# Optimizers
+
+
+def updates(optimizer):
+    """The variable that counts the calls of `apply`. `iterations` counts those after which weights changed."""
+    return optimizer._iterations
+
+
+def built_for(optimizer):
+    """The weights that an optimizer was built for, which `apply(gradients)` is about."""
+    return optimizer._trainable_variables
+
+
+def own_variables(optimizer):
+    """The variables that an optimizer has made itself, for a wrapper whose `variables` are also those within it."""
+    return optimizer._variables
+
+
+def variable_key(optimizer, variable):
+    """What Keras knows a variable by in an optimizer, whatever the replica."""
+    return optimizer._var_key(variable)
+
+
+def share_averages(wrapper, optimizer):
+    """Lets `SwapEMAWeights` find the moving averages of an optimizer in its wrapper."""
+    wrapper._model_variables_moving_average = optimizer._model_variables_moving_average
+
+
+def replicas_to_sum(optimizer):
+    """How many replicas add their gradients up in the next `apply`: 1 within `local_updates`, and in other backends."""
+    if not hasattr(optimizer, "_all_reduce_sum_gradients"):
+        return 1
+    import tensorflow as tf
+
+    [(replicas, _)] = optimizer._all_reduce_sum_gradients([(tf.ones(()), None)])
+    return replicas
+
+
+@contextlib.contextmanager
+def local_updates(optimizers):
+    """Within it, optimizers update the copy of each replica on its own device, from gradients summed before.
+
+    Keras and TensorFlow have no argument for this: what makes the replicas meet is replaced. The replicas run one
+    after the other from one meeting to the next, and there is none in here.
+
+    Args:
+        optimizers: List of `keras.optimizers.Optimizer`, with those that they wrap.
+    """
+    import tensorflow as tf
+
+    extended = tf.distribute.get_strategy().extended
+    counters = [updates(optimizer).value for optimizer in optimizers]
+    aggregations = [counter.aggregation for counter in counters]
+    extended._use_merge_call = lambda: False
+    for optimizer, counter in zip(optimizers, counters, strict=True):
+        optimizer._all_reduce_sum_gradients = lambda gradients_and_variables: gradients_and_variables
+        counter._aggregation = tf.VariableAggregation.NONE
+    try:
+        yield
+    finally:
+        del extended._use_merge_call
+        for optimizer, counter, aggregation in zip(optimizers, counters, aggregations, strict=True):
+            del optimizer._all_reduce_sum_gradients
+            counter._aggregation = aggregation
+
+
+# Random numbers
+
+
+def global_seed_generator():
+    """The generator of `keras.random` functions that are given no seed. Keras makes it on first use.
+
+    `Resume` saves its state, and no public function returns it.
+    """
+    from keras.src.random.seed_generator import global_seed_generator
+
+    return global_seed_generator()
+
+
+def existing_seed_generator():
+    """The generator of `keras.random`, or `None` if it has not been used yet.
+
+    `Resume` must not make one, as its seed is drawn from Python's generator.
+    """
+    from keras.src.backend.common.global_state import get_global_attribute
+    from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
+
+    return get_global_attribute(GLOBAL_SEED_GENERATOR)
+
+
+def forget_seed_generator():
+    """Has Keras make another generator of `keras.random` on next use, as `keras.utils.set_random_seed` does.
+
+    `Resume` must not set the seed of anything else.
+    """
+    from keras.src.backend.common.global_state import set_global_attribute
+    from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
+
+    set_global_attribute(GLOBAL_SEED_GENERATOR, None)
+
+
+# Workers
+
+
+def set_worker_timeouts(jobs, connect, heartbeat):
+    """Configures TensorFlow's coordination of workers as `MultiWorkerMirroredStrategy` would, but for the times.
+
+    The strategy has no argument for them.
+
+    Args:
+        jobs: Dictionary of a job, `"chief"` or `"worker"`, to the number of its workers.
+        connect: Seconds in which the workers must connect.
+        heartbeat: Seconds of silence after which a worker counts as lost.
+    """
+    from tensorflow.compiler.xla.tsl.protobuf.coordination_config_pb2 import CoordinatedJob
+    from tensorflow.python.eager.context import context
+
+    leader = "chief" if "chief" in jobs else "worker"
+    context().configure_coordination_service(
+        "standalone",
+        service_leader=f"/job:{leader}/replica:0/task:0",
+        cluster_register_timeout_in_ms=1000 * connect,
+        heartbeat_timeout_in_ms=1000 * heartbeat,
+        coordinated_jobs=[CoordinatedJob(name=job, num_tasks=tasks) for job, tasks in jobs.items()],
+    )
+
+
+# TensorFlow Text
+
+
+def set_vocabulary(tokenizer, resource):
+    """Gives a `SentencepieceTokenizer` its vocabulary. Its own one has the name that all vocabularies have."""
+    tokenizer._model_resource = resource
+
+
+def vocabulary_handle(proto, name):
+    """The handle of a SentencePiece vocabulary under this name, which `SentencepieceTokenizer` does not take."""
+    from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer
+
+    return gen_sentencepiece_tokenizer.sentencepiece_op(model=proto, shared_name=name, name=name)

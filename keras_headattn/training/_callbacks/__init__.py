@@ -1,0 +1,1 @@
+"""Callbacks, and what they write for TensorBoard."""
