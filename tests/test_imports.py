@@ -37,7 +37,7 @@ OUTSIDE = {
     "_private": (set(PURE), None),  # names of TensorFlow in functions that only rooms with it call
     "text": (WITH_TENSORFLOW | {"tensorflow_text", "sentencepiece"}, None),
 }
-NEVER_TENSORFLOW = {room for room, (top, _) in OUTSIDE.items() if "tensorflow" not in top}
+NEVER_TENSORFLOW = {room for room, (top, _) in OUTSIDE.items() if "tensorflow" not in top} - {"_private"}
 
 FILES = sorted(path for folder in ("keras_headattn", "recipes") for path in (ROOT / folder).rglob("*.py"))
 
