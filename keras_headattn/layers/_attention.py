@@ -526,10 +526,12 @@ class Attention(keras.layers.Layer):
         return plain and self.logit_soft_cap is None and not self.use_sinks
 
     def _bias(self, query, state):
-        if self.relative_positions is None:
-            return state.bias
-        bias = self.relative_positions.bias(query * self.scale, state.query_positions, state.key_positions)
-        return bias if state.bias is None or bias is None else bias + ops.cast(state.bias, bias.dtype)
+        own = None
+        if self.relative_positions is not None:
+            own = self.relative_positions.bias(query * self.scale, state.query_positions, state.key_positions)
+        if own is None or state.bias is None:
+            return state.bias if own is None else own
+        return own + ops.cast(state.bias, own.dtype)
 
     def _place(self, side, heads, positions, axis):
         """Queries or keys, normalised and rotated; `axis` is that of their features."""

@@ -1,6 +1,6 @@
 import math
 
-from keras import initializers, ops
+from keras import backend, initializers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn.layers._attention import Attention
@@ -68,7 +68,8 @@ class DifferentialAttention(Attention):
 
     def weigh(self, logits, entry, state):
         weights = super().weigh(logits, entry, state)
-        q1, k1, q2, k2 = ops.unstack(ops.cast(self.lambda_vectors, "float32"), 4)
+        vectors = ops.cast(self.lambda_vectors, backend.result_type(weights.dtype, "float32"))
+        q1, k1, q2, k2 = ops.unstack(vectors, 4)
         share = ops.exp(ops.sum(q1 * k1)) - ops.exp(ops.sum(q2 * k2)) + self.least_lambda
         return weights[:, ::2] - ops.cast(share, weights.dtype) * weights[:, 1::2]
 

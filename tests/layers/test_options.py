@@ -10,6 +10,7 @@ from keras_headattn.positions import RelativePositions
 from tests.layers import oracles, oracles_variants
 from tests.layers.harness import (
     BATCH,
+    CASES,
     HEADS,
     KEY_DIM,
     KEYS,
@@ -20,7 +21,7 @@ from tests.layers.harness import (
     check_close,
     copy_weights,
     cross_inputs,
-    each_layer,
+    each,
     each_layer_by_content,
     random_mask,
     self_input,
@@ -199,6 +200,11 @@ def test_segments_of_golden_vectors(golden):
 # ----------------------------------------------------------------------------------------------------------- each layer
 
 
+# Those without options of their own. Rows of an evolving map read those before them, of whatever segment.
+each_layer = each([case for case in CASES if case.name != "options"])
+each_layer_by_segment = each([case for case in CASES if case.name != "options" and "evolving" not in case.name])
+
+
 def pair(case, x, **options):
     """A layer with options and one without, that have the same weights."""
     layer, plain = build(case.make(dtype="float64", **options), x), build(case.make(dtype="float64"), x)
@@ -211,7 +217,9 @@ def test_no_bias_one_segment_and_no_limit_change_nothing(case):
     x = self_input(dtype="float64")
     layer, plain = pair(case, x, logit_soft_cap=1e7, use_sinks=True)
     oracles_variants.set_weights(layer, sinks=-1e9)
-    call = {"bias": np.zeros((1, 1, QUERIES, QUERIES)), "segment_ids": np.ones((BATCH, QUERIES), "int32")}
+    call = {"bias": np.zeros((1, 1, QUERIES, QUERIES))}
+    if not layer.rows_interact:
+        call["segment_ids"] = np.ones((BATCH, QUERIES), "int32")
     expected, expected_scores = plain(x, x, return_attention_scores=True)
     output, scores = layer(x, x, return_attention_scores=True, **call)
     check_close(output, expected, 1e-10)
@@ -234,6 +242,8 @@ def test_each_changes_outputs_alike_with_and_without_scores(case):
     plain = build(case.make(dtype="float64"), x)
     expected = array(plain(x, x))
     for setting, (options, call) in SETTINGS.items():
+        if setting == "segments" and plain.rows_interact:
+            continue
         layer = plain
         if options:
             layer = build(case.make(dtype="float64", **options), x)
@@ -406,7 +416,7 @@ def test_what_mixes_heads_mixes_the_bias_too(kind):
 IDS = np.array([[4, 4, 0, 0, 0, 9], [2, 1, 1, 2, 2, 1]], "int32")  # those of the second row stand in one another
 
 
-@each_layer
+@each_layer_by_segment
 def test_segments_are_a_mask(case):
     """With the other masks."""
     x = self_input(dtype="float64", length=6)
@@ -420,6 +430,12 @@ def test_segments_are_a_mask(case):
     check_close(scores, expected_scores, DOUBLE)
     mask = random_mask((BATCH, 6, 6))
     check_close(layer(x, x, segment_ids=IDS, attention_mask=mask), layer(x, x, attention_mask=mask & same), DOUBLE)
+
+
+def test_segments_are_refused_where_rows_interact():
+    layer, x = layers.EvolvingAttention(2, 4), self_input()
+    with pytest.raises(ValueError, match="`segment_ids` are for .*Received: segment_ids of shape"):
+        layer(x, x, segment_ids=np.zeros((BATCH, QUERIES), "int32"))
 
 
 def check_alone(layer, x, **call):
