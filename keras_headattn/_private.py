@@ -33,6 +33,11 @@ def accept_any_input(layer):
     layer._allow_non_tensor_positional_args = True
 
 
+def flash_attention_of(layer):
+    """The argument `flash_attention` of a stock attention layer, which its configuration leaves out."""
+    return layer._flash_attention
+
+
 def value_of(variable):
     """The value of a variable beneath any `StatelessScope`; `None` if it is not initialized yet.
 

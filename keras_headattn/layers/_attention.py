@@ -260,7 +260,7 @@ class Attention(keras.layers.Layer):
                 "`key` and `value` must have the same axes except the last. "
                 f"Received: key of shape {tuple(key_shape)} and value of shape {tuple(value_shape)}"
             )
-        self._axes = AttentionAxes(len(query_shape), len(value_shape), self.attention_axes)
+        self.axes = AttentionAxes(len(query_shape), len(value_shape), self.attention_axes)
         self.widths = {"query": query_shape[-1], "value": value_shape[-1], "key": key_shape[-1]}
         # The attribute names are the stock layer's, so that a file of its weights loads here.
         self._query_dense = self._projection("query", query_shape[-1])
@@ -573,7 +573,7 @@ class Attention(keras.layers.Layer):
         check_inputs(self, query, value, key, cache, index, positions)
         check_segments(self, segment_ids, query, cache)
         query, value, key = as_floats(self.compute_dtype, query, value, key)
-        axes, inputs = self._axes, query
+        axes, inputs = self.axes, query
         query, folded_key, folded_value = (
             None if x is None else axes.fold(x, side) for x, side in ((query, "query"), (key, "key"), (value, "key"))
         )
@@ -668,7 +668,7 @@ class Attention(keras.layers.Layer):
         and `length` always. `first_row` is the row of a cache where the new ones are written, or `None`.
         """
         query_mask, value_mask, key_mask, attention_mask = masks
-        axes, batch, n = self._axes, query.shape[0], query.shape[1]
+        axes, batch, n = self.axes, query.shape[0], query.shape[1]
         found = [axes.fold_mask("attention_mask", attention_mask, (batch, self.softmax_heads, n, m), inputs)]
         if query_mask is not None:
             found.append(axes.fold_mask("query_mask", query_mask, (batch, n), inputs)[:, None, :, None])
@@ -741,7 +741,7 @@ class Attention(keras.layers.Layer):
         """
         self._check_built("project_cache")
         value, key = as_floats(self.compute_dtype, value, value if key is None else key)
-        value, key = self._axes.fold(value, "key"), self._axes.fold(key, "key")
+        value, key = self.axes.fold(value, "key"), self.axes.fold(key, "key")
         positions = ops.arange(ops.shape(value)[1], dtype="int32")
         return self._with_map(self._entry(key, value, positions, State(key=key, key_positions=positions)))
 

@@ -14,6 +14,9 @@ def check_inputs(layer, query, value, key, cache, index, positions):
     for name, tensor in (("query", query), ("value", value), ("key", key)):
         if type(tensor).__name__ in ("RaggedTensor", "SparseTensor"):
             raise ValueError(f"`{name}` must be a dense tensor, padded and masked. Received: {name}={type(tensor)}")
+        dtype = "float32" if tensor is None else backend.standardize_dtype(tensor.dtype)
+        if "complex" in dtype or dtype == "string":
+            raise ValueError(f"`{name}` must be of real numbers. Received: {name} of dtype {dtype}")
     _check_cache(layer, value, cache, index)
     _check_batch(layer, query, value, cache)
     if positions is not None:
@@ -25,7 +28,7 @@ def check_inputs(layer, query, value, key, cache, index, positions):
             )
     if value is None:
         return
-    ranks = layer._axes.rank
+    ranks = layer.axes.rank
     for name, tensor in (("query", query), ("value", value), ("key", key)):
         if len(tensor.shape) != ranks[name] or tensor.shape[-1] not in (None, layer.widths[name]):
             raise ValueError(
@@ -44,7 +47,7 @@ def check_segments(layer, segment_ids, query, cache):
     if segment_ids is None:
         return
     _check_integers("segment_ids", segment_ids)
-    if cache is not None or layer.rows_interact or not layer._axes.trivial:
+    if cache is not None or layer.rows_interact or not layer.axes.trivial:
         raise ValueError(
             "`segment_ids` are for inputs of 3 axes, without a cache, and for layers whose maps have no part in the "
             f"rows after them. Received: segment_ids of shape {tuple(segment_ids.shape)} for {layer}"
@@ -102,7 +105,7 @@ def _is_integer(index):
 
 def _check_batch(layer, query, value, cache):
     against = [("value", value)]
-    if cache is not None and layer._axes.trivial:
+    if cache is not None and layer.axes.trivial:
         against.append(("cache", cache["value"]))
     for name, tensor in against:
         sizes = {query.shape[0], None if tensor is None else tensor.shape[0]} - {None}

@@ -2,6 +2,7 @@ import keras
 from keras.saving import deserialize_keras_object
 
 from keras_headattn import layers
+from keras_headattn._private import flash_attention_of
 from keras_headattn.layers._attention import Attention
 
 
@@ -47,7 +48,7 @@ def get(identifier, **arguments):
 def _from_stock(layer):
     config = layer.get_config()
     if type(layer) is keras.layers.MultiHeadAttention:
-        config["flash_attention"] = layer._flash_attention
+        config["flash_attention"] = flash_attention_of(layer)
         return layers.MultiHeadAttention.from_config(config)
     if type(layer) is keras.layers.GroupQueryAttention:
         names = {"num_query_heads": "num_heads", "head_dim": "key_dim"}

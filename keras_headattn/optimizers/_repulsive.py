@@ -10,6 +10,14 @@ import keras
 from keras import ops
 from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
 
+from keras_headattn._private import (
+    built_for,
+    own_variables,
+    replicas_to_sum,
+    share_averages,
+    updates,
+    variable_key,
+)
 from keras_headattn._validation import number
 from keras_headattn.ops._stein import BANDWIDTHS, KERNELS, stein_gradient
 from keras_headattn.ops._threefry import threefry_normal
@@ -147,7 +155,7 @@ class Repulsive(keras.optimizers.Optimizer):
 
     def build(self, variables):
         kernels = select_heads(variables, self.projections, self.roles, self.layers, self.select)
-        self._head_axes = {self._var_key(kernel.variable): kernel.axis for kernel in kernels}
+        self._head_axes = {variable_key(self, kernel.variable): kernel.axis for kernel in kernels}
         if self.verbose:
             print(f"Repulsive {self.method} acts on {describe(kernels)}", flush=True)
         self.inner_optimizer.build(variables)
@@ -159,19 +167,19 @@ class Repulsive(keras.optimizers.Optimizer):
             )
         if self.inner_optimizer.use_ema:  # here `SwapEMAWeights` looks for them where the loss is scaled
             self.use_ema = True
-            self._model_variables_moving_average = self.inner_optimizer._model_variables_moving_average
+            share_averages(self, self.inner_optimizer)
 
     def apply(self, grads, trainable_variables=None):
         if not self.built:
             with keras.name_scope(self.name):
                 self.build(trainable_variables)
-        variables = self._trainable_variables if trainable_variables is None else list(trainable_variables)
+        variables = built_for(self) if trainable_variables is None else list(trainable_variables)
         self.inner_optimizer.apply(self._repelled(list(grads), variables), trainable_variables)
 
     def _repelled(self, gradients, variables):
         sets = collections.defaultdict(list)  # of particles of the same shape: they are computed at once
         for index, (gradient, variable) in enumerate(zip(gradients, variables, strict=True)):
-            axis = self._head_axes.get(self._var_key(variable))
+            axis = self._head_axes.get(variable_key(self, variable))
             if axis is not None and gradient is not None:
                 particles = _Particles(variable.shape, axis, self.grouping)
                 sets[particles.num_particles, particles.size].append((index, particles))
@@ -207,7 +215,7 @@ class Repulsive(keras.optimizers.Optimizer):
         # What accumulation makes the mean of has to be larger.
         times = self.inner_optimizer.gradient_accumulation_steps or 1
         deviation = (2.0 * times / (self.inverse_temperature * self.step_size)) ** 0.5
-        normal = deviation * threefry_normal(sum(sizes), self._noise_seed, self.inner_optimizer._iterations)
+        normal = deviation * threefry_normal(sum(sizes), self._noise_seed, updates(self.inner_optimizer))
         start = 0
         for shape, size in zip(shapes, sizes, strict=True):
             yield ops.reshape(normal[start : start + size], shape)
@@ -216,14 +224,12 @@ class Repulsive(keras.optimizers.Optimizer):
     def _share(self):
         """What a term counts that is no gradient: it is scaled as they are, and added by each replica."""
         share = self.inner_optimizer.loss_scale_factor or 1.0
-        if hasattr(self, "_all_reduce_sum_gradients"):  # TensorFlow, where `training.Model` has summed before
-            [(replicas, _)] = self.inner_optimizer._all_reduce_sum_gradients([(ops.ones(()), None)])
-            share /= replicas
+        share /= replicas_to_sum(self.inner_optimizer)  # `training.Model` has summed before
         return share
 
     @property
     def variables(self):
-        return self._variables + self.inner_optimizer.variables
+        return own_variables(self) + self.inner_optimizer.variables
 
     @property
     def learning_rate(self):

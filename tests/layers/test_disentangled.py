@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keras_headattn import layers
 from keras_headattn.layers import DecoderBlock, DisentangledMaskAttention, EncoderBlock, MultiHeadAttention
 from keras_headattn.layers._disentangled_mask_attention import LOSSES
 from keras_headattn.models import Transformer
@@ -240,7 +241,7 @@ def test_a_key_alone_in_its_cluster_has_all_the_weight_in_sixteen_bits():
     posteriors = np.array([[[[1.0, 0.0]]]], "float32"), np.array([[[[1.0, 0.0], [0.0, 1.0]]]], "float32")
     same = posteriors[0] @ posteriors[1].swapaxes(-1, -2)
     layer.steps.assign(1e9)
-    found = layer._weigh_in_clusters(logits, same, None)
+    found = layer._weigh_in_clusters(logits, same, {}, layers.State())
     np.testing.assert_allclose(array(found), [[[[1.0, 0.0]]]], atol=1e-3)
 
 

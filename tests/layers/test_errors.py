@@ -15,10 +15,13 @@ from keras_headattn.layers import (
 )
 from tests.layers.harness import (
     BATCH,
+    CASES,
     KEYS,
     QUERIES,
     QUERY_WIDTH,
+    array,
     build,
+    check_close,
     cross_inputs,
     each_causal_layer,
     each_layer,
@@ -124,33 +127,37 @@ def test_rank_and_lengths(query, value, key, name, received, symbolic):
         MultiHeadAttention(3, 4)(make(query), make(value), None if key is None else make(key))
 
 
-@each_layer
-@pytest.mark.parametrize("dtype", ["int32", "bool", "complex64"])
+@pytest.mark.parametrize("case", [CASES[0], CASES[3]], ids=lambda case: case.name)
 @pytest.mark.parametrize("which, name", list(enumerate(["query", "value", "key"])))
-def test_dtypes(case, which, name, dtype):
-    inputs = list(cross_inputs())
+def test_dtypes(case, which, name):
+    """Integers are taken for the numbers that they are, as the stock layer takes them."""
+    inputs = [np.round(3 * x) for x in cross_inputs()]
     layer = build(case.make(), *inputs)
-    inputs[which] = tf.cast(inputs[which], dtype)
-    with raises(name, dtype):
-        layer(*inputs)
+    expected = array(layer(*inputs))
+    for dtype in ("int32", "int64"):
+        given = list(inputs)
+        given[which] = tf.cast(inputs[which], dtype)
+        check_close(layer(*given), expected)
+    given[which] = tf.cast(inputs[which], "complex64")
+    with raises(name, "complex64"):
+        layer(*given)
 
 
-def test_dtypes_of_symbolic_inputs():
-    with raises("value", "int32"):
-        MultiHeadAttention(3, 4)(keras.Input((5, 12)), keras.Input((5, 12), dtype="int32"))
+def test_integers_in_a_functional_model():
+    x, ids = keras.Input((5, 12)), keras.Input((5, 12), dtype="int32")
+    assert MultiHeadAttention(3, 4)(x, ids).dtype == "float32"
 
 
 def test_mask_of_floats_in_a_graph():
-    """It may be one that is added to the logits, where 0 allows and -1e9 forbids: its values cannot be looked at."""
+    """Of zeros and ones, as `keras.Input` makes it and the stock layer takes it."""
     x, layer = self_input(), built()
-    mask = tf.ones((BATCH, QUERIES, QUERIES))
-    layer(x, x, attention_mask=mask)
-    with raises("attention_mask", "float32"):
-        tf.function(lambda mask: layer(x, x, attention_mask=mask), autograph=False)(mask)
-    inputs = keras.Input(x.shape[1:])
-    with raises("attention_mask", "float32"):
-        layer(inputs, inputs, attention_mask=keras.Input(mask.shape[1:]))
-    layer(inputs, inputs, attention_mask=keras.Input(mask.shape[1:], dtype="int32"))
+    mask = random_mask((BATCH, QUERIES, QUERIES)).astype("float32")
+    expected = layer(x, x, attention_mask=mask)
+    check_close(tf.function(lambda mask: layer(x, x, attention_mask=mask), autograph=False)(mask), expected)
+    for dtype in ("float32", "int32"):
+        inputs = keras.Input(x.shape[1:]), keras.Input(mask.shape[1:], dtype=dtype)
+        model = keras.Model(inputs, layer(inputs[0], inputs[0], attention_mask=inputs[1]))
+        check_close(model([x, mask]), expected)
 
 
 def test_lengths_that_were_not_known_when_built():
