@@ -9,6 +9,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import pytest
 
+from tests.backends import OTHERS, skip_without
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SHARED = pathlib.Path(os.environ.get("HEADATTN_SHARED", ROOT.parent / "shared"))
 
@@ -40,6 +42,13 @@ def shared_data():
     if not path.exists():
         pytest.skip(f"real data sets not present: {path}")
     return path
+
+
+@pytest.fixture(scope="session", params=OTHERS)
+def other_backend(request):
+    """Name of a backend of Keras that is installed besides that of this process."""
+    skip_without(request.param)
+    return request.param
 
 
 @pytest.fixture(autouse=True)

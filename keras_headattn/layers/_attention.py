@@ -5,7 +5,7 @@ import string
 from typing import Any
 
 import keras
-from keras import constraints, initializers, ops, regularizers
+from keras import backend, constraints, initializers, ops, regularizers
 
 from keras_headattn._heads import ROLES, mark_heads
 from keras_headattn._validation import as_axes, as_shape, number, positive, rate
@@ -537,7 +537,7 @@ class Attention(keras.layers.Layer):
         """Queries or keys, normalised and rotated; `axis` is that of their features."""
         if self.qk_norm:
             scale = self.query_norm_scale if side == "query" else self.key_norm_scale
-            heads = ops.rms_normalization(heads, scale if axis == -1 else scale[:, None], axis, 1e-6)
+            heads = _normalized(heads, scale if axis == -1 else scale[:, None], axis)
         if self.relative_positions is not None:
             heads = self.relative_positions.rotate(heads, positions, axis)
         return heads
@@ -848,6 +848,15 @@ class Attention(keras.layers.Layer):
 def _key_axis(name):
     """The axis of the keys in a tensor of an entry."""
     return 3 if name == "key" else 2
+
+
+def _normalized(heads, scale, axis):
+    """Divided by the root mean square along `axis`. On PyTorch `ops.rms_normalization` only knows the last axis."""
+    if axis == -1:
+        return ops.rms_normalization(heads, scale, epsilon=1e-6)
+    wide = ops.cast(heads, backend.result_type(heads.dtype, "float32"))
+    factor = ops.rsqrt(ops.mean(ops.square(wide), axis=axis, keepdims=True) + 1e-6)
+    return ops.cast(wide * factor * ops.cast(scale, wide.dtype), heads.dtype)
 
 
 def _copied_positions(identifier, dtype):

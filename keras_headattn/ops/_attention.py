@@ -121,13 +121,16 @@ def _divide(x, total):
 
 def _fused(query, key, value, mask, scale, flash_attention, bias):
     heads, groups = query.shape[1], key.shape[1]
-    if groups < heads:
+    if groups < heads and keras.backend.backend() != "jax":  # the kernels of JAX read a head for several queries
         key, value = ops.repeat(key, heads // groups, axis=1), ops.repeat(value, heads // groups, axis=1)
     shape = (*ops.shape(query)[:3], ops.shape(key)[2])
     if mask is not None:
         mask = ops.broadcast_to(mask, shape)
     if bias is not None:
         bias = ops.broadcast_to(ops.cast(bias, query.dtype), shape)
+    allowed = mask
+    if bias is not None and mask is not None and keras.backend.backend() == "torch":  # which takes one of the two
+        bias, mask = ops.where(mask, bias, ops.cast(_least(bias), bias.dtype)), None
     output = ops.dot_product_attention(
         *(ops.swapaxes(x, 1, 2) for x in (query, key, value)),
         bias=bias,
@@ -136,6 +139,11 @@ def _fused(query, key, value, mask, scale, flash_attention, bias):
         flash_attention=flash_attention,
     )
     output = ops.swapaxes(output, 1, 2)
-    if mask is None:
+    if allowed is None:
         return output
-    return ops.where(ops.any(mask, axis=-1, keepdims=True), output, ops.zeros((), output.dtype))
+    return ops.where(ops.any(allowed, axis=-1, keepdims=True), output, ops.zeros((), output.dtype))
+
+
+def _least(logits):
+    """What to add where nothing may be attended to: half the least number, as logits are added to it."""
+    return float(np.finfo("float16" if keras.backend.standardize_dtype(logits.dtype) == "float16" else "float32").min) / 2

@@ -65,7 +65,7 @@ def check_mask(name, mask, shape):
 
 def _check_zeros_and_ones(name, mask):
     try:
-        values = np.asarray(mask)
+        values = ops.convert_to_numpy(mask)
     except Exception:  # a symbolic tensor: each backend has an exception of its own for it
         return
     if not np.isin(values, (0, 1)).all():

@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from keras import ops
+from keras import backend, ops
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA
@@ -42,17 +42,24 @@ def _normal(bits):
 
 def _threefry(key, x, y):
     keys = (*key, ops.bitwise_xor(ops.bitwise_xor(*key), _uint32(PARITY)))
-    x, y = x + keys[0], y + keys[1]
+    x, y = _wrapped(x + keys[0]), _wrapped(y + keys[1])
     for injection in range(1, 6):
         for rotation in ROTATIONS[(injection + 1) % 2]:
-            x = x + y
+            x = _wrapped(x + y)
             y = ops.bitwise_xor(_rotate(y, rotation), x)
-        x, y = x + keys[injection % 3], y + keys[(injection + 1) % 3] + _uint32(injection)
+        x = _wrapped(x + keys[injection % 3])
+        y = _wrapped(y + keys[(injection + 1) % 3] + _uint32(injection))
     return x, y
 
 
 def _rotate(bits, distance):
-    return ops.bitwise_or(ops.left_shift(bits, _uint32(distance)), ops.right_shift(bits, _uint32(32 - distance)))
+    left, right = ops.left_shift(bits, _uint32(distance)), ops.right_shift(bits, _uint32(32 - distance))
+    return ops.bitwise_or(_wrapped(left), right)
+
+
+def _wrapped(bits):
+    """The last 32 bits. On PyTorch Keras has 64 in place of 32 without a sign."""
+    return bits if backend.standardize_dtype(bits.dtype) == "uint32" else ops.bitwise_and(bits, _uint32(2**32 - 1))
 
 
 def _uint32(number):

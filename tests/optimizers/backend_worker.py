@@ -1,4 +1,4 @@
-"""Trains with repulsive attention on the backend of this process: python -m tests.optimizers.jax_worker OUTPUTS.npz"""
+"""Trains with repulsive attention on the backend of this process: python -m tests.optimizers.backend_worker OUTPUTS.npz"""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Runs every class on the backend of this process: python -m tests.positions.jax_worker OUTPUTS.npz"""
+"""Runs every class on the backend of this process: python -m tests.positions.backend_worker OUTPUTS.npz"""
 
 import sys
 

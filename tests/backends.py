@@ -1,0 +1,41 @@
+"""Processes with another backend of Keras than this one."""
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+OTHERS = ("jax", "torch")
+
+
+def skip_without(backend):
+    """Skips the test where there is no such backend, or it is that of this process."""
+    if importlib.util.find_spec(backend) is None:
+        extra = "tests" if backend == "jax" else backend
+        pytest.skip(f"{backend} is not installed: pip install keras_headattn[{extra}]")
+    if keras.backend.backend() == backend:
+        pytest.skip(f"{backend} is the backend of this process")
+
+
+def run_on(backend, *arguments, timeout=1500):
+    """Runs `python *arguments` with that backend, on the CPU. Skips the test where it is not installed."""
+    skip_without(backend)
+    cpu = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
+    environment = {**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": str(ROOT), **cpu}
+    command = [sys.executable, *map(str, arguments)]
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout)
+    assert run.returncode == 0, run.stderr[-3000:]
+
+
+def load_from(backend, path):
+    """What a worker wrote on that backend: name to array."""
+    with np.load(path) as out:
+        found = dict(out)
+    assert str(found.pop("backend")) == backend
+    return found

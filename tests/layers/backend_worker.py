@@ -1,0 +1,146 @@
+"""Runs every case on the backend of this process: python -m tests.layers.backend_worker INPUTS.npz OUTPUTS.npz"""
+
+import sys
+
+import keras
+import numpy as np
+
+from keras_headattn import layers, positions
+from keras_headattn.ops import write_rows
+from tests.layers.harness import (
+    BATCH,
+    CASES,
+    HEADS,
+    KEY_DIM,
+    KEY_WIDTH,
+    KEYS,
+    QUERIES,
+    QUERY_WIDTH,
+    VALUE_WIDTH,
+    Case,
+    array,
+    cross_inputs,
+    random_mask,
+    self_input,
+)
+
+LENGTH = 4
+
+# Values as wide as keys: what other backends than TensorFlow have kernels for.
+FUSED = {"num_heads": HEADS, "key_dim": KEY_DIM}
+EVERY = [
+    *CASES,
+    Case("fused", layers.MultiHeadAttention, FUSED),
+    Case(
+        "fused_relative",
+        layers.MultiHeadAttention,
+        {**FUSED, "relative_positions": positions.RelativePositions(2), "qk_norm": True},
+        by_content=False,
+    ),
+    Case("fused_grouped_query", layers.GroupedQueryAttention, {**FUSED, "num_heads": 4, "num_key_value_heads": 2}),
+]
+
+
+def layer_with(case, weights, query, value, key, **arguments):
+    """Built with zeros, as JAX would compile a random initializer for each shape."""
+    layer = case.make(kernel_initializer="zeros", **arguments)
+    layer.build(query.shape, value.shape, key.shape)
+    layer.set_weights(weights)
+    return layer
+
+
+def cross_mask():
+    """With a query that may attend to nothing, on the fused path and on the other."""
+    mask = random_mask((BATCH, QUERIES, KEYS))
+    mask[1, 2] = False
+    return mask
+
+
+def results(case, weights):
+    """Name to array: outputs and scores of cross-attention."""
+    query, value, key = cross_inputs()
+    layer, mask = layer_with(case, weights, query, value, key), cross_mask()
+    out = {"plain": layer(query, value, key), "masked": layer(query, value, key, attention_mask=mask)}
+    both = layer(query, value, key, attention_mask=mask, return_attention_scores=True)
+    out["with_scores"], out["scores"] = both
+    bias = np.linspace(-1.0, 1.0, KEYS, dtype="float32")[None, None, None]
+    out["biased"] = layer(query, value, key, attention_mask=mask, bias=bias)
+    out["causal"] = layer(query, value, key, use_causal_mask=True, value_mask=mask[:, 0])
+    if case.causal:
+        out["cross_cached"] = layer(query, cache=layer.project_cache(value, key), key_mask=mask[:, 0])
+    return out
+
+
+def decoded(case, weights):
+    """Step by step and all at once."""
+    x = self_input(length=LENGTH)
+    layer = layer_with(case, weights, x, x, x)
+    cache, steps = layer.init_cache(BATCH, LENGTH), []
+    for i in range(LENGTH):
+        piece = x[:, i : i + 1]
+        output, cache = layer(piece, piece, cache=cache, index=i, use_causal_mask=True)
+        steps.append(array(output))
+    return {"steps": np.concatenate(steps, axis=1), "at_once": layer(x, x, use_causal_mask=True)}
+
+
+def half(case, weights):
+    """float16: the query that may attend to nothing must give zeros there as well."""
+    query, value, key = cross_inputs()
+    layer = layer_with(case, weights, query, value, key, dtype="mixed_float16")
+    return {"half": layer(query, value, key, attention_mask=cross_mask())}
+
+
+def gradients(given):
+    """Of all cases at once, as a model is compiled once: what a step of training takes off the weights."""
+    sizes = (QUERIES, QUERY_WIDTH), (KEYS, VALUE_WIDTH), (KEYS, KEY_WIDTH)
+    inputs, mask = [keras.Input(size) for size in sizes], keras.Input((QUERIES, KEYS), dtype="bool")
+    cases = [case for case in EVERY if case.alike_in_training]
+    attentions = [case.make(kernel_initializer="zeros") for case in cases]
+    outputs = keras.layers.Concatenate()([layer(*inputs, attention_mask=mask) for layer in attentions])
+    for case, layer in zip(cases, attentions, strict=True):
+        layer.set_weights(of_case(given, case, "cross"))
+    model = keras.Model([*inputs, mask], outputs)
+    model.compile(keras.optimizers.SGD(1.0), "mse", jit_compile=keras.backend.backend() == "jax")
+    before = [layer.get_weights() for layer in attentions]
+    model.train_on_batch([*cross_inputs(), cross_mask()], np.ones((BATCH, QUERIES, outputs.shape[-1])))
+    return {
+        f"{case.name}/gradient/{i:02}": old - new
+        for case, layer, weights in zip(cases, attentions, before, strict=True)
+        for i, (old, new) in enumerate(zip(weights, layer.get_weights(), strict=True))
+    }
+
+
+def written_rows():
+    """A cache after one and after two rows are written: on JAX axes are easily swapped when n = batch."""
+    rng = np.random.default_rng(0)
+    cache, rows = (rng.normal(size=(BATCH, 3, n, 5)).astype("float32") for n in (4, 3))
+    pieces = ((1, 0), (2, 1), (3, 1))
+    return {f"write_rows/{n}_at_{index}": write_rows(cache, rows[:, :, :n], index) for n, index in pieces}
+
+
+def of_case(given, case, kind):
+    return [given[name] for name in sorted(given) if name.startswith(f"{case.name}/{kind}/")]
+
+
+def arrays(name, compute, *arguments, prefix=""):
+    """Results as arrays; an exception becomes the result `name/error`, so that the others are still compared."""
+    try:
+        return {prefix + key: array(value) for key, value in compute(*arguments).items()}
+    except Exception as error:
+        return {f"{name}/error": np.array(f"{type(error).__name__}: {error}")}
+
+
+def everything(given):
+    """All results of all cases."""
+    out = arrays("write_rows", written_rows) | arrays("gradients", gradients, given)
+    for case in EVERY:
+        for function, kind in ((results, "cross"), *([(decoded, "self")] if case.causal else []), (half, "cross")):
+            name, weights = f"{case.name}/{function.__name__}", of_case(given, case, kind)
+            out |= arrays(name, function, case, weights, prefix=f"{case.name}/")
+    return out
+
+
+if __name__ == "__main__":
+    with np.load(sys.argv[1]) as given:
+        outputs = everything(dict(given))
+    np.savez(sys.argv[2], backend=keras.backend.backend(), **outputs)
