@@ -3,6 +3,7 @@
 import importlib
 import pathlib
 import re
+import runpy
 import shlex
 
 import pytest
@@ -25,6 +26,13 @@ def test_links_lead_somewhere(page):
     for link in re.findall(r"\]\(([^)#]+)", prose):
         if "://" not in link:
             assert (page.parent / link).exists(), link
+
+
+def test_tables_of_attentions_are_those_of_the_classes():
+    attentions = runpy.run_path(str(ROOT / "docs" / "attentions.py"))
+    for page in attentions["PAGES"]:
+        text = page.read_text(encoding="utf-8")
+        assert text == attentions["written"](text), f"Run `python docs/attentions.py`, which writes it into {page.name}"
 
 
 def test_reference_has_every_public_module():
