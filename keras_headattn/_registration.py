@@ -9,12 +9,11 @@ import importlib.abc
 import importlib.util
 import sys
 
-# Rooms with classes that Keras saves, and files with such classes that are in no room's list.
+# Rooms with classes that Keras saves, and modules with such classes.
 ROOMS = ("decoding", "layers", "metrics", "models", "optimizers", "positions", "text", "training")
 NAMES = {
     "losses": ["LabelSmoothedCrossentropy"],
     "regularizers": ["CosineSimilarity", "Disagreement", "Frobenius"],
-    "models._residual_blocks": ["RegularizedPositions2D"],
 }
 
 

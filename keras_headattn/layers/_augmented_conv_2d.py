@@ -35,6 +35,7 @@ class AugmentedConv2D(keras.layers.Layer):
             corners as TensorFlow 1 has it, `"legacy"`.
         relative_positions: whether the attention is given `RelativePositions2D` of its map.
         kernel_initializer, kernel_regularizer: of the convolution.
+        embeddings_regularizer: of the vectors of these relative positions.
 
     After it is built, `map_size` is `(height, width)` of the image that attention sees.
 
@@ -69,14 +70,15 @@ class AugmentedConv2D(keras.layers.Layer):
         relative_positions=True,
         kernel_initializer="glorot_uniform",
         kernel_regularizer=None,
+        embeddings_regularizer=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.filters = positive("filters", filters)
         self.kernel_size = positive("kernel_size", kernel_size)
         self.strides = positive("strides", strides)
-        self.template = Template("attention", attention)
-        layer = self.template.make()
+        self.template = Template.of_attention("attention", attention)
+        layer = self.template.layer
         self.attention_filters = layer.num_heads * layer.value_dim
         if self.attention_filters >= filters:
             raise ValueError(
@@ -90,6 +92,7 @@ class AugmentedConv2D(keras.layers.Layer):
         self.relative_positions = relative_positions
         self.kernel_initializer = initializers.get(kernel_initializer)
         self.kernel_regularizer = regularizers.get(kernel_regularizer)
+        self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
 
     def build(self, inputs_shape, previous_map_shape=None):
         self._check(inputs_shape)
@@ -122,7 +125,9 @@ class AugmentedConv2D(keras.layers.Layer):
     def _make_attention(self, inputs_shape):
         overrides = {"output_shape": self.attention_filters}
         if self.relative_positions:
-            overrides["relative_positions"] = RelativePositions2D(*self._map_size(inputs_shape))
+            overrides["relative_positions"] = RelativePositions2D(
+                *self._map_size(inputs_shape), embeddings_regularizer=self.embeddings_regularizer
+            )
         return self.template.make(name="attention", dtype=self.dtype_policy, **overrides)
 
     def _size(self, inputs_shape):
@@ -200,6 +205,7 @@ class AugmentedConv2D(keras.layers.Layer):
             "relative_positions": self.relative_positions,
             "kernel_initializer": initializers.serialize(self.kernel_initializer),
             "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
+            "embeddings_regularizer": regularizers.serialize(self.embeddings_regularizer),
         }
 
 

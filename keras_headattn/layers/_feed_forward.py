@@ -1,4 +1,4 @@
-from keras import activations, initializers, layers
+from keras import activations, initializers, layers, regularizers
 from keras.saving import register_keras_serializable
 
 
@@ -15,7 +15,7 @@ class FeedForward(layers.Layer):
         dropout: rate of dropout after the activation.
         gated: whether there is a gate.
         use_bias: whether the dense layers have biases.
-        kernel_initializer: of the dense layers.
+        kernel_initializer, kernel_regularizer: of the dense layers.
         seed: of the dropout.
 
     Call arguments:
@@ -38,6 +38,7 @@ class FeedForward(layers.Layer):
         gated=False,
         use_bias=True,
         kernel_initializer="glorot_uniform",
+        kernel_regularizer=None,
         seed=None,
         **kwargs,
     ):
@@ -49,6 +50,7 @@ class FeedForward(layers.Layer):
         self.gated = gated
         self.use_bias = use_bias
         self.kernel_initializer = initializers.get(kernel_initializer)
+        self.kernel_regularizer = regularizers.get(kernel_regularizer)
         self.seed = seed
 
     def build(self, input_shape):
@@ -64,6 +66,7 @@ class FeedForward(layers.Layer):
             activation,
             self.use_bias,
             kernel_initializer=self.kernel_initializer.clone(),
+            kernel_regularizer=self.kernel_regularizer,
             dtype=self.dtype_policy,
             name=name,
         )
@@ -88,5 +91,6 @@ class FeedForward(layers.Layer):
             "gated": self.gated,
             "use_bias": self.use_bias,
             "kernel_initializer": initializers.serialize(self.kernel_initializer),
+            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
             "seed": self.seed,
         }

@@ -1,7 +1,7 @@
 """Encoder and decoder block of the Transformer, for any attention layer of this library."""
 
 import keras
-from keras import layers
+from keras import layers, regularizers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._validation import rate
@@ -21,6 +21,7 @@ class _Block(layers.Layer):
         dropout=0.1,
         activation="relu",
         activation_dropout=0.0,
+        kernel_regularizer=None,
         normalize_first=False,
         norm=None,
         feed_forward=None,
@@ -35,12 +36,15 @@ class _Block(layers.Layer):
                 "A block needs either `intermediate_dim` or `feed_forward`, a layer that is copied. "
                 f"Received: intermediate_dim={intermediate_dim}, feed_forward={feed_forward}"
             )
+        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+        if feed_forward is None:
+            feed_forward = FeedForward(
+                intermediate_dim, activation, activation_dropout, kernel_regularizer=self.kernel_regularizer
+            )
         self.templates = {
             "attention": Template.of_attention("attention", attention),
             "norm": Template("norm", norm or layers.LayerNormalization(epsilon=1e-6)),
-            "feed_forward": Template(
-                "feed_forward", feed_forward or FeedForward(intermediate_dim, activation, activation_dropout)
-            ),
+            "feed_forward": Template("feed_forward", feed_forward),
         }
         self.intermediate_dim = intermediate_dim
         self.dropout = rate("dropout", dropout)
@@ -120,6 +124,7 @@ class _Block(layers.Layer):
             "dropout": self.dropout,
             "activation": self.activation,
             "activation_dropout": self.activation_dropout,
+            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
             "normalize_first": self.normalize_first,
             "norm": self.templates["norm"].serialize(),
             "feed_forward": None if shorthand else self.templates["feed_forward"].serialize(),
@@ -138,11 +143,12 @@ class EncoderBlock(_Block):
         dropout: rate of dropout of each sublayer's output.
         activation: of the feed-forward layer.
         activation_dropout: rate of dropout inside the feed-forward layer.
+        kernel_regularizer: of the feed-forward layer. (Attention has one of its own.)
         normalize_first: whether each sublayer's input is normalised (pre-norm), not its sum with the input.
         norm: layer whose configuration is copied, such as `keras.layers.RMSNormalization()`. Defaults to
             `keras.layers.LayerNormalization(epsilon=1e-6)`.
         feed_forward: layer whose configuration is copied, such as `FeedForward(32, "gelu", gated=True)`, in place of
-            `intermediate_dim`, `activation` and `activation_dropout`.
+            `intermediate_dim`, `activation`, `activation_dropout` and `kernel_regularizer`.
         depth: number of blocks below this one, for attention that differs by it.
         seed: of all dropouts of the block.
 
@@ -203,6 +209,7 @@ class DecoderBlock(_Block):
         dropout: rate of dropout of each sublayer's output.
         activation: of the feed-forward layer.
         activation_dropout: rate of dropout inside the feed-forward layer.
+        kernel_regularizer: of the feed-forward layer. (Attention has one of its own.)
         normalize_first: whether each sublayer's input is normalised (pre-norm), not its sum with the input.
         norm, feed_forward, depth, seed: as in `EncoderBlock`.
         cross_attention: attention to the memory, as `layers.get` takes it. Defaults to `attention`, without relative

@@ -9,9 +9,8 @@ __getattr__, __dir__, __all__ = attach(
     {
         "_resnet": ["ResNet"],
         "_resnets": [f"{name}{depth}" for name, depths in _DEPTHS.items() for depth in depths],
-        "_sentence_classifier": ["SentenceClassifier"],
-        "_sentence_encoder": ["SentenceEncoder"],
-        "_sentence_pair_classifier": ["SentencePairClassifier"],
+        "_sentence_classifiers": ["SentenceClassifier", "SentencePairClassifier"],
+        "_sentence_encoders": ["BiLSTMEncoder", "TransformerEncoder"],
         "_sizes": ["SIZES"],
         "_transformer": ["Transformer"],
     },

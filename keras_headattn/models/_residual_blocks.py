@@ -7,37 +7,14 @@ Names are those of `keras.applications`.
 import dataclasses
 from typing import Any
 
-from keras import layers, regularizers
-from keras.saving import register_keras_serializable
+from keras import layers
 
 from keras_headattn.layers._augmented_conv_2d import AugmentedConv2D
 from keras_headattn.layers._template import Template
-from keras_headattn.positions._relative import RelativePositions2D
 
 # Of TensorFlow's official models 1.13: variance scaling by fan-in; batch normalisation.
 KERNEL_INITIALIZER = "lecun_normal"
 MOMENTUM, EPSILON = 0.997, 1e-5
-
-
-@register_keras_serializable(package="keras_headattn")
-class RegularizedPositions2D(RelativePositions2D):
-    """`RelativePositions2D` whose vectors are regularized.
-
-    Args:
-        height, width, **kwargs: see `RelativePositions2D`.
-        embeddings_regularizer: of the vectors.
-    """
-
-    def __init__(self, height, width, embeddings_regularizer=None, **kwargs):
-        super().__init__(height, width, **kwargs)
-        self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
-
-    def add_weight(self, *args, **kwargs):
-        return super().add_weight(*args, regularizer=self.embeddings_regularizer, **kwargs)
-
-    def get_config(self):
-        regularizer = regularizers.serialize(self.embeddings_regularizer)
-        return {**super().get_config(), "embeddings_regularizer": regularizer}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,9 +23,9 @@ class Convolution:
 
     Args:
         filters: channels of their output.
-        attention: template of the attention that augments them, or `None`.
+        attention: template of the attention that augments them, with its own regularizers in it; or `None`.
         downsample: see `AugmentedConv2D`.
-        regularizer: of all weights of the stage but those of batch normalisation, or `None`.
+        regularizer: of kernels and of relative positions, or `None`.
     """
 
     filters: int
@@ -60,30 +37,21 @@ class Convolution:
         """The image and the map after a convolution of `x`; `previous_map` itself where no map is carried."""
         if self.attention is None:
             return convolve(x, self.filters, 3, strides, name, self.regularizer), previous_map
-        is_regularized = self.regularizer is not None and None not in x.shape[1:]
         layer = AugmentedConv2D(
             self.filters,
             3,
-            self._regularized_attention(x.shape, strides) if is_regularized else self.attention,
+            self.attention,
             strides=strides,
             downsample=self.downsample,
-            relative_positions=not is_regularized,
             kernel_initializer=KERNEL_INITIALIZER,
             kernel_regularizer=self.regularizer,
+            embeddings_regularizer=self.regularizer,
             name=name,
         )
         # A functional model has no place for a map that is None.
         if layer.compute_map_shape(x.shape, None if previous_map is None else previous_map.shape) is None:
             return layer(x), None
         return layer(x, previous_map=previous_map, return_map=True)
-
-    def _regularized_attention(self, shape, strides):
-        """The template with regularizers in it, also of its relative positions, which know the size of the image."""
-        strides *= 2 if self.downsample else 1
-        size = [-(-pixels // strides) for pixels in shape[1:3]]
-        positions = RegularizedPositions2D(*size, embeddings_regularizer=self.regularizer)
-        given = {"kernel_regularizer": self.regularizer, "bias_regularizer": self.regularizer}
-        return self.attention.make(given, relative_positions=positions)
 
 
 def convolve(x, filters, kernel_size, strides, name, regularizer=None):

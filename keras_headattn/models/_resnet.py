@@ -122,13 +122,14 @@ def _check(include_top, pooling, return_stages):
 
 def _augment(convolutions, attention, attention_stages, downsampled_stages, ratios):
     """The stages' convolutions, with attention in those stages."""
-    template = Template("attention", attention)
-    heads = template.make().num_heads
+    template = Template.of_attention("attention", attention)
+    heads = template.layer.num_heads
     downsampled_stages = _stages("downsampled_stages", downsampled_stages, len(convolutions))
     augmented = list(convolutions)
     for stage in _stages("attention_stages", attention_stages, len(convolutions)):
-        filters = convolutions[stage].filters
-        widened = Template("attention", template.make(**augmented_widths(filters, heads, **ratios)))
+        filters, regularizer = convolutions[stage].filters, convolutions[stage].regularizer
+        regularizers = {"kernel_regularizer": regularizer, "bias_regularizer": regularizer}
+        widened = Template("attention", template.make(regularizers, **augmented_widths(filters, heads, **ratios)))
         downsample = stage in downsampled_stages
         augmented[stage] = dataclasses.replace(convolutions[stage], attention=widened, downsample=downsample)
     return augmented

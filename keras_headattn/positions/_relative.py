@@ -1,7 +1,7 @@
 """Logits that depend on where a key stands seen from its query."""
 
 import keras
-from keras import initializers, ops
+from keras import initializers, ops, regularizers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._validation import positive
@@ -21,6 +21,7 @@ class RelativePositions(Positions):
     Args:
         max_distance: the largest distance that has a vector of its own.
         embeddings_initializer: of the vectors. Defaults to a normal distribution of deviation `key_dim ** -0.5`.
+        embeddings_regularizer: of the vectors.
 
     Arguments of `bias`:
         query: scaled queries `(B, h, n, key_dim)`.
@@ -37,14 +38,16 @@ class RelativePositions(Positions):
     (2, 4, 5, 7)
     """
 
-    def __init__(self, max_distance, embeddings_initializer=None, **kwargs):
+    def __init__(self, max_distance, embeddings_initializer=None, embeddings_regularizer=None, **kwargs):
         super().__init__(**kwargs)
         self.max_distance = positive("max_distance", max_distance)
         self.embeddings_initializer = initializers.get(embeddings_initializer)
+        self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
 
     def build(self, query_shape, *_):
         width = query_shape[-1]
-        self.embeddings = add_table(self, "embeddings", (2 * self.max_distance + 1, width), width**-0.5)
+        shape = (2 * self.max_distance + 1, width)
+        self.embeddings = add_table(self, "embeddings", shape, width**-0.5, self.embeddings_regularizer)
 
     def call(self, query, query_positions, key_positions):
         return self.bias(query, query_positions, key_positions)
@@ -67,6 +70,7 @@ class RelativePositions(Positions):
             **super().get_config(),
             "max_distance": self.max_distance,
             "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
+            "embeddings_regularizer": regularizers.serialize(self.embeddings_regularizer),
         }
 
 
@@ -83,6 +87,7 @@ class RelativePositions2D(Positions):
     Args:
         height, width: pixels of the image.
         embeddings_initializer: of the vectors. Defaults to a normal distribution of deviation `key_dim ** -0.5`.
+        embeddings_regularizer: of the vectors.
 
     Arguments of `bias`:
         query: scaled queries `(B, h, height * width, key_dim)`. Several images may follow each other on axis 2.
@@ -102,16 +107,19 @@ class RelativePositions2D(Positions):
     (2, 4, 15, 15)
     """
 
-    def __init__(self, height, width, embeddings_initializer=None, **kwargs):
+    def __init__(self, height, width, embeddings_initializer=None, embeddings_regularizer=None, **kwargs):
         super().__init__(**kwargs)
         self.height = positive("height", height)
         self.width = positive("width", width)
         self.embeddings_initializer = initializers.get(embeddings_initializer)
+        self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
 
     def build(self, query_shape, *_):
         depth = query_shape[-1]
-        self.height_embeddings = add_table(self, "height_embeddings", (2 * self.height - 1, depth), depth**-0.5)
-        self.width_embeddings = add_table(self, "width_embeddings", (2 * self.width - 1, depth), depth**-0.5)
+        self.height_embeddings, self.width_embeddings = (
+            add_table(self, f"{name}_embeddings", (2 * size - 1, depth), depth**-0.5, self.embeddings_regularizer)
+            for name, size in (("height", self.height), ("width", self.width))
+        )
 
     def call(self, query, query_positions=None, key_positions=None):
         return self.bias(query, query_positions, key_positions)
@@ -140,6 +148,7 @@ class RelativePositions2D(Positions):
             "height": self.height,
             "width": self.width,
             "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
+            "embeddings_regularizer": regularizers.serialize(self.embeddings_regularizer),
         }
 
 

@@ -2,9 +2,9 @@
 
 import keras
 
-from keras_headattn.layers import MultiHeadAttention
+from keras_headattn.layers import MultiHeadAttention, SelfAttentivePooling
 from keras_headattn.losses import LabelSmoothedCrossentropy
-from keras_headattn.models import SentenceClassifier, SentencePairClassifier
+from keras_headattn.models import BiLSTMEncoder, SentenceClassifier, SentencePairClassifier, TransformerEncoder
 from keras_headattn.training import Model
 from recipes.heads import make_head_regularizer, repel
 from recipes.sentences.text import embedding_width
@@ -14,27 +14,48 @@ OPTIMIZERS = {"adam": keras.optimizers.Adam, "sgd": keras.optimizers.SGD, "adagr
 
 def make_classifier(config, vocabulary_size, num_classes):
     """The classifier: from ids `(B, n)`, or of pairs from two of them, to logits `(B, num_classes)`, float32."""
+    encoder, regularizer = make_encoder(config, vocabulary_size), make_kernel_regularizer(config)
+    pooling = SelfAttentivePooling(
+        config.num_heads,
+        config.attention_dim,
+        kernel_regularizer=regularizer,
+        head_regularizer=make_head_regularizer(config),
+        name="pooling",
+    )
     own = dict(factor_dim=config.factor_dim) if config.is_pair else {}
     classifier = (SentencePairClassifier if config.is_pair else SentenceClassifier)(
-        vocabulary_size,
+        encoder,
         num_classes,
-        encoder=config.encoder,
-        embedding_dim=embedding_width(config),
-        train_embeddings=config.train_embeddings,
-        num_layers=config.num_layers,
-        hidden_dim=config.hidden_dim,
-        num_heads=config.num_heads,
-        attention_dim=config.attention_dim,
-        attention=make_attention(config),
-        head_regularizer=make_head_regularizer(config),
+        pooling,
         mlp_dim=config.mlp_dim,
         dropout=config.dropout,
+        kernel_regularizer=regularizer,
         seed=config.seed,
-        kernel_regularizer=keras.regularizers.L2(config.l2) if config.l2 else None,
         **own,
     )
     classifier.build()
     return classifier
+
+
+def make_encoder(config, vocabulary_size):
+    """The encoder: from ids `(B, n)` to states `(B, n, D)`."""
+    common = dict(
+        num_layers=config.num_layers,
+        train_embeddings=config.train_embeddings,
+        dropout=config.dropout,
+        kernel_regularizer=make_kernel_regularizer(config),
+        seed=config.seed,
+        name="encoder",
+    )
+    if config.encoder == "transformer":
+        common["attention"] = make_attention(config)
+    encoder = {"bilstm": BiLSTMEncoder, "transformer": TransformerEncoder}[config.encoder]
+    return encoder(vocabulary_size, embedding_width(config), config.hidden_dim, **common)
+
+
+def make_kernel_regularizer(config):
+    """L2 of all kernels; `None` for none."""
+    return keras.regularizers.L2(config.l2) if config.l2 else None
 
 
 def make_attention(config):

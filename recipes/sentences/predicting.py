@@ -73,9 +73,9 @@ class Predictor:
             `(tokens, weights)`: list of `n` str, at most `max_length`, and array `(h, n)`.
         """
         (ids,) = encode(self.config, self.tokenizer, [text])
-        _, weights = self.classifier.encode(tf.constant([ids]), return_attention_scores=True)
+        _, out = self.classifier.encode(tf.constant([ids]), return_intermediates=True)
         if self.config.tokens == "words":
             tokens = [word.decode() for word in split_words([text], self.config.lowercase)[0].numpy()] or [text]
         else:
             tokens = [self.tokenizer.id_to_token(int(token)) for token in ids]
-        return tokens[: len(ids)], weights[0].numpy()
+        return tokens[: len(ids)], out["pooling"]["weights"][0].numpy()

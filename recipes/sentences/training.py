@@ -72,7 +72,7 @@ def fit(config, run, strategy, tokenizer, num_classes, batches, validation):
         return classifier
     if config.embeddings and not run.has_checkpoint():
         texts = [ids for side in batches.texts.values() for ids in side]
-        load_embeddings(config, tokenizer, classifier.embedding, texts)
+        load_embeddings(config, tokenizer, classifier.encoder.embedding, texts)
     start = time.monotonic()
     trainer.fit(
         batches.dataset(),

@@ -120,14 +120,32 @@ def test_configuration():
         relative_positions=False,
         kernel_initializer="he_normal",
         kernel_regularizer="l2",
+        embeddings_regularizer="l1",
         name="augmented",
     )
     copy = AugmentedConv2D.from_config(layer.get_config())
     assert copy.get_config() == layer.get_config()
     assert copy.template.make().alpha == 0.4
-    assert copy.kernel_regularizer is not None
+    assert isinstance(copy.kernel_regularizer, keras.regularizers.L2)
     layer(images())
     assert len(layer.losses) == 1
+
+
+def test_relative_positions_are_regularized():
+    plain, layer = (made(MultiHeadAttention(3, 4), embeddings_regularizer=own) for own in (None, "l2"))
+    positions = layer.attention.relative_positions
+    expected = [0.01 * np.square(weight).sum() for weight in positions.get_weights()]
+    np.testing.assert_allclose([float(loss) for loss in layer.losses], expected, rtol=1e-6)
+    assert len(expected) == 2 and plain.losses == []
+    copy = type(positions).from_config(positions.get_config())
+    copy.build((None, 3, None, 4))
+    assert len(copy.losses) == 2
+
+
+def test_attention_of_keras():
+    """The stock layer becomes one of this library."""
+    layer = made(keras.layers.MultiHeadAttention(3, 4, 2))
+    assert type(layer.attention) is MultiHeadAttention and layer.attention_filters == 6
 
 
 def test_gradients_and_xla():
@@ -170,8 +188,8 @@ def test_mixed_precision(policy):
         ({"filters": 0}, "`filters` must be a positive integer. Received: filters=0"),
         ({"kernel_size": (3, 3)}, "`kernel_size` must be a positive integer. Received"),
         ({"strides": 0}, "`strides` must be a positive integer. Received: strides=0"),
-        ({"attention": "multi_head"}, "`attention` must be a layer such as .* Received: 'multi_head'"),
-        ({"attention": keras.layers.MultiHeadAttention(2, 3)}, "`attention` must be a layer such as"),
+        ({"attention": "heads"}, "`attention`: Attention must be a layer.* Received: 'heads'"),
+        ({"attention": keras.layers.Dense(3)}, "`attention`: Attention must be a layer.* Received: <Dense"),
         ({"upsampling": "nearest"}, "`upsampling` must be one of .* Received: upsampling='nearest'"),
     ],
 )

@@ -107,3 +107,18 @@ def test_blocks_give_a_layer_its_role():
     encoder.build((None, 5, WIDTH))
     roles = decoder.attention.role, decoder.cross_attention.role, encoder.attention.role
     assert roles == ("decoder", "cross", "decoder")
+
+
+@pytest.mark.parametrize("cls", [EncoderBlock, DecoderBlock])
+def test_the_feed_forward_layer_is_regularized(cls):
+    """Its kernels and nothing else, also from the configuration; one that is given keeps what it has."""
+    given = FeedForward(10, gated=True, kernel_regularizer=keras.regularizers.L1(0.3))
+    for feed_forward, number, penalty in ((None, 2, lambda w: 0.01 * w**2), (given, 3, lambda w: 0.3 * np.abs(w))):
+        width = 10 if feed_forward is None else None
+        layer = cls(MultiHeadAttention(2, 4), width, feed_forward=feed_forward, kernel_regularizer="l2")
+        for one in (layer, cls.from_config(layer.get_config())):
+            one.build(*[(2, 5, WIDTH)] * (1 if cls is EncoderBlock else 2))
+            kernels = [array(weight) for weight in one.feed_forward.weights if weight.name == "kernel"]
+            expected = [penalty(kernel).sum() for kernel in kernels]
+            np.testing.assert_allclose([float(loss) for loss in one.losses], expected, rtol=1e-6)
+            assert len(expected) == number

@@ -1,4 +1,4 @@
-"""Classifiers of sentences and of pairs: equations, padding, training, compilation, files."""
+"""Encoders and classifiers of sentences and of pairs: equations, padding, training, compilation, files."""
 
 import json
 import os
@@ -12,20 +12,45 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn import layers
-from keras_headattn.models import SentenceClassifier, SentenceEncoder, SentencePairClassifier
+from keras_headattn.layers import SelfAttentivePooling
+from keras_headattn.models import BiLSTMEncoder, SentenceClassifier, SentencePairClassifier, TransformerEncoder
+from keras_headattn.positions import BucketPositions, LearnedPositions, SinusoidalPositions
 from keras_headattn.regularizers import Disagreement, Frobenius
 from tests.layers.harness import array, check_close, randomize
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VOCABULARY, CLASSES, WIDTH, HEADS = 11, 3, 12, 4
-SIZES = dict(embedding_dim=WIDTH, hidden_dim=5, num_heads=HEADS, attention_dim=6, mlp_dim=7)
 each_encoder = pytest.mark.parametrize("encoder", ["bilstm", "transformer"])
 each_model = pytest.mark.parametrize("pair", [False, True], ids=["single", "pair"])
 
 
-def make(encoder="bilstm", pair=False, **arguments):
-    cls = SentencePairClassifier if pair else SentenceClassifier
-    model = cls(VOCABULARY, CLASSES, encoder, **{**SIZES, **({"factor_dim": 8} if pair else {}), **arguments})
+def make_encoder(encoder="bilstm", **arguments):
+    cls = BiLSTMEncoder if encoder == "bilstm" else TransformerEncoder
+    return cls(VOCABULARY, WIDTH, 5, **{"num_heads": 6} if encoder == "transformer" else {}, **arguments)
+
+
+def make_pooling(**arguments):
+    return SelfAttentivePooling(HEADS, 6, name="pooling", **arguments)
+
+
+def classifier(encoder, pair=False, pooling=None, **arguments):
+    cls, own = (SentencePairClassifier, {"factor_dim": 8}) if pair else (SentenceClassifier, {})
+    return cls(encoder, CLASSES, pooling or make_pooling(), mlp_dim=7, **own, **arguments)
+
+
+def make(encoder="bilstm", pair=False, own=None, head_regularizer=None, **common):
+    """A built classifier with random weights.
+
+    Args:
+        encoder: name.
+        pair: whether of pairs.
+        own: arguments of the encoder alone.
+        head_regularizer: of the pooling.
+        **common: arguments of encoder and classifier.
+    """
+    of_pooling = {name: common[name] for name in ("dtype", "kernel_regularizer") if name in common}
+    pooling = make_pooling(head_regularizer=head_regularizer, **of_pooling)
+    model = classifier(make_encoder(encoder, **common, **(own or {})), pair, pooling, **common)
     model.build()
     return randomize(model)
 
@@ -45,25 +70,84 @@ def inputs(pair):
 
 
 def test_defaults_are_those_of_lin_et_al():
-    model = SentenceClassifier(50, 5)
+    model = SentenceClassifier(BiLSTMEncoder(50, name="encoder"), 5)
     model.build()
     widths = {weight.path.split("/", 1)[1]: tuple(weight.shape) for weight in model.weights}
-    assert widths["bilstm_0/forward_lstm/lstm_cell/recurrent_kernel"] == (300, 1200)
+    assert widths["encoder/embedding/embeddings"] == (50, 300)
+    assert widths["encoder/bilstm_0/forward_lstm/lstm_cell/recurrent_kernel"] == (300, 1200)
     assert widths["pooling/hidden_kernel"] == (600, 350)
     assert widths["pooling/head_kernel"] == (350, 30)
     assert widths["hidden/kernel"] == (30 * 600, 2000)
+
+
+def test_bilstm_is_that_of_keras():
+    """Two of them in a stack, with Keras's own mask."""
+    encoder, ids = randomize(make_encoder(num_layers=2)), sentences()
+    states = encoder(ids)
+    stock = keras.Sequential(
+        [
+            keras.layers.Embedding(VOCABULARY, WIDTH, mask_zero=True),
+            *(keras.layers.Bidirectional(keras.layers.LSTM(5, return_sequences=True)) for _ in range(2)),
+        ]
+    )
+    stock.build((None, None))
+    stock.set_weights([array(weight) for weight in encoder.trainable_weights])
+    check_close(array(states)[ids != 0], array(stock(ids))[ids != 0], 1e-6)
+    assert states.shape == (3, 6, 10)
+    np.testing.assert_array_equal(states._keras_mask, ids != 0)
+
+
+@pytest.mark.parametrize("normalize_first", [False, True])
+def test_transformer_is_its_parts(normalize_first):
+    """Maps go from block to block, and the relative positions are one layer for all."""
+    attention = layers.EvolvingAttention(2, 6, beta=0.3)
+    own = dict(num_layers=2, attention=attention, relative_positions=BucketPositions(), positions=LearnedPositions(9))
+    feed_forward = layers.FeedForward(5, "gelu", gated=True)
+    encoder = make_encoder("transformer", normalize_first=normalize_first, feed_forward=feed_forward, **own)
+    encoder.build()
+    randomize(encoder)
+    ids = sentences()
+    x, maps = encoder.positions(encoder.embedding(ids)), {}
+    for block in encoder.blocks:
+        x, state = block(x, mask=ids != 0, previous_maps=maps, return_state=True)
+        maps = state["maps"]
+    expected = encoder.norm(x) if normalize_first else x
+    states = encoder(ids)
+    check_close(states, expected, 1e-6)
+    np.testing.assert_array_equal(states._keras_mask, ids != 0)
+    assert [block.attention.depth for block in encoder.blocks] == [0, 1]
+    first, second = (block.attention for block in encoder.blocks)
+    assert first.relative_positions is second.relative_positions is encoder.relative_positions
+    assert first.map_kernel is None and second.map_kernel is not None
+    copy = TransformerEncoder.from_config(encoder.get_config())
+    copy.build()
+    copy.set_weights(encoder.get_weights())
+    check_close(copy(ids), states, 1e-6)
+
+
+def test_transformer_takes_any_attention():
+    encoder = make_encoder("transformer", num_layers=2, attention="talking_heads")
+    encoder.build()
+    assert [type(block.attention) for block in encoder.blocks] == [layers.TalkingHeadsAttention] * 2
+    assert encoder.blocks[0].attention.num_heads == 6
+    stock = make_encoder("transformer", attention=keras.layers.MultiHeadAttention(2, 4), positions=None)
+    assert stock(sentences()).shape == (3, 6, WIDTH) and stock.positions is None
+    assert isinstance(make_encoder("transformer").positions, SinusoidalPositions)
 
 
 @each_encoder
 def test_composition(encoder):
     """Logits and matrices from the model's own layers, put together here."""
     model, ids = make(encoder), sentences()
-    logits, weights = model(ids, return_attention_scores=True)
-    matrices, same = model.encode(ids, return_attention_scores=True)
-    check_close(same, weights)
+    logits, out = model(ids, return_intermediates=True)
+    matrices, same = model.encode(ids, return_intermediates=True)
+    weights = out["pooling"]["weights"]
+    check_close(same["pooling"]["weights"], weights)
     check_close(model.encode(ids), matrices)
-    assert matrices.shape == (3, HEADS, model.width) and weights.shape == (3, HEADS, 6)
+    width = {"bilstm": 10, "transformer": WIDTH}[encoder]
+    assert matrices.shape == (3, HEADS, width) and weights.shape == (3, HEADS, 6)
     assert not array(weights)[1, :, 4:].any()
+    check_close(np.einsum("bhn,bnd->bhd", weights, model.encoder(ids)), matrices, 1e-5)
     w = {weight.path.split("/", 1)[1]: array(weight) for weight in model.weights}
     hidden = np.maximum(array(matrices).reshape(3, -1) @ w["hidden/kernel"] + w["hidden/bias"], 0)
     check_close(logits, hidden @ w["output_projection/kernel"] + w["output_projection/bias"])
@@ -73,8 +157,11 @@ def test_composition(encoder):
 def test_pair_is_a_product_of_projected_rows():
     model = make(pair=True)
     first, second = inputs(True)
-    logits, weights = model((first, second), return_attention_scores=True)
-    assert [w.shape for w in weights] == [(3, HEADS, 6), (3, HEADS, 5)]
+    logits, out = model((first, second), return_intermediates=True)
+    assert {name: found["weights"].shape for name, found in out.items()} == {
+        "first/pooling": (3, HEADS, 6),
+        "second/pooling": (3, HEADS, 5),
+    }
     kernels = [array(factor.kernel) for factor in model.factors]
     projected = [
         np.stack([array(model.encode(ids))[:, i] @ kernel[i] for i in range(HEADS)], axis=1)
@@ -84,20 +171,73 @@ def test_pair_is_a_product_of_projected_rows():
     assert np.abs(array(model((second, first))) - array(logits)).max() > 1e-3
 
 
+def test_intermediates_of_blocks():
+    """By the names of layers within the encoder, also in a model that was loaded or made of built parts."""
+    model, ids = make("transformer", own={"num_layers": 2}), sentences()
+    _, out = model(ids, return_intermediates=True)
+    names = {"encoder/block_0/attention", "encoder/block_1/attention", "pooling"}
+    assert set(out) == names
+    assert out["encoder/block_1/attention"]["weights"].shape == (3, 6, 6, 6)
+    assert not array(out["encoder/block_0/attention"]["weights"])[1, :, :, 4:].any()
+    again = classifier(model.encoder, pooling=model.pooling)
+    assert set(again(ids, return_intermediates=True)[1]) == names
+    compiled = tf.function(lambda ids: model(ids, return_intermediates=True))(ids)
+    keras.tree.map_structure(lambda x, y: check_close(x, y, 1e-5), compiled, model(ids, return_intermediates=True))
+
+
+def test_layers_are_used_themselves():
+    encoder, pooling = make_encoder(), make_pooling()
+    one, other = classifier(encoder, pooling=pooling), classifier(encoder, pooling=pooling)
+    assert one.encoder is encoder and one.pooling is pooling
+    check_close(one.encode(sentences()), other.encode(sentences()), 0)
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class LastState(keras.layers.Layer):
+    """A pooling that takes no mask, and makes one vector."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def compute_mask(self, inputs, previous_mask=None):
+        return None
+
+    def call(self, inputs):
+        return inputs[:, -1]
+
+
+def functional_encoder():
+    ids = keras.Input((None,), dtype="int32")
+    x = keras.layers.Embedding(VOCABULARY, WIDTH, mask_zero=True)(ids)
+    return keras.Model(ids, keras.layers.GRU(5, return_sequences=True)(x))
+
+
+@each_model
+@pytest.mark.parametrize("pooling", [keras.layers.GlobalAveragePooling1D, LastState, make_pooling])
+def test_other_encoders_and_poolings(pair, pooling, tmp_path):
+    """A functional model before a matrix, or before a vector, which is a matrix without heads."""
+    model = classifier(functional_encoder(), pair, pooling())
+    expected, ids = model(inputs(pair)), sentences()
+    states = model.encoder(ids)
+    kwargs = {} if pooling is LastState else {"mask": ids != 0}
+    check_close(model.encode(ids), model.pooling(states, **kwargs), 1e-6)
+    if pair:
+        assert model.factors[0].kernel.shape == ((HEADS, 5, 8) if pooling is make_pooling else (5, 8))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(array(loaded(inputs(pair))), array(expected))
+
+
 def test_initial_embeddings():
     table = np.random.default_rng(5).normal(size=(VOCABULARY, WIDTH)).astype("float32")
-    model = SentenceClassifier(VOCABULARY, CLASSES, embeddings=table, train_embeddings=False, **SIZES)
+    encoder = make_encoder(embeddings=table, train_embeddings=False)
+    model = classifier(encoder)
     model(sentences())
-    np.testing.assert_array_equal(array(model.embedding.embeddings), table)
+    np.testing.assert_array_equal(array(encoder.embedding.embeddings), table)
     assert not any("embedding" in weight.path for weight in model.trainable_weights)
     assert len(model.non_trainable_weights) == 1
-    assert "embeddings" not in model.get_config()
-
-
-def test_transformer_takes_any_attention():
-    model = make("transformer", num_layers=2, attention=layers.TalkingHeadsAttention(2, 4))
-    assert [type(block.attention) for block in model.encoder_layers] == [layers.TalkingHeadsAttention] * 2
-    assert make("transformer").encoder_layers[0].attention.num_heads == 6
+    assert "embeddings" not in encoder.get_config()
 
 
 # ------------------------------------------------------------------------------------------------- padding
@@ -111,9 +251,10 @@ def test_padding_changes_nothing(encoder, pair):
     expected = model(ids)
     padded = tf.nest.map_structure(lambda x: np.pad(x, ((0, 0), (0, 3))), ids)
     check_close(model(padded), expected, 1e-5)
-    table = array(model.embedding.embeddings).copy()
+    embeddings = model.encoder.embedding.embeddings
+    table = array(embeddings).copy()
     table[0] = 50.0
-    model.embedding.embeddings.assign(table)
+    embeddings.assign(table)
     check_close(model(ids), expected, 1e-5)
 
 
@@ -173,7 +314,7 @@ def test_head_regularizer():
     """That of the pooling, once a sentence, beside those of the blocks."""
     attention = layers.MultiHeadAttention(3, 4, head_regularizer=Disagreement("outputs"))
     for pair in (False, True):
-        model = make("transformer", pair, attention=attention, head_regularizer=Frobenius())
+        model = make("transformer", pair, {"attention": attention}, Frobenius())
         model(inputs(pair))
         losses = [float(loss) for loss in model.losses]
         padded = tf.nest.map_structure(lambda x: np.pad(x, ((0, 0), (0, 3))), inputs(pair))
@@ -208,15 +349,27 @@ def test_mixed_precision(encoder):
 def test_file(encoder, pair, tmp_path):
     """Also of a model that was never built by hand; initial embeddings are among its weights."""
     table = np.random.default_rng(5).normal(size=(VOCABULARY, WIDTH)).astype("float32")
-    cls = SentencePairClassifier if pair else SentenceClassifier
-    arguments = {"attention": layers.MultiHeadAttention(2, 4)} if encoder == "transformer" else {}
-    model = cls(VOCABULARY, CLASSES, encoder, embeddings=table, head_regularizer=Frobenius(), **SIZES, **arguments)
+    own = {"attention": layers.MultiHeadAttention(2, 4)} if encoder == "transformer" else {}
+    model = classifier(make_encoder(encoder, embeddings=table, **own), pair, make_pooling(head_regularizer=Frobenius()))
+    before = model.get_config()
     expected = model(inputs(pair))
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(array(loaded(inputs(pair))), array(expected))
-    assert json.dumps(loaded.get_config()) == json.dumps(model.get_config())
+    assert json.dumps(loaded.get_config()) == json.dumps(model.get_config()) == json.dumps(before)
+    # Keras builds an embedding with initial values at once, outside of the model.
+    assert [weight.path for weight in loaded.weights[1:]] == [weight.path for weight in model.weights[1:]]
     assert loaded.pooling.head_kernel.heads.axis == 1
+
+
+@each_encoder
+def test_file_of_an_encoder(encoder, tmp_path):
+    model = make_encoder(encoder, num_layers=2, kernel_regularizer="l2")
+    expected = model(sentences())
+    model.save(tmp_path / "encoder.keras")
+    loaded = keras.saving.load_model(tmp_path / "encoder.keras")
+    np.testing.assert_array_equal(array(loaded(sentences())), array(expected))
+    np.testing.assert_array_equal(float(sum(loaded.losses)), float(sum(model.losses)))
 
 
 @each_encoder
@@ -225,8 +378,7 @@ def test_kernels_are_regularized(encoder, pair, tmp_path):
     """All of them and nothing else, also in a file; the attention of the blocks keeps a regularizer of its own."""
     penalty, own = keras.regularizers.L2(0.3), keras.regularizers.L1(0.2)
     arguments = {"attention": layers.MultiHeadAttention(2, 4, kernel_regularizer=own), "num_layers": 2}
-    arguments = arguments if encoder == "transformer" else {}
-    model = make(encoder, pair, kernel_regularizer=penalty, **arguments)
+    model = make(encoder, pair, arguments if encoder == "transformer" else {}, kernel_regularizer=penalty)
     kernels = [weight for weight in model.trainable_weights if "kernel" in weight.name]
     expected = [float((own if "/attention/" in kernel.path else penalty)(kernel)) for kernel in kernels]
     assert any("/attention/" in kernel.path for kernel in kernels) == (encoder == "transformer")
@@ -237,8 +389,9 @@ def test_kernels_are_regularized(encoder, pair, tmp_path):
 
 
 @each_model
-def test_symbolic(pair):
-    model = make(pair=pair)
+@pytest.mark.parametrize("is_built", [False, True])
+def test_symbolic(pair, is_built):
+    model = make(pair=pair) if is_built else classifier(make_encoder(), pair)
     symbolic = tuple(keras.Input((None,), dtype="int32") for _ in range(2))
     output = model(symbolic if pair else symbolic[0])
     assert (output.shape, output.dtype) == ((None, CLASSES), "float32")
@@ -282,23 +435,46 @@ def test_jax_backend(pair, tmp_path):
         np.testing.assert_allclose(theirs["loss"], float(loss) + float(sum(model.losses)), rtol=1e-4)
 
 
-def test_sentence_encoder():
-    encoder = SentenceEncoder(VOCABULARY, embedding_dim=WIDTH, hidden_dim=5, num_heads=HEADS, attention_dim=6)
-    matrices = encoder(sentences())
-    assert matrices.shape == (3, HEADS, 10)
-    check_close(encoder.encode(sentences()), matrices)
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"embeddings": np.zeros((3, 4))}, r"`embeddings` must .* \(11, 12\). Received: .* \(3, 4\)"),
+        ({"num_layers": 0}, "`num_layers` must be a positive integer. Received: num_layers=0"),
+        ({"dropout": 1.5}, r"`dropout` must be a number in \[0, 1\). Received: dropout=1.5"),
+    ],
+)
+@each_encoder
+def test_arguments_of_encoders_refused(encoder, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make_encoder(encoder, **arguments)
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"encoder": "cnn"}, "`encoder` must be 'bilstm' or 'transformer'. Received: encoder='cnn'"),
-        ({"embeddings": np.zeros((3, 4))}, r"`embeddings` must be of shape .*\(11, 12\). Received: .* \(3, 4\)"),
-        ({"encoder": "transformer", "embedding_dim": 8}, "`embedding_dim` must be a multiple .* Received: .*=8"),
-        ({"attention": "heads"}, "`attention` must be a layer such as .* Received: 'heads'"),
+        ({"num_heads": 7}, "`num_heads` must divide .* Received: num_heads=7 for a width of 300"),
+        ({"attention": "heads"}, "`attention`: Attention must be .* Received: 'heads'"),
+    ],
+)
+def test_arguments_of_the_transformer_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        TransformerEncoder(VOCABULARY, **arguments)
+
+
+@each_model
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"encoder": "bilstm"}, "`encoder` must be a layer. Received: encoder='bilstm'"),
+        ({"pooling": "max"}, "`pooling` must be a layer. Received: pooling='max'"),
         ({"dropout": 1.5}, r"`dropout` must be a number in \[0, 1\). Received: dropout=1.5"),
     ],
 )
-def test_arguments_refused(arguments, message):
+def test_arguments_of_classifiers_refused(pair, arguments, message):
     with pytest.raises(ValueError, match=message):
-        SentenceClassifier(VOCABULARY, CLASSES, **{**SIZES, **arguments})
+        classifier(**{"encoder": make_encoder(), "pair": pair, **arguments})
+
+
+def test_a_pooling_that_pools_nothing_is_refused():
+    with pytest.raises(ValueError, match=r"`pooling` must make .* Received: an output of shape \(None, None, 10\)"):
+        classifier(make_encoder(), pooling=keras.layers.Activation("relu")).build()

@@ -159,7 +159,7 @@ def test_heads_that_differ(capsys):
     optimizer.build(classifier.trainable_variables)
     assert optimizer.inverse_temperature == 50.0 and isinstance(optimizer.inner_optimizer, keras.optimizers.Adam)
     assert "acts on 1 kernel (head_kernel) of 30 heads" in capsys.readouterr().out
-    assert isinstance(classifier.head_regularizer, Frobenius)
+    assert isinstance(classifier.pooling.head_regularizer, Frobenius)
 
 
 def test_heads_of_the_transformer_fit():

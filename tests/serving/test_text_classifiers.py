@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.models import SentencePairClassifier
+from keras_headattn.layers import SelfAttentivePooling
+from keras_headattn.models import BiLSTMEncoder, SentencePairClassifier
 from keras_headattn.serving import export_classifier
 from keras_headattn.text import WordTokenizer
 
@@ -50,10 +51,10 @@ def check(found, logits):
 
 def test_pairs_and_long_texts(tokenizer, tmp_path):
     """All in one model: recurrent layers, two texts, texts that are cut."""
-    sizes = dict(embedding_dim=4, hidden_dim=3, num_heads=2, attention_dim=3, mlp_dim=5, factor_dim=3)
-    model = SentencePairClassifier(tokenizer.vocabulary_size, 3, **sizes)
+    encoder, pooling = BiLSTMEncoder(tokenizer.vocabulary_size, 4, 3), SelfAttentivePooling(2, 3)
+    model = SentencePairClassifier(encoder, 3, pooling, mlp_dim=5, factor_dim=3)
     model.build()
-    lstm = model.encoder_layers[0].forward_layer
+    lstm = encoder.bilstms[0].forward_layer
     lstm.use_cudnn = "auto"
     path = export_classifier(model, tokenizer, CLASSES, tmp_path, max_length=3, pairs=True)
     assert path == tmp_path / "1" and lstm.use_cudnn == "auto"

@@ -1,0 +1,243 @@
+"""Classifiers of sentences and of pairs, of any encoder and any pooling."""
+
+import inspect
+import math
+
+import keras
+from keras import layers, ops
+from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
+
+from keras_headattn._validation import positive, rate
+from keras_headattn.layers import SelfAttentivePooling, capture_intermediates
+
+SIDES = ("first", "second")  # of a pair
+
+
+class _Classifier(keras.Model):
+    """An encoder, a pooling, and a hidden layer before the classes."""
+
+    compute_output_spec = keras.Operation.compute_output_spec
+
+    def __init__(
+        self,
+        encoder,
+        num_classes,
+        pooling=None,
+        mlp_dim=2000,
+        dropout=0.5,
+        kernel_regularizer=None,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        pooling = pooling or SelfAttentivePooling(30, 350, dtype=self.dtype_policy, name="pooling")
+        for name, layer in (("encoder", encoder), ("pooling", pooling)):
+            if not isinstance(layer, layers.Layer):
+                raise ValueError(f"`{name}` must be a layer. Received: {name}={layer!r}")
+        self.encoder = encoder
+        self.pooling = pooling
+        self.num_classes = positive("num_classes", num_classes)
+        self.mlp_dim = positive("mlp_dim", mlp_dim)
+        self.dropout = rate("dropout", dropout)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.seed = seed
+        seeds = (None, None) if seed is None else (seed + 1, seed + 2)
+        self.dropouts = [layers.Dropout(dropout, seed=each, dtype=self.dtype_policy) for each in seeds]
+        common = dict(kernel_regularizer=self.kernel_regularizer, dtype=self.dtype_policy)
+        self.hidden = layers.Dense(mlp_dim, "relu", name="hidden", **common)
+        self.output_projection = layers.Dense(num_classes, name="output_projection", **common)
+
+    def _build_pooled(self):
+        """Builds encoder and pooling. Returns the shape of what they make of a sentence."""
+        _, *shape = self.encode(keras.KerasTensor((None, None), "int32")).shape
+        if len(shape) not in (1, 2) or None in shape:
+            raise ValueError(
+                "`pooling` must make (B, h, d) or (B, d), of known size, of what the encoder puts out. "
+                f"Received: an output of shape {(None, *shape)}"
+            )
+        return shape
+
+    def _build_hidden(self, shape):
+        self.hidden.build((None, math.prod(shape)))
+        self.output_projection.build((None, self.mlp_dim))
+        self.built = True
+
+    def encode(self, ids, training=None, return_intermediates=False):
+        """Sentences, pooled.
+
+        Args:
+            ids: token ids `(B, n)`, 0 = padding.
+            training: whether dropout is active.
+            return_intermediates: returns `(pooled, out)`, with a dictionary of names to what layers compute on the way.
+
+        Returns:
+            `(B, h, d)` or `(B, d)`, as the pooling has it.
+        """
+        if return_intermediates:
+            with capture_intermediates() as found:
+                pooled = self.encode(ids, training)
+            return pooled, {self._name(path): tensors for path, tensors in found.items()}
+        takes_mask = "mask" in inspect.signature(self.pooling.call).parameters
+        mask = {"mask": ops.not_equal(ids, 0)} if takes_mask else {}
+        return self.pooling(self.encoder(ids, training=training), training=training, **mask)
+
+    def _name(self, path):
+        """A path within the encoder or the pooling, from there on."""
+        for name, layer in (("encoder", self.encoder), ("pooling", self.pooling)):
+            if f"{path}/".startswith(f"{layer.path}/"):
+                return name + path.removeprefix(layer.path)
+        return path
+
+    def classify(self, pooled, training=None):
+        """Logits of what `encode` returns, or of a product of two.
+
+        Args:
+            pooled: `(B, h, d)` or `(B, d)`.
+            training: whether dropout is active.
+
+        Returns:
+            `(B, num_classes)`.
+        """
+        x = ops.reshape(pooled, (-1, math.prod(pooled.shape[1:])))
+        x = self.hidden(self.dropouts[0](x, training=training))
+        return ops.cast(self.output_projection(self.dropouts[1](x, training=training)), "float32")
+
+    def get_config(self):
+        names = ("num_classes", "mlp_dim", "dropout", "seed")
+        return {
+            **super().get_config(),
+            "encoder": _serialized(self.encoder),
+            "pooling": _serialized(self.pooling),
+            **{name: getattr(self, name) for name in names},
+            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        given = {name: deserialize_keras_object(config[name], custom_objects) for name in ("encoder", "pooling")}
+        return super().from_config({**config, **given}, custom_objects)
+
+
+def _serialized(layer):
+    """The configuration, the same before and after the layer is built: the classifier builds it."""
+    config = serialize_keras_object(layer)
+    config.pop("build_config", None)
+    return config
+
+
+@register_keras_serializable(package="keras_headattn")
+class SentenceClassifier(_Classifier):
+    """Classes of sentences: an encoder, a pooling, and a hidden layer with ReLU on all that was pooled.
+
+    Token id 0 is padding. The output is logits, in float32 under mixed precision too. The defaults are the settings of
+    Lin et al.
+
+    Source: Lin et al. 2017, "A structured self-attentive sentence embedding".
+
+    Args:
+        encoder: layer from token ids `(B, n)` to states `(B, n, D)`, such as `BiLSTMEncoder(20_000)`,
+            `TransformerEncoder(20_000)` or a model of your own. It is used itself, with its weights and its dtype.
+        num_classes: number of classes.
+        pooling: layer from states to `(B, h, d)` or `(B, d)`. It is used itself, and called with a `mask` `(B, n)`,
+            True = a real token, if it takes one. Defaults to `SelfAttentivePooling(30, 350)`.
+        mlp_dim: width of the hidden layer.
+        dropout: rate of dropout before and after the hidden layer.
+        kernel_regularizer: of the kernels of the hidden layer and of the classes. Encoder and pooling have their own.
+        seed: of these dropouts, which have `seed + 1` and `seed + 2`.
+
+    Call arguments:
+        inputs: token ids, integers `(B, n)`.
+        training: whether dropout is active.
+        return_intermediates: returns `(logits, out)`: a dictionary of the names of layers, such as `"pooling"` and
+            `"encoder/block_0/attention"`, to what they compute on the way, by name: `"weights"`, of the pooling
+            `(B, h, n)`, and so on, see `layers.capture_intermediates`.
+
+    Returns:
+        Logits `(B, num_classes)`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> from keras_headattn.models import BiLSTMEncoder
+    >>> encoder = BiLSTMEncoder(100, embedding_dim=8, hidden_dim=6)
+    >>> model = SentenceClassifier(encoder, num_classes=2, pooling=SelfAttentivePooling(3, 4), mlp_dim=10)
+    >>> logits, out = model(np.ones((2, 5), "int32"), return_intermediates=True)
+    >>> tuple(logits.shape), tuple(out["pooling"]["weights"].shape)
+    ((2, 2), (2, 3, 5))
+    """
+
+    def build(self, input_shape=None):
+        self._build_hidden(self._build_pooled())
+
+    def call(self, inputs, training=None, return_intermediates=False):
+        if return_intermediates:
+            pooled, out = self.encode(inputs, training, return_intermediates=True)
+            return self.classify(pooled, training), out
+        return self.classify(self.encode(inputs, training), training)
+
+
+@register_keras_serializable(package="keras_headattn")
+class SentencePairClassifier(_Classifier):
+    """Classes of pairs of sentences, such as whether the first entails the second.
+
+    One encoder and one pooling make a matrix of each sentence. The rows of a head are projected, each sentence's with
+    a kernel of its own `(h, d, factor_dim)`, and their product is classified as in `SentenceClassifier`.
+
+    Source: Lin et al. 2017, "A structured self-attentive sentence embedding", section 4.3 and the gated encoder of
+    its appendix; the factored interaction is that of Memisevic 2013, "Learning to relate images".
+
+    Args:
+        encoder, num_classes, pooling, mlp_dim, dropout, kernel_regularizer, seed: as in `SentenceClassifier`.
+        factor_dim: width of a row of the product.
+
+    Call arguments:
+        inputs: token ids of the first and of the second sentences, a pair of integers `(B, n)` and `(B, m)`.
+        training: whether dropout is active.
+        return_intermediates: as in `SentenceClassifier`; names begin with the sentence, `"first/pooling"` and
+            `"second/pooling"`.
+
+    Returns:
+        Logits `(B, num_classes)`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> from keras_headattn.models import BiLSTMEncoder
+    >>> encoder, pooling = BiLSTMEncoder(100, embedding_dim=8, hidden_dim=6), SelfAttentivePooling(3, 4)
+    >>> model = SentencePairClassifier(encoder, 3, pooling, factor_dim=7, mlp_dim=10)
+    >>> tuple(model((np.ones((2, 5), "int32"), np.ones((2, 4), "int32"))).shape)
+    (2, 3)
+    """
+
+    def __init__(self, encoder, num_classes, pooling=None, factor_dim=300, **kwargs):
+        super().__init__(encoder, num_classes, pooling, **kwargs)
+        self.factor_dim = positive("factor_dim", factor_dim)
+
+    def build(self, input_shape=None):
+        *heads, width = self._build_pooled()
+        equation = "bhd,hdf->bhf" if heads else "bd,df->bf"
+        self.factors = [
+            layers.EinsumDense(
+                equation,
+                (*heads, self.factor_dim),
+                kernel_regularizer=self.kernel_regularizer,
+                dtype=self.dtype_policy,
+                name=f"{side}_factor",
+            )
+            for side in SIDES
+        ]
+        for factor in self.factors:
+            factor.build((None, *heads, width))
+        self._build_hidden((*heads, self.factor_dim))
+
+    def call(self, inputs, training=None, return_intermediates=False):
+        encoded = [self.encode(ids, training, return_intermediates) for ids in inputs]
+        first, second = (pooled for pooled, _ in encoded) if return_intermediates else encoded
+        logits = self.classify(self.factors[0](first) * self.factors[1](second), training)
+        if not return_intermediates:
+            return logits
+        named = zip(SIDES, (out for _, out in encoded), strict=True)
+        return logits, {f"{side}/{name}": tensors for side, out in named for name, tensors in out.items()}
+
+    def get_config(self):
+        return {**super().get_config(), "factor_dim": self.factor_dim}

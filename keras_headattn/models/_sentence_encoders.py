@@ -1,0 +1,289 @@
+"""Encoders of sentences, from token ids to states: recurrent layers, or blocks of the Transformer."""
+
+import keras
+from keras import layers, ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn._validation import positive, rate
+from keras_headattn.layers import EncoderBlock
+from keras_headattn.layers._template import Template
+from keras_headattn.positions import SinusoidalPositions
+
+
+class _Encoder(keras.Model):
+    """Embeddings with dropout, and the layers of a subclass. The output has the mask of the ids, as Keras has it."""
+
+    compute_output_spec = keras.Operation.compute_output_spec
+
+    def __init__(
+        self,
+        vocabulary_size,
+        width,
+        num_layers,
+        embeddings,
+        train_embeddings,
+        dropout,
+        kernel_regularizer,
+        seed,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.vocabulary_size = positive("vocabulary_size", vocabulary_size)
+        self.num_layers = positive("num_layers", num_layers)
+        self.train_embeddings = train_embeddings
+        self.dropout = rate("dropout", dropout)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.seed = seed
+        if embeddings is not None and tuple(embeddings.shape) != (vocabulary_size, width):
+            raise ValueError(
+                f"`embeddings` must be of shape (number of token ids, width), {(vocabulary_size, width)}. "
+                f"Received: embeddings of shape {tuple(embeddings.shape)}"
+            )
+        self.embedding = layers.Embedding(
+            vocabulary_size,
+            width,
+            # As large as sines and cosines of positions.
+            embeddings_initializer=keras.initializers.RandomNormal(stddev=1.0),
+            weights=None if embeddings is None else [embeddings],
+            trainable=train_embeddings,
+            dtype=self.dtype_policy,
+            name="embedding",
+        )
+        self.embedding_dropout = layers.Dropout(dropout, seed=seed, dtype=self.dtype_policy)
+
+    def compute_mask(self, inputs, previous_mask=None):
+        return ops.not_equal(inputs, 0)
+
+    def get_config(self):
+        names = ("vocabulary_size", "num_layers", "train_embeddings", "dropout", "seed")
+        return {
+            **super().get_config(),
+            **{name: getattr(self, name) for name in names},
+            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
+        }
+
+
+@register_keras_serializable(package="keras_headattn")
+class BiLSTMEncoder(_Encoder):
+    """Embeddings and LSTMs in both directions.
+
+    Token id 0 is padding, which changes no other state. The defaults are the settings of Lin et al.
+
+    Source: Lin et al. 2017, "A structured self-attentive sentence embedding", eqs. 1 to 4.
+
+    Args:
+        vocabulary_size: number of token ids.
+        embedding_dim: width of the embeddings.
+        hidden_dim: width of the LSTM in each direction.
+        num_layers: number of LSTMs in each direction, one above the other.
+        embeddings: initial embeddings, an array `(vocabulary_size, embedding_dim)`; `None` for random ones. They are
+            saved with the weights, not with the configuration.
+        train_embeddings: whether the embeddings are trained.
+        dropout: rate of dropout of the embeddings.
+        kernel_regularizer: of the kernels of inputs and of states.
+        seed: of the dropout.
+
+    Call arguments:
+        inputs: token ids, integers `(B, n)`.
+        training: whether dropout is active.
+
+    Returns:
+        States `(B, n, 2 * hidden_dim)`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> encoder = BiLSTMEncoder(100, embedding_dim=8, hidden_dim=6)
+    >>> tuple(encoder(np.ones((2, 5), "int32")).shape)
+    (2, 5, 12)
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        embedding_dim=300,
+        hidden_dim=300,
+        num_layers=1,
+        embeddings=None,
+        train_embeddings=True,
+        dropout=0.5,
+        kernel_regularizer=None,
+        seed=None,
+        **kwargs,
+    ):
+        given = (embeddings, train_embeddings, dropout, kernel_regularizer, seed)
+        super().__init__(vocabulary_size, embedding_dim, num_layers, *given, **kwargs)
+        self.embedding_dim = positive("embedding_dim", embedding_dim)
+        self.hidden_dim = positive("hidden_dim", hidden_dim)
+        self.bilstms = [self._make_bilstm(number) for number in range(num_layers)]
+
+    def _make_bilstm(self, number):
+        lstm = layers.LSTM(
+            self.hidden_dim,
+            return_sequences=True,
+            kernel_regularizer=self.kernel_regularizer,
+            recurrent_regularizer=self.kernel_regularizer,
+            dtype=self.dtype_policy,
+            name="lstm",
+        )
+        return layers.Bidirectional(lstm, dtype=self.dtype_policy, name=f"bilstm_{number}")
+
+    def build(self, input_shape=None):
+        self.embedding.build((None, None))
+        width = self.embedding_dim
+        for bilstm in self.bilstms:
+            bilstm.build((None, None, width))
+            width = 2 * self.hidden_dim
+        self.built = True
+
+    def call(self, inputs, training=None):
+        mask = ops.not_equal(inputs, 0)
+        x = self.embedding_dropout(self.embedding(inputs), training=training)
+        for bilstm in self.bilstms:
+            x = bilstm(x, mask=mask, training=training)
+        return x
+
+    def get_config(self):
+        return {**super().get_config(), "embedding_dim": self.embedding_dim, "hidden_dim": self.hidden_dim}
+
+
+@register_keras_serializable(package="keras_headattn")
+class TransformerEncoder(_Encoder):
+    """Embeddings with positions and blocks of the Transformer, whose attention is any layer of this library.
+
+    Token id 0 is padding, which changes no other state.
+
+    Source: Vaswani et al. 2017, "Attention is all you need".
+
+    Args:
+        vocabulary_size: number of token ids.
+        hidden_dim: width of the encoder.
+        intermediate_dim: width of the feed-forward layers.
+        num_layers: number of blocks.
+        attention: a layer, a class, a name or the stock Keras layer, as `Transformer` takes it.
+        num_heads: of attention that is given by a class or a name.
+        positions, relative_positions: as `Transformer` takes them.
+        norm, normalize_first: as `Transformer` takes them.
+        feed_forward: layer whose configuration is copied, such as `FeedForward(32, "gelu", gated=True)`, in place of
+            `intermediate_dim`; with its own regularizers.
+        embeddings: initial embeddings, an array `(vocabulary_size, hidden_dim)`; `None` for random ones. They are
+            saved with the weights, not with the configuration.
+        train_embeddings: whether the embeddings are trained.
+        dropout: rate of dropout of embeddings and sublayers.
+        kernel_regularizer: of all kernels. An `attention` with a `kernel_regularizer` keeps its own.
+        seed: of the dropouts.
+
+    Call arguments:
+        inputs: token ids, integers `(B, n)`.
+        training: whether dropout is active.
+
+    Returns:
+        States `(B, n, hidden_dim)`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> encoder = TransformerEncoder(100, hidden_dim=16, intermediate_dim=32, attention="talking_heads", num_heads=4)
+    >>> tuple(encoder(np.ones((2, 5), "int32")).shape)
+    (2, 5, 16)
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        hidden_dim=300,
+        intermediate_dim=300,
+        num_layers=1,
+        attention="multi_head",
+        num_heads=6,
+        positions="sinusoidal",
+        relative_positions=None,
+        norm=None,
+        feed_forward=None,
+        normalize_first=False,
+        embeddings=None,
+        train_embeddings=True,
+        dropout=0.5,
+        kernel_regularizer=None,
+        seed=None,
+        **kwargs,
+    ):
+        given = (embeddings, train_embeddings, dropout, kernel_regularizer, seed)
+        super().__init__(vocabulary_size, hidden_dim, num_layers, *given, **kwargs)
+        self.hidden_dim = positive("hidden_dim", hidden_dim)
+        self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
+        self.num_heads = positive("num_heads", num_heads)
+        self.normalize_first = normalize_first
+        if isinstance(attention, (str, type)) and hidden_dim % num_heads:
+            raise ValueError(
+                "`num_heads` must divide the width of the encoder; or give `attention` as a layer. "
+                f"Received: num_heads={num_heads} for a width of {hidden_dim}"
+            )
+        by_name = dict(num_heads=num_heads, key_dim=hidden_dim // num_heads)
+        parts = {
+            "positions": SinusoidalPositions() if positions == "sinusoidal" else positions,
+            "relative_positions": relative_positions,
+            "norm": norm or layers.LayerNormalization(epsilon=1e-6),
+            "feed_forward": feed_forward,
+        }
+        self.templates = {
+            "attention": Template.of_attention("attention", attention, **by_name),
+            **{name: None if layer is None else Template(name, layer) for name, layer in parts.items()},
+        }
+        self.positions = self._make("positions")
+        self.relative_positions = self._make("relative_positions")
+        self.blocks = [self._make_block(number) for number in range(num_layers)]
+        self.norm = self._make("norm") if normalize_first else None
+
+    def _make(self, name):
+        template = self.templates[name]
+        return None if template is None else template.make(dtype=self.dtype_policy, name=name)
+
+    def _make_block(self, number):
+        feed_forward = self.templates["feed_forward"]
+        block = EncoderBlock(
+            self.templates["attention"].make({"kernel_regularizer": self.kernel_regularizer}),
+            self.intermediate_dim if feed_forward is None else None,
+            dropout=self.dropout,
+            kernel_regularizer=self.kernel_regularizer,
+            normalize_first=self.normalize_first,
+            norm=self.templates["norm"],
+            feed_forward=feed_forward,
+            depth=number,
+            seed=None if self.seed is None else self.seed + 10 * (number + 1),
+            dtype=self.dtype_policy,
+            name=f"block_{number}",
+        )
+        block.relative_positions = self.relative_positions
+        return block
+
+    def build(self, input_shape=None):
+        shape, map_shapes = (None, None, self.hidden_dim), None
+        self.embedding.build((None, None))
+        for layer in (self.positions, self.norm):
+            if layer is not None:
+                layer.build(shape)
+        for block in self.blocks:
+            block.build(shape, map_shapes)
+            map_shapes = block.map_shapes
+        self.built = True
+
+    def call(self, inputs, training=None):
+        mask, maps = ops.not_equal(inputs, 0), {}
+        x = self.embedding(inputs)
+        if self.positions is not None:
+            x = self.positions(x)
+        x = self.embedding_dropout(x, training=training)
+        for block in self.blocks:
+            x, state = block(x, mask, training=training, previous_maps=maps, return_state=True)
+            maps = state["maps"]
+        return x if self.norm is None else self.norm(x)
+
+    def get_config(self):
+        names = ("hidden_dim", "intermediate_dim", "num_heads", "normalize_first")
+        return {
+            **super().get_config(),
+            **{name: getattr(self, name) for name in names},
+            **{name: None if template is None else template.serialize() for name, template in self.templates.items()},
+        }
