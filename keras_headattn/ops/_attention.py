@@ -145,5 +145,6 @@ def _fused(query, key, value, mask, scale, flash_attention, bias):
 
 
 def _least(logits):
-    """What to add where nothing may be attended to: half the least number, as logits are added to it."""
-    return float(np.finfo("float16" if keras.backend.standardize_dtype(logits.dtype) == "float16" else "float32").min) / 2
+    """Added to logits where nothing may be attended to: half the least number, as logits are added to it."""
+    narrow = keras.backend.standardize_dtype(logits.dtype) == "float16"
+    return float(np.finfo("float16" if narrow else "float32").min) / 2

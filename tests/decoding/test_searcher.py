@@ -18,7 +18,7 @@ from tests.decoding.tables import (
     naive_beam_search,
     score,
 )
-from tests.models.small import CASES, TARGET_VOCABULARY, array, each_layer, make, sentences
+from tests.models.small import CASES, TARGET_VOCABULARY, array, each_kind, make, sentences
 
 START, END, STEPS = 2, 3, 6
 
@@ -70,7 +70,7 @@ def check_naive(model, beam_size=3, alpha=0.6):
 # -------------------------------------------------------------------------------------- against slow searches
 
 
-@each_layer
+@each_kind
 def test_same_as_the_naive_search(case):
     check_naive(translator(case))
 
@@ -119,7 +119,7 @@ def test_finds_what_exhaustive_search_finds(alpha):
     check_same(tokens[0].numpy(), scores[0].numpy(), expected[:beam_size], 1e-4, END)
 
 
-@each_layer
+@each_kind
 def test_greedy_search_is_the_loop_over_argmax(case):
     model, source = translator(case), sources(2)
     found = search(model, source, beam_size=1)

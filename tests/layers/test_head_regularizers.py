@@ -16,7 +16,7 @@ from tests.layers.harness import (
     build,
     check_close,
     cross_inputs,
-    each_layer,
+    each_kind,
     random_mask,
     self_input,
 )
@@ -53,7 +53,7 @@ def test_multi_head_attention(regularizer):
     assert loss_of(layer) == pytest.approx(float(regularizer(parts[regularizer.of], real)), rel=1e-5)
 
 
-@each_layer
+@each_kind
 def test_each_layer(case):
     """A finite loss, and a gradient for whatever weights it depends on. One head agrees with itself: no gradient."""
     inputs = [tf.constant(x) for x in cross_inputs()]
@@ -119,7 +119,7 @@ def test_kernels_count_once(kernel_regularizer):
     assert float(sum(layer.losses)) == pytest.approx(expected, rel=1e-5)
 
 
-@each_layer
+@each_kind
 def test_kernels_say_where_their_heads_are(case):
     layer = build(case.make(), *cross_inputs())
     marked = {weight.heads.kind: weight for weight in layer.weights if hasattr(weight, "heads")}

@@ -17,7 +17,7 @@ from tests.layers.harness import (
     check_close,
     cross_inputs,
     each_causal_layer,
-    each_layer,
+    each_kind,
     output_bias,
     random_mask,
     self_input,
@@ -26,7 +26,7 @@ from tests.layers.harness import (
 LENGTHS = np.array([4, 6])
 
 
-@each_layer
+@each_kind
 def test_content_and_amount_of_padding(case):
     query, value, key = cross_inputs()
     layer = build(case.make(), query, value, key)
@@ -47,7 +47,7 @@ def test_content_and_amount_of_padding(case):
             check_close(output, expected)
 
 
-@each_layer
+@each_kind
 @pytest.mark.parametrize("causal", [False, True])
 def test_padding_in_self_attention(case, causal):
     x = self_input(length=KEYS)
@@ -88,7 +88,7 @@ FULLY_MASKED = {
 }
 
 
-@each_layer
+@each_kind
 @pytest.mark.parametrize("dtype", ["float16", "mixed_bfloat16", "float32"])
 def test_a_query_that_may_attend_to_nothing(case, dtype):
     """Weights 0 and heads 0 whether scores are asked for or not: stock gives two different answers."""
@@ -126,7 +126,7 @@ def test_gradients_are_finite_when_compiled(case):
     assert not array(gradient)[0, 1].any() and array(gradient)[0, 2].any()
 
 
-@each_layer
+@each_kind
 @pytest.mark.parametrize("scores", [False, True])
 def test_gradients_are_finite_where_nothing_may_be_attended_to(case, scores):
     inputs = [tf.constant(x) for x in cross_inputs()]
@@ -140,7 +140,7 @@ def test_gradients_are_finite_where_nothing_may_be_attended_to(case, scores):
         assert not array(gradient).any()
 
 
-@each_layer
+@each_kind
 def test_masks_that_broadcast(case):
     inputs = cross_inputs()
     layer = build(case.make(), *inputs)
@@ -156,7 +156,7 @@ def test_masks_that_broadcast(case):
         check_close(layer(*inputs, key_mask=keys.astype(dtype)), layer(*inputs, key_mask=keys))
 
 
-@each_layer
+@each_kind
 def test_masks_of_keras_are_those_given_by_hand(case):
     query, value, _ = cross_inputs()
     layer = build(case.make(), query, value)
@@ -169,7 +169,7 @@ def test_masks_of_keras_are_those_given_by_hand(case):
     check_close(key_by_hand, by_hand)
 
 
-@each_layer
+@each_kind
 def test_a_mask_given_by_hand_replaces_that_of_keras(case):
     query, value, _ = cross_inputs()
     layer = build(case.make(), query, value)
@@ -179,7 +179,7 @@ def test_a_mask_given_by_hand_replaces_that_of_keras(case):
     check_close(layer(query, masked, value_mask=everything, key_mask=everything), layer(query, value))
 
 
-@each_layer
+@each_kind
 def test_inputs_keep_their_mask(case):
     """Stock takes it away, so that a residual connection around the layer loses it."""
     inputs = keras.layers.Masking()(self_input() * random_mask((BATCH, QUERIES, 1)))

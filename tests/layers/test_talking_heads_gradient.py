@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.layers import TalkingHeadsAttention, talking_heads_attention
+from keras_headattn.layers import TalkingHeadsAttention
+from keras_headattn.ops import _exchange_heads
 
 
 def gradients(dtype="float32", jit_compile=None):
@@ -33,25 +34,23 @@ def gradients(dtype="float32", jit_compile=None):
 def test_parts_add_up(monkeypatch, long, jit_compile):
     whole = gradients()
     calls = []
-    in_parts = talking_heads_attention._kernel_gradient
-    monkeypatch.setattr(talking_heads_attention, "LONG", long)
-    monkeypatch.setattr(
-        talking_heads_attention, "_kernel_gradient", lambda *maps: calls.append(maps) or in_parts(*maps)
-    )
+    in_parts = _exchange_heads._kernel_gradient
+    monkeypatch.setattr(_exchange_heads, "LONG", long)
+    monkeypatch.setattr(_exchange_heads, "_kernel_gradient", lambda *maps: calls.append(maps) or in_parts(*maps))
     for expected, found in zip(whole, gradients(jit_compile=jit_compile), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     assert len(calls) == 2  # before and after the softmax
 
 
 def test_shorter_maps_are_one_product(monkeypatch):
-    monkeypatch.setattr(talking_heads_attention, "LONG", 101)
-    monkeypatch.setattr(talking_heads_attention, "_kernel_gradient", None)
+    monkeypatch.setattr(_exchange_heads, "LONG", 101)
+    monkeypatch.setattr(_exchange_heads, "_kernel_gradient", None)
     gradients()
 
 
 def test_mixed_precision(monkeypatch):
     whole = gradients("mixed_bfloat16")
-    monkeypatch.setattr(talking_heads_attention, "LONG", 50)
+    monkeypatch.setattr(_exchange_heads, "LONG", 50)
     for expected, found in zip(whole, gradients("mixed_bfloat16"), strict=True):
         np.testing.assert_allclose(found, expected, rtol=0.1, atol=0.1)
 
@@ -59,5 +58,5 @@ def test_mixed_precision(monkeypatch):
 def test_number_of_parts():
     # 512 queries of 512 keys: parts of 32 queries, and never more than 16.
     maps = tf.random.normal((1, 2, 512, 512), seed=3)
-    graph = tf.function(talking_heads_attention._kernel_gradient).get_concrete_function(maps, maps).graph
+    graph = tf.function(_exchange_heads._kernel_gradient).get_concrete_function(maps, maps).graph
     assert sum(operation.type.startswith("BatchMatMul") for operation in graph.get_operations()) == 16

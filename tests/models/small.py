@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from keras_headattn.models import Transformer
-from tests.layers.harness import CASES, array, check_close, each_layer, randomize
+from tests.layers.harness import CASES, array, check_close, each_kind, randomize
 
 __all__ = [
     "CASES",
@@ -12,7 +12,7 @@ __all__ = [
     "check_close",
     "copy_weights",
     "dropout_layers",
-    "each_layer",
+    "each_kind",
     "make",
     "more_padding",
     "randomize",

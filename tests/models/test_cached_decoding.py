@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_headattn import layers
 from keras_headattn.positions import LearnedPositions
-from tests.models.small import CASES, array, check_close, each_layer, make, sentences
+from tests.models.small import CASES, array, check_close, each_kind, make, sentences
 
 TOLERANCE = 5e-6
 LENGTH = 6
@@ -29,19 +29,19 @@ def step_by_step(model, inputs, widths=(1,) * LENGTH, room=LENGTH):
     return np.concatenate(logits, axis=1)
 
 
-@each_layer
+@each_kind
 def test_step_by_step(case):
     model, inputs = make(case), sentences()
     check_close(step_by_step(model, inputs), one_shot(model, inputs), TOLERANCE)
 
 
-@each_layer
+@each_kind
 def test_several_tokens_a_step_and_room_to_spare(case):
     model, inputs = make(case), sentences()
     check_close(step_by_step(model, inputs, widths=(2, 1, 3), room=9), one_shot(model, inputs), TOLERANCE)
 
 
-@each_layer
+@each_kind
 def test_mixed_precision(case):
     model, inputs = make(case, dtype="mixed_float16"), sentences()
     logits = step_by_step(model, inputs, widths=(1, 1, 4))
@@ -101,7 +101,7 @@ def test_no_room_left():
         model.decode_step(inputs["target"][:, :1], cache, 2)
 
 
-@each_layer
+@each_kind
 def test_eager_equals_graph_equals_xla(case):
     """The index is a tensor: one program for all steps."""
     model, inputs = make(case), sentences()
@@ -142,7 +142,7 @@ def test_number_of_tokens_unknown_in_the_graph(arguments):
     check_close(step(inputs["target"]), one_shot(model, inputs), TOLERANCE)
 
 
-@each_layer
+@each_kind
 def test_copies(case):
     """Several translations of a source, which is encoded once, start as if it had been given as often."""
     model, source = make(case), sentences()["source"]

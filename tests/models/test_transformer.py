@@ -18,7 +18,7 @@ from tests.models.small import (
     array,
     copy_weights,
     dropout_layers,
-    each_layer,
+    each_kind,
     make,
     sentences,
 )
@@ -60,7 +60,7 @@ def test_default_attention_has_eight_heads():
     assert (type(attention), attention.num_heads, attention.key_dim) == (layers.MultiHeadAttention, 8, 2)
 
 
-@each_layer
+@each_kind
 def test_template_is_only_copied(case):
     template = case.make()
     config = json.dumps(template.get_config())
@@ -80,7 +80,7 @@ def test_template_in_use_elsewhere_is_no_part_of_the_model():
         np.testing.assert_array_equal(now, then)
 
 
-@each_layer
+@each_kind
 def test_blocks_share_no_weights(case):
     model = make(case, num_layers=2)
     assert len({id(variable) for variable in model.weights}) == len(model.weights)
@@ -236,7 +236,7 @@ def test_config_round_trip():
     ]  # fmt: skip
 
 
-@each_layer
+@each_kind
 def test_file_round_trip(case, tmp_path):
     model, inputs = make(case), sentences()
     model.save(tmp_path / "model.keras")

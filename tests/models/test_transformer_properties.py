@@ -13,7 +13,7 @@ from tests.models.small import (
     array,
     check_close,
     copy_weights,
-    each_layer,
+    each_kind,
     make,
     more_padding,
     sentences,
@@ -26,7 +26,7 @@ TOLERANCE = 5e-6
 # ------------------------------------------------------------------------------------------------- padding
 
 
-@each_layer
+@each_kind
 def test_padding_changes_nothing(case):
     """Logits of real tokens depend neither on how much padding the batch carries nor on what it holds."""
     model, inputs = make(case), sentences()
@@ -42,7 +42,7 @@ def test_padding_changes_nothing(case):
     check_close(array(model(inputs))[real][:, others], expected[real][:, others], TOLERANCE)
 
 
-@each_layer
+@each_kind
 def test_rows_are_independent(case):
     model, inputs = make(case), sentences()
     together = array(model(inputs))
@@ -51,7 +51,7 @@ def test_rows_are_independent(case):
         check_close(alone[0], together[row], TOLERANCE)
 
 
-@each_layer
+@each_kind
 def test_row_of_padding_alone(case):
     model, inputs = make(case), sentences()
     expected = array(model(inputs))
@@ -70,7 +70,7 @@ def test_row_of_padding_alone(case):
 # ----------------------------------------------------------------------------------------------- causality
 
 
-@each_layer
+@each_kind
 @each_norm
 def test_no_row_sees_a_later_target_token(case, normalize_first):
     """Copies of one sentence, each with another target token changed: copy j differs from row j on."""
@@ -87,7 +87,7 @@ def test_no_row_sees_a_later_target_token(case, normalize_first):
         assert difference[j, j] > 5e-5
 
 
-@each_layer
+@each_kind
 def test_every_target_row_sees_every_source_token(case):
     model = make(case)
     length = 5
@@ -102,7 +102,7 @@ def test_every_target_row_sees_every_source_token(case):
 # -------------------------------------------------------------------------------------------------- dtypes
 
 
-@each_layer
+@each_kind
 def test_mixed_precision(case):
     """A row of padding alone among the sentences."""
     model, inputs = make(case), sentences(batch=3)
@@ -128,7 +128,7 @@ def test_global_policy_reaches_every_layer():
 # ------------------------------------------------------------------------------------------- attention maps
 
 
-@each_layer
+@each_kind
 def test_asking_for_the_maps_changes_nothing(case):
     model, inputs = make(case, num_decoder_layers=2), sentences()
     logits, out = model(inputs, return_intermediates=True)
@@ -171,7 +171,7 @@ def test_maps_of_the_encoder_alone():
 # ------------------------------------------------------------------------------------------------ training
 
 
-@each_layer
+@each_kind
 def test_every_weight_gets_a_gradient(case):
     model, inputs = make(case), sentences()
     with tf.GradientTape() as tape:

@@ -1,4 +1,4 @@
-"""Trains with repulsive attention on the backend of this process: python -m tests.optimizers.backend_worker OUTPUTS.npz"""
+"""Trains with repulsive attention on this process's backend: python -m tests.optimizers.backend_worker OUTPUTS.npz"""
 
 import sys
 
