@@ -13,8 +13,13 @@ import functools
 from benchmarks import timing
 
 WIDTH, TOKENS = 512, 2048
-VARIANTS = ("MultiHead", "Interacting", "TalkingHeads", "Interacting, pairwise")
+VARIANTS = ("MultiHead", "GroupedQuery", "Differential", "Interacting", "TalkingHeads", "Interacting, pairwise")
 MAX_BYTES = 4e9
+
+
+def groups(heads):
+    """Key and value heads of grouped queries: four queries share one."""
+    return max(1, heads // 4)
 
 
 def layer(variant, heads):
@@ -25,10 +30,14 @@ def layer(variant, heads):
     make = {
         "stock": keras.layers.MultiHeadAttention,
         "MultiHead": layers.MultiHeadAttention,
+        "GroupedQuery": functools.partial(layers.GroupedQueryAttention, num_key_value_heads=groups(heads)),
+        "Differential": layers.DifferentialAttention,
         "Interacting": layers.InteractingHeadAttention,
         "TalkingHeads": layers.TalkingHeadsAttention,
         "Interacting, pairwise": functools.partial(layers.InteractingHeadAttention, interaction="pairwise"),
     }[variant]
+    if variant == "Differential":  # two maps a head: as many maps and as wide projections as the others
+        return make(num_heads=heads // 2, key_dim=WIDTH // heads)
     return make(num_heads=heads, key_dim=WIDTH // heads)
 
 
@@ -60,6 +69,8 @@ def operations(variant, heads, length):
     return {
         "stock": products,
         "MultiHead": products,
+        "GroupedQuery": products - 2 * projection * (heads - groups(heads)) // heads,
+        "Differential": products,
         # One query projection of one head's width, after the kernels are added up.
         "Interacting": products - projection + projection // heads + WIDTH * WIDTH,
         "TalkingHeads": products + 2 * 2 * heads * heads * pairs,
@@ -109,7 +120,8 @@ def main():
         "# Cost of the heads' interaction",
         "Forward and backward time, as a multiple of `keras.layers.MultiHeadAttention`'s; in brackets the same "
         f"multiple of floating-point operations. Self-attention, width {WIDTH}, {TOKENS:,} tokens in sequences of "
-        f"`length`, key_dim = {WIDTH} / heads, float32, XLA.",
+        f"`length`, key_dim = {WIDTH} / heads, float32, XLA. Grouped queries have a key and value head for every four, "
+        "differential attention half as many heads, each with two maps.",
         timing.table(["length", "heads", "stock, ms", *VARIANTS], rows),
         timing.SPREAD,
         "\n".join(timing.machine("tensorflow", "keras")),
