@@ -4,7 +4,7 @@ import math
 
 from keras import ops
 
-from keras_headattn.ops import check_mask
+from keras_headattn.ops import check_dense, check_mask
 
 
 class AttentionAxes:
@@ -71,6 +71,7 @@ class AttentionAxes:
         """
         if mask is None:
             return None
+        check_dense(name, mask)
         mask = ops.convert_to_tensor(mask)
         sizes = {"attention_mask": (self.axes["query"], self.axes["key"]), "query_mask": (self.axes["query"],)}
         groups = [len(axes) for axes in sizes.get(name, (self.axes["key"],))]

@@ -3,6 +3,8 @@
 import numpy as np
 from keras import backend, ops
 
+from keras_headattn.ops import check_dense
+
 
 def as_floats(dtype, *tensors):
     """The tensors, in the dtype of the layer where they are integers, as the stock layer takes them; `None` stays."""
@@ -12,8 +14,7 @@ def as_floats(dtype, *tensors):
 def check_inputs(layer, query, value, key, cache, index, positions):
     """Checks the arguments of these names of a call of `layer`."""
     for name, tensor in (("query", query), ("value", value), ("key", key)):
-        if type(tensor).__name__ in ("RaggedTensor", "SparseTensor"):
-            raise ValueError(f"`{name}` must be a dense tensor, padded and masked. Received: {name}={type(tensor)}")
+        check_dense(name, tensor)
         dtype = "float32" if tensor is None else backend.standardize_dtype(tensor.dtype)
         if "complex" in dtype or dtype == "string":
             raise ValueError(f"`{name}` must be of real numbers. Received: {name} of dtype {dtype}")

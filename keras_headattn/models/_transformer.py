@@ -277,6 +277,9 @@ class Transformer(keras.Model):
             with capture_intermediates() as found:
                 logits = self.call(inputs, training)
             return logits, self._by_name(found)
+        if not isinstance(inputs, dict) or not {"source", "target"} <= set(inputs):
+            received = sorted(inputs) if isinstance(inputs, dict) else type(inputs)
+            raise ValueError(f'`inputs` must be a dictionary of "source" and "target". Received: inputs={received}')
         source, target = inputs["source"], inputs["target"]
         memory = self.encode(source, training)
         x, maps = self._embed(1, self.target_embedding, target, training), {}

@@ -47,6 +47,7 @@ def check_mask(name, mask, shape):
         ValueError: for a rank above `len(shape)`, a size that does not broadcast, or values other
             than 0 and 1. In a graph values are not known: there all but 0 counts as 1.
     """
+    check_dense(name, mask)
     mask = ops.convert_to_tensor(mask)
     received = tuple(mask.shape)
     fits = len(received) <= len(shape) and all(
@@ -61,6 +62,17 @@ def check_mask(name, mask, shape):
         _check_zeros_and_ones(name, mask)
         mask = ops.cast(mask, "bool")
     return mask
+
+
+def check_dense(name, tensor):
+    """Raises a ValueError for a ragged or a sparse tensor of TensorFlow.
+
+    Args:
+        name: argument name for error messages.
+        tensor: anything.
+    """
+    if type(tensor).__name__ in ("RaggedTensor", "SparseTensor"):
+        raise ValueError(f"`{name}` must be dense: padded, with a mask. Received: {name}={type(tensor)}")
 
 
 def _check_zeros_and_ones(name, mask):

@@ -114,6 +114,18 @@ def test_template_of_another_kind(name, wrong):
         Transformer(SOURCE_VOCABULARY, hidden_dim=16, **{name: wrong})
 
 
+@pytest.mark.parametrize("inputs", [{"source": np.ones((2, 5), "int32")}, np.ones((2, 5), "int32")])
+def test_inputs_without_a_target(inputs):
+    with pytest.raises(ValueError, match="`inputs` must be a dictionary.*Received: "):
+        Transformer(10, num_layers=1, hidden_dim=16, intermediate_dim=8)(inputs)
+
+
+@pytest.mark.parametrize("name, value", [("seed", "a"), ("dropout", 1.5), ("num_heads", 0)])
+def test_settings_that_are_no_numbers(name, value):
+    with pytest.raises(ValueError, match=f"`{name}` must.*Received: {name}="):
+        Transformer(10, **{name: value})
+
+
 @pytest.mark.parametrize("name", ["num_layers", "num_decoder_layers", "hidden_dim", "intermediate_dim"])
 def test_sizes_of_zero(name):
     with pytest.raises(ValueError, match=f"`{name}` must be a positive integer. Received: {name}=0"):
