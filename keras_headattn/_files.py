@@ -36,7 +36,7 @@ def read_lines(path, strip=True):
 
 
 def decode_lines(file, name, strip=True):
-    """What `read_lines` does, for a file that is open.
+    """Reads the lines of a file that is open, as `read_lines` does.
 
     Args:
         file: binary file, or other iterable of bytes.

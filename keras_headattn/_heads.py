@@ -1,4 +1,4 @@
-"""What a layer says about the attention heads in its weights."""
+"""Marks of the attention heads in the weights of a layer."""
 
 import dataclasses
 

@@ -116,7 +116,7 @@ def own_variables(optimizer):
 
 
 def variable_key(optimizer, variable):
-    """What Keras knows a variable by in an optimizer, whatever the replica."""
+    """The key of a variable in an optimizer, the same on every replica."""
     return optimizer._var_key(variable)
 
 

@@ -18,7 +18,7 @@ NAMES = {
 
 
 class _StandIn:
-    """In place of a class that is not imported yet: what Keras asks of it is answered by the class."""
+    """Stands for a class that is not imported yet, and imports it when Keras asks for an attribute."""
 
     def __init__(self, room, name):
         self.room, self.name = room, name

@@ -1,4 +1,4 @@
-"""Checks of what attention layers are given."""
+"""Checks of arguments."""
 
 import numbers
 import operator

@@ -1,4 +1,4 @@
-"""The maps of all attention layers in a model, as it runs."""
+"""The maps of all attention layers in a model, from one run."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Measures of a classifier: how often it is right, and whether that is as often as it is confident."""
+"""Measures of a classifier: its accuracy, and how well its confidence agrees with it."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from keras_headattn.analysis._validation import as_labels, as_probabilities, che
 
 
 def reliability(labels, probabilities, bins=15, closed="right"):
-    """How often a classifier is right, for each interval of its confidence, which is its largest probability.
+    """Accuracy of a classifier in each interval of its confidence, which is its largest probability.
 
     Source: Guo et al. 2017, "On calibration of modern neural networks"; An et al. 2020, "Repulsive attention",
     eqs. 10 and 11.
@@ -185,7 +185,7 @@ def draw_entropy_cdf(models):
 
 
 def draw_confusion_matrix(labels, probabilities, names=None):
-    """Draws how many items of each class are predicted as which, coloured by their share of the class.
+    """Draws the number of items for each pair of true and predicted class, coloured by their share of the true class.
 
     Args:
         labels: integers `(B,)`.
@@ -226,7 +226,7 @@ def draw_confusion_matrix(labels, probabilities, names=None):
 def evaluate_classifier(labels, probabilities, bins=15):
     """Accuracy, F1, Matthews correlation, areas under curves and calibration errors of a classifier.
 
-    Those that scikit-learn has are scikit-learn's.
+    F1, Matthews correlation and the areas are scikit-learn's.
 
     Args:
         labels: integers `(B,)`.

@@ -1,4 +1,4 @@
-"""Tokens that a cluster is made of, and clusters that the tokens of a sentence belong to."""
+"""The tokens of a cluster, and the clusters of the tokens of a sentence."""
 
 import html
 
@@ -9,11 +9,10 @@ from keras_headattn.analysis._validation import as_posteriors, check_named
 
 
 def cluster_tokens(posteriors, tokens, top=15, leave_out=None):
-    """The tokens that most of each cluster is made of.
+    """The tokens that make up most of each cluster.
 
     Tokens are ranked by the sum of their posteriors over all their occurrences: how many occurrences of the token are
-    expected in the cluster. The source does not say what it ranks by. A mean instead of the sum would put tokens first
-    that occur once.
+    expected in the cluster. The source does not say what it ranks by. A mean would put tokens that occur once first.
 
     As figures 4 and 11 of "Disentangled mask attention in Transformer" (anonymous).
 
@@ -101,7 +100,7 @@ def draw_cluster_tokens(tokens, title=None):
 
 
 def draw_clusters(tokens, posteriors, keys=None):
-    """Draws which clusters the tokens of a sentence belong to, and beside it the semantic mask.
+    """Draws the clusters of the tokens of a sentence, and beside them the semantic mask.
 
     The mask says how likely a token and each of those it may attend to are of one cluster, relative to all of these:
     rows that sum to 1.

@@ -1,4 +1,4 @@
-"""Measures of heads: how much each matters, how far apart they are, and how many a model needs."""
+"""Measures of heads: the effect of each, their distance, and their number."""
 
 import contextlib
 import functools
@@ -34,8 +34,8 @@ def head_ablation(model, evaluate, verbose=False):
 
     Returns:
         Dictionary of an attention layer's path to the drop of each of its heads, an array `(h,)`: the measure of the
-        whole model less that without the head. Of equal paths the second one ends in `_1`, and so on. Of heads that
-        meet in pairs, `InteractingHeadAttention`'s, there are as many as pairs.
+        whole model less that without the head. Of equal paths the second one ends in `_1`, and so on.
+        `InteractingHeadAttention` with pairs of heads has one drop for each pair.
 
     Raises:
         ValueError: if there is no attention in the model, `evaluate` returns no number, or it runs a layer without
@@ -141,9 +141,9 @@ def _compile_anew(model):
 
 
 def draw_head_ablation(models, bins=20, measure="accuracy"):
-    """Draws how the heads of models are spread by the drop in a measure without them, models side by side.
+    """Draws a histogram of the drops in a measure without each head, models side by side.
 
-    Heads at 0, a dashed line, are redundant; the model is better without those to the left of it.
+    A dashed line marks 0. Heads there are redundant, and the model is better without those to the left of it.
 
     As figure 2 of An et al. 2020, "Repulsive attention".
 

@@ -35,7 +35,7 @@ span {{ background: rgb(230 65 40 / calc(var(--shade) * 65%)); border-radius: 3p
 
 
 def draw_text_heatmaps(tokens, maps, heads=None):
-    """Draws a text once for each head and once for the sum of all, words redder the more they are attended to.
+    """Draws a text once for each head and once for the sum of all; the more a word is attended to, the redder it is.
 
     Every row is drawn on its own scale, whose end, the largest weight, is in its label. There is a column for each
     title.
@@ -83,7 +83,7 @@ def draw_text_heatmaps(tokens, maps, heads=None):
 def write_text_heatmaps(path, texts, heads=None):
     """Writes a page on which every text stands once for each head and once for the sum of all.
 
-    Words are the redder the more they are attended to, and a pointer on them shows the weight. Every row has its own
+    The more a word is attended to, the redder it is. A pointer on it shows the weight. Every row has its own
     scale, whose end, the largest weight, is in its label. The page needs no other file, and is dark where the reader's
     system is.
 

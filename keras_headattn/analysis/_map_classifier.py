@@ -9,7 +9,7 @@ POOLED_AFTER = (4, 7)  # layers
 def make_map_classifier(input_shape, classes, filters=256, num_layers=12):
     """A densely connected network that classifies what one pixel attends to.
 
-    The better it does, the more of the image is left in the map. Each of its layers is a 3 x 3 convolution of all
+    The higher its accuracy, the more of the image is left in the map. Each of its layers is a 3 x 3 convolution of all
     outputs before it in its stage; after the fourth and the seventh the maps are pooled, 14 x 14 to 7 x 7 to 4 x 4,
     and the width is doubled.
 

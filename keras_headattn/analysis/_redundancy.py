@@ -1,4 +1,4 @@
-"""Measures of how much the heads of a model repeat each other, and drawings of it."""
+"""Redundancy of the heads of a model, measured and drawn."""
 
 import keras
 import numpy as np
@@ -81,7 +81,7 @@ def head_redundancy(maps, mask=None):
 
 
 def head_redundancy_matrix(maps, mask=None):
-    """How much each head of a model attends to the same as each other head.
+    """Redundancy of each pair of heads of a model: how much the two attend to the same keys.
 
     Source: "Disentangled mask attention in Transformer" (anonymous), section 4.2 and figures 3, 9 and 10.
 
@@ -178,7 +178,7 @@ def _entropy(rows):
 
 
 def draw_head_redundancy(models):
-    """Draws how much each head of a model attends to the same as each other, models side by side in one scale.
+    """Draws the redundancy of each pair of heads of a model, models side by side in one scale.
 
     The scale ends at 1, the same weights, and starts at the smallest number of any model. The title has the mean of a
     matrix, which is HR.
@@ -224,8 +224,8 @@ def draw_head_redundancy(models):
 def draw_queries(models, points=300, seed=0):
     """Draws queries as points in a plane, coloured by head, models side by side: the more gaps, the more heads differ.
 
-    t-SNE lays out all heads of a model together. Its coordinates have no unit, and those of two models no common
-    place; neighbourhoods are what it keeps. It runs on one core: `points` keeps it short.
+    t-SNE lays out all heads of a model together. It keeps neighbourhoods. Its coordinates have no unit, and those of
+    two models cannot be compared. It runs on one core: a small number of `points` keeps it short.
 
     As figures 6 to 8 of "Disentangled mask attention in Transformer" (anonymous).
 

@@ -1,4 +1,4 @@
-"""Checks of what measures and drawings are given."""
+"""Checks of the arguments of measures and drawings."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Which row of the cache each beam's token at each position was written to.
+"""The rows of the cache that hold the tokens of each beam.
 
 Beam search writes K tokens a step to the cache, beam `b` of position `t` to row `t * K + b`. A beam's
 history is a path through these rows: its ancestry `(B, K, T)` holds, for each beam and position, which of

@@ -89,7 +89,7 @@ def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size
     the log probability divided by `length_penalty(length, alpha)`, the end token counted. The search
     stops when no open hypothesis can still beat the worst of a full pool (log probabilities only
     fall, and no hypothesis is longer than `max_length`). Open hypotheses that reach `max_length` fill the
-    places that are left.
+    remaining places.
 
     The beam lies along the length axis of the cache: at each step K tokens are written to K new rows,
     and a mask says which rows are the ancestors of each beam. So nothing in the cache is ever moved. Where the

@@ -13,8 +13,8 @@ class Searcher(keras.Model):
     `export` makes a SavedModel of it. Each length of source is compiled once: pad to few lengths.
 
     Args:
-        model: a trained `Transformer`, or any model with its `init_cache` and `decode_step`. A `max_length` that
-            it has is the number of its learned positions. One whose `beams_share_rows` is False needs a
+        model: a trained `Transformer`, or any model with its `init_cache` and `decode_step`. If it has a
+            `max_length`, this is the number of its learned positions. If its `beams_share_rows` is False, it needs a
             `reorder_cache`, see `beam_search`.
         beam_size: 1 for greedy search.
         alpha: exponent of the length penalty, at least 0; the papers use 1, 0.6 and 0.

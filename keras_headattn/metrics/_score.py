@@ -1,4 +1,4 @@
-"""What every translation metric returns."""
+"""The result of every translation metric."""
 
 import dataclasses
 import importlib.metadata
@@ -6,7 +6,7 @@ import importlib.metadata
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """A score and all that one needs to know to compare it with another.
+    """A score, with the settings that one needs to compare it with another.
 
     Args:
         name: str, name of the metric.

@@ -15,7 +15,7 @@ def shared_information(log_densities, log_posteriors, mask=None, leave_one_out=F
 
         D[h, h'] = mean_i log sum_c p(q_i | c) p(c | q'_i)
 
-    The logarithm ends at -60, below which it has no gradient: the bound itself has no lower limit.
+    The bound itself has no lower limit. The logarithm therefore ends at -60, and has no gradient below.
 
     Source: "Disentangled mask attention in Transformer", eqs. 9, 12 and 13; the denominator of 13 is over the queries
     of the same head, as Bayes' theorem has it.
@@ -77,7 +77,7 @@ def kept_information(posteriors, input_posteriors, mask=None):
 
 
 def cluster_diversity(posteriors, mask=None):
-    """How far tokens are from having a cluster each: the mean of the squared entries of `C C^T - I`.
+    """Distance of the tokens from a cluster each: the mean of the squared entries of `C C^T - I`.
 
     Source: "Disentangled mask attention in Transformer", eq. 14.
 

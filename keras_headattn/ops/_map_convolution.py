@@ -6,7 +6,7 @@ from keras import ops
 
 
 def convolve_maps(maps, kernel, bias, role, earlier_rows=None, query_positions=None):
-    """Convolution of attention maps, with ReLU, that looks at nothing a query may not know.
+    """Convolution of attention maps, with ReLU. It reads only entries that the query may know.
 
     | role | entry `(i, j)` of the result reads, for a kernel of size k = 2p + 1 |
     |---|---|

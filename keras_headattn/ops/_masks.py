@@ -1,4 +1,4 @@
-"""The one masking contract: boolean masks, True = may attend, combined here and nowhere else."""
+"""The one masking contract: boolean masks, True = may attend. They are combined here and nowhere else."""
 
 import numpy as np
 from keras import ops

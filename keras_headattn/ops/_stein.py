@@ -10,7 +10,7 @@ HALVINGS = 48  # of the interval in which the median is looked for
 
 
 def stein_gradient(particles, gradients, repulsive_weight=1.0, bandwidth="paper", kernel="rbf", smoothing=True):
-    """What each particle of Stein variational gradient descent (SVGD) is to be moved against.
+    """The direction of each particle in Stein variational gradient descent (SVGD), to be subtracted.
 
         g_i = 1/M sum_j [ k(x_j, x_i) grad_j - a d/dx_j k(x_j, x_i) ]
 

@@ -194,7 +194,7 @@ class Repulsive(keras.optimizers.Optimizer):
         return gradients
 
     def _moved(self, particles, gradients, share, noise):
-        """`(S, M, P)` all, but for `share`: what a term counts that is not a gradient of the loss."""
+        """The directions `(S, M, P)`; a term that is not a gradient of the loss is multiplied by `share`."""
         if self.prior_deviation is not None:
             gradients += share * particles / self.prior_deviation**2
         if self.method == "sgld":
@@ -222,7 +222,7 @@ class Repulsive(keras.optimizers.Optimizer):
             start += size
 
     def _share(self):
-        """What a term counts that is no gradient: it is scaled as they are, and added by each replica."""
+        """Factor of a term that is not a gradient: gradients are scaled, and every replica adds the term."""
         share = self.inner_optimizer.loss_scale_factor or 1.0
         share /= replicas_to_sum(self.inner_optimizer)  # `training.Model` has summed before
         return share

@@ -1,4 +1,4 @@
-"""What knows where a token stands."""
+"""Positions of tokens: absolute ones, added to embeddings, and relative ones, inside attention."""
 
 from keras_headattn._lazy import attach
 

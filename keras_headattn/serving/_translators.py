@@ -95,10 +95,9 @@ def export_translator(
 def export_id_translator(searcher, folder):
     """Writes a SavedModel that translates token ids, for programs that have TensorFlow alone.
 
-    It is a model of its own because one that holds a tokenizer does not even load without
-    tensorflow-text. Its signature `serving_default` takes int32 `ids` `(B, n)`, 0 = padding, and returns
-    int32 `ids` `(B, beam_size, max_length)`, best first, zeros after the end symbol, and float32 `scores`
-    `(B, beam_size)`.
+    It is a model of its own, as a model with a tokenizer does not even load without tensorflow-text. Its signature
+    `serving_default` takes int32 `ids` `(B, n)`, 0 = padding, and returns int32 `ids` `(B, beam_size, max_length)`,
+    best first, zeros after the end symbol, and float32 `scores` `(B, beam_size)`.
 
     Args:
         searcher: `Searcher` around a trained model.

@@ -79,7 +79,7 @@ class MosesPreprocessor:
         """Gives translations the form of ordinary text: a capital first, no space before punctuation.
 
         Args:
-            sentences: list of str, as `__call__` returns them. What the normalisation changed stays changed.
+            sentences: list of str, as `__call__` returns them. Changes by the normalisation stay.
 
         Returns:
             List of str.

@@ -152,7 +152,7 @@ def sample_lines(lines, size, seed=0):
 
 
 def _explain(message, vocabulary_size):
-    """SentencePiece's internal errors in words that say what to do."""
+    """Turns an internal error of SentencePiece into one that says what to do."""
     received = f"Received: vocabulary_size={vocabulary_size}"
     if largest := re.search(r"set it to a value <= (\d+)", message):
         return f"The text is too small for this: the largest possible size is {largest[1]}. {received}"

@@ -21,7 +21,8 @@ class WordTokenizer(keras.layers.Layer):
 
     Words are runs of letters and digits; other signs stand by themselves, and so do English endings: `don't` is `do
     n't`, as in the Penn Treebank and in GloVe's vocabulary. Ids are 0 for padding, 1 for words that are not in the
-    vocabulary, and from 2 on those that are. A text without words has the one id 1, so that no row is all padding.
+    vocabulary, and from 2 on for the words of the vocabulary. A text without words has the one id 1, so that no row is
+    all padding.
 
     Args:
         vocabulary: list of str, the words, none of them twice; or the path of a text file with a word a line (str or

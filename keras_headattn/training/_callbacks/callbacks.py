@@ -19,8 +19,8 @@ from keras_headattn.training._distribution.workers import gather
 class Throughput(keras.callbacks.Callback):
     """Adds to the logs of an epoch `training_seconds`, spent in training steps, and `tokens_per_second`, target tokens.
 
-    Validation does not count; compilation, mostly in the first epoch, does. Of an epoch that `Resume` goes on
-    with, the rest is measured, and the whole estimated from it.
+    Validation does not count; compilation, mostly in the first epoch, does. Where `Resume` goes on within an epoch,
+    the rest is measured, and the whole is estimated from it.
 
     Args:
         tokens: Function of no arguments: how many target tokens, or images, the epoch just trained on has.
@@ -66,7 +66,7 @@ class _Steps:
 
 
 class TimeLimit(keras.callbacks.Callback):
-    """Ends training after the epoch beyond which another one, as long as those so far, would pass the limit.
+    """Ends training where one more epoch, as long as those so far, would pass the limit.
 
     No epoch is cut short, and at least one is trained. With `Resume` it comes after it, not into its `callbacks`: the
     run is then to go on with more time, and each `fit` has all of it.
@@ -98,7 +98,7 @@ class TimeLimit(keras.callbacks.Callback):
 
 @dataclasses.dataclass
 class _Clock:
-    """Not plain data, as `_Steps`."""
+    """A clock that `Resume` does not remember, as `_Steps`."""
 
     begin: float
     epochs: int = 0
@@ -182,8 +182,8 @@ class Compilations(keras.callbacks.Callback):
 class Utilization(keras.callbacks.Callback):
     """Adds `flops_utilization` to the logs of an epoch: the share of the devices' speed that the model puts to use.
 
-    Operations that the model needs, by its formulas, over those the devices could have done. What is computed
-    again or for padding is not needed.
+    It is the number of operations that the model needs by its formulas, over the number that the devices could have
+    done. Operations for padding, and those done a second time, are not needed.
 
     Source: Chowdhery et al. 2022, "PaLM", appendix B, "model FLOPs utilization".
 

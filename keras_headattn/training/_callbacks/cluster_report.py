@@ -1,4 +1,4 @@
-"""What the clusters of `DisentangledMaskAttention` do in training."""
+"""The clusters of `DisentangledMaskAttention` in the logs of training."""
 
 import warnings
 
@@ -10,11 +10,11 @@ from keras_headattn.layers import DisentangledMaskAttention
 from keras_headattn.layers._disentangled_mask_attention import LOSSES
 
 LARGEST = 0.95  # share of the tokens in one cluster
-FEWEST = 1.05  # clusters that tokens are told apart by
+FEWEST = 1.05  # clusters
 
 
 class ClusterReport(keras.callbacks.Callback):
-    """Adds to the logs of an epoch the losses of `DisentangledMaskAttention`, and into how many clusters tokens fall.
+    """Adds the losses of `DisentangledMaskAttention` and its number of clusters to the logs of an epoch.
 
     The losses, `shared_information`, `kept_information`, `divergence` and `diversity`, are without their weights, means
     over layers and over about the last 100 steps. `clusters` is the exponential of the mutual information of a token
@@ -23,7 +23,7 @@ class ClusterReport(keras.callbacks.Callback):
     that of the worst one.
 
     A mixture with less than 1.05 clusters, or more than 95% of the tokens in one, has collapsed: its mask does next to
-    nothing. A warning says which ones have.
+    nothing. A warning names those that have.
 
     Raises:
         ValueError: when training begins, for a model without such a layer.
@@ -60,8 +60,8 @@ class ClusterReport(keras.callbacks.Callback):
         if collapsed:
             more = "" if len(collapsed) < 4 else f" and {len(collapsed) - 3} more"
             warnings.warn(
-                f"Tokens are hardly told apart by {len(collapsed)} of {len(counts)} mixtures: one cluster has over "
+                f"Tokens are hardly separated by {len(collapsed)} of {len(counts)} mixtures: one cluster has over "
                 f"{LARGEST:.0%} of them, or all clusters are alike: {', '.join(collapsed[:3])}{more}. A larger weight "
-                "of the loss `diversity` tells them apart.",
+                "of the loss `diversity` separates them.",
                 stacklevel=2,
             )

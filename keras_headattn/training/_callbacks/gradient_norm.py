@@ -12,7 +12,8 @@ class GradientNorm(keras.callbacks.Callback):
     with an infinite norm, which the loss scale of `mixed_float16` brings about and skips, do not count. Of an
     epoch that `Resume` goes on with, the rest counts.
 
-    The model must be a `training.Model`; a `train_step` of its own is heard of on several replicas only.
+    The model must be a `training.Model`. If it has a `train_step` of its own, gradients are seen on
+    several replicas only.
 
     Raises:
         ValueError: in `fit`, if the model is not a `training.Model`.

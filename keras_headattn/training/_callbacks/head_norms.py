@@ -1,4 +1,4 @@
-"""How large the weights of each head are, as histograms."""
+"""Norms of the weights of each head, as histograms."""
 
 import collections
 
@@ -10,7 +10,7 @@ from keras_headattn.optimizers._heads import head_kernels
 
 
 class HeadNorms(keras.callbacks.Callback):
-    """Writes to TensorBoard how the norms of the heads' weights are spread, by layer and projection.
+    """Writes histograms of the norms of the heads' weights to TensorBoard, by layer and projection.
 
     After each epoch there is one histogram for the query, key, value and output kernel of every attention layer
     in the model, of this library or Keras's own: the Frobenius norm of each head's part. A head that fades away shows

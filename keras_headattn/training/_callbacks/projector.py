@@ -15,7 +15,7 @@ def write_projector(log_dir, embeddings):
     The projector lists the folder given to `tensorboard --logdir`, and folders in it that hold event files too.
 
     Args:
-        log_dir: Folder, made if absent. What an earlier call wrote is replaced.
+        log_dir: Folder, made if absent. Files of an earlier call are replaced.
         embeddings: Dictionary of a name to `(matrix, labels)`: array (rows, width) and a list of a label for each
             row; or, for several labels of each row, by which the projector can colour them, a dictionary of their
             names to such lists. Tabs, line ends and other characters that do not print are written as in Python source.

@@ -1,4 +1,4 @@
-"""Which workers there are, and which of them this process is, from the environment."""
+"""The workers and the place of this process among them, read from the environment."""
 
 import json
 import os

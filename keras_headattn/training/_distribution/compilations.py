@@ -1,4 +1,4 @@
-"""Keeps what XLA compiled on disk, and counts it."""
+"""Keeps the programs that XLA compiles on disk, and counts them."""
 
 import os
 import pathlib
@@ -36,5 +36,5 @@ def cache_compilations(folder):
 
 
 def count_compilations(folder):
-    """How many programs XLA has compiled into the folder: one for each function, shape and replica."""
+    """Number of programs that XLA has compiled into the folder: one for each function, shape and replica."""
     return len(list(pathlib.Path(folder).glob("xla_compile_cache__*")))

@@ -1,4 +1,4 @@
-"""Which devices to train on."""
+"""The devices to train on."""
 
 import functools
 

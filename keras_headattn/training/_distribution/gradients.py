@@ -1,4 +1,4 @@
-"""Optimizers that see, on every replica, what they would see on a single one."""
+"""Optimizers that see the same gradients on every replica as on a single one."""
 
 import contextlib
 
@@ -9,7 +9,7 @@ from keras_headattn._private import local_updates
 
 @contextlib.contextmanager
 def sums_gradients(optimizer, observe=lambda gradients: None):
-    """Meanwhile `optimizer.apply` sums the gradients over the replicas, then updates every copy on its own device.
+    """Has `optimizer.apply` sum the gradients over the replicas first, then update every copy on its own device.
 
     Keras clips the gradients of each replica and sums them afterwards, and `LossScaleOptimizer` looks for
     infinities on the first replica only. It also lets the replicas meet for every update, which TensorFlow

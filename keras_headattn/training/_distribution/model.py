@@ -98,7 +98,7 @@ class Model(keras.Model):
 
     @property
     def num_traces(self):
-        """How many graphs TensorFlow has made of the training step: one more for each input that fits none."""
+        """Number of graphs that TensorFlow has made of the training step: one more for each input that fits none."""
         strategy = self.distribute_strategy
         return self._num_calls * num_workers(strategy) // strategy.num_replicas_in_sync
 
@@ -187,7 +187,7 @@ class Model(keras.Model):
         return contextlib.nullcontext()
 
     def _weight(self, data):
-        """What the mean loss of this replica counts: its share of the rows, 1 where all have the same."""
+        """Weight of the mean loss of this replica: its share of the rows, 1 where all have the same."""
         x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
         rows = tf.cast(_num_rows(x), tf.float32)
         replica = tf.distribute.get_replica_context()
@@ -249,7 +249,7 @@ class Model(keras.Model):
 
 
 def _with_row_axis(step):
-    """Keras takes means over the rows of what several workers return, and so fails at scalars such as losses."""
+    """Gives scalars, such as losses, a row axis: Keras takes means over the rows of what workers return."""
 
     def step_with_row_axis(data):
         return keras.tree.map_structure(lambda value: tf.reshape(value, (1,)), step(data))
@@ -267,7 +267,7 @@ def _is_sum(loss):
 
 @keras.saving.register_keras_serializable("keras_headattn")
 class FunctionalModel(Model, functional_class()):
-    """What `Model(inputs, outputs)` makes."""
+    """The class of `Model(inputs, outputs)`."""
 
 
 def _make_functional(cls):

@@ -83,7 +83,7 @@ def _is_seed(variable):
 
 
 def _seed_offset(variable):
-    """What the state (seed, count) is raised by on this replica: zero on the first, whose state is saved."""
+    """Offset of the state (seed, count) on this replica: zero on the first, whose state is saved."""
     replica = tf.distribute.get_replica_context().replica_id_in_sync_group
     return tf.cast([replica * _SEED_STRIDE, 0], variable.dtype)
 

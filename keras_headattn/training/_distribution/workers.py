@@ -72,7 +72,7 @@ def connect(cluster, timeout):
 
 
 def num_workers(strategy):
-    """How many processes train under a `tf.distribute.Strategy`."""
+    """Number of processes that train under a `tf.distribute.Strategy`."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return 1
     return max(1, len(_addresses(strategy.cluster_resolver)))
@@ -111,7 +111,7 @@ def is_chief(strategy=None):
 
 
 def gather(values, strategy):
-    """Tells every worker what all of them say, for instance whether training is to end.
+    """Gives every worker the numbers of all, for instance whether training is to end.
 
     All must call it at the same point, and wait there for the last one.
 

@@ -21,8 +21,8 @@ class CheckpointFolder:
     Args:
         folder: str or path. All workers must see it.
         keep: How many checkpoints are kept, besides the last one of the end of an epoch.
-        run: Dictionary of what must be as it is in a checkpoint: model and optimizer.
-        place: Dictionary of what must be so for a checkpoint within an epoch: number of replicas.
+        run: Dictionary that must equal the one in a checkpoint: model and optimizer.
+        place: Dictionary that must equal the one in a checkpoint within an epoch: number of replicas.
         strategy: The `tf.distribute.Strategy`.
     """
 
@@ -88,7 +88,7 @@ class CheckpointFolder:
         return sorted(self._folder.glob("epoch-*.npz"), reverse=True)
 
     def write(self, checkpoint):
-        """Writes a checkpoint `(state, arrays)`. Deletes the oldest, and any of later steps: those were given up.
+        """Writes a checkpoint `(state, arrays)`. Deletes the oldest, and any of later steps, which were given up.
 
         Raises:
             OSError: if it cannot be written.

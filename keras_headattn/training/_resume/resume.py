@@ -119,7 +119,7 @@ class Resume(keras.callbacks.CallbackList):
             if self.params.get("verbose"):
                 print(f"Continuing after {state['epoch']} epochs and {self._batch} batches.")
         else:
-            # Tells now, rather than after hours, whether the folder can be written to.
+            # An error now, rather than after hours, if the folder cannot be written to.
             self._checkpoints.write(self._take(0, 0))
         self._writer = concurrent.futures.ThreadPoolExecutor(1)
         self._writing = None
@@ -177,7 +177,7 @@ class Resume(keras.callbacks.CallbackList):
         self._before_validation = None
         self._batch = 0
         self._epoch_logs.append(_values(logs))
-        # After SIGTERM the process does not end here: callbacks that come later have still to hear of the epoch.
+        # After SIGTERM the process does not end here: callbacks that come later are still to be called.
         self._save(self._take(epoch + 1, 0))
 
     def on_train_end(self, logs=None):
@@ -204,7 +204,7 @@ class Resume(keras.callbacks.CallbackList):
             )
 
     def _calls_of_fit(self, frame):
-        """The arguments, by name, of each `fit` of the model that is running: first those of Keras's own."""
+        """The arguments, by name, of each running `fit` of the model, Keras's own first."""
         calls = (call for call, _ in traceback.walk_stack(frame) if call.f_code.co_name == "fit")
         return (call.f_locals for call in calls if call.f_locals.get("self") is self.model)
 
@@ -263,7 +263,7 @@ class Resume(keras.callbacks.CallbackList):
         return self.model.train_function == self._skip_batches
 
     def _skip_batches(self, iterator):
-        """In place of steps of training: reads their batches only."""
+        """Reads the batches of training steps, and does not train on them."""
         if self._skipped_from is None:
             self._skipped_from = iterator
         if iterator is not self._skipped_from:  # of a later `fit`, after one that ended while it skipped
@@ -286,7 +286,7 @@ class Resume(keras.callbacks.CallbackList):
             signal.signal(signal.SIGTERM, self._handler)
 
     def _is_to_exit(self):
-        """Whether any worker was told to: then all save the same step."""
+        """Whether any worker has received SIGTERM: then all save the same step."""
         return gather([self._terminated], self._strategy).any()
 
     def _exit(self, checkpoint=None):
@@ -299,5 +299,5 @@ class Resume(keras.callbacks.CallbackList):
 
 
 def _values(logs):
-    """What Keras logs as numbers, and as arrays what is none: of some metrics, tensors."""
+    """The logs of Keras with numbers as floats, and tensors, which some metrics give, as arrays."""
     return {name: np.asarray(value) if np.ndim(value) else float(value) for name, value in (logs or {}).items()}

@@ -65,7 +65,7 @@ def _parts(variable):
 
 
 def describe(model):
-    """What must agree for a checkpoint to fit: dictionary of names to what JSON can hold."""
+    """Description of a model, which must agree with that of a checkpoint: dictionary of values for JSON."""
     variables = variables_of(model).items()
     description = {name: f"{tuple(variable.shape)} {variable.dtype}" for name, variable in variables}
     if model.optimizer is not None:
@@ -74,7 +74,7 @@ def describe(model):
 
 
 def difference(expected, found):
-    """The first name of which two descriptions say different things, and both things, as text; `None` if none."""
+    """The first name with different values in two descriptions, with both values, as text; `None` if there is none."""
     expected, found = _flat(expected), _flat(found)
     for name in {**expected, **found}:
         if expected.get(name) != found.get(name):
@@ -90,8 +90,8 @@ def _flat(value, name=""):
 
 
 def _without_rate(config):
-    """A learning rate that is a number is state, which callbacks change; names are numbered anew by Keras. What an
-    optimizer prints is free."""
+    """Leaves out names, which Keras numbers anew, `verbose`, and a learning rate that is a number, which callbacks
+    change."""
     if isinstance(config, dict):
         return {
             key: _without_rate(value)
@@ -125,7 +125,7 @@ def take_memory(callbacks, settings):
 def restore_memory(callbacks, settings, memories):
     """Sets the attributes that `take_memory` returned, where there is a callback of the class.
 
-    Those among `settings` are memory from now on, and are removed there.
+    Attributes that are among `settings` are removed there: they are memory from now on.
     """
     left = list(memories)
     for callback, before in zip(callbacks, settings, strict=True):
