@@ -27,7 +27,7 @@ from keras_headattn.positions import Positions
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What a stage may know besides what the stage before it hands on.
+    """The state of one call, which every stage is given.
 
     Args:
         query, key: inputs of the layer, `(B, n, D)` and `(B, m, D_k)`. `key` is `None` where a cache alone is attended
@@ -65,8 +65,8 @@ class Attention(keras.layers.Layer):
     | `mix` | weights, entry | `(B, h, n, value_dim)` |
     | `merge` | heads | `(B, n, output_shape)` |
 
-    Every stage is given the `State` as well. The entry is what decoding keeps: a cache holds what `project_key_value`
-    returns, by name, and a variant that needs a further tensor of each key adds a name.
+    Every stage is given the `State` as well. The entry is the cache: decoding keeps the tensors that
+    `project_key_value` returns, by name. A variant with a further tensor of each key adds a name.
 
     Arguments, call arguments, weights and their order are those of
     `keras.layers.MultiHeadAttention`, so that one can stand in for the other. These are added:
@@ -84,7 +84,7 @@ class Attention(keras.layers.Layer):
         value_dim: width of a value of one head. Defaults to `key_dim`.
         dropout: rate at which attention weights are dropped in training.
         use_bias: whether the projections have biases.
-        output_shape: integer or tuple, what the last axis of the query becomes. Defaults to the query's width.
+        output_shape: integer or tuple, size of the last axis of the output. Defaults to the query's width.
         attention_axes: axes attended over; `None` means all but batch and features.
         sliding_window: a query attends only to keys less than this many positions away.
         flash_attention: as in `keras.layers.MultiHeadAttention`; without effect on TensorFlow.
@@ -103,8 +103,8 @@ class Attention(keras.layers.Layer):
         use_sinks: whether each head has a learned logit that takes part in the softmax and attends to nothing (Xiao et
             al. 2024, "Efficient streaming language models with attention sinks", in the form of gpt-oss).
         role: `"encoder"`; `"decoder"` for causal self-attention, or `"cross"` for attention of a decoder to an
-            encoder. Default `None`: what `EncoderBlock` and `DecoderBlock` make of it.
-        depth: number of blocks below this one. Default `None`: what a model makes of it.
+            encoder. Default `None`: blocks fill it in.
+        depth: number of blocks below this one. Default `None`: models fill it in.
 
     Call arguments:
         query: `(B, n, D)`, or more axes, see `attention_axes`.
@@ -121,10 +121,10 @@ class Attention(keras.layers.Layer):
         use_causal_mask: forbids attending to later positions.
         cache, index: state of step-by-step decoding, see `init_cache`.
         positions: integers `(n,)`, where the queries stand in their sequence, if not in the rows `index`,
-            `index + 1`, ... of the cache. What is relative to a position, as `sliding_window`, uses them.
+            `index + 1`, ... of the cache. `sliding_window` and relative positions use them.
         previous_map: what the layer of the block before returned as its map, `(B, h, n, m)`, or `None`.
-        return_map: returns this layer's map as well, for the next block: logits `(B, h, n, m)`. A layer that
-            carries none, which most are, returns the `previous_map` it was given.
+        return_map: returns this layer's map as well, for the next block: logits `(B, h, n, m)`. Most layers
+            carry none. They return the `previous_map` that they were given.
         bias: added to the logits, after the soft cap; broadcasts to `(B, h, n, m)`.
         segment_ids: integers `(B, n)`, of self-attention without a cache: tokens attend to those of the same number,
             where several sequences are packed into one.
@@ -217,7 +217,7 @@ class Attention(keras.layers.Layer):
             raise ValueError(f"Attention computes in floats. Received: dtype={kwargs.get('dtype')!r}")
         self._dropout_layer = keras.layers.Dropout(dropout, seed=seed, dtype=self.dtype_policy)
 
-    # How many heads there are of what. A variant overrides what differs.
+    # Numbers of heads. A variant overrides those that differ.
 
     @property
     def projections(self):
@@ -374,7 +374,7 @@ class Attention(keras.layers.Layer):
         return ops.swapaxes(self.apply_dense(self._query_dense, query), 1, 2)
 
     def project_key_value(self, key, value, state):
-        """What is kept of each key: its entry in a cache.
+        """The entry of each key, which a cache keeps.
 
         Args:
             key: `(B, m, D_k)`.
@@ -383,7 +383,7 @@ class Attention(keras.layers.Layer):
 
         Returns:
             Dictionary of `"key"` `(B, h, key_dim, m)`, a column for each key as the product with queries reads it, and
-            `"value"` `(B, h, m, value_dim)`. What a variant adds has the keys on axis 2 as well.
+            `"value"` `(B, h, m, value_dim)`. Tensors that a variant adds have the keys on axis 2.
         """
         keys = self.apply_dense(self._key_dense, key)  # (B, m, h, key_dim)
         values = self.apply_dense(self._value_dense, value)  # (B, m, h, value_dim)
@@ -543,7 +543,7 @@ class Attention(keras.layers.Layer):
         return heads
 
     def _entry(self, key, value, positions, state):
-        """What a cache keeps of keys that stand at these positions."""
+        """The entry of keys that stand at these positions."""
         entry = self.project_key_value(key, value, state)
         return entry | {"key": self._place("key", entry["key"], positions, -2)} if "key" in entry else entry
 

@@ -10,7 +10,7 @@ from keras_headattn.ops import check_dense, check_mask
 class AttentionAxes:
     """Folds all attended axes into one length axis and all others into one batch axis.
 
-    For three axes attended over the middle one, which is nearly always, nothing is done.
+    Nothing is done for three axes, attended over the middle one. This is the usual case.
 
     Args:
         query_rank: number of axes of the query, features included.

@@ -1,4 +1,4 @@
-"""Checks of what an attention layer is called with. Each raises a ValueError that ends with what was received."""
+"""Checks of the call arguments of an attention layer. Each raises a ValueError that ends with what was received."""
 
 import numpy as np
 from keras import backend, ops

@@ -135,7 +135,7 @@ class AugmentedConv2D(keras.layers.Layer):
         return tuple(-(-size // self.strides) for size in inputs_shape[1:3])
 
     def _map_size(self, inputs_shape):
-        """Height and width of what attention sees."""
+        """Height and width of the image that attention sees."""
         return tuple(-(-size // 2) if self.downsample else size for size in self._size(inputs_shape))
 
     def _pixels_shape(self, inputs_shape):

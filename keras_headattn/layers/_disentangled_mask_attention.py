@@ -47,11 +47,11 @@ class DisentangledMaskAttention(Attention):
         num_heads: number of heads `h`.
         key_dim: width of a query and of a key of one head.
         num_clusters: number of clusters of each mixture, `C`.
-        alpha: what gamma becomes.
+        alpha: limit of gamma in training.
         shared_information, kept_information, divergence, diversity: weights of the losses, for a main loss that is a
             mean over tokens: docs/disentangled.md says what larger ones do.
         leave_one_out: see `ops.shared_information`.
-        centre_gradient: what the gradient of the centres of clusters is multiplied by.
+        centre_gradient: factor of the gradient of the centres of clusters.
         variance: of the Gaussians about z and the queries.
         **kwargs: see `Attention`, also for call arguments, results and errors. A layer of the `role` `"decoder"`, the
             masked self-attention of a decoder, has a mask of meaning in training alone. Inputs are split into heads:
@@ -273,6 +273,6 @@ def _tokens(mask, query):
 
 
 def _mean(x, mask):
-    """Mean over the last axis of what a mask, which broadcasts to `x`, keeps; 0 where that is nothing."""
+    """Mean over the last axis under a mask that broadcasts to `x`; 0 where the mask keeps nothing."""
     kept = ops.cast(mask, x.dtype)
     return ops.sum(ops.where(mask, x, ops.zeros_like(x)), axis=-1) / ops.maximum(ops.sum(kept, axis=-1), 1)

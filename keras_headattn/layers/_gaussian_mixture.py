@@ -27,7 +27,7 @@ class GaussianMixture(keras.layers.Layer):
     Args:
         num_clusters: number of clusters `C`.
         num_heads: number of heads `h`, each with a mixture of its own. Default `None`: one mixture for all.
-        centre_gradient: what the gradient of the centres is multiplied by.
+        centre_gradient: factor of the gradient of the centres.
         centre_initializer: of the centres of one head. Default: orthogonal, of length 1.
 
     Call arguments:
@@ -105,7 +105,7 @@ class GaussianMixture(keras.layers.Layer):
         """Log of the probability of each cluster, given a point.
 
         Args:
-            log_densities: `(B, h, n, C)`, what the layer returns.
+            log_densities: `(B, h, n, C)`, the output of the layer.
 
         Returns:
             `(B, h, n, C)`.
@@ -121,7 +121,7 @@ class GaussianMixture(keras.layers.Layer):
         The cluster's distribution is the posterior at the point itself. Sum them for the divergence of both together.
 
         Args:
-            log_densities: `(B, h, n, C)`, what the layer returns.
+            log_densities: `(B, h, n, C)`, the output of the layer.
             variance: of the Gaussian, in each direction.
 
         Returns:

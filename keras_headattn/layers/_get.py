@@ -42,7 +42,7 @@ def get(identifier, **arguments):
     try:
         return get(identifier(**arguments))
     except TypeError as error:
-        raise ValueError(f"{error}. Received: {identifier} with {arguments}") from error
+        raise ValueError(f"{error}: give a layer, or its arguments. Received: {identifier}, {arguments}") from error
 
 
 def _from_stock(layer):

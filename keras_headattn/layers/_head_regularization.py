@@ -1,4 +1,4 @@
-"""What a layer does with its `head_regularizer`, see `keras_headattn.regularizers`."""
+"""The `head_regularizer` of a layer, see `keras_headattn.regularizers`."""
 
 from keras import ops, regularizers
 
@@ -8,7 +8,7 @@ def as_head_regularizer(identifier, parts=("kernels", "weights", "outputs", "val
 
     Args:
         identifier: regularizer, dictionary or `None`.
-        parts: what the layer has to give: values that `of` may have.
+        parts: values that `of` may have in this layer.
 
     Raises:
         ValueError: for anything else.

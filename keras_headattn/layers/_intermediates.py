@@ -1,4 +1,4 @@
-"""What layers compute on the way, by name."""
+"""Intermediate tensors of layers, by name."""
 
 import contextlib
 import threading
@@ -8,10 +8,10 @@ _active = threading.local()
 
 @contextlib.contextmanager
 def capture_intermediates():
-    """Collects what attention layers compute on the way, for as long as it is open.
+    """Collects intermediate tensors of attention layers while it is open.
 
     Each layer that is called within it adds its tensors to the dictionary: `"queries"`, `"logits"`, `"weights"`, and
-    what a layer documents besides. It works in eager mode and inside one traced function. A function that was compiled
+    others that a layer documents. It works in eager mode and inside one traced function. A function that was compiled
     before is not run again by Python, and adds nothing.
 
     Returns:
@@ -35,12 +35,12 @@ def capture_intermediates():
 
 
 def is_capturing():
-    """Whether somebody collects what layers compute."""
+    """Whether intermediates are being collected."""
     return bool(_stack())
 
 
 def record(layer, **tensors):
-    """Adds tensors of a layer to what is being collected.
+    """Adds tensors of a layer to all open collections.
 
     Args:
         layer: layer with a `path`.

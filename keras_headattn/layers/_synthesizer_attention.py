@@ -12,7 +12,7 @@ PARTS = ("dense", "random", "dot_product")
 class SynthesizerAttention(Attention):
     """Attention whose logits need not come from comparing queries with keys.
 
-    With Q the query projection of a head, and a matrix product with what follows it:
+    With Q the query projection of a head, multiplied by the matrix that follows it:
 
     - `"dense"`: ReLU(Q) and `dense_kernel` `(h, key_dim, max_length)`: query projection, ReLU and kernel are the
       two-layer network of the paper, whose outputs are the logits of keys 0, 1, ..., `max_length - 1`;

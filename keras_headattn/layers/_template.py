@@ -46,7 +46,7 @@ class Template:
             raise ValueError(f"`{name}`: {error}") from error
 
     def across(self):
-        """The same for cross-attention: without what depends on distances, which two texts do not have."""
+        """The same for cross-attention: without relative positions and sliding window: two texts have no distances."""
         return Template("cross_attention", self.make(relative_positions=None, sliding_window=None))
 
     def make(self, defaults=None, **overrides):
@@ -81,7 +81,7 @@ def _loaded(name, config):
 
 
 def _plain(value):
-    """Without what Keras adds when it saves."""
+    """Without the entries that Keras adds when it saves."""
 
     def strip(part):
         if isinstance(part, dict):

@@ -60,11 +60,12 @@ class _Block(layers.Layer):
     roles = {}
 
     def _build_sublayers(self, x_shape, memory_shapes, previous_maps_shape):
-        """Makes and builds all sublayers; `memory_shapes` are what the attentions attend to, by name."""
+        """Makes and builds all sublayers; `memory_shapes` are the shapes of the memories, by name of the attention."""
         self.norms, self.dropouts, self.attentions, self.map_shapes = {}, {}, {}, {}
         names = [*memory_shapes, "feed_forward"]
         for number, name in enumerate(names):
             self.norms[name] = self.templates["norm"].make(dtype=self.dtype_policy, name=f"{name}_norm")
+            self.norms[name].supports_masking = True  # of Keras's, RMSNormalization does not say so
             self.norms[name].build(x_shape)
             seed = None if self.seed is None else self.seed + number
             self.dropouts[name] = layers.Dropout(
@@ -228,7 +229,7 @@ class DecoderBlock(_Block):
         training: whether dropout is active.
         previous_maps: `state["maps"]` of the block before.
         return_state: returns `(y, state)`.
-        x_mask: boolean `(B, m)`, True = a real token, for attention's losses: nothing else depends on later padding.
+        x_mask: boolean `(B, m)`, True = a real token, for the losses of attention. Nothing else depends on later padding.
             Defaults to the Keras mask of `x`.
 
     Returns:

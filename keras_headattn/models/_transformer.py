@@ -150,7 +150,7 @@ class Transformer(keras.Model):
         Args:
             size: one of `keras_headattn.models.SIZES`: "tiny", "small", "base", "lite", "interacting".
             num_heads: in place of the size's. Must divide the width.
-            *args, **kwargs: as for `Transformer`; what is given goes before what the size says.
+            *args, **kwargs: as for `Transformer`; arguments that are given replace those of the size.
 
         Raises:
             ValueError: for a size that is not there, or heads that do not divide the width.
@@ -240,7 +240,7 @@ class Transformer(keras.Model):
         template = self.templates["relative_positions"]
         if template is None:
             return None
-        # A decoder looks back only, and needs no buckets for what is ahead.
+        # A decoder looks back only. It needs no buckets for later keys.
         is_decoder = side == "decoder" and hasattr(template.layer, "bidirectional")
         one_way = {"bidirectional": False} if is_decoder else {}
         return template.make(name=f"{side}_relative_positions", dtype=self.dtype_policy, **one_way)
@@ -292,7 +292,7 @@ class Transformer(keras.Model):
         return self._logits(x)
 
     def _by_name(self, found):
-        """What was captured, by the names of blocks and attentions in place of paths."""
+        """The captured tensors by names of blocks and attentions, in place of paths."""
         named = {
             f"{block.name}/{name}": layer
             for block in (*self.encoder_blocks, *self.decoder_blocks)
