@@ -26,8 +26,8 @@ class AugmentedConv2D(keras.layers.Layer):
     Args:
         filters: channels of the output, those of attention included.
         kernel_size: of the convolution, in pixels both ways. It has no bias, and pads alike on both sides.
-        attention: template layer, such as `MultiHeadAttention(8, 20, value_dim=4)`, whose configuration is copied
-            but for its `output_shape`, which becomes `num_heads * value_dim`. See also `augmented_widths`.
+        attention: layer, such as `MultiHeadAttention(8, 20, value_dim=4)` or the stock Keras layer, whose configuration
+            is copied but for its `output_shape`, which becomes `num_heads * value_dim`. See also `augmented_widths`.
         strides: of the convolution.
         downsample: whether attention sees the image pooled once more, 3 x 3 pixels with a stride of 2, and its
             output is resized to that of the convolution: a quarter of the pixels, a sixteenth of the map.

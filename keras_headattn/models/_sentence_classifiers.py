@@ -30,7 +30,8 @@ class _Classifier(keras.Model):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        pooling = pooling or SelfAttentivePooling(30, 350, dtype=self.dtype_policy, name="pooling")
+        if pooling is None:
+            pooling = SelfAttentivePooling(30, 350, dtype=self.dtype_policy, name="pooling")
         for name, layer in (("encoder", encoder), ("pooling", pooling)):
             if not isinstance(layer, layers.Layer):
                 raise ValueError(f"`{name}` must be a layer. Received: {name}={layer!r}")
