@@ -7,10 +7,11 @@ text). And what the models are made of needs keras and numpy alone, so that it r
 import ast
 import os
 import pathlib
-import subprocess
 import sys
 
 import pytest
+
+from tests.backends import run_on
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLOORS = [
@@ -135,15 +136,13 @@ def test_the_rules_allow(room, source, tmp_path):
     assert list(wrong_imports(path, room)) == []
 
 
-def test_no_tensorflow_without_its_backend():
+def test_no_tensorflow_without_its_backend(other_backend):
     """Imports that no parser sees, such as those by name, would show here."""
-    pytest.importorskip("jax")
     rooms = [room for room in [*FLOOR] if room in NEVER_TENSORFLOW and importable(room)]
     assert "models" in rooms
     code = "import sys, " + ", ".join(f"keras_headattn.{room}" for room in rooms)
     code += "; sys.exit('tensorflow' in sys.modules)"
-    environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True)
+    run_on(other_backend, "-c", code)
 
 
 def importable(room):

@@ -211,9 +211,10 @@ def _fill(pool, beam, penalty):
     """Finished hypotheses by score, then open ones."""
     k = pool["scores"].shape[1]
     scores = ops.concatenate([pool["scores"], beam["scores"] / penalty], axis=1)
-    # Open hypotheses are ranked behind all finished ones: by 1e9 more than any score differs.
-    order = ops.concatenate([pool["scores"], beam["scores"] / penalty + EMPTY], axis=1)
-    _, chosen = ops.top_k(order, k)
+    # Both are in order already. Ranks all differ, as on PyTorch `top_k` puts equal numbers in any order.
+    ranks = ops.arange(k, 0, -1, dtype="int32")
+    ended = ops.where(ops.equal(pool["scores"], NEVER), ranks - k, ranks + k)
+    _, chosen = ops.top_k(ops.concatenate([ended, ops.broadcast_to(ranks, ops.shape(ended))], axis=1), k)
     tokens = _take(ops.concatenate([pool["tokens"], beam["tokens"]], axis=1), chosen)
     scores = ops.maximum(ops.take_along_axis(scores, chosen, axis=1), EMPTY)
     return ops.where(scores[..., None] <= EMPTY, 0, tokens), scores
