@@ -229,8 +229,8 @@ class DecoderBlock(_Block):
         training: whether dropout is active.
         previous_maps: `state["maps"]` of the block before.
         return_state: returns `(y, state)`.
-        x_mask: boolean `(B, m)`, True = a real token, for the losses of attention. Nothing else depends on later padding.
-            Defaults to the Keras mask of `x`.
+        x_mask: boolean `(B, m)`, True = a real token, for the losses of attention. Nothing else depends on
+            later padding. Defaults to the Keras mask of `x`.
 
     Returns:
         `(B, m, D)`; with `return_state` also a dictionary: `"maps"`, of `"attention"` and `"cross_attention"` to their
