@@ -1,5 +1,6 @@
 """Checks of arguments."""
 
+import math
 import numbers
 import operator
 
@@ -19,18 +20,18 @@ def number(name, value, least=None, above=None, most=None, below=None):
         least, above, most, below: bounds, the first and the third included. Default `None`: there is none.
 
     Raises:
-        ValueError: for a number outside of them, NaN, a bool, or anything else that is no number.
+        ValueError: for a number outside of them, NaN, infinity, a bool, or anything else that is no number.
     """
     bounds = ("at least", least, operator.ge), ("above", above, operator.gt)
     bounds += ("at most", most, operator.le), ("below", below, operator.lt)
     bounds = [bound for bound in bounds if bound[1] is not None]
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool) and value == value
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
     if not is_number or not all(holds(value, bound) for _, bound, holds in bounds):
         words = " and ".join(f"{words} {bound}" for words, bound, _ in bounds)
         range_ = (
             f" from {least} to {most}" if words == f"at least {least} and at most {most}" else words and f", {words}"
         )
-        raise ValueError(f"`{name}` must be a number{range_}. Received: {name}={value!r}")
+        raise ValueError(f"`{name}` must be a finite number{range_}. Received: {name}={value!r}")
     return value
 
 

@@ -148,7 +148,7 @@ def test_config_round_trip():
 
 @pytest.mark.parametrize("smoothing", [1.0, -0.1, 1.5, float("nan"), True, None])
 def test_smoothing_out_of_range(smoothing):
-    with pytest.raises(ValueError, match=f"`label_smoothing` must be a number, .* label_smoothing={smoothing}$"):
+    with pytest.raises(ValueError, match=f"`label_smoothing` must be a finite number, .* label_smoothing={smoothing}$"):
         LabelSmoothedCrossentropy(smoothing)
 
 

@@ -200,7 +200,7 @@ def test_arguments_refused(arguments):
 @pytest.mark.parametrize("regularizer", [Frobenius, Disagreement, CosineSimilarity])
 @pytest.mark.parametrize("weight", [np.nan, "a", None, True])
 def test_weights_refused(regularizer, weight):
-    with pytest.raises(ValueError, match=f"`weight` must be a number. Received: weight={weight!r}$"):
+    with pytest.raises(ValueError, match=f"`weight` must be a finite number. Received: weight={weight!r}$"):
         regularizer(weight=weight)
 
 

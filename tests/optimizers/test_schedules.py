@@ -63,7 +63,7 @@ def test_config_round_trip():
     "arguments, name", [((1e-3, 0), "warmup_steps"), ((1e-3, "a"), "warmup_steps"), ((np.nan, 5), "peak")]
 )
 def test_wrong_arguments(arguments, name):
-    with pytest.raises(ValueError, match=f"`{name}` must be a number, at least .. Received: {name}="):
+    with pytest.raises(ValueError, match=f"`{name}` must be a finite number, at least .. Received: {name}="):
         InverseSquareRoot(*arguments)
 
 
@@ -71,7 +71,7 @@ def test_wrong_arguments(arguments, name):
     "arguments, name", [((0, 10), "model_dim"), ((4, 0), "warmup_steps"), ((4, 10, np.nan), "factor")]
 )
 def test_wrong_arguments_for_a_width(arguments, name):
-    with pytest.raises(ValueError, match=f"`{name}` must be a number, .* Received: {name}="):
+    with pytest.raises(ValueError, match=f"`{name}` must be a finite number, .* Received: {name}="):
         InverseSquareRoot.for_width(*arguments)
 
 

@@ -153,7 +153,7 @@ def test_arguments(arguments):
 @pytest.mark.parametrize("make", [NtkPositions, lambda f: YarnPositions(f, 64), lambda f: Llama3Positions(f, 64)])
 @pytest.mark.parametrize("factor", [0.5, float("nan"), True, None])
 def test_factors(make, factor):
-    with pytest.raises(ValueError, match=rf"`factor` must be a finite number at least 1. Received: factor={factor}"):
+    with pytest.raises(ValueError, match=rf"`factor` must be a finite number, at least 1. Received: factor={factor}"):
         make(factor)
 
 
