@@ -14,6 +14,7 @@ ROOMS = ("decoding", "layers", "metrics", "models", "optimizers", "positions", "
 NAMES = {
     "losses": ["LabelSmoothedCrossentropy"],
     "regularizers": ["CosineSimilarity", "Disagreement", "Frobenius"],
+    "training._distribution.model": ["FunctionalModel"],
 }
 
 

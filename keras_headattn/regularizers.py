@@ -173,30 +173,6 @@ class CosineSimilarity(keras.regularizers.Regularizer):
         return {"weight": self.weight, "head_axis": self.head_axis, "as_printed": self.as_printed}
 
 
-@register_keras_serializable(package="keras_headattn")
-class _Sum(keras.regularizers.Regularizer):
-    """The sum of the losses of several regularizers.
-
-    Args:
-        regularizers: list of `keras.regularizers.Regularizer`s, or their configurations.
-    """
-
-    def __init__(self, regularizers):
-        self.regularizers = [keras.regularizers.get(regularizer) for regularizer in regularizers]
-
-    def __call__(self, x):
-        return sum(regularizer(x) for regularizer in self.regularizers)
-
-    def get_config(self):
-        return {"regularizers": [keras.regularizers.serialize(regularizer) for regularizer in self.regularizers]}
-
-
-def _added(*regularizers):
-    """One regularizer for all those that are not `None`; `None` where all are."""
-    given = [regularizer for regularizer in regularizers if regularizer is not None]
-    return _Sum(given) if len(given) > 1 else next(iter(given), None)
-
-
 def _widen(x):
     x = ops.convert_to_tensor(x)
     return x if keras.backend.standardize_dtype(x.dtype) == "float64" else ops.cast(x, "float32")

@@ -1,7 +1,5 @@
 """Regularizers of heads: their formulas, golden vectors, gradients, masks and invariances."""
 
-import json
-
 import hypothesis
 import hypothesis.extra.numpy as arrays
 import hypothesis.strategies as st
@@ -10,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.regularizers import CosineSimilarity, Disagreement, Frobenius, _added
+from keras_headattn.regularizers import CosineSimilarity, Disagreement, Frobenius
 
 few = hypothesis.settings(max_examples=40, deadline=None)
 KINDS = ("outputs", "subspaces", "positions")
@@ -207,15 +205,3 @@ def test_weights_refused(regularizer, weight):
 def test_axis_refused():
     with pytest.raises(ValueError, match="`head_axis` must be an integer. Received: head_axis=1.5$"):
         CosineSimilarity(head_axis=1.5)
-
-
-def test_sum():
-    """Also of a layer that is saved and loaded."""
-    parts = CosineSimilarity(0.7), keras.regularizers.L2(0.2)
-    x = np.random.default_rng(0).normal(size=(4, 3, 2)).astype("float32")
-    whole = _added(parts[0], None, parts[1])
-    layer = keras.layers.EinsumDense("abc,cde->abde", (None, 3, 2), kernel_regularizer=whole)
-    layer = keras.layers.EinsumDense.from_config(json.loads(json.dumps(layer.get_config())))
-    for regularizer in (whole, layer.kernel_regularizer):
-        assert float(regularizer(x)) == pytest.approx(sum(float(part(x)) for part in parts), rel=1e-6)
-    assert _added(None, parts[0]) is parts[0] and _added(None, None) is None

@@ -7,9 +7,11 @@ import keras
 import numpy as np
 import pytest
 
+from keras_headattn import layers
 from keras_headattn.regularizers import Disagreement
 from tests.layers.harness import (
     BATCH,
+    CASES,
     KEY_WIDTH,
     KEYS,
     QUERIES,
@@ -45,6 +47,13 @@ UNUSUAL = {
     "name": "unusual",
     "dtype": "mixed_bfloat16",
 }
+
+
+def test_every_attention_of_the_table_is_tested():
+    cases = {case.layer.__name__ for case in CASES}
+    assert cases == {*layers.ATTENTIONS.values()}
+    attentions = {name for name in layers.__all__ if name.endswith("Attention") and name != "Attention"}
+    assert attentions == {*layers.ATTENTIONS.values()}
 
 
 # ---------------------------------------------------------------------------------------- config and files
