@@ -128,7 +128,7 @@ class DisentangledMaskAttention(Attention):
 
     def _by_head(self, x):
         batch, length = ops.shape(x)[:2]
-        return ops.swapaxes(ops.reshape(x, (batch, length, self.num_heads, -1)), 1, 2)
+        return ops.swapaxes(ops.reshape(x, (batch, length, self.num_heads, x.shape[-1] // self.num_heads)), 1, 2)
 
     def posteriors(self, x):
         """In which cluster each head sees the tokens of a query.
