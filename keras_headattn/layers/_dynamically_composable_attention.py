@@ -51,11 +51,8 @@ class DynamicallyComposableAttention(Attention):
         if isinstance(rank, bool) or not isinstance(rank, int) or rank < 0:
             raise ValueError(f"`rank` must be an integer, at least 0. Received: rank={rank!r}")
         self.rank = rank
-        self.pre_compose = pre_compose
-        self.post_compose = post_compose
-        self.query_compose = query_compose
-        self.key_compose = key_compose
-        self.static = static
+        self.pre_compose, self.post_compose = pre_compose, post_compose
+        self.query_compose, self.key_compose, self.static = query_compose, key_compose, static
 
     def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
         super().build(query_shape, value_shape, key_shape)
@@ -81,7 +78,8 @@ class DynamicallyComposableAttention(Attention):
         gates = ops.tanh(ops.tensordot(x, getattr(self, f"{side}_gate_kernel"), axes=1))  # (B, n, c, h)
         factors = [gates[:, :, :, None]]
         if self.rank:
-            hidden = _gelu(ops.tensordot(x, getattr(self, f"{side}_hidden_kernel"), axes=1))
+            hidden = ops.tensordot(x, getattr(self, f"{side}_hidden_kernel"), axes=1)
+            hidden = 0.5 * hidden * (1 + ops.erf(hidden * 2**-0.5))  # `ops.gelu` is exact to eight digits only
             made = ops.einsum("bnck,ckrh->bncrh", hidden, getattr(self, f"{side}_composition_kernel"))
             factors = [
                 ops.rms_normalization(made[..., : self.rank, :], epsilon=1e-6),
@@ -122,8 +120,3 @@ class DynamicallyComposableAttention(Attention):
     def get_config(self):
         names = ("rank", "pre_compose", "post_compose", "query_compose", "key_compose", "static")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
-
-
-def _gelu(x):
-    # `keras.ops.gelu` is exact to eight digits only, in float64 too.
-    return 0.5 * x * (1 + ops.erf(x * 2**-0.5))
