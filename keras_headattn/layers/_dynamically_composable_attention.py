@@ -57,17 +57,16 @@ class DynamicallyComposableAttention(Attention):
     def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
         super().build(query_shape, value_shape, key_shape)
         h, rank, number = self.num_heads, self.rank, self.pre_compose + self.post_compose
-        for side, active in (("query", self.query_compose), ("key", self.key_compose)):
-            if not active or not number:
-                continue
+        sides = {"query": self.query_compose and number, "key": self.key_compose and number}
+        for side in filter(sides.get, sides):
             width, hidden = self.widths[side], 2 * rank * h
             self._add(side, "gate", (width, number, h), 0.005 * (2 / (width + h)) ** 0.5)
             if rank:
                 self._add(side, "hidden", (width, number, hidden), (2 / (width + hidden)) ** 0.5)
                 self._add(side, "composition", (number, hidden, 2 * rank, h), 0.02 / (hidden**0.5 * (h + rank)))
         if self.static and number:
-            normal = initializers.RandomNormal(stddev=0.1 * h**-0.5)
-            self.static_kernel = self.add_kernel("static_kernel", (number, h, h), normal)
+            start = initializers.RandomNormal(stddev=0.1 * h**-0.5)
+            self.static_kernel = self.add_kernel("static_kernel", (number, h, h), start)
 
     def _add(self, side, part, shape, deviation):
         name = f"{side}_{part}_kernel"
@@ -100,8 +99,7 @@ class DynamicallyComposableAttention(Attention):
             factors[-1] = self._factors("query", state.query)
         if "factors" in entry:
             factors[-2] = entry["factors"]
-        if self.pre_compose:
-            logits = self._compose(logits, 0, factors)
+        logits = self._compose(logits, 0, factors) if self.pre_compose else logits
         weights = super().weigh(logits, entry, state)
         return self._compose(weights, -1, factors) if self.post_compose else weights
 
