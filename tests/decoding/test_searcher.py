@@ -77,7 +77,7 @@ def test_same_as_the_naive_search(case):
 
 @pytest.mark.parametrize("arguments", [
     {"normalize_first": True, "num_layers": 2},
-    {"max_length": STEPS + 1},
+    {"positions": LearnedPositions(STEPS + 1)},
     {"target_vocabulary_size": None},
     {"cross_attention": layers.LuongAttention(key_dim=5, score_mode="concat")},
     {"decoder_attention": layers.MultiHeadAttention(2, 4, sliding_window=2)},

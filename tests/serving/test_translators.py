@@ -14,6 +14,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from keras_headattn.decoding import Searcher
 from keras_headattn.layers import InteractingHeadAttention, MultiHeadAttention
 from keras_headattn.models import Transformer
+from keras_headattn.positions import LearnedPositions
 from keras_headattn.serving import export_id_translator, export_translator
 from keras_headattn.text import SentencePieceTokenizer, train_sentencepiece
 from recipes.data.buckets import pad_ids
@@ -198,7 +199,7 @@ def test_an_empty_batch_of_text(exported):
 def test_greedy_search_of_a_model_on_two_replicas(tmp_path, capfd):
     with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
         attention = InteractingHeadAttention(2, 8)
-        searcher = make_searcher(target_size=None, beam_size=1, attention=attention, max_length=20)
+        searcher = make_searcher(target_size=None, beam_size=1, attention=attention, positions=LearnedPositions(20))
     capfd.readouterr()
     path = export_id_translator(searcher, tmp_path)
     assert capfd.readouterr().out == ""
