@@ -7,6 +7,7 @@ from keras_headattn import layers
 from tests.layers import oracles, oracles_disentangled, oracles_evolving
 from tests.layers.harness import (
     BATCH,
+    CASES,
     KEY_WIDTH,
     KEYS,
     QUERIES,
@@ -17,17 +18,22 @@ from tests.layers.harness import (
     check_close,
     copy_weights,
     cross_inputs,
-    each_layer,
+    each,
     random_mask,
     self_input,
 )
 
 DOUBLE = 1e-13
+# Compared with oracles of their own, in oracles_variants.py and tests/positions.
+ELSEWHERE = ("grouped_query", "multi_query", "dynamically_composable", "differential", "rotary", "options")
+each_layer = each([case for case in CASES if case.name not in ELSEWHERE])
 
 
 def equations(case):
     if case.layer is layers.DisentangledMaskAttention:
         return oracles_disentangled.equation(**case.arguments)
+    if case.layer is layers.RealFormerAttention:  # without a map of a block before
+        return oracles.multi_head
     return oracles_evolving.equations(case)
 
 

@@ -216,10 +216,24 @@ def test_config_goes_both_ways():
     arguments = {"value_dim": 5, "dropout": 0.1, "output_shape": (2,), "seed": 3, "sliding_window": 2}
     stock = Stock(3, 4, **arguments, kernel_initializer="he_normal", use_gate=True)
     ours = MultiHeadAttention.from_config(stock.get_config())
-    own = {"flash_attention", "head_regularizer", "relative_positions"}
+    own = {"flash_attention", "head_regularizer", "relative_positions", "role", "depth"}
+    own |= {"qk_norm", "logit_soft_cap", "use_sinks"}
     assert set(ours.get_config()) == set(stock.get_config()) | own
     same = {n for n, v in ours.get_config().items() if stock.get_config().get(n) == v}
     assert set(stock.get_config()) - same <= {"attention_axes", "value_dim"}
+
+
+@pytest.mark.parametrize("ending", [".weights.h5", ".keras"])
+def test_a_file_of_the_stock_layer_gives_its_weights(ending, tmp_path):
+    query, value = keras.Input((5, 8)), keras.Input((6, 8))
+    stock, ours = (
+        keras.Model([query, value], make(2, 4, use_gate=True)(query, value)) for make in (Stock, MultiHeadAttention)
+    )
+    path = tmp_path / f"model{ending}"
+    stock.save_weights(path) if "weights" in ending else stock.save(path)
+    ours.load_weights(path)
+    inputs = [np.random.default_rng(0).normal(size=(2, n, 8)).astype("float32") for n in (5, 6)]
+    check_close(ours(inputs), stock(inputs))
 
 
 def test_same_signature():
