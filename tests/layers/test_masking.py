@@ -74,7 +74,7 @@ def test_later_tokens_do_not_change_earlier_outputs(case, window):
         changed[:, t:] = 1e4 * self_input(seed=t, length=KEYS)[:, t:]
         difference = np.abs(array(layer(changed, changed, use_causal_mask=True)) - array(output))
         assert difference[:, :t].max() < 1e-6
-        assert difference[:, t].max() > 1
+        assert difference[:, t].max() > 0.1
     future = np.triu(np.ones((KEYS, KEYS), bool), 1)
     assert not array(scores)[..., future].any()
 
