@@ -31,6 +31,7 @@ class Case:
         by_content: whether a token means the same in any row of the queries, and in any of the keys.
         alike_in_training: whether, but for dropout, the weights in training are those of later.
         rows_sum_to_one: whether the weights of a query do.
+        key_bias_cancels: whether the bias of keys adds the same to every logit of a query, so that it changes nothing.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Case:
     by_content: bool = True
     alike_in_training: bool = True
     rows_sum_to_one: bool = True
+    key_bias_cancels: bool = True
 
     def make(self, **overrides):
         return self.layer(**{**self.arguments, **overrides})
@@ -67,10 +69,24 @@ CASES = [
     Case("interacting_pairwise", layers.InteractingHeadAttention, PAIRWISE, (HEADS, HEADS), None),
     *(
         Case(f"luong_{score}", layers.LuongAttention, {**ONE_HEAD, "score_mode": score}, (1,), 1)
-        for score in ("dot", "general", "concat")
+        for score in ("dot", "general")
     ),
-    Case("evolving", layers.EvolvingAttention, EVOLVING, causal=False, by_content=False),
-    Case("evolving_decoder", layers.EvolvingAttention, {**EVOLVING, "role": "decoder"}, by_content=False),
+    Case(
+        "luong_concat",
+        layers.LuongAttention,
+        {**ONE_HEAD, "score_mode": "concat"},
+        (1,),
+        1,
+        key_bias_cancels=False,
+    ),
+    Case("evolving", layers.EvolvingAttention, EVOLVING, causal=False, by_content=False, key_bias_cancels=False),
+    Case(
+        "evolving_decoder",
+        layers.EvolvingAttention,
+        {**EVOLVING, "role": "decoder"},
+        by_content=False,
+        key_bias_cancels=False,
+    ),
     Case("disentangled", layers.DisentangledMaskAttention, DISENTANGLED),
     Case(
         "disentangled_decoder",
@@ -85,11 +101,18 @@ CASES = [
         layers.MultiHeadAttention,
         {**SIZES, "relative_positions": positions.RotaryPositions()},
         by_content=False,
+        key_bias_cancels=False,
     ),
-    Case("options", layers.MultiHeadAttention, OPTIONS, rows_sum_to_one=False),
+    Case("options", layers.MultiHeadAttention, OPTIONS, rows_sum_to_one=False, key_bias_cancels=False),
     Case("grouped_query", layers.GroupedQueryAttention, GROUPED, (4,), 4),
     Case("multi_query", layers.GroupedQueryAttention, {**SIZES, "value_dim": KEY_DIM}),
-    Case("dynamically_composable", layers.DynamicallyComposableAttention, SIZES, rows_sum_to_one=False),
+    Case(
+        "dynamically_composable",
+        layers.DynamicallyComposableAttention,
+        SIZES,
+        rows_sum_to_one=False,
+        key_bias_cancels=False,
+    ),
     Case("differential", layers.DifferentialAttention, SIZES, mask_heads=2 * HEADS, rows_sum_to_one=False),
     Case("real_former", layers.RealFormerAttention, SIZES),
 ]
