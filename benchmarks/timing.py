@@ -17,8 +17,6 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_headattn._files import write_atomically
-
 RESULTS = Path(__file__).parent / "results"
 LOAD_BEFORE = os.getloadavg()[0]
 SPREAD = (
@@ -212,4 +210,6 @@ def report(name, *paragraphs):
     print(text)
     if name is None:
         return
+    from keras_headattn._files import write_atomically  # here: a worker may take the library from another checkout
+
     write_atomically(RESULTS / f"{name}.md", text.encode("utf-8"))

@@ -1,0 +1,98 @@
+"""This version of the library against another checkout of it: layers, training steps, searches and single calls.
+
+    python -m benchmarks.versions FOLDER [--quick]
+
+Each version runs in a process of its own, with the benchmarks of its own checkout; they take turns. FOLDER is a
+checkout of the other version, for example made by `git worktree add FOLDER COMMIT`. Layers are those of `head_cost`,
+forward and backward, compiled by XLA; steps those of `training`, `evolving` and `disentangled`; searches those of
+`decoding`. A single call is one of a layer in eager mode on 2 x 8 tokens: little but Python.
+"""
+
+import argparse
+import contextlib
+import pathlib
+import sys
+
+from benchmarks import timing
+
+LAYERS = ("MultiHead", "Interacting", "TalkingHeads", "Interacting, pairwise")
+HEADS, SEQUENCE = 8, 128
+SEARCHES = ("greedy, B = 1", "beam 4, B = 8")
+CALLS = 200
+
+
+def cases(checkout):
+    """Functions by name, all of the checkout's modules."""
+    for name in [name for name in sys.modules if name.split(".")[0] in ("benchmarks", "keras_headattn")]:
+        del sys.modules[name]
+    sys.path.insert(0, checkout)
+    import keras_headattn
+    from benchmarks import decoding, disentangled, evolving, head_cost, training
+
+    assert pathlib.Path(keras_headattn.__file__).is_relative_to(checkout)
+    made = {}
+    for variant in LAYERS:
+        layer = head_cost.layer(variant, HEADS)
+        made[f"layer: {variant}"] = head_cost.forward_and_backward(layer, SEQUENCE)
+        made[f"single call: {variant}"] = calls(head_cost.layer(variant, HEADS))
+    for name, step in training.our_cases().items():
+        made[f"training: {name.removeprefix('this library').strip(', ') or 'no XLA'}"] = step
+    steps, _ = evolving.cases(evolving.transformers(), True)
+    made |= {f"training: {name}": steps[name] for name in steps if name.startswith("EA")}
+    size = dict(num_layers=2, hidden_dim=256, intermediate_dim=512)
+    made["training: disentangled"] = disentangled.step({}, heads=4, **size)
+    for (setting, variant), search in decoding.our_cases(SEARCHES).items():
+        made[f"search: {setting}, {variant}"] = search
+    return made
+
+
+def calls(layer):
+    import keras
+
+    x = keras.random.normal((2, 8, 64))
+    layer(x, x)
+
+    def run():
+        for _ in range(CALLS):
+            layer(x, x)
+
+    return run
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path, help="checkout of the other version")
+    parser.add_argument("--quick", action="store_true", help="three rounds; writes nothing")
+    arguments = parser.parse_args()
+    other = arguments.folder.resolve()
+    if not (other / "benchmarks").is_dir():
+        parser.error(f"FOLDER must be a checkout of the library. Received: {arguments.folder}")
+    here = pathlib.Path(__file__).resolve().parents[1]
+    limits = (
+        dict(min_rounds=3, max_rounds=3) if arguments.quick else dict(min_rounds=7, max_seconds=20, max_spread=0.01)
+    )
+    rows = []
+    with contextlib.ExitStack() as stack:
+        workers = {
+            name: stack.enter_context(
+                timing.Worker("benchmarks.versions:cases", str(folder), threads=timing.cores())
+            ).cases
+            for name, folder in (("this", here), ("other", other))
+        }
+        for case in workers["this"]:
+            rounds = timing.run_rounds({name: made[case] for name, made in workers.items()}, "other", **limits)
+            ratio, spread = rounds.ratio("this", "other")
+            rows.append([case, f"{rounds.median('other') * 1000:,.0f}", f"{ratio:.2f} ± {spread:.0%}"])
+            print(" | ".join(rows[-1]), flush=True)
+    timing.report(
+        None if arguments.quick else "versions",
+        "# This version against another",
+        f"Time of this version as a multiple of the other's; below 1 is faster. A single call is the time of {CALLS}.",
+        timing.table(["", "other version, ms", "time"], rows),
+        timing.SPREAD,
+        "\n".join(timing.machine("tensorflow", "keras")),
+    )
+
+
+if __name__ == "__main__":
+    main()
