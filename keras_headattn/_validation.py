@@ -11,6 +11,12 @@ def positive(name, value):
     return value
 
 
+def natural(name, value):
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"`{name}` must be an integer, at least 0. Received: {name}={value!r}")
+    return value
+
+
 def number(name, value, least=None, above=None, most=None, below=None):
     """A number within bounds, as it was given.
 

@@ -5,24 +5,24 @@ import string
 from typing import Any
 
 import keras
-from keras import backend, constraints, initializers, ops, regularizers
+from keras import constraints, initializers, ops, regularizers
 
 from keras_headattn._heads import ROLES, mark_heads
-from keras_headattn._validation import as_axes, as_shape, number, positive, rate
+from keras_headattn._validation import as_axes, as_shape, natural, number, positive, rate
 from keras_headattn.layers._attention_axes import AttentionAxes
-from keras_headattn.layers._attention_inputs import as_floats, check_inputs, check_segments
+from keras_headattn.layers._attention_inputs import as_floats, call_mask, check_inputs, check_segments
+from keras_headattn.layers._cache import empty_cache, write_entry, write_positions
 from keras_headattn.layers._head_regularization import as_head_regularizer, head_loss, kernel_regularizer, regularizes
 from keras_headattn.layers._intermediates import is_capturing, record
 from keras_headattn.ops import (
     attend,
-    causal_mask,
     combine_masks,
     head_product,
     masked_softmax,
+    rms_normalization,
     sliding_window_mask,
-    write_rows,
 )
-from keras_headattn.positions import Positions
+from keras_headattn.positions._positions import copy_positions, serialize_positions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,6 +142,8 @@ class Attention(keras.layers.Layer):
     # Whether a row of the map has a part in the rows after it: padded queries must then be masked, and rows of a
     # cache be in the order of positions.
     rows_interact = False
+    # Whether logits are products of queries and keys, which positions that rotate both need.
+    scores_are_products = True
     # Rows of a map that decoding keeps, for a map whose next row reads those before it.
     map_rows = 0
 
@@ -202,7 +204,7 @@ class Attention(keras.layers.Layer):
         self.kernel_constraint = constraints.get(kernel_constraint)
         self.bias_constraint = constraints.get(bias_constraint)
         self.seed = seed
-        self.relative_positions = _copied_positions(relative_positions, self.dtype_policy)
+        self.relative_positions = copy_positions(relative_positions, self.dtype_policy)
         self.head_regularizer = as_head_regularizer(head_regularizer)
         self.qk_norm = qk_norm
         self.logit_soft_cap = None if logit_soft_cap is None else number("logit_soft_cap", logit_soft_cap, above=0)
@@ -210,9 +212,7 @@ class Attention(keras.layers.Layer):
         if role not in (None, *ROLES):
             raise ValueError(f"`role` must be 'encoder', 'decoder', 'cross' or None. Received: role={role!r}")
         self.role = role
-        if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 0):
-            raise ValueError(f"`depth` must be an integer, at least 0, or None. Received: depth={depth!r}")
-        self.depth = depth
+        self.depth = None if depth is None else natural("depth", depth)
         if not isinstance(self.compute_dtype, str) or "float" not in self.compute_dtype:
             raise ValueError(f"Attention computes in floats. Received: dtype={kwargs.get('dtype')!r}")
         self._dropout_layer = keras.layers.Dropout(dropout, seed=seed, dtype=self.dtype_policy)
@@ -286,9 +286,18 @@ class Attention(keras.layers.Layer):
         if self.use_sinks:
             initializer = initializers.RandomNormal(stddev=0.02)
             self.sinks = self.add_weight(name="sinks", shape=(self.softmax_heads,), initializer=initializer)
-        if self.relative_positions is not None and not self.relative_positions.built:
-            self.relative_positions.build((None, self.score_heads, None, self.key_dim))
+        if self.relative_positions is not None:
+            self._build_positions()
         self.built = True
+
+    def _build_positions(self):
+        if self.relative_positions.rotates and not self.scores_are_products:
+            raise ValueError(
+                "Positions that rotate queries and keys need logits that are products of both: take positions that add "
+                f"to the logits, such as ALiBiPositions(). Received: {self.relative_positions} for {self}"
+            )
+        if not self.relative_positions.built:
+            self.relative_positions.build((None, self.score_heads, None, self.key_dim))
 
     def _projection(self, name, width):
         if name not in self.projections:
@@ -468,8 +477,9 @@ class Attention(keras.layers.Layer):
             heads = attend(query, key, entry["value"], state.mask, self.scale, self.flash_attention, bias)
             return heads, None, state.previous_map, state.cache
         logits, own_map, cache = self.evolve(self.biased_score(query, entry, state), state)
+        record(self, queries=query, logits=logits)
         weights = self.weigh(logits, entry, state)
-        record(self, queries=query, logits=logits, weights=weights)
+        record(self, weights=weights)
         return self.mix(self.drop(weights, state), entry, state), weights, own_map, cache
 
     def biased_score(self, query, entry, state):
@@ -520,9 +530,8 @@ class Attention(keras.layers.Layer):
     @property
     def _is_fused(self):
         """Whether `score` to `mix` are plain dot-product attention."""
-        plain = all(
-            getattr(type(self), stage) is getattr(Attention, stage) for stage in ("score", "evolve", "weigh", "mix")
-        )
+        stages = ("score", "biased_score", "evolve", "weigh", "mix")
+        plain = all(getattr(type(self), stage) is getattr(Attention, stage) for stage in stages)
         return plain and self.logit_soft_cap is None and not self.use_sinks
 
     def _bias(self, query, state):
@@ -537,7 +546,7 @@ class Attention(keras.layers.Layer):
         """Queries or keys, normalised and rotated; `axis` is that of their features."""
         if self.qk_norm:
             scale = self.query_norm_scale if side == "query" else self.key_norm_scale
-            heads = _normalized(heads, scale if axis == -1 else scale[:, None], axis)
+            heads = rms_normalization(heads, scale, axis)
         if self.relative_positions is not None:
             heads = self.relative_positions.rotate(heads, positions, axis)
         return heads
@@ -572,25 +581,28 @@ class Attention(keras.layers.Layer):
         key = value if key is None else key
         check_inputs(self, query, value, key, cache, index, positions)
         check_segments(self, segment_ids, query, cache)
-        query, value, key = as_floats(self.compute_dtype, query, value, key)
-        axes, inputs = self.axes, query
-        query, folded_key, folded_value = (
-            None if x is None else axes.fold(x, side) for x, side in ((query, "query"), (key, "key"), (value, "key"))
+        inputs, axes = query, self.axes
+        query, key, values = (
+            None if x is None else axes.fold(x, side)
+            for x, side in zip(as_floats(self.compute_dtype, query, key, value), ("query", "key", "key"), strict=True)
         )
         offset = 0 if index is None else ops.cast(index, "int32")
-        rows = ops.arange(ops.shape(query)[1], dtype="int32") + offset
-        positions = rows if positions is None else ops.cast(positions, "int32")
+        batch, n, _ = ops.shape(query)
+        positions = ops.arange(n, dtype="int32") + offset if positions is None else ops.cast(positions, "int32")
         if cache is not None and value is not None:
-            cache = self._with_positions(cache, positions, index)
-        length = ops.shape(folded_key)[1] if cache is None else ops.shape(cache["value"])[2]
-        stored = None if cache is None else cache.get("positions")
-        key_positions = ops.arange(length, dtype="int32") if stored is None else stored
-        mask = self._attention_mask(
+            cache = write_positions(cache, positions, index)
+        m = ops.shape(key)[1] if cache is None else ops.shape(cache["value"])[2]
+        key_positions = (cache or {}).get("positions", ops.arange(m, dtype="int32"))
+        mask = call_mask(
+            self,
             inputs,
-            query,
-            folded_key.shape[1] if cache is None else cache["value"].shape[2],
-            length,
-            (query_mask, value_mask, key_mask, attention_mask),
+            (batch, n, m),
+            {
+                "query_mask": query_mask,
+                "value_mask": value_mask,
+                "key_mask": key_mask,
+                "attention_mask": attention_mask,
+            },
             use_causal_mask,
             offset if index is not None and value is not None else None,
             segment_ids,
@@ -600,7 +612,7 @@ class Attention(keras.layers.Layer):
         regularizer = self.head_regularizer if cache is None else None
         state = State(
             query=query,
-            key=folded_key,
+            key=key,
             mask=mask,
             bias=bias,
             query_positions=positions,
@@ -610,13 +622,11 @@ class Attention(keras.layers.Layer):
             training=training,
             needs_weights=return_attention_scores or regularizes(regularizer, "weights") or is_capturing(),
         )
-        if cache is None:
-            entry = self._entry(folded_key, folded_value, key_positions, state)
-        elif value is None:
-            entry = cache
-        else:
-            new = self._entry(folded_key, folded_value, positions, state)
-            entry = cache = self._written(cache, new, index)
+        entry = (
+            cache if values is None else self._entry(key, values, key_positions if cache is None else positions, state)
+        )
+        if cache is not None and values is not None:
+            entry = cache = write_entry(cache, entry, index)
             state = dataclasses.replace(state, cache=cache)
         queries = self.project_query(query, state)
         if "query" in self.projections:
@@ -628,7 +638,7 @@ class Attention(keras.layers.Layer):
             self.add_loss(head_loss(regularizer, self._maps_by_head(weights), heads, entry["value"], mask))
         output = self.merge(heads, state)
         if self._activity_regularizer is not None:
-            self._regularize_activities(inputs, query, folded_key, folded_value, output)
+            self._regularize_activities(inputs, query, key, values, output)
         results = [axes.unfold(output, inputs)]
         if return_attention_scores:
             results.append(axes.unfold_scores(weights, inputs, value))
@@ -661,30 +671,6 @@ class Attention(keras.layers.Layer):
         shape = ops.shape(weights)
         return ops.reshape(weights, (shape[0], self.merged_heads, *shape[-2:]))
 
-    def _attention_mask(self, inputs, query, m, length, masks, use_causal_mask, first_row, segment_ids):
-        """All masks as one boolean mask that broadcasts to `(B, h, n, m)`, or `None`.
-
-        `query` is `inputs`, the query as given, with its axes folded. `m` is the number of keys as far as it is known,
-        and `length` always. `first_row` is the row of a cache where the new ones are written, or `None`.
-        """
-        query_mask, value_mask, key_mask, attention_mask = masks
-        axes, batch, n = self.axes, query.shape[0], query.shape[1]
-        found = [axes.fold_mask("attention_mask", attention_mask, (batch, self.softmax_heads, n, m), inputs)]
-        if query_mask is not None:
-            found.append(axes.fold_mask("query_mask", query_mask, (batch, n), inputs)[:, None, :, None])
-        for name, mask in (("value_mask", value_mask), ("key_mask", key_mask)):
-            # With a cache, masks of the new rows say nothing about the rows already there.
-            if mask is not None and first_row is None:
-                found.append(axes.fold_mask(name, mask, (batch, m), inputs)[:, None, None, :])
-        if segment_ids is not None:
-            found.append(ops.equal(segment_ids[:, None, :, None], segment_ids[:, None, None, :]))
-        rows, offset = ops.shape(query)[1], 0 if first_row is None else first_row
-        if use_causal_mask:
-            found.append(causal_mask(rows, length, offset)[:, None])
-        elif first_row is not None and attention_mask is None:
-            found.append(ops.less(ops.arange(length, dtype="int32"), offset + rows)[None, None, None])
-        return combine_masks(*found)
-
     # Decoding step by step
 
     @property
@@ -716,11 +702,8 @@ class Attention(keras.layers.Layer):
         if isinstance(max_length, int):
             positive("max_length", max_length)
         key, value = (ops.zeros((1, 1, self.widths[side]), self.compute_dtype) for side in ("key", "value"))
-        cache = {}
-        for name, one in self._entry(key, value, ops.zeros((1,), "int32"), State(key=key)).items():
-            shape = list(one.shape)
-            shape[0], shape[_key_axis(name)] = batch_size, max_length
-            cache[name] = ops.zeros(shape, one.dtype)
+        one = self._entry(key, value, ops.zeros((1,), "int32"), State(key=key))
+        cache = empty_cache(one, batch_size, max_length)
         if self.keeps_positions:
             cache["positions"] = ops.zeros((max_length,), "int32")
         return self._with_map(cache)
@@ -757,10 +740,8 @@ class Attention(keras.layers.Layer):
         Returns:
             Cache of the same structure.
         """
-        return {
-            name: x if name == "positions" or (same_keys and name != "map") else ops.take(x, rows, axis=0)
-            for name, x in cache.items()
-        }
+        kept = cache.keys() - {"map"} if same_keys else {"positions"}
+        return {name: x if name in kept else ops.take(x, rows, axis=0) for name, x in cache.items()}
 
     def _check_built(self, method):
         if not self.built:
@@ -780,17 +761,6 @@ class Attention(keras.layers.Layer):
             )
         batch, _, length, _ = ops.shape(cache["value"])
         return cache | {"map": ops.zeros((batch, self.softmax_heads, self.map_rows, length), self.compute_dtype)}
-
-    def _with_positions(self, cache, positions, index):
-        if "positions" not in cache:
-            return cache
-        as_row = (1, 1, -1, 1)
-        stored = write_rows(ops.reshape(cache["positions"], as_row), ops.reshape(positions, as_row), index)
-        return cache | {"positions": ops.reshape(stored, (-1,))}
-
-    def _written(self, cache, entry, index):
-        """The cache with new entries from row `index` on."""
-        return cache | {name: write_rows(cache[name], x, index, _key_axis(name)) for name, x in entry.items()}
 
     # Shapes and configuration
 
@@ -835,7 +805,7 @@ class Attention(keras.layers.Layer):
             "bias_constraint": constraints.serialize(self.bias_constraint),
             "use_gate": self.use_gate,
             "seed": self.seed,
-            "relative_positions": _serialized_positions(self.relative_positions),
+            "relative_positions": serialize_positions(self.relative_positions),
             "head_regularizer": regularizers.serialize(self.head_regularizer),
             "qk_norm": self.qk_norm,
             "logit_soft_cap": self.logit_soft_cap,
@@ -843,38 +813,3 @@ class Attention(keras.layers.Layer):
             "role": self.role,
             "depth": self.depth,
         }
-
-
-def _key_axis(name):
-    """The axis of the keys in a tensor of an entry."""
-    return 3 if name == "key" else 2
-
-
-def _normalized(heads, scale, axis):
-    """Divided by the root mean square along `axis`. On PyTorch `ops.rms_normalization` only knows the last axis."""
-    if axis == -1:
-        return ops.rms_normalization(heads, scale, epsilon=1e-6)
-    wide = ops.cast(heads, backend.result_type(heads.dtype, "float32"))
-    factor = ops.rsqrt(ops.mean(ops.square(wide), axis=axis, keepdims=True) + 1e-6)
-    return ops.cast(wide * factor * ops.cast(scale, wide.dtype), heads.dtype)
-
-
-def _copied_positions(identifier, dtype):
-    """A layer of `keras_headattn.positions` of the same configuration; `None` stays."""
-    positions = keras.saving.deserialize_keras_object(identifier) if isinstance(identifier, dict) else identifier
-    if positions is None:
-        return None
-    if not isinstance(positions, Positions):
-        raise ValueError(
-            "`relative_positions` must be one of keras_headattn.positions that act on queries, keys or logits, such as "
-            f"RotaryPositions(). Received: relative_positions={identifier!r}"
-        )
-    return type(positions).from_config({**positions.get_config(), "dtype": dtype, "name": "relative_positions"})
-
-
-def _serialized_positions(positions):
-    """The configuration, the same before and after the layer is built; `None` stays."""
-    config = keras.saving.serialize_keras_object(positions)
-    if config is not None:
-        config.pop("build_config", None)
-    return config

@@ -1,9 +1,9 @@
-"""Checks of the call arguments of an attention layer. Each raises a ValueError that ends with what was received."""
+"""The call arguments of an attention layer: checked, and masks as one. A ValueError ends with what was received."""
 
 import numpy as np
 from keras import backend, ops
 
-from keras_headattn.ops import check_dense
+from keras_headattn.ops import causal_mask, check_dense, combine_masks
 
 
 def as_floats(dtype, *tensors):
@@ -22,7 +22,7 @@ def check_inputs(layer, query, value, key, cache, index, positions):
     _check_batch(layer, query, value, cache)
     if positions is not None:
         _check_integers("positions", positions)
-        if len(positions.shape) != 1 or None not in (size := {positions.shape[0], query.shape[1]}) and len(size) > 1:
+        if len(positions.shape) != 1 or _differ(positions.shape[0], query.shape[1]):
             raise ValueError(
                 f"`positions` must be one integer for each of the {query.shape[1]} queries. "
                 f"Received: positions of shape {tuple(positions.shape)}"
@@ -53,14 +53,48 @@ def check_segments(layer, segment_ids, query, cache):
             "`segment_ids` are for inputs of 3 axes, without a cache, and for layers whose maps have no part in the "
             f"rows after them. Received: segment_ids of shape {tuple(segment_ids.shape)} for {layer}"
         )
-    fits = len(segment_ids.shape) == 2 and all(
-        None in sizes or sizes[0] == sizes[1] for sizes in zip(segment_ids.shape, query.shape[:2], strict=True)
-    )
-    if not fits:
+    if len(segment_ids.shape) != 2 or any(map(_differ, segment_ids.shape, query.shape[:2])):
         raise ValueError(
             f"`segment_ids` must be of the shape of the tokens, {tuple(query.shape[:2])}. "
             f"Received: segment_ids of shape {tuple(segment_ids.shape)}"
         )
+
+
+def call_mask(layer, inputs, sizes, masks, use_causal_mask, first_row, segment_ids):
+    """All masks of a call as one boolean mask that broadcasts to `(B, h, n, m)`, or `None`.
+
+    Args:
+        layer: attention layer.
+        inputs: its query, before axes were folded.
+        sizes: `(B, n, m)`, after axes were folded; integers, or tensors where a size is not known.
+        masks: the call arguments of these names: `query_mask`, `value_mask`, `key_mask` and `attention_mask`.
+        use_causal_mask, segment_ids: as in the call.
+        first_row: row of a cache where the new ones are written, or `None`.
+    """
+    batch, n, m = (size if isinstance(size, int) else None for size in sizes)
+    shapes = {"attention_mask": (batch, layer.softmax_heads, n, m), "query_mask": (batch, n)}
+    folded = {
+        name: layer.axes.fold_mask(name, mask, shapes.get(name, (batch, m)), inputs)
+        for name, mask in masks.items()
+        # With a cache, masks of the new rows say nothing about the rows already there.
+        if mask is not None and (first_row is None or name in shapes)
+    }
+    found = [folded.get("attention_mask")]
+    found += [folded[name][:, None, :, None] for name in ("query_mask",) if name in folded]
+    found += [folded[name][:, None, None, :] for name in ("value_mask", "key_mask") if name in folded]
+    if segment_ids is not None:
+        found.append(ops.equal(segment_ids[:, None, :, None], segment_ids[:, None, None, :]))
+    offset = 0 if first_row is None else first_row
+    if use_causal_mask:
+        found.append(causal_mask(sizes[1], sizes[2], offset)[:, None])
+    elif first_row is not None and masks["attention_mask"] is None:
+        found.append(ops.less(ops.arange(sizes[2], dtype="int32"), offset + sizes[1])[None, None, None])
+    return combine_masks(*found)
+
+
+def _differ(size, other):
+    """Whether two sizes are known and not the same."""
+    return None not in (size, other) and size != other
 
 
 def _check_integers(name, tensor):
@@ -109,8 +143,7 @@ def _check_batch(layer, query, value, cache):
     if cache is not None and layer.axes.trivial:
         against.append(("cache", cache["value"]))
     for name, tensor in against:
-        sizes = {query.shape[0], None if tensor is None else tensor.shape[0]} - {None}
-        if len(sizes) > 1:
+        if tensor is not None and _differ(query.shape[0], tensor.shape[0]):
             raise ValueError(
                 f"`query` and `{name}` must have the same batch size. Received: query of shape "
                 f"{tuple(query.shape)} and {name} of shape {tuple(tensor.shape)}"

@@ -1,6 +1,7 @@
 from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._validation import natural
 from keras_headattn.layers._attention import Attention
 from keras_headattn.ops import exchange_heads
 
@@ -48,9 +49,7 @@ class DynamicallyComposableAttention(Attention):
         **kwargs,
     ):
         super().__init__(num_heads, key_dim, *args, **kwargs)
-        if isinstance(rank, bool) or not isinstance(rank, int) or rank < 0:
-            raise ValueError(f"`rank` must be an integer, at least 0. Received: rank={rank!r}")
-        self.rank = rank
+        self.rank = natural("rank", rank)
         self.pre_compose, self.post_compose = pre_compose, post_compose
         self.query_compose, self.key_compose, self.static = query_compose, key_compose, static
 
@@ -80,11 +79,8 @@ class DynamicallyComposableAttention(Attention):
             hidden = ops.tensordot(x, getattr(self, f"{side}_hidden_kernel"), axes=1)
             hidden = 0.5 * hidden * (1 + ops.erf(hidden * 2**-0.5))  # `ops.gelu` is exact to eight digits only
             made = ops.einsum("bnck,ckrh->bncrh", hidden, getattr(self, f"{side}_composition_kernel"))
-            factors = [
-                ops.rms_normalization(made[..., : self.rank, :], epsilon=1e-6),
-                made[..., self.rank :, :],
-                *factors,
-            ]
+            first = ops.rms_normalization(made[..., : self.rank, :], epsilon=1e-6)
+            factors = [first, made[..., self.rank :, :], *factors]
         return ops.swapaxes(ops.concatenate(factors, axis=3), 1, 2)
 
     def project_key_value(self, key, value, state):

@@ -27,7 +27,7 @@ class InteractingHeadAttention(Attention):
         interaction: `"sum"` or `"pairwise"`.
         **kwargs: see `Attention`, also for call arguments, results and errors. With `"pairwise"` the
             scores returned are `(B, h, h, n, m)`: query head, then key head; an `attention_mask` may
-            not differ between heads.
+            not differ between heads. `qk_norm` normalises the summed queries with `"sum"`.
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> tuple(InteractingHeadAttention(num_heads=4, key_dim=4)(x, x).shape)
@@ -73,18 +73,23 @@ class InteractingHeadAttention(Attention):
         state = dataclasses.replace(state, mask=mask, bias=bias, query_positions=positions)
         stacked = ops.reshape(query, (batch, 1, h * n, width))
         heads, weights, *carried = super().attend(stacked, entry, state)
-        heads = ops.reshape(_by_query_head(heads, h, n), (batch, h * h, n, self.value_dim))
+        heads = ops.reshape(_by_query_head(heads), (batch, h * h, n, self.value_dim))
         if weights is None:
             return heads, None, *carried
-        weights = _by_query_head(weights, h, n)
+        weights = _by_query_head(weights)
         record(self, queries=query, weights=weights)
         return heads, weights, *carried
+
+    def weigh(self, logits, entry, state):
+        if self.interaction == "pairwise":
+            record(self, logits=_by_query_head(logits))
+        return super().weigh(logits, entry, state)
 
     def get_config(self):
         return {**super().get_config(), "interaction": self.interaction}
 
 
-def _by_query_head(x, h, n):
-    """`(B, key head, query head * n, d)` to `(B, query head, key head, n, d)`."""
-    batch, _, _, width = ops.shape(x)
-    return ops.swapaxes(ops.reshape(x, (batch, h, h, n, width)), 1, 2)
+def _by_query_head(x):
+    """`(B, h, h * n, d)`, of key heads and stacked query heads, to `(B, h, h, n, d)`, query head first."""
+    batch, h, rows, width = ops.shape(x)
+    return ops.swapaxes(ops.reshape(x, (batch, h, h, rows // h, width)), 1, 2)

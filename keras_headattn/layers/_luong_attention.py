@@ -41,6 +41,10 @@ class LuongAttention(Attention):
 
     scale = 1.0  # of the query before relative positions: the scores are not scaled
 
+    @property
+    def scores_are_products(self):
+        return self.score_mode == "dot"
+
     def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
         super().build(query_shape, value_shape, key_shape)
         if self.score_mode != "dot":

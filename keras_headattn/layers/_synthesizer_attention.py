@@ -61,6 +61,10 @@ class SynthesizerAttention(Attention):
             del made["key"]
         return made
 
+    @property
+    def scores_are_products(self):
+        return "dot_product" in self.mixture and "dense" not in self.mixture
+
     def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
         super().build(query_shape, value_shape, key_shape)
         h, length = self.num_heads, self.max_length

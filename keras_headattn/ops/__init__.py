@@ -5,7 +5,7 @@ from keras_headattn._lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "_attention": ["attend", "head_product", "masked_softmax"],
+        "_attention": ["attend", "head_product", "masked_softmax", "rms_normalization"],
         "_cache": ["write_rows"],
         "_disentanglement": ["cluster_diversity", "kept_information", "shared_information"],
         "_exchange_heads": ["exchange_heads"],

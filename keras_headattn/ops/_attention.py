@@ -39,6 +39,27 @@ def masked_softmax(logits, mask=None, sinks=None):
     return ops.cast(weights, dtype)
 
 
+def rms_normalization(x, scale, axis=-1, epsilon=1e-6):
+    """Divided by the root mean square along one axis, and multiplied by a scale.
+
+    As `keras.ops.rms_normalization`, which on PyTorch knows the last axis only.
+
+    Args:
+        x: of any shape.
+        scale: `(d,)`, d the size of `axis`.
+        axis: -1 or -2.
+        epsilon: added to the mean square.
+
+    Returns:
+        Tensor of the shape and dtype of `x`; computed in float32 at least.
+    """
+    if axis == -1:
+        return ops.rms_normalization(x, scale, epsilon=epsilon)
+    wide = ops.cast(x, keras.backend.result_type(x.dtype, "float32"))
+    factor = ops.rsqrt(ops.mean(ops.square(wide), axis=axis, keepdims=True) + epsilon)
+    return ops.cast(wide * factor * ops.cast(scale, wide.dtype)[:, None], x.dtype)
+
+
 def head_product(x, y):
     """Matrix product head by head, where several heads of `x` in a row may share one of `y`.
 

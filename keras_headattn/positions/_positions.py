@@ -91,3 +91,24 @@ def add_table(layer, name, shape, deviation, regularizer=None):
     # One without a seed gives the same numbers each time it is used.
     initializer = initializer.__class__.from_config(initializer.get_config())
     return layer.add_weight(name=name, shape=shape, initializer=initializer, regularizer=regularizer)
+
+
+def copy_positions(identifier, dtype):
+    """Positions of the same configuration, for a layer of this dtype; `None` stays."""
+    positions = keras.saving.deserialize_keras_object(identifier) if isinstance(identifier, dict) else identifier
+    if positions is None:
+        return None
+    if not isinstance(positions, Positions):
+        raise ValueError(
+            "`relative_positions` must be one of keras_headattn.positions that act on queries, keys or logits, such as "
+            f"RotaryPositions(). Received: relative_positions={identifier!r}"
+        )
+    return type(positions).from_config({**positions.get_config(), "dtype": dtype, "name": "relative_positions"})
+
+
+def serialize_positions(positions):
+    """The configuration, the same before and after positions are built; `None` stays."""
+    config = keras.saving.serialize_keras_object(positions)
+    if config is not None:
+        config.pop("build_config", None)
+    return config

@@ -202,3 +202,17 @@ def test_luong_dot_is_not_scaled():
     plain.set_weights([2 * w if i < 2 else w for i, w in enumerate(weights)])
     check_close(luong(x, x), plain(x, x), DOUBLE)
     assert np.abs(array(luong(x, x))).max() > 0
+
+
+@each([case for case in CASES if case.layer in (layers.MultiHeadAttention, layers.InteractingHeadAttention)])
+def test_intermediates(case):
+    """Logits, like weights, by query head and key head where heads meet in pairs."""
+    inputs = cross_inputs(dtype="float64")
+    layer = build(case.make(dtype="float64", use_sinks=False), *inputs)
+    with layers.capture_intermediates() as found:
+        _, scores = layer(*inputs, return_attention_scores=True)
+    (found,) = found.values()
+    exponentials = np.exp(array(found["logits"]))
+    assert exponentials.shape == (BATCH, *case.map_axes, QUERIES, KEYS)
+    check_close(found["weights"], exponentials / exponentials.sum(-1, keepdims=True), DOUBLE)
+    check_close(found["weights"], scores, DOUBLE)

@@ -14,8 +14,14 @@ from keras_headattn.layers import (
     MultiHeadAttention,
     TalkingHeadsAttention,
 )
-from keras_headattn.positions import RelativePositions, RelativePositions2D
-from tests.layers import oracles, oracles_evolving
+from keras_headattn.positions import (
+    ALiBiPositions,
+    BucketPositions,
+    RelativePositions,
+    RelativePositions2D,
+    RotaryPositions,
+)
+from tests.layers import harness, oracles, oracles_evolving
 from tests.layers.harness import (
     BATCH,
     HEADS,
@@ -32,6 +38,7 @@ from tests.layers.harness import (
     random_mask,
     self_input,
 )
+from tests.positions import oracles as positions_oracles
 
 DOUBLE = 1e-12
 HEIGHT, WIDTH = 2, 3
@@ -134,6 +141,38 @@ def test_of_other_scores(general):
     assert np.abs(array(layer(x, x)) - array(plain(x, x))).max() > 1e-3
     table(layer).assign(np.zeros(table(layer).shape))
     check_close(layer(x, x), plain(x, x))
+
+
+@harness.each_kind
+def test_logits_that_are_added_are_a_bias_by_head(case):
+    """Slopes and tables have a row for each head of the scores, not for each head of the queries."""
+    inputs = cross_inputs(dtype="float64")
+    distances = np.arange(KEYS) - np.arange(QUERIES)[:, None]
+    plain = build(case.make(dtype="float64", relative_positions=None), *inputs)
+    heads = plain.score_heads
+    for made in (ALiBiPositions(), BucketPositions(4, 3)):
+        layer = build(case.make(dtype="float64", relative_positions=made), *inputs)
+        copy_weights(plain, layer)
+        if isinstance(made, ALiBiPositions):
+            bias = positions_oracles.alibi(heads, np.arange(QUERIES), np.arange(KEYS))
+        else:
+            bias = array(table(layer)).T[:, made.buckets(distances)]  # (h, n, m)
+        assert bias.shape == (heads, QUERIES, KEYS)
+        check_close(layer(*inputs), plain(*inputs, bias=bias[None]), DOUBLE)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        LuongAttention(key_dim=4, score_mode="general", relative_positions=RotaryPositions()),
+        LuongAttention(key_dim=4, score_mode="concat", relative_positions=RotaryPositions()),
+        layers.SynthesizerAttention(2, 4, mixture="random", relative_positions=RotaryPositions()),
+        layers.SynthesizerAttention(2, 4, mixture=("dense", "dot_product"), relative_positions=RotaryPositions()),
+    ],
+)
+def test_rotation_needs_products_of_queries_and_keys(layer):
+    with pytest.raises(ValueError, match=r"(?s)rotate queries and keys.*ALiBi.*Received: <RotaryPositions"):
+        layer(self_input(), self_input())
 
 
 # ------------------------------------------------------------------------------------------------ weights and config

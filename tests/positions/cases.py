@@ -56,3 +56,9 @@ def array(tensor):
 
 def is_half(tensor):
     return keras.backend.standardize_dtype(tensor.dtype) == "bfloat16"
+
+
+def alibi(num_heads):
+    positions = ALiBiPositions()
+    positions.build((None, num_heads, None, WIDTH))
+    return positions

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_headattn.positions import ALiBiPositions, BucketPositions, RelativePositions
+from keras_headattn.positions import BucketPositions, RelativePositions
 from tests.positions import oracles
-from tests.positions.cases import BATCH, BIASES, HEADS, KEYS, QUERIES, WIDTH, array, built, heads
+from tests.positions.cases import BATCH, BIASES, HEADS, KEYS, QUERIES, WIDTH, alibi, array, built, heads
 
 each = pytest.mark.parametrize("name", BIASES)
 QUERY_PLACES, KEY_PLACES = np.array([3, 0, 30, 7, 4, 2]), np.array([9, 1, 2, 40, 5, 7])
@@ -82,13 +82,13 @@ def test_one_query_of_many_keys(name):
 @pytest.mark.parametrize("number", range(1, 50))
 def test_slopes_of_any_number_of_heads(number):
     query = np.zeros((1, number, 1, 4))
-    got = array(ALiBiPositions().bias(query, np.array([1]), np.array([0, 2])))
+    got = array(alibi(number).bias(query, np.array([1]), np.array([0, 2])))
     np.testing.assert_allclose(-got[0, :, 0, 0], oracles.slopes(number), rtol=1e-14)
     np.testing.assert_array_equal(got[..., 0], got[..., 1])
 
 
 def test_six_slopes():
-    got = array(ALiBiPositions().bias(np.zeros((1, 6, 1, 4)), np.array([1]), np.array([0])))
+    got = array(alibi(6).bias(np.zeros((1, 6, 1, 4)), np.array([1]), np.array([0])))
     np.testing.assert_array_equal(np.log2(-got[0, :, 0, 0]), [-2, -4, -6, -8, -1, -3])
 
 

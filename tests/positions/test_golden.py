@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from keras_headattn.positions import (
-    ALiBiPositions,
     BucketPositions,
     Llama3Positions,
     NtkPositions,
     RotaryPositions,
     YarnPositions,
 )
-from tests.positions.cases import array
+from tests.positions.cases import alibi, array
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +65,7 @@ def test_slopes(golden):
     assert len(names) > 30
     for name in names:
         heads = int(name.split(".")[-1].removesuffix("_f64"))
-        got = array(ALiBiPositions().bias(np.zeros((1, heads, 1, 2)), np.array([1]), np.array([0])))
+        got = array(alibi(heads).bias(np.zeros((1, heads, 1, 2)), np.array([1]), np.array([0])))
         np.testing.assert_allclose(-got[0, :, 0, 0], data[name], rtol=1e-14, err_msg=name)
 
 
@@ -74,11 +73,11 @@ def test_alibi(golden):
     """MPT has the row of the last query. Bloom counts unmasked keys from the left: the same but for a constant."""
     data = golden("variants_positions.npz")
     query, last = np.zeros((1, 6, 1, 2)), np.array([6])
-    got = array(ALiBiPositions().bias(query, last, np.arange(7)))
+    got = array(alibi(6).bias(query, last, np.arange(7)))
     np.testing.assert_allclose(got[0], data["alibi.mpt.bias6_f64"], rtol=0, atol=1e-15)
     for mask, bloom in zip(data["alibi.attention_mask"], data["alibi.bloom.bias6_f64"], strict=True):
         counted = np.cumsum(mask) - 1
-        difference = (array(ALiBiPositions().bias(query, counted[-1:], counted))[0] - bloom)[..., mask > 0]
+        difference = (array(alibi(6).bias(query, counted[-1:], counted))[0] - bloom)[..., mask > 0]
         np.testing.assert_allclose(difference - difference[..., :1], 0, atol=1e-15)
 
 
