@@ -31,9 +31,9 @@ GROUPINGS = ("heads", "interleaved")
 class Repulsive(keras.optimizers.Optimizer):
     """An optimizer for which the heads of an attention layer are particles that drive each other apart.
 
-    Of each query, key and value kernel in the model, be the layer of this library, of Keras or of KerasHub, the parts
-    of the M heads are the particles x_i. What the inner optimizer receives in place of their gradients, to be
-    subtracted, is
+    In each query, key and value kernel of the model, whether the layer is of this library, of Keras or of KerasHub, the
+    parts of the M heads are the particles x_i. In place of their gradients the inner optimizer receives, to be
+    subtracted,
 
     | method | |
     |---|---|
@@ -63,8 +63,8 @@ class Repulsive(keras.optimizers.Optimizer):
         roles: which layers: some of `"encoder"`, `"decoder"` and `"cross"`, the default, by their paths. Layers whose
             path does not say count as encoder.
         layers: `"all"` (default), or `"first"` or `"last"`, of each role.
-        select: a regular expression to be found in the path of a weight, or a function of the path; which weights
-            besides. Default: all.
+        select: a further choice: a regular expression to be found in the path of a weight, or a function of the path.
+            Default `None`: all paths.
         grouping: `"heads"` (default). `"interleaved"`, as in the code published with the paper: particle i is made of
             columns i, i + M, i + 2M, ... of the kernel, whichever head they belong to.
         bandwidth: `"paper"` (default) or `"code"`, as in `ops.stein_gradient`.
@@ -189,7 +189,7 @@ class Repulsive(keras.optimizers.Optimizer):
             return
         shapes = [(len(members), *shape) for shape, members in sets.items()]
         sizes = [sets * heads * size for sets, heads, size in shapes]
-        # What accumulation makes the mean of has to be larger.
+        # Larger where gradients are accumulated, as the mean of several is taken.
         times = self.inner_optimizer.gradient_accumulation_steps or 1
         deviation = (2.0 * times / (self.inverse_temperature * self.step_size)) ** 0.5
         normal = deviation * threefry_normal(sum(sizes), self._noise_seed, updates(self.inner_optimizer))

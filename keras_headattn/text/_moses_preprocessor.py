@@ -30,7 +30,7 @@ class MosesPreprocessor:
     Raises:
         ImportError: if sacremoses is not installed, or jieba, for Chinese.
 
-    Reference: Koehn et al., 2007, "Moses: open source toolkit for statistical machine translation".
+    Source: Koehn et al. 2007, "Moses: open source toolkit for statistical machine translation".
 
     >>> preprocessor = MosesPreprocessor("en")
     >>> preprocessor(["It works, doesn't it?"])

@@ -52,8 +52,8 @@ def train_sentencepiece(
             size), if it has more characters than the vocabulary has pieces (the message names the smallest possible
             size), or if an argument is none of the above.
 
-    Reference: Kudo and Richardson, 2018, "SentencePiece: a simple and language independent subword tokenizer
-    and detokenizer for neural text processing".
+    Source: Kudo & Richardson 2018, "SentencePiece: a simple and language independent subword tokenizer and
+    detokenizer for neural text processing".
 
     >>> import tempfile
     >>> path = f"{tempfile.mkdtemp()}/cats.model"
@@ -119,7 +119,7 @@ def _sentences(files_or_sentences):
         return itertools.chain.from_iterable(map(read_lines, everything))
     if os.path.isfile(first):
         raise ValueError(
-            f"Give files as pathlib.Path: an iterable of str holds sentences, but the first names a file. "
+            "Give files as pathlib.Path: an iterable of str holds sentences, but the first names a file. "
             f"Received: {first!r}"
         )
     return everything

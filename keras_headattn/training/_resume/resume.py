@@ -46,7 +46,7 @@ class Resume(keras.callbacks.CallbackList):
             constructor argument, such as `patience`, is saved only if its value has changed since training
             began: a setting that you change between two runs holds, and a counter goes on. Those that Keras's own
             callbacks have are never saved.
-        every: Save after each this many steps, besides the end of each epoch. Defaults to `None`: not.
+        every: Save after every so many steps, besides at the end of each epoch. Defaults to `None`: only there.
         keep: How many checkpoints are kept. If the newest one is damaged, the one before it is used. Defaults
             to 2.
 
