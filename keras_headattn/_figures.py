@@ -1,4 +1,4 @@
-"""Figures of matplotlib, which only those who draw need."""
+"""Figures of matplotlib, which is imported when one is made."""
 
 import numpy as np
 

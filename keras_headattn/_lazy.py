@@ -1,7 +1,8 @@
 """Rooms whose parts are imported on first use."""
 
-import importlib
 import sys
+
+from keras_headattn._optional import optional_import
 
 
 def attach(package, modules):
@@ -24,7 +25,7 @@ def attach(package, modules):
     def find(name):
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        value = getattr(optional_import(f"{package}.{homes[name]}"), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -4,24 +4,26 @@ import importlib
 
 
 def optional_import(module, extra=None):
-    """Imports a module of a package that may not be installed.
+    """Imports a module that needs packages which may not be installed.
 
     Args:
         module: str, full name of the module.
-        extra: str, the extra of this library that includes the package. Default `None`: none does.
+        extra: str, the extra of this library that includes the packages. Default `None`: none does.
 
     Returns:
         The module.
 
     Raises:
-        ImportError: if it is missing, with the command that installs it.
+        ImportError: if a package is missing, with the command that installs it.
 
     >>> optional_import("numpy").__name__
     'numpy'
     """
     try:
         return importlib.import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0].replace("_", "-").replace("sklearn", "scikit-learn")
+    except ModuleNotFoundError as error:
+        package = (error.name or module).partition(".")[0].replace("_", "-").replace("sklearn", "scikit-learn")
+        if package == "keras-headattn":
+            raise
         among = f' (it is in "keras_headattn[{extra}]", too)' if extra else ""
         raise ImportError(f"Install {package}: pip install {package}{among}") from error

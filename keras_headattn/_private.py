@@ -18,7 +18,7 @@ HOOKS = {
 
 
 def flatten_layers(layer):
-    """All layers in a layer or model, however deep, with itself. `model.layers` are those of the first level alone."""
+    """All layers in a layer or model, however deep, and itself. `model.layers` has the first level alone."""
     return list(layer._flatten_layers())
 
 
@@ -65,14 +65,14 @@ def is_functional(args, kwargs):
 
 
 def supports_jit(model):
-    """Whether XLA can compile all layers of a model on this machine. `layer.supports_jit` is of one layer alone."""
+    """Whether XLA can compile all layers of a model on this machine. `layer.supports_jit` knows one layer alone."""
     from keras.src.trainers.trainer import model_supports_jit
 
     return model_supports_jit(model)
 
 
 def loss_of(model, **arguments):
-    """The loss by `compute_loss`. One that a user's class overrides may not take `training`, as in Keras."""
+    """The loss by `compute_loss`. As in Keras, that of a user's class need not take `training`."""
     return model._compute_loss(**arguments)
 
 
@@ -82,18 +82,18 @@ def loss_tracker(model):
 
 
 def build_metrics(model, batch):
-    """Makes what Keras makes in the first step, from a batch. `Resume` restores it before there is a step."""
+    """Makes from a batch the metrics that Keras makes in the first step. `Resume` restores them before that step."""
     model._symbolic_build(data_batch=batch)
 
 
 def set_initial_epoch(model, epoch):
-    """Has `fit` that has called `on_train_begin` begin with this epoch, as `BackupAndRestore` does. `None`: with its
+    """Sets the epoch that `fit` begins with after `on_train_begin`, as `BackupAndRestore` does. `None`: that of its
     argument."""
     model._initial_epoch = epoch
 
 
 def call_in_order(callbacks):
-    """Has a `CallbackList` call in the thread of `fit`. Keras may call in others, while `Resume` reads the state."""
+    """Has a `CallbackList` call in the thread of `fit`. Keras may call in another, while `Resume` reads the state."""
     callbacks._async_train = callbacks._async_test = False
 
 
@@ -106,12 +106,12 @@ def updates(optimizer):
 
 
 def built_for(optimizer):
-    """The weights that an optimizer was built for, which `apply(gradients)` is about."""
+    """The weights that an optimizer was built for, to which `apply(gradients)` applies."""
     return optimizer._trainable_variables
 
 
 def own_variables(optimizer):
-    """The variables that an optimizer has made itself, for a wrapper whose `variables` are also those within it."""
+    """The variables that a wrapper has made itself. Its `variables` include those of the optimizer within it."""
     return optimizer._variables
 
 
@@ -139,8 +139,8 @@ def replicas_to_sum(optimizer):
 def local_updates(optimizers):
     """Within it, optimizers update the copy of each replica on its own device, from gradients summed before.
 
-    Keras and TensorFlow have no argument for this: what makes the replicas meet is replaced. The replicas run one
-    after the other from one meeting to the next, and there is none in here.
+    Keras and TensorFlow have no argument for this: the functions in which replicas meet are replaced. Replicas take
+    turns at a meeting, and there is none in here: so no other replica sees the replacements.
 
     Args:
         optimizers: List of `keras.optimizers.Optimizer`, with those that they wrap.

@@ -11,9 +11,9 @@ from keras_headattn._validation import number
 class LabelSmoothedCrossentropy(keras.losses.Loss):
     """Cross-entropy between integer labels, smoothed, and logits, in float32.
 
-    The label's class gets `1 - label_smoothing` and every class `label_smoothing / V` more. Which tokens
-    count is said by sample weights: give padding weight 0, and weights whose mean over the global batch is
-    1, and the loss is the mean over its tokens, on any number of replicas.
+    The label's class gets `1 - label_smoothing` and every class `label_smoothing / V` more. Sample weights say which
+    tokens count: with weight 0 for padding, and weights whose mean over the global batch is 1, the loss is the mean
+    over its tokens, on any number of replicas.
 
     Source: Szegedy et al. 2016, "Rethinking the Inception architecture", section 7.
 

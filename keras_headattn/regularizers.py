@@ -35,15 +35,15 @@ class Frobenius(keras.regularizers.Regularizer):
     Args:
         weight: factor of the loss.
 
-    Raises:
-        ValueError: for a `weight` that is no number.
-
     Call arguments:
         x: attention weights `(B, h, n, m)` or `(B, h, m)`.
         mask: boolean `(B, n)` or `(B,)`, True = counts.
 
     Returns:
         Scalar.
+
+    Raises:
+        ValueError: for a `weight` that is no number.
 
     >>> float(Frobenius()(np.eye(3)[None]))
     0.0
@@ -140,14 +140,14 @@ class CosineSimilarity(keras.regularizers.Regularizer):
         head_axis: axis of the heads.
         as_printed: whether the loss has the opposite sign, which gives the printed update.
 
-    Raises:
-        ValueError: for a `weight` that is no number, or a `head_axis` that is no integer.
-
     Call arguments:
         x: kernel, such as `(D, h, d)`.
 
     Returns:
         Scalar.
+
+    Raises:
+        ValueError: for a `weight` that is no number, or a `head_axis` that is no integer.
 
     >>> float(CosineSimilarity()(np.eye(4)))
     0.5

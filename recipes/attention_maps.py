@@ -1,4 +1,4 @@
-"""What attention does in finished runs: pictures of maps, and how much of an image a map keeps.
+"""Attention in finished runs: pictures of maps, and how much of an image a map keeps.
 
     python -m recipes.attention_maps image runs/aa runs/ea --files bird.jpg --layers -3 -2 -1
     python -m recipes.attention_maps text runs/evolving --sentence "a man sleeps ." --layers 2 3

@@ -1,4 +1,4 @@
-"""What is kept of each epoch, when training has ended, and the final weights."""
+"""The weights kept of each epoch, the end of training, and the final weights."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the command lines of recipes have in common."""
+"""The common part of the command lines of recipes."""
 
 import dataclasses
 import importlib

@@ -7,7 +7,7 @@ import sys
 
 
 def try_out(code, path, *arguments):
-    """What a SavedModel gives in a fresh process.
+    """Tries a SavedModel out in a fresh process.
 
     Args:
         code: str, a program that reads `[path, *arguments]` as JSON from standard input and prints its result as JSON.

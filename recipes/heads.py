@@ -1,4 +1,4 @@
-"""What keeps heads apart in training: repulsive attention, or a regularizer it is compared with."""
+"""Means to keep heads apart in training: repulsive attention, or a regularizer it is compared with."""
 
 from keras_headattn.optimizers import Repulsive
 from keras_headattn.regularizers import CosineSimilarity, Disagreement, Frobenius

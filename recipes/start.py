@@ -1,4 +1,4 @@
-"""What every recipe does before it trains."""
+"""The steps of every recipe before it trains."""
 
 import contextlib
 import os

@@ -96,7 +96,7 @@ def show_epochs(queue):
 
 
 def _settings(config):
-    """What a finished run must have been made with, as JSON has it; its folder may have moved."""
+    """The settings that a finished run must have been made with, as JSON has them; its folder may have moved."""
     return json.loads(json.dumps(dataclasses.asdict(config) | {"run": None}))
 
 

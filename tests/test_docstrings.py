@@ -1,5 +1,6 @@
 """Examples in docstrings run, and every public name and method has a docstring that names its arguments."""
 
+import ast
 import doctest
 import importlib
 import inspect
@@ -14,11 +15,8 @@ import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-MODULES = sorted(
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-    for folder in ("keras_headattn", "recipes")
-    for path in (ROOT / folder).rglob("*.py")
-)
+FILES = [path for folder in ("keras_headattn", "recipes") for path in (ROOT / folder).rglob("*.py")]
+MODULES = sorted(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in FILES)
 PUBLIC = [name for name in MODULES if re.fullmatch(r"keras_headattn\.[a-z]\w*", name)]
 # Arguments that every Keras object has.
 KERAS_ARGUMENTS = {"name", "dtype", "reduction"}
@@ -134,6 +132,20 @@ def faults_of_all(faults_of):
 
 def test_public_names_are_documented():
     faults_of_all(name_faults)
+
+
+def what_faults(source, file):
+    """Docstrings of a file that begin with "What"."""
+    for node in ast.walk(ast.parse(source)):
+        owns = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if owns and re.match(r"What\b", ast.get_docstring(node) or ""):
+            yield f"{file}: the docstring of {getattr(node, 'name', 'the module')} begins with 'What'"
+
+
+def test_no_docstring_begins_with_what():
+    wrong = 'def f():\n    """What a function returns."""\n\nclass A:\n    """Whatever."""'
+    assert list(what_faults(wrong, "a.py")) == ["a.py: the docstring of f begins with 'What'"]
+    report([fault for file in FILES for fault in what_faults(file.read_text("utf-8"), file.relative_to(ROOT))])
 
 
 def own_methods(value):

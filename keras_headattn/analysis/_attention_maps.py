@@ -19,11 +19,11 @@ class AttentionMaps:
             to block; else `None`.
         self_attention: of `EvolvingAttention`, `(B, h, n, m)`: the logits that are convolved, own ones and those of
             the block before, 0 where the mask forbids. `None` where nothing is convolved.
+        convolution: of `EvolvingAttention`, `(B, h, n, m)`: what the convolution makes of them, after ReLU.
+            `logits` are `beta * convolution + (1 - beta) * self_attention`.
         queries: `(B, h, n, key_dim)`.
         posteriors: of `DisentangledMaskAttention`, `(B, h, n, C)`: in which cluster each token is.
         key_posteriors: the same of what it attends to, `(B, h, m, C)`.
-        convolution: of `EvolvingAttention`, `(B, h, n, m)`: what the convolution makes of them, after ReLU.
-            `logits` are `beta * convolution + (1 - beta) * self_attention`.
     """
 
     weights: np.ndarray

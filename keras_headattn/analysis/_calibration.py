@@ -3,6 +3,8 @@
 import numpy as np
 
 from keras_headattn._figures import new_figure
+from keras_headattn._optional import optional_import
+from keras_headattn._validation import positive
 from keras_headattn.analysis._validation import as_labels, as_probabilities, check_named
 
 
@@ -32,8 +34,7 @@ def reliability(labels, probabilities, bins=15, closed="right"):
     """
     probabilities = as_probabilities(probabilities)
     labels = as_labels(labels, probabilities)
-    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
-        raise ValueError(f"`bins` must be a positive integer. Received: bins={bins}")
+    positive("bins", bins)
     if closed not in ("right", "left"):
         raise ValueError(f"`closed` must be 'right' or 'left'. Received: closed={closed!r}")
     confidence, right = probabilities.max(-1), probabilities.argmax(-1) == labels
@@ -253,10 +254,7 @@ def evaluate_classifier(labels, probabilities, bins=15):
     >>> {name: round(value, 2) for name, value in measures.items()}
     {'accuracy': 0.67, 'f1_macro': 0.67, 'f1': 0.67, 'mcc': 0.5, 'auc_roc': 1.0, 'auc_pr': 1.0, 'ece': 0.3, 'oe': 0.12}
     """
-    try:
-        from sklearn import metrics
-    except ImportError as error:
-        raise ImportError('Install scikit-learn: pip install "keras_headattn[recipes]"') from error
+    metrics = optional_import("sklearn.metrics", "recipes")
     probabilities = as_probabilities(probabilities)
     labels, predicted = as_labels(labels, probabilities), probabilities.argmax(-1)
     measures = {

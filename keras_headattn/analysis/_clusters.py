@@ -5,6 +5,8 @@ import html
 import numpy as np
 
 from keras_headattn._figures import new_figure
+from keras_headattn._optional import optional_import
+from keras_headattn._validation import positive
 from keras_headattn.analysis._validation import as_posteriors, check_named
 
 
@@ -38,11 +40,12 @@ def cluster_tokens(posteriors, tokens, top=15, leave_out=None):
     {'▁year': 1.6, '▁ran': 0.2}
     """
     posteriors = as_posteriors(posteriors, tokens)
-    if isinstance(top, bool) or not isinstance(top, int) or top < 1:
-        raise ValueError(f"`top` must be a positive integer. Received: top={top}")
+    positive("top", top)
     if isinstance(leave_out, str):
         raise ValueError(f"`leave_out` must be a collection of words. Received: leave_out={leave_out!r}")
-    unwanted = {_word(token) for token in (_stop_words() if leave_out is None else leave_out)}
+    if leave_out is None:
+        leave_out = optional_import("sklearn.feature_extraction.text", "recipes").ENGLISH_STOP_WORDS
+    unwanted = {_word(token) for token in leave_out}
     words, places = np.unique(np.asarray(tokens), return_inverse=True)
     totals = np.zeros((len(words), posteriors.shape[1]))
     np.add.at(totals, places, posteriors)
@@ -58,14 +61,6 @@ def _word(token):
 
 def _is_word(token):
     return any(map(str.isalnum, html.unescape(token))) and not (token.startswith("<") and token.endswith(">"))
-
-
-def _stop_words():
-    try:
-        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-    except ImportError as error:
-        raise ImportError('Install scikit-learn: pip install "keras_headattn[recipes]"') from error
-    return ENGLISH_STOP_WORDS
 
 
 def draw_cluster_tokens(tokens, title=None):

@@ -72,7 +72,7 @@ def _number(value):
 
 
 def _maskings(model):
-    """Of each attention layer, by path: how many heads it has, and a context manager within which one is masked."""
+    """The number of heads of each attention layer, by path, and a context manager within which one is masked."""
     found = {}
     for layer in flatten_layers(model):
         head_kernel = getattr(layer, "head_kernel", None)
@@ -149,7 +149,7 @@ def draw_head_ablation(models, bins=20, measure="accuracy"):
 
     Args:
         models: dictionary of the name of a model to its drops, as `head_ablation` returns them.
-        bins: number of bars, of the same places in all models.
+        bins: number of bars, at the same places in all models.
         measure: str, what drops: the label of the axis.
 
     Returns:

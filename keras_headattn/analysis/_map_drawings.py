@@ -3,6 +3,7 @@
 import numpy as np
 
 from keras_headattn._figures import new_figure, weight_colors
+from keras_headattn.analysis._validation import check_named
 
 COLUMNS = {"weights": "weights", "convolution": "convolution part", "self_attention": "self-attention part"}
 
@@ -14,8 +15,8 @@ def draw_image_maps(image, maps, size, pixel=None, heads=None):
 
     Args:
         image: `(H, W, 3)`, from 0 to 1, or integers to 255.
-        maps: dictionary of the title of a row to the weights `(h, n, n)` of one image, or to several of them: a
-            column of rows, such as those of models to be compared.
+        maps: dictionary of the title of a row, such as a layer of one of several models, to the weights `(h, n, n)` of
+            one image.
         size: `(height, width)` of the grid of pixels that attend, so that `n = height * width`; or a dictionary of
             such, one a title.
         pixel: `(row, column)` of the image, the one whose attention is drawn. Defaults to its middle.
@@ -33,6 +34,7 @@ def draw_image_maps(image, maps, size, pixel=None, heads=None):
     >>> len(figure.axes)
     3
     """
+    check_named("maps", maps)
     image = np.asarray(image)
     if image.ndim != 3:
         raise ValueError(f"`image` must be (height, width, 3). Received: image of shape {image.shape}")
@@ -89,6 +91,7 @@ def draw_text_maps(maps, tokens, sentence=0, head=0):
         `matplotlib.figure.Figure`.
 
     Raises:
+        ValueError: naming the argument and what was received.
         ImportError: if matplotlib is not installed.
 
     >>> from keras_headattn.analysis import AttentionMaps
@@ -97,6 +100,7 @@ def draw_text_maps(maps, tokens, sentence=0, head=0):
     >>> len(figure.axes)
     1
     """
+    check_named("maps", maps)
     queries, keys = (tokens, tokens) if not tokens or isinstance(tokens[0], str) else tokens
     cell = 0.5 + 0.17 * max(len(queries), len(keys))
     columns = {

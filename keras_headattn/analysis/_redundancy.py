@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 from keras_headattn._figures import new_figure
+from keras_headattn._optional import optional_import
 from keras_headattn.analysis._attention_maps import AttentionMaps
 from keras_headattn.analysis._validation import check_named
 
@@ -282,13 +283,10 @@ def _as_queries(name, queries):
 
 def _plane(rows, seed):
     """Rows `(N, d)` laid out as `(N, 2)`."""
-    try:
-        from sklearn.manifold import TSNE
-        from threadpoolctl import threadpool_limits  # comes with scikit-learn
-    except ImportError as error:
-        raise ImportError('Install scikit-learn: pip install "keras_headattn[recipes]"') from error
+    manifold = optional_import("sklearn.manifold", "recipes")
+    threads = optional_import("threadpoolctl", "recipes")  # comes with scikit-learn
     perplexity = min(PERPLEXITY, max(1, (len(rows) - 1) / 3))
-    tsne = TSNE(perplexity=perplexity, init="pca", learning_rate="auto", random_state=seed)
+    tsne = manifold.TSNE(perplexity=perplexity, init="pca", learning_rate="auto", random_state=seed)
     # Threads wait for each other at every step: on busy cores, two took ten times as long as one.
-    with threadpool_limits(1):
+    with threads.threadpool_limits(1):
         return tsne.fit_transform(rows)

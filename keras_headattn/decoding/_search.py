@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from keras_headattn._validation import positive
+from keras_headattn._validation import number, positive
 from keras_headattn.decoding._ancestry import ancestry_mask, inherit, initial_ancestry
 from keras_headattn.decoding._top_k import top_k
 
@@ -24,8 +24,8 @@ def check_search(max_length, start_id, end_id, alpha, beam_size=1, vocabulary_si
         if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token <= last:
             ids = "0 or more" if vocabulary_size is None else f"0 to {last}, as the vocabulary of the model has them"
             raise ValueError(f"`{name}` must be a token id, an integer of {ids}. Received: {name}={token}")
-    if not ops.is_tensor(alpha) and not (isinstance(alpha, (int, float)) and 0 <= alpha < float("inf")):
-        raise ValueError(f"`alpha` must be a number of at least 0. Received: alpha={alpha}")
+    if not ops.is_tensor(alpha):
+        number("alpha", alpha, least=0)
 
 
 def length_penalty(length, alpha):
@@ -180,21 +180,21 @@ def _most_probable(logits):
     return best, -ops.log(ops.sum(ops.exp(logits - largest), axis=-1))
 
 
-def _best_continuations(logits, scores, number):
-    """Scores, parents and tokens, each `(B, number)`, of the best of all K * V continuations."""
+def _best_continuations(logits, scores, count):
+    """Scores, parents and tokens, each `(B, count)`, of the best of all K * V continuations."""
     logits = ops.cast(logits, "float32")
-    if logits.shape[-1] < number:
+    if logits.shape[-1] < count:
         raise ValueError(
             "`beam_size` must be at most half the vocabulary. "
-            f"Received: beam_size={number // 2} for a vocabulary of {logits.shape[-1]}"
+            f"Received: beam_size={count // 2} for a vocabulary of {logits.shape[-1]}"
         )
     # The best of each beam first: the order within a beam does not need the normaliser.
-    best, tokens = top_k(logits, number)
+    best, tokens = top_k(logits, count)
     best = best - ops.logsumexp(logits, axis=-1, keepdims=True) + scores[..., None]
     batch, k = ops.shape(scores)
-    scores, chosen = ops.top_k(ops.reshape(best, (batch, k * number)), number)
-    tokens = ops.take_along_axis(ops.reshape(tokens, (batch, k * number)), chosen, axis=1)
-    return scores, ops.cast(ops.floor_divide(chosen, number), "int32"), ops.cast(tokens, "int32")
+    scores, chosen = ops.top_k(ops.reshape(best, (batch, k * count)), count)
+    tokens = ops.take_along_axis(ops.reshape(tokens, (batch, k * count)), chosen, axis=1)
+    return scores, ops.cast(ops.floor_divide(chosen, count), "int32"), ops.cast(tokens, "int32")
 
 
 def _take(histories, chosen):

@@ -13,7 +13,8 @@ def top_k(x, k):
         k: at most n.
 
     Returns:
-        Values and indices, `(..., k)`, largest first; of equal ones the first.
+        Values and indices, `(..., k)`, largest first. Of equal values the one with the smallest index comes first, but
+        on PyTorch any may, as its `topk` promises no order.
 
     >>> values, indices = top_k(np.arange(1000.0), 2)
     >>> values.numpy().tolist(), indices.numpy().tolist()

@@ -27,8 +27,6 @@ class DisentangledMaskAttention(Attention):
     queries. In training these losses are added, each with its weight; means are over the tokens of a sentence, and
     over sentences:
 
-    Its intermediates are also `"posteriors"` and `"key_posteriors"`, in which cluster each head sees each token.
-
     | loss | |
     |---|---|
     | `shared_information` | of the queries of two heads, summed over pairs: `ops.shared_information` |
@@ -39,6 +37,8 @@ class DisentangledMaskAttention(Attention):
     Averages are weights of the layer that are not trained: `loss_averages`; `cluster_use`, the share of the tokens that
     each cluster has, a row a head and a last one of queries; and `cluster_entropy`, how unsure it is to which cluster
     a token belongs, in nats. `training.ClusterReport` reads them.
+
+    Its intermediates are also `"posteriors"` and `"key_posteriors"`, in which cluster each head sees each token.
 
     Source: "Disentangled mask attention in Transformer", eqs. 5 to 14. The exponent of gamma is printed with the
     other sign, with which gamma is never positive.

@@ -31,7 +31,7 @@ def bleu(hypotheses, references, tokenize="13a", lowercase=False):
     if tokenize not in sacrebleu.BLEU.TOKENIZERS:
         names = ", ".join(sorted(sacrebleu.BLEU.TOKENIZERS))
         raise ValueError(f"`tokenize` must be one of {names}. Received: tokenize={tokenize!r}")
-    # Forced: otherwise tokenized text, where the caller asked for none to be done, is warned about.
+    # Forced, as sacrebleu warns of tokenized text, also where it is told not to tokenize.
     metric = sacrebleu.BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
     score = metric.corpus_score(hypotheses, [references])
     return Score("BLEU", score.score, metric.get_signature().format())

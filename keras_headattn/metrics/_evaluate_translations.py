@@ -33,6 +33,6 @@ def evaluate_translations(hypotheses, references, metrics=(bleu, chrf, wer, roug
     for metric in metrics:
         score = metric(hypotheses, references)
         if score.name in scores:
-            raise ValueError(f"Every metric may be given once. Received: {scores[score.name]} and {score}")
+            raise ValueError(f"Give each metric once. Received: {scores[score.name]} and {score}")
         scores[score.name] = score
     return scores

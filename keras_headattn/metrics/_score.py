@@ -11,7 +11,7 @@ class Score:
     Args:
         name: str, name of the metric.
         value: float.
-        signature: str, the settings which produced the value, in sacrebleu's form: `"key:value|key:value"`.
+        signature: str, the settings that gave the value, in sacrebleu's form: `"key:value|key:value"`.
 
     >>> print(Score("BLEU", 27.305, "case:mixed|tok:13a"))
     BLEU|case:mixed|tok:13a = 27.30

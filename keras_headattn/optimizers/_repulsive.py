@@ -31,9 +31,9 @@ GROUPINGS = ("heads", "interleaved")
 class Repulsive(keras.optimizers.Optimizer):
     """An optimizer for which the heads of an attention layer are particles that drive each other apart.
 
-    Of each query, key and value kernel in the model, be the layer of this library, of Keras or of KerasHub, the parts
-    of the M heads are the particles x_i. What the inner optimizer receives in place of their gradients, to be
-    subtracted, is
+    In each query, key and value kernel of the model, whether the layer is of this library, of Keras or of KerasHub, the
+    parts of the M heads are the particles x_i. In place of their gradients the inner optimizer receives, to be
+    subtracted,
 
     | method | |
     |---|---|
@@ -63,8 +63,8 @@ class Repulsive(keras.optimizers.Optimizer):
         roles: which layers: some of `"encoder"`, `"decoder"` and `"cross"`, the default, by their paths. Layers whose
             path does not say count as encoder.
         layers: `"all"` (default), or `"first"` or `"last"`, of each role.
-        select: a regular expression to be found in the path of a weight, or a function of the path; which weights
-            besides. Default: all.
+        select: a further choice: a regular expression to be found in the path of a weight, or a function of the path.
+            Default `None`: all paths.
         grouping: `"heads"` (default). `"interleaved"`, as in the code published with the paper: particle i is made of
             columns i, i + M, i + 2M, ... of the kernel, whichever head they belong to.
         bandwidth: `"paper"` (default) or `"code"`, as in `ops.stein_gradient`.
@@ -106,50 +106,27 @@ class Repulsive(keras.optimizers.Optimizer):
         verbose=True,
         name=None,
     ):
-        _check_choice("method", method, METHODS)
-        _check_choice("layers", layers, LAYERS)
-        _check_choice("grouping", grouping, GROUPINGS)
-        _check_choice("bandwidth", bandwidth, BANDWIDTHS)
-        _check_choice("kernel", kernel, KERNELS)
-        _check_names("roles", roles)
-        if not roles or any(role not in ROLES for role in roles):
-            raise ValueError(f"`roles` must be some of {', '.join(ROLES)}. Received: roles={roles!r}")
-        if projections is not None:
-            _check_names("projections", projections)
-        _check_select(select)
-        number("step_size", step_size, above=0)
-        number("repulsive_weight", repulsive_weight, least=0)
-        number("inverse_temperature", inverse_temperature, above=0)
+        super().__init__(learning_rate=0.0, name=name)
+        self.inner_optimizer = _as_inner_optimizer(inner_optimizer)
+        self.method = _choice("method", method, METHODS)
+        self.step_size = number("step_size", step_size, above=0)
+        self.repulsive_weight = number("repulsive_weight", repulsive_weight, least=0)
+        self.inverse_temperature = number("inverse_temperature", inverse_temperature, above=0)
+        self.prior_deviation = prior_deviation
         if prior_deviation is not None:
             number("prior_deviation", prior_deviation, above=0)
+        self.projections = None if projections is None else _names("projections", projections)
+        self.roles = _names("roles", roles)
+        if not roles or any(role not in ROLES for role in roles):
+            raise ValueError(f"`roles` must be some of {', '.join(ROLES)}. Received: roles={roles!r}")
+        self.layers = _choice("layers", layers, LAYERS)
+        self.select = _selection(select)
+        self.grouping = _choice("grouping", grouping, GROUPINGS)
+        self.bandwidth = _choice("bandwidth", bandwidth, BANDWIDTHS)
+        self.kernel = _choice("kernel", kernel, KERNELS)
+        self.smoothing = smoothing
         if isinstance(seed, bool) or not isinstance(seed, (numbers.Integral, type(None))):
             raise ValueError(f"`seed` must be an integer or None. Received: seed={seed!r}")
-        received = inner_optimizer
-        inner_optimizer = keras.optimizers.get(inner_optimizer)
-        if not isinstance(inner_optimizer, keras.optimizers.Optimizer):
-            raise ValueError(
-                f"`inner_optimizer` must be an optimizer or its name. Received: inner_optimizer={received!r}"
-            )
-        if isinstance(inner_optimizer, keras.optimizers.LossScaleOptimizer):
-            raise ValueError(
-                "Scale the loss outside: LossScaleOptimizer(Repulsive(...)), as `compile` does by itself. "
-                f"Received: inner_optimizer={inner_optimizer}"
-            )
-        super().__init__(learning_rate=0.0, name=name)
-        self.inner_optimizer = inner_optimizer
-        self.method = method
-        self.step_size = step_size
-        self.repulsive_weight = repulsive_weight
-        self.inverse_temperature = inverse_temperature
-        self.prior_deviation = prior_deviation
-        self.projections = None if projections is None else tuple(projections)
-        self.roles = tuple(roles)
-        self.layers = layers
-        self.select = select
-        self.grouping = grouping
-        self.bandwidth = bandwidth
-        self.kernel = kernel
-        self.smoothing = smoothing
         self.seed = seed
         self.verbose = verbose
 
@@ -212,7 +189,7 @@ class Repulsive(keras.optimizers.Optimizer):
             return
         shapes = [(len(members), *shape) for shape, members in sets.items()]
         sizes = [sets * heads * size for sets, heads, size in shapes]
-        # What accumulation makes the mean of has to be larger.
+        # Larger where gradients are accumulated, as the mean of several is taken.
         times = self.inner_optimizer.gradient_accumulation_steps or 1
         deviation = (2.0 * times / (self.inverse_temperature * self.step_size)) ** 0.5
         normal = deviation * threefry_normal(sum(sizes), self._noise_seed, updates(self.inner_optimizer))
@@ -298,22 +275,37 @@ class _Particles:
         return ops.reshape(ops.moveaxis(heads_first, 0, self._axis), self._kernel_shape)
 
 
-def _check_choice(name, value, choices):
+def _as_inner_optimizer(received):
+    optimizer = keras.optimizers.get(received)
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise ValueError(f"`inner_optimizer` must be an optimizer or its name. Received: inner_optimizer={received!r}")
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        raise ValueError(
+            "Scale the loss outside: LossScaleOptimizer(Repulsive(...)), as `compile` does by itself. "
+            f"Received: inner_optimizer={optimizer}"
+        )
+    return optimizer
+
+
+def _choice(name, value, choices):
     if value not in choices:
         raise ValueError(f"`{name}` must be one of {', '.join(choices)}. Received: {name}={value!r}")
+    return value
 
 
-def _check_names(name, value):
+def _names(name, value):
     if not isinstance(value, (list, tuple, set, frozenset)):
         raise ValueError(f"`{name}` must be a list of names. Received: {name}={value!r}")
+    return tuple(value)
 
 
-def _check_select(select):
+def _selection(select):
     if select is None or callable(select):
-        return
+        return select
     try:
         re.compile(select if isinstance(select, str) else None)
     except (re.error, TypeError) as error:
         raise ValueError(
             f"`select` must be a regular expression or a function of a path. Received: select={select!r}"
         ) from error
+    return select

@@ -65,7 +65,7 @@ class StepDecay(keras.optimizers.schedules.LearningRateSchedule):
     Args:
         peak: the learning rate at step `warmup_steps`.
         warmup_steps: steps of warm-up; 0: none.
-        boundaries: ascending ints, the steps from which the rate is lower.
+        boundaries: ascending numbers, the steps from which the rate is lower.
         factor: what it is multiplied by. Default 0.1.
 
     Raises:

@@ -2,11 +2,10 @@
 
 import contextlib
 
-from keras_headattn._optional import optional_import
+import tensorflow as tf
+
 from keras_headattn._private import flatten_layers
 from keras_headattn.serving._versions import save_signatures
-
-tf = optional_import("tensorflow")
 
 
 def export_classifier(model, tokenizer, class_names, folder, max_length=None, pairs=False, top=None):

@@ -1,9 +1,8 @@
 """A search as a SavedModel: from text to text, or from ids to ids."""
 
-from keras_headattn._optional import optional_import
-from keras_headattn.serving._versions import save_signatures
+import tensorflow as tf
 
-tf = optional_import("tensorflow")
+from keras_headattn.serving._versions import save_signatures
 
 
 def export_translator(

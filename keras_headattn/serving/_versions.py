@@ -5,10 +5,9 @@ import pathlib
 import secrets
 import shutil
 
-from keras_headattn._files import sync
-from keras_headattn._optional import optional_import
+import tensorflow as tf
 
-tf = optional_import("tensorflow")
+from keras_headattn._files import sync
 
 
 def save_signatures(signatures, folder, model, tokenizers=()):

@@ -30,7 +30,7 @@ class MosesPreprocessor:
     Raises:
         ImportError: if sacremoses is not installed, or jieba, for Chinese.
 
-    Reference: Koehn et al., 2007, "Moses: open source toolkit for statistical machine translation".
+    Source: Koehn et al. 2007, "Moses: open source toolkit for statistical machine translation".
 
     >>> preprocessor = MosesPreprocessor("en")
     >>> preprocessor(["It works, doesn't it?"])
@@ -60,7 +60,10 @@ class MosesPreprocessor:
         self._truecaser.model = None if truecaser is None else {"best": dict(truecaser), "known": {}}
 
     def __call__(self, sentences):
-        return [self._truecase(line) for line in self._tokens(sentences)]
+        lines = self._tokens(sentences)
+        if self.truecaser is None:
+            return list(lines)
+        return [self._truecaser.truecase(line, return_str=True) for line in lines]
 
     def _tokens(self, sentences):
         for line in _progress(sentences, f"Moses, {self.language}"):
@@ -71,9 +74,6 @@ class MosesPreprocessor:
             elif self.tokenize:
                 line = self._tokenizer.tokenize(line, return_str=True, escape=False)
             yield line
-
-    def _truecase(self, line):
-        return self._truecaser.truecase(line, return_str=True) if self.truecaser is not None else line
 
     def undo(self, sentences):
         """Gives translations the form of ordinary text: a capital first, no space before punctuation.

@@ -21,15 +21,15 @@ class SentencePieceTokenizer(keras.layers.Layer):
     """Turns strings into ids and back, inside the TensorFlow graph.
 
     The whole vocabulary is part of the layer: it is saved in a model's `.keras` file and in its SavedModel,
-    which then needs no other file (but the tensorflow-text package, which brings the operations).
+    which then needs no other file. It does need the package tensorflow-text, which has the operations.
 
     Args:
         proto: a model made by `train_sentencepiece` (or another whose padding id is 0): its file's path (str
             or path), its bytes, or these in base64, as `get_config` holds them.
         sequence_length: int, length to which every batch is padded or cut; a sentence that is cut keeps its
             end symbol. Default `None`: the longest sentence of the batch.
-        add_bos: bool, whether ids begin with the symbol for that. Default False.
-        add_eos: bool, whether ids end with the symbol for that. Default True.
+        add_bos: bool, whether ids begin with the symbol that begins a sentence. Default False.
+        add_eos: bool, whether ids end with the symbol that ends a sentence. Default True.
         lowercase: bool, whether text is lower-cased first; the model should be trained on such text. Default False.
 
     Call arguments:
@@ -79,7 +79,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
             )
         if self.sequence_length is not None and self.sequence_length <= self._num_special:
             raise ValueError(
-                f"sequence_length must leave room for text beside {self._num_special} special ids. "
+                f"`sequence_length` must leave room for text beside {self._num_special} special ids. "
                 f"Received: sequence_length={self.sequence_length}"
             )
 
@@ -229,5 +229,5 @@ def _read_proto(proto):
     try:
         sentencepiece.SentencePieceProcessor(model_proto=proto)
     except RuntimeError as error:
-        raise ValueError(f"proto is no SentencePiece model. Received: {len(proto)} bytes") from error
+        raise ValueError(f"`proto` must be a SentencePiece model. Received: {len(proto)} bytes") from error
     return proto

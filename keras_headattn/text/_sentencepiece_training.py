@@ -9,7 +9,7 @@ import re
 import sentencepiece
 
 from keras_headattn._files import read_lines, write_atomically
-from keras_headattn._validation import positive
+from keras_headattn._validation import number, positive
 
 
 def train_sentencepiece(
@@ -52,8 +52,8 @@ def train_sentencepiece(
             size), if it has more characters than the vocabulary has pieces (the message names the smallest possible
             size), or if an argument is none of the above.
 
-    Reference: Kudo and Richardson, 2018, "SentencePiece: a simple and language independent subword tokenizer
-    and detokenizer for neural text processing".
+    Source: Kudo & Richardson 2018, "SentencePiece: a simple and language independent subword tokenizer and
+    detokenizer for neural text processing".
 
     >>> import tempfile
     >>> path = f"{tempfile.mkdtemp()}/cats.model"
@@ -91,11 +91,7 @@ def train_sentencepiece(
 def _check(vocabulary_size, model_type, character_coverage, user_defined_symbols):
     if model_type not in ("bpe", "unigram"):
         raise ValueError(f'`model_type` must be "bpe" or "unigram". Received: model_type={model_type!r}')
-    is_number = isinstance(character_coverage, (int, float)) and not isinstance(character_coverage, bool)
-    if not is_number or not 0.98 <= character_coverage <= 1:
-        raise ValueError(
-            f"`character_coverage` must be a number in [0.98, 1]. Received: character_coverage={character_coverage}"
-        )
+    number("character_coverage", character_coverage, least=0.98, most=1)
     if len(set(user_defined_symbols)) < len(user_defined_symbols) or not all(user_defined_symbols):
         raise ValueError(
             "`user_defined_symbols` must be different from each other, and none empty. "
@@ -119,7 +115,7 @@ def _sentences(files_or_sentences):
         return itertools.chain.from_iterable(map(read_lines, everything))
     if os.path.isfile(first):
         raise ValueError(
-            f"Give files as pathlib.Path: an iterable of str holds sentences, but the first names a file. "
+            "Give files as pathlib.Path: an iterable of str holds sentences, but the first names a file. "
             f"Received: {first!r}"
         )
     return everything
@@ -143,10 +139,10 @@ def sample_lines(lines, size, seed=0):
     """
     rng = random.Random(seed)
     kept = []
-    for number, line in enumerate(lines):
-        if number < size:
+    for seen, line in enumerate(lines):
+        if seen < size:
             kept.append(line)
-        elif (slot := rng.randrange(number + 1)) < size:
+        elif (slot := rng.randrange(seen + 1)) < size:
             kept[slot] = line
     return kept
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from keras_headattn._files import read_lines
 from keras_headattn._private import accept_any_input
+from keras_headattn._validation import number
 
 # What stands by itself: a number with its points, an ending such as n't or 's, any other sign.
 TOKENS = r"(\p{N}+(?:[.,]\p{N}+)+|n't\b|'(?:s|m|d|re|ve|ll)\b|[^\p{L}\p{M}\p{N}\s])"
@@ -157,11 +158,13 @@ def learn_words(sentences, vocabulary_size=None, min_count=1, lowercase=True):
         List of str, the most frequent first, of equal ones in their order: the `vocabulary` of `WordTokenizer`.
 
     Raises:
-        ValueError: if there are no such words.
+        ValueError: if there are no such words, or `vocabulary_size` has no room for any.
 
     >>> learn_words(["a cat", "a dog", "the cat"], min_count=2)
     ['a', 'cat']
     """
+    if vocabulary_size is not None:
+        number("vocabulary_size", vocabulary_size, least=3)
     counts = collections.Counter()
     for some in _portions(sentences):
         counts.update(split_words(tf.constant(some), lowercase).flat_values.numpy().tolist())

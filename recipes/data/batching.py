@@ -14,7 +14,7 @@ from recipes.data.buckets import bucket_of, pad_ids, plan_batches
 
 
 class Buckets:
-    """What batches in length buckets have in common: their shapes, and figures about them.
+    """The common part of batches in length buckets: their shapes, and figures about them.
 
     A class that has it sets `tokens_per_batch`, `bucket_lengths`, `num_replicas`, `num_tokens` and `_counts`, the
     number of pairs in each bucket and, last, of those that none holds.

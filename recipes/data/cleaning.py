@@ -28,7 +28,7 @@ def count_words(sentence):
 
 @dataclass
 class CleaningReport:
-    """What cleaning dropped; `print` it. It stays small, however large the corpus.
+    """Counts of what cleaning dropped; `print` it. It stays small, however large the corpus.
 
     Args:
         name: str, the corpus.
@@ -117,7 +117,7 @@ def empty_pairs(corpus):
 
 
 def clean_pairs(pairs, report, max_length=80, max_ratio=None, count=count_words):
-    """What `clean` does, pair by pair: nothing is held in memory.
+    """Cleans as `clean` does, pair by pair: nothing is held in memory.
 
     Args:
         pairs: iterable of (source, target), such as a `ParallelCorpus`.

@@ -129,7 +129,7 @@ class ImageBatches:
         return np.int64(len(indices))
 
     def _fault(self, index):
-        """What the error says when the image is read again."""
+        """The message of the error when the image is read again."""
         try:
             decode(self.source.load(tf.constant(index, tf.int64))[0])
         except tf.errors.OpError as error:

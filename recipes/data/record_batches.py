@@ -76,7 +76,7 @@ class RecordBatches(Buckets):
         self._num_batches = max(self._batches_of(self._count("pairs", part)) for part in parts)
 
     def _count(self, column, shards):
-        """What the column of the histogram adds up to in each bucket and, last, beyond them."""
+        """Sums of a column of the histogram: of each bucket and, last, of all beyond them."""
         histogram = self.records.histogram(shards)
         bucket = bucket_of(histogram["length"], self.bucket_lengths)
         return np.bincount(bucket, histogram[column], len(self.bucket_lengths) + 1).astype("int64")

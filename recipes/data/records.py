@@ -192,7 +192,7 @@ def _feature(ids):
 
 
 def describe_shard(path):
-    """What the manifest says of a shard: a dict. The whole file is read, and its checksums compared.
+    """The entry of a shard in the manifest: a dict. The whole file is read, and its checksums compared.
 
     Raises:
         ValueError: if the file is damaged.

@@ -58,7 +58,7 @@ def map_accuracy(run, choose, epochs=30, filters=256, max_images=None):
 
 
 def _maps(model, batches, choose):
-    """What the middle pixel attends to, `(N, height, width, heads)` for each layer, and the labels `(N,)`."""
+    """Attention of the middle pixel, `(N, height, width, heads)` for each layer, and the labels `(N,)`."""
     found, labels, sizes = {}, [], map_sizes(model)
     progress = keras.utils.Progbar(len(batches))
     for pixels, batch_labels, counts in batches.dataset():

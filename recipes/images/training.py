@@ -61,7 +61,7 @@ def fit(config, run, strategy, source, validation):
 
 
 def end(config, run, class_names, validation):
-    """What is done with a finished run: accuracy, SavedModels."""
+    """Finishes a run: accuracy, SavedModels."""
     classifier = run.load_model()
     evaluate(classifier, validation_batches(config, validation, 1), run.results / config.validation_split)
     if config.export:

@@ -104,5 +104,5 @@ def make_trainer(config, classifier, jit_compile):
 
 
 def as_arguments(inputs):
-    """What the classifier takes, of what `LabelledBatches` gives: the ids, or of pairs a tuple of both."""
+    """The inputs of the classifier among those of `LabelledBatches`: the ids, or of pairs a tuple of both."""
     return (inputs["text"], inputs["second_text"]) if "second_text" in inputs else inputs["text"]

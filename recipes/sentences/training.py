@@ -86,7 +86,7 @@ def fit(config, run, strategy, tokenizer, num_classes, batches, validation):
 
 
 def end(config, run, classifier, tokenizer, names, corpora):
-    """What is done with a trained model: final weights, measures, SavedModel."""
+    """Finishes a trained model: final weights, measures, SavedModel."""
     epochs = finish(run, classifier, config.average, config.average_of, config.select)
     print(f"Final weights: mean of epochs {epochs}" if len(epochs) > 1 else f"Final weights: epoch {epochs[0]}")
     evaluate(Predictor(classifier, tokenizer, config), corpora.tests, names, run.results)

@@ -1,4 +1,4 @@
-"""What a run reports while it trains."""
+"""Reports of a run while it trains."""
 
 from keras_headattn.training import (
     ClusterReport,

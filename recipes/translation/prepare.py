@@ -54,7 +54,7 @@ def prepare(config, repair=False, shard_lines=100_000):
 
 
 def _faults(config, folder, repair):
-    """What is wrong with complete records, which is an error if not to be repaired; `None` if they are not complete."""
+    """The faults of complete records, which are an error if not to be repaired; `None` if they are not complete."""
     if not (folder / MANIFEST).exists():
         return None
     claim(folder, _made_of(config) | _vocabulary(config, folder))

@@ -1,4 +1,4 @@
-"""What a run shows in TensorBoard. docs/tensorboard.md says how to look at it."""
+"""The parts of a run that TensorBoard shows. docs/tensorboard.md says how to look at them."""
 
 import math
 

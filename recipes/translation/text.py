@@ -21,7 +21,7 @@ class Text:
     target_moses: MosesPreprocessor | None = None
 
     def prepare_source(self, sentences):
-        """What the source tokenizer takes: the sentences, after Moses' steps if there are any."""
+        """The sentences as the source tokenizer takes them: after Moses' steps, if there are any."""
         return _prepare(self.source_moses, sentences)
 
     def encode_source(self, sentences):

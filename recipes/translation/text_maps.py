@@ -1,4 +1,4 @@
-"""What attention does in a finished run, on sentences and their translations."""
+"""Attention in a finished run, on sentences and their translations."""
 
 import dataclasses
 

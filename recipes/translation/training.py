@@ -66,7 +66,7 @@ def _train(config, run, strategy, afresh):
 
 
 def end(config, run, transformer, text, tests):
-    """What is done with a trained model: final weights, scores, SavedModels."""
+    """Finishes a trained model: final weights, scores, SavedModels."""
     epochs = finish(run, transformer, config.average, config.average_of)
     print(f"Final weights: mean of epochs {epochs}" if len(epochs) > 1 else f"Final weights: epoch {epochs[0]}")
     if config.projector:

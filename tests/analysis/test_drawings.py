@@ -31,12 +31,18 @@ def test_image_maps_show_the_row_of_the_pixel():
         (dict(size=(3, 3)), "grid of 3 x 3. Received: 'first' of shape"),
         (dict(pixel=(6, 0)), "Received: pixel=\\(6, 0\\)"),
         (dict(image=np.zeros((6, 8))), "Received: image of shape \\(6, 8\\)"),
+        (dict(maps={}), "Received: maps={}"),
     ],
 )
 def test_errors(arguments, message):
     given = dict(image=np.zeros((6, 8, 3)), maps={"first": np.ones((2, 12, 12))}, size=(3, 4)) | arguments
     with pytest.raises(ValueError, match=message):
         draw_image_maps(**given)
+
+
+def test_text_maps_of_nothing():
+    with pytest.raises(ValueError, match="Received: maps={}"):
+        draw_text_maps({}, ["a"])
 
 
 def test_text_maps_show_weights_and_their_parts():

@@ -359,8 +359,8 @@ def test_beam_wider_than_half_the_vocabulary():
     ({"max_length": -2}, "`max_length` must be a positive integer. Received: max_length=-2"),
     ({"start_id": -1}, "`start_id` must be a token id, an integer of 0 or more. Received: start_id=-1"),
     ({"end_id": float("nan")}, "`end_id` must be a token id, an integer of 0 or more. Received: end_id=nan"),
-    ({"alpha": float("nan")}, "`alpha` must be a number of at least 0. Received: alpha=nan"),
-    ({"alpha": "x"}, "`alpha` must be a number of at least 0. Received: alpha=x"),
+    ({"alpha": float("nan")}, "`alpha` must be a finite number, at least 0. Received: alpha=nan"),
+    ({"alpha": "x"}, "`alpha` must be a finite number, at least 0. Received: alpha='x'"),
 ])  # fmt: skip
 def test_arguments_that_make_no_sense(arguments, message):
     arguments = {"max_length": 3, "start_id": START, "end_id": END, "alpha": 0.6, **arguments}

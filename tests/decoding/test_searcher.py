@@ -271,7 +271,7 @@ def test_arguments_that_make_no_sense(arguments):
 
 @pytest.mark.parametrize("alpha", [float("nan"), float("inf"), -0.1, "x", None])
 def test_alpha_out_of_range(alpha):
-    with pytest.raises(ValueError, match=f"`alpha` must be a number of at least 0. Received: alpha={alpha}"):
+    with pytest.raises(ValueError, match=f"`alpha` must be a finite number, at least 0. Received: alpha={alpha!r}"):
         Searcher(translator(), alpha=alpha)
 
 

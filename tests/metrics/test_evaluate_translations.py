@@ -28,7 +28,7 @@ def test_generators_are_read_once():
 
 
 def test_two_scores_of_one_name():
-    with pytest.raises(ValueError, match="given once. Received: BLEU.*tok:13a.*BLEU.*tok:none"):
+    with pytest.raises(ValueError, match="Give each metric once. Received: BLEU.*tok:13a.*BLEU.*tok:none"):
         evaluate_translations(HYPOTHESES, REFERENCES, [bleu, functools.partial(bleu, tokenize="none")])
 
 

@@ -263,10 +263,20 @@ def test_a_failed_export_leaves_nothing(exported, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
 
 
-def test_the_examples_of_the_documentation(tmp_path, monkeypatch):
-    page = pathlib.Path(__file__).parents[2] / "docs" / "serving.md"
+def test_requests_of_the_documentation_fit_its_models(tmp_path, monkeypatch):
+    """TensorFlow Serving takes `instances` for the rows of the only input."""
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     names = {}
-    for code in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(code, names)
     assert names["translations"].shape == (2,)
+    requests = re.findall(r"models/(\w+):predict \\\n +-d '(.*)'", page)
+    assert len(requests) == 3
+    for model, body in requests:
+        body = json.loads(body)
+        loaded = tf.saved_model.load(f"saved_models/{model}/1")
+        signature = loaded.signatures[body.get("signature_name", "serving_default")]
+        [(argument, spec)] = signature.structured_input_signature[1].items()
+        outputs = signature(**{argument: tf.constant(body["instances"], spec.dtype)})
+        assert {len(output) for output in outputs.values()} == {len(body["instances"])}

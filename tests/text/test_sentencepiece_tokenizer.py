@@ -165,7 +165,7 @@ def test_missing_file(path):
 
 
 def test_bad_protos():
-    with pytest.raises(ValueError, match="no SentencePiece model. Received: 4 bytes"):
+    with pytest.raises(ValueError, match="must be a SentencePiece model. Received: 4 bytes"):
         SentencePieceTokenizer(b"junk")
 
 

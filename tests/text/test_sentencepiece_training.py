@@ -93,7 +93,7 @@ def test_vocabulary_sizes_that_make_no_sense(tmp_path, vocabulary_size, reason):
 
 @pytest.mark.parametrize("coverage", [2.0, 0.5, 0, -1, float("nan"), "x", True, None])
 def test_character_coverage_out_of_range(tmp_path, coverage):
-    received = rf"must be a number in \[0.98, 1\]. Received: character_coverage={coverage}$"
+    received = rf"must be a finite number from 0.98 to 1. Received: character_coverage={coverage!r}$"
     with pytest.raises(ValueError, match=received):
         train_sentencepiece(SENTENCES, tmp_path / "a.model", 24, character_coverage=coverage)
 

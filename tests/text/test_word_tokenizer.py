@@ -53,6 +53,8 @@ def test_frequent_words_come_first():
     assert learn_words(iter(["b B"]), lowercase=False) == ["B", "b"]
     with pytest.raises(ValueError, match="occur 3 times. Received: 1 other"):
         learn_words(["a a"], min_count=3)
+    with pytest.raises(ValueError, match="at least 3. Received: vocabulary_size=1"):
+        learn_words(["a a b"], vocabulary_size=1)
 
 
 def test_saved_with_a_model(tmp_path):

@@ -32,9 +32,10 @@ def test_nobody_goes_before_the_last_has_come(last):
 @pytest.mark.parametrize(
     "index, message", [(0, "no word from localhost:"), (1, "first worker, localhost:.* not answer")]
 )
-def test_alone(index, message):
+@pytest.mark.parametrize("timeout", [0.6, 0])
+def test_alone(index, message, timeout):
     with pytest.raises(TimeoutError, match=message):
-        wait_for_all(addresses(2), index, 0.6)
+        wait_for_all(addresses(2), index, timeout)
 
 
 def test_strangers_are_not_taken_for_workers():

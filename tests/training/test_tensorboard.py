@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from matplotlib import colormaps
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from keras_headattn.layers import InteractingHeadAttention
@@ -31,6 +32,11 @@ def steps(folder, tag):
     return [event.step for event in events(folder).Tensors(tag)]
 
 
+def colors(weights):
+    """Those of a picture of weights up to 1."""
+    return {tuple(color) for color in colormaps["viridis"](weights.ravel(), bytes=True)[:, :3].tolist()}
+
+
 def test_attention_images(tmp_path):
     maps = np.random.default_rng(0).uniform(size=(2, 3, 4, 5))
     images = {
@@ -40,8 +46,11 @@ def test_attention_images(tmp_path):
     fit(AttentionImages(tmp_path, lambda model: images, every=2), epochs=4)
     assert sorted(events(tmp_path).Tags()["tensors"]) == ["attention/0/cross_0", "attention/1/cross_0"]
     assert steps(tmp_path, "attention/1/cross_0") == [1, 3]
-    small, large = (events(tmp_path).Tensors(f"attention/{name}")[0].tensor_proto.string_val for name in images)
-    assert int(large[0]) > int(small[0]) and large[2].startswith(b"\x89PNG")  # padding is not drawn
+    for name, (weights, queries, keys) in images.items():
+        *_, png = events(tmp_path).Tensors(f"attention/{name}")[0].tensor_proto.string_val
+        pixels = {tuple(color) for color in tf.io.decode_png(png, channels=3).numpy().reshape(-1, 3).tolist()}
+        words = colors(weights[:, : len(queries), : len(keys)])
+        assert pixels & colors(weights) == words  # a square for each weight, and none for padding
 
 
 def test_weights_below_zero_are_told_from_zero():

@@ -22,7 +22,7 @@ class AttentionImages(keras.callbacks.Callback):
         attend: Function from the model to a dictionary: the name of an image, such as `"0/cross_1"`, to
             `(maps, queries, keys)`, maps of shape (num_heads, n, m) and the lists of query and key tokens. Lists
             may be shorter than n and m: the rest is padding and is not drawn.
-        every: Draw after each this many epochs. Defaults to 1.
+        every: Draw after every so many epochs. Defaults to 1.
 
     Raises:
         ImportError: if matplotlib is not installed.

@@ -68,8 +68,8 @@ class _Steps:
 class TimeLimit(keras.callbacks.Callback):
     """Ends training where one more epoch, as long as those so far, would pass the limit.
 
-    No epoch is cut short, and at least one is trained. With `Resume` it comes after it, not into its `callbacks`: the
-    run is then to go on with more time, and each `fit` has all of it.
+    No epoch is cut short, and at least one is trained. It comes after `Resume` in the list, not into its `callbacks`:
+    then the run can go on, and each `fit` has the whole time.
 
     Args:
         seconds: From the start of `fit`.
@@ -109,8 +109,8 @@ class EpochScore(keras.callbacks.Callback):
 
     Args:
         score: Function from the model to a number.
-        name: Its name in the logs. Defaults to `"val_bleu"`. `EarlyStopping(monitor="val_bleu", mode="max")`
-        reads it.
+        name: Its name in the logs. Defaults to `"val_bleu"`, which `EarlyStopping(monitor="val_bleu", mode="max")`
+            reads.
 
     Example:
 

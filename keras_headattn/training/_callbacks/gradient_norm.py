@@ -9,8 +9,8 @@ class GradientNorm(keras.callbacks.Callback):
 
     It is the norm of the whole gradient, of all trainable weights, summed over the replicas, without the loss
     scale, and before it is clipped. With `gradient_accumulation_steps` it is that of each step by itself. Steps
-    with an infinite norm, which the loss scale of `mixed_float16` brings about and skips, do not count. Of an
-    epoch that `Resume` goes on with, the rest counts.
+    with an infinite norm, which the loss scale of `mixed_float16` brings about and skips, do not count. Where
+    `Resume` goes on within an epoch, the rest of it counts.
 
     The model must be a `training.Model`. If it has a `train_step` of its own, gradients are seen on
     several replicas only.

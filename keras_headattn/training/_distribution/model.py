@@ -43,8 +43,8 @@ class Model(keras.Model):
     And on any number: the gradients of the same row of an embedding are added up before the optimizer squares
     or clips them. (Keras squares them one by one, and so its Adam moves frequent rows too far.)
 
-    Of several workers (`make_strategy(kind="multi_worker")`), `fit`, `evaluate` and `predict` end those that are
-    left when one is lost, with a message and exit code 138.
+    When one of several workers (`make_strategy(kind="multi_worker")`) is lost, `fit`, `evaluate` and `predict` end
+    the others with a message and exit code 138.
 
     The batch given to `fit` is split over the replicas, and their mean losses are averaged by their rows. So a
     loss that divides by a count of tokens (one with a mask, or with `reduction="mean_with_sample_weight"`)
@@ -103,7 +103,7 @@ class Model(keras.Model):
         return self._num_calls * num_workers(strategy) // strategy.num_replicas_in_sync
 
     def observe_gradients(self, observer):
-        """Has one more function called in every training step, as part of its graph.
+        """Adds a function that every training step calls, as part of its graph.
 
         Args:
             observer: Takes the list of gradients, one a trainable weight or `None`: summed over the replicas,
@@ -119,7 +119,7 @@ class Model(keras.Model):
         self._set_observers((*self._observers, observer))
 
     def unobserve_gradients(self, observer):
-        """Ends what `observe_gradients` began.
+        """Removes a function that `observe_gradients` has added.
 
         Args:
             observer: The same function.

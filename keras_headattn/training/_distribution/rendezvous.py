@@ -67,6 +67,7 @@ def _listen(port, deadline):
 
 def _report(address, index, deadline):
     host, _, port = address.rpartition(":")
+    reason = "there was no time to ask"
     while (left := deadline - time.monotonic()) > 0:
         try:
             with socket.create_connection((host, int(port)), timeout=min(left, 5)) as connection:

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn._private import build_metrics, call_in_order, set_initial_epoch
+from keras_headattn._validation import positive
 from keras_headattn.training._distribution.workers import gather, num_workers
 from keras_headattn.training._resume import snapshot
 from keras_headattn.training._resume.checkpoint_folder import CheckpointFolder
@@ -46,7 +47,7 @@ class Resume(keras.callbacks.CallbackList):
             constructor argument, such as `patience`, is saved only if its value has changed since training
             began: a setting that you change between two runs holds, and a counter goes on. Those that Keras's own
             callbacks have are never saved.
-        every: Save after each this many steps, besides the end of each epoch. Defaults to `None`: not.
+        every: Save after every so many steps, besides at the end of each epoch. Defaults to `None`: only there.
         keep: How many checkpoints are kept. If the newest one is damaged, the one before it is used. Defaults
             to 2.
 
@@ -79,9 +80,9 @@ class Resume(keras.callbacks.CallbackList):
             raise ValueError(f"`callbacks` must be a list of Keras callbacks. Received: callbacks={callbacks}")
         super().__init__(list(callbacks))
         call_in_order(self)
-        for name, value in (("every", 1 if every is None else every), ("keep", keep)):
-            if not isinstance(value, int) or value < 1:
-                raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
+        if every is not None:
+            positive("every", every)
+        positive("keep", keep)
         if data is not None and not hasattr(data, "epoch"):
             raise ValueError(f"`data` must have an attribute `epoch`, which sets its order. Received: data={data}")
         self.folder = pathlib.Path(folder)
