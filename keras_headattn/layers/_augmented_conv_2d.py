@@ -59,6 +59,8 @@ class AugmentedConv2D(keras.layers.Layer):
     (2, 4, 5, 32)
     """
 
+    compute_output_spec = keras.Operation.compute_output_spec
+
     def __init__(
         self,
         filters,
@@ -189,9 +191,6 @@ class AugmentedConv2D(keras.layers.Layer):
 
     def compute_output_shape(self, inputs_shape, previous_map_shape=None):
         return (inputs_shape[0], *self._size(inputs_shape), self.filters)
-
-    def compute_output_spec(self, *args, **kwargs):
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def get_config(self):
         return {

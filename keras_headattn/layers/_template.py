@@ -1,6 +1,6 @@
 import json
 
-from keras.layers import Layer
+from keras.layers import Layer, LayerNormalization
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
 from keras_headattn.layers._get import get
@@ -14,7 +14,8 @@ class Template:
 
     Args:
         name: argument name for error messages.
-        layer: layer whose configuration is copied, its configuration as Keras serialises it, or a `Template`.
+        layer: layer whose configuration is copied, its configuration as Keras serialises it, or a `Template`. A
+            template of `None` makes `None`.
 
     Raises:
         ValueError: for anything else, or for a configuration from a file that contradicts itself.
@@ -25,25 +26,36 @@ class Template:
             layer = layer.layer
         if isinstance(layer, dict):
             layer = _loaded(name, layer)
-        if not isinstance(layer, Layer):
+        if not isinstance(layer, (Layer, type(None))):
             raise ValueError(f"`{name}` must be a layer, whose configuration is copied. Received: {layer!r}")
-        self.layer = type(layer).from_config(layer.get_config())
+        self.layer = None if layer is None else type(layer).from_config(layer.get_config())
 
     @classmethod
-    def of_attention(cls, name, identifier, **arguments):
+    def of_attention(cls, name, identifier, num_heads=None, width=None):
         """A template of attention.
 
         Args:
             name: argument name for error messages.
             identifier: as `layers.get` takes it, or a `Template`.
-            **arguments: as `layers.get` takes them.
+            num_heads, width: number of heads and their width together, of attention that is given by a class or a name.
         """
         if isinstance(identifier, (dict, Template)):
             return cls(name, identifier)
+        if width is not None and isinstance(identifier, (str, type)) and width % num_heads:
+            raise ValueError(
+                f"`num_heads` must divide the width of the model; or give `{name}` as a layer. "
+                f"Received: num_heads={num_heads} for a width of {width}"
+            )
+        arguments = {} if width is None else {"num_heads": num_heads, "key_dim": width // num_heads}
         try:
             return cls(name, get(identifier, **arguments))
         except ValueError as error:
             raise ValueError(f"`{name}`: {error}") from error
+
+    @classmethod
+    def of_norm(cls, norm):
+        """A template of normalisation. `None` is layer normalisation with an epsilon of 1e-6."""
+        return cls("norm", norm or LayerNormalization(epsilon=1e-6))
 
     def across(self):
         """The same for cross-attention: without relative positions and sliding window: two texts have no distances."""
@@ -56,6 +68,8 @@ class Template:
             defaults: dictionary of values for arguments that the layer has and the template leaves as `None`.
             **overrides: arguments that replace the template's.
         """
+        if self.layer is None:
+            return None
         config = self.layer.get_config()
         left = {name: value for name, value in (defaults or {}).items() if config.get(name, value) is None}
         return type(self.layer).from_config({**config, **left, **overrides})

@@ -43,7 +43,7 @@ class _Block(layers.Layer):
             )
         self.templates = {
             "attention": Template.of_attention("attention", attention),
-            "norm": Template("norm", norm or layers.LayerNormalization(epsilon=1e-6)),
+            "norm": Template.of_norm(norm),
             "feed_forward": Template("feed_forward", feed_forward),
         }
         self.intermediate_dim = intermediate_dim
@@ -64,40 +64,39 @@ class _Block(layers.Layer):
         self.norms, self.dropouts, self.attentions, self.map_shapes = {}, {}, {}, {}
         names = [*memory_shapes, "feed_forward"]
         for number, name in enumerate(names):
-            self.norms[name] = self.templates["norm"].make(dtype=self.dtype_policy, name=f"{name}_norm")
+            self.norms[name] = self._make("norm", f"{name}_norm")
             self.norms[name].supports_masking = True  # of Keras's, RMSNormalization does not say so
             self.norms[name].build(x_shape)
-            seed = None if self.seed is None else self.seed + number
             self.dropouts[name] = layers.Dropout(
-                self.dropout, seed=seed, dtype=self.dtype_policy, name=f"{name}_dropout"
+                self.dropout, dtype=self.dtype_policy, name=f"{name}_dropout", **self._seed(number)
             )
-        seed = {} if self.seed is None else {"seed": self.seed + len(names)}
-        self.feed_forward = self.templates["feed_forward"].make(dtype=self.dtype_policy, name="feed_forward", **seed)
+        self.feed_forward = self._make("feed_forward", "feed_forward", **self._seed(len(names)))
         self.feed_forward.build(x_shape)
         for number, (name, memory_shape) in enumerate(memory_shapes.items()):
-            attention = self.attentions[name] = self._make_attention(name, number)
+            defaults = {"role": self.roles[name], "depth": self.depth}
+            attention = self.attentions[name] = self._make(name, name, defaults, **self._seed(5 + number))
+            if name == "attention" and self.relative_positions is not None:
+                attention.relative_positions = self.relative_positions
             previous = (previous_maps_shape or {}).get(name)
             attention.build(x_shape, memory_shape, previous_map_shape=previous)
             self.map_shapes[name] = attention.compute_map_shape(x_shape, memory_shape, previous)
         self.attention = self.attentions["attention"]
 
-    def _make_attention(self, name, number):
-        seed = {} if self.seed is None else {"seed": self.seed + 5 + number}
-        defaults = {"role": self.roles[name], "depth": self.depth}
-        attention = self.templates[name].make(defaults, name=name, dtype=self.dtype_policy, **seed)
-        if name == "attention" and self.relative_positions is not None:
-            attention.relative_positions = self.relative_positions
-        return attention
+    def _make(self, template, name, defaults=None, **overrides):
+        return self.templates[template].make(defaults, name=name, dtype=self.dtype_policy, **overrides)
 
-    def _attend(self, name, x, memory, previous_maps, state, training, index=None, **call):
-        """`x` after a sublayer of attention, whose map and cache go into `state`; with `memory=None`, to itself."""
+    def _seed(self, number):
+        """The seed of a layer as an argument; none leaves the layer's own."""
+        return {} if self.seed is None else {"seed": self.seed + number}
+
+    def _attend(self, name, x, state, previous_maps, memory=None, training=None, **call):
+        """`x` after a sublayer of attention, whose map and cache go into `state`; "attention" is that to itself."""
         y = self.norms[name](x) if self.normalize_first else x
         y, own_map, *cache = self.attentions[name](
             y,
             y if name == "attention" else memory,
             training=training,
             cache=state["cache"].get(name),
-            index=index,
             previous_map=(previous_maps or {}).get(name),
             return_map=True,
             **call,
@@ -191,9 +190,8 @@ class EncoderBlock(_Block):
         state = {"maps": {}, "cache": {}}
         counts = self.attention.rows_interact or self.attention.adds_losses(training)
         masks = dict(query_mask=mask if counts else None, key_mask=mask, attention_mask=attention_mask)
-        x = self._attend(
-            "attention", x, None, previous_maps, state, training, bias=bias, segment_ids=segment_ids, **masks
-        )
+        call = dict(training=training, bias=bias, segment_ids=segment_ids, **masks)
+        x = self._attend("attention", x, state, previous_maps, **call)
         x = self._feed_forward(x, training)
         return (x, {"maps": state["maps"]}) if return_state else x
 
@@ -205,14 +203,8 @@ class DecoderBlock(_Block):
     Source: Vaswani et al. 2017, section 3.1.
 
     Args:
-        attention: self-attention, as `layers.get` takes it; the configuration of a layer is copied.
-        intermediate_dim: width of the feed-forward layer.
-        dropout: rate of dropout of each sublayer's output.
-        activation: of the feed-forward layer.
-        activation_dropout: rate of dropout inside the feed-forward layer.
-        kernel_regularizer: of the feed-forward layer. (Attention has one of its own.)
-        normalize_first: whether each sublayer's input is normalised (pre-norm), not its sum with the input.
-        norm, feed_forward, depth, seed: as in `EncoderBlock`.
+        attention, intermediate_dim, dropout, activation, activation_dropout, kernel_regularizer, normalize_first, norm,
+            feed_forward, depth, seed: as in `EncoderBlock`.
         cross_attention: attention to the memory, as `layers.get` takes it. Defaults to `attention`, without relative
             positions and sliding window. A list has one for each of several memories, one after the other; an empty
             list makes a block without memory, of a language model.
@@ -251,20 +243,21 @@ class DecoderBlock(_Block):
         self.roles = {**self.roles, **dict.fromkeys(self.cross_names, "cross")}
 
     def build(self, x_shape, memory_shape=None, previous_maps_shape=None):
-        if memory_shape is None:
-            memory_shape = [x_shape] * len(self.cross_names) if self.has_memories else x_shape
-        memories = memory_shape if self.has_memories else [memory_shape]
-        self._check_memories("memory", memories)
-        shapes = {"attention": x_shape, **dict(zip(self.cross_names, memories, strict=True))}
+        memory_shapes = self._each("memory", memory_shape)
+        memory_shapes = [x_shape if shape is None else shape for shape in memory_shapes]
+        shapes = {"attention": x_shape, **dict(zip(self.cross_names, memory_shapes, strict=True))}
         self._build_sublayers(x_shape, shapes, previous_maps_shape)
         self.cross_attention = self.attentions.get("cross_attention")
 
-    def _check_memories(self, name, memories):
-        if len(memories) != len(self.cross_names):
+    def _each(self, name, value):
+        """A list of the argument for each attention to a memory."""
+        if not self.has_memories or value is None:
+            return [value] * len(self.cross_names)
+        if len(value) != len(self.cross_names):
             raise ValueError(
-                f"`{name}` must be one for each attention to a memory, {len(self.cross_names)}. "
-                f"Received: {len(memories)}"
+                f"`{name}` must be one for each attention to a memory, {len(self.cross_names)}. Received: {len(value)}"
             )
+        return value
 
     def init_cache(self, memory, max_length):
         """State of step-by-step decoding: an empty cache of the self-attention, and the memory's keys and values.
@@ -278,8 +271,7 @@ class DecoderBlock(_Block):
             Dictionary of `"attention"`, see `Attention.init_cache`, and `"cross_attention"`, see
             `Attention.project_cache`.
         """
-        memories = memory if self.has_memories else [memory]
-        self._check_memories("memory", memories)
+        memories = self._each("memory", memory)
         batch_size = 1 if not memories else memories[0].shape[0] or keras.ops.shape(memories[0])[0]
         crossed = {
             name: self.attentions[name].project_cache(one) for name, one in zip(self.cross_names, memories, strict=True)
@@ -318,27 +310,21 @@ class DecoderBlock(_Block):
         x_mask=None,
     ):
         state = {"maps": {}, "cache": dict(cache or {})}
-        common = (previous_maps, state, training, index)
+        common = dict(state=state, previous_maps=previous_maps, training=training, index=index, positions=positions)
         x = self._attend(
             "attention",
             x,
-            None,
-            *common,
-            positions=positions,
             query_mask=x_mask if self.attention.adds_losses(training) else None,
             attention_mask=attention_mask,
             use_causal_mask=cache is None or attention_mask is None,
             bias=bias,
             segment_ids=segment_ids,
+            **common,
         )
-        memories, masks = (
-            part if self.has_memories and part is not None else [part] * len(self.cross_names)
-            for part in (memory, memory_mask)
-        )
+        memories, masks = self._each("memory", memory), self._each("memory_mask", memory_mask)
         for name, one, mask in zip(self.cross_names, memories, masks, strict=True):
             counts = self.attentions[name].adds_losses(training)
-            call = dict(positions=positions, query_mask=x_mask if counts else None, key_mask=mask)
-            x = self._attend(name, x, one, *common, **call)
+            x = self._attend(name, x, memory=one, query_mask=x_mask if counts else None, key_mask=mask, **common)
         x = self._feed_forward(x, training)
         if not return_state:
             return x

@@ -81,9 +81,9 @@ def normalize(x, name):
     return layers.BatchNormalization(momentum=MOMENTUM, epsilon=EPSILON, name=f"{name}_bn")(x)
 
 
-def activate(x, name):
-    """ReLU."""
-    return layers.Activation("relu", name=name)(x)
+def normalize_and_activate(x, name):
+    """Batch normalisation and ReLU."""
+    return layers.Activation("relu", name=f"{name}_relu")(normalize(x, name))
 
 
 def basic_block(x, previous_map, convolution, strides, projects, name):
@@ -102,7 +102,7 @@ def basic_block(x, previous_map, convolution, strides, projects, name):
     """
     shortcut = _shortcut(x, convolution.filters, strides, projects, name, convolution.regularizer)
     x, previous_map = convolution(x, previous_map, strides, f"{name}_1_conv")
-    x = activate(normalize(x, f"{name}_1"), f"{name}_1_relu")
+    x = normalize_and_activate(x, f"{name}_1")
     x, previous_map = convolution(x, previous_map, 1, f"{name}_2_conv")
     return _add(shortcut, normalize(x, f"{name}_2"), name), previous_map
 
@@ -119,9 +119,9 @@ def bottleneck_block(x, previous_map, convolution, strides, projects, name):
     """
     shortcut = _shortcut(x, 4 * convolution.filters, strides, projects, name, convolution.regularizer)
     x = convolve(x, convolution.filters, 1, 1, f"{name}_1_conv", convolution.regularizer)
-    x = activate(normalize(x, f"{name}_1"), f"{name}_1_relu")
+    x = normalize_and_activate(x, f"{name}_1")
     x, previous_map = convolution(x, previous_map, strides, f"{name}_2_conv")
-    x = activate(normalize(x, f"{name}_2"), f"{name}_2_relu")
+    x = normalize_and_activate(x, f"{name}_2")
     x = convolve(x, 4 * convolution.filters, 1, 1, f"{name}_3_conv", convolution.regularizer)
     return _add(shortcut, normalize(x, f"{name}_3"), name), previous_map
 
@@ -133,4 +133,4 @@ def _shortcut(x, filters, strides, projects, name, regularizer):
 
 
 def _add(shortcut, x, name):
-    return activate(layers.Add(name=f"{name}_add")([shortcut, x]), f"{name}_out")
+    return layers.Activation("relu", name=f"{name}_out")(layers.Add(name=f"{name}_add")([shortcut, x]))

@@ -8,11 +8,10 @@ from keras_headattn.layers._augmented_conv_2d import augmented_widths
 from keras_headattn.layers._template import Template
 from keras_headattn.models._residual_blocks import (
     Convolution,
-    activate,
     basic_block,
     bottleneck_block,
     convolve,
-    normalize,
+    normalize_and_activate,
 )
 
 
@@ -145,27 +144,24 @@ def _stages(name, stages, count):
 def _stem(images, filters, small_images, regularizer):
     size, strides = (3, 1) if small_images else (7, 2)
     x = convolve(images, filters, size, strides, "conv1_conv", regularizer)
-    x = activate(normalize(x, "conv1"), "conv1_relu")
+    x = normalize_and_activate(x, "conv1")
     if small_images:
         return x
     return layers.MaxPooling2D(3, 2, padding="same", data_format="channels_last", name="pool1_pool")(x)
 
 
 def _top(x, include_top, pooling, classes, classifier_activation, regularizer):
-    if pooling == "max" and not include_top:
-        return layers.GlobalMaxPooling2D(data_format="channels_last", name="max_pool")(x)
-    if pooling is None and not include_top:
-        return x
-    x = layers.GlobalAveragePooling2D(data_format="channels_last", name="avg_pool")(x)
+    if include_top or pooling == "avg":
+        x = layers.GlobalAveragePooling2D(data_format="channels_last", name="avg_pool")(x)
+    elif pooling == "max":
+        x = layers.GlobalMaxPooling2D(data_format="channels_last", name="max_pool")(x)
     if not include_top:
         return x
-    # The variables' dtype: float32 under mixed precision.
-    dtype = keras.config.dtype_policy().variable_dtype
     return layers.Dense(
         classes,
         activation=classifier_activation,
         kernel_regularizer=regularizer,
         bias_regularizer=regularizer,
-        dtype=dtype,
+        dtype=keras.config.dtype_policy().variable_dtype,  # float32 under mixed precision
         name="predictions",
     )(x)

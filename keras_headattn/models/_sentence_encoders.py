@@ -7,6 +7,7 @@ from keras.saving import register_keras_serializable
 from keras_headattn._validation import positive, rate
 from keras_headattn.layers import EncoderBlock
 from keras_headattn.layers._template import Template
+from keras_headattn.models._blocks import build_blocks, call_blocks
 from keras_headattn.positions import SinusoidalPositions
 
 
@@ -215,21 +216,12 @@ class TransformerEncoder(_Encoder):
         self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
         self.num_heads = positive("num_heads", num_heads)
         self.normalize_first = normalize_first
-        if isinstance(attention, (str, type)) and hidden_dim % num_heads:
-            raise ValueError(
-                "`num_heads` must divide the width of the encoder; or give `attention` as a layer. "
-                f"Received: num_heads={num_heads} for a width of {hidden_dim}"
-            )
-        by_name = dict(num_heads=num_heads, key_dim=hidden_dim // num_heads)
-        parts = {
-            "positions": SinusoidalPositions() if positions == "sinusoidal" else positions,
-            "relative_positions": relative_positions,
-            "norm": norm or layers.LayerNormalization(epsilon=1e-6),
-            "feed_forward": feed_forward,
-        }
         self.templates = {
-            "attention": Template.of_attention("attention", attention, **by_name),
-            **{name: None if layer is None else Template(name, layer) for name, layer in parts.items()},
+            "attention": Template.of_attention("attention", attention, num_heads, hidden_dim),
+            "positions": Template("positions", SinusoidalPositions() if positions == "sinusoidal" else positions),
+            "relative_positions": Template("relative_positions", relative_positions),
+            "norm": Template.of_norm(norm),
+            "feed_forward": Template("feed_forward", feed_forward),
         }
         self.positions = self._make("positions")
         self.relative_positions = self._make("relative_positions")
@@ -237,11 +229,10 @@ class TransformerEncoder(_Encoder):
         self.norm = self._make("norm") if normalize_first else None
 
     def _make(self, name):
-        template = self.templates[name]
-        return None if template is None else template.make(dtype=self.dtype_policy, name=name)
+        return self.templates[name].make(dtype=self.dtype_policy, name=name)
 
     def _make_block(self, number):
-        feed_forward = self.templates["feed_forward"]
+        feed_forward = self.templates["feed_forward"].layer
         block = EncoderBlock(
             self.templates["attention"].make({"kernel_regularizer": self.kernel_regularizer}),
             self.intermediate_dim if feed_forward is None else None,
@@ -259,25 +250,20 @@ class TransformerEncoder(_Encoder):
         return block
 
     def build(self, input_shape=None):
-        shape, map_shapes = (None, None, self.hidden_dim), None
+        shape = (None, None, self.hidden_dim)
         self.embedding.build((None, None))
         for layer in (self.positions, self.norm):
             if layer is not None:
                 layer.build(shape)
-        for block in self.blocks:
-            block.build(shape, map_shapes)
-            map_shapes = block.map_shapes
+        build_blocks(self.blocks, shape)
         self.built = True
 
     def call(self, inputs, training=None):
-        mask, maps = ops.not_equal(inputs, 0), {}
         x = self.embedding(inputs)
         if self.positions is not None:
             x = self.positions(x)
         x = self.embedding_dropout(x, training=training)
-        for block in self.blocks:
-            x, state = block(x, mask, training=training, previous_maps=maps, return_state=True)
-            maps = state["maps"]
+        x = call_blocks(self.blocks, x, ops.not_equal(inputs, 0), training=training)
         return x if self.norm is None else self.norm(x)
 
     def get_config(self):
@@ -285,5 +271,5 @@ class TransformerEncoder(_Encoder):
         return {
             **super().get_config(),
             **{name: getattr(self, name) for name in names},
-            **{name: None if template is None else template.serialize() for name, template in self.templates.items()},
+            **{name: template.serialize() for name, template in self.templates.items()},
         }

@@ -7,8 +7,12 @@ from keras.saving import register_keras_serializable
 from keras_headattn._validation import positive, rate
 from keras_headattn.layers import DecoderBlock, EncoderBlock, FeedForward, capture_intermediates
 from keras_headattn.layers._template import Template
+from keras_headattn.models._blocks import build_blocks, call_blocks
 from keras_headattn.models._sizes import SIZES
 from keras_headattn.positions import SinusoidalPositions
+
+SIDES, STACKS = ("source", "target"), ("encoder", "decoder")
+SOURCE, TARGET = 0, 1  # where lists of layers have those of either side
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -115,33 +119,25 @@ class Transformer(keras.Model):
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
             raise ValueError(f"`seed` must be an integer or None. Received: seed={seed!r}")
         self.seed = seed
-        self.templates = self._make_templates(attention, decoder_attention, cross_attention)
-        self.templates["norm"] = Template("norm", norm or layers.LayerNormalization(epsilon=1e-6))
-        self.templates["feed_forward"] = Template(
-            "feed_forward", feed_forward or FeedForward(intermediate_dim, activation, activation_dropout)
-        )
-        for name, layer in (("positions", positions), ("relative_positions", relative_positions)):
-            layer = SinusoidalPositions() if layer == "sinusoidal" else layer
-            self.templates[name] = None if layer is None else Template(name, layer)
+        self.templates = {
+            **self._attention_templates(attention, decoder_attention, cross_attention),
+            "norm": Template.of_norm(norm),
+            "feed_forward": Template(
+                "feed_forward", feed_forward or FeedForward(intermediate_dim, activation, activation_dropout)
+            ),
+            "positions": Template("positions", SinusoidalPositions() if positions == "sinusoidal" else positions),
+            "relative_positions": Template("relative_positions", relative_positions),
+        }
         self._make_layers()
 
-    def _make_templates(self, attention, decoder_attention, cross_attention):
-        by_name = dict(num_heads=self.num_heads, key_dim=self.hidden_dim // self.num_heads)
-        if isinstance(attention, (str, type)) and self.hidden_dim % self.num_heads:
-            raise ValueError(
-                "`num_heads` must divide the width of the model; or give `attention` as a layer. "
-                f"Received: num_heads={self.num_heads} for a width of {self.hidden_dim}"
-            )
-        template = Template.of_attention("attention", attention, **by_name)
-        given = {"decoder_attention": decoder_attention, "cross_attention": cross_attention}
-        defaults = {"decoder_attention": template, "cross_attention": template.across()}
-        return {
-            "attention": template,
-            **{
-                name: defaults[name] if layer is None else Template.of_attention(name, layer, **by_name)
-                for name, layer in given.items()
-            },
-        }
+    def _attention_templates(self, attention, decoder_attention, cross_attention):
+        heads = dict(num_heads=self.num_heads, width=self.hidden_dim)
+        template = Template.of_attention("attention", attention, **heads)
+        templates = {"attention": template, "decoder_attention": template, "cross_attention": template.across()}
+        for name, given in (("decoder_attention", decoder_attention), ("cross_attention", cross_attention)):
+            if given is not None:
+                templates[name] = Template.of_attention(name, given, **heads)
+        return templates
 
     @classmethod
     def from_size(cls, size, *args, num_heads=None, **kwargs):
@@ -172,78 +168,37 @@ class Transformer(keras.Model):
         return getattr(self.positions[0], "max_length", None) if self.positions else None
 
     def _make_layers(self):
-        block = dict(
-            norm=self.templates["norm"],
-            feed_forward=self.templates["feed_forward"],
-            dropout=self.dropout,
-            normalize_first=self.normalize_first,
-            dtype=self.dtype_policy,
-        )
+        """Makes all layers, in the order in which `weights` has theirs."""
         seeds = (None if self.seed is None else self.seed + 10 * i for i in itertools.count())
-        shared = self.target_vocabulary_size is None
-        target_size = self.source_vocabulary_size if shared else self.target_vocabulary_size
-        self.target_embedding = self._embedding("target_embedding", target_size)
-        self.source_embedding = (
-            self.target_embedding if shared else self._embedding("source_embedding", self.source_vocabulary_size)
-        )
-        self.output_projection = (
-            None
-            if self.tie_output
-            else layers.Dense(
+        self._make_embeddings()
+        has_positions = self.templates["positions"].layer is not None
+        self.positions = [self._make("positions", f"{side}_positions") for side in SIDES if has_positions]
+        self.dropouts = [
+            layers.Dropout(self.dropout, seed=next(seeds), dtype=self.dtype_policy, name=f"{side}_dropout")
+            for side in SIDES
+        ]
+        self.relative_positions = [self._make_relative_positions(stack) for stack in STACKS]
+        self._make_blocks(seeds)
+        self.norms = [self._make("norm", f"{stack}_norm") for stack in STACKS if self.normalize_first]
+
+    def _make(self, template, name, **overrides):
+        return self.templates[template].make(name=name, dtype=self.dtype_policy, **overrides)
+
+    def _make_embeddings(self):
+        """Makes the embeddings, one for a shared vocabulary, and the output layer unless it is tied."""
+        target_size = self.target_vocabulary_size or self.source_vocabulary_size
+        self.target_embedding = self.source_embedding = self._embedding("target_embedding", target_size)
+        if self.target_vocabulary_size is not None:
+            self.source_embedding = self._embedding("source_embedding", self.source_vocabulary_size)
+        self.output_projection = None
+        if not self.tie_output:
+            self.output_projection = layers.Dense(
                 target_size,
                 use_bias=False,
                 kernel_initializer=self._normal(),
                 dtype=self.dtype_policy,
                 name="output_projection",
             )
-        )
-        sides = ("source", "target")
-        template = self.templates["positions"]
-        self.positions = [
-            template.make(dtype=self.dtype_policy, name=f"{side}_positions") for side in sides if template is not None
-        ]
-        self.dropouts = [
-            layers.Dropout(self.dropout, seed=next(seeds), dtype=self.dtype_policy, name=f"{side}_dropout")
-            for side in sides
-        ]
-        self.relative_positions = [self._make_relative_positions(side) for side in ("encoder", "decoder")]
-        self.encoder_blocks = [
-            EncoderBlock(
-                self.templates["attention"],
-                depth=i,
-                seed=next(seeds),
-                name=f"encoder_{i}",
-                **block,
-            )
-            for i in range(self.num_layers)
-        ]
-        self.decoder_blocks = [
-            DecoderBlock(
-                self.templates["decoder_attention"],
-                cross_attention=self.templates["cross_attention"],
-                depth=i,
-                seed=next(seeds),
-                name=f"decoder_{i}",
-                **block,
-            )
-            for i in range(self.num_decoder_layers)
-        ]
-        for blocks, positions in zip((self.encoder_blocks, self.decoder_blocks), self.relative_positions, strict=True):
-            for block in blocks:
-                block.relative_positions = positions
-        self.norms = [
-            self.templates["norm"].make(dtype=self.dtype_policy, name=f"{side}_norm")
-            for side in (("encoder", "decoder") if self.normalize_first else ())
-        ]
-
-    def _make_relative_positions(self, side):
-        template = self.templates["relative_positions"]
-        if template is None:
-            return None
-        # A decoder looks back only. It needs no buckets for later keys.
-        is_decoder = side == "decoder" and hasattr(template.layer, "bidirectional")
-        one_way = {"bidirectional": False} if is_decoder else {}
-        return template.make(name=f"{side}_relative_positions", dtype=self.dtype_policy, **one_way)
 
     def _embedding(self, name, size):
         return layers.ReversibleEmbedding(
@@ -253,6 +208,36 @@ class Transformer(keras.Model):
     def _normal(self):
         return keras.initializers.RandomNormal(stddev=self.hidden_dim**-0.5)
 
+    def _make_relative_positions(self, stack):
+        # A decoder looks back only. It needs no buckets for later keys.
+        looks_back = stack == "decoder" and hasattr(self.templates["relative_positions"].layer, "bidirectional")
+        one_way = {"bidirectional": False} if looks_back else {}
+        return self._make("relative_positions", f"{stack}_relative_positions", **one_way)
+
+    def _make_blocks(self, seeds):
+        """Makes the blocks. Those of a stack share its relative positions."""
+        common = dict(
+            norm=self.templates["norm"],
+            feed_forward=self.templates["feed_forward"],
+            dropout=self.dropout,
+            normalize_first=self.normalize_first,
+            dtype=self.dtype_policy,
+        )
+        encoder = dict(attention=self.templates["attention"], **common)
+        decoder = dict(
+            attention=self.templates["decoder_attention"], cross_attention=self.templates["cross_attention"], **common
+        )
+        self.encoder_blocks = [
+            EncoderBlock(depth=i, seed=next(seeds), name=f"encoder_{i}", **encoder) for i in range(self.num_layers)
+        ]
+        self.decoder_blocks = [
+            DecoderBlock(depth=i, seed=next(seeds), name=f"decoder_{i}", **decoder)
+            for i in range(self.num_decoder_layers)
+        ]
+        for blocks, positions in zip((self.encoder_blocks, self.decoder_blocks), self.relative_positions, strict=True):
+            for block in blocks:
+                block.relative_positions = positions
+
     def build(self, input_shape=None):
         shape = (None, None, self.hidden_dim)
         self.target_embedding.build((None, None))
@@ -260,14 +245,8 @@ class Transformer(keras.Model):
             self.source_embedding.build((None, None))
         for layer in (*self.positions, *self.norms):
             layer.build(shape)
-        map_shapes = None
-        for block in self.encoder_blocks:
-            block.build(shape, map_shapes)
-            map_shapes = block.map_shapes
-        map_shapes = None
-        for block in self.decoder_blocks:
-            block.build(shape, shape, map_shapes)
-            map_shapes = block.map_shapes
+        build_blocks(self.encoder_blocks, shape)
+        build_blocks(self.decoder_blocks, shape, shape)
         if self.output_projection:
             self.output_projection.build(shape)
         self.built = True
@@ -282,14 +261,9 @@ class Transformer(keras.Model):
             raise ValueError(f'`inputs` must be a dictionary of "source" and "target". Received: inputs={received}')
         source, target = inputs["source"], inputs["target"]
         memory = self.encode(source, training)
-        x, maps = self._embed(1, self.target_embedding, target, training), {}
-        mask, target_mask = ops.not_equal(source, 0), ops.not_equal(target, 0)
-        for block in self.decoder_blocks:
-            x, state = block(
-                x, memory, mask, training=training, previous_maps=maps, return_state=True, x_mask=target_mask
-            )
-            maps = state["maps"]
-        return self._logits(x)
+        x = self._embed(TARGET, target, training)
+        masks = {"memory_mask": ops.not_equal(source, 0), "x_mask": ops.not_equal(target, 0)}
+        return self._logits(call_blocks(self.decoder_blocks, x, memory, training=training, **masks))
 
     def _by_name(self, found):
         """The captured tensors by names of blocks and attentions, in place of paths."""
@@ -310,12 +284,9 @@ class Transformer(keras.Model):
         Returns:
             `(B, n, D)`.
         """
-        mask, maps = ops.not_equal(source, 0), {}
-        x = self._embed(0, self.source_embedding, source, training)
-        for block in self.encoder_blocks:
-            x, state = block(x, mask, training=training, previous_maps=maps, return_state=True)
-            maps = state["maps"]
-        return self.norms[0](x) if self.norms else x
+        x = self._embed(SOURCE, source, training)
+        x = call_blocks(self.encoder_blocks, x, ops.not_equal(source, 0), training=training)
+        return self.norms[SOURCE](x) if self.norms else x
 
     def init_cache(self, source, max_length, copies=1):
         """State of decoding translations of `source`, for `decode_step`.
@@ -357,7 +328,7 @@ class Transformer(keras.Model):
         """
         if positions is None:
             positions = ops.arange(ops.shape(tokens)[1], dtype="int32") + index
-        x = self._embed(1, self.target_embedding, tokens, False, positions)
+        x = self._embed(TARGET, tokens, False, positions)
         blocks, maps = [], {}
         for block, state in zip(self.decoder_blocks, cache["blocks"], strict=True):
             x, state = block(
@@ -396,14 +367,15 @@ class Transformer(keras.Model):
         ]
         return {**cache, "blocks": blocks}
 
-    def _embed(self, side, embedding, tokens, training, positions=None):
+    def _embed(self, side, tokens, training, positions=None):
+        embedding = (self.source_embedding, self.target_embedding)[side]
         x = embedding(tokens) * self.hidden_dim**0.5
         if self.positions:
             x = self.positions[side](x, positions)
         return self.dropouts[side](x, training=training)
 
     def _logits(self, x, kernel=None):
-        x = self.norms[1](x) if self.norms else x
+        x = self.norms[TARGET](x) if self.norms else x
         if self.output_projection:
             logits = self.output_projection(x)
         elif kernel is not None:
@@ -431,5 +403,5 @@ class Transformer(keras.Model):
         return {
             **super().get_config(),
             **{name: getattr(self, name) for name in names},
-            **{name: None if template is None else template.serialize() for name, template in self.templates.items()},
+            **{name: template.serialize() for name, template in self.templates.items()},
         }

@@ -16,6 +16,9 @@ class SinusoidalPositions(layers.Layer):
 
     Returns:
         `(B, n, D)`.
+
+    Raises:
+        ValueError: if D is odd.
     """
 
     def __init__(self, **kwargs):
@@ -41,11 +44,14 @@ class LearnedPositions(layers.Layer):
     """Adds a learned vector for each position.
 
     Args:
-        max_length: number of positions there are vectors for. A position beyond it is an error where
-            the length is known when the graph is made; otherwise the last vector is used.
+        max_length: number of positions that have vectors. Those beyond have the last vector, where the length of the
+            sequence is not known when the graph is made.
         initializer: of the vectors.
 
     Call arguments and returns: as `SinusoidalPositions`.
+
+    Raises:
+        ValueError: for a sequence whose length is known to be above `max_length`.
     """
 
     def __init__(self, max_length, initializer="glorot_uniform", **kwargs):

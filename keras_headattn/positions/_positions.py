@@ -89,8 +89,7 @@ def add_table(layer, name, shape, deviation, regularizer=None):
     """A weight made by the layer's `embeddings_initializer`, or else by a normal distribution of this deviation."""
     initializer = layer.embeddings_initializer or initializers.RandomNormal(stddev=deviation)
     # One without a seed gives the same numbers each time it is used.
-    initializer = initializer.__class__.from_config(initializer.get_config())
-    return layer.add_weight(name=name, shape=shape, initializer=initializer, regularizer=regularizer)
+    return layer.add_weight(name=name, shape=shape, initializer=initializer.clone(), regularizer=regularizer)
 
 
 def copy_positions(identifier, dtype):

@@ -8,8 +8,32 @@ from keras_headattn._validation import positive
 from keras_headattn.positions._positions import Positions, add_table, distances
 
 
+class _LearnedVectors(Positions):
+    """Learned vectors, whose products with the queries are the logits."""
+
+    compute_output_spec = keras.Operation.compute_output_spec
+
+    def __init__(self, embeddings_initializer, embeddings_regularizer, **kwargs):
+        super().__init__(**kwargs)
+        self.embeddings_initializer = initializers.get(embeddings_initializer)
+        self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
+
+    def _add_vectors(self, name, number, width):
+        return add_table(self, name, (number, width), width**-0.5, self.embeddings_regularizer)
+
+    def call(self, query, query_positions=None, key_positions=None):
+        return self.bias(query, query_positions, key_positions)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
+            "embeddings_regularizer": regularizers.serialize(self.embeddings_regularizer),
+        }
+
+
 @register_keras_serializable(package="keras_headattn")
-class RelativePositions(Positions):
+class RelativePositions(_LearnedVectors):
     """A learned vector for each distance between query and key, the same for all heads.
 
     Any attention layer takes one as `relative_positions` and adds its logits to those of the keys. Distances
@@ -39,18 +63,11 @@ class RelativePositions(Positions):
     """
 
     def __init__(self, max_distance, embeddings_initializer=None, embeddings_regularizer=None, **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(embeddings_initializer, embeddings_regularizer, **kwargs)
         self.max_distance = positive("max_distance", max_distance)
-        self.embeddings_initializer = initializers.get(embeddings_initializer)
-        self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
 
     def build(self, query_shape, *_):
-        width = query_shape[-1]
-        shape = (2 * self.max_distance + 1, width)
-        self.embeddings = add_table(self, "embeddings", shape, width**-0.5, self.embeddings_regularizer)
-
-    def call(self, query, query_positions, key_positions):
-        return self.bias(query, query_positions, key_positions)
+        self.embeddings = self._add_vectors("embeddings", 2 * self.max_distance + 1, query_shape[-1])
 
     def bias(self, query, query_positions, key_positions):
         farthest = self.max_distance
@@ -62,20 +79,12 @@ class RelativePositions(Positions):
         logits = ops.matmul(rows, ops.swapaxes(vectors, 1, 2))  # (n, B * h, m)
         return ops.transpose(ops.reshape(logits, (n, batch, heads, ops.shape(steps)[1])), (1, 2, 0, 3))
 
-    def compute_output_spec(self, *args, **kwargs):
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
-
     def get_config(self):
-        return {
-            **super().get_config(),
-            "max_distance": self.max_distance,
-            "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
-            "embeddings_regularizer": regularizers.serialize(self.embeddings_regularizer),
-        }
+        return {**super().get_config(), "max_distance": self.max_distance}
 
 
 @register_keras_serializable(package="keras_headattn")
-class RelativePositions2D(Positions):
+class RelativePositions2D(_LearnedVectors):
     """Learned vectors for the vertical and the horizontal distance of two pixels, the same for all heads.
 
     Any attention layer over the pixels of an image, row after row, takes one as `relative_positions`: inputs
@@ -108,21 +117,14 @@ class RelativePositions2D(Positions):
     """
 
     def __init__(self, height, width, embeddings_initializer=None, embeddings_regularizer=None, **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(embeddings_initializer, embeddings_regularizer, **kwargs)
         self.height = positive("height", height)
         self.width = positive("width", width)
-        self.embeddings_initializer = initializers.get(embeddings_initializer)
-        self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
 
     def build(self, query_shape, *_):
         depth = query_shape[-1]
-        self.height_embeddings, self.width_embeddings = (
-            add_table(self, f"{name}_embeddings", (2 * size - 1, depth), depth**-0.5, self.embeddings_regularizer)
-            for name, size in (("height", self.height), ("width", self.width))
-        )
-
-    def call(self, query, query_positions=None, key_positions=None):
-        return self.bias(query, query_positions, key_positions)
+        self.height_embeddings = self._add_vectors("height_embeddings", 2 * self.height - 1, depth)
+        self.width_embeddings = self._add_vectors("width_embeddings", 2 * self.width - 1, depth)
 
     def bias(self, query, query_positions=None, key_positions=None):
         batch, heads, n, depth = ops.shape(query)
@@ -139,17 +141,8 @@ class RelativePositions2D(Positions):
         logits = vertical[..., :, None] + horizontal[..., None, :]
         return ops.reshape(logits, (batch, heads, n, height * width))
 
-    def compute_output_spec(self, *args, **kwargs):
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
-
     def get_config(self):
-        return {
-            **super().get_config(),
-            "height": self.height,
-            "width": self.width,
-            "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
-            "embeddings_regularizer": regularizers.serialize(self.embeddings_regularizer),
-        }
+        return {**super().get_config(), "height": self.height, "width": self.width}
 
 
 def _by_distance(embeddings, length, dtype):

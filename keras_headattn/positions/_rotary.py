@@ -34,7 +34,7 @@ class RotaryPositions(Positions):
         scaling_factor: number by which positions are divided, to fit longer sequences into the angles of training.
 
     Raises:
-        ValueError: if the number of rotated features is odd or 0.
+        ValueError: for an argument out of its range, or if the number of rotated features is odd or 0.
 
     >>> positions = RotaryPositions(max_wavelength=100)
     >>> positions.build((None, 1, None, 2))
@@ -114,7 +114,7 @@ class RotaryPositions(Positions):
 class _Stretched(RotaryPositions):
     """Rotary positions whose frequencies a subclass changes by a factor; there is no linear scaling beside it."""
 
-    def __init__(self, factor, max_wavelength, rotated_share, interleaved, **kwargs):
+    def __init__(self, factor, max_wavelength=10_000, rotated_share=1.0, interleaved=False, **kwargs):
         super().__init__(max_wavelength, rotated_share, interleaved, 1.0, **kwargs)
         self.factor = number("factor", factor, least=1)
 
@@ -139,16 +139,13 @@ class NtkPositions(_Stretched):
         max_wavelength, rotated_share, interleaved: as in `RotaryPositions`.
 
     Raises:
-        ValueError: if fewer than 4 features are rotated.
+        ValueError: for an argument out of its range, or if the number of rotated features is odd or less than 4.
 
     >>> positions = NtkPositions(factor=8)
     >>> plain, stretched = RotaryPositions().frequencies(16), positions.frequencies(16)
     >>> (plain / stretched)[[0, -1]].round(6).tolist()
     [1.0, 8.0]
     """
-
-    def __init__(self, factor, max_wavelength=10_000, rotated_share=1.0, interleaved=False, **kwargs):
-        super().__init__(factor, max_wavelength, rotated_share, interleaved, **kwargs)
 
     def frequencies(self, width):
         if width < 4:
@@ -176,6 +173,9 @@ class YarnPositions(_Stretched):
         truncate: whether the two ends of the range between are rounded outwards to whole pairs.
         mscale, mscale_all_dim: weights of the two logarithms in the magnitude.
         max_wavelength, rotated_share, interleaved: as in `RotaryPositions`.
+
+    Raises:
+        ValueError: for an argument out of its range, or if the number of rotated features is odd or 0.
 
     >>> positions = YarnPositions(factor=4, original_max_length=64)
     >>> round(positions.magnitude, 4)
@@ -223,15 +223,8 @@ class YarnPositions(_Stretched):
         return plain * (1 - slow) + plain / self.factor * slow
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "original_max_length": self.original_max_length,
-            "beta_fast": self.beta_fast,
-            "beta_slow": self.beta_slow,
-            "truncate": self.truncate,
-            "mscale": self.mscale,
-            "mscale_all_dim": self.mscale_all_dim,
-        }
+        names = ("original_max_length", "beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -249,6 +242,9 @@ class Llama3Positions(_Stretched):
         original_max_length: length of the sequences of training.
         low_freq_factor, high_freq_factor: turns in that length, the first below the second.
         max_wavelength, rotated_share, interleaved: as in `RotaryPositions`.
+
+    Raises:
+        ValueError: for an argument out of its range, or if the number of rotated features is odd or 0.
 
     >>> positions = Llama3Positions(factor=8, original_max_length=64)
     >>> plain = RotaryPositions().frequencies(12)
@@ -279,9 +275,5 @@ class Llama3Positions(_Stretched):
         return plain * fast + plain / self.factor * (1 - fast)
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "original_max_length": self.original_max_length,
-            "low_freq_factor": self.low_freq_factor,
-            "high_freq_factor": self.high_freq_factor,
-        }
+        names = ("original_max_length", "low_freq_factor", "high_freq_factor")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from keras_headattn.layers._transformer_block import DecoderBlock, EncoderBlock
+from keras_headattn.layers import DecoderBlock, EncoderBlock
 from tests.models.small import CASES, WIDTH, array, check_close, make, randomize, sentences
 
 ACTIVATIONS = {

@@ -6,7 +6,7 @@ import pytest
 
 from keras_headattn.layers import DecoderBlock, EncoderBlock, EvolvingAttention, MultiHeadAttention
 from keras_headattn.layers._feed_forward import FeedForward
-from keras_headattn.positions._absolute import LearnedPositions, SinusoidalPositions
+from keras_headattn.positions import LearnedPositions, SinusoidalPositions
 from tests.models.small import array, check_close, randomize
 
 WIDTH = 8

@@ -10,7 +10,7 @@ import pytest
 
 from keras_headattn.layers import MultiHeadAttention
 from keras_headattn.models import Transformer
-from keras_headattn.positions._absolute import SinusoidalPositions
+from keras_headattn.positions import SinusoidalPositions
 from tests.models.small import array, check_close
 
 VOCABULARY, WIDTH, HEADS, LAYERS, LENGTH = 17, 16, 4, 2, 12

@@ -8,7 +8,7 @@ import pytest
 
 from keras_headattn import layers
 from keras_headattn.models import Transformer
-from keras_headattn.positions import BucketPositions, LearnedPositions, RelativePositions
+from keras_headattn.positions import BucketPositions, LearnedPositions, RelativePositions, SinusoidalPositions
 from keras_headattn.training import Model
 from tests.models.small import (
     CASES,
@@ -132,9 +132,12 @@ def test_sizes_of_zero(name):
         Transformer(10, **{name: 0})
 
 
-def test_width_that_the_default_heads_do_not_divide():
-    with pytest.raises(ValueError, match="`num_heads` must divide the width.*Received: num_heads=8 for a width of 12"):
-        Transformer(SOURCE_VOCABULARY, hidden_dim=12)
+@pytest.mark.parametrize("name", ["attention", "decoder_attention", "cross_attention"])
+def test_width_that_the_default_heads_do_not_divide(name):
+    attentions = {"attention": layers.MultiHeadAttention(3, 4), name: "multi_head"}
+    message = f"`num_heads` must divide .*`{name}` as a layer. Received: num_heads=8 for a width of 12"
+    with pytest.raises(ValueError, match=message):
+        Transformer(SOURCE_VOCABULARY, hidden_dim=12, **attentions)
 
 
 # ------------------------------------------------------------------------------- embeddings and positions
@@ -191,8 +194,6 @@ def test_source_longer_than_the_learned_positions():
 
 def test_sinusoidal_positions():
     """The equation, with the wavelengths a geometric progression from 2 pi to 10,000 * 2 pi."""
-    from keras_headattn.positions._absolute import SinusoidalPositions
-
     table = array(SinusoidalPositions()(np.zeros((1, 7, 8), "float32")))[0]
     for position in range(7):
         for i in range(4):
