@@ -55,7 +55,7 @@ def our_cases(settings):
         for setting in settings:
             beam_size, batch_size = SETTINGS[setting]
             searcher = Searcher(model, beam_size=beam_size, max_length=LENGTH, start_id=2)
-            searcher.end_id = -1  # no token has it, so that every search has all its steps
+            searcher.end_id = VOCABULARY  # no token has it, so that every search has all its steps
             search = tf.function(searcher, jit_compile=True, autograph=False)
             cases[setting, variant] = functools.partial(search, tf.constant(sources(batch_size)))
     return cases
