@@ -477,9 +477,8 @@ class Attention(keras.layers.Layer):
             heads = attend(query, key, entry["value"], state.mask, self.scale, self.flash_attention, bias)
             return heads, None, state.previous_map, state.cache
         logits, own_map, cache = self.evolve(self.biased_score(query, entry, state), state)
-        record(self, queries=query, logits=logits)
         weights = self.weigh(logits, entry, state)
-        record(self, weights=weights)
+        record(self, queries=query, logits=logits, weights=weights)
         return self.mix(self.drop(weights, state), entry, state), weights, own_map, cache
 
     def biased_score(self, query, entry, state):
@@ -582,10 +581,8 @@ class Attention(keras.layers.Layer):
         check_inputs(self, query, value, key, cache, index, positions)
         check_segments(self, segment_ids, query, cache)
         inputs, axes = query, self.axes
-        query, key, values = (
-            None if x is None else axes.fold(x, side)
-            for x, side in zip(as_floats(self.compute_dtype, query, key, value), ("query", "key", "key"), strict=True)
-        )
+        query, key, values = as_floats(self.compute_dtype, query, key, value)
+        query, key, values = axes.fold(query, "query"), axes.fold(key, "key"), axes.fold(values, "key")
         offset = 0 if index is None else ops.cast(index, "int32")
         batch, n, _ = ops.shape(query)
         positions = ops.arange(n, dtype="int32") + offset if positions is None else ops.cast(positions, "int32")

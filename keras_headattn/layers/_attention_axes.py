@@ -37,8 +37,8 @@ class AttentionAxes:
         return None if None in sizes else math.prod(sizes)
 
     def fold(self, x, side):
-        """`x` as `(batch, length, features)`; `side` is `"query"` or `"key"`."""
-        if self.trivial:
+        """`x` as `(batch, length, features)`; `side` is `"query"` or `"key"`. `None` stays."""
+        if self.trivial or x is None:
             return x
         x = ops.transpose(x, self._order(side))
         shape, attended = ops.shape(x), len(self.axes[side])

@@ -77,13 +77,8 @@ class InteractingHeadAttention(Attention):
         if weights is None:
             return heads, None, *carried
         weights = _by_query_head(weights)
-        record(self, queries=query, weights=weights)
+        record(self, queries=query, logits=_by_query_head, weights=weights)
         return heads, weights, *carried
-
-    def weigh(self, logits, entry, state):
-        if self.interaction == "pairwise":
-            record(self, logits=_by_query_head(logits))
-        return super().weigh(logits, entry, state)
 
     def get_config(self):
         return {**super().get_config(), "interaction": self.interaction}

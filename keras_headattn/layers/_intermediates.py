@@ -44,10 +44,11 @@ def record(layer, **tensors):
 
     Args:
         layer: layer with a `path`.
-        **tensors: by name.
+        **tensors: by name. A function is applied to the tensor that the layer has added under this name.
     """
     for found in _stack():
-        found.setdefault(layer.path, {}).update(tensors)
+        own = found.setdefault(layer.path, {})
+        own.update({name: x(own[name]) if callable(x) else x for name, x in tensors.items()})
 
 
 def _stack():

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from keras_headattn import layers
+from keras_headattn.layers import _attention
+from keras_headattn.ops import attend
 from keras_headattn.regularizers import Disagreement
 from tests.layers.harness import (
     BATCH,
@@ -47,6 +49,23 @@ UNUSUAL = {
     "name": "unusual",
     "dtype": "mixed_bfloat16",
 }
+
+
+FUSED = ("multi_head", "gated", "interacting_sum", "interacting_pairwise", "relative", "rotary", "grouped_query")
+FUSED += ("multi_query",)
+
+
+@each_layer
+def test_plain_dot_products_are_one_function(case, monkeypatch):
+    """Where nobody reads the weights, layers whose stages are those of the base take the fused path."""
+    called = []
+    monkeypatch.setattr(_attention, "attend", lambda *a, **k: called.append(1) or attend(*a, **k))
+    inputs = cross_inputs()
+    layer = build(case.make(), *inputs)
+    layer(*inputs)
+    assert bool(called) == (case.name in FUSED)
+    layer(*inputs, return_attention_scores=True)
+    assert len(called) == (case.name in FUSED)
 
 
 def test_every_attention_of_the_table_is_tested():
