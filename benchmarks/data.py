@@ -58,9 +58,7 @@ def tokenise(folder):
 
 def read(folder):
     """An epoch of batches."""
-    from recipes.data.buckets import choose_buckets
-    from recipes.data.record_batches import RecordBatches
-    from recipes.data.records import Records
+    from keras_headattn.data import RecordBatches, Records, choose_buckets
 
     records = Records(settings(folder).records)
     histogram = records.histogram()

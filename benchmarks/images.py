@@ -48,9 +48,7 @@ def paths_of(folder, number):
 
 def read(kind, folder, number):
     """`(images, seconds, seconds of the processor)` of an epoch of batches."""
-    from recipes.data.image_folders import ImageFiles
-    from recipes.data.image_ops import central_crop, inception_crop
-    from recipes.data.images import ImageBatches
+    from keras_headattn.data import ImageBatches, ImageFiles, central_crop, inception_crop
 
     source = ImageFiles(paths_of(folder, number), np.zeros(number), ["all"])
     preprocess = {

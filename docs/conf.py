@@ -5,7 +5,7 @@ import re
 import textwrap
 
 import keras_headattn
-from recipes.quiet import quiet_tensorflow
+from recipes.engine.quiet import quiet_tensorflow
 
 quiet_tensorflow()
 

@@ -33,7 +33,7 @@ import numpy as np
 
 def main(arguments=None):
     options = _parser().parse_args(arguments)
-    from recipes.quiet import quiet_tensorflow
+    from recipes.engine.quiet import quiet_tensorflow
 
     quiet_tensorflow()
     try:

@@ -23,7 +23,7 @@ import os
 import signal
 import sys
 
-from recipes.command import (
+from recipes.engine.command import (
     add_finished,
     add_quick,
     add_training,
@@ -32,8 +32,8 @@ from recipes.command import (
     run_command,
     starts_afresh,
 )
-from recipes.config import override
-from recipes.quiet import quiet_tensorflow
+from recipes.engine.config import override
+from recipes.engine.quiet import quiet_tensorflow
 from recipes.sentences.settings import DATA, GROUPS, ClassifyConfig
 
 QUICK = dict(

@@ -25,7 +25,7 @@ import sys
 
 def main(arguments=None):
     options = _parser().parse_args(arguments)
-    from recipes.quiet import quiet_tensorflow
+    from recipes.engine.quiet import quiet_tensorflow
 
     quiet_tensorflow(errors=False)
     try:

@@ -18,7 +18,7 @@ import argparse
 import functools
 import pathlib
 
-from recipes.command import (
+from recipes.engine.command import (
     add_finished,
     add_quick,
     add_training,
@@ -27,7 +27,7 @@ from recipes.command import (
     run_command,
     starts_afresh,
 )
-from recipes.config import override
+from recipes.engine.config import override
 from recipes.images.settings import DATA, GROUPS, ImageNetConfig
 
 QUICK = dict(
@@ -72,7 +72,7 @@ def _parser():
 
 def _train(options):
     config = chosen_settings(options, ImageNetConfig, DATA, "digits", QUICK, SMALLER)
-    from recipes.quiet import quiet_tensorflow
+    from recipes.engine.quiet import quiet_tensorflow
 
     quiet_tensorflow()
     from recipes.images.training import train
@@ -113,7 +113,7 @@ def _classify(options):
 
 def _finished(options):
     """Run and settings of a finished run."""
-    from recipes.quiet import quiet_tensorflow
+    from recipes.engine.quiet import quiet_tensorflow
 
     quiet_tensorflow()
     from recipes.images.run import Run

@@ -17,10 +17,10 @@ import pathlib
 import signal
 import sys
 
-from recipes import subruns
-from recipes.command import chosen_settings, field_names
-from recipes.config import add_options, override
-from recipes.quiet import quiet_tensorflow
+from recipes.engine import subruns
+from recipes.engine.command import chosen_settings, field_names
+from recipes.engine.config import add_options, override
+from recipes.engine.quiet import quiet_tensorflow
 from recipes.translate import EMBEDDED
 from recipes.translation.settings import DATA, GROUPS, TranslateConfig
 

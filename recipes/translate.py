@@ -21,7 +21,7 @@ import itertools
 import os
 import sys
 
-from recipes.command import (
+from recipes.engine.command import (
     add_finished,
     add_quick,
     add_training,
@@ -30,8 +30,8 @@ from recipes.command import (
     run_command,
     starts_afresh,
 )
-from recipes.config import override
-from recipes.quiet import quiet_tensorflow
+from recipes.engine.config import override
+from recipes.engine.quiet import quiet_tensorflow
 from recipes.translation.settings import DATA, GROUPS, TranslateConfig
 
 QUICK = dict(

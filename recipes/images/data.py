@@ -3,10 +3,18 @@
 import functools
 
 from keras_headattn._files import read_lines
-from recipes.data.image_folders import read_digits, read_folder, read_labelled_folder
-from recipes.data.image_ops import central_crop, inception_crop, pad_and_crop
-from recipes.data.image_records import read_records, read_tfds_images
-from recipes.data.images import ImageBatches, Subset
+from keras_headattn.data import (
+    ImageBatches,
+    Subset,
+    central_crop,
+    inception_crop,
+    pad_and_crop,
+    read_digits,
+    read_folder,
+    read_labelled_folder,
+    read_records,
+    read_tfds_images,
+)
 
 
 def load_training(config):

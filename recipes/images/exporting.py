@@ -4,9 +4,9 @@ import base64
 
 import tensorflow as tf
 
+from keras_headattn.data._image_ops import decode
 from keras_headattn.serving import export_image_classifier, export_pixel_classifier
-from recipes.data.image_ops import decode
-from recipes.fresh_process import try_out
+from recipes.engine.fresh_process import try_out
 from recipes.images.data import evaluation_pixels
 
 # Runs with TensorFlow alone, as a server would.

@@ -3,7 +3,7 @@
 import pathlib
 
 from keras_headattn._files import write_atomically
-from recipes import run
+from recipes.engine import run
 from recipes.images.settings import ImageNetConfig
 
 

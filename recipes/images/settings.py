@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from recipes.config import at_most_one, check_ranges, check_steps, option, the_one
+from recipes.engine.config import at_most_one, check_ranges, check_steps, option, the_one
 
 MODELS = ("resnet34", "resnet50", "resnet101", "resnet152", "small")
 ATTENTIONS = ("none", "aa", "ea")

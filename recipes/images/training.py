@@ -4,13 +4,13 @@ import functools
 import time
 
 from keras_headattn.training import default_jit
+from recipes.engine.start import ready_to_train
 from recipes.images.callbacks import make_callbacks
 from recipes.images.data import load_training, load_validation, training_batches, validation_batches
 from recipes.images.evaluation import evaluate
 from recipes.images.exporting import export
 from recipes.images.modelling import make_attention, make_classifier, make_trainer
 from recipes.images.run import Run
-from recipes.start import ready_to_train
 
 
 def train(config, afresh=False):

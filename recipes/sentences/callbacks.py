@@ -4,7 +4,7 @@ import keras
 from tensorboard.plugins.hparams import api as hparams
 
 from keras_headattn.training import Compilations, GradientNorm, Resume, Throughput, TimeLimit, is_chief
-from recipes.checkpoints import SaveEpochs, StopWhenStalled
+from recipes.engine.checkpoints import SaveEpochs, StopWhenStalled
 
 
 def make_callbacks(config, run, classifier, batches):

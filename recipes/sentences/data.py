@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 
-from recipes.data.labelled_text import LabelledText, read_labelled, read_tfds_labelled
+from keras_headattn.data import LabelledText, read_labelled, read_tfds_labelled
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +100,7 @@ def label_numbers(corpus, names):
 
 
 def _embedded(config):
-    from recipes.data.number_words import number_words
+    from recipes.embedded.number_words import number_words
 
     task = number_words(seed=config.split_seed)
     return Corpora(task["train"], task["validation"], {"test": task["test"]})

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_headattn._files import write_atomically
 from keras_headattn.analysis import draw_confusion_matrix, evaluate_classifier, head_distance
-from recipes.progress import progress_bar
+from recipes.engine.progress import progress_bar
 from recipes.sentences.data import label_numbers
 
 

@@ -1,7 +1,7 @@
 """The SavedModel of a run, tried out at once in a process that knows nothing of this library."""
 
 from keras_headattn.serving import export_classifier
-from recipes.fresh_process import try_out
+from recipes.engine.fresh_process import try_out
 
 # Runs with TensorFlow alone, and tensorflow-text for pieces, as a server would.
 TRY_OUT = """

@@ -6,7 +6,7 @@ from keras_headattn.layers import MultiHeadAttention, SelfAttentivePooling
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.models import BiLSTMEncoder, SentenceClassifier, SentencePairClassifier, TransformerEncoder
 from keras_headattn.training import Model
-from recipes.heads import make_head_regularizer, repel
+from recipes.engine.heads import make_head_regularizer, repel
 from recipes.sentences.text import embedding_width
 
 OPTIMIZERS = {"adam": keras.optimizers.Adam, "sgd": keras.optimizers.SGD, "adagrad": keras.optimizers.Adagrad}

@@ -3,9 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
+from keras_headattn.data import TextBatches, source_lengths
 from keras_headattn.text import split_words
-from recipes.data.buckets import source_lengths
-from recipes.data.labelled_batches import TextBatches
 from recipes.sentences.modelling import as_arguments
 from recipes.sentences.text import encode
 

@@ -1,7 +1,7 @@
 """The folder of a run of sentence classification."""
 
 from keras_headattn._files import read_lines, write_atomically
-from recipes import run
+from recipes.engine import run
 from recipes.sentences.settings import ClassifyConfig
 from recipes.sentences.text import FILES
 

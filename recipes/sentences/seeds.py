@@ -4,8 +4,8 @@ import json
 import pathlib
 import statistics
 
-from recipes import subruns
-from recipes.config import override
+from recipes.engine import subruns
+from recipes.engine.config import override
 
 
 def plan(config, seeds):

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from recipes.config import at_most_one, check_ranges, check_steps, option, the_one
+from recipes.engine.config import at_most_one, check_ranges, check_steps, option, the_one
 
 DATA = ("train", "tfds", "embedded")
 FORMATS = ("csv", "tsv", "jsonl", "label_text", "aligned")

@@ -3,10 +3,10 @@
 import functools
 import time
 
+from keras_headattn.data import LabelledBatches, balanced_class_weights, choose_buckets, longer_side
 from keras_headattn.training import chief_first, default_jit, gather, is_chief
-from recipes.checkpoints import finish, has_stalled
-from recipes.data.buckets import choose_buckets
-from recipes.data.labelled_batches import LabelledBatches, balanced_class_weights, longer_side
+from recipes.engine.checkpoints import finish, has_stalled
+from recipes.engine.start import ready_to_train
 from recipes.sentences.callbacks import make_callbacks
 from recipes.sentences.data import label_names, label_numbers, load_corpora
 from recipes.sentences.evaluation import evaluate
@@ -15,7 +15,6 @@ from recipes.sentences.modelling import make_attention, make_classifier, make_op
 from recipes.sentences.predicting import Predictor
 from recipes.sentences.run import Run
 from recipes.sentences.text import embedding_width, encode, load_embeddings, make_tokenizer
-from recipes.start import ready_to_train
 
 
 def train(config, afresh=False):

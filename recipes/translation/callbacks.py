@@ -10,7 +10,7 @@ from keras_headattn.training import (
     TimeLimit,
     is_chief,
 )
-from recipes.checkpoints import SaveEpochs, StopWhenStalled
+from recipes.engine.checkpoints import SaveEpochs, StopWhenStalled
 from recipes.translation.evaluation import named_metrics
 from recipes.translation.tensorboard import flops_utilization, tensorboard_callbacks
 from recipes.translation.translator import Translator

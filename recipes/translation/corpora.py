@@ -4,9 +4,10 @@ import dataclasses
 import functools
 import pathlib
 
-from recipes.data.cleaning import clean, empty_pairs
-from recipes.data.parallel import (
+from keras_headattn.data import (
     ParallelCorpus,
+    clean,
+    empty_pairs,
     iwslt_files,
     read_iwslt,
     read_text,
@@ -142,6 +143,6 @@ def _numbers(source_language, target_language, seed):
             "The embedded task translates from English; give --train files for other languages. "
             f"Received: source_language={source_language}"
         )
-    from recipes.data.numbers import numbers_corpus
+    from recipes.embedded.numbers import numbers_corpus
 
     return numbers_corpus(target_language, seed=seed)

@@ -6,7 +6,7 @@ import pathlib
 
 from keras_headattn import metrics
 from keras_headattn.metrics import Score
-from recipes.progress import progress_bar
+from recipes.engine.progress import progress_bar
 
 
 def exact_match(hypotheses, references):

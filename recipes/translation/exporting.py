@@ -1,9 +1,9 @@
 """SavedModels of a run, tried out at once in a process that knows nothing of this library."""
 
+from keras_headattn.data import source_lengths
 from keras_headattn.decoding import Searcher
 from keras_headattn.serving import export_id_translator, export_translator
-from recipes.data.buckets import source_lengths
-from recipes.fresh_process import try_out
+from recipes.engine.fresh_process import try_out
 
 # Runs with TensorFlow and tensorflow-text alone, as a server would.
 TRY_OUT = """

@@ -5,14 +5,14 @@ import functools
 import keras
 
 from keras_headattn import layers
+from keras_headattn.data import source_lengths
 from keras_headattn.layers import DisentangledMaskAttention, EvolvingAttention, MultiHeadAttention, SynthesizerAttention
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.models import Transformer
 from keras_headattn.optimizers import InverseSquareRoot
 from keras_headattn.positions import LearnedPositions, RelativePositions
 from keras_headattn.training import Model
-from recipes.data.buckets import source_lengths
-from recipes.heads import make_head_regularizer, repel
+from recipes.engine.heads import make_head_regularizer, repel
 
 
 def make_transformer(config, source_size, target_size):

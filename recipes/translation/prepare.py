@@ -3,12 +3,11 @@
 import pathlib
 
 from keras_headattn._files import write_atomically
+from keras_headattn.data import CleaningReport, ParallelCorpus, Records, claim, clean_pairs, write_records
+from keras_headattn.data._records import MANIFEST, checksum
 from keras_headattn.text import sample_lines
-from recipes.data.cleaning import CleaningReport, clean_pairs
-from recipes.data.parallel import ParallelCorpus
-from recipes.data.records import MANIFEST, Records, checksum, claim, write_records
-from recipes.lock import locked
-from recipes.progress import progress_bar
+from recipes.engine.lock import locked
+from recipes.engine.progress import progress_bar
 from recipes.translation.corpora import stream_training, training_files
 from recipes.translation.text import make_text, text_files
 

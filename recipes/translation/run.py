@@ -1,6 +1,6 @@
 """The folder of a run of translation."""
 
-from recipes import run
+from recipes.engine import run
 from recipes.translation.settings import TranslateConfig
 
 

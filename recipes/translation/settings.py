@@ -4,7 +4,7 @@ import dataclasses
 
 from keras_headattn import layers
 from keras_headattn.models import SIZES
-from recipes.config import at_most_one, check_ranges, check_steps, option, the_one
+from recipes.engine.config import at_most_one, check_ranges, check_steps, option, the_one
 
 ATTENTIONS = (*layers.ATTENTIONS, "interacting_pairwise")
 DATA = ("train", "iwslt", "tfds", "embedded")

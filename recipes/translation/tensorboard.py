@@ -6,8 +6,8 @@ import keras
 import numpy as np
 from tensorboard.plugins.hparams import api as hparams
 
+from keras_headattn.data import pad_ids
 from keras_headattn.training import AttentionImages, HeadNorms, Utilization, write_projector
-from recipes.data.buckets import pad_ids
 
 
 def tensorboard_callbacks(config, run, transformer, text, corpus):

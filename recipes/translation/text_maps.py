@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_headattn._files import read_lines
 from keras_headattn.analysis import attention_maps
-from recipes.data.buckets import pad_ids
+from keras_headattn.data import pad_ids
 from recipes.translation.tensorboard import pieces
 from recipes.translation.text import make_text
 from recipes.translation.translator import Translator

@@ -5,13 +5,10 @@ import time
 
 import numpy as np
 
+from keras_headattn.data import RecordBatches, Records, TokenBatches, choose_buckets
 from keras_headattn.training import chief_first, default_jit, gather, is_chief
-from recipes.checkpoints import finish, has_stalled
-from recipes.data.batching import TokenBatches
-from recipes.data.buckets import choose_buckets
-from recipes.data.record_batches import RecordBatches
-from recipes.data.records import Records
-from recipes.start import ready_to_train
+from recipes.engine.checkpoints import finish, has_stalled
+from recipes.engine.start import ready_to_train
 from recipes.translation.callbacks import make_callbacks
 from recipes.translation.corpora import load_corpora
 from recipes.translation.evaluation import check_metrics, evaluate

@@ -5,9 +5,8 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
+from keras_headattn.data import source_batches, source_lengths
 from keras_headattn.decoding import Searcher
-from recipes.data.batching import source_batches
-from recipes.data.buckets import source_lengths
 
 
 @dataclasses.dataclass(frozen=True)

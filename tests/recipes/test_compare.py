@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from recipes.compare import main
-from recipes.config import override
+from recipes.engine.config import override
 from recipes.sentences.comparing import paired_test, read_predictions, runs_of, titles
 from recipes.sentences.data import load_corpora
 from recipes.sentences.evaluation import evaluate

@@ -4,10 +4,10 @@ import functools
 import json
 
 import pytest
+from tests.keras_headattn.data._image_files import jpeg, make_folder
 
 from recipes.imagenet import _parser, main
 from tests.recipes.commands import quick_run, run_here
-from tests.recipes.data.image_files import jpeg, make_folder
 
 
 @pytest.fixture

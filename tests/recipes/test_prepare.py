@@ -9,8 +9,8 @@ import types
 
 import pytest
 
-from recipes import lock
-from recipes.config import save_config
+from recipes.engine import lock
+from recipes.engine.config import save_config
 from recipes.translate import main
 from recipes.translation.corpora import load_corpora, stream_training
 from recipes.translation.prepare import prepare, sample_pairs, take_text

@@ -11,10 +11,10 @@ import pytest
 
 from keras_headattn._files import write_atomically
 from keras_headattn.regularizers import Frobenius
-from recipes import subruns
 from recipes.classify import main
-from recipes.command import named_config
-from recipes.config import override
+from recipes.engine import subruns
+from recipes.engine.command import named_config
+from recipes.engine.config import override
 from recipes.sentences import modelling, seeds, training
 from recipes.sentences.data import label_names, label_numbers, load_corpora, load_tests, read_tests
 from recipes.sentences.evaluation import evaluate

@@ -5,9 +5,9 @@ import types
 import numpy as np
 import pytest
 
+from keras_headattn.data import ParallelCorpus
 from keras_headattn.layers import InteractingHeadAttention
 from keras_headattn.models import Transformer
-from recipes.data.parallel import ParallelCorpus
 from recipes.translation import tensorboard
 from recipes.translation.settings import TranslateConfig
 

@@ -10,8 +10,8 @@ import tensorflow as tf
 from keras_headattn._files import write_atomically
 from keras_headattn.metrics import Score
 from recipes.attention_maps import main
-from recipes.command import named_config
-from recipes.config import override
+from recipes.engine.command import named_config
+from recipes.engine.config import override
 from recipes.translation import evaluation, text_maps
 from recipes.translation.corpora import load_corpora
 from recipes.translation.modelling import make_transformer

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_headattn.data import central_crop
 from keras_headattn.serving import export_image_classifier, export_pixel_classifier
-from recipes.data.image_ops import central_crop
 
 CLASSES = ["Affe", "Bär", "Chamäleon"]
 PREPROCESS = functools.partial(central_crop, size=8, resized=10)

@@ -11,13 +11,13 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
+from keras_headattn.data import pad_ids
 from keras_headattn.decoding import Searcher
 from keras_headattn.layers import InteractingHeadAttention, MultiHeadAttention
 from keras_headattn.models import Transformer
 from keras_headattn.positions import LearnedPositions
 from keras_headattn.serving import export_id_translator, export_translator
 from keras_headattn.text import SentencePieceTokenizer, train_sentencepiece
-from recipes.data.buckets import pad_ids
 
 ENGLISH = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat still"]
 GERMAN = ["die Katze saß auf der Matte", "ein Hund lief der Katze nach", "keine Katze saß still"]

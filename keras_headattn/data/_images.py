@@ -1,0 +1,167 @@
+"""Batches of images and labels, decoded in parallel, in an order that can be resumed."""
+
+import functools
+import math
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from keras_headattn.data._image_ops import decode
+
+
+class ImageBatches:
+    """Batches of images for `fit` and `evaluate`, of which `dataset()` makes a `tf.data.Dataset`.
+
+    To train, all batches of an epoch are full: the rest of the images does not come in this epoch, and what damaged
+    images leave free is taken by those at the beginning of the order. Order and augmentation are a function of `(seed,
+    epoch)` and the image alone, so that training can be resumed exactly: `keras_headattn.training.Resume` sets
+    `epoch`. To evaluate, each image comes once, in order, and the last batches are filled up with black ones of weight
+    0. The other weights are all the same, so that the mean of the batches' losses is that over the images: give
+    `compile` its metrics as `weighted_metrics`. (Images that are damaged count there as a loss of 0.)
+
+    Images that cannot be read or decoded are left out, and collected in `damaged`. Memory holds a few batches, and
+    where each image is, however large the data set.
+
+    Args:
+        source: `ImageFiles` or `ImageRecords`.
+        batch_size: int, B.
+        preprocess: function of the bytes of an image file, a scalar string tensor, and when training of `seed`,
+            int64 `(2,)`; returns pixels, `(S, S, 3)`.
+        training: bool. Default False.
+        seed: int. Default 0.
+        parallel: int, images decoded at the same time. Default `None`: one a core.
+
+    Each item is a tuple `(images, labels)`: `(B, S, S, 3)` of what `preprocess` returns, and int32 `(B,)`; to evaluate
+    `(images, labels, weights)`, the last float32 `(B,)`.
+
+    Raises:
+        ValueError: for fewer images than a batch to train on. When gone through, if no image can be read.
+    """
+
+    def __init__(self, source, batch_size, preprocess, training=False, seed=0, parallel=None):
+        if training and len(source) < batch_size:
+            raise ValueError(
+                f"A batch must not be larger than the data set of {len(source)} images. "
+                f"Received: batch_size={batch_size}"
+            )
+        self.source = source
+        self.batch_size = batch_size
+        self.preprocess = preprocess
+        self.training = training
+        self.seed = seed
+        self.parallel = parallel or len(os.sched_getaffinity(0))
+        self.epoch = 0
+        self._damaged = set()
+
+    def __len__(self):
+        """Batches an epoch."""
+        batches = len(self.source) / self.batch_size
+        return int(batches) if self.training else math.ceil(batches)
+
+    @property
+    def num_damaged(self):
+        """How many images could not be read so far."""
+        return len(self._damaged)
+
+    @property
+    def damaged(self):
+        """Dictionary from the names of images and files that could not be read so far to what is wrong with them."""
+        found = {self.source.name(index): self._fault(index) for index in sorted(self._damaged)}
+        return self.source.faults | found
+
+    def dataset(self):
+        """Returns a `tf.data.Dataset` of the batches of the `epoch` set when it is gone through."""
+        order = tf.TensorSpec((len(self.source),), tf.int64)
+        dataset = tf.data.Dataset.from_generator(
+            self._order, output_signature=(order, tf.TensorSpec((), tf.int64))
+        ).flat_map(self._images_of_epoch)
+        filled = dataset.repeat() if self.training else self._fill_up(dataset)
+        batches = filled.batch(self.batch_size, drop_remainder=True).take(len(self))
+        return batches.apply(tf.data.experimental.assert_cardinality(len(self))).prefetch(2)
+
+    def _fill_up(self, images):
+        weight = len(self) * self.batch_size / len(self.source)
+        blank = [tf.zeros(spec.shape, spec.dtype) for spec in images.element_spec]
+        weighted = images.map(lambda image, label: (image, label, weight))
+        return weighted.concatenate(tf.data.Dataset.from_tensors((*blank, 0.0)).repeat())
+
+    def _order(self):
+        number = len(self.source)
+        rng = np.random.default_rng([self.seed, self.epoch])
+        yield self.source.order(rng) if self.training else np.arange(number), self.epoch
+
+    @tf.autograph.experimental.do_not_convert
+    def _images_of_epoch(self, order, epoch):
+        load = functools.partial(self._load, seed=self.seed * 2**32 + epoch)
+        images = (
+            tf.data.Dataset.from_tensor_slices(order)
+            .enumerate()
+            .map(load, num_parallel_calls=self.parallel)
+            .ignore_errors(log_warning=False)
+        )
+        # Those that are missing are noticed by the gap in the positions: hence one more at the end.
+        end = tuple(tf.zeros(spec.shape, spec.dtype) for spec in images.element_spec[1:])
+        images = images.concatenate(tf.data.Dataset.from_tensors((tf.size(order, tf.int64), *end)))
+        noted = images.scan(tf.constant(0, tf.int64), functools.partial(self._note_gap, order))
+        return noted.filter(lambda position, *_: position < order.shape[0]).map(lambda _, *item: item)
+
+    def _load(self, position, index, seed):
+        data, label = self.source.load(index)
+        image = self.preprocess(data, seed=tf.stack([seed, index])) if self.training else self.preprocess(data)
+        return position, image, label
+
+    def _note_gap(self, order, expected, item):
+        position = item[0]
+        noted = tf.cond(
+            position > expected,
+            lambda: tf.numpy_function(self._note, [order[expected:position]], tf.int64),
+            lambda: tf.constant(0, tf.int64),
+        )
+        with tf.control_dependencies([noted]):
+            return tf.identity(position) + 1, item
+
+    def _note(self, indices):
+        self._damaged.update(indices.tolist())
+        if len(self._damaged) == len(self.source):
+            name = self.source.name(int(indices[0]))
+            raise ValueError(f"None of the {len(self.source)} images can be read. Received: {name} and others")
+        return np.int64(len(indices))
+
+    def _fault(self, index):
+        """The message of the error when the image is read again."""
+        try:
+            decode(self.source.load(tf.constant(index, tf.int64))[0])
+        except tf.errors.OpError as error:
+            return str(error.message).split("} ")[-1].partition(" [Op:")[0].strip().partition("\n")[0]
+        return "it could be read later"
+
+
+class Subset:
+    """Some of the images of a source, chosen at random.
+
+    Args:
+        source: `ImageFiles` or `ImageRecords`.
+        number: int, how many; all, if there are fewer.
+        seed: int. Default 0.
+    """
+
+    def __init__(self, source, number, seed=0):
+        self.source = source
+        self.class_names, self.faults = source.class_names, source.faults
+        self._indices = np.sort(np.random.default_rng(seed).permutation(len(source))[:number])
+
+    def __len__(self):
+        return len(self._indices)
+
+    def name(self, index):
+        """Of an image, as the source has it."""
+        return self.source.name(int(self._indices[index]))
+
+    def order(self, rng):
+        """All indices, shuffled: int64 `(N,)`."""
+        return rng.permutation(len(self))
+
+    def load(self, index):
+        """Bytes and label of an image, scalar tensors; an error where it cannot be read."""
+        return self.source.load(tf.gather(tf.constant(self._indices, tf.int64), index))

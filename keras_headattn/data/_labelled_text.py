@@ -1,0 +1,245 @@
+"""Texts with labels, read from tables, from files whose lines belong together, or from TensorFlow Datasets."""
+
+import csv
+import dataclasses
+import json
+import pathlib
+
+import numpy as np
+
+from keras_headattn._files import read_lines
+from keras_headattn.data._tfds import load_tfds
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledText:
+    """Texts, or pairs of texts, and their labels, in the same order.
+
+    Args:
+        texts: list of str.
+        labels: list of str, as many.
+        name: str, where they come from. Messages show it.
+        second_texts: list of str, as many; `None` where each example is one text.
+
+    >>> len(LabelledText(["a good film"], ["positive"], "demo"))
+    1
+    """
+
+    texts: list
+    labels: list
+    name: str
+    second_texts: list | None = None
+
+    def __len__(self):
+        return len(self.texts)
+
+    def take(self, indices):
+        """Those at these indices, in their order, as `LabelledText`."""
+
+        def some(values):
+            return None if values is None else [values[index] for index in indices]
+
+        return LabelledText(some(self.texts), some(self.labels), self.name, some(self.second_texts))
+
+    def without(self, labels):
+        """Those whose label is none of these, as `LabelledText`."""
+        return self.take([index for index, label in enumerate(self.labels) if label not in labels])
+
+    def sample(self, number, seed=0):
+        """`number` of them at random, in the order in which they come, as `LabelledText`; `None`: all."""
+        if number is None or number >= len(self):
+            return self
+        return self.take(sorted(np.random.default_rng(seed).permutation(len(self))[:number]))
+
+    def split(self, shares, seed=0):
+        """Parts that have nothing in common.
+
+        Args:
+            shares: list of floats, the share of each part but the first, which has the rest.
+            seed: int. Default 0.
+
+        Returns:
+            List of `LabelledText`, in the order in which the examples come.
+
+        Raises:
+            ValueError: if a part would be empty.
+        """
+        order = np.random.default_rng(seed).permutation(len(self))
+        ends = np.cumsum([0, *(round(share * len(self)) for share in shares)])
+        parts = [order[ends[-1] :], *(order[start:end] for start, end in zip(ends, ends[1:], strict=False))]
+        if not all(map(len, parts)):
+            raise ValueError(f"Every part of a data set needs examples. Received: {len(self)} in parts of {shares}")
+        return [self.take(sorted(part)) for part in parts]
+
+
+def read_labelled(files, text, label, second=None, format=None, header=True):
+    """Reads examples from files, plain or `.gz`.
+
+    | format | |
+    |---|---|
+    | csv | comma-separated, quoted as spreadsheets do; a field may have line feeds |
+    | tsv | separated by tabs; quotation marks mean nothing |
+    | jsonl | one JSON object a line |
+    | label_text | the label, a space, the text; its columns are called label and text |
+    | aligned | one file a column, whose lines belong together |
+
+    Args:
+        files: list of paths, which are read one after the other; of `aligned`, one for each column.
+        text: str, name of the column with the text; a number counted from 1 where columns have no names.
+        label: str, the same of the label.
+        second: str, the same of the second text. Default `None`: there is none.
+        format: str. Default `None`: by the ending of the file.
+        header: bool, whether the first line of csv and tsv names the columns. Default True.
+
+    Returns:
+        `LabelledText`.
+
+    Raises:
+        FileNotFoundError: if a file is missing.
+        ValueError: that names file and line, if a line is not as the format wants it, lacks a column, or has no label;
+            if a file has no such column, or no examples.
+    """
+    columns = [column for column in (text, label, second) if column is not None]
+    if format == "aligned":
+        rows = _aligned(files, columns)
+    else:
+        rows = (row for path in files for row in _rows(path, format, header, columns))
+    found = list(rows)
+    name = " and ".join(map(str, files))
+    if not found:
+        raise ValueError(f"There are no examples. Received: {name}")
+    texts, labels, *seconds = (list(values) for values in zip(*found, strict=True))
+    return LabelledText(texts, labels, name, seconds[0] if seconds else None)
+
+
+def _rows(path, format, header, columns):
+    """Yields the values of the columns of each row, of which the second is the label."""
+    format = format or _format_of(path)
+    read = {"csv": _csv, "tsv": _tsv, "jsonl": _jsonl, "label_text": _label_text}[format]
+    rows = read(path)
+    if format in ("csv", "tsv"):
+        rows = _named(path, rows, header)
+    for place, row in rows:
+        missing = [column for column in columns if column not in row]
+        if missing:
+            raise ValueError(f"{place} has the columns {', '.join(row)}. Received: no {missing[0]!r}")
+        values = [row[column] for column in columns]
+        if not values[1]:
+            raise ValueError(f"{place} must have a label. Received: {columns[1]}=''")
+        yield values
+
+
+def _format_of(path):
+    ending = pathlib.Path(str(path).removesuffix(".gz")).suffix[1:]
+    if ending in ("csv", "tsv", "jsonl"):
+        return ending
+    raise ValueError(f"The name must end in .csv, .tsv or .jsonl, .gz too, or --format be given. Received: {path}")
+
+
+def _csv(path):
+    reader = csv.reader(read_lines(path, strip=False), strict=True)
+    try:
+        for fields in reader:
+            if fields:  # an empty line has none
+                yield f"{path}, line {reader.line_num}", [field.strip() for field in fields]
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {reader.line_num} is not CSV: {error}") from error
+
+
+def _tsv(path):
+    for number, line in enumerate(read_lines(path, strip=False), 1):
+        if line.strip():
+            yield f"{path}, line {number}", [field.strip() for field in line.split("\t")]
+
+
+def _named(path, rows, header):
+    """Dictionaries in place of lists, with the names that the first one has, or numbers."""
+    names = None
+    for place, fields in rows:
+        if names is None:
+            names = fields if header else [str(number) for number in range(1, len(fields) + 1)]
+            if len(set(names)) < len(names):
+                raise ValueError(f"{path}: every column needs a name of its own. Received: {', '.join(names)}")
+            if header:
+                continue
+        if len(fields) != len(names):
+            raise ValueError(f"{place} must have {len(names)} columns, as the first line. Received: {len(fields)}")
+        yield place, dict(zip(names, fields, strict=True))
+
+
+def _jsonl(path):
+    for number, line in enumerate(read_lines(path), 1):
+        place = f"{path}, line {number}"
+        if not line:
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{place} is not JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise ValueError(f"{place} must be a JSON object. Received: {line[:60]}")
+        yield place, {name: str(value).strip() for name, value in row.items() if value is not None}
+
+
+def _label_text(path):
+    for number, line in enumerate(read_lines(path), 1):
+        if line:
+            label, _, text = line.partition(" ")
+            yield f"{path}, line {number}", {"label": label, "text": text.strip()}
+
+
+def _aligned(files, columns):
+    """Rows of files whose lines belong together; a column is the number of its file."""
+    numbers = [str(number) for number in range(1, len(files) + 1)]
+    unknown = [column for column in columns if column not in numbers]
+    if unknown:
+        raise ValueError(f"Columns of aligned files are their numbers, {', '.join(numbers)}. Received: {unknown[0]!r}")
+    chosen = [files[int(column) - 1] for column in columns]
+    sides = [list(read_lines(path)) for path in chosen]
+    if len(set(map(len, sides))) > 1:
+        counts = ", ".join(f"{len(side)} in {path}" for side, path in zip(sides, chosen, strict=True))
+        raise ValueError(f"Files whose lines belong together must have the same number of them. Received: {counts}")
+    if "" in sides[1]:
+        raise ValueError(f"{chosen[1]}, line {1 + sides[1].index('')} must have a label. Received: an empty line")
+    return zip(*sides, strict=True)
+
+
+def read_tfds_labelled(name, split, text, label, second=None):
+    """Reads a split of TensorFlow Datasets, which downloads it on first use.
+
+    Args:
+        name: str, for instance "glue/sst2", "snli" or "yelp_polarity_reviews".
+        split: str, for instance "train" or "train[:1%]".
+        text: str, name of the feature with the text.
+        label: str, the same of the label, whose classes get their names. What has no label has the name "-1".
+        second: str, the same of the second text. Default `None`: there is none.
+
+    Returns:
+        `LabelledText`.
+
+    Raises:
+        ImportError, OSError: as `load_tfds`.
+        ValueError: if the data set has no such feature.
+    """
+    dataset, info = load_tfds(name, split)
+    columns = [column for column in (text, label, second) if column is not None]
+    for column in columns:
+        if column not in info.features:
+            raise ValueError(f"{name} has the features {', '.join(info.features)}. Received: {column!r}")
+    class_names = getattr(info.features[label], "names", None)
+    rows = list(dataset.map(lambda example: [example[column] for column in columns]).as_numpy_iterator())
+
+    def named(value):
+        return class_names[value] if class_names and value >= 0 else _string(value)
+
+    texts, labels, *seconds = zip(*rows, strict=True)
+    return LabelledText(
+        [_string(value) for value in texts],
+        [named(value) for value in labels],
+        f"{name}, {split}",
+        [_string(value) for value in seconds[0]] if seconds else None,
+    )
+
+
+def _string(value):
+    return value.decode("utf-8").strip() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,219 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_headattn.data import TokenBatches, source_batches
+
+LENGTHS = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=60)
+
+
+def pairs(lengths):
+    """Sentence pairs of these lengths; the first id of both sides is the number of the pair (from 4 on)."""
+    source, target = [], []
+    for number, (m, n) in enumerate(lengths, 4):
+        source.append(np.array([number] * (m - 1) + [3], "int32"))
+        target.append(np.array([number] * (n - 1) + [3], "int32"))
+    return source, target
+
+
+def mirrored():
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+
+def sentences(array):
+    return sorted(tuple(row[row != 0].tolist()) for row in array if row.any())
+
+
+@settings(max_examples=80, deadline=None)
+@given(LENGTHS, st.integers(1, 3), st.booleans(), st.integers(0, 5), st.data())
+def test_batches(lengths, num_replicas, shuffle, seed, data):
+    source, target = pairs(lengths)
+    buckets = tuple(sorted(data.draw(st.sets(st.integers(1, 11), max_size=3)))) + (12,)
+    tokens = data.draw(st.integers(12 * num_replicas, 100))
+    args = dict(bucket_lengths=buckets, num_replicas=num_replicas, shuffle=shuffle, seed=seed)
+    batches = TokenBatches(source, target, tokens, **args)
+    same = TokenBatches(source, target, tokens, **args)
+    for epoch in range(2):
+        served = list(batches)
+        same.epoch = epoch
+        assert same.num_batches == len(served)
+        seen_source, seen_target = [], []
+        for batch, again in zip(served, same, strict=True):
+            keras.tree.map_structure(np.testing.assert_array_equal, batch, again)
+            inputs, labels, weight = batch
+            assert labels.shape in batches.shapes
+            assert labels.shape == inputs["source"].shape == inputs["target"].shape == weight.shape
+            assert labels.dtype == inputs["source"].dtype == inputs["target"].dtype == "int32"
+            assert labels.shape[0] % num_replicas == 0 and labels.size <= tokens
+            assert weight.dtype == "float32" and abs(weight.mean(dtype="float64") - 1) < 1e-6
+            assert not weight[labels == 0].any() and len(np.unique(weight[labels != 0])) == 1
+            rows = labels.any(axis=1)
+            assert (inputs["target"][rows, 0] == 2).all() and not inputs["target"][~rows].any()
+            seen_source += sentences(inputs["source"])
+            seen_target += sentences(labels)
+        assert sorted(seen_source) == sorted(tuple(ids.tolist()) for ids in source)
+        assert sorted(seen_target) == sorted(tuple(ids.tolist()) for ids in target)
+        batches.on_epoch_end()
+
+
+@settings(max_examples=30, deadline=None)
+@given(LENGTHS)
+def test_figures_count_what_is_served(lengths):
+    batches = TokenBatches(*pairs(lengths), tokens_per_batch=40, bucket_lengths=(4, 7, 12))
+    source = np.concatenate([inputs["source"].ravel() for inputs, _, _ in batches])
+    target = np.concatenate([labels.ravel() for _, labels, _ in batches])
+    assert batches.num_tokens == (np.count_nonzero(source), np.count_nonzero(target))
+    np.testing.assert_allclose(batches.padding_share, (np.mean(source == 0), np.mean(target == 0)))
+    assert set(batches.shapes) == {labels.shape for _, labels, _ in batches}
+
+
+def test_decoder_input_is_shifted_by_one():
+    source, target = [[7, 3]], [[4, 5, 6, 3]]
+    inputs, labels, weight = TokenBatches(source, target, 12, bucket_lengths=(6,))[0]
+    assert inputs["source"].tolist() == [[7, 3, 0, 0, 0, 0], [0] * 6]
+    assert inputs["target"].tolist() == [[2, 4, 5, 6, 0, 0], [0] * 6]
+    assert labels.tolist() == [[4, 5, 6, 3, 0, 0], [0] * 6]
+    assert weight.tolist() == [[3, 3, 3, 3, 0, 0], [0] * 6]
+
+
+def test_weights_give_the_global_token_mean_on_any_split():
+    batches = TokenBatches(*pairs([(2, 2), (9, 9), (3, 1), (5, 8)]), 80, (10,), num_replicas=2)
+    _, labels, weight = batches[0]
+    losses = np.random.default_rng(0).random(labels.shape)
+    token_mean = losses[labels != 0].mean()
+    per_replica = [np.mean(part) for part in np.split(losses * weight, 2)]
+    np.testing.assert_allclose(np.mean(per_replica), token_mean, rtol=1e-6)
+
+
+def test_epochs_differ_and_unshuffled_ones_do_not():
+    data = pairs([(3, 4)] * 50)
+    shuffled = TokenBatches(*data, 40, (4,))
+    first = shuffled[0][1]
+    shuffled.on_epoch_end()
+    assert shuffled.epoch == 1 and not np.array_equal(first, shuffled[0][1])
+    assert not np.array_equal(first, TokenBatches(*data, 40, (4,), seed=1)[0][1])
+    plain = TokenBatches(*data, 40, (4,), shuffle=False)
+    assert plain[0][1][:, 0].tolist() == list(range(4, 14))
+    plain.on_epoch_end()
+    assert plain[0][1][:, 0].tolist() == list(range(4, 14))
+
+
+def test_first_two_batches_differ_in_shape():
+    for seed in range(20):
+        batches = TokenBatches(*pairs([(3, 3)] * 40 + [(9, 9)]), 16, (4, 16), seed=seed)
+        assert batches[0][1].shape != batches[1][1].shape
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_fit_compiles_once_per_shape(shuffle):
+    """Through Keras's own adapter, whose tf.data signature must allow every bucket."""
+    batches = TokenBatches(*pairs([(3, 3)] * 30 + [(7, 6)] * 9 + [(12, 12)]), 40, (4, 8, 12), shuffle=shuffle)
+    traced = []
+
+    class Model(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.logits = keras.layers.Embedding(50, 4), keras.layers.Dense(50)
+
+        def call(self, inputs):
+            traced.append(inputs["source"].shape)
+            return self.logits(self.embedding(inputs["source"]) + self.embedding(inputs["target"]))
+
+    model = Model()
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(0.0), loss, jit_compile=True)
+    # Keras calls `on_epoch_end` before the first epoch too.
+    in_order = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: setattr(batches, "epoch", epoch))
+    history = model.fit(batches, epochs=2, callbacks=[in_order], verbose=0)
+    assert len(set(traced)) <= 1 + len(batches.shapes)
+    # The learning rate is 0: every loss is that of the final weights. Keras averages batches by rows.
+    for batches.epoch, reported in enumerate(history.history["loss"]):
+        losses, rows = [], []
+        for inputs, labels, _ in batches:
+            by_token = keras.losses.sparse_categorical_crossentropy(labels, model(inputs), from_logits=True)
+            losses.append(np.mean(np.asarray(by_token)[labels != 0]))
+            rows.append(len(labels))
+        np.testing.assert_allclose(reported, np.average(losses, weights=rows), rtol=1e-5)
+
+
+def test_two_replicas_get_the_loss_of_one():
+    batches = TokenBatches(*pairs([(3, 2), (3, 3), (7, 1), (7, 6), (12, 12)]), 48, (4, 12), num_replicas=2)
+
+    def loss():
+        keras.utils.set_random_seed(1)
+        inputs = {name: keras.Input([None], dtype="int32", name=name) for name in ("source", "target")}
+        embedded = [keras.layers.Embedding(50, 4)(ids) for ids in inputs.values()]
+        model = keras.Model(inputs, keras.layers.Dense(50)(keras.layers.add(embedded)))
+        model.compile(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), jit_compile=False)
+        return model.evaluate(batches, verbose=0)
+
+    alone = loss()
+    with mirrored().scope():
+        np.testing.assert_allclose(loss(), alone, rtol=1e-5)
+
+
+def test_too_long_pairs_are_counted_or_refused():
+    data = pairs([(3, 3), (3, 9), (10, 3)])
+    batches = TokenBatches(*data, 20, (4,))
+    assert batches.num_dropped == 2 and batches.num_tokens == (3, 3)
+    assert "1 sentence pairs in 1 batches an epoch (2 pairs longer than 4 tokens left out)" in batches.summary()
+    with pytest.raises(ValueError, match=r"2 of 3 .* longest has 10 tokens.*Received: bucket_lengths=\(4,\)"):
+        TokenBatches(*data, 20, (4,), drop_too_long=False)
+    with pytest.raises(ValueError, match="2 of 2 sentence pairs are longer"):
+        TokenBatches(data[0][1:], data[1][1:], 20, (4,))
+
+
+def test_summary():
+    batches = TokenBatches(*pairs([(3, 3)] * 30 + [(7, 6)] * 9), 40, (4, 8, 16))
+    assert batches.summary().splitlines() == [
+        "39 sentence pairs in 5 batches an epoch (0 pairs longer than 16 tokens left out)",
+        "tokens: source 153, target 144",
+        "padding: source 23.5%, target 28.0%",
+        "shapes (rows x length): 10 x 4, 5 x 8",
+    ]
+
+
+@pytest.mark.parametrize(
+    "source, target, args, message",
+    [
+        ([[3]], [], {}, "Received: 1 source and 0 target"),
+        ([], [], {}, "at least one"),
+        ([[3], []], [[3], [3]], {}, r"Received: source\[1\]=\[\]"),
+        ([[3]], [[4, 0, 3]], {}, r"Received: target\[0\]=\[4, 0, 3\]"),
+        ([[3]], [[3]], {"bucket_lengths": (8, 4)}, r"ascending. Received: \(8, 4\)"),
+        ([[3]], [[3]], {"bucket_lengths": ()}, "ascending"),
+        (
+            [[3]],
+            [[3]],
+            {"tokens_per_batch": 31, "num_replicas": 2},
+            "at least 32.*Received: tokens_per_batch=31",
+        ),
+    ],
+)
+def test_bad_input(source, target, args, message):
+    with pytest.raises(ValueError, match=message):
+        TokenBatches(source, target, **args)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 12), max_size=40), st.integers(1, 5))
+def test_source_batches_serve_every_sentence_in_fixed_shapes(lengths, batch_size):
+    ids, _ = pairs([(length, 1) for length in lengths])
+    seen, longest = [], 0
+    for indices, padded in source_batches(ids, (3, 6, 12), batch_size):
+        assert padded.shape in {(batch_size, length) for length in (3, 6, 12)} and padded.dtype == "int32"
+        assert padded.shape[1] >= longest
+        longest = padded.shape[1]
+        for index, row in zip(indices, padded, strict=False):
+            assert row[row != 0].tolist() == ids[index].tolist()
+        assert not padded[len(indices) :].any()
+        seen += indices.tolist()
+    assert sorted(seen) == list(range(len(ids)))
+
+
+def test_source_batches_leave_nothing_out():
+    with pytest.raises(ValueError, match="longest sentence has 9 tokens.*Received"):
+        source_batches([[4] * 9], (4, 8))

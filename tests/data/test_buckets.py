@@ -1,0 +1,57 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_headattn.data import bucket_of, choose_buckets, pad_ids
+
+
+def padded_positions(lengths, buckets):
+    return sum(min(bucket for bucket in buckets if bucket >= length) for length in lengths)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(1, 4))
+def test_no_other_choice_pads_less(lengths, number):
+    buckets = choose_buckets(lengths, number)
+    distinct = sorted(set(lengths))
+    assert list(buckets) == sorted(set(buckets))
+    assert len(buckets) == min(number, len(distinct)) and buckets[-1] == distinct[-1]
+    others = itertools.combinations(distinct[:-1], len(buckets) - 1)
+    best = min(padded_positions(lengths, (*other, distinct[-1])) for other in others)
+    assert padded_positions(lengths, buckets) == best
+
+
+def test_choose_buckets_refuses_nothing():
+    with pytest.raises(ValueError, match="Received: 0 distinct lengths, number=3"):
+        choose_buckets([], 3)
+    with pytest.raises(ValueError, match="number=0"):
+        choose_buckets([4], 0)
+
+
+def test_bucket_of_matches_the_definition():
+    lengths = np.arange(1, 10)
+    assert bucket_of(lengths, (2, 5, 8)).tolist() == [0, 0, 1, 1, 1, 2, 2, 2, 3]
+
+
+def test_pad_ids_without_sentences():
+    assert pad_ids([], 2, 3).tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.floats(0.01, 0.6))
+def test_no_fewer_buckets_keep_to_a_share_of_padding(lengths, share):
+    def padding(buckets):
+        return 1 - sum(lengths) / padded_positions(lengths, buckets)
+
+    buckets = choose_buckets(lengths, 9, share)
+    assert padding(buckets) <= share + 1e-9 and buckets == choose_buckets(lengths, len(buckets))
+    if len(buckets) > 1:
+        fewer = len(buckets) - 1
+        assert padding(choose_buckets(lengths, fewer)) > share
+        with pytest.raises(ValueError, match=rf"With {fewer} buckets .*% of .* are padding.*number={fewer}"):
+            choose_buckets(lengths, fewer, share)
+    values, counts = np.unique(lengths, return_counts=True)
+    assert choose_buckets(values, 9, share, counts) == buckets

@@ -1,0 +1,125 @@
+import gzip
+import sys
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_headattn.data import LabelledText, read_labelled, read_tfds_labelled
+
+
+def write(path, text):
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+def test_tables(tmp_path):
+    """Quotation marks count in csv alone, which may have line feeds in a field; columns by name or by number."""
+    table = write(tmp_path / "a.csv", 'text,label,other\r\n"two\nlines, ""so""",good,1\r\n\r\nplain,bad,2\r\n')
+    found = read_labelled([table], "text", "label")
+    assert found.texts == ['two\nlines, "so"', "plain"] and found.labels == ["good", "bad"]
+    assert found.second_texts is None and found.name == str(table)
+    pairs = read_labelled([table], "text", "label", "other")
+    assert pairs.second_texts == ["1", "2"]
+    tabs = write(tmp_path / "a.tsv.gz", '\ufeffan "open quote\t1\n\t0\n')
+    found = read_labelled([tabs, tabs], "1", "2", header=False)
+    assert found.texts == ['an "open quote', ""] * 2 and found.labels == ["1", "0"] * 2
+    lines = write(tmp_path / "a.jsonl", '{"t": " x ", "l": 3}\n\n{"t": "y", "l": "n", "u": null}\n')
+    found = read_labelled([lines], "t", "l")
+    assert (found.texts, found.labels) == (["x", "y"], ["3", "n"])
+
+
+def test_labels_in_front_and_files_that_belong_together(tmp_path):
+    found = read_labelled([write(tmp_path / "a.train", "4 a film\n1 no . \n")], "text", "label", format="label_text")
+    assert (found.texts, found.labels) == (["a film", "no ."], ["4", "1"])
+    names = [write(tmp_path / name, text) for name, text in [("s1", "a\nb\n"), ("s2", "c\nd\n"), ("l", "x\ny\n")]]
+    found = read_labelled(names, "1", "3", "2", format="aligned")
+    assert (found.texts, found.second_texts, found.labels) == (["a", "b"], ["c", "d"], ["x", "y"])
+
+
+@pytest.mark.parametrize(
+    "name, text, message",
+    [
+        ("a.csv", "text,label\nx,a\ny\n", "a.csv, line 3 must have 2 columns.*Received: 1"),
+        ("a.csv", "text,label\nx,\n", "a.csv, line 2 must have a label"),
+        ("a.csv", "text,class\nx,a\n", "a.csv, line 2 has the columns text, class. Received: no 'label'"),
+        ("a.csv", 'text,label\n"x"y,a\n', "a.csv, line 2 is not CSV"),
+        ("a.csv", 'text,label\nx,"a\n', "a.csv, line 2 is not CSV"),
+        ("a.csv", "text,text\n", "a name of its own"),
+        ("a.tsv", "text\tlabel\nx\ta\tb\n", "a.tsv, line 2 must have 2 columns.*Received: 3"),
+        ("a.jsonl", '{"text": 1, "label": 2}\n{"text"\n', "a.jsonl, line 2 is not JSON"),
+        ("a.jsonl", "[1]\n", "a.jsonl, line 1 must be a JSON object"),
+        ("a.jsonl", '{"text": "x", "label": null}\n', "a.jsonl, line 1 has the columns text. Received: no 'label'"),
+        ("a.tsv", "text\tlabel\n", "There are no examples"),
+        ("a.txt", "", "--format be given"),
+    ],
+)
+def test_mistakes_name_file_and_line(tmp_path, name, text, message):
+    with pytest.raises(ValueError, match=message):
+        read_labelled([write(tmp_path / name, text)], "text", "label")
+
+
+def test_mistakes_of_aligned_files(tmp_path):
+    one, two = write(tmp_path / "one", "a\nb\n"), write(tmp_path / "two", "x\n")
+    with pytest.raises(ValueError, match="2 in .*one, 1 in .*two"):
+        read_labelled([one, two], "1", "2", format="aligned")
+    with pytest.raises(ValueError, match="are their numbers, 1, 2. Received: 'text'"):
+        read_labelled([one, two], "text", "2", format="aligned")
+    with pytest.raises(ValueError, match="two, line 2 must have a label"):
+        read_labelled([one, write(two, "x\n\n")], "1", "2", format="aligned")
+    (tmp_path / "a.tsv").write_bytes("text\tlabel\nsch\xf6n\ta\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="a.tsv, line 2 is not UTF-8"):
+        read_labelled([tmp_path / "a.tsv"], "text", "label")
+    with pytest.raises(FileNotFoundError, match="none.csv"):
+        read_labelled([tmp_path / "none.csv"], "text", "label")
+
+
+def test_parts_have_nothing_in_common():
+    whole = LabelledText([str(n) for n in range(100)], ["a", "b"] * 50, "demo", [str(-n) for n in range(100)])
+    parts = whole.split([0.2, 0.1], seed=3)
+    assert [len(part) for part in parts] == [70, 20, 10]
+    assert sorted(text for part in parts for text in part.texts) == sorted(whole.texts)
+    assert all(a == b.removeprefix("-") for a, b in zip(parts[1].texts, parts[1].second_texts, strict=True))
+    assert parts[1].texts == whole.split([0.2, 0.1], seed=3)[1].texts != whole.split([0.2, 0.1], seed=4)[1].texts
+    with pytest.raises(ValueError, match="Every part"):
+        whole.split([0.001])
+    assert whole.sample(None) is whole and len(whole.sample(7)) == 7
+    assert set(whole.without(["b"]).labels) == {"a"}
+
+
+@pytest.fixture
+def fake_tfds(monkeypatch):
+    """Stands in for tensorflow_datasets, with a data set of two pairs."""
+    examples = {"premise": ["a cat", "two "], "hypothesis": ["b", "c"], "label": np.array([1, -1])}
+    features = dict.fromkeys(examples) | {"label": types.SimpleNamespace(names=["entailment", "neutral"])}
+
+    def load(name, split, with_info):
+        assert (name, split, with_info) == ("snli", "train", True)
+        return tf.data.Dataset.from_tensor_slices(examples), types.SimpleNamespace(features=features)
+
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", types.SimpleNamespace(load=load, download=None))
+
+
+def test_tfds(fake_tfds):
+    found = read_tfds_labelled("snli", "train", "premise", "label", "hypothesis")
+    assert (found.texts, found.second_texts, found.labels) == (["a cat", "two"], ["b", "c"], ["neutral", "-1"])
+    with pytest.raises(ValueError, match="features premise, hypothesis, label. Received: 'text'"):
+        read_tfds_labelled("snli", "train", "text", "label")
+
+
+def test_real_layouts(shared_data):
+    folder = shared_data / "sentence_classification"
+    found = read_labelled([folder / "stsa.fine.train"], "text", "label", format="label_text")
+    assert len(found) == 8_544 and set(found.labels) == set("01234")
+    found = read_labelled([shared_data / "sst2_sick" / "sentiment-dev"], "1", "2", format="tsv", header=False)
+    assert len(found) == 872 and set(found.labels) == {"0", "1"}
+    found = read_labelled([shared_data / "sst2_sick" / "sickdev-ent"], "1", "3", "2", format="tsv", header=False)
+    assert len(found) == 500 and set(found.labels) == {"NEUTRAL", "ENTAILMENT", "CONTRADICTION"}
+    found = read_labelled([shared_data / "yelp_stars" / "dev.csv"], "text", "label2")
+    assert len(found) == 5_000 and len(set(found.labels)) == 5
+    found = read_labelled([shared_data / "hate_offensive" / "labeled_data.csv"], "tweet", "class")
+    assert len(found) == 24_783 and found.labels.count("0") == 1_430
+    names = [shared_data / "esnli" / "eSNLI" / f"{name}.dev" for name in ("s1", "s2", "labels")]
+    found = read_labelled(names, "1", "3", "2", format="aligned")
+    assert len(found) == 9_842 and len(set(found.labels)) == 3

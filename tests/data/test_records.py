@@ -1,0 +1,196 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_headattn.data import ParallelCorpus, Records, Sentences, claim, write_records
+from keras_headattn.data._records import describe_shard, read_blocks, write_shard
+
+
+def corpus(number, name="demo"):
+    """Sentences of 1 to 6 words, each the number of the line; every tenth source is empty."""
+    source = ["" if i % 10 == 9 else f"{i} " * (i % 6 + 1) for i in range(number)]
+    return ParallelCorpus(source, [f"{i} " * (i % 4 + 1) for i in range(number)], name)
+
+
+def encode(pairs):
+    """Ids from 4 on, and the end symbol."""
+    sides = zip(*pairs, strict=True)
+    return [[np.array([int(word) + 4 for word in text.split()] + [3]) for text in side] for side in sides]
+
+
+def write(folder, number=50, **arguments):
+    claim(folder, {"vocabulary": "a"})
+    return write_records(folder, corpus(number), encode, {"max_length": 5}, **({"shard_lines": 20} | arguments))
+
+
+def content(records):
+    paths = [str(records.folder / shard["name"]) for shard in records.shards]
+    return [
+        (tuple(source), tuple(target))
+        for block in read_blocks(paths, 7)
+        for source, target in zip(*(side.to_list() for side in block), strict=True)
+    ]
+
+
+def expected(number=50):
+    kept = [pair for pair in corpus(number) if 0 < len(pair[0].split()) <= 5]
+    return [tuple(map(tuple, pair)) for pair in zip(*encode(kept), strict=True)]
+
+
+def test_records_hold_the_cleaned_corpus(tmp_path):
+    done = []
+    records, report = write(tmp_path, progress=done.append)
+    assert content(records) == expected()
+    assert [shard["name"] for shard in records.shards] == [f"shard-0000{i}.tfrecord" for i in range(3)]
+    assert report.total == 50 and report.counts == {"empty_source": 5, "too_long": 7}
+    assert done[-1] == 50 and done == sorted(done)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.json", *(s["name"] for s in records.shards)]
+
+
+def test_the_manifest_counts(tmp_path):
+    records, _ = write(tmp_path)
+    pairs = expected()
+    manifest = json.loads((tmp_path / "corpus.json").read_text())
+    assert manifest["made_of"] == {"vocabulary": "a"} and manifest["pairs"] == len(pairs)
+    assert manifest["source_tokens"] == sum(len(source) for source, _ in pairs)
+    assert sum(shard["pairs"] for shard in records.shards) == len(pairs)
+    histogram = records.histogram()
+    for length in range(1, 8):
+        there = [(s, t) for s, t in pairs if max(len(s), len(t)) == length]
+        assert histogram["pairs"][histogram["length"] == length].sum() == len(there)
+        assert histogram["target_tokens"][histogram["length"] == length].sum() == sum(len(t) for _, t in there)
+
+
+def test_going_on_after_an_error_writes_only_what_is_missing(tmp_path):
+    def failing(pairs):
+        if any(int(source.split()[0]) > 30 for source, _ in pairs):
+            raise RuntimeError("power cut")
+        return encode(pairs)
+
+    claim(tmp_path, {"vocabulary": "a"})
+    with pytest.raises(RuntimeError):
+        write_records(tmp_path, corpus(50), failing, {"max_length": 5}, shard_lines=20)
+    with pytest.raises(FileNotFoundError, match="no corpus.json.*prepare"):
+        Records(tmp_path)
+    first = tmp_path / "shard-00000.tfrecord"
+    assert [path.name for path in tmp_path.glob("shard-*")] == [first.name]
+    before = first.stat().st_mtime_ns
+    encoded = []
+    claim(tmp_path, {"vocabulary": "a"})
+    records, report = write_records(
+        tmp_path, corpus(50), lambda pairs: encoded.extend(pairs) or encode(pairs), {"max_length": 5}, shard_lines=20
+    )
+    assert content(records) == expected() and report.total == 50
+    assert first.stat().st_mtime_ns == before and len(encoded) == sum(shard["pairs"] for shard in records.shards[1:])
+
+
+def test_going_on_after_a_kill(tmp_path):
+    """The process is killed by the system while it writes."""
+    code = f"""
+import sys, time
+sys.path[:0] = {sys.path!r}
+from tests.keras_headattn.data._test_records import *
+def slow(pairs):
+    time.sleep(1000 if int(pairs[0][0].split()[0]) >= 20 else 0)
+    return encode(pairs)
+import pathlib
+folder = pathlib.Path({str(tmp_path)!r})
+claim(folder, {{"vocabulary": "a"}})
+write_records(folder, corpus(50), slow, {{"max_length": 5}}, shard_lines=20)
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "shard-00000.tfrecord").exists() and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL, process.stderr.read().decode()
+    process.stderr.close()
+    assert content(write(tmp_path)[0]) == expected()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_half_shard_is_written_again(tmp_path):
+    claim(tmp_path, {"vocabulary": "a"})
+    write_shard(tmp_path / "shard-00000.tfrecord", [([5, 3], [6, 3])])
+    whole = (tmp_path / "shard-00000.tfrecord").read_bytes()
+    (tmp_path / "shard-00000.tfrecord").write_bytes(whole[:-3])
+    assert content(write(tmp_path)[0]) == expected()
+
+
+def test_other_text_is_refused(tmp_path):
+    claim(tmp_path, {"vocabulary": "a"})
+    write_shard(tmp_path / "shard-00000.tfrecord", [([5, 3], [6, 3])])
+    with pytest.raises(ValueError, match="text is not the one.*shard-00000.*Received: demo"):
+        write(tmp_path)
+
+
+def test_other_settings_are_refused(tmp_path):
+    claim(tmp_path, {"max_words": 5})
+    with pytest.raises(ValueError, match=r"Received: max_words=5 \(now 6\)"):
+        claim(tmp_path, {"max_words": 6})
+    claim(tmp_path, {"vocabulary": "a"})
+    write(tmp_path)
+    with pytest.raises(ValueError, match=r"another --records.*Received: vocabulary='a' \(now 'b'\)"):
+        claim(tmp_path, {"max_words": 5, "vocabulary": "b"})
+
+
+def test_a_flipped_byte_is_found_and_named(tmp_path):
+    records, _ = write(tmp_path)
+    records.check()
+    path = tmp_path / "shard-00001.tfrecord"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"Run `prepare` again.*shard-00001.tfrecord \(damaged"):
+        records.check()
+    with pytest.raises(ValueError, match="damaged. Received: .*shard-00001"):
+        describe_shard(path)
+    path.unlink()
+    (tmp_path / "shard-00002.tfrecord").write_bytes(b"")
+    done = []
+    assert list(records.faults(done.append)) == ["shard-00001.tfrecord", "shard-00002.tfrecord"] and done == [1, 2, 3]
+    records.reopen(records.faults())
+    again, _ = write(tmp_path)
+    assert content(again) == expected() and again.manifest == records.manifest
+
+
+def test_nothing_left(tmp_path):
+    claim(tmp_path, {})
+    with pytest.raises(ValueError, match="(?s)No sentence pair is left.*empty source: 2"):
+        write_records(tmp_path, ParallelCorpus(["", ""], ["a", "b"], "demo"), encode, {})
+    assert not (tmp_path / "corpus.json").exists()
+
+
+def test_few_lines_are_held_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("keras_headattn.data._records.ENCODED_TOGETHER", 50)
+    held, most = 0, 0
+
+    class Line(str):
+        def __init__(self, text):
+            nonlocal held, most
+            held, most = held + 1, max(most, held + 1)
+
+        def __del__(self):
+            nonlocal held
+            held -= 1
+
+    lines = Sentences(lambda: (Line(f"{i}") for i in range(600)))
+    claim(tmp_path, {})
+    some = ParallelCorpus(lines, lines, "made")
+    records, _ = write_records(tmp_path, some, lambda pairs: ([[3]] * len(pairs),) * 2, {}, 200)
+    assert records.manifest["pairs"] == 600 and held < 10
+    assert most < 2 * (50 + 50) + 10  # both sides of the pairs that are encoded together, and of those before
+
+
+def test_a_shard_of_tensor2tensor(shared_data):
+    folder = shared_data / "wmt_ende_t2t_shard"
+    shard = describe_shard(folder / "translate_ende_wmt32k-train-00511-of-00512")
+    assert shard["pairs"] == 8_941
+    (source, target), *_ = read_blocks([str(folder / "translate_ende_wmt32k-train-00511-of-00512")], 8)
+    assert isinstance(source, tf.RaggedTensor) and all(ids[-1] == 1 for ids in source.to_list() + target.to_list())

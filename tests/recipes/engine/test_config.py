@@ -1,0 +1,162 @@
+import argparse
+import dataclasses
+import importlib
+import pkgutil
+
+import pytest
+
+from keras_headattn.models import SIZES
+from recipes import configs
+from recipes.engine.command import named_config
+from recipes.engine.config import add_options, check_ranges, load_config, option, override, save_config
+from recipes.translate import _parser
+from recipes.translation.settings import TranslateConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    size: int = option(3, "a number")
+    rate: float = option(0.5, "100% a rate", at_least=0, below=9)
+    kind: str = option("a", "a choice", ("a", "b"))
+    files: tuple[str, ...] = option((), "names")
+    limit: int | None = option(None, "perhaps a number", above=0)
+    fast: bool = option(True, "a switch")
+
+    def __post_init__(self):
+        check_ranges(self)
+
+
+def parse(*arguments, **options):
+    parser = argparse.ArgumentParser()
+    add_options(parser, Settings, **options)
+    return vars(parser.parse_args(arguments))
+
+
+def test_options_not_given_are_absent():
+    assert parse() == {}
+
+
+def test_options_have_the_type_of_their_field():
+    values = parse("--size", "4", "--rate", "1", "--kind", "b", "--files", "x", "y", "--limit", "7", "--no-fast")
+    assert values == {"size": 4, "rate": 1.0, "kind": "b", "files": ["x", "y"], "limit": 7, "fast": False}
+    assert override(Settings(), values) == Settings(4, 1.0, "b", ("x", "y"), 7, False)
+    assert parse("--limit", "none") == {"limit": None}
+
+
+def test_help_names_every_option(capsys):
+    with pytest.raises(SystemExit):
+        parse("--help")
+    text = capsys.readouterr().out
+    assert all(f"--{field.name}" in text for field in dataclasses.fields(Settings)) and "100% a rate" in text
+
+
+def test_help_of_some_options_with_another_default(capsys):
+    with pytest.raises(SystemExit):
+        parse("--help", names=("size",), default="the run's")
+    text = capsys.readouterr().out
+    assert "a number [the run's]" in text and "--rate" not in text
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"size": "4"}, "`size` must be int.*size='4'"),
+        ({"size": True}, "`size` must be int"),
+        ({"kind": "c"}, "one of a, b.*kind='c'"),
+        ({"files": "x"}, "list of str"),
+        ({"speed": 1}, "no setting 'speed'"),
+        ({"rate": None}, "`rate` must be float"),
+        ({"rate": -0.1}, "--rate must be at least 0. Received: rate=-0.1"),
+        ({"rate": 9.0}, "--rate must be below 9. Received: rate=9.0"),
+        ({"limit": 0}, "--limit must be above 0. Received: limit=0"),
+    ],
+)
+def test_wrong_values_are_named(values, message):
+    with pytest.raises(ValueError, match=message):
+        override(Settings(), values)
+
+
+def test_json_round_trip(tmp_path):
+    config = Settings(rate=2.0, files=("x",), limit=5)
+    save_config(config, tmp_path / "config.json")
+    assert load_config(Settings, tmp_path / "config.json") == config
+
+
+@pytest.mark.parametrize("text", ["{", "[1]"])
+def test_damaged_json_is_an_error_with_the_file_name(tmp_path, text):
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(ValueError, match="config.json"):
+        load_config(Settings, tmp_path / "config.json")
+
+
+def test_named_configurations_load():
+    """All of them, each of a recipe."""
+    names = [module.name for module in pkgutil.iter_modules(configs.__path__)]
+    found = [importlib.import_module(f"recipes.configs.{name}").CONFIG for name in names]
+    assert len(names) > 30 and {type(config).__name__ for config in found} == {
+        "TranslateConfig", "ClassifyConfig", "ImageNetConfig"
+    }  # fmt: skip
+    assert named_config(TranslateConfig, "multi30k").size == "tiny"
+
+
+def test_vocabularies_of_two_sizes():
+    config = named_config(TranslateConfig, "disentangled_iwslt14")
+    assert (config.vocabulary_size, config.target_vocabulary_size) == (8848, 6632)
+    with pytest.raises(ValueError, match="--no-shared-vocabulary. Received: 900"):
+        override(TranslateConfig(), {"target_vocabulary_size": 900})
+
+
+def test_the_embedded_task_is_small():
+    config = named_config(TranslateConfig, "numbers")
+    assert config.data == "embedded" and config.epochs == 6 and config.vocabulary_size == 300
+    assert config.shape == dict(num_layers=2, hidden_dim=128, intermediate_dim=256, num_heads=4)
+
+
+@pytest.mark.parametrize("name", [None, "multi30k", "iwslt16"])
+def test_a_configuration_without_data_asks_for_some(name):
+    with pytest.raises(ValueError, match="--train"):
+        named_config(TranslateConfig, name).data  # noqa: B018
+
+
+def test_an_unknown_configuration_is_an_error():
+    with pytest.raises(ValueError, match="nonsense"):
+        named_config(TranslateConfig, "nonsense")
+
+
+def test_sizes_of_the_papers():
+    assert SIZES["tiny"] == dict(num_layers=4, hidden_dim=128, intermediate_dim=256, num_heads=4)
+    assert override(TranslateConfig(), {"size": "base", "num_heads": 16}).shape == dict(
+        num_layers=6, hidden_dim=512, intermediate_dim=2048, num_heads=16
+    )
+    assert override(TranslateConfig(), {"attention": "luong"}).shape["num_heads"] == 1
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"train": ("a", "b")},
+        {"train": ("a",), "validation": ("c", "d")},
+        {"test": ("a",)},
+        {"test": ("a", "b")},
+        {"validation": ("a", "b")},
+        {"tfds": "name", "test": ("a", "b")},
+        {"iwslt": "folder", "tfds": "name"},
+        {"embedded": True, "tfds": "name"},
+        {"truecase": True},
+        {"epochs": 0},
+        {"dropout": 1.0},
+        {"label_smoothing": float("nan")},
+        {"learning_rate": 0.0},
+        {"time_limit": 0.0},
+        {"vocabulary_size": 7},
+        {"sample_sentences": -1},
+    ],
+)
+def test_settings_that_contradict_each_other(values):
+    with pytest.raises(ValueError, match="Received"):
+        override(TranslateConfig(), values)
+
+
+def test_a_run_may_export_nothing():
+    options = _parser().parse_args(["train", "--export", "none"])
+    assert override(TranslateConfig(), {"export": options.export}).export is None

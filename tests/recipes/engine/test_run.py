@@ -1,0 +1,256 @@
+"""What a run's folder, its checkpoints and its corpora do, without training."""
+
+import dataclasses
+import shutil
+import sys
+import types
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_headattn.data import source_lengths
+from keras_headattn.models import Transformer
+from recipes.engine.checkpoints import SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled, weights_of
+from recipes.engine.command import named_config
+from recipes.engine.gpus import tell_of_hidden_gpus
+from recipes.engine.lock import locked
+from recipes.translation.corpora import load_corpora, load_tests, read_tests
+from recipes.translation.evaluation import check_metrics, named_metrics
+from recipes.translation.modelling import make_transformer
+from recipes.translation.run import Run
+from recipes.translation.settings import TranslateConfig
+from recipes.translation.text import make_text
+from recipes.translation.training import make_batches, train
+
+CONFIG = named_config(TranslateConfig, "numbers")
+
+
+def save_checkpoint(run, name="epoch-00000-batch-00001000.npz"):
+    run.checkpoints.mkdir(parents=True, exist_ok=True)
+    (run.checkpoints / name).touch()
+
+
+def test_a_run_begins_with_its_first_checkpoint(tmp_path):
+    run, other = Run(tmp_path / "run"), dataclasses.replace(CONFIG, seed=1)
+    run.start(CONFIG)
+    (run.folder / "vocabulary.model").touch()
+    run.check(other)
+    run.start(CONFIG)
+    save_checkpoint(run, "epoch-00000-batch-00000000.npz")
+    assert (run.folder / "vocabulary.model").exists()
+    run.start(other)
+    assert not (run.folder / "vocabulary.model").exists() and run.config() == other
+    save_checkpoint(run)
+    run.check(dataclasses.replace(other, epochs=9))
+    with pytest.raises(ValueError, match=r"seed=1 \(now 0\)"):
+        run.check(CONFIG)
+
+
+@pytest.mark.parametrize("change", [{"average": 3}, {"average_of": "best"}, {"max_length": 65}])
+def test_what_may_not_change(tmp_path, change):
+    run = Run(tmp_path)
+    run.start(CONFIG)
+    save_checkpoint(run)
+    with pytest.raises(ValueError, match=next(iter(change))):
+        run.check(dataclasses.replace(CONFIG, **change))
+
+
+def test_clearing_leaves_other_files(tmp_path):
+    run = Run(tmp_path)
+    run.start(CONFIG)
+    save_checkpoint(run)
+    (tmp_path / "notes.txt").touch()
+    run.clear()
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_one_process_trains_in_a_folder(tmp_path):
+    with locked(tmp_path, "taken"), pytest.raises(ValueError, match="Another process trains.*Received: run="):
+        train(dataclasses.replace(CONFIG, run=str(tmp_path)), afresh=True)
+
+
+@pytest.mark.parametrize("found", [None, "/usr/bin/nvidia-smi"])
+def test_hidden_gpus(monkeypatch, capsys, found):
+    monkeypatch.setattr(shutil, "which", lambda name: found)
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
+    tell_of_hidden_gpus()
+    assert ("[recipes,gpu]" in capsys.readouterr().out) == bool(found)
+
+
+def save(run, losses, average=1, average_of="last", patience=None):
+    """Epochs with these validation losses; returns the model, whose training may have been stopped."""
+    run.checkpoints.mkdir(exist_ok=True)
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.stop_training = False
+    for callback in (SaveEpochs(run, model, average, average_of), StopWhenStalled(run, patience)):
+        callback.set_model(model)
+        for epoch, loss in enumerate(losses):
+            callback.on_epoch_end(epoch, {"val_loss": loss})
+    return model
+
+
+def test_weights_kept(tmp_path):
+    run = Run(tmp_path)
+    save_checkpoint(run)
+    save(run, [2.0, 1.0, 3.0, 4.0], average=2)
+    assert sorted(path.name for path in run.checkpoints.iterdir()) == [
+        "epoch-00000-batch-00001000.npz",
+        "epoch-002.weights.h5",
+        "epoch-003.weights.h5",
+        "epoch-004.weights.h5",
+    ]
+    assert run.history() == [{"val_loss": loss} for loss in (2.0, 1.0, 3.0, 4.0)]
+
+
+def test_an_epoch_done_again_may_end_otherwise(tmp_path):
+    """On GPUs, or other numbers of replicas: the weights that were the best before it are needed again."""
+    run = Run(tmp_path)
+    model = save(run, [2.0, 1.0])
+    SaveEpochs(run, model, average=1).on_epoch_end(1, {"val_loss": 3.0})
+    assert finish(run, model, 1) == [1]
+
+
+def test_final_weights(tmp_path):
+    run = Run(tmp_path)
+    save(run, [2.0, 1.0, 3.0, 1.5, 4.0], average=2, average_of="best")
+    assert sorted(path.name for path in run.checkpoints.iterdir()) == ["epoch-002.weights.h5", "epoch-004.weights.h5"]
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    values = []
+    for epoch in (2, 4):
+        model.load_weights(weights_of(run, epoch))
+        values.append(model.get_weights()[0] + epoch)
+        model.set_weights([values[-1], np.zeros(1)])
+        model.save_weights(weights_of(run, epoch))
+    assert finish(run, model, 2, "best") == [2, 4]
+    np.testing.assert_allclose(model.get_weights()[0], sum(values) / 2, rtol=1e-6)
+    assert run.model.exists()
+
+
+@pytest.mark.parametrize(
+    "average, average_of, epochs",
+    [(1, "last", [2]), (1, "best", [2]), (2, "last", [3, 4]), (2, "best", [1, 2]), (9, "best", [1, 2, 3, 4])],
+)
+def test_epochs_of_the_final_weights(average, average_of, epochs):
+    history = [{"val_loss": loss} for loss in (2.0, 1.0, 3.0, 4.0)]
+    assert final_epochs(history, average, average_of) == epochs
+
+
+def test_patience_counts_all_epochs_of_the_run(tmp_path):
+    run = Run(tmp_path)
+    assert not save(run, [1.0, 2.0, 2.0], patience=3).stop_training
+    assert save(run, [1.0, 2.0, 2.0, 2.0], patience=3).stop_training
+    history = run.history()
+    assert has_stalled(history, 3) and not has_stalled(history, 4) and not has_stalled(history, None)
+    assert not has_stalled([], 1)
+
+
+def write_pair(folder, name, lines=("a b", "c d", "e")):
+    folder.mkdir(exist_ok=True)
+    files = [folder / f"{name}.en", folder / f"{name}.de"]
+    for file in files:
+        file.write_text("".join(f"{line}\n" for line in lines))
+    return tuple(map(str, files))
+
+
+def test_corpora_of_files(tmp_path):
+    files = write_pair(tmp_path, "train")
+    config = TranslateConfig(train=files, validation=files, test=write_pair(tmp_path, "test"), max_sentences=2)
+    corpora = load_corpora(config)
+    assert len(corpora.train) == len(corpora.validation) == len(corpora.tests["test"]) == 2
+    assert load_tests(dataclasses.replace(config, test=())) == {}
+
+
+@pytest.fixture
+def text():
+    """In place of a `Text`: a token a word, and the end symbol."""
+    ids = lambda sentences: [np.ones(len(sentence.split()) + 1, "int32") for sentence in sentences]  # noqa: E731
+    return types.SimpleNamespace(encode_source=ids, encode_target=ids, target=types.SimpleNamespace(bos_id=2))
+
+
+def test_validation_pairs_longer_than_those_of_training(tmp_path, text, capsys):
+    files, longer = write_pair(tmp_path, "train", ["a b c"]), write_pair(tmp_path, "val", ["a", "a b c d e", "a " * 9])
+    config = TranslateConfig(train=files, validation=longer, max_length=8)
+    train, validation = make_batches(config, load_corpora(config), text, 1)
+    assert train.bucket_lengths == (4,) and validation.bucket_lengths == (4, 6) and validation.num_dropped == 1
+    assert "1 of 3 validation pairs left out" in capsys.readouterr().out
+    only_longer = dataclasses.replace(config, validation=write_pair(tmp_path, "val", ["a b c d e"]))
+    assert make_batches(only_longer, load_corpora(config), text, 1)[1].bucket_lengths == (4, 6)
+    assert "left out" not in capsys.readouterr().out
+
+
+def test_batches_of_pairs_that_are_all_too_long(tmp_path, text):
+    files = write_pair(tmp_path, "train", ["a b c"])
+    config = TranslateConfig(train=files, validation=files, max_length=3)
+    with pytest.raises(ValueError, match="train set .*max_length=3"):
+        make_batches(config, load_corpora(config), text, 1)
+    train, validation = make_batches(dataclasses.replace(config, max_length=4), load_corpora(config), text, 1)
+    assert train.bucket_lengths == validation.bucket_lengths == (4,)
+
+
+def test_test_sets_of_one_name(tmp_path):
+    files = (*write_pair(tmp_path / "x", "test"), *write_pair(tmp_path / "y", "test"))
+    with pytest.raises(ValueError, match="x/test.en and .*y/test.en"):
+        read_tests(files)
+    with pytest.raises(ValueError, match="--test takes two files"):
+        read_tests(files[:3])
+
+
+def test_learned_positions_reach_as_far_as_sources(tmp_path):
+    config = dataclasses.replace(CONFIG, learned_positions=True, num_layers=1, max_length=20)
+    model = make_transformer(config, 30, 30)
+    assert isinstance(model, Transformer) and model.max_length == source_lengths(20)[-1] == 64
+    longest = np.ones((1, source_lengths(20)[-1]), "int32")
+    model({"source": longest, "target": longest})
+
+
+def test_a_missing_vocabulary_is_named(tmp_path):
+    with pytest.raises(ValueError, match="vocabulary.model"):
+        make_text(CONFIG, None, tmp_path)
+    with pytest.raises(ValueError, match="moses.source.json"):
+        make_text(dataclasses.replace(CONFIG, moses=True), None, tmp_path)
+
+
+def test_metrics_are_tried_before_training(tmp_path, monkeypatch):
+    check_metrics(["bleu", "exact_match"], "de")
+    with pytest.raises(FileNotFoundError, match="no.vec"):
+        check_metrics(["yisi"], "de", str(tmp_path / "no.vec"))
+    monkeypatch.setitem(sys.modules, "jiwer", None)
+    with pytest.raises(ImportError, match="jiwer"):
+        check_metrics(["wer"], "de")
+
+
+@pytest.mark.parametrize("language, sentence, tokenize", [
+    ("zh", "我有两只黑色的猫", "zh"),
+    ("ja", "私は黒い猫を飼っている", "char"),
+    ("de", "Ich habe zwei schwarze Katzen", "13a"),
+])  # fmt: skip
+def test_words_of_bleu(language, sentence, tokenize):
+    (bleu,) = named_metrics(["bleu"], language)
+    score = bleu([sentence[:-2]], [sentence])
+    assert 0 < score.value < 100 and f"|tok:{tokenize}|" in score.signature
+
+
+def test_lower_case(tmp_path):
+    files = write_pair(tmp_path, "train", ["Ein Haus", "Der BAUM", "im Haus"])
+    config = TranslateConfig(train=files, validation=files, lowercase=True, vocabulary_size=20)
+    text = make_text(config, load_corpora(config).train, tmp_path)
+    assert text.references(["Der BAUM"]) == ["der baum"]
+    assert text.decode(text.target(["Der BAUM"])) == ["der baum"]
+    with pytest.raises(ValueError, match="--truecase and --lowercase"):
+        dataclasses.replace(config, moses=True, truecase=True)
+
+
+def test_a_finished_run_without_checkpoints_is_kept(tmp_path):
+    run = Run(tmp_path / "run")
+    run.start(CONFIG)
+    run.model.touch()
+    with pytest.raises(ValueError, match=r"seed=0 \(now 1\)"):
+        run.check(dataclasses.replace(CONFIG, seed=1))
+
+
+def test_an_empty_set_is_an_error(tmp_path):
+    files, empty = write_pair(tmp_path, "train"), write_pair(tmp_path, "val", [])
+    with pytest.raises(ValueError, match="must not be empty. Received: .*val"):
+        load_corpora(TranslateConfig(train=files, validation=empty))
