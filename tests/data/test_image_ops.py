@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.keras_headattn.data._image_files import jpeg, png
 
 from keras_headattn.data import central_crop, inception_crop, pad_and_crop
 from keras_headattn.data._image_ops import color_jitter, decode
+from tests.data.image_files import jpeg, png
 
 
 def seed(number):

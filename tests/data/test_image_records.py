@@ -4,11 +4,11 @@ import types
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.keras_headattn.data._image_files import jpeg
-from tests.keras_headattn.data._test_images import as_it_is, numbers, served
 
 from keras_headattn.data import ImageBatches, ImageRecords, read_records, read_tfds_images
 from keras_headattn.data._image_records import IMAGENET_KEYS, TFDS_KEYS
+from tests.data.image_files import jpeg
+from tests.data.test_images import as_it_is, numbers, served
 
 EVALUATION = lambda data: as_it_is(data, None)  # noqa: E731
 CLASSES = ["cat", "dog", "owl"]

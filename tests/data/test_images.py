@@ -5,7 +5,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.keras_headattn.data._image_files import jpeg, make_folder, number_of, png
 
 from keras_headattn.data import (
     ImageBatches,
@@ -19,6 +18,7 @@ from keras_headattn.data import (
     read_labelled_folder,
 )
 from keras_headattn.training import Model, Resume
+from tests.data.image_files import jpeg, make_folder, number_of, png
 
 EVALUATION = functools.partial(central_crop, size=8, resized=8)
 TRAINING = functools.partial(pad_and_crop, size=8)

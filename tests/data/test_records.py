@@ -95,7 +95,7 @@ def test_going_on_after_a_kill(tmp_path):
     code = f"""
 import sys, time
 sys.path[:0] = {sys.path!r}
-from tests.keras_headattn.data._test_records import *
+from tests.data.test_records import *
 def slow(pairs):
     time.sleep(1000 if int(pairs[0][0].split()[0]) >= 20 else 0)
     return encode(pairs)

@@ -7,7 +7,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.keras_headattn.data._image_files import make_folder
 
 from recipes.engine.command import named_config
 from recipes.engine.config import override
@@ -17,6 +16,7 @@ from recipes.images.data import load_training, load_validation, training_batches
 from recipes.images.modelling import make_classifier, make_trainer
 from recipes.images.settings import ImageNetConfig
 from recipes.images.training import train
+from tests.data.image_files import make_folder
 
 DIGITS = named_config(ImageNetConfig, "digits")
 TINY = dataclasses.replace(DIGITS, filters=4, image_size=8, max_images=64, batch_size=16, epochs=2, decay_epochs=(1,))

@@ -4,9 +4,9 @@ import functools
 import json
 
 import pytest
-from tests.keras_headattn.data._image_files import jpeg, make_folder
 
 from recipes.imagenet import _parser, main
+from tests.data.image_files import jpeg, make_folder
 from tests.recipes.commands import quick_run, run_here
 
 
