@@ -22,10 +22,12 @@ def read_lines(path, strip=True):
         str, the lines.
 
     Raises:
-        FileNotFoundError: if there is no such file.
+        FileNotFoundError, IsADirectoryError: if there is no such file.
         ValueError: if a line is not UTF-8 (names file and line), or a `.gz` file is damaged.
     """
     path = pathlib.Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"A text file is needed, plain or .gz, and this is a folder. Received: {path}")
     if not path.is_file():
         raise FileNotFoundError(f"No such file. Give the path of a text file, plain or .gz. Received: {path}")
     try:

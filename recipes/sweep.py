@@ -3,8 +3,9 @@
     python -m recipes.sweep --runs runs/sweep --attentions multi_head interacting --heads 2 4 8      the embedded task
     python -m recipes.sweep --runs runs/iwslt16 --config iwslt16 --iwslt de-en      Zhang et al. 2022, tables 3 and 6
 
-An attention is a name that `recipes.translate --attention` takes; `multi_head:20` has keys 20 wide whatever the number
-of heads, which Zhang et al. call "head size = n". All other options are those of `recipes.translate`.
+An attention is a name that `recipes.translate --attention` takes, or a name with arguments, such as
+`evolving:alpha=0.1,beta=0.2`; `multi_head:20` has keys 20 wide whatever the number of heads, which Zhang et al. call
+"head size = n". All other options are those of `recipes.translate`.
 
 Runs are trained one after the other, each in a process of its own. Table (sweep.md) and plot (sweep.png) are written
 after each. The same command goes on after an interruption, however hard, and tries failed runs again.
@@ -14,36 +15,26 @@ import argparse
 import dataclasses
 import importlib
 import pathlib
-import signal
-import sys
 
-from recipes.engine import subruns
-from recipes.engine.command import chosen_settings, field_names
-from recipes.engine.config import add_options, override
+from recipes.engine.command import one_line_errors
+from recipes.engine.config import read_arguments
 from recipes.engine.quiet import quiet_tensorflow
-from recipes.translate import EMBEDDED
-from recipes.translation.settings import DATA, GROUPS, TranslateConfig
+from recipes.translate import RECIPE
 
 ATTENTIONS = ["multi_head", "talking_heads", "interacting"]
 HEADS = [2, 4, 8, 16, 32, 64]
-OWN = {"attention", "key_dim", "num_heads", "seed", "run", "export"}  # settings that the sweep gives
+OWN = {"attention", "attention_arguments", "num_heads", "seed", "run", "export"}  # settings that the sweep gives
 
 
 def main(arguments=None):
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
+    with one_line_errors(again=True):
         configs = plan(options)
         figures = published(options.config)
+        for config in configs:
+            RECIPE.check_files(config)
         quiet_tensorflow()
-        cells = sweep(configs, pathlib.Path(options.runs), figures, options.table_only)
-    except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("\nInterrupted. The same command goes on.")
-    failed = [f"{cell.name}: {cell.error}" for cell in cells if cell.error]
-    if failed:
-        sys.exit("\n".join([f"{len(failed)} of {len(cells)} runs failed:", *failed]))
+        sweep(configs, pathlib.Path(options.runs), figures, options.table_only)
 
 
 def _parser():
@@ -58,8 +49,8 @@ def _parser():
     parser.add_argument("--heads", nargs="+", type=int, default=HEADS, help="[2 4 8 16 32 64]")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="several: mean and standard deviation [0]")
     parser.add_argument("--table-only", action="store_true", help="table and plot of what has finished; no training")
-    parser.add_argument("--config", help="a name in recipes/configs, or the path of a saved config.json")
-    add_options(parser, TranslateConfig, field_names(TranslateConfig) - OWN, groups=GROUPS)
+    parser.add_argument("--quick", action="store_true", help="see that it works: tiny models, two epochs")
+    RECIPE.add_settings(parser, without=OWN)
     return parser
 
 
@@ -69,21 +60,36 @@ def plan(options):
     Raises:
         ValueError: for wrong settings, or if there is nothing to score the runs on.
     """
-    config = chosen_settings(options, TranslateConfig, DATA, EMBEDDED, names=field_names(TranslateConfig) - OWN)
+    config = RECIPE.chosen_settings(options, RECIPE.names() - OWN)
     if config.data == "train" and not config.test:
         raise ValueError("A sweep needs a test set to score its runs on. Give --test. Received: none")
     paper = dict.fromkeys(attention for rows in published(options.config).values() for attention in rows)
     configs = []
     for attention in dict.fromkeys(options.attentions or paper or ATTENTIONS):
-        name, _, width = attention.partition(":")
-        if width and not width.isdecimal():
-            raise ValueError(f"An attention is a name, or a name:width of its keys. Received: {attention}")
+        own = _attention(attention)
         for heads in dict.fromkeys(options.heads):
             for seed in dict.fromkeys(options.seeds):
-                folder = pathlib.Path(options.runs) / f"{attention.replace(':', ',key_dim=')},heads={heads},seed={seed}"
-                own = dict(attention=name, key_dim=int(width) if width else None, num_heads=heads, seed=seed)
-                configs.append(override(config, own | dict(run=str(folder), export=None)))
+                folder = pathlib.Path(options.runs) / f"{attention.replace(':', ',')},heads={heads},seed={seed}"
+                configs.append(config.changed(own | dict(num_heads=heads, seed=seed, run=str(folder), export=None)))
     return configs
+
+
+def _attention(text):
+    """The settings of `evolving:alpha=0.1,beta=0.2`; a number alone is the width of a key."""
+    name, colon, arguments = text.partition(":")
+    if arguments.isdecimal():
+        arguments = f"key_dim={arguments}"
+    try:
+        return dict(attention=name, attention_arguments=read_arguments(arguments.split(",") if colon else []))
+    except ValueError as error:
+        raise ValueError(f"{error} in --attentions {text}") from None
+
+
+def _title(config):
+    given = [
+        str(value) if name == "key_dim" else f"{name}={value}" for name, value in config.attention_arguments.items()
+    ]
+    return config.attention + (f":{','.join(given)}" if given else "")
 
 
 def published(name):
@@ -96,42 +102,31 @@ def published(name):
 def sweep(configs, folder, figures, table_only=False):
     """Trains what has not finished, and writes table and plot to `folder` after each run.
 
-    Returns:
-        List of `recipes.tables.Cell`, one for each of `configs`.
-
     Raises:
         ValueError: if a run in the folder has other settings.
     """
+    from recipes.engine.subruns import end_on_sigterm, end_with_failures, train_all
     from recipes.tables import write_tables
-    from recipes.translation.run import Run
 
-    for config in configs:
-        Run(config.run).check(config)
-    cells = [find(config) for config in configs]
-    write_tables(cells, figures, folder)
-    queue = [config for config, cell in zip(configs, cells, strict=True) if not cell.scores]
-    print(f"{len(cells) - len(queue)} of {len(cells)} runs have finished. Table and plot: {folder}/sweep.md, .png")
-    if table_only or not queue:
-        return cells
-    show = subruns.show_epochs(queue)
-    while queue:
-        place = configs.index(queue[0])
-        print(f"{cells[place].name}: {queue[0].run}/log.txt", flush=True)
-        subruns.finish("recipes.translate", queue[0], show)
-        cells[place] = find(queue.pop(0))
-        write_tables(cells, figures, folder)
-        show()
-        print(f"\n{cells[place].name}: {cells[place].error or 'finished'}", flush=True)
-    return cells
+    end_on_sigterm()
+    print(f"Table and plot: {folder}/sweep.md, .png")
+    failed = train_all(
+        RECIPE,
+        configs,
+        lambda config: find(config).name,
+        lambda: write_tables([find(config) for config in configs], figures, folder),
+        train=not table_only,
+    )
+    end_with_failures(failed, len(configs))
 
 
 def find(config):
     """The `recipes.tables.Cell` of a run: scores if it has finished with these settings, the reason if it failed."""
+    from recipes.engine.subruns import outcome
     from recipes.tables import Cell, read_scores
 
-    attention = config.attention + (f":{config.key_dim}" if config.key_dim else "")
-    cell = Cell(attention, config.num_heads, config.seed)
-    ended = subruns.outcome(config)
+    cell = Cell(_title(config), config.num_heads, config.seed)
+    ended = outcome(RECIPE, config)
     if ended is None:
         return cell
     if ended["error"]:

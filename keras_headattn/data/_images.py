@@ -92,6 +92,10 @@ class ImageBatches:
         yield self.source.order(rng) if self.training else np.arange(number), self.epoch
 
     @tf.autograph.experimental.do_not_convert
+    def summary(self):
+        """Steps and images of an epoch: str, one line."""
+        return f"{len(self):,} steps of {self.batch_size} images an epoch"
+
     def _images_of_epoch(self, order, epoch):
         load = functools.partial(self._load, seed=self.seed * 2**32 + epoch)
         images = (

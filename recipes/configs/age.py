@@ -13,4 +13,8 @@ import dataclasses
 
 from recipes.configs import yelp
 
-CONFIG = dataclasses.replace(yelp.CONFIG, mlp_dim=2000, batch_size=16, run="runs/age", export="saved_models/age")
+CONFIG = dataclasses.replace(
+    yelp.CONFIG,
+    mlp_dim=2000,
+    batch_size=16,
+)

@@ -1,6 +1,7 @@
 """CIFAR-10 as image files: folders `train` and `test`, in each one for each class.
 
-    python -m recipes.imagenet --config cifar10 --images cifar10 --attention ea
+    python -m recipes.imagenet --config cifar10 --images cifar10 --attention evolving \\
+        --attention-arguments alpha=0.5 beta=1
 
 The small network is ResNet-20 of He et al. 2016, section 4.2, which scores 91.25 % there (164 epochs, 128 images a
 step): images padded by 4 pixels, rate 0.1 for 128 images, divided by 10 at half and three quarters of the epochs.
@@ -22,6 +23,4 @@ CONFIG = ImageNetConfig(
     learning_rate=0.2,
     warmup_epochs=1.0,
     decay_epochs=(80, 120),
-    run="runs/cifar10",
-    export="saved_models/cifar10",
 )

@@ -13,7 +13,8 @@ CONFIG = ImageNetConfig(
     augmentation="pad_crop",
     flip=False,
     model="small",
-    attention="ea",
+    attention="evolving",
+    attention_arguments=dict(alpha=0.5, beta=1.0),
     attention_stages=(-2, -1),
     num_heads=2,
     min_key_dim=8,
@@ -24,6 +25,4 @@ CONFIG = ImageNetConfig(
     learning_rate=0.8,
     warmup_epochs=1.0,
     decay_epochs=(8, 11),
-    run="runs/digits",
-    export="saved_models/digits",
 )

@@ -2,12 +2,14 @@
 
 import dataclasses
 
-from recipes.configs import disentangled_iwslt14
+from recipes.configs import iwslt14
 
 CONFIG = dataclasses.replace(
-    disentangled_iwslt14.CONFIG,
+    iwslt14.CONFIG,
+    vocabulary_size=8_848,
+    attention="disentangled_mask",
+    attention_arguments=dict(num_clusters=4),
+    shared_vocabulary=False,
+    target_vocabulary_size=6_632,
     hidden_dim=384,
-    num_clusters=4,
-    run="runs/disentangled_small_iwslt14",
-    export="saved_models/disentangled_small_iwslt14",
 )

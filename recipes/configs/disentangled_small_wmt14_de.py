@@ -4,12 +4,11 @@ run here.
 
 import dataclasses
 
-from recipes.configs import disentangled_wmt14_de
+from recipes.configs import wmt14_de
 
 CONFIG = dataclasses.replace(
-    disentangled_wmt14_de.CONFIG,
-    hidden_dim=384,
+    wmt14_de.CONFIG,
+    attention="disentangled_mask",
     epochs=57,
-    run="runs/disentangled_small_wmt14_de",
-    export="saved_models/disentangled_small_wmt14_de",
+    hidden_dim=384,
 )

@@ -5,16 +5,16 @@ From table 5: c_qq of 50, c_xq of 5, and 99,000 updates, about 90 epochs.
 
 import dataclasses
 
-from recipes.configs import disentangled_iwslt14
+from recipes.configs import iwslt14
 
 CONFIG = dataclasses.replace(
-    disentangled_iwslt14.CONFIG,
+    iwslt14.CONFIG,
+    vocabulary_size=8_848,
+    attention="disentangled_mask",
+    attention_arguments=dict(num_clusters=4, shared_information=5e-6, kept_information=5e-4),
+    epochs=90,
+    shared_vocabulary=False,
+    target_vocabulary_size=6_632,
     hidden_dim=256,
     intermediate_dim=512,
-    num_clusters=4,
-    shared_information=5e-6,
-    kept_information=5e-4,
-    epochs=90,
-    run="runs/disentangled_tiny_iwslt14",
-    export="saved_models/disentangled_tiny_iwslt14",
 )

@@ -15,6 +15,4 @@ from recipes.configs import wmt14_de
 CONFIG = dataclasses.replace(
     wmt14_de.CONFIG,
     attention="disentangled_mask",
-    run="runs/disentangled_wmt14_de",
-    export="saved_models/disentangled_wmt14_de",
 )

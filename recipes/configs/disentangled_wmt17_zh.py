@@ -9,14 +9,19 @@ It has not been run here. From table 5: 4 clusters, c_qq of 50, c_xq and c_grad 
 
 import dataclasses
 
-from recipes.configs import wmt17_zh
+from recipes.configs import iwslt14
 
 CONFIG = dataclasses.replace(
-    wmt17_zh.CONFIG,
+    iwslt14.CONFIG,
+    source_language="zh",
+    lowercase=False,
+    max_words=130,
+    max_ratio=None,
+    vocabulary_size=25_000,
     attention="disentangled_mask",
-    shared_information=5e-6,
-    kept_information=5e-4,
-    centre_gradient=5.0,
-    run="runs/disentangled_wmt17_zh",
-    export="saved_models/disentangled_wmt17_zh",
+    attention_arguments=dict(shared_information=5e-6, kept_information=5e-4, centre_gradient=5.0),
+    metrics=("bleu",),
+    moses=True,
+    shared_vocabulary=False,
+    target_vocabulary_size=20_000,
 )

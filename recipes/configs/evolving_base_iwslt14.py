@@ -9,12 +9,18 @@ not been run here. All but size and alpha is as in `evolving_lite_iwslt14`, whic
 
 import dataclasses
 
-from recipes.configs import evolving_lite_iwslt14
+from recipes.configs import iwslt14
 
 CONFIG = dataclasses.replace(
-    evolving_lite_iwslt14.CONFIG,
+    iwslt14.CONFIG,
     size="base",
-    map_alpha=0.5,
-    run="runs/evolving_base_iwslt14",
-    export="saved_models/evolving_base_iwslt14",
+    attention="evolving",
+    attention_arguments=dict(alpha=0.5, beta=0.1),
+    dropout=0.2,
+    epochs=100,
+    patience=5,
+    learning_rate=1e-3,
+    average=10,
+    decoder_attention_arguments=dict(alpha=0.0),
+    cross_attention_arguments=dict(alpha=0.0),
 )

@@ -8,12 +8,19 @@ not been run here. All but size and alpha is as in `evolving_lite_wmt14_de`, whi
 
 import dataclasses
 
-from recipes.configs import evolving_lite_wmt14_de
+from recipes.configs import wmt14_de
 
 CONFIG = dataclasses.replace(
-    evolving_lite_wmt14_de.CONFIG,
-    size="base",
-    map_alpha=0.5,
-    run="runs/evolving_base_wmt14_de",
-    export="saved_models/evolving_base_wmt14_de",
+    wmt14_de.CONFIG,
+    attention="evolving",
+    attention_arguments=dict(alpha=0.5, beta=0.1),
+    dropout=0.3,
+    epochs=100,
+    patience=5,
+    tokens_per_batch=8 * 4096,
+    learning_rate=1e-3,
+    average=10,
+    accumulation=16,
+    decoder_attention_arguments=dict(alpha=0.0),
+    cross_attention_arguments=dict(alpha=0.0),
 )

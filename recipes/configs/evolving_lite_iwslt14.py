@@ -4,8 +4,8 @@
         --validation tmp/valid.de tmp/valid.en --test tmp/test.de tmp/test.en
 
 Paper: 33.80 BLEU, and 33.32 without evolving attention, which is `--attention multi_head` (table 5); on one GPU. This
-setting has not been run here. Ablations (table 6): `--map-roles decoder cross` and so on, `--map-alpha 0` for no skip
-connections, `--map-kernel 1` or `5`.
+setting has not been run here. Ablations (table 6): alpha=0 in `--attention-arguments` for no skip connections, beta=0
+in those of a role for no convolution there, kernel_size=1 or 5.
 
 From the paper (section 4.3, tables 5 and 10, appendix A.3): size, alpha, beta, dropout, learning rate, warm-up, label
 smoothing, Adam's betas, patience, the average of the last 10 checkpoints, beam. Text, vocabulary and tokens a batch, on
@@ -20,15 +20,12 @@ CONFIG = dataclasses.replace(
     iwslt14.CONFIG,
     size="lite",
     attention="evolving",
-    map_alpha=0.1,
-    map_beta=0.1,
+    attention_arguments=dict(alpha=0.1, beta=0.1),
     dropout=0.2,
-    learning_rate=1e-3,
-    warmup_steps=4000,
     epochs=100,
     patience=5,
+    learning_rate=1e-3,
     average=10,
-    beam_size=5,
-    run="runs/evolving_lite_iwslt14",
-    export="saved_models/evolving_lite_iwslt14",
+    decoder_attention_arguments=dict(alpha=0.0),
+    cross_attention_arguments=dict(alpha=0.0),
 )

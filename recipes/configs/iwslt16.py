@@ -28,7 +28,7 @@ CONFIG = TranslateConfig(
     size="interacting",
     num_heads=16,
     dropout=0.1,
-    norm_first=False,
+    normalize_first=False,
     epochs=60,
     patience=5,
     tokens_per_batch=25_000,
@@ -43,8 +43,6 @@ CONFIG = TranslateConfig(
     beam_size=4,
     alpha=1.0,
     metrics=("bleu", "wer", "meteor", "rouge_l", "cider"),
-    run="runs/iwslt16",
-    export="saved_models/iwslt16",
 )
 
 # By number of heads: its table 3 (a), and table 9 for interacting heads beyond 16. BLEU by multi-bleu.perl.

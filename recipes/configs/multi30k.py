@@ -23,8 +23,7 @@ CONFIG = TranslateConfig(
     learning_rate=3e-3,
     warmup_steps=1000,
     average=6,
+    average_of="last",
     max_length=64,
     metrics=("bleu", "tokenized_bleu", "chrf"),
-    run="runs/multi30k",
-    export="saved_models/multi30k",
 )

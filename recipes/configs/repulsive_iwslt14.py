@@ -21,6 +21,4 @@ CONFIG = dataclasses.replace(
     repulsive="svgd",
     step_size=0.1,
     repulsive_weight=0.01,
-    run="runs/repulsive_iwslt14",
-    export="saved_models/repulsive_iwslt14",
 )

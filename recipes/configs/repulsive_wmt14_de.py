@@ -18,6 +18,4 @@ CONFIG = dataclasses.replace(
     repulsive="svgd",
     step_size=0.1,
     repulsive_weight=0.01,
-    run="runs/repulsive_wmt14_de",
-    export="saved_models/repulsive_wmt14_de",
 )

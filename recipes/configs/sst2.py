@@ -17,8 +17,8 @@ CONFIG = ClassifyConfig(
     text_column="1",
     label_column="2",
     max_length=60,
-    num_heads=8,
-    attention_dim=64,
+    pooling_heads=8,
+    pooling_dim=64,
     embedding_dim=100,
     hidden_dim=64,
     mlp_dim=256,
@@ -28,6 +28,4 @@ CONFIG = ClassifyConfig(
     batch_size=64,
     learning_rate=1e-3,
     num_buckets=4,
-    run="runs/sst2",
-    export="saved_models/sst2",
 )

@@ -18,6 +18,4 @@ CONFIG = dataclasses.replace(
     epochs=15,
     patience=4,
     batch_size=32,
-    run="runs/sst5",
-    export="saved_models/sst5",
 )

@@ -17,14 +17,12 @@ from recipes.configs import yelp
 
 CONFIG = dataclasses.replace(
     yelp.CONFIG,
-    validation_share=0.2024,
-    test_share=0.2024,
     max_length=80,
-    num_heads=15,
-    attention_dim=300,
     mlp_dim=2000,
     batch_size=16,
+    validation_share=0.2024,
+    test_share=0.2024,
+    pooling_heads=15,
+    pooling_dim=300,
     class_weights="balanced",
-    run="runs/twitter",
-    export="saved_models/twitter",
 )

@@ -10,13 +10,15 @@ settings have not been run here.
 
 import dataclasses
 
-from recipes.configs import twitter
+from recipes.configs import yelp
 
 CONFIG = dataclasses.replace(
-    twitter.CONFIG,
+    yelp.CONFIG,
+    mlp_dim=2000,
+    batch_size=16,
     validation_share=0.198,
     test_share=0.198,
-    max_length=300,
-    run="runs/wikipedia",
-    export="saved_models/wikipedia",
+    pooling_heads=15,
+    pooling_dim=300,
+    class_weights="balanced",
 )

@@ -22,6 +22,4 @@ CONFIG = dataclasses.replace(
     epochs=6,
     average=1,
     records="records/wmt14_fr",
-    run="runs/wmt14_fr",
-    export="saved_models/wmt14_fr",
 )

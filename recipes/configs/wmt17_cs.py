@@ -13,18 +13,21 @@ the paper says and does not say: see iwslt16.py.
 
 import dataclasses
 
-from recipes.configs import wmt17_de
+from recipes.configs import iwslt16
 
 CONFIG = dataclasses.replace(
-    wmt17_de.CONFIG,
+    iwslt16.CONFIG,
+    source_language="en",
     target_language="cs",
+    validation_split="validation",
+    test_splits=("test",),
+    epochs=20,
+    patience=None,
+    max_length=200,
+    alpha=0.6,
     tfds="wmt17_translate/cs-en",
-    max_words=80,
-    vocabulary_size=40_000,
-    shared_vocabulary=False,
     records="records/wmt17_cs",
-    run="runs/wmt17_cs",
-    export="saved_models/wmt17_cs",
+    shared_vocabulary=False,
 )
 
 # By number of heads, from its table 5 (a).

@@ -21,7 +21,6 @@ CONFIG = dataclasses.replace(
     iwslt16.CONFIG,
     source_language="en",
     target_language="de",
-    tfds="wmt17_translate/de-en",
     validation_split="validation",
     test_splits=("test",),
     max_words=100,
@@ -30,9 +29,8 @@ CONFIG = dataclasses.replace(
     patience=None,
     max_length=200,
     alpha=0.6,
+    tfds="wmt17_translate/de-en",
     records="records/wmt17_de",
-    run="runs/wmt17_de",
-    export="saved_models/wmt17_de",
 )
 
 # By number of heads, from its table 4 (a).

@@ -21,15 +21,12 @@ from recipes.configs import iwslt14
 CONFIG = dataclasses.replace(
     iwslt14.CONFIG,
     source_language="zh",
-    target_language="en",
     lowercase=False,
     max_words=130,
     max_ratio=None,
-    moses=True,
     vocabulary_size=25_000,
+    metrics=("bleu",),
+    moses=True,
     shared_vocabulary=False,
     target_vocabulary_size=20_000,
-    metrics=("bleu",),
-    run="runs/wmt17_zh",
-    export="saved_models/wmt17_zh",
 )

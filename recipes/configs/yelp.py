@@ -29,6 +29,4 @@ CONFIG = ClassifyConfig(
     learning_rate=0.06,
     clipvalue=0.5,
     l2=1e-4,
-    run="runs/yelp",
-    export="saved_models/yelp",
 )

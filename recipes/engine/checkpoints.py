@@ -11,23 +11,19 @@ NAMES = {"val_loss": "validation loss", "val_accuracy": "validation accuracy"}
 
 
 class SaveEpochs(keras.callbacks.Callback):
-    """Keeps the logs of all epochs, and the weights that the final ones are made of.
+    """Keeps the logs of all epochs, and the weights of the best one and of those that the final ones are made of.
 
     Args:
         run: `Run`.
         model: what the weights are of.
-        average: how many epochs the final weights are the mean of. Theirs are kept, and always the best one's.
-        average_of: which, as `final_epochs` takes it.
-        select: as `best_epoch` takes it.
+        config: `recipes.engine.settings.Training`.
     """
 
-    def __init__(self, run, model, average, average_of="last", select="val_loss"):
+    def __init__(self, run, model, config):
         super().__init__()
         self.run = run
         self.trained = model
-        self.average = average
-        self.average_of = average_of
-        self.select = select
+        self.config = config
 
     def on_epoch_end(self, epoch, logs=None):
         done = epoch + 1
@@ -37,8 +33,7 @@ class SaveEpochs(keras.callbacks.Callback):
         # An epoch that is interrupted after this point is done again, on GPUs perhaps to a slightly other end.
         kept = set()
         for known in filter(None, (history, history[:-1])):
-            final = final_epochs(known, self.average, self.average_of, self.select)
-            epochs = best_epoch(known, self.select), *final
+            epochs = best_epoch(known, self.config.select), *final_epochs(known, self.config)
             kept |= {weights_of(self.run, n) for n in epochs}
         for path in self.run.checkpoints.glob("*.weights.h5"):
             if path not in kept:
@@ -99,26 +94,23 @@ def has_stalled(history, patience, select="val_loss"):
     return bool(history) and patience is not None and len(history) - best_epoch(history, select) >= patience
 
 
-def final_epochs(history, average, average_of="last", select="val_loss"):
+def final_epochs(history, config):
     """The epochs (1 = the first) whose mean the final weights are.
 
     Args:
         history: list of the logs of all epochs.
-        average: how many; 1: the best.
-        average_of: `"last"`, or `"best"`.
-        select: which are better, as `best_epoch` takes it.
+        config: `recipes.engine.settings.Training`.
 
-    >>> final_epochs([{"val_loss": 1.0}, {"val_loss": 3.0}, {"val_loss": 2.0}], 2, "best")
+    >>> from recipes.engine.settings import Training
+    >>> final_epochs([{"val_loss": 1.0}, {"val_loss": 3.0}, {"val_loss": 2.0}], Training(average=2))
     [1, 3]
     """
-    if average > 1 and average_of == "last":
-        return list(range(1, len(history) + 1))[-average:]
-    return sorted(_from_best(history, select)[:average])
+    if config.average_of == "last":
+        return list(range(1, len(history) + 1))[-config.average :]
+    return sorted(_from_best(history, config.select)[: config.average])
 
 
-def finish(run, model, average, average_of="last", select="val_loss"):
-    """Gives `model` its final weights, the mean of those of `final_epochs`, and saves it."""
-    epochs = final_epochs(run.history(), average, average_of, select)
+def finish(run, model, epochs):
+    """Gives `model` its final weights, the mean of those of these epochs, and saves it."""
     average_weights(model, [weights_of(run, epoch) for epoch in epochs])
     run.save_model(model, run.model)
-    return epochs

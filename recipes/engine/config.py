@@ -1,6 +1,7 @@
 """Typed settings: a dataclass that is also a command line and a JSON file."""
 
 import argparse
+import ast
 import dataclasses
 import json
 import operator
@@ -10,9 +11,49 @@ import typing
 LIMITS = {"at_least": operator.ge, "at_most": operator.le, "above": operator.gt, "below": operator.lt}
 
 
-def option(default, help, choices=None, **limits):
-    """A field of a settings dataclass with its help text and, if limited, its choices or its `LIMITS`."""
-    return dataclasses.field(default=default, metadata={"help": help, "choices": choices, **limits})
+def option(default, help, choices=None, changeable=False, **limits):
+    """A field of a settings dataclass.
+
+    Args:
+        default: its default.
+        help: str, for the command line.
+        choices: the values that it takes. Default `None`: any of its type.
+        changeable: whether another value may continue a run. Default False.
+        **limits: bounds of numbers, named as in `LIMITS`.
+    """
+    metadata = {"help": help, "choices": choices, "changeable": changeable, **limits}
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def settings(**defaults):
+    """Decorator that makes a class a settings dataclass.
+
+    Args:
+        **defaults: other defaults of fields that the class inherits, or whole fields made by `option`.
+    """
+
+    def decorate(cls):
+        bases = [base for base in reversed(cls.__mro__[1:]) if dataclasses.is_dataclass(base)]
+        inherited = {field.name: field for base in bases for field in fields(base)}
+        for name, default in defaults.items():
+            cls.__annotations__ = {**cls.__dict__.get("__annotations__", {}), name: inherited[name].type}
+            given = default if isinstance(default, dataclasses.Field) else option(default, **inherited[name].metadata)
+            setattr(cls, name, given)
+        return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+
+    return decorate
+
+
+def fields(cls):
+    """The fields of a settings dataclass or of an object of it."""
+    return dataclasses.fields(cls)
+
+
+def default_of(field):
+    """The default of a field."""
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 def check_ranges(config):
@@ -21,12 +62,12 @@ def check_ranges(config):
     Raises:
         ValueError: that names the option, its limit and the value.
     """
-    for field in dataclasses.fields(config):
+    for field in fields(config):
         value = getattr(config, field.name)
         for limit, within in LIMITS.items():
             if limit in field.metadata and value is not None and not within(value, field.metadata[limit]):
                 raise ValueError(
-                    f"{_flag(field.name)} must be {limit.replace('_', ' ')} {field.metadata[limit]}. "
+                    f"{flag(field.name)} must be {limit.replace('_', ' ')} {field.metadata[limit]}. "
                     f"Received: {field.name}={value}"
                 )
 
@@ -39,61 +80,85 @@ def at_most_one(config, names):
     """
     given = [name for name in names if getattr(config, name)]
     if len(given) > 1:
-        *others, last = (_flag(name) for name in names)
+        *others, last = (flag(name) for name in names)
         received = ", ".join(f"{name}={getattr(config, name)!r}" for name in given)
         raise ValueError(f"Give one of {', '.join(others)} and {last}. Received: {received}")
     return given[0] if given else None
 
 
-def the_one(config, names):
-    """Which one of these settings is given.
-
-    Raises:
-        ValueError: if none is, or more than one.
-    """
-    name = at_most_one(config, names)
-    if name is None:
-        *others, last = map(_flag, names)
-        raise ValueError(f"There is nothing to train on. Give {', '.join(others)} or {last}. Received: none of them")
-    return name
-
-
-def check_steps(name, steps):
-    """Compares a setting with a first and a last step.
-
-    Raises:
-        ValueError: if it is neither empty nor two ascending numbers from 1.
-    """
-    if steps and not (len(steps) == 2 and 0 < steps[0] <= steps[1]):
-        raise ValueError(f"{_flag(name)} takes a first and a last step, from 1. Received: {name}={steps}")
-
-
-def add_options(parser, cls, names=None, default=None, groups=()):
-    """Adds options for all fields of the dataclass, or those named; one not given is absent from the result.
+def add_options(parser, cls, names=None, default=None):
+    """Adds options for the fields of the dataclass; one not given is absent from the result.
 
     Args:
+        parser: `argparse.ArgumentParser`.
+        cls: settings dataclass. Fields of one class in its order of inheritance are a group in the help text, whose
+            title is the class's `title`.
         names: of the fields; `None`: all.
         default: what the help text gives as default, in place of the fields' own.
-        groups: dictionary of the first field of a group to the group's title in the help text.
     """
-    hints = typing.get_type_hints(cls)
-    group = parser
-    for field in dataclasses.fields(cls):
-        if field.name in groups:
-            group = parser.add_argument_group(groups[field.name])
-        if names is not None and field.name not in names:
-            continue
-        kind, many, optional = _kind(hints[field.name])
-        own = " ".join(map(str, field.default)) if many else field.default
-        shown = default or ("none" if own in (None, "") else own)
-        arguments = dict(default=argparse.SUPPRESS, help=f"{field.metadata['help']} [{shown}]".replace("%", "%%"))
-        if kind is bool:
-            arguments["action"] = argparse.BooleanOptionalAction
-        else:
-            arguments |= dict(type=_optional(kind) if optional else kind, choices=field.metadata["choices"])
-            arguments |= dict(nargs="*") if many else {}
-            arguments["metavar"] = None if field.metadata["choices"] else kind.__name__.upper()
-        group.add_argument(_flag(field.name), **arguments)
+    hints, known = typing.get_type_hints(cls), {field.name: field for field in fields(cls)}
+    homes = {name: home for home in cls.__mro__ for name in home.__dict__.get("__annotations__", {}) if name in known}
+    for home in cls.__mro__:
+        own = [name for name in known if homes[name] is home and (names is None or name in names)]
+        group = parser.add_argument_group(home.title) if own and default is None else parser
+        for name in own:
+            _add_option(group, known[name], hints[name], default)
+
+
+def _add_option(group, field, hint, default):
+    kind, many, optional = _kind(hint)
+    own = default_of(field)
+    shown = default or ("none" if own in (None, "", (), {}) else " ".join(map(str, own)) if many else own)
+    arguments = dict(default=argparse.SUPPRESS, help=f"{field.metadata['help']} [{shown}]".replace("%", "%%"))
+    if kind is bool:
+        arguments["action"] = argparse.BooleanOptionalAction
+    elif kind is dict:
+        arguments |= dict(nargs="*", action=_Arguments, metavar="NAME=VALUE")
+    else:
+        arguments |= dict(type=_optional(kind) if optional else kind, choices=field.metadata["choices"])
+        arguments |= dict(nargs="*") if many else {}
+        arguments["metavar"] = None if field.metadata["choices"] else kind.__name__.upper()
+    group.add_argument(flag(field.name), **arguments)
+
+
+class _Arguments(argparse.Action):
+    """Reads `alpha=0.1 mixture=random,dense` as a dictionary."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        try:
+            setattr(namespace, self.dest, read_arguments(values))
+        except ValueError as error:
+            parser.error(f"argument {option_string}: {error}")
+
+
+def read_arguments(texts):
+    """Arguments of a constructor: dictionary of `["alpha=0.1", "mixture=random,dense"]`.
+
+    Raises:
+        ValueError: if one is no NAME=VALUE.
+    """
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (equals and name.isidentifier()):
+            raise ValueError(f"Arguments are given as NAME=VALUE. Received: {text}")
+        found[name] = _value(value)
+    return found
+
+
+def _value(text):
+    """The value that a text stands for.
+
+    >>> _value("0.1"), _value("none"), _value("random,dense"), _value("pairwise")
+    (0.1, None, ('random', 'dense'), 'pairwise')
+    """
+    words = {"none": None, "true": True, "false": False}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return tuple(map(_value, text.split(","))) if "," in text else text
 
 
 def override(config, values):
@@ -102,30 +167,52 @@ def override(config, values):
     Raises:
         ValueError: for an unknown name, a wrong type, or a value that is not among the choices.
     """
-    hints = typing.get_type_hints(type(config))
-    fields = {field.name: field for field in dataclasses.fields(config)}
+    hints, known = typing.get_type_hints(type(config)), {field.name: field for field in fields(config)}
     checked = {}
     for name, value in values.items():
-        if name not in fields:
-            raise ValueError(f"There is no setting {name!r}; there are {', '.join(fields)}. Received: {name}={value!r}")
-        checked[name] = _checked(name, value, hints[name], fields[name].metadata["choices"])
+        if name not in known:
+            raise ValueError(f"There is no setting {name!r}. Received: {name}={value!r}")
+        checked[name] = _checked(name, value, hints[name], known[name].metadata["choices"])
     return dataclasses.replace(config, **checked)
 
 
-def save_config(config, path):
-    """Writes the settings as JSON; `load_config` reads them."""
+def save_config(config, path, recipe):
+    """Writes the settings of a recipe as JSON; `load_config` reads them."""
     # Imported late: the package brings TensorFlow, and --help need not wait for it.
     from keras_headattn._files import write_atomically
 
-    text = json.dumps(dataclasses.asdict(config), indent=2) + "\n"
+    text = json.dumps({"recipe": recipe} | dataclasses.asdict(config), indent=2) + "\n"
     write_atomically(path, text.encode("utf-8"))
 
 
-def load_config(cls, path):
+def load_config(cls, path, recipe):
     """Settings from a JSON file; what the file does not name has its default.
 
+    Args:
+        cls: settings dataclass.
+        path: of the file.
+        recipe: str, the recipe that they must be of.
+
     Raises:
-        ValueError: as `override`, or if the file holds no JSON object.
+        ValueError: as `override`; or if the file holds no JSON object, or another recipe's settings.
+    """
+    values = read_json(path)
+    found = values.pop("recipe", None)
+    if found is None:
+        raise ValueError(
+            f"{path} was written by version 0.1, or by another program: it names no recipe. Version 0.1 reads its own "
+            "runs; train again to have one of this version."
+        )
+    if found != recipe:
+        raise ValueError(f"{path} is of recipes.{found}. Received: {path} for recipes.{recipe}")
+    return override(cls(), values)
+
+
+def read_json(path):
+    """The object in a JSON file.
+
+    Raises:
+        ValueError: that names the file, if there is none in it.
     """
     with open(path, encoding="utf-8") as file:
         try:
@@ -134,10 +221,11 @@ def load_config(cls, path):
             raise ValueError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold one JSON object. Received: {type(values).__name__}")
-    return override(cls(), values)
+    return values
 
 
-def _flag(name):
+def flag(name):
+    """The option of a setting: `--batch-size` of `batch_size`."""
     return "--" + name.replace("_", "-")
 
 
@@ -164,6 +252,8 @@ def _checked(name, value, hint, choices):
         return tuple(_checked(name, item, kind, choices) for item in value)
     if value is None and optional:
         return None
+    if kind is dict and isinstance(value, dict):
+        return {key: tuple(item) if isinstance(item, list) else item for key, item in value.items()}
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if many or not isinstance(value, kind) or (kind is int and isinstance(value, bool)):

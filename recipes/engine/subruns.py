@@ -8,15 +8,72 @@ import subprocess
 import sys
 import time
 
+from keras_headattn._files import write_atomically
 from recipes.engine.config import save_config
 from recipes.engine.lock import lock
+from recipes.engine.progress import progress_bar
+from recipes.engine.run import Run
 
 
-def outcome(config):
-    """How the run of these settings ended.
+def train_all(recipe, configs, title, report, train=True):
+    """Trains those runs that have not finished, one after the other. The same call goes on after an interruption.
 
     Args:
-        config: settings dataclass with `run`, the folder.
+        recipe: `Recipe`.
+        configs: list of its settings, each with a folder of its own.
+        title: function of the settings that names a run.
+        report: function of no arguments, called at the beginning and after each run.
+        train: whether anything is trained.
+
+    Returns:
+        Dictionary from the title of a run that failed to the reason.
+
+    Raises:
+        ValueError: if a folder has a run with other settings.
+    """
+    for config in configs:
+        Run(config.run, recipe).check(config)
+    queue = [config for config in configs if not is_finished(recipe, config)]
+    report()
+    print(f"{len(configs) - len(queue)} of {len(configs)} runs have finished.")
+    show = _show_epochs(recipe, queue) if queue and train else None
+    while queue and train:
+        name = title(queue[0])
+        print(f"{name}: {queue[0].run}/log.txt", flush=True)
+        _finish(recipe, queue[0], show)
+        error = outcome(recipe, queue.pop(0))["error"]
+        report()
+        show()
+        print(f"\n{name}: {error or 'finished'}", flush=True)
+    ended = {title(config): outcome(recipe, config) for config in configs}
+    return {name: found["error"] for name, found in ended.items() if found and found["error"]}
+
+
+def end_with_failures(failed, number):
+    """Ends the process with the reasons why runs failed, if any did.
+
+    Args:
+        failed: as `train_all` returns it.
+        number: int, of all runs.
+    """
+    if failed:
+        reasons = [f"{name}: {error}" for name, error in failed.items()]
+        sys.exit("\n".join([f"{len(failed)} of {number} runs failed:", *reasons]))
+
+
+def end_on_sigterm():
+    """Lets SIGTERM end this process by an exception, which ends the run that is being trained, and has it saved."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
+def is_finished(recipe, config):
+    """Whether the run of these settings has finished."""
+    found = outcome(recipe, config)
+    return bool(found) and not found["error"]
+
+
+def outcome(recipe, config):
+    """How the run of these settings ended.
 
     Returns:
         `None` if it has not, with these settings; else a dictionary whose `error` is `None` if it has finished, or says
@@ -27,37 +84,29 @@ def outcome(config):
     return found if found.get("settings") == _settings(config) else None
 
 
-def finish(recipe, config, watch):
-    """Trains one run to its end, or on from where it was, and notes how it ended.
-
-    Args:
-        recipe: name of a module, such as `"recipes.translate"`.
-        config: its settings.
-        watch: function of no arguments, called again and again.
-    """
-    from keras_headattn._files import write_atomically
-
+def _finish(recipe, config, watch):
+    """Trains one run to its end, or on from where it was, and notes how it ended."""
     folder = pathlib.Path(config.run)
-    save_config(config, folder / "settings.json")
+    save_config(config, folder / "settings.json", recipe.name)
     with open(folder / "log.txt", "ab") as log:
         # Of another command, or outliving its own: a run inherits the lock with its output.
         lock(log, "Another process trains it still: waiting.", wait=True)
         begin = log.tell()
-        code = run(recipe, folder / "settings.json", log, watch)
+        code = run(recipe.name, folder / "settings.json", log, watch)
     found = {"settings": _settings(config), "error": _reason(code, folder / "log.txt", begin) if code else None}
     write_atomically(folder / "outcome.json", json.dumps(found, indent=1).encode())
 
 
-def run(recipe, settings, log, watch):
-    """A recipe in a process of its own; returns its exit code.
+def run(name, settings, log, watch):
+    """Trains in a process of its own; returns its exit code.
 
     Args:
-        recipe: name of its module.
+        name: str, the recipe's.
         settings: path of the settings.
         log: open file for all that it prints.
         watch: function of no arguments, called again and again.
     """
-    command = [sys.executable, "-u", "-m", recipe, "--config", str(settings)]
+    command = [sys.executable, "-u", "-m", f"recipes.{name}", "--config", str(settings)]
     # In a process group of its own: Ctrl-C reaches this command alone, which lets the run save its state.
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, process_group=0)
     try:
@@ -71,17 +120,11 @@ def run(recipe, settings, log, watch):
         raise
 
 
-def show_epochs(queue):
-    """A function that shows how many epochs are done, and the time left for those of the runs still in `queue`.
-
-    Args:
-        queue: list of settings, which gets shorter.
-    """
-    from recipes.engine.progress import progress_bar
-    from recipes.engine.run import Run
+def _show_epochs(recipe, queue):
+    """A function that shows how many epochs are done, and the time left for those of the runs still in `queue`."""
 
     def left():
-        return sum(max(0, config.epochs - len(Run(config.run).history())) for config in queue)
+        return sum(max(0, config.epochs - len(Run(config.run, recipe).history())) for config in queue)
 
     total = shown = left()
     bar = progress_bar(f"{len(queue)} runs to train, {total} epochs", max(1, total))

@@ -6,7 +6,7 @@ import keras
 
 from keras_headattn._files import write_atomically
 from keras_headattn.training import default_jit
-from recipes.images.callbacks import tell_of_damaged
+from recipes.images.damage import report_damaged
 from recipes.images.modelling import make_metrics
 
 
@@ -30,7 +30,7 @@ def evaluate(classifier, batches, folder):
     scores = {name: float(value) for name, value in classifier.evaluate(batches.dataset(), return_dict=True).items()}
     scores["images"] = len(batches.source) - batches.num_damaged
     scores["loss"] = scores.pop("cross_entropy")
-    tell_of_damaged(folder / "damaged.txt", batches)
+    report_damaged(folder / "damaged.txt", batches)
     write_atomically(folder / "scores.json", (json.dumps(scores, indent=2) + "\n").encode())
     print(", ".join(f"{name} {value:.4f}" for name, value in scores.items() if name != "images"))
     return scores

@@ -34,11 +34,11 @@ def export(config, classifier, class_names, source=None):
     Returns:
         Paths of the two SavedModels.
     """
-    path = export_image_classifier(classifier, evaluation_pixels(config), class_names, config.export)
-    tensors_path = export_pixel_classifier(classifier, class_names, f"{config.export}_tensors")
+    path = export_image_classifier(classifier, evaluation_pixels(config), class_names, config.export_folder)
+    tensors_path = export_pixel_classifier(classifier, class_names, f"{config.export_folder}_tensors")
     print(f"SavedModels: {path} (image files), {tensors_path} (pixels)")
-    if source is not None and config.sample_images:
-        indices = range(0, len(source), max(1, len(source) // config.sample_images))[: config.sample_images]
+    if source is not None and config.samples:
+        indices = range(0, len(source), max(1, len(source) // config.samples))[: config.samples]
         samples = _readable(source, indices)
         files = [base64.b64encode(file).decode() for *_, file in samples]
         for (name, label, _), found, score in zip(samples, *try_out(TRY_OUT, path, files), strict=True):
@@ -53,7 +53,7 @@ def _readable(source, indices):
         try:
             data, label = source.load(tf.constant(index, tf.int64))
             decode(data)
-        except tf.errors.OpError:  # has been told of
+        except tf.errors.OpError:  # reported already
             continue
         samples.append((source.name(index), int(label), data.numpy()))
     return samples

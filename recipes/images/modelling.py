@@ -1,14 +1,11 @@
-"""The network, the optimizer and the loss a configuration names."""
+"""The network that settings name."""
 
 import functools
 
 import keras
 
-from keras_headattn.layers import EvolvingAttention, MultiHeadAttention
-from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.models import ResNet, ResNet34, ResNet50, ResNet101, ResNet152
-from keras_headattn.optimizers import StepDecay
-from keras_headattn.training import Model
+from recipes.engine import heads
 
 NETWORKS = {"resnet34": ResNet34, "resnet50": ResNet50, "resnet101": ResNet101, "resnet152": ResNet152}
 # Of ImageNet, red, green, blue, 0 to 255.
@@ -50,37 +47,14 @@ def make_attention(config):
     """The attention template, whose widths become those of the stages; `None` for none."""
     if config.attention == "none":
         return None
-    if config.attention == "aa":
-        return MultiHeadAttention(config.num_heads, 1)
-    alpha, beta = config.map_shares
-    return EvolvingAttention(config.num_heads, 1, alpha=alpha, beta=beta, kernel_size=config.attention_kernel_size)
-
-
-def make_trainer(config, classifier, num_replicas, steps, jit_compile):
-    """A compiled `training.Model` around the classifier. Call it under the strategy's scope.
-
-    Args:
-        config: `ImageNetConfig`.
-        classifier: what `make_classifier` returns.
-        num_replicas: int.
-        steps: int, steps an epoch.
-        jit_compile: whether XLA compiles the steps.
-    """
-    trainer = Model(classifier.inputs, classifier.outputs, name="trainer")
-    schedule = StepDecay(
-        config.learning_rate * config.batch_size * num_replicas / 256,
-        round(config.warmup_epochs * steps),
-        [epoch * steps for epoch in config.decay_epochs],
+    number = config.num_heads or heads.own_number_of_heads(config.attention) or 8
+    return heads.make_attention(
+        config.attention,
+        config.attention_arguments,
+        number,
+        number,
+        head_regularizer=heads.make_head_regularizer(config),
     )
-    num_classes = classifier.output_shape[-1]
-    trainer.compile(
-        optimizer=keras.optimizers.SGD(schedule, momentum=config.momentum, global_clipnorm=config.clipnorm),
-        loss=LabelSmoothedCrossentropy(config.label_smoothing),
-        weighted_metrics=make_metrics(num_classes),
-        jit_compile=jit_compile,
-        steps_per_execution=config.steps_per_execution,
-    )
-    return trainer
 
 
 def make_metrics(num_classes):

@@ -44,7 +44,7 @@ def evaluate(predictor, tests, names, folder):
 def mean_head_distance(predictor, texts, second_texts=None):
     """Mean distance of what two heads make of a text, over all of them; of pairs, over both sides."""
     distances, counts = [], []
-    if predictor.config.num_heads < 2:
+    if predictor.config.pooling_heads < 2:
         return math.nan
     for members, inputs in predictor.batches(texts, second_texts):
         for ids in inputs.values():

@@ -31,10 +31,10 @@ def export(config, classifier, tokenizer, names, corpus=None):
     Returns:
         Path of the SavedModel.
     """
-    path = export_classifier(classifier, tokenizer, names, config.export, config.max_length, config.is_pair)
+    path = export_classifier(classifier, tokenizer, names, config.export_folder, config.max_length, config.is_pair)
     print(f"SavedModel: {path}")
-    if corpus is not None and config.sample_texts:
-        samples = corpus.sample(config.sample_texts, config.seed)
+    if corpus is not None and config.samples:
+        samples = corpus.sample(config.samples, config.seed)
         sides = {"text": samples.texts} | ({"second_text": samples.second_texts} if config.is_pair else {})
         found = try_out(TRY_OUT, path, config.tokens, sides)
         for label, name, score, *texts in zip(samples.labels, *found, *sides.values(), strict=True):

@@ -1,25 +1,21 @@
-"""The model, the optimizer and the loss a configuration names."""
+"""The model that settings name."""
 
 import keras
 
-from keras_headattn.layers import MultiHeadAttention, SelfAttentivePooling
-from keras_headattn.losses import LabelSmoothedCrossentropy
+from keras_headattn.layers import SelfAttentivePooling
 from keras_headattn.models import BiLSTMEncoder, SentenceClassifier, SentencePairClassifier, TransformerEncoder
-from keras_headattn.training import Model
-from recipes.engine.heads import make_head_regularizer, repel
+from recipes.engine import heads
 from recipes.sentences.text import embedding_width
-
-OPTIMIZERS = {"adam": keras.optimizers.Adam, "sgd": keras.optimizers.SGD, "adagrad": keras.optimizers.Adagrad}
 
 
 def make_classifier(config, vocabulary_size, num_classes):
     """The classifier: from ids `(B, n)`, or of pairs from two of them, to logits `(B, num_classes)`, float32."""
     encoder, regularizer = make_encoder(config, vocabulary_size), make_kernel_regularizer(config)
     pooling = SelfAttentivePooling(
-        config.num_heads,
-        config.attention_dim,
+        config.pooling_heads,
+        config.pooling_dim,
         kernel_regularizer=regularizer,
-        head_regularizer=make_head_regularizer(config),
+        head_regularizer=heads.make_head_regularizer(config),
         name="pooling",
     )
     own = dict(factor_dim=config.factor_dim) if config.is_pair else {}
@@ -59,48 +55,18 @@ def make_kernel_regularizer(config):
 
 
 def make_attention(config):
-    """The template of the Transformer's attention; `None` for the BiLSTM.
-
-    Raises:
-        ValueError: if the heads do not fit in the width.
-    """
+    """The template of the Transformer's attention; `None` for the BiLSTM."""
     if config.encoder != "transformer":
         return None
-    width = embedding_width(config)
-    if width % config.encoder_heads:
-        raise ValueError(
-            f"--encoder-heads must divide the width of the Transformer, {width}. "
-            f"Received: encoder_heads={config.encoder_heads}"
-        )
-    return MultiHeadAttention(
-        config.encoder_heads, width // config.encoder_heads, head_regularizer=make_head_regularizer(config)
+    number = config.num_heads or heads.own_number_of_heads(config.attention) or 4
+    return heads.make_attention(
+        config.attention,
+        config.attention_arguments,
+        embedding_width(config),
+        number,
+        head_regularizer=heads.make_head_regularizer(config),
+        max_length=config.max_length,
     )
-
-
-def make_optimizer(config):
-    """The optimizer: of all weights, and of the heads as particles around it."""
-    inner = OPTIMIZERS[config.optimizer](
-        config.learning_rate, clipvalue=config.clipvalue, global_clipnorm=config.clipnorm
-    )
-    return repel(config, inner)
-
-
-def make_trainer(config, classifier, jit_compile):
-    """A compiled `training.Model` around the classifier. Call it under the strategy's scope.
-
-    Its inputs are those of `LabelledBatches`.
-    """
-    names = ("text", "second_text") if config.is_pair else ("text",)
-    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
-    trainer = Model(inputs, classifier(as_arguments(inputs)), name="trainer")
-    trainer.compile(
-        optimizer=make_optimizer(config),
-        loss=LabelSmoothedCrossentropy(config.label_smoothing),
-        weighted_metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
-        jit_compile=jit_compile,
-        steps_per_execution=config.steps_per_execution,
-    )
-    return trainer
 
 
 def as_arguments(inputs):

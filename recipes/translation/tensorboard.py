@@ -4,28 +4,9 @@ import math
 
 import keras
 import numpy as np
-from tensorboard.plugins.hparams import api as hparams
 
 from keras_headattn.data import pad_ids
-from keras_headattn.training import AttentionImages, HeadNorms, Utilization, write_projector
-
-
-def tensorboard_callbacks(config, run, transformer, text, corpus):
-    """Curves, histograms, images of sentences of `corpus`, and settings."""
-    log_dir = str(run.folder / "tensorboard")
-    callbacks = [
-        keras.callbacks.TensorBoard(log_dir, write_graph=False, profile_batch=config.profile_steps or 0),
-        HeadNorms(log_dir),
-    ]
-    if config.images:
-        callbacks.append(AttentionImages(log_dir, _attention_of_samples(transformer, text, corpus)))
-    settings = {
-        name: value
-        for name, value in (vars(config) | config.shape).items()
-        if isinstance(value, (int, float, str)) and name not in ("run", "export")
-    }
-    callbacks.append(hparams.KerasCallback(log_dir, settings, trial_id=config.run))
-    return callbacks
+from keras_headattn.training import Utilization, write_projector
 
 
 def flops_utilization(config, transformer, batches):
@@ -51,7 +32,7 @@ def _labelled(embedding, tokenizer):
     return embedding.embeddings, pieces(tokenizer, range(embedding.embeddings.shape[0]))
 
 
-def _attention_of_samples(transformer, text, corpus, number=2):
+def attention_of_samples(transformer, text, corpus, number=2):
     """Function from the model to all maps of sentences of middling length, for `AttentionImages`."""
     order = sorted(range(len(corpus)), key=lambda i: abs(len(corpus.source[i].split()) - 10))[:number]
     source = text.encode_source([corpus.source[i] for i in order])

@@ -7,15 +7,15 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from recipes.images.callbacks import tell_of_damaged
+from recipes.images.training import train
 
 from recipes.engine.command import named_config
 from recipes.engine.config import override
 from recipes.images import modelling
-from recipes.images.callbacks import tell_of_damaged
 from recipes.images.data import load_training, load_validation, training_batches, validation_batches
 from recipes.images.modelling import make_classifier, make_trainer
 from recipes.images.settings import ImageNetConfig
-from recipes.images.training import train
 from tests.data.image_files import make_folder
 
 DIGITS = named_config(ImageNetConfig, "digits")

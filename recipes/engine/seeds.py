@@ -4,63 +4,45 @@ import json
 import pathlib
 import statistics
 
-from recipes.engine import subruns
-from recipes.engine.config import override
+from keras_headattn._files import write_atomically
+from recipes.engine.run import Run
+from recipes.engine.subruns import end_on_sigterm, end_with_failures, is_finished, train_all
 
 
 def plan(config, seeds):
-    """The settings of one run a seed, in folders of their own, which are not exported: list of `ClassifyConfig`."""
+    """The settings of one run a seed, in folders of their own, which are not exported: list."""
     return [
-        override(config, dict(seed=seed, run=f"{config.run}/seed={seed}", export=None)) for seed in dict.fromkeys(seeds)
+        config.changed(dict(seed=seed, run=f"{config.run}/seed={seed}", export=None)) for seed in dict.fromkeys(seeds)
     ]
 
 
-def train_seeds(config, seeds):
+def train_seeds(recipe, config, seeds):
     """Trains what has not finished, one after the other, and writes the table after each.
 
     Args:
-        config: `ClassifyConfig`, whose `run` is the folder of all.
+        recipe: `Recipe`.
+        config: its settings, whose `run` is the folder of all.
         seeds: ints.
-
-    Returns:
-        Dictionary from seed to why its run failed, of those that did.
 
     Raises:
         ValueError: if a run in the folder has other settings.
     """
-    from recipes.sentences.run import Run
-
+    end_on_sigterm()
     configs = plan(config, seeds)
-    for each in configs:
-        Run(each.run).check(each)
-    queue = [each for each in configs if (subruns.outcome(each) or {"error": "not begun"})["error"]]
-    print(f"{len(configs) - len(queue)} of {len(configs)} seeds have finished. Table: {config.run}/seeds.md, .json")
-    show = subruns.show_epochs(queue) if queue else None
-    failed = {}
-    while queue:
-        print(f"seed {queue[0].seed}: {queue[0].run}/log.txt", flush=True)
-        subruns.finish("recipes.classify", queue[0], show)
-        ended = queue.pop(0)
-        if error := subruns.outcome(ended)["error"]:
-            failed[ended.seed] = error
-        show()
-        print(f"\nseed {ended.seed}: {error or 'finished'}", flush=True)
-        write_table(read_scores(configs), config.run)
-    found = read_scores(configs)
-    write_table(found, config.run)
-    print("\n" + markdown(found))
-    return failed
+    print(f"Table: {config.run}/seeds.md, .json")
+    failed = train_all(
+        recipe,
+        configs,
+        lambda config: f"seed {config.seed}",
+        lambda: write_table(read_scores(recipe, configs), config.run),
+    )
+    print("\n" + markdown(read_scores(recipe, configs)))
+    end_with_failures(failed, len(configs))
 
 
-def read_scores(configs):
+def read_scores(recipe, configs):
     """Scores of the runs that have finished: dictionary from seed to test set to measure to value or `None`."""
-    found = {}
-    for config in configs:
-        ended = subruns.outcome(config)
-        if ended and not ended["error"]:
-            paths = sorted(pathlib.Path(config.run).glob("results/*/scores.json"))
-            found[config.seed] = {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in paths}
-    return found
+    return {config.seed: Run(config.run, recipe).scores() for config in configs if is_finished(recipe, config)}
 
 
 def summary(scores):
@@ -119,8 +101,6 @@ def markdown(scores):
 
 def write_table(scores, folder):
     """Writes `seeds.md` and `seeds.json` to the folder. Takes what `summary` does."""
-    from keras_headattn._files import write_atomically
-
     folder = pathlib.Path(folder)
     write_atomically(folder / "seeds.md", markdown(scores).encode("utf-8"))
     write_atomically(folder / "seeds.json", (json.dumps(summary(scores), indent=1) + "\n").encode("utf-8"))

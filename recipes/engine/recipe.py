@@ -1,0 +1,218 @@
+"""A recipe as the command line knows it, before TensorFlow is imported."""
+
+import dataclasses
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable
+
+from keras_headattn._files import read_lines
+from recipes import configs
+from recipes.engine.command import Command, run_command
+from recipes.engine.config import add_options, fields, load_config, override
+from recipes.engine.quiet import quiet_tensorflow
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """A task that the engine trains, evaluates and exports. docs/recipes.md builds one.
+
+    Args:
+        name: str, its module in `recipes`.
+        doc: str, what `--help` prints first.
+        settings: its dataclass of settings, a subclass of `recipes.engine.settings.Settings`.
+        task: subclass of `recipes.engine.task.Task`, or `"module:class"`, which is imported when it is needed.
+        embedded: str, the name in `recipes/configs` of the task that needs no data; `None`: there is none.
+        quick: dictionary of the settings of `--quick`.
+        quick_data: dictionary of those for data that are not embedded, besides.
+        files: names of the files that a run's folder has besides those of every recipe.
+        check_files: function of the settings that opens the files they name, and raises an `OSError` or a `ValueError`
+            if one cannot be read. It is called before TensorFlow is imported.
+        evaluated, exported: names of the settings that `evaluate` and `export` may give anew.
+        commands: dictionary of name to `Command`, besides train, evaluate and export.
+    """
+
+    name: str
+    doc: str
+    settings: type
+    task: type | str
+    embedded: str | None = None
+    quick: dict = dataclasses.field(default_factory=dict)
+    quick_data: dict = dataclasses.field(default_factory=dict)
+    files: tuple = ()
+    check_files: Callable = lambda config: None
+    evaluated: tuple = ()
+    exported: tuple = ()
+    commands: dict = dataclasses.field(default_factory=dict)
+
+    def main(self, arguments=None):
+        """Runs one of the recipe's commands: `train` where none is named."""
+        train = "train, evaluate and export; the same command goes on after an interruption"
+        evaluate = "score a finished run on its test sets, or on others"
+        export = "write the SavedModels of a finished run again"
+        commands = {
+            "train": Command(self._train, train, self._add_training, continues=True),
+            "evaluate": Command(self._evaluate, evaluate, functools.partial(self.add_run, names=self.evaluated)),
+            "export": Command(self._export, export, functools.partial(self.add_run, names=self.exported)),
+        }
+        run_command(self.name, self.doc, commands | self.commands, arguments)
+
+    def make_task(self, config, run=None):
+        """The `Task` with these settings."""
+        from recipes.engine.run import Run
+
+        cls = self.task
+        if isinstance(cls, str):
+            module, _, name = cls.partition(":")
+            cls = getattr(importlib.import_module(module), name)
+        return cls(config, run or Run(config.run, self))
+
+    def finished(self, folder, given=None, prepare=True):
+        """The `Task` of a finished run.
+
+        Args:
+            folder: that of the run.
+            given: dictionary of settings that replace the run's.
+            prepare: whether what it learned is loaded.
+
+        Raises:
+            ValueError: if there is no such run.
+        """
+        quiet_tensorflow()
+        from recipes.engine.run import Run
+
+        run = Run(folder, self)
+        config, given = run.config(), given or {}
+        if given.keys() & set(self.settings.SOURCES):  # other data, in place of the run's
+            own = {*self.settings.SOURCES, "validation", "test"}
+            given = {field.name: field.default for field in fields(config) if field.name in own} | given
+        task = self.make_task(override(config, given), run)
+        if prepare:
+            task.prepare()
+        return task
+
+    def add_settings(self, parser, without=()):
+        """Adds `--config` and the options of all settings, but for those named."""
+        parser.add_argument("--config", help=f"a saved config.json, or a name: {', '.join(self.config_names())}")
+        add_options(parser, self.settings, names=self.names() - set(without))
+
+    def add_run(self, parser, names=()):
+        """Adds the folder of a finished run, and options of settings that may be others than the run's."""
+        parser.add_argument("folder", help="folder of the run")
+        add_options(parser, self.settings, names, default="the run's")
+
+    def names(self):
+        """Names of all settings."""
+        return {field.name for field in fields(self.settings)}
+
+    def config_names(self):
+        """Names in `recipes/configs` that are of this recipe."""
+        names = [module.name for module in pkgutil.iter_modules(configs.__path__)]
+        return [name for name in names if type(_config_of(name)) is self.settings]
+
+    def chosen_settings(self, options, names=None):
+        """The settings of a command line, over those of `--quick`, over those of `--config`.
+
+        Args:
+            options: what the parser returned.
+            names: of the settings that the command line may give. Default `None`: all.
+
+        Raises:
+            ValueError: for wrong settings, or if none says what to train on.
+        """
+        given = given_settings(options, self.names() if names is None else names)
+        is_embedded = given.get("embedded") or not given.keys() & set(self.settings.SOURCES)
+        config = self.named_config(options.config)
+        if is_embedded and not options.config:
+            config = _config_of(self.embedded)
+        if getattr(options, "quick", False):
+            embedded = getattr(config, "embedded", False) and is_embedded
+            quick = {"epochs": 2, "run": f"runs/quick_{self.name}"} | self.quick
+            config = override(config, quick | ({} if embedded else self.quick_data))
+        config = config.changed(given)
+        config.data  # noqa: B018  (an error if there are none)
+        return config
+
+    def named_config(self, name):
+        """The settings of `recipes/configs/<name>.py`, of a JSON file, or, for `None`, the defaults.
+
+        Raises:
+            ValueError: if there are none of that name, or they are another recipe's.
+        """
+        if name is None:
+            return self.settings()
+        if name.endswith(".json"):
+            return load_config(self.settings, name, self.name)
+        if name not in self.config_names():
+            raise ValueError(
+                f"--config is a saved config.json or one of {', '.join(self.config_names())}. Received: {name}"
+            )
+        return dataclasses.replace(_config_of(name), run=f"runs/{name}")
+
+    def _add_training(self, parser):
+        parser.usage = "%(prog)s [options]"
+        parser.add_argument(
+            "--quick", action="store_true", help=f"see that it works, in a minute, in runs/quick_{self.name}"
+        )
+        parser.add_argument(
+            "--seeds",
+            type=int,
+            nargs="+",
+            help="a run each, below the folder --run, without SavedModels; a table of means and deviations at the end",
+        )
+        self.add_settings(parser)
+
+    def _train(self, options):
+        config = self.chosen_settings(options)
+        self.check_files(config)
+        quiet_tensorflow()
+        if options.seeds:
+            from recipes.engine.seeds import train_seeds
+
+            train_seeds(self, config, options.seeds)
+            return
+        if config.xla_cache:
+            from keras_headattn.training import cache_compilations
+
+            cache_compilations(config.xla_cache)
+        from recipes.engine.training import train
+
+        # The folder of quick runs is nobody's own.
+        train(self.make_task(config), afresh=options.quick and not hasattr(options, "run"))
+
+    def _evaluate(self, options):
+        given = given_settings(options, self.evaluated)
+        files = given.pop("test", None)
+        task = self.finished(options.folder, given)
+        tests = task.load_tests(files)
+        if not tests:
+            raise ValueError(f"The run in {options.folder} has no test set. Give --test.")
+        task.evaluate(task.run.load_model(), tests)
+
+    def _export(self, options):
+        task = self.finished(options.folder, given_settings(options, self.exported))
+        if not task.config.export:
+            raise ValueError(
+                f"The run in {options.folder} has no folder for SavedModels. Give --export. Received: export=None"
+            )
+        task.export(task.run.load_model())
+
+
+def given_settings(options, names):
+    """The settings among the options that the command line gives."""
+    return {name: value for name, value in vars(options).items() if name in names}
+
+
+def check_readable(*paths):
+    """Opens text files, so that one that cannot be read is reported before long work begins.
+
+    Raises:
+        OSError, ValueError: that name the file.
+    """
+    for path in filter(None, paths):
+        next(read_lines(path), None)
+
+
+@functools.cache
+def _config_of(name):
+    return importlib.import_module(f"recipes.configs.{name}").CONFIG

@@ -1,0 +1,181 @@
+"""Settings that recipes share. A recipe's own settings inherit them."""
+
+import pathlib
+
+from keras_headattn import layers
+from recipes.engine.config import at_most_one, check_ranges, fields, flag, option, override, settings
+
+REGULARIZERS = ("none", "frobenius", "disagreement", "cosine")
+
+
+@settings()
+class Heads:
+    """Which attention, and what keeps its heads apart."""
+
+    title = "attention"
+
+    attention: str = option("multi_head", "how heads work together", tuple(layers.ATTENTIONS))
+    attention_arguments: dict = option(
+        {}, "arguments of its layer, by the names of its constructor: alpha=0.1 kernel_size=5"
+    )
+    num_heads: int | None = option(None, "attention heads; none: the layer's or the model's own number", at_least=1)
+    attention_regularizer: str = option(
+        "none", "frobenius: Lin et al. 2017; disagreement: Li et al. 2018; cosine: of parameters", REGULARIZERS
+    )
+    regularizer_weight: float = option(1.0, "of the attention regularizer in the loss", at_least=0)
+    repulsive: str = option("none", "heads as particles that repel each other", ("none", "svgd", "spos", "sgld"))
+    step_size: float = option(
+        0.1, "repulsive: epsilon, what the optimizer receives is so many times the update", above=0
+    )
+    repulsive_weight: float = option(0.01, "repulsive: alpha, the weight of the repulsion", at_least=0)
+    inverse_temperature: float = option(1e8, "repulsive: beta of SPOS and SGLD; the larger, the less noise", above=0)
+    prior_deviation: float | None = option(None, "repulsive: of a Gaussian prior; none: a uniform one", above=0)
+    repulsive_kernel: str = option("rbf", "repulsive: cosine: eq. 14 of An et al. 2020", ("rbf", "cosine"))
+    repulsive_smoothing: bool = option(
+        True, "repulsive: heads follow the gradients of near ones, too; --no-repulsive-smoothing: their own alone"
+    )
+
+
+@settings()
+class Training:
+    """How long and how fast a model learns, and which epochs the finished one is made of."""
+
+    title = "training"
+
+    epochs: int = option(20, "most passes over the data", changeable=True, at_least=1)
+    patience: int | None = option(
+        5, "stop after so many epochs without a better validation; none: never", changeable=True, at_least=1
+    )
+    select: str = option("val_loss", "which epochs are better", ("val_loss", "val_accuracy"))
+    average: int = option(1, "epochs whose weights are averaged at the end", at_least=1)
+    average_of: str = option("best", "which epochs: the best, or the last", ("best", "last"))
+    time_limit: float | None = option(
+        None,
+        "start no epoch that would end later than so many minutes after the first one of this start of the command",
+        changeable=True,
+        above=0,
+    )
+    save_steps: int | None = option(
+        1000,
+        "save the state of training after each so many steps, besides each epoch; none: not",
+        changeable=True,
+        at_least=1,
+    )
+    learning_rate: float = option(1e-3, "highest learning rate", above=0)
+    clipnorm: float | None = option(None, "largest norm of the whole gradient", above=0)
+    accumulation: int = option(1, "batches whose gradients are averaged for one update of the weights", at_least=1)
+    label_smoothing: float = option(0.0, "share of a label spread over the others", at_least=0, below=1)
+    seed: int = option(0, "of everything random", at_least=0)
+
+
+@settings()
+class Devices:
+    """What a model is trained on."""
+
+    title = "devices"
+
+    precision: str = option("float32", "dtype policy", ("float32", "mixed_float16", "mixed_bfloat16"))
+    strategy: str = option(
+        "mirrored",
+        "the devices of this machine, or those of all workers that the environment names: see docs/distributed.md",
+        ("mirrored", "multi_worker"),
+        changeable=True,
+    )
+    replicas: int | None = option(
+        None, "none: all GPUs, else one CPU replica; n without GPUs splits the CPU", changeable=True, at_least=1
+    )
+    xla: bool | None = option(None, "compile training by XLA; none: where it is faster", changeable=True)
+    xla_cache: str | None = option(
+        None, "folder where XLA keeps training steps it compiled, for later runs on this machine", changeable=True
+    )
+    steps_per_execution: int = option(1, "training steps run in one go", changeable=True, at_least=1)
+
+
+@settings()
+class Output:
+    """What a run leaves, and where."""
+
+    title = "output"
+
+    samples: int = option(5, "examples that the SavedModel is tried on at the end", changeable=True, at_least=0)
+    gradient_norm: bool = option(False, "the gradient's norm in the history and in TensorBoard", changeable=True)
+    profile_steps: tuple[int, ...] = option(
+        (), "first and last training step to profile for TensorBoard", changeable=True
+    )
+    quiet: bool = option(False, "print results alone", changeable=True)
+    run: str = option("runs/mine", "folder of the run", changeable=True)
+    export: str | None = option(
+        "saved_models/{run}",
+        "folder that gets a new numbered version of the SavedModel; {run}: the name of the run's folder; none: no "
+        "SavedModel",
+        changeable=True,
+    )
+
+
+@settings()
+class Settings(Heads, Training, Devices, Output):
+    """All settings that every recipe has.
+
+    A subclass names in `SOURCES` its settings that say what to train on.
+    """
+
+    SOURCES = ()
+
+    def __post_init__(self):
+        check_ranges(self)
+        at_most_one(self, self.SOURCES)
+        if self.profile_steps and not (
+            len(self.profile_steps) == 2 and 0 < self.profile_steps[0] <= self.profile_steps[1]
+        ):
+            raise ValueError(
+                f"--profile-steps takes a first and a last step, from 1. Received: profile_steps={self.profile_steps}"
+            )
+
+    @property
+    def data(self):
+        """Which setting names the data: one of `SOURCES`.
+
+        Raises:
+            ValueError: if none does.
+        """
+        name = at_most_one(self, self.SOURCES)
+        if name is None:
+            *others, last = map(flag, self.SOURCES)
+            raise ValueError(
+                f"There is nothing to train on. Give {', '.join(others)} or {last}. Received: none of them"
+            )
+        return name
+
+    def changed(self, given):
+        """These settings with others in their place. Another attention has none of the arguments of this one.
+
+        Args:
+            given: dictionary of settings.
+
+        Raises:
+            ValueError: as `recipes.engine.config.override`.
+        """
+        if given.get("attention", self.attention) != self.attention:
+            given = {field.name: {} for field in fields(self) if field.name.endswith("_arguments")} | given
+        return override(self, given)
+
+    @property
+    def export_folder(self):
+        """The folder of SavedModels; `None` for none."""
+        return self.export and self.export.format(run=pathlib.Path(self.run).name)
+
+
+@settings()
+class TextFiles:
+    """Texts of files, of TensorFlow Datasets, or made by code."""
+
+    title = "data"
+
+    train: tuple[str, ...] = option((), "files to train on, .gz too")
+    validation: tuple[str, ...] = option((), "files for validation")
+    test: tuple[str, ...] = option((), "files to test on, each a test set named after it", changeable=True)
+    tfds: str | None = option(None, "TensorFlow Datasets name, in place of files")
+    embedded: bool = option(False, "the embedded task, made by code")
+    train_split: str = option("train", "split to train on, where there are no files")
+    validation_split: str = option("validation", "split for validation")
+    test_splits: tuple[str, ...] = option(("test",), "splits to test on", changeable=True)

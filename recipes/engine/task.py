@@ -1,0 +1,89 @@
+"""A recipe: what it alone knows. The engine does what all recipes do alike, see `recipes.engine.training`."""
+
+from keras_headattn.training import Model, default_jit
+
+
+class Task:
+    """One task of a recipe with its settings, in the folder of a run.
+
+    A recipe has a subclass. The engine calls its methods in the order in which they stand here; docs/recipes.md builds
+    one.
+
+    Args:
+        config: the settings.
+        run: `Run`.
+    """
+
+    def __init__(self, config, run):
+        self.config = config
+        self.run = run
+        self.data = None
+
+    def check(self):
+        """Checks what can be checked before data are read: that attention and optimizer can be made, say."""
+
+    def load(self):
+        """Reads the data to `self.data`, an object whose `tests` is a dictionary of the test sets by name."""
+        raise NotImplementedError
+
+    def prepare(self):
+        """Learns from `self.data` what the run's folder lacks, a vocabulary say, and loads the rest."""
+
+    def make_batches(self, num_replicas):
+        """Training and validation batches. Each has `dataset()` and `summary()`, and training batches `epoch`."""
+        raise NotImplementedError
+
+    def make_model(self):
+        """The model that is saved, new. The engine calls it under the strategy's scope."""
+        raise NotImplementedError
+
+    def make_trainer(self, model):
+        """The model that is trained, around that which is saved."""
+        return Model(model.inputs, model.outputs, name="trainer")
+
+    def make_optimizer(self, steps, num_replicas):
+        """The optimizer; `steps`: number of steps an epoch."""
+        raise NotImplementedError
+
+    def make_loss(self):
+        """The loss."""
+        raise NotImplementedError
+
+    def make_metrics(self):
+        """List of metrics, weighted as the loss is."""
+        return []
+
+    def uses_xla(self):
+        """Whether XLA compiles training where the settings leave that open."""
+        return default_jit()
+
+    def begin(self, model):
+        """Gives a new model what it does not begin with by itself, such as word vectors."""
+
+    def throughput(self, batches):
+        """`(function, name)`: the number of things in an epoch, and the name of their number a second in the logs."""
+        raise NotImplementedError
+
+    def reports(self, model, batches):
+        """Further callbacks, whose memory a resumed run has."""
+        return []
+
+    def scores(self, model):
+        """Callbacks that score the model after an epoch, in which all workers take part."""
+        return []
+
+    def shown(self, model, batches, validation):
+        """Callbacks without memory, of the first worker: what TensorBoard shows besides."""
+        return []
+
+    def load_tests(self, files=None):
+        """The test sets of a finished run, or those in other files: dictionary by name."""
+        raise NotImplementedError
+
+    def evaluate(self, model, tests):
+        """Scores the finished model on test sets, prints the scores, and writes them to `run.results`."""
+        raise NotImplementedError
+
+    def export(self, model):
+        """Writes the SavedModels and tries them out."""
+        raise NotImplementedError

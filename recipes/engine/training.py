@@ -1,0 +1,137 @@
+"""Training a task of any recipe, to its evaluation and export."""
+
+import contextlib
+import os
+import sys
+import time
+
+import keras
+
+from keras_headattn.training import chief_first, gather, is_chief, leave_together, make_strategy
+from recipes.engine.callbacks import make_callbacks
+from recipes.engine.checkpoints import final_epochs, finish, has_stalled
+from recipes.engine.gpus import report_hidden_gpus
+from recipes.engine.heads import repel
+from recipes.engine.lock import locked
+from recipes.engine.progress import verbosity
+from recipes.engine.run import try_folder
+from recipes.engine.tensorboard import write_scores
+
+
+def train(task, afresh=False):
+    """Trains to the end, or on from the last checkpoint; then evaluates, exports and tries the SavedModel.
+
+    Args:
+        task: `Task`.
+        afresh: whether what an earlier run left in the folder is removed, once the data were read.
+    """
+    config, run = task.config, task.run
+    with _ready(task) as strategy:
+        chief = is_chief(strategy)
+        with chief_first(strategy):
+            if not afresh:
+                run.check(config)
+            task.load()  # which may download
+            if not task.data.tests:
+                print("There is no test set: nothing will be scored. Give --test, or score one later by `evaluate`.")
+            if chief:
+                if afresh:
+                    run.clear()
+                run.start(config)
+            task.prepare()
+        batches, validation = task.make_batches(strategy.num_replicas_in_sync)
+        print(batches.summary())
+        model = _fit(task, strategy, batches, validation)
+        if chief:
+            end(task, model)
+
+
+def end(task, model):
+    """Finishes a trained model: final weights, scores, SavedModels."""
+    config, run = task.config, task.run
+    epochs = final_epochs(run.history(), config)
+    finish(run, model, epochs)
+    print(f"Final weights: mean of epochs {epochs}" if len(epochs) > 1 else f"Final weights: epoch {epochs[0]}")
+    task.evaluate(model, task.data.tests)
+    write_scores(run)
+    if config.export:
+        task.export(model)
+
+
+@contextlib.contextmanager
+def _ready(task):
+    """A strategy, in a process that is seeded and, within this context, the only one that trains in the run's folder.
+
+    Of several workers the first alone writes and prints, and all end when the last is done.
+    """
+    config = task.config
+    strategy = make_strategy(config.replicas, config.strategy)
+    if not is_chief(strategy):
+        sys.stdout = open(os.devnull, "w")  # all workers would print the same
+    report_hidden_gpus()
+    keras.utils.set_random_seed(config.seed)
+    keras.config.set_dtype_policy(config.precision)
+    task.check()
+    taken = f"Another process trains in this folder. Wait for it, or give another --run. Received: run={config.run}"
+    if is_chief(strategy):
+        try_folder("--run", config.run)
+        try_folder("--export", config.export_folder)
+    with locked(config.run, taken) if is_chief(strategy) else contextlib.nullcontext():
+        yield strategy
+        leave_together(strategy)
+
+
+def _fit(task, strategy, batches, validation):
+    """Trains the model, new or from the run's last checkpoint, and returns it."""
+    config, run = task.config, task.run
+    num_replicas = strategy.num_replicas_in_sync
+    jit_compile = task.uses_xla() if config.xla is None else config.xla
+    with strategy.scope():
+        model = task.make_model()
+        trainer = task.make_trainer(model)
+        trainer.compile(
+            optimizer=task.make_optimizer(len(batches), num_replicas),
+            loss=task.make_loss(),
+            weighted_metrics=task.make_metrics(),
+            jit_compile=jit_compile,
+            steps_per_execution=config.steps_per_execution,
+        )
+    print(
+        f"{model.count_params():,} parameters, {config.attention} attention, {num_replicas} replica(s), "
+        f"XLA {'on' if jit_compile else 'off'}"
+    )
+    history = run.history()
+    is_done = len(history) >= config.epochs or has_stalled(history, config.patience, config.select)
+    if gather([is_done], strategy).any():
+        print("There is no epoch left to train.")
+        return model
+    if not run.has_checkpoint():
+        task.begin(model)
+    start = time.monotonic()
+    trainer.fit(
+        batches.dataset(),
+        validation_data=validation.dataset(),
+        epochs=config.epochs,
+        shuffle=False,  # the batches have an order of their own, which a resumed run repeats
+        verbose=verbosity(config.quiet),
+        callbacks=make_callbacks(task, model, batches, validation),
+    )
+    print(f"Trained for {(time.monotonic() - start) / 60:.1f} minutes.")
+    return model
+
+
+def make_optimizer(config, optimizer, **arguments):
+    """A Keras optimizer with the settings that all recipes share, and around it what keeps heads apart.
+
+    Args:
+        config: the settings.
+        optimizer: its class.
+        **arguments: its own arguments; `selection`, a dictionary: which heads, as `Repulsive` takes it.
+    """
+    selection = arguments.pop("selection", {})
+    inner = optimizer(
+        global_clipnorm=config.clipnorm,
+        gradient_accumulation_steps=config.accumulation if config.accumulation > 1 else None,
+        **arguments,
+    )
+    return repel(config, inner, **selection)

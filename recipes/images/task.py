@@ -1,0 +1,85 @@
+"""Training a classifier of images."""
+
+import dataclasses
+
+import keras
+
+from keras_headattn._files import read_lines, write_atomically
+from keras_headattn.losses import LabelSmoothedCrossentropy
+from keras_headattn.optimizers import StepDecay
+from recipes.engine.task import Task
+from recipes.engine.training import make_optimizer
+from recipes.images.damage import ReportDamaged
+from recipes.images.data import load_training, load_validation, training_batches, validation_batches
+from recipes.images.evaluation import evaluate
+from recipes.images.exporting import export
+from recipes.images.modelling import make_attention, make_classifier, make_metrics
+
+
+@dataclasses.dataclass(frozen=True)
+class Splits:
+    """The images to train on, and the validation split, which is the test set too."""
+
+    train: object
+    tests: dict
+
+
+class ImageNet(Task):
+    """A residual network, and the classes of its images."""
+
+    def check(self):
+        make_attention(self.config)
+
+    def load(self):
+        train = load_training(self.config)
+        validation = load_validation(self.config, train.class_names)
+        self.data = Splits(train, {self.config.validation_split: validation})
+
+    def prepare(self):
+        path = self.run.folder / "classes.txt"
+        if self.data:
+            write_atomically(path, "".join(f"{name}\n" for name in self.data.train.class_names).encode())
+        self.class_names = list(read_lines(path))
+
+    def make_batches(self, num_replicas):
+        (validation,) = self.data.tests.values()
+        print(
+            f"{len(self.data.train):,} images of {len(self.class_names):,} classes, {len(validation):,} to evaluate on"
+        )
+        batches = training_batches(self.config, self.data.train, num_replicas)
+        return batches, validation_batches(self.config, validation, num_replicas)
+
+    def make_model(self):
+        return make_classifier(self.config, len(self.class_names))
+
+    def make_optimizer(self, steps, num_replicas):
+        config = self.config
+        schedule = StepDecay(
+            config.learning_rate * config.batch_size * num_replicas / 256,
+            round(config.warmup_epochs * steps),
+            [epoch * steps for epoch in config.decay_epochs],
+        )
+        return make_optimizer(config, keras.optimizers.SGD, learning_rate=schedule, momentum=config.momentum)
+
+    def make_loss(self):
+        return LabelSmoothedCrossentropy(self.config.label_smoothing)
+
+    def make_metrics(self):
+        return make_metrics(len(self.class_names))
+
+    def throughput(self, batches):
+        return lambda: len(batches) * batches.batch_size, "images_per_second"
+
+    def shown(self, model, batches, validation):
+        return [ReportDamaged(self.run, [batches, validation])]
+
+    def load_tests(self, files=None):
+        return {self.config.validation_split: load_validation(self.config, self.class_names)}
+
+    def evaluate(self, model, tests):
+        for name, source in tests.items():
+            evaluate(model, validation_batches(self.config, source, 1), self.run.results / name)
+
+    def export(self, model):
+        source = self.data and next(iter(self.data.tests.values()))
+        export(self.config, model, self.class_names, source)

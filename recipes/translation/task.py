@@ -1,0 +1,199 @@
+"""Training a translator."""
+
+import functools
+
+import keras
+import numpy as np
+
+from keras_headattn.data import RecordBatches, Records, TokenBatches, choose_buckets
+from keras_headattn.losses import LabelSmoothedCrossentropy
+from keras_headattn.optimizers import InverseSquareRoot
+from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
+from recipes.engine.task import Task
+from recipes.engine.training import make_optimizer
+from recipes.translation.corpora import check_sizes, load_corpora, load_tests, read_tests, test_names
+from recipes.translation.evaluation import check_metrics, evaluate, named_metrics
+from recipes.translation.exporting import export
+from recipes.translation.modelling import make_attentions, make_transformer
+from recipes.translation.prepare import prepare, sample_pairs, take_text
+from recipes.translation.tensorboard import attention_of_samples, flops_utilization, show_embeddings
+from recipes.translation.text import check_text, make_text
+from recipes.translation.translator import Translator, check_beam
+
+DECODING = ("beam_size", "alpha", "max_length")
+
+
+class Translate(Task):
+    """A Transformer that translates, its text and its vocabulary."""
+
+    def check(self):
+        check_metrics(self.config.metrics, self.config.target_language, self.config.embeddings)
+        check_text(self.config)
+        make_attentions(self.config)
+
+    def load(self):
+        self.data = load_corpora(self.config)
+
+    def prepare(self):
+        config, train = self.config, self.data and self.data.train
+        if self.data and config.records:
+            prepare(config)
+            take_text(config, self.run.folder)
+        self.text = make_text(config, train and sample_pairs(config, train, train.name), self.run.folder)
+        check_beam(config, self.text)
+
+    def make_batches(self, num_replicas):
+        """In length buckets chosen from the training corpus; validation has one more if it has longer pairs."""
+        config = self.config
+        if config.records:
+            records = Records(config.records)
+            histogram = records.histogram()
+            lengths, counts = histogram["length"], histogram["pairs"]
+        else:
+            train = self._encode(self.data.train, "train")
+            lengths, counts = np.array(_lengths(*train)), None
+        validation = self._encode(self.data.validation, "validation")
+        short = lengths <= config.max_length
+        buckets = choose_buckets(
+            lengths[short], config.num_buckets, config.max_padding, None if counts is None else counts[short]
+        )
+        common = dict(
+            tokens_per_batch=config.tokens_per_batch, num_replicas=num_replicas, bos_id=self.text.target.bos_id
+        )
+        make = functools.partial(RecordBatches, records) if config.records else functools.partial(TokenBatches, *train)
+        batches = make(bucket_lengths=buckets, seed=config.seed, **common)
+        longest = max(length for length in _lengths(*validation) if length <= config.max_length)
+        if longest > buckets[-1]:
+            buckets = *buckets, longest
+        held_out = TokenBatches(*validation, bucket_lengths=buckets, shuffle=False, **common)
+        if held_out.num_dropped:
+            print(
+                f"{held_out.num_dropped:,} of {len(self.data.validation):,} validation pairs left out: "
+                f"a side of more tokens than --max-length {config.max_length}"
+            )
+        return batches, held_out
+
+    def _encode(self, corpus, name):
+        """Token ids of both sides."""
+        source, target = self.text.encode_source(corpus.source), self.text.encode_target(corpus.target)
+        if min(_lengths(source, target)) > self.config.max_length:
+            raise ValueError(
+                f"Every pair of the {name} set has a side of more tokens than --max-length. "
+                f"Received: max_length={self.config.max_length}"
+            )
+        return source, target
+
+    def make_model(self):
+        return make_transformer(self.config, self.text.source.vocabulary_size, self.text.target.vocabulary_size)
+
+    def make_trainer(self, model):
+        inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")}
+        return Model(inputs, model(inputs), name="trainer")
+
+    def make_optimizer(self, steps, num_replicas):
+        config = self.config
+        return make_optimizer(
+            config,
+            keras.optimizers.Adam,
+            learning_rate=InverseSquareRoot(config.learning_rate, config.warmup_steps),
+            beta_1=0.9,
+            beta_2=config.beta_2,
+            epsilon=config.epsilon,
+            selection=dict(
+                projections=config.repulsive_projections, roles=config.repulsive_roles, layers=config.repulsive_layers
+            ),
+        )
+
+    def make_loss(self):
+        return LabelSmoothedCrossentropy(self.config.label_smoothing)
+
+    def make_metrics(self):
+        if self.config.precision != "float32":
+            return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+        # The same number from fewer passes over the logits, but that it counts ties, which 16 bits make, as hits.
+        return [keras.metrics.SparseTopKCategoricalAccuracy(k=1, name="accuracy")]
+
+    def throughput(self, batches):
+        return lambda: batches.num_tokens[1], "tokens_per_second"
+
+    def reports(self, model, batches):
+        reports = [flops_utilization(self.config, model, batches)] if self.config.peak_flops else []
+        names = self.config.attention, self.config.decoder_attention, self.config.cross_attention
+        return [*reports, ClusterReport()] if "disentangled_mask" in names else reports
+
+    def scores(self, model):
+        number = self.config.validation_sentences
+        if not number:
+            return []
+        sentences = self.data.validation.source[:number]
+        references = self.text.references(self.data.validation.target[:number])
+        translator = Translator(model, self.text, self.config, beam_size=1)
+        (bleu,) = named_metrics(["bleu"], self.config.target_language)
+
+        def score(model):
+            return bleu([translation.text for translation in translator(sentences)], references).value
+
+        return [EpochScore(score, "val_bleu")]
+
+    def shown(self, model, batches, validation):
+        shown = [
+            EpochScore(lambda model: sum(batches.padding_share) / 2, "padding_share"),
+            HeadNorms(self.run.log_dir),
+        ]
+        if self.config.images:
+            attend = attention_of_samples(model, self.text, self.data.validation)
+            shown.append(AttentionImages(self.run.log_dir, attend))
+        return shown
+
+    def load_tests(self, files=None):
+        """Translations made with other settings than the run's are kept apart from its own."""
+        own = self.run.config()
+        if files is None:
+            tests = load_tests(self.config)
+        else:
+            tests = read_tests(files)
+            if taken := set(tests) & set(test_names(own)):
+                raise ValueError(
+                    f"The run has a test set of that name already; rename the file. Received: {', '.join(taken)}"
+                )
+        check_sizes(tests.values())
+        other = [name for name in DECODING if getattr(self.config, name) != getattr(own, name)]
+        suffix = "".join(f",{name}={getattr(self.config, name)}" for name in other)
+        return {name + suffix: corpus for name, corpus in tests.items()}
+
+    def translator(self, model):
+        """A `Translator` with the settings of decoding.
+
+        Raises:
+            ValueError: for longer translations than the model has positions for.
+        """
+        trained = self.run.config()
+        learned = trained.learned_positions or trained.attention == "synthesizer"
+        if learned and self.config.max_length > trained.max_length:
+            raise ValueError(
+                f"The run has learned positions for {trained.max_length} tokens. "
+                f"Received: max_length={self.config.max_length}"
+            )
+        return Translator(model, self.text, self.config)
+
+    def evaluate(self, model, tests):
+        if self.config.projector and self.data:
+            show_embeddings(self.run, model, self.text)
+        evaluate(self.translator(model), tests, self.config, self.run.results)
+
+    def export(self, model):
+        export(self.config, self.translator(model), self.run, self._samples())
+
+    def _samples(self):
+        """Sentences of the test sets: of those read, or of those translated before."""
+        if self.data:
+            return [sentence for corpus in self.data.tests.values() for sentence in corpus.source]
+        from keras_headattn._files import read_lines
+
+        paths = sorted(self.run.results.glob("*/sources.txt"))
+        return [line for path in paths for line in read_lines(path) if line]
+
+
+def _lengths(source, target):
+    """Tokens of the longer side of each pair."""
+    return [max(len(s), len(t)) for s, t in zip(source, target, strict=True)]
