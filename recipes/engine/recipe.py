@@ -47,15 +47,19 @@ class Recipe:
 
     def main(self, arguments=None):
         """Runs one of the recipe's commands: `train` where none is named."""
+        run_command(self.name, self.doc, self.all_commands(), arguments)
+
+    def all_commands(self):
+        """Dictionary of name to `Command`."""
         train = "train, evaluate and export; the same command goes on after an interruption"
         evaluate = "score a finished run on its test sets, or on others"
         export = "write the SavedModels of a finished run again"
-        commands = {
+        return {
             "train": Command(self._train, train, self._add_training, continues=True),
             "evaluate": Command(self._evaluate, evaluate, functools.partial(self.add_run, names=self.evaluated)),
             "export": Command(self._export, export, functools.partial(self.add_run, names=self.exported)),
+            **self.commands,
         }
-        run_command(self.name, self.doc, commands | self.commands, arguments)
 
     def make_task(self, config, run=None):
         """The `Task` with these settings."""

@@ -1,5 +1,6 @@
 """Commands of the recipes, as a user runs them."""
 
+import importlib
 import pathlib
 import subprocess
 import sys
@@ -29,6 +30,18 @@ def run_here(main, capsys, *arguments):
     except SystemExit as end:
         return str(end.code)
     return capsys.readouterr().out
+
+
+def train_here(recipe, config, monkeypatch, *callbacks):
+    """Trains in this process, with further callbacks; the final weights and the history without times."""
+    training = importlib.import_module("recipes.engine.training")
+    make = training.make_callbacks
+    task = recipe.make_task(config)
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "make_callbacks", lambda *arguments: [*make(*arguments), *callbacks])
+        training.train(task)
+    history = [{k: v for k, v in logs.items() if "second" not in k} for logs in task.run.history()]
+    return task.run.load_model().get_weights(), history
 
 
 def drawn(figure):

@@ -7,51 +7,42 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from recipes.images.callbacks import tell_of_damaged
-from recipes.images.training import train
 
-from recipes.engine.command import named_config
 from recipes.engine.config import override
+from recipes.imagenet import RECIPE
 from recipes.images import modelling
+from recipes.images.damage import report_damaged
 from recipes.images.data import load_training, load_validation, training_batches, validation_batches
-from recipes.images.modelling import make_classifier, make_trainer
+from recipes.images.modelling import make_classifier
 from recipes.images.settings import ImageNetConfig
 from tests.data.image_files import make_folder
+from tests.recipes.commands import train_here
 
-DIGITS = named_config(ImageNetConfig, "digits")
+DIGITS = RECIPE.named_config("digits")
 TINY = dataclasses.replace(DIGITS, filters=4, image_size=8, max_images=64, batch_size=16, epochs=2, decay_epochs=(1,))
 
 
 @pytest.mark.parametrize("name", ["imagenet", "cifar10", "tiny_imagenet", "digits"])
 def test_named_configurations_load(name):
-    assert isinstance(named_config(ImageNetConfig, name), ImageNetConfig)
+    assert isinstance(RECIPE.named_config(name), ImageNetConfig)
 
 
 def test_the_settings_of_the_paper():
-    config = named_config(ImageNetConfig, "imagenet")
+    config = RECIPE.named_config("imagenet")
     assert (config.momentum, config.weight_decay, config.batch_size, config.epochs) == (0.9, 1e-4, 32, 100)
     assert config.evaluation_side == 256
-    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(2)])
-    schedule = make_trainer(config, model, 8, 10, False).optimizer._learning_rate
+    task = RECIPE.make_task(config)
+    schedule = task.make_optimizer(10, 8)._learning_rate
     rates = [float(schedule(10 * epoch)) for epoch in (0, 2.5, 5, 29.9, 30, 60, 80, 90)]
     np.testing.assert_allclose(rates, [0, 0.064, 0.128, 0.128, 0.0128, 1.28e-3, 1.28e-4, 1.28e-5], rtol=1e-5)
-    assert make_trainer(config, model, 1, 10, False).optimizer._learning_rate.peak == pytest.approx(0.016)
+    assert task.make_optimizer(10, 1)._learning_rate.peak == pytest.approx(0.016)
 
 
-@pytest.mark.parametrize(
-    "change, shares",
-    [
-        ({}, (0.5, 1.0)),
-        ({"model": "resnet152"}, (0.7, 1.0)),
-        ({"alpha": 0.3, "beta": 0.2}, (0.3, 0.2)),
-        ({"skip": False}, (0.0, 1.0)),
-        ({"convolution": False}, (0.5, 0.0)),
-    ],
-)
-def test_ablations(change, shares):
-    config = dataclasses.replace(ImageNetConfig(attention="ea", attention_kernel_size=5), **change)
+def test_ablations():
+    """By the arguments of the layer: no skip connection with alpha 0, no convolution with beta 0."""
+    config = ImageNetConfig(attention="evolving", attention_arguments={"alpha": 0.7, "beta": 0.0, "kernel_size": 5})
     attention = modelling.make_attention(config)
-    assert (attention.alpha, attention.beta, attention.kernel_size) == (*shares, 5)
+    assert (attention.alpha, attention.beta, attention.kernel_size) == (0.7, 0, 5)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +52,7 @@ def test_ablations(change, shares):
         {"records": "a"},
         {"embedded": True, "validation_labels": "a"},
         {"resized": 100},
-        {"attention_kernel_size": 2},
+        {"attention_arguments": {"alpha": 0.5}},
         {"decay_epochs": (3, 2)},
         {"profile_steps": (3,)},
         {"momentum": 1.0},
@@ -73,12 +64,12 @@ def test_settings_that_contradict_each_other(values):
         override(ImageNetConfig(), values)
 
 
-@pytest.mark.parametrize("attention", ["none", "aa", "ea"])
+@pytest.mark.parametrize("attention", ["none", "multi_head", "evolving"])
 def test_networks(attention):
     """The widths that are not given are the model's; logits are float32; pixels are normalised inside."""
-    model = make_classifier(dataclasses.replace(TINY, attention=attention), 10)
+    model = make_classifier(TINY.changed({"attention": attention}), 10)
     names = [weight.path for weight in model.weights]
-    assert any("map_kernel" in name for name in names) == (attention == "ea")
+    assert any("map_kernel" in name for name in names) == (attention == "evolving")
     assert any("height_embeddings" in name for name in names) == (attention != "none")
     found = model(tf.zeros((2, 8, 8, 3), tf.uint8))
     assert found.shape == (2, 10) and found.dtype == "float32"
@@ -86,10 +77,10 @@ def test_networks(attention):
     assert norms and all(layer.momentum == 0.9 for layer in norms)
 
 
-@pytest.mark.parametrize("attention", ["none", "aa", "ea"])
+@pytest.mark.parametrize("attention", ["none", "multi_head", "evolving"])
 def test_weight_decay_is_in_the_loss(attention):
     """Of all weights but batch normalisation's."""
-    config = dataclasses.replace(TINY, attention=attention, weight_decay=0.02)
+    config = TINY.changed({"attention": attention, "weight_decay": 0.02})
     model = make_classifier(config, 10)
     squares = [np.square(w.numpy()).sum() for w in model.trainable_weights if w.name not in ("gamma", "beta")]
     np.testing.assert_allclose(model.losses, 0.01 * np.array(squares), rtol=1e-5)
@@ -128,12 +119,12 @@ def test_classes_of_a_file(folders, tmp_path):
     assert load_training(config).class_names == ["dog", "cat"]
 
 
-def test_damaged_images_are_told_of_once(folders, tmp_path, capsys):
+def test_damaged_images_are_reported_once(folders, tmp_path, capsys):
     config = dataclasses.replace(TINY, embedded=False, images=str(folders), validation_split="val", max_images=None)
     batches = validation_batches(config, load_validation(config, ["cat", "dog"]), 1)
     for _ in range(2):
         list(batches.dataset())
-        tell_of_damaged(tmp_path / "damaged.txt", batches)
+        report_damaged(tmp_path / "damaged.txt", batches)
     name = str(folders / "val" / "cat" / "03.png")
     assert (tmp_path / "damaged.txt").read_text().startswith(f"{name}\t") and capsys.readouterr().out.count(name) == 1
 
@@ -146,44 +137,22 @@ class Stop(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
-def run(config, monkeypatch, *callbacks):
-    """Trains; the final weights and the history without times."""
-    from recipes.images import training
-
-    make = training.make_callbacks
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "make_callbacks", lambda *arguments: [*make(*arguments), *callbacks])
-        patch.setattr(training, "end", lambda *arguments: None)
-        train(config)
-    folder = training.Run(config.run)
-    history = [{k: v for k, v in logs.items() if "second" not in k} for logs in folder.history()]
-    return folder.load_model().get_weights(), history
-
-
 def test_resumed_is_as_uninterrupted(tmp_path, monkeypatch):
-    config = dataclasses.replace(TINY, attention="none", save_steps=2, run=str(tmp_path / "whole"))
-    whole, history = run(config, monkeypatch)
+    config = TINY.changed({"attention": "none", "save_steps": 2, "run": str(tmp_path / "whole"), "export": None})
+    whole, history = train_here(RECIPE, config, monkeypatch)
     config = dataclasses.replace(config, run=str(tmp_path / "stopped"))
     with pytest.raises(KeyboardInterrupt):
-        run(config, monkeypatch, Stop())
-    again, other = run(config, monkeypatch)
+        train_here(RECIPE, config, monkeypatch, Stop())
+    again, other = train_here(RECIPE, config, monkeypatch)
     keras.tree.map_structure(np.testing.assert_array_equal, again, whole)
     assert other == history and len(history) == 2
 
 
 def test_two_replicas_in_mixed_precision(tmp_path, monkeypatch):
     """On two devices the images a step are twice as many; here in steps that XLA compiles."""
-    config = dataclasses.replace(
-        TINY,
-        attention="none",
-        batch_size=8,
-        replicas=2,
-        xla=True,
-        precision="mixed_bfloat16",
-        run=str(tmp_path),
-        epochs=1,
-    )
-    weights, history = run(config, monkeypatch)
+    given = dict(attention="none", batch_size=8, replicas=2, xla=True, precision="mixed_bfloat16", epochs=1)
+    config = TINY.changed(given | {"run": str(tmp_path), "export": None})
+    weights, history = train_here(RECIPE, config, monkeypatch)
     assert np.isfinite(history[0]["loss"]) and all(weight.dtype == "float32" for weight in weights)
     saved = json.loads((tmp_path / "config.json").read_text())
     assert saved["precision"] == "mixed_bfloat16" and (tmp_path / "model.keras").exists()

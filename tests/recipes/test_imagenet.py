@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from recipes.imagenet import _parser, main
+from recipes.imagenet import main
 from tests.data.image_files import jpeg, make_folder
 from tests.recipes.commands import quick_run, run_here
 
@@ -42,7 +42,7 @@ def test_a_run_leaves_scores_and_models(quick):
 def test_the_same_command_has_nothing_left_to_train(quick, recipe):
     before = (quick[0] / "run" / "history.json").read_text()
     printed = recipe("--quick", "--run", quick[0] / "run", "--export", "none")
-    assert "Continuing after 2 epochs" in printed and "Epoch" not in printed
+    assert "no epoch left" in printed
     assert (quick[0] / "run" / "history.json").read_text() == before
     assert "seed=0 (now 4)" in recipe("--quick", "--run", quick[0] / "run", "--seed", 4)
 
@@ -77,9 +77,9 @@ def test_exporting_again_needs_no_data(quick, recipe):
     "arguments, message",
     [
         (["--config", "nonsense"], "nonsense"),
-        (["--config", "numbers"], "for another recipe"),
+        (["--config", "numbers"], "cifar10, digits"),
         (["--config", "cifar10", "--run", "{tmp}/run"], "Give --images"),
-        (["--images", "{tmp}/nothing", "--run", "{tmp}/run"], "{tmp}/nothing/train"),
+        (["--images", "{tmp}/nothing", "--run", "{tmp}/run"], "{tmp}/nothing"),
         (["--records", "a", "--run", "{tmp}/run"], "--num-classes"),
         (["evaluate", "{tmp}/nothing"], "no run"),
         (["classify", "{tmp}/nothing", "missing.jpg"], "missing.jpg"),
@@ -93,6 +93,9 @@ def test_mistakes_are_reported_in_one_line(arguments, message, recipe, tmp_path)
 
 def test_help_names_every_setting(capsys):
     with pytest.raises(SystemExit):
-        _parser().parse_args(["train", "--help"])
+        main(["train", "--help"])
     text = capsys.readouterr().out
-    assert all(name in text for name in ("--weight-decay", "--no-skip", "--decay-epochs", "[30 60 80 90]", "--quick"))
+    assert all(
+        name in text
+        for name in ("--weight-decay", "--attention-arguments", "--decay-epochs", "[30 60 80 90]", "--quick")
+    )

@@ -11,12 +11,11 @@ import pytest
 
 from recipes.engine import lock
 from recipes.engine.config import save_config
-from recipes.translate import main
+from recipes.translate import RECIPE, main
 from recipes.translation.corpora import load_corpora, stream_training
 from recipes.translation.prepare import prepare, sample_pairs, take_text
 from recipes.translation.settings import TranslateConfig
 from recipes.translation.text import check_text, make_text
-from recipes.translation.training import make_batches
 
 
 @pytest.fixture
@@ -33,25 +32,31 @@ def config(tmp_path):
     return TranslateConfig(**files, vocabulary_size=60, records=str(tmp_path / "records"), num_buckets=3, max_length=30)
 
 
+def make_batches(config, corpora, text):
+    task = RECIPE.make_task(config)
+    task.data, task.text = corpora, text
+    return task.make_batches(1)
+
+
 def test_batches_are_those_of_the_text_in_memory(config, tmp_path):
     prepare(config, shard_lines=25)
     corpora = load_corpora(config)
     assert corpora.train is None
     take_text(config, tmp_path)
     text = make_text(config, None, tmp_path)
-    batches, validation = make_batches(config, corpora, text, 1)
+    batches, validation = make_batches(config, corpora, text)
     in_memory = dataclasses.replace(config, records=None)
     corpora = load_corpora(in_memory)
     (tmp_path / "run").mkdir()
     own = make_text(in_memory, sample_pairs(in_memory, corpora.train, "train"), tmp_path / "run")
-    others, _ = make_batches(in_memory, corpora, own, 1)
+    others, _ = make_batches(in_memory, corpora, own)
     assert batches.summary() == others.summary() and "54 sentence pairs" in batches.summary()
     assert validation.bucket_lengths == batches.bucket_lengths
 
 
 def test_prepared_records_are_found_again_and_repaired(config, tmp_path, capsys):
     arguments = ["prepare", "--config", str(tmp_path / "config.json")]
-    save_config(dataclasses.replace(config, records=None), tmp_path / "config.json")
+    save_config(dataclasses.replace(config, records=None), tmp_path / "config.json", "translate")
     with pytest.raises(SystemExit, match="Give --records"):
         main(arguments)
     arguments += ["--records", config.records]

@@ -11,20 +11,20 @@ import pytest
 
 from keras_headattn._files import write_atomically
 from keras_headattn.regularizers import Frobenius
-from recipes.classify import main
-from recipes.engine import subruns
-from recipes.engine.command import named_config
+from recipes.classify import RECIPE, main
+from recipes.engine import seeds, subruns
 from recipes.engine.config import override
-from recipes.sentences import modelling, seeds, training
+from recipes.engine.run import Run
+from recipes.sentences import modelling
 from recipes.sentences.data import label_names, label_numbers, load_corpora, load_tests, read_tests
 from recipes.sentences.evaluation import evaluate
-from recipes.sentences.run import Run
 from recipes.sentences.settings import ClassifyConfig
 from recipes.sentences.text import embedding_width, load_embeddings, make_tokenizer
+from tests.recipes.commands import train_here
 
-NUMBER_WORDS = named_config(ClassifyConfig, "number_words")
+NUMBER_WORDS = RECIPE.named_config("number_words")
 TINY = dict(
-    embedding_dim=4, hidden_dim=3, num_heads=2, attention_dim=3, mlp_dim=5, factor_dim=3, num_buckets=2, epochs=2
+    embedding_dim=4, hidden_dim=3, pooling_heads=2, pooling_dim=3, mlp_dim=5, factor_dim=3, num_buckets=2, epochs=2
 )
 
 
@@ -50,14 +50,14 @@ def config_of(table, **options):
 
 @pytest.mark.parametrize("name", ["number_words", "yelp", "age", "snli", "twitter", "wikipedia", "sst2", "sst5"])
 def test_named_configurations_load(name):
-    assert isinstance(named_config(ClassifyConfig, name), ClassifyConfig)
+    assert isinstance(RECIPE.named_config(name), ClassifyConfig)
 
 
 def test_the_settings_of_the_papers():
-    yelp, snli = named_config(ClassifyConfig, "yelp"), named_config(ClassifyConfig, "snli")
-    assert (yelp.hidden_dim, yelp.attention_dim, yelp.num_heads, yelp.mlp_dim) == (300, 350, 30, 3000)
-    assert snli.is_pair and (snli.attention_dim, snli.optimizer) == (150, "adagrad")
-    optimizer = modelling.make_optimizer(yelp)
+    yelp, snli = RECIPE.named_config("yelp"), RECIPE.named_config("snli")
+    assert (yelp.hidden_dim, yelp.pooling_dim, yelp.pooling_heads, yelp.mlp_dim) == (300, 350, 30, 3000)
+    assert snli.is_pair and (snli.pooling_dim, snli.optimizer) == (150, "adagrad")
+    optimizer = RECIPE.make_task(yelp).make_optimizer(1, 1)
     assert isinstance(optimizer, keras.optimizers.SGD) and optimizer.clipvalue == 0.5
     assert float(optimizer.learning_rate) == pytest.approx(0.06)
 
@@ -71,7 +71,7 @@ def test_the_settings_of_the_papers():
         {"labels": ("a", "b"), "drop_labels": ("b",)},
         {"tokens": "pieces", "embeddings": "glove.txt"},
         {"clipvalue": 0.5, "clipnorm": 1.0},
-        {"repulsive": "svgd", "num_heads": 1},
+        {"repulsive": "svgd", "pooling_heads": 1},
         {"profile_steps": (3,)},
         {"encoder": "cnn"},
         {"test_share": 1.0},
@@ -141,7 +141,7 @@ def test_word_vectors(table, tmp_path, capsys):
 @pytest.mark.parametrize("encoder", ["bilstm", "transformer"])
 def test_l2_is_besides_what_is_there(encoder):
     """Of all kernels, besides the regularizer of the heads."""
-    values = {"encoder": encoder, "embedding_dim": 12, "encoder_heads": 3, "attention_regularizer": "cosine"}
+    values = {"encoder": encoder, "embedding_dim": 12, "num_heads": 3, "attention_regularizer": "cosine"}
     models = [modelling.make_classifier(override(ClassifyConfig(), {**values, "l2": l2}), 9, 2) for l2 in (0.0, 0.5)]
     models[0].set_weights(models[1].get_weights())
     kernels = [np.array(weight) for weight in models[1].trainable_weights if "kernel" in weight.name]
@@ -155,7 +155,7 @@ def test_heads_that_differ(capsys):
         ClassifyConfig(), {"repulsive": "spos", "inverse_temperature": 50.0, "attention_regularizer": "frobenius"}
     )
     classifier = modelling.make_classifier(config, 20, 2)
-    optimizer = modelling.make_optimizer(config)
+    optimizer = RECIPE.make_task(config).make_optimizer(1, 1)
     optimizer.build(classifier.trainable_variables)
     assert optimizer.inverse_temperature == 50.0 and isinstance(optimizer.inner_optimizer, keras.optimizers.Adam)
     assert "acts on 1 kernel (head_kernel) of 30 heads" in capsys.readouterr().out
@@ -163,8 +163,8 @@ def test_heads_that_differ(capsys):
 
 
 def test_heads_of_the_transformer_fit():
-    config = override(ClassifyConfig(), {"encoder": "transformer", "encoder_heads": 7})
-    with pytest.raises(ValueError, match="width of the Transformer, 300. Received: encoder_heads=7"):
+    config = override(ClassifyConfig(), {"encoder": "transformer", "num_heads": 7})
+    with pytest.raises(ValueError, match="Received: num_heads=7 for a width of 300"):
         modelling.make_attention(config)
 
 
@@ -176,22 +176,12 @@ class Stop(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
-def run(config, monkeypatch, *callbacks):
-    """Trains; the final weights and the history without times."""
-    make = training.make_callbacks
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "make_callbacks", lambda *arguments: [*make(*arguments), *callbacks])
-        training.train(config)
-    history = [{k: v for k, v in logs.items() if "second" not in k} for logs in Run(config.run).history()]
-    return Run(config.run).load_model().get_weights(), history
-
-
 def test_resumed_is_as_uninterrupted(table, tmp_path, monkeypatch):
     config = config_of(table, save_steps=2, class_weights="balanced", l2=0.01, attention_regularizer="frobenius")
-    whole, history = run(dataclasses.replace(config, run=str(tmp_path / "whole")), monkeypatch)
+    whole, history = train_here(RECIPE, dataclasses.replace(config, run=str(tmp_path / "whole")), monkeypatch)
     with pytest.raises(KeyboardInterrupt):
-        run(config, monkeypatch, Stop())
-    again, other = run(config, monkeypatch)
+        train_here(RECIPE, config, monkeypatch, Stop())
+    again, other = train_here(RECIPE, config, monkeypatch)
     keras.tree.map_structure(np.testing.assert_array_equal, again, whole)
     assert other == history and len(history) == 2 and "val_accuracy" in history[0]
     scores = json.loads((tmp_path / "run" / "results" / "test" / "scores.json").read_text())
@@ -205,16 +195,16 @@ def test_pairs_on_two_replicas_in_mixed_precision(table, tmp_path, monkeypatch):
         table,
         second_column="second",
         encoder="transformer",
-        encoder_heads=2,
+        num_heads=2,
         repulsive="svgd",
         replicas=2,
         precision="mixed_bfloat16",
         num_buckets=1,
         epochs=1,
         export=str(tmp_path / "exported"),
-        sample_texts=2,
+        samples=2,
     )
-    weights, history = run(config, monkeypatch)
+    weights, history = train_here(RECIPE, config, monkeypatch)
     assert np.isfinite(history[0]["loss"]) and all(weight.dtype == "float32" for weight in weights)
     assert (tmp_path / "exported" / "1" / "saved_model.pb").exists()
     lines = (tmp_path / "run" / "results" / "test" / "predictions.tsv").read_text().splitlines()
@@ -223,7 +213,7 @@ def test_pairs_on_two_replicas_in_mixed_precision(table, tmp_path, monkeypatch):
 
 def test_measures_of_known_probabilities(table, tmp_path, figures):
     class Known:
-        config = override(ClassifyConfig(), {"num_heads": 1})
+        config = override(ClassifyConfig(), {"pooling_heads": 1})
 
         def __call__(self, texts, second_texts=None, progress=None):
             return np.eye(3, dtype="float32")[[0] * len(texts)] * 0.7 + 0.1
@@ -251,7 +241,7 @@ def started(monkeypatch):
 
     def run(recipe, settings, log, watch):
         config = json.loads(pathlib.Path(settings).read_text())
-        assert recipe == "recipes.classify" and config["export"] is None
+        assert recipe == "classify" and config["export"] is None
         seeds_started.append(config["seed"])
         if config["seed"] == 13 and seeds_started.count(13) == 1:
             log.write(b"error: bad luck\n")
@@ -291,7 +281,7 @@ def test_a_seed_that_failed_is_tried_again(started, tmp_path):
 
 def test_seeds_of_other_settings_are_refused(started, tmp_path):
     config = seeds.plan(override(NUMBER_WORDS, {"run": str(tmp_path)}), [2])[0]
-    Run(config.run).start(config)
+    Run(config.run, RECIPE).start(config)
     (pathlib.Path(config.run) / "results").mkdir()
     with pytest.raises(SystemExit, match="batch_size"):
         main(["--embedded", "--run", str(tmp_path), "--batch-size", "8", "--seeds", "2"])

@@ -77,8 +77,9 @@ def test_goes_on_after_an_interruption(tmp_path, runs, monkeypatch):
         return whole(recipe, settings, log, watch)
 
     monkeypatch.setattr(subruns, "run", interrupted)
-    with pytest.raises(SystemExit, match="goes on"):
+    with pytest.raises(SystemExit) as end:
         start(tmp_path, "--heads", "2", "4")
+    assert end.value.code == 130
     assert runs == [("multi_head", 2, 0)] and "| multi_head | 2.00 | – |" in table(tmp_path)
     monkeypatch.setattr(subruns, "run", whole)
     start(tmp_path, "--heads", "2", "4")
@@ -105,7 +106,7 @@ def test_table_only(tmp_path, runs):
 def test_other_settings(tmp_path, runs):
     start(tmp_path, "--heads", "2")
     config = sweep.plan(sweep._parser().parse_args(["--runs", str(tmp_path), "--attentions", "multi_head"]))[0]
-    save_config(config, pathlib.Path(config.run) / "config.json")
+    save_config(config, pathlib.Path(config.run) / "config.json", "translate")
     start(tmp_path, "--heads", "2", "--epochs", "3")
     assert len(runs) == 4
     with pytest.raises(SystemExit, match="dropout=0.1 .now 0.2"):
@@ -123,6 +124,7 @@ def test_seeds_are_averaged(tmp_path, runs):
     (["--attentions", "singing_heads"], "must be one of .*singing_heads"),
     (["--attentions", "multi_head:wide"], "multi_head:wide"),
     (["--train", "a", "b", "--validation", "c", "d"], "needs a test set"),
+    (["--attentions", "evolving:alpha"], "NAME=VALUE. Received: alpha in --attentions evolving:alpha"),
 ])  # fmt: skip
 def test_mistakes_are_reported_before_training(tmp_path, runs, arguments, message):
     with pytest.raises(SystemExit, match=message):

@@ -84,7 +84,16 @@ def test_options_together(tmp_path_factory):
     size = ["--num-layers", 1, "--hidden-dim", 16, "--intermediate-dim", 16, "--num-heads", 2, "--max-sentences", 500]
     training = ["--replicas", 2, "--xla", "--precision", "mixed_bfloat16", "--accumulation", 2, "--clipnorm", 1]
     text = ["--moses", "--truecase", "--no-shared-vocabulary", "--vocabulary-type", "unigram", "--vocabulary-size", 100]
-    attention = ["--attention", "interacting_pairwise", "--num-buckets", 1, "--sample-sentences", 1]
+    attention = [
+        "--attention",
+        "interacting",
+        "--attention-arguments",
+        "interaction=pairwise",
+        "--num-buckets",
+        1,
+        "--samples",
+        1,
+    ]
     folder, process = quick_run("translate", tmp_path_factory, *attention, *size, *training, *text)
     assert process.stderr == "" and process.stdout.count("    -> ") == 1
     history = json.loads((folder / "run" / "history.json").read_text())
@@ -109,7 +118,7 @@ def test_evaluating_another_test_set_with_other_settings(quick, recipe, tmp_path
 
 
 def test_exporting_again_needs_no_data(quick, recipe):
-    printed = recipe("export", quick[0] / "run", "--export", quick[0] / "again", "--sample-sentences", 1)
+    printed = recipe("export", quick[0] / "run", "--export", quick[0] / "again", "--samples", 1)
     assert printed.count("    -> ") == 1 and (quick[0] / "again" / "1").is_dir()
 
 

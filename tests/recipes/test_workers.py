@@ -8,11 +8,12 @@ import socket
 import numpy as np
 import pytest
 
-from recipes.translation.run import Run
+from recipes.engine.run import Run
+from recipes.translate import RECIPE
 
 SIZE = "--quick --config numbers --max-sentences 300 --validation-sentences 9 --beam-size 1 --export none"
 CONTEXT = multiprocessing.get_context("forkserver")  # processes that begin with TensorFlow imported
-CONTEXT.set_forkserver_preload(["recipes.translation.training"])
+CONTEXT.set_forkserver_preload(["recipes.translation.task"])
 
 
 def train(folder, log, tf_config, arguments):
@@ -60,7 +61,7 @@ def end(folder):
         assert epoch.pop("tokens_per_second") > 0 and epoch.pop("training_seconds") > 0
     with np.load(sorted((folder / "checkpoints").glob("epoch-*.npz"))[-1]) as arrays:
         variables = {name: arrays[name] for name in arrays.files if name.startswith("optimizer")}
-    weights = Run(folder).load_model().weights
+    weights = Run(folder, RECIPE).load_model().weights
     variables |= {weight.path: weight.numpy() for weight in weights if not weight.path.endswith("key/bias")}
     return variables, history, (folder / "results" / "test" / "hypotheses.txt").read_text().splitlines()
 

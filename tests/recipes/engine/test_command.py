@@ -1,30 +1,23 @@
-import argparse
-
 import pytest
 
-from recipes.engine.command import run_command, starts_afresh
+from recipes.engine.command import Command, run_command
 
 
-def parser():
-    parser = argparse.ArgumentParser()
-    train = parser.add_subparsers(dest="command").add_parser("train")
-    train.add_argument("--quick", action="store_true")
-    train.add_argument("--run", default=argparse.SUPPRESS)
-    return parser
+def run(function, arguments=(), **options):
+    """What the process ends with."""
+    commands = {"train": Command(function, "trains", **options), "evaluate": Command(function, "scores")}
+    with pytest.raises(SystemExit) as end:
+        run_command("mine", "A recipe.", commands, arguments)
+    return end.value.code
 
 
-@pytest.mark.parametrize(
-    "arguments, goes_on",
-    [([], True), (["--quick"], False), (["--quick", "--run", "mine"], True), (["--run", "x"], True)],
-)
-def test_whether_the_same_command_goes_on_after_an_interruption(arguments, goes_on):
+@pytest.mark.parametrize("arguments, again", [([], True), (["train"], True), (["evaluate"], False)])
+def test_the_end_after_ctrl_c(arguments, again, capsys):
     def interrupted(options):
-        assert starts_afresh(options) is not goes_on
         raise KeyboardInterrupt
 
-    with pytest.raises(SystemExit) as end:
-        run_command(parser(), {"train": interrupted}, arguments)
-    assert end.value.code == "\nInterrupted." + " The same command goes on." * goes_on
+    assert run(interrupted, arguments, continues=True) == 130
+    assert capsys.readouterr().err == "\nInterrupted." + " The same command goes on." * again + "\n"
 
 
 @pytest.mark.parametrize("error", [ValueError, OSError, ImportError])
@@ -32,6 +25,23 @@ def test_mistakes_are_reported_in_one_line(error):
     def fail(options):
         raise error("Received: nothing")
 
-    with pytest.raises(SystemExit) as end:
-        run_command(parser(), {"train": fail}, [])
-    assert end.value.code == "error: Received: nothing"
+    assert run(fail) == "error: Received: nothing"
+
+
+def test_a_file_may_follow_options():
+    def add(parser):
+        parser.add_argument("folder")
+        parser.add_argument("file", nargs="?")
+        parser.add_argument("--scores", action="store_true")
+
+    def show(options):
+        raise ValueError(f"{options.folder} {options.file} {options.scores}")
+
+    assert run(show, ["train", "runs/mine", "--scores", "lines.txt"], add=add) == "error: runs/mine lines.txt True"
+
+
+def test_help_lists_the_commands(capsys):
+    commands = {"train": Command(print, "trains"), "score": Command(print, "scores")}
+    run_command("mine", "A recipe.", commands, ["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "A recipe." and "  score        scores" in lines

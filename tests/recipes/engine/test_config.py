@@ -1,26 +1,30 @@
 import argparse
 import dataclasses
 import importlib
+import pathlib
 import pkgutil
+import re
 
 import pytest
 
 from keras_headattn.models import SIZES
 from recipes import configs
-from recipes.engine.command import named_config
-from recipes.engine.config import add_options, check_ranges, load_config, option, override, save_config
-from recipes.translate import _parser
+from recipes.engine.config import add_options, check_ranges, load_config, option, override, save_config, settings
+from recipes.translate import RECIPE
 from recipes.translation.settings import TranslateConfig
 
 
-@dataclasses.dataclass(frozen=True)
+@settings()
 class Settings:
+    title = "settings"
+
     size: int = option(3, "a number")
     rate: float = option(0.5, "100% a rate", at_least=0, below=9)
     kind: str = option("a", "a choice", ("a", "b"))
     files: tuple[str, ...] = option((), "names")
     limit: int | None = option(None, "perhaps a number", above=0)
     fast: bool = option(True, "a switch")
+    arguments: dict = option({}, "of a layer")
 
     def __post_init__(self):
         check_ranges(self)
@@ -39,7 +43,7 @@ def test_options_not_given_are_absent():
 def test_options_have_the_type_of_their_field():
     values = parse("--size", "4", "--rate", "1", "--kind", "b", "--files", "x", "y", "--limit", "7", "--no-fast")
     assert values == {"size": 4, "rate": 1.0, "kind": "b", "files": ["x", "y"], "limit": 7, "fast": False}
-    assert override(Settings(), values) == Settings(4, 1.0, "b", ("x", "y"), 7, False)
+    assert override(Settings(), values) == Settings(size=4, rate=1.0, kind="b", files=("x", "y"), limit=7, fast=False)
     assert parse("--limit", "none") == {"limit": None}
 
 
@@ -77,16 +81,48 @@ def test_wrong_values_are_named(values, message):
 
 
 def test_json_round_trip(tmp_path):
-    config = Settings(rate=2.0, files=("x",), limit=5)
-    save_config(config, tmp_path / "config.json")
-    assert load_config(Settings, tmp_path / "config.json") == config
+    config = Settings(rate=2.0, files=("x",), limit=5, arguments={"mixture": ("random", "dense"), "alpha": 0.1})
+    save_config(config, tmp_path / "config.json", "mine")
+    assert load_config(Settings, tmp_path / "config.json", "mine") == config
+    with pytest.raises(ValueError, match="config.json is of recipes.mine. Received: .* for recipes.other"):
+        load_config(Settings, tmp_path / "config.json", "other")
+
+
+def test_runs_of_the_first_version_are_refused(tmp_path):
+    (tmp_path / "config.json").write_text('{"size": 3}')
+    with pytest.raises(ValueError, match="config.json was written by version 0.1"):
+        load_config(Settings, tmp_path / "config.json", "mine")
+
+
+def test_arguments_of_a_layer(capsys):
+    found = parse(
+        "--arguments", "alpha=0.1", "mixture=random,dense", "mode=sum", "width=none", "gate=true", "sizes=(3, 5)"
+    )
+    assert found["arguments"] == dict(
+        alpha=0.1, mixture=("random", "dense"), mode="sum", width=None, gate=True, sizes=(3, 5)
+    )
+    with pytest.raises(SystemExit):
+        parse("--arguments", "alpha")
+    assert "NAME=VALUE. Received: alpha" in capsys.readouterr().err
+
+
+@settings(size=5, rate=option(0.1, "another rate", below=1))
+class Others(Settings):
+    own: int = option(1, "its own")
+
+
+def test_inherited_settings_with_other_defaults():
+    assert (Others().size, Others().rate, Others().own, Settings().size) == (5, 0.1, 1, 3)
+    assert [field.name for field in dataclasses.fields(Others)][:2] == ["size", "rate"]
+    with pytest.raises(ValueError, match="--rate must be below 1"):
+        Others(rate=2.0)
 
 
 @pytest.mark.parametrize("text", ["{", "[1]"])
 def test_damaged_json_is_an_error_with_the_file_name(tmp_path, text):
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(ValueError, match="config.json"):
-        load_config(Settings, tmp_path / "config.json")
+        load_config(Settings, tmp_path / "config.json", "mine")
 
 
 def test_named_configurations_load():
@@ -96,18 +132,34 @@ def test_named_configurations_load():
     assert len(names) > 30 and {type(config).__name__ for config in found} == {
         "TranslateConfig", "ClassifyConfig", "ImageNetConfig"
     }  # fmt: skip
-    assert named_config(TranslateConfig, "multi30k").size == "tiny"
+    assert RECIPE.named_config("multi30k").size == "tiny"
+
+
+def test_a_value_is_in_one_file_or_the_one_it_names():
+    for path in pathlib.Path(configs.__path__[0]).glob("*.py"):
+        bases = re.findall(r"^from recipes.configs import (.*)", path.read_text(encoding="utf-8"), re.M)
+        assert len(bases) <= 1, path
+        for base in bases:
+            assert "import dataclasses" not in path.with_stem(base).read_text(encoding="utf-8"), path
+
+
+def test_another_attention_has_other_arguments():
+    config = RECIPE.named_config("evolving_lite_iwslt14")
+    assert config.attention_arguments == dict(alpha=0.1, beta=0.1)
+    assert config.changed({"dropout": 0.1}).decoder_attention_arguments == dict(alpha=0.0)
+    other = config.changed({"attention": "multi_head"})
+    assert other.attention_arguments == other.decoder_attention_arguments == {}
 
 
 def test_vocabularies_of_two_sizes():
-    config = named_config(TranslateConfig, "disentangled_iwslt14")
+    config = RECIPE.named_config("disentangled_iwslt14")
     assert (config.vocabulary_size, config.target_vocabulary_size) == (8848, 6632)
     with pytest.raises(ValueError, match="--no-shared-vocabulary. Received: 900"):
         override(TranslateConfig(), {"target_vocabulary_size": 900})
 
 
 def test_the_embedded_task_is_small():
-    config = named_config(TranslateConfig, "numbers")
+    config = RECIPE.named_config("numbers")
     assert config.data == "embedded" and config.epochs == 6 and config.vocabulary_size == 300
     assert config.shape == dict(num_layers=2, hidden_dim=128, intermediate_dim=256, num_heads=4)
 
@@ -115,12 +167,12 @@ def test_the_embedded_task_is_small():
 @pytest.mark.parametrize("name", [None, "multi30k", "iwslt16"])
 def test_a_configuration_without_data_asks_for_some(name):
     with pytest.raises(ValueError, match="--train"):
-        named_config(TranslateConfig, name).data  # noqa: B018
+        RECIPE.named_config(name).data  # noqa: B018
 
 
 def test_an_unknown_configuration_is_an_error():
     with pytest.raises(ValueError, match="nonsense"):
-        named_config(TranslateConfig, "nonsense")
+        RECIPE.named_config("nonsense")
 
 
 def test_sizes_of_the_papers():
@@ -128,7 +180,6 @@ def test_sizes_of_the_papers():
     assert override(TranslateConfig(), {"size": "base", "num_heads": 16}).shape == dict(
         num_layers=6, hidden_dim=512, intermediate_dim=2048, num_heads=16
     )
-    assert override(TranslateConfig(), {"attention": "luong"}).shape["num_heads"] == 1
 
 
 @pytest.mark.parametrize(
@@ -149,7 +200,7 @@ def test_sizes_of_the_papers():
         {"learning_rate": 0.0},
         {"time_limit": 0.0},
         {"vocabulary_size": 7},
-        {"sample_sentences": -1},
+        {"samples": -1},
     ],
 )
 def test_settings_that_contradict_each_other(values):
@@ -158,5 +209,5 @@ def test_settings_that_contradict_each_other(values):
 
 
 def test_a_run_may_export_nothing():
-    options = _parser().parse_args(["train", "--export", "none"])
-    assert override(TranslateConfig(), {"export": options.export}).export is None
+    assert TranslateConfig(export=None).export_folder is None
+    assert TranslateConfig(run="runs/mine").export_folder == "saved_models/mine"

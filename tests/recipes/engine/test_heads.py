@@ -2,13 +2,21 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
+from keras_headattn import layers
 from keras_headattn.optimizers import Repulsive
 from keras_headattn.regularizers import CosineSimilarity, Disagreement, Frobenius
 from recipes.configs import repulsive_iwslt14
-from recipes.translation.modelling import make_attentions, make_optimizer, make_transformer
+from recipes.engine.heads import make_attention
+from recipes.translate import RECIPE
+from recipes.translation.modelling import make_attentions, make_transformer
 from recipes.translation.settings import TranslateConfig
+
+
+def make_optimizer(config):
+    return RECIPE.make_task(config).make_optimizer(1, 1)
 
 
 def test_nothing_by_default():
@@ -58,6 +66,53 @@ def test_every_setting_of_table_10_finds_its_heads(capsys):
         make_optimizer(dataclasses.replace(config, **one)).build(transformer.trainable_variables)
     counts = [int(line.split()[4]) for line in capsys.readouterr().out.splitlines()]
     assert counts == [6, 6, 6, 6, 6, 6, 9, 9, 18]
+
+
+@pytest.mark.parametrize("name", layers.ATTENTIONS)
+def test_every_attention_by_its_name(name):
+    """In every role, cached decoding included: a model of it is made and called."""
+    config = TranslateConfig(embedded=True, attention=name, size="tiny", num_layers=2, hidden_dim=16, max_length=20)
+    model = make_transformer(config, 20, 20)
+    attention = model.templates["attention"].layer
+    assert type(attention).__name__ == layers.ATTENTIONS[name]
+    assert attention.num_heads == (1 if name == "luong" else 4)
+    ids = np.ones((1, 4), "int32")
+    assert model({"source": ids, "target": ids}).shape == (1, 4, 20)
+
+
+def test_arguments_of_the_constructor():
+    evolving = dict(alpha=0.2, beta=0.3, kernel_size=5)
+    config = TranslateConfig(
+        attention="evolving",
+        attention_arguments=evolving | {"sliding_window": 7},
+        decoder_attention_arguments=dict(alpha=0.0),
+        cross_attention="talking_heads",
+        cross_attention_arguments=dict(key_heads=2),
+        num_heads=4,
+    )
+    made = make_attentions(config)
+    found = made["attention"]
+    assert (found.alpha, found.beta, found.kernel_size, found.sliding_window) == (0.2, 0.3, 5, 7)
+    assert (made["decoder_attention"].alpha, made["decoder_attention"].beta) == (0.0, 0.3)
+    assert type(made["cross_attention"]).__name__ == "TalkingHeadsAttention"
+    assert made["cross_attention"].sliding_window is None
+
+
+@pytest.mark.parametrize("name, arguments, message", [
+    ("evolving", {"alhpa": 0.1}, "--attention-arguments: EvolvingAttention takes alpha, .*Received: alhpa"),
+    ("evolving", {"alpha": 2}, "--attention-arguments: `alpha` must be .*alpha=2"),
+    ("interacting", {"interaction": "some"}, "--attention-arguments: `interaction` must be"),
+    ("multi_head", {"key_dim": "wide"}, "--attention-arguments: .*key_dim"),
+])  # fmt: skip
+def test_wrong_arguments_are_named(name, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make_attention(name, arguments, 8, 2)
+
+
+def test_heads_that_do_not_divide_the_width():
+    with pytest.raises(ValueError, match="num_heads=3 for a width of 8"):
+        make_attention("multi_head", {}, 8, 3)
+    assert make_attention("multi_head", {"key_dim": 5}, 8, 3).key_dim == 5
 
 
 @pytest.mark.parametrize(

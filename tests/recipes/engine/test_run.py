@@ -1,6 +1,7 @@
 """What a run's folder, its checkpoints and its corpora do, without training."""
 
 import dataclasses
+import functools
 import shutil
 import sys
 import types
@@ -13,18 +14,21 @@ import tensorflow as tf
 from keras_headattn.data import source_lengths
 from keras_headattn.models import Transformer
 from recipes.engine.checkpoints import SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled, weights_of
-from recipes.engine.command import named_config
-from recipes.engine.gpus import tell_of_hidden_gpus
+from recipes.engine.gpus import report_hidden_gpus
 from recipes.engine.lock import locked
+from recipes.engine.run import Run as RunOf
+from recipes.engine.run import try_folder
+from recipes.engine.settings import Training
+from recipes.engine.training import train
+from recipes.translate import RECIPE
 from recipes.translation.corpora import load_corpora, load_tests, read_tests
 from recipes.translation.evaluation import check_metrics, named_metrics
 from recipes.translation.modelling import make_transformer
-from recipes.translation.run import Run
 from recipes.translation.settings import TranslateConfig
 from recipes.translation.text import make_text
-from recipes.translation.training import make_batches, train
 
-CONFIG = named_config(TranslateConfig, "numbers")
+CONFIG = RECIPE.named_config("numbers")
+Run = functools.partial(RunOf, recipe=RECIPE)
 
 
 def save_checkpoint(run, name="epoch-00000-batch-00001000.npz"):
@@ -68,23 +72,23 @@ def test_clearing_leaves_other_files(tmp_path):
 
 def test_one_process_trains_in_a_folder(tmp_path):
     with locked(tmp_path, "taken"), pytest.raises(ValueError, match="Another process trains.*Received: run="):
-        train(dataclasses.replace(CONFIG, run=str(tmp_path)), afresh=True)
+        train(RECIPE.make_task(dataclasses.replace(CONFIG, run=str(tmp_path))), afresh=True)
 
 
 @pytest.mark.parametrize("found", [None, "/usr/bin/nvidia-smi"])
 def test_hidden_gpus(monkeypatch, capsys, found):
     monkeypatch.setattr(shutil, "which", lambda name: found)
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
-    tell_of_hidden_gpus()
+    report_hidden_gpus()
     assert ("[recipes,gpu]" in capsys.readouterr().out) == bool(found)
 
 
-def save(run, losses, average=1, average_of="last", patience=None):
+def save(run, losses, patience=None, **settings):
     """Epochs with these validation losses; returns the model, whose training may have been stopped."""
     run.checkpoints.mkdir(exist_ok=True)
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     model.stop_training = False
-    for callback in (SaveEpochs(run, model, average, average_of), StopWhenStalled(run, patience)):
+    for callback in (SaveEpochs(run, model, Training(**settings)), StopWhenStalled(run, patience)):
         callback.set_model(model)
         for epoch, loss in enumerate(losses):
             callback.on_epoch_end(epoch, {"val_loss": loss})
@@ -94,7 +98,7 @@ def save(run, losses, average=1, average_of="last", patience=None):
 def test_weights_kept(tmp_path):
     run = Run(tmp_path)
     save_checkpoint(run)
-    save(run, [2.0, 1.0, 3.0, 4.0], average=2)
+    save(run, [2.0, 1.0, 3.0, 4.0], average=2, average_of="last")
     assert sorted(path.name for path in run.checkpoints.iterdir()) == [
         "epoch-00000-batch-00001000.npz",
         "epoch-002.weights.h5",
@@ -108,8 +112,8 @@ def test_an_epoch_done_again_may_end_otherwise(tmp_path):
     """On GPUs, or other numbers of replicas: the weights that were the best before it are needed again."""
     run = Run(tmp_path)
     model = save(run, [2.0, 1.0])
-    SaveEpochs(run, model, average=1).on_epoch_end(1, {"val_loss": 3.0})
-    assert finish(run, model, 1) == [1]
+    SaveEpochs(run, model, Training()).on_epoch_end(1, {"val_loss": 3.0})
+    assert final_epochs(run.history(), Training()) == [1] and weights_of(run, 1).exists()
 
 
 def test_final_weights(tmp_path):
@@ -123,18 +127,18 @@ def test_final_weights(tmp_path):
         values.append(model.get_weights()[0] + epoch)
         model.set_weights([values[-1], np.zeros(1)])
         model.save_weights(weights_of(run, epoch))
-    assert finish(run, model, 2, "best") == [2, 4]
+    finish(run, model, [2, 4])
     np.testing.assert_allclose(model.get_weights()[0], sum(values) / 2, rtol=1e-6)
     assert run.model.exists()
 
 
 @pytest.mark.parametrize(
     "average, average_of, epochs",
-    [(1, "last", [2]), (1, "best", [2]), (2, "last", [3, 4]), (2, "best", [1, 2]), (9, "best", [1, 2, 3, 4])],
+    [(1, "last", [4]), (1, "best", [2]), (2, "last", [3, 4]), (2, "best", [1, 2]), (9, "best", [1, 2, 3, 4])],
 )
 def test_epochs_of_the_final_weights(average, average_of, epochs):
     history = [{"val_loss": loss} for loss in (2.0, 1.0, 3.0, 4.0)]
-    assert final_epochs(history, average, average_of) == epochs
+    assert final_epochs(history, Training(average=average, average_of=average_of)) == epochs
 
 
 def test_patience_counts_all_epochs_of_the_run(tmp_path):
@@ -162,6 +166,12 @@ def test_corpora_of_files(tmp_path):
     assert load_tests(dataclasses.replace(config, test=())) == {}
 
 
+def make_batches(config, corpora, text):
+    task = RECIPE.make_task(config)
+    task.data, task.text = corpora, text
+    return task.make_batches(1)
+
+
 @pytest.fixture
 def text():
     """In place of a `Text`: a token a word, and the end symbol."""
@@ -172,11 +182,11 @@ def text():
 def test_validation_pairs_longer_than_those_of_training(tmp_path, text, capsys):
     files, longer = write_pair(tmp_path, "train", ["a b c"]), write_pair(tmp_path, "val", ["a", "a b c d e", "a " * 9])
     config = TranslateConfig(train=files, validation=longer, max_length=8)
-    train, validation = make_batches(config, load_corpora(config), text, 1)
+    train, validation = make_batches(config, load_corpora(config), text)
     assert train.bucket_lengths == (4,) and validation.bucket_lengths == (4, 6) and validation.num_dropped == 1
     assert "1 of 3 validation pairs left out" in capsys.readouterr().out
     only_longer = dataclasses.replace(config, validation=write_pair(tmp_path, "val", ["a b c d e"]))
-    assert make_batches(only_longer, load_corpora(config), text, 1)[1].bucket_lengths == (4, 6)
+    assert make_batches(only_longer, load_corpora(config), text)[1].bucket_lengths == (4, 6)
     assert "left out" not in capsys.readouterr().out
 
 
@@ -184,8 +194,8 @@ def test_batches_of_pairs_that_are_all_too_long(tmp_path, text):
     files = write_pair(tmp_path, "train", ["a b c"])
     config = TranslateConfig(train=files, validation=files, max_length=3)
     with pytest.raises(ValueError, match="train set .*max_length=3"):
-        make_batches(config, load_corpora(config), text, 1)
-    train, validation = make_batches(dataclasses.replace(config, max_length=4), load_corpora(config), text, 1)
+        make_batches(config, load_corpora(config), text)
+    train, validation = make_batches(dataclasses.replace(config, max_length=4), load_corpora(config), text)
     assert train.bucket_lengths == validation.bucket_lengths == (4,)
 
 
@@ -254,3 +264,17 @@ def test_an_empty_set_is_an_error(tmp_path):
     files, empty = write_pair(tmp_path, "train"), write_pair(tmp_path, "val", [])
     with pytest.raises(ValueError, match="must not be empty. Received: .*val"):
         load_corpora(TranslateConfig(train=files, validation=empty))
+
+
+def test_a_run_of_another_recipe_is_named(tmp_path):
+    (tmp_path / "config.json").write_text('{"recipe": "classify"}')
+    with pytest.raises(ValueError, match="config.json is of recipes.classify"):
+        Run(tmp_path).config()
+
+
+def test_folders_are_tried(tmp_path):
+    try_folder("--export", tmp_path / "new" / "folder")
+    assert list((tmp_path / "new" / "folder").iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="--export must be a folder that can be written to: .*file/x"):
+        try_folder("--export", tmp_path / "file" / "x")
