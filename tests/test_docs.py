@@ -9,6 +9,8 @@ import shlex
 
 import pytest
 
+from recipes.engine.command import run_command
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 

@@ -47,11 +47,12 @@ def train(task, afresh=False):
 
 
 def end(task, model):
-    """Finishes a trained model: final weights, scores, SavedModels."""
+    """Finishes a trained model: final weights, scores, SavedModels. The last two are of the model in the file."""
     config, run = task.config, task.run
     epochs = final_epochs(run.history(), config)
     finish(run, model, epochs)
     print(f"Final weights: mean of epochs {epochs}" if len(epochs) > 1 else f"Final weights: epoch {epochs[0]}")
+    model = run.load_model()
     task.evaluate(model, task.data.tests)
     write_scores(run)
     if config.export:

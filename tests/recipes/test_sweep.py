@@ -136,7 +136,7 @@ def test_a_papers_table():
     options = sweep._parser().parse_args(["--config", "iwslt16", "--iwslt", "de-en"])
     configs = sweep.plan(options)
     assert len(configs) == 4 * 6
-    assert {(c.attention, c.key_dim) for c in configs} == {
+    assert {(c.attention, c.attention_arguments.get("key_dim")) for c in configs} == {
         ("multi_head", None), ("multi_head", 20), ("talking_heads", None), ("interacting", None)
     }  # fmt: skip
     assert configs[6].run == "runs/sweep/multi_head,key_dim=20,heads=2,seed=0" and configs[6].export is None

@@ -95,9 +95,8 @@ def test_runs_of_the_first_version_are_refused(tmp_path):
 
 
 def test_arguments_of_a_layer(capsys):
-    found = parse(
-        "--arguments", "alpha=0.1", "mixture=random,dense", "mode=sum", "width=none", "gate=true", "sizes=(3, 5)"
-    )
+    given = ["alpha=0.1", "mixture=random,dense", "mode=sum", "width=none", "gate=true", "sizes=(3, 5)"]
+    found = parse("--arguments", *given)
     assert found["arguments"] == dict(
         alpha=0.1, mixture=("random", "dense"), mode="sum", width=None, gate=True, sizes=(3, 5)
     )
