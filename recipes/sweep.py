@@ -67,9 +67,10 @@ def plan(options):
     configs = []
     for attention in dict.fromkeys(options.attentions or paper or ATTENTIONS):
         own = _attention(attention)
+        name = ",".join([own["attention"], *(f"{key}={value}" for key, value in own["attention_arguments"].items())])
         for heads in dict.fromkeys(options.heads):
             for seed in dict.fromkeys(options.seeds):
-                folder = pathlib.Path(options.runs) / f"{attention.replace(':', ',')},heads={heads},seed={seed}"
+                folder = pathlib.Path(options.runs) / f"{name},heads={heads},seed={seed}"
                 configs.append(config.changed(own | dict(num_heads=heads, seed=seed, run=str(folder), export=None)))
     return configs
 

@@ -29,6 +29,11 @@ DECODING = ("beam_size", "alpha", "max_length")
 
 def _check_files(config):
     check_readable(*config.train, *config.validation, *config.test, config.embeddings)
+    if config.train and config.train[0] == config.train[1]:
+        print(f"Source and target are the same file, {config.train[0]}: the model will learn to copy.")
+    for name in ("validation", "test"):
+        if same := set(getattr(config, name)) & set(config.train):
+            print(f"--{name} has a file to train on: scores will be too high. Received: {', '.join(sorted(same))}")
 
 
 def _add_translate(parser):

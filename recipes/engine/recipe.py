@@ -30,6 +30,7 @@ class Recipe:
             if one cannot be read. It is called before TensorFlow is imported.
         evaluated, exported: names of the settings that `evaluate` and `export` may give anew.
         commands: dictionary of name to `Command`, besides train, evaluate and export.
+        hide_errors: whether errors that TensorFlow's libraries write are hidden; those that Python raises never are.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Recipe:
     evaluated: tuple = ()
     exported: tuple = ()
     commands: dict = dataclasses.field(default_factory=dict)
+    hide_errors: bool = False
 
     def main(self, arguments=None):
         """Runs one of the recipe's commands: `train` where none is named."""
@@ -82,7 +84,7 @@ class Recipe:
         Raises:
             ValueError: if there is no such run.
         """
-        quiet_tensorflow()
+        quiet_tensorflow(errors=not self.hide_errors)
         from recipes.engine.run import Run
 
         run = Run(folder, self)
@@ -169,7 +171,7 @@ class Recipe:
     def _train(self, options):
         config = self.chosen_settings(options)
         self.check_files(config)
-        quiet_tensorflow()
+        quiet_tensorflow(errors=not self.hide_errors)
         if options.seeds:
             from recipes.engine.seeds import train_seeds
 

@@ -53,6 +53,10 @@ class Task:
         """List of metrics, weighted as the loss is."""
         return []
 
+    def describe(self):
+        """What the model is, in a few words."""
+        return f"{self.config.attention} attention"
+
     def uses_xla(self):
         """Whether XLA compiles training where the settings leave that open."""
         return default_jit()

@@ -1,6 +1,7 @@
 """Training a task of any recipe, to its evaluation and export."""
 
 import contextlib
+import io
 import os
 import sys
 import time
@@ -25,24 +26,10 @@ def train(task, afresh=False):
         task: `Task`.
         afresh: whether what an earlier run left in the folder is removed, once the data were read.
     """
-    config, run = task.config, task.run
     with _ready(task) as strategy:
-        chief = is_chief(strategy)
-        with chief_first(strategy):
-            if not afresh:
-                run.check(config)
-            task.load()  # which may download
-            if not task.data.tests:
-                print("There is no test set: nothing will be scored. Give --test, or score one later by `evaluate`.")
-            if chief:
-                if afresh:
-                    run.clear()
-                run.start(config)
-            task.prepare()
-        batches, validation = task.make_batches(strategy.num_replicas_in_sync)
-        print(batches.summary())
-        model = _fit(task, strategy, batches, validation)
-        if chief:
+        with _silence(task.config.quiet):
+            model = _learn(task, strategy, afresh)
+        if is_chief(strategy):
             end(task, model)
 
 
@@ -82,6 +69,29 @@ def _ready(task):
         leave_together(strategy)
 
 
+def _silence(quiet):
+    """Nothing that is printed within this context is shown, if `quiet`."""
+    return contextlib.redirect_stdout(io.StringIO()) if quiet else contextlib.nullcontext()
+
+
+def _learn(task, strategy, afresh):
+    """Reads the data, prepares the run and trains; returns the model."""
+    with chief_first(strategy):
+        if not afresh:
+            task.run.check(task.config)
+        task.load()  # which may download
+        if not task.data.tests:
+            print("There is no test set: nothing will be scored. Give --test, or score one later by `evaluate`.")
+        if is_chief(strategy):
+            if afresh:
+                task.run.clear()
+            task.run.start(task.config)
+        task.prepare()
+    batches, validation = task.make_batches(strategy.num_replicas_in_sync)
+    print(batches.summary())
+    return _fit(task, strategy, batches, validation)
+
+
 def _fit(task, strategy, batches, validation):
     """Trains the model, new or from the run's last checkpoint, and returns it."""
     config, run = task.config, task.run
@@ -98,7 +108,7 @@ def _fit(task, strategy, batches, validation):
             steps_per_execution=config.steps_per_execution,
         )
     print(
-        f"{model.count_params():,} parameters, {config.attention} attention, {num_replicas} replica(s), "
+        f"{model.count_params():,} parameters, {task.describe()}, {num_replicas} replica(s), "
         f"XLA {'on' if jit_compile else 'off'}"
     )
     history = run.history()

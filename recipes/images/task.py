@@ -52,6 +52,9 @@ class ImageNet(Task):
     def make_model(self):
         return make_classifier(self.config, len(self.class_names))
 
+    def describe(self):
+        return f"{self.config.model}, attention {self.config.attention}"
+
     def make_optimizer(self, steps, num_replicas):
         config = self.config
         schedule = StepDecay(

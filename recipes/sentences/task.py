@@ -83,6 +83,10 @@ class Classify(Task):
     def make_metrics(self):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
+    def describe(self):
+        attention = f" with {super().describe()}" if self.config.encoder == "transformer" else ""
+        return f"{self.config.encoder}{attention}, {self.config.pooling_heads} heads of pooling"
+
     def uses_xla(self):
         # A BiLSTM has kernels of cuDNN's on GPUs, which XLA does not have.
         return default_jit() and self.config.encoder != "bilstm"
