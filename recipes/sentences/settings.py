@@ -23,6 +23,10 @@ class Texts(TextFiles):
     text_column: str = option("text", "name of the column with the text")
     second_column: str | None = option(None, "name of that with the second text, where pairs are classified")
     label_column: str = option("label", "name of that with the label")
+    predict: str = option(
+        "class", "what a text has: one class, any of several labels, or a number", ("class", "labels", "number")
+    )
+    label_separator: str = option(",", "stands between the labels of a text, with --predict labels")
     labels: tuple[str, ...] = option(
         (), "all labels in their order; of two the second is the positive one; none: those to train on, sorted"
     )
@@ -92,6 +96,10 @@ class ClassifyConfig(Texts, Words, Model, Settings):
             raise ValueError(f"--embeddings are of words, not of pieces. Received: embeddings={self.embeddings!r}")
         if self.clipvalue and self.clipnorm:
             raise ValueError("Give one of --clipvalue and --clipnorm. Received: both")
+        if self.predict == "number" and self.select == "val_accuracy":
+            object.__setattr__(self, "select", "val_loss")  # numbers have no accuracy
+        if self.predict != "class" and self.class_weights != "none":
+            raise ValueError(f"--class-weights are of classes. Received: predict={self.predict!r}")
         if self.repulsive != "none" and self.pooling_heads < 2:
             raise ValueError(
                 f"Heads repel each other: --pooling-heads must be at least 2. Received: {self.pooling_heads}"

@@ -3,17 +3,17 @@
 import keras
 
 from keras_headattn._files import read_lines, write_atomically
-from keras_headattn.data import LabelledBatches, balanced_class_weights, choose_buckets, longer_side
-from keras_headattn.losses import LabelSmoothedCrossentropy
+from keras_headattn.data import LabelledBatches, balanced_class_weights, choose_buckets, example_lengths
 from keras_headattn.training import Model, default_jit
 from recipes.engine.task import Task
 from recipes.engine.training import make_optimizer
-from recipes.sentences.data import label_names, label_numbers, load_corpora, load_tests, read_tests
+from recipes.sentences.data import load_corpora, load_tests, read_tests
 from recipes.sentences.evaluation import evaluate
 from recipes.sentences.exporting import export
 from recipes.sentences.modelling import as_arguments, make_attention, make_classifier
 from recipes.sentences.predicting import Predictor
-from recipes.sentences.text import embedding_width, encode, load_embeddings, make_tokenizer
+from recipes.sentences.targets import KINDS
+from recipes.sentences.text import embedding_width, encode_columns, load_embeddings, make_tokenizer
 
 OPTIMIZERS = {"adam": keras.optimizers.Adam, "sgd": keras.optimizers.SGD, "adagrad": keras.optimizers.Adagrad}
 
@@ -28,43 +28,43 @@ class Classify(Task):
 
     def load(self):
         self.data = load_corpora(self.config)
-        self.labels = label_names(self.config, self.data.train)
-        for corpus in self.data.tests.values():
-            label_numbers(corpus, self.labels)  # an unknown label is reported before training, not after it
+        self.targets = KINDS[self.config.predict].learn(self.data.train, self.config)
+        for corpus in (self.data.validation, *self.data.tests.values()):
+            self.targets.of(corpus)  # an unknown label is reported before training, not after it
 
     def prepare(self):
         path = self.run.folder / "labels.txt"
         if self.data:
-            write_atomically(path, "".join(f"{name}\n" for name in self.labels).encode("utf-8"))
-        self.labels = list(read_lines(path))
+            write_atomically(path, "".join(f"{name}\n" for name in self.targets.names).encode("utf-8"))
+        self.targets = KINDS[self.config.predict](list(read_lines(path)), self.config)
         self.tokenizer = make_tokenizer(self.config, self.data and self.data.train, self.run.folder)
 
     def make_batches(self, num_replicas):
-        config, data = self.config, self.data
-        common = dict(batch_size=config.batch_size, num_replicas=num_replicas, seed=config.seed)
+        config, data, targets = self.config, self.data, self.targets
         train, validation = (
-            [encode(config, self.tokenizer, side) for side in (corpus.texts, corpus.second_texts)]
+            encode_columns(config, self.tokenizer, corpus.texts, corpus.second_texts)
             for corpus in (data.train, data.validation)
         )
-        buckets = choose_buckets(longer_side(*train), config.num_buckets)
-        labels = label_numbers(data.train, self.labels)
-        weights = balanced_class_weights(labels, len(self.labels)) if config.class_weights == "balanced" else None
+        buckets = choose_buckets(example_lengths(train), config.num_buckets)
+        longest = int(example_lengths(validation).max())
+        labels = targets.of(data.train)
+        weights = balanced_class_weights(labels, targets.width) if config.class_weights == "balanced" else None
+        common = dict(batch_size=config.batch_size, num_replicas=num_replicas, seed=config.seed)
         self.batches = LabelledBatches(
-            train[0], labels, train[1], bucket_lengths=buckets, class_weights=weights, training=True, **common
+            train, labels, bucket_lengths=buckets, class_weights=weights, training=True, **common
         )
-        longest = int(longer_side(*validation).max())
         held_out = LabelledBatches(
-            validation[0],
-            label_numbers(data.validation, self.labels),
-            validation[1],
+            validation,
+            targets.of(data.validation),
             bucket_lengths=(*buckets, longest) if longest > buckets[-1] else buckets,
             **common,
         )
-        print(f"{len(self.labels)} labels, {self.tokenizer.vocabulary_size:,} {config.tokens}")
+        outputs = f"{len(targets.names)} labels" if targets.names else "numbers"
+        print(f"{outputs}, {self.tokenizer.vocabulary_size:,} {config.tokens}")
         return self.batches, held_out
 
     def make_model(self):
-        return make_classifier(self.config, self.tokenizer.vocabulary_size, len(self.labels))
+        return make_classifier(self.config, self.tokenizer.vocabulary_size, self.targets.width)
 
     def make_trainer(self, model):
         names = ("text", "second_text") if self.config.is_pair else ("text",)
@@ -78,10 +78,10 @@ class Classify(Task):
         )
 
     def make_loss(self):
-        return LabelSmoothedCrossentropy(self.config.label_smoothing)
+        return self.targets.make_loss()
 
     def make_metrics(self):
-        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+        return self.targets.make_metrics()
 
     def describe(self):
         attention = f" with {super().describe()}" if self.config.encoder == "transformer" else ""
@@ -93,11 +93,11 @@ class Classify(Task):
 
     def begin(self, model):
         if self.config.embeddings:
-            texts = [ids for side in self.batches.texts.values() for ids in side]
+            texts = [ids for column in self.batches.columns.values() for ids in column]
             load_embeddings(self.config, self.tokenizer, model.encoder.embedding, texts)
 
     def throughput(self, batches):
-        return lambda: batches.num_texts, "texts_per_second"
+        return lambda: batches.num_examples, "texts_per_second"
 
     def load_tests(self, files=None):
         return load_tests(self.config) if files is None else read_tests(self.config, files)
@@ -107,8 +107,8 @@ class Classify(Task):
         return Predictor(model, self.tokenizer, self.config)
 
     def evaluate(self, model, tests):
-        evaluate(self.predictor(model), tests, self.labels, self.run.results)
+        evaluate(self.predictor(model), tests, self.targets, self.run.results)
 
     def export(self, model):
         corpus = self.data and next(iter(self.data.tests.values()), self.data.validation)
-        export(self.config, model, self.tokenizer, self.labels, corpus)
+        export(self.config, model, self.tokenizer, self.targets, corpus)

@@ -1,0 +1,190 @@
+"""What is predicted of a text: its class, a number, or any of several labels."""
+
+import keras
+import numpy as np
+
+from keras_headattn.analysis import evaluate_classifier
+from keras_headattn.losses import LabelSmoothedCrossentropy
+
+
+class Classes:
+    """One of several classes.
+
+    Args:
+        names: list of str, in the order of their numbers.
+        config: `ClassifyConfig`.
+    """
+
+    columns = ("label", "predicted")
+
+    def __init__(self, names, config):
+        self.names = names
+        self.config = config
+
+    @classmethod
+    def learn(cls, corpus, config):
+        """The classes of the settings, or those of a training set.
+
+        Numbers are sorted as numbers, other names by the alphabet.
+
+        Raises:
+            ValueError: if there are fewer than two, or they look like numbers to predict.
+        """
+        names = list(config.labels) or sorted(cls._names(corpus, config))
+        if len(names) < 2:
+            raise ValueError(f"{corpus.name} must have two labels or more. Received: {', '.join(names)}")
+        if all(name.removeprefix("-").isdecimal() for name in names):
+            names.sort(key=int)
+        elif not config.labels and len(names) > 10 and all(map(_is_number, names)):
+            raise ValueError(
+                f"The labels of {corpus.name} look like numbers: --predict number predicts them, --labels names "
+                f"classes. Received: {len(names)} labels, {', '.join(names[:5])} and so on"
+            )
+        return cls(names, config)
+
+    @staticmethod
+    def _names(corpus, config):
+        return set(corpus.labels)
+
+    @property
+    def width(self):
+        """Number of outputs of the model."""
+        return len(self.names)
+
+    def of(self, corpus):
+        """The targets of a corpus: integers `(N,)`.
+
+        Raises:
+            ValueError: for a label that is none of the names.
+        """
+        number_of = {name: number for number, name in enumerate(self.names)}
+        if unknown := sorted(self._names(corpus, self.config) - set(self.names)):
+            raise ValueError(
+                f"{corpus.name} has labels that are none of {', '.join(self.names[:20])}. Leave out their examples by "
+                f"--drop-labels, or name all by --labels. Received: {', '.join(unknown[:5])}"
+            )
+        return np.array([number_of[label] for label in corpus.labels])
+
+    def make_loss(self):
+        return LabelSmoothedCrossentropy(self.config.label_smoothing)
+
+    def make_metrics(self):
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    activation = "softmax"
+
+    def measure(self, targets, predicted):
+        """Measures of probabilities `(N, C)`: those of `evaluate_classifier` and the cross-entropy `loss`, in nats."""
+        of_labels = predicted[np.arange(len(targets)), targets].astype("float64")
+        loss = -np.mean(np.log(np.maximum(of_labels, 1e-30)))
+        return evaluate_classifier(targets, predicted) | {"loss": float(loss)}
+
+    def cells(self, predicted):
+        """What is predicted of each text, as texts."""
+        return [self.names[number] for number in predicted.argmax(axis=1)]
+
+
+class Labels(Classes):
+    """Any of several labels. In the data they are separated by `label_separator`."""
+
+    activation = "sigmoid"
+
+    @staticmethod
+    def _names(corpus, config):
+        return {name for label in corpus.labels for name in _parts(label, config)}
+
+    def of(self, corpus):
+        """The targets of a corpus: `(N, C)`, 1 where a text has the label."""
+        if unknown := sorted(self._names(corpus, self.config) - set(self.names)):
+            raise ValueError(
+                f"{corpus.name} has labels that are none of {', '.join(self.names[:20])}. Name all by --labels. "
+                f"Received: {', '.join(unknown[:5])}"
+            )
+        rows = [[name in _parts(label, self.config) for name in self.names] for label in corpus.labels]
+        return np.array(rows, "float32")
+
+    def make_loss(self):
+        return keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=self.config.label_smoothing)
+
+    def make_metrics(self):
+        return [keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0)]  # of logits
+
+    def measure(self, targets, predicted):
+        """Measures of probabilities `(N, C)`: the share of right labels, of right texts, F1, and the loss in nats."""
+        from sklearn import metrics
+
+        found = predicted > 0.5
+        likely = np.where(targets > 0.5, predicted, 1 - predicted).astype("float64")
+        return {
+            "accuracy": float(np.mean(found == (targets > 0.5))),
+            "exact": float(np.mean((found == (targets > 0.5)).all(axis=1))),
+            "f1_micro": float(metrics.f1_score(targets, found, average="micro", zero_division=0)),
+            "f1_macro": float(metrics.f1_score(targets, found, average="macro", zero_division=0)),
+            "loss": float(-np.mean(np.log(np.maximum(likely, 1e-30)))),
+        }
+
+    def cells(self, predicted):
+        separator = self.config.label_separator
+        return [separator.join(np.array(self.names)[row > 0.5]) for row in predicted]
+
+
+class Numbers:
+    """A number, such as the similarity of two texts."""
+
+    columns = ("number", "predicted")
+    activation = "linear"
+    width = 1
+    names = ()
+
+    def __init__(self, names, config):
+        self.config = config
+
+    @classmethod
+    def learn(cls, corpus, config):
+        return cls((), config)
+
+    def of(self, corpus):
+        """The targets of a corpus: `(N,)`.
+
+        Raises:
+            ValueError: for a label that is no number.
+        """
+        if wrong := [label for label in corpus.labels if not _is_number(label)]:
+            raise ValueError(f"--predict number needs numbers in {corpus.name}. Received: {', '.join(wrong[:5])}")
+        return np.array(corpus.labels, "float32")
+
+    def make_loss(self):
+        return keras.losses.MeanSquaredError()
+
+    def make_metrics(self):
+        return [keras.metrics.MeanAbsoluteError(name="mae")]
+
+    def measure(self, targets, predicted):
+        """Measures of numbers `(N, 1)`: correlations (`None` where one side is constant) and mean errors."""
+        from scipy import stats
+
+        found = predicted[:, 0].astype("float64")
+        varies = np.ptp(targets) > 0 and np.ptp(found) > 0
+        return {
+            "pearson": float(stats.pearsonr(targets, found).statistic) if varies else np.nan,
+            "spearman": float(stats.spearmanr(targets, found).statistic) if varies else np.nan,
+            "mae": float(np.mean(np.abs(targets - found))),
+            "loss": float(np.mean(np.square(targets - found))),
+        }
+
+    def cells(self, predicted):
+        return [f"{value:.4f}" for value in predicted[:, 0]]
+
+
+KINDS = {"class": Classes, "labels": Labels, "number": Numbers}
+
+
+def _parts(label, config):
+    return [name.strip() for name in label.split(config.label_separator) if name.strip()]
+
+
+def _is_number(text):
+    try:
+        return np.isfinite(float(text))
+    except ValueError:
+        return False
