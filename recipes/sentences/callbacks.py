@@ -12,7 +12,7 @@ def make_callbacks(config, run, classifier, batches):
     callbacks = [GradientNorm()] if config.gradient_norm else []
     shown = []
     if is_chief(classifier.distribute_strategy):  # of several workers, the first one writes
-        callbacks.insert(0, Throughput(lambda: batches.num_texts, "texts_per_second"))
+        callbacks.insert(0, Throughput(lambda: batches.num_examples, "texts_per_second"))
         callbacks.append(SaveEpochs(run, classifier, config.average, config.average_of, config.select))
         # What writes to TensorBoard is not to be remembered: a run's folder may be moved.
         shown = [Compilations(), *_tensorboard(config, run)]

@@ -3,7 +3,7 @@
 import functools
 import time
 
-from keras_headattn.data import LabelledBatches, balanced_class_weights, choose_buckets, longer_side
+from keras_headattn.data import LabelledBatches, balanced_class_weights, choose_buckets, example_lengths
 from keras_headattn.training import chief_first, default_jit, gather, is_chief
 from recipes.engine.checkpoints import finish, has_stalled
 from recipes.engine.start import ready_to_train
@@ -14,7 +14,7 @@ from recipes.sentences.exporting import export
 from recipes.sentences.modelling import make_attention, make_classifier, make_optimizer, make_trainer
 from recipes.sentences.predicting import Predictor
 from recipes.sentences.run import Run
-from recipes.sentences.text import embedding_width, encode, load_embeddings, make_tokenizer
+from recipes.sentences.text import embedding_width, encode_columns, load_embeddings, make_tokenizer
 
 
 def train(config, afresh=False):
@@ -70,7 +70,7 @@ def fit(config, run, strategy, tokenizer, num_classes, batches, validation):
         print("There is no epoch left to train.")
         return classifier
     if config.embeddings and not run.has_checkpoint():
-        texts = [ids for side in batches.texts.values() for ids in side]
+        texts = [ids for column in batches.columns.values() for ids in column]
         load_embeddings(config, tokenizer, classifier.encoder.embedding, texts)
     start = time.monotonic()
     trainer.fit(
@@ -97,20 +97,17 @@ def make_batches(config, corpora, tokenizer, names, num_replicas):
     """Training and validation batches, in length buckets chosen from the training set."""
     common = dict(batch_size=config.batch_size, num_replicas=num_replicas, seed=config.seed)
     train, validation = (
-        [encode(config, tokenizer, side) for side in (corpus.texts, corpus.second_texts)]
+        encode_columns(config, tokenizer, corpus.texts, corpus.second_texts)
         for corpus in (corpora.train, corpora.validation)
     )
-    buckets = choose_buckets(longer_side(*train), config.num_buckets)
+    buckets = choose_buckets(example_lengths(train), config.num_buckets)
     labels = label_numbers(corpora.train, names)
     weights = balanced_class_weights(labels, len(names)) if config.class_weights == "balanced" else None
-    batches = LabelledBatches(
-        train[0], labels, train[1], bucket_lengths=buckets, class_weights=weights, training=True, **common
-    )
-    longest = int(longer_side(*validation).max())
+    batches = LabelledBatches(train, labels, bucket_lengths=buckets, class_weights=weights, training=True, **common)
+    longest = int(example_lengths(validation).max())
     held_out = LabelledBatches(
-        validation[0],
+        validation,
         label_numbers(corpora.validation, names),
-        validation[1],
         bucket_lengths=(*buckets, longest) if longest > buckets[-1] else buckets,
         **common,
     )

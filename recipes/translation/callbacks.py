@@ -18,7 +18,7 @@ from recipes.translation.translator import Translator
 
 def make_callbacks(config, run, transformer, text, corpora, batches):
     """Throughput, BLEU, saving, TensorBoard: in the order in which they read each other's logs."""
-    callbacks = [Throughput(lambda: batches.num_tokens[1])]
+    callbacks = [Throughput(lambda: batches.num_tokens["target"])]
     if config.peak_flops:
         callbacks.append(flops_utilization(config, transformer, batches))
     if config.gradient_norm:
@@ -29,7 +29,7 @@ def make_callbacks(config, run, transformer, text, corpora, batches):
         callbacks.append(_validation_bleu(config, transformer, text, corpora.validation))
     callbacks.append(SaveEpochs(run, transformer, config.average, config.average_of))
     # What writes to TensorBoard is not to be remembered: a run's folder may be moved.
-    shown = [EpochScore(lambda model: sum(batches.padding_share) / 2, "padding_share")]
+    shown = [EpochScore(lambda model: sum(batches.padding_share.values()) / 2, "padding_share")]
     if is_chief(transformer.distribute_strategy):  # of several workers, the first one writes; all take part in scores
         shown += [Compilations(config.xla_cache)]
         shown += tensorboard_callbacks(config, run, transformer, text, corpora.validation)

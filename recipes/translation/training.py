@@ -3,9 +3,14 @@
 import functools
 import time
 
-import numpy as np
-
-from keras_headattn.data import RecordBatches, Records, TokenBatches, choose_buckets
+from keras_headattn.data import (
+    RecordBatches,
+    Records,
+    TokenBatches,
+    choose_buckets,
+    example_lengths,
+    teacher_forcing,
+)
 from keras_headattn.training import chief_first, default_jit, gather, is_chief
 from recipes.engine.checkpoints import finish, has_stalled
 from recipes.engine.start import ready_to_train
@@ -14,7 +19,7 @@ from recipes.translation.corpora import load_corpora
 from recipes.translation.evaluation import check_metrics, evaluate
 from recipes.translation.exporting import export
 from recipes.translation.modelling import make_attentions, make_trainer, make_transformer
-from recipes.translation.prepare import prepare, sample_pairs, take_text
+from recipes.translation.prepare import COLUMNS, prepare, sample_pairs, take_text
 from recipes.translation.run import Run
 from recipes.translation.tensorboard import show_embeddings
 from recipes.translation.text import check_text, make_text
@@ -108,22 +113,28 @@ def make_batches(config, corpora, text, num_replicas):
     if config.records:
         records = Records(config.records)
         histogram = records.histogram()
-        lengths, counts = histogram["length"], histogram["pairs"]
+        lengths, counts = histogram["length"], histogram["examples"]
     else:
         train = _encode(config, text, corpora.train, "train")
-        lengths, counts = np.array(_lengths(*train)), None
+        lengths, counts = example_lengths(train), None
     validation = _encode(config, text, corpora.validation, "validation")
     short = lengths <= config.max_length
     buckets = choose_buckets(
         lengths[short], config.num_buckets, config.max_padding, None if counts is None else counts[short]
     )
-    common = dict(tokens_per_batch=config.tokens_per_batch, num_replicas=num_replicas, bos_id=text.target.bos_id)
-    batches = functools.partial(RecordBatches, records) if config.records else functools.partial(TokenBatches, *train)
-    batches = batches(bucket_lengths=buckets, seed=config.seed, **common)
-    longest = max(length for length in _lengths(*validation) if length <= config.max_length)
+    common = dict(
+        tokens_per_batch=config.tokens_per_batch,
+        num_replicas=num_replicas,
+        preprocess=functools.partial(teacher_forcing, bos_id=text.target.bos_id),
+    )
+    if config.records:
+        batches = RecordBatches(records, bucket_lengths=buckets, seed=config.seed, columns=COLUMNS, **common)
+    else:
+        batches = TokenBatches(train, bucket_lengths=buckets, seed=config.seed, **common)
+    longest = max(length for length in example_lengths(validation).tolist() if length <= config.max_length)
     if longest > buckets[-1]:
         buckets = *buckets, longest
-    validation = TokenBatches(*validation, bucket_lengths=buckets, shuffle=False, **common)
+    validation = TokenBatches(validation, bucket_lengths=buckets, shuffle=False, **common)
     if validation.num_dropped:
         print(
             f"{validation.num_dropped:,} of {len(corpora.validation):,} validation pairs left out: "
@@ -133,16 +144,11 @@ def make_batches(config, corpora, text, num_replicas):
 
 
 def _encode(config, text, corpus, name):
-    """Token ids of both sides."""
-    source, target = text.encode_source(corpus.source), text.encode_target(corpus.target)
-    if min(_lengths(source, target)) > config.max_length:
+    """Token ids of both sides, by their names."""
+    columns = {"source": text.encode_source(corpus.source), "target": text.encode_target(corpus.target)}
+    if min(example_lengths(columns)) > config.max_length:
         raise ValueError(
             f"Every pair of the {name} set has a side of more tokens than --max-length. "
             f"Received: max_length={config.max_length}"
         )
-    return source, target
-
-
-def _lengths(source, target):
-    """Tokens of the longer side of each pair."""
-    return [max(len(s), len(t)) for s, t in zip(source, target, strict=True)]
+    return columns
