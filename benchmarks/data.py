@@ -8,6 +8,7 @@ whose largest resident memory is reported.
 """
 
 import argparse
+import functools
 import multiprocessing
 import resource
 import tempfile
@@ -53,20 +54,21 @@ def tokenise(folder):
 
     start = time.perf_counter()
     manifest = prepare(settings(folder)).manifest
-    return manifest["target_tokens"], time.perf_counter() - start
+    return manifest["tokens"]["targets"], time.perf_counter() - start
 
 
 def read(folder):
     """An epoch of batches."""
-    from keras_headattn.data import RecordBatches, Records, choose_buckets
+    from keras_headattn.data import RecordBatches, Records, choose_buckets, teacher_forcing
 
     records = Records(settings(folder).records)
     histogram = records.histogram()
-    buckets = choose_buckets(histogram["length"], 6, counts=histogram["pairs"])
-    batches = RecordBatches(records, tokens_per_batch=4096, bucket_lengths=buckets)
+    buckets = choose_buckets(histogram["length"], 6, counts=histogram["examples"])
+    forcing = functools.partial(teacher_forcing, target="targets")
+    batches = RecordBatches(records, tokens_per_batch=4096, bucket_lengths=buckets, preprocess=forcing)
     start = time.perf_counter()
     assert sum(1 for _ in batches.dataset()) == len(batches)
-    return batches.num_tokens[1], time.perf_counter() - start
+    return batches.num_tokens["targets"], time.perf_counter() - start
 
 
 def in_process(function, *arguments):

@@ -1,4 +1,4 @@
-"""Length buckets: which lengths to pad to, and the padding."""
+"""Length buckets: which lengths to pad to, which examples come together, and the padding."""
 
 import numpy as np
 
@@ -28,15 +28,15 @@ def pad_ids(ids, rows, length):
 def choose_buckets(lengths, number, max_padding=None, counts=None):
     """Chooses the bucket lengths that pad a data set least.
 
-    Exact, by dynamic programming over the distinct lengths. The longest sentence always fits.
+    Exact, by dynamic programming over the distinct lengths. The longest example always fits.
 
     Args:
-        lengths: sequence of ints, the length of every sentence; for pairs, of the longer side.
+        lengths: sequence of ints, the length of every example, such as `example_lengths` gives.
         number: int, the largest number of buckets wanted. Fewer distinct lengths give fewer buckets.
         max_padding: float in (0, 1), the share of positions that may be padding: the fewest buckets are chosen
-            that keep to it. Default `None`: `number` of them. For pairs it is the padding of the longer side; the
-            other side has more, which no choice of buckets can help.
-        counts: sequence of ints, how many sentences there are of each of `lengths`. Default `None`: one.
+            that keep to it. Default `None`: `number` of them. It is the padding of the longest column; the
+            others have more, which no choice of buckets can help.
+        counts: sequence of ints, how many examples there are of each of `lengths`. Default `None`: one.
 
     Returns:
         Tuple of ints, ascending.
@@ -53,7 +53,7 @@ def choose_buckets(lengths, number, max_padding=None, counts=None):
     values, places = np.unique(lengths, return_inverse=True)
     if not len(values) or number < 1:
         raise ValueError(
-            "choose_buckets needs at least one sentence and at least one bucket. "
+            "choose_buckets needs at least one example and at least one bucket. "
             f"Received: {len(values)} distinct lengths, number={number}"
         )
     counts = np.bincount(places, counts).astype("int64")
@@ -63,7 +63,7 @@ def choose_buckets(lengths, number, max_padding=None, counts=None):
     starts = []
     enough = 0 if max_padding is None else np.dot(values, counts) / (1 - max_padding)
     while cost[-1] > enough and len(starts) + 1 < min(number, len(values)):
-        # One more bucket, (i, j]: its sentences are padded to values[j - 1].
+        # One more bucket, (i, j]: its examples are padded to values[j - 1].
         total = cost[:, None] + (below[None, :] - below[:, None]) * np.concatenate([[0], values])
         total[np.tril_indices(len(total), -1)] = np.iinfo("int64").max
         starts.append(total.argmin(axis=0))
@@ -83,14 +83,14 @@ def choose_buckets(lengths, number, max_padding=None, counts=None):
 
 
 def bucket_of(lengths, bucket_lengths):
-    """Finds the shortest bucket that holds each sentence.
+    """Finds the shortest bucket that holds each example.
 
     Args:
         lengths: sequence of ints.
         bucket_lengths: ascending ints.
 
     Returns:
-        int array, indices into `bucket_lengths`; `len(bucket_lengths)` for a sentence that no bucket holds.
+        int array, indices into `bucket_lengths`; `len(bucket_lengths)` for an example that no bucket holds.
 
     Raises:
         ValueError: if `bucket_lengths` are not positive and ascending.
@@ -105,15 +105,15 @@ def bucket_of(lengths, bucket_lengths):
 
 
 def plan_batches(bucket, rows, rng=None):
-    """Which sentences come together in the batches of an epoch.
+    """Which examples come together in the batches of an epoch.
 
     Args:
-        bucket: int array, the bucket of each sentence, as `bucket_of` gives it. Those that no bucket holds do not come.
+        bucket: int array, the bucket of each example, as `bucket_of` gives it. Those that no bucket holds do not come.
         rows: list of ints, the rows of the batches of each bucket.
-        rng: NumPy generator that shuffles sentences and batches. Default `None`: in order, shortest bucket first.
+        rng: NumPy generator that shuffles examples and batches. Default `None`: in order, shortest bucket first.
 
     Returns:
-        List of tuples (bucket, int array of the indices of sentences).
+        List of tuples (bucket, int array of the indices of examples).
 
     >>> [(number, members.tolist()) for number, members in plan_batches(np.array([0, 1, 0, 0]), [2, 1])]
     [(0, [0, 2]), (1, [1]), (0, [3])]
@@ -132,6 +132,45 @@ def plan_batches(bucket, rows, rng=None):
     return batches
 
 
+def column_lengths(columns):
+    """The length of each row of each column.
+
+    Args:
+        columns: dict of str to a list of integer arrays, as many in each.
+
+    Returns:
+        Dict of str to int array `(N,)`.
+
+    Raises:
+        ValueError: if there are no columns or no rows, or not as many rows in each column.
+    """
+    lengths = {name: np.array([len(ids) for ids in column], "int64") for name, column in columns.items()}
+    if len({len(rows) for rows in lengths.values()}) != 1 or not next(map(len, lengths.values())):
+        raise ValueError(
+            "All columns must have the same number of rows, and at least one. "
+            f"Received: {', '.join(f'{name} with {len(rows)}' for name, rows in lengths.items()) or 'no columns'}"
+        )
+    return lengths
+
+
+def example_lengths(columns):
+    """The length of each example: that of the longest of its columns.
+
+    Args:
+        columns: dict of str to a list of integer arrays, as many in each.
+
+    Returns:
+        int array `(N,)`.
+
+    Raises:
+        ValueError: if there are no columns or no rows, or not as many rows in each column.
+
+    >>> example_lengths({"source": [[5, 3], [7, 3]], "target": [[8, 3], [9, 8, 3]]}).tolist()
+    [2, 3]
+    """
+    return np.max(list(column_lengths(columns).values()), axis=0)
+
+
 def source_lengths(max_length):
     """Lengths to which sources are padded for decoding: powers of two from 16, up to twice `max_length` or more.
 
@@ -144,3 +183,52 @@ def source_lengths(max_length):
     while lengths[-1] < 2 * max_length:
         lengths.append(2 * lengths[-1])
     return tuple(lengths)
+
+
+def source_batches(columns, bucket_lengths=(16, 32, 64, 128), batch_size=32, filler=0):
+    """Batches without an order of epochs, to decode or classify: shortest examples first, in one shape a bucket.
+
+    Args:
+        columns: list of N integer arrays; or a dict of str to such a list, as many in each.
+        bucket_lengths: ascending ints. Default (16, 32, 64, 128).
+        batch_size: int, B, the rows of every batch. Default 32.
+        filler: int, the one id of rows without ids. Default 0: they are all padding.
+
+    Returns:
+        List of tuples (indices, padded): int array `(k,)` with k <= B, the positions of the first k rows among the
+        examples, and int32 array `(B, L)`, or a dict of them. Rows beyond k have no ids: drop what the model makes of
+        them.
+
+    Raises:
+        ValueError: if an example is longer than the last bucket. Nothing is left out of an evaluation.
+
+    >>> for indices, padded in source_batches([[4, 5, 3], [6, 3]], bucket_lengths=(2, 4), batch_size=1):
+    ...     print(indices.tolist(), padded.tolist())
+    [1] [[6, 3]]
+    [0] [[4, 5, 3, 0]]
+    """
+    named = columns if isinstance(columns, dict) else {"ids": columns}
+    lengths = example_lengths(named) if any(map(len, named.values())) else np.zeros(0, "int64")
+    bucket = bucket_of(lengths, bucket_lengths)
+    if np.any(bucket == len(bucket_lengths)):
+        raise ValueError(
+            f"The longest example has {lengths.max()} tokens, which no bucket holds. Add a longer bucket. "
+            f"Received: bucket_lengths={tuple(bucket_lengths)}"
+        )
+    order = np.argsort(lengths, kind="stable")
+    batches = []
+    for number, length in enumerate(bucket_lengths):
+        members = order[bucket[order] == number]
+        for start in range(0, len(members), batch_size):
+            indices = members[start : start + batch_size]
+            padded = pad_columns(named, indices, batch_size, length, filler)
+            batches.append((indices, padded if named is columns else padded["ids"]))
+    return batches
+
+
+def pad_columns(columns, indices, rows, length, filler=0):
+    """The examples at these indices: a dict of int32 arrays `(rows, length)`; the one id of empty rows is `filler`."""
+    padded = {name: pad_ids([column[i] for i in indices], rows, length) for name, column in columns.items()}
+    for ids in padded.values():
+        ids[:, 0] += filler * ~ids.any(axis=1)
+    return padded

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn._files import read_lines
+from keras_headattn._optional import optional_import
 
 ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif"}
 
@@ -74,8 +75,8 @@ def read_folder(folder, class_names=None):
     unknown = sorted(set(found) - set(class_names))
     if unknown:
         raise ValueError(
-            f"{folder} has folders that are no class of the training set. For one folder without classes give "
-            f"--validation-labels. Received: {', '.join(unknown[:5])}"
+            f"{folder} has folders that are no class of the training set. Images that are not in a folder for each "
+            f"class need a file of labels (`read_labelled_folder`). Received: {', '.join(unknown[:5])}"
         )
     labels = [label for label, name in enumerate(class_names) for _ in found.get(name, ())]
     return ImageFiles([path for name in class_names for path in found.get(name, ())], labels, class_names)
@@ -86,24 +87,25 @@ def read_labelled_folder(folder, labels, class_names):
 
     Args:
         folder: path; the images are in it or below it.
-        labels: path of a text file, on each line the name of an image file, white space, and its class; what follows
-            is not read.
+        labels: path of a text file, on each line the name of an image file, none of them twice, white space, and its
+            class; what follows is not read.
         class_names: list of str.
 
     Returns:
         `ImageFiles`.
 
     Raises:
-        ValueError: if a line has no class, names one that is not in `class_names`, or a file that is not there.
+        ValueError: that names the line, if it has no class, or names one that is not in `class_names`, a file that is
+            not there, or one that another line names.
     """
     paths = {os.path.basename(path): path for path in _images(folder)}
     number_of = {name: label for label, name in enumerate(class_names)}
     found = {}
     for number, line in enumerate(read_lines(labels), 1):
         name, label = (*line.split(), None, None)[:2]
-        if name not in paths or label not in number_of:
+        if name not in paths or label not in number_of or paths[name] in found:
             raise ValueError(
-                f"{labels}, line {number}: expected the name of an image file below {folder} and one of "
+                f"{labels}, line {number}: expected the name of another image file below {folder} and one of "
                 f"{len(number_of)} classes. Received: {line!r}"
             )
         found[paths[name]] = number_of[label]
@@ -139,11 +141,7 @@ def read_digits(split):
     Raises:
         ImportError: if scikit-learn is not installed.
     """
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise ImportError('The embedded digits need `pip install "keras_headattn[recipes]"` (scikit-learn).') from error
-    digits = load_digits()
+    digits = optional_import("sklearn.datasets", "recipes").load_digits()
     order = np.random.default_rng(0).permutation(len(digits.images))
     chosen = order[:1500] if split == "train" else order[1500:]
     pixels = np.uint8(np.round(digits.images[chosen] * (255 / 16)))[..., None]

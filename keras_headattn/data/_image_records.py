@@ -7,6 +7,8 @@ import struct
 import numpy as np
 import tensorflow as tf
 
+from keras_headattn.data._tfds import getting
+
 # Of ImageNet as TensorFlow's scripts write it, and of tensorflow-datasets.
 IMAGENET_KEYS = ("image/encoded", "image/class/label")
 TFDS_KEYS = ("image", "label")
@@ -168,15 +170,9 @@ def read_tfds_images(name, split, progress=None):
         OSError: if the data set is not on this machine and cannot be downloaded.
         ValueError: if it has no split of that name, or no images with labels, or is not kept as TFRecords.
     """
-    try:
-        import tensorflow_datasets as tfds
-    except ImportError as error:
-        raise ImportError('--tfds needs `pip install "keras_headattn[datasets]"`.') from error
-    try:
+    with getting(name) as tfds:
         builder = tfds.builder(name)
         builder.download_and_prepare()
-    except (AssertionError, OSError, tfds.download.DownloadError) as error:  # AssertionError: a file to get by hand
-        raise OSError(f"{name} is not on this machine and could not be downloaded: {error}") from error
     info = builder.info
     if not {*TFDS_KEYS} <= set(info.features):
         raise ValueError(f"The data set must have {' and '.join(TFDS_KEYS)}. Received: {name}, {list(info.features)}")

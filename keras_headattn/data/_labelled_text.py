@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 
 from keras_headattn._files import read_lines
-from keras_headattn.data._tfds import load_tfds
+from keras_headattn.data._tfds import getting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +79,7 @@ def read_labelled(files, text, label, second=None, format=None, header=True):
     |---|---|
     | csv | comma-separated, quoted as spreadsheets do; a field may have line feeds |
     | tsv | separated by tabs; quotation marks mean nothing |
-    | jsonl | one JSON object a line |
+    | jsonl | one JSON object a line; only its strings, numbers and booleans are columns |
     | label_text | the label, a space, the text; its columns are called label and text |
     | aligned | one file a column, whose lines belong together |
 
@@ -104,19 +104,28 @@ def read_labelled(files, text, label, second=None, format=None, header=True):
         rows = _aligned(files, columns)
     else:
         rows = (row for path in files for row in _rows(path, format, header, columns))
-    found = list(rows)
-    name = " and ".join(map(str, files))
-    if not found:
+    return _labelled(rows, " and ".join(map(str, files)))
+
+
+def _labelled(rows, name):
+    """`LabelledText` of rows of a text, a label and perhaps a second text."""
+    columns = [list(values) for values in zip(*rows, strict=True)]
+    if not columns:
         raise ValueError(f"There are no examples. Received: {name}")
-    texts, labels, *seconds = (list(values) for values in zip(*found, strict=True))
-    return LabelledText(texts, labels, name, seconds[0] if seconds else None)
+    texts, labels, second_texts = (*columns, None)[:3]
+    return LabelledText(texts, labels, name, second_texts)
 
 
 def _rows(path, format, header, columns):
     """Yields the values of the columns of each row, of which the second is the label."""
-    format = format or _format_of(path)
-    read = {"csv": _csv, "tsv": _tsv, "jsonl": _jsonl, "label_text": _label_text}[format]
-    rows = read(path)
+    readers = {"csv": _csv, "tsv": _tsv, "jsonl": _jsonl, "label_text": _label_text}
+    format = format or pathlib.Path(str(path).removesuffix(".gz")).suffix[1:]
+    if format not in readers:
+        raise ValueError(
+            "The file's name must end in .csv, .tsv or .jsonl, .gz too, or `format` be given, one of "
+            f"{', '.join(readers)}, aligned. Received: {path}, {format!r}"
+        )
+    rows = readers[format](path)
     if format in ("csv", "tsv"):
         rows = _named(path, rows, header)
     for place, row in rows:
@@ -127,13 +136,6 @@ def _rows(path, format, header, columns):
         if not values[1]:
             raise ValueError(f"{place} must have a label. Received: {columns[1]}=''")
         yield values
-
-
-def _format_of(path):
-    ending = pathlib.Path(str(path).removesuffix(".gz")).suffix[1:]
-    if ending in ("csv", "tsv", "jsonl"):
-        return ending
-    raise ValueError(f"The name must end in .csv, .tsv or .jsonl, .gz too, or --format be given. Received: {path}")
 
 
 def _csv(path):
@@ -178,13 +180,13 @@ def _jsonl(path):
             raise ValueError(f"{place} is not JSON: {error}") from error
         if not isinstance(row, dict):
             raise ValueError(f"{place} must be a JSON object. Received: {line[:60]}")
-        yield place, {name: str(value).strip() for name, value in row.items() if value is not None}
+        yield place, {name: str(value).strip() for name, value in row.items() if isinstance(value, (str, int, float))}
 
 
 def _label_text(path):
-    for number, line in enumerate(read_lines(path), 1):
-        if line:
-            label, _, text = line.partition(" ")
+    for number, line in enumerate(read_lines(path, strip=False), 1):
+        if line.strip():
+            label, _, text = line.rstrip().partition(" ")
             yield f"{path}, line {number}", {"label": label, "text": text.strip()}
 
 
@@ -218,28 +220,22 @@ def read_tfds_labelled(name, split, text, label, second=None):
         `LabelledText`.
 
     Raises:
-        ImportError, OSError: as `load_tfds`.
-        ValueError: if the data set has no such feature.
+        ImportError: if tensorflow-datasets is not installed.
+        OSError: if the data set is not on this machine and cannot be downloaded.
+        ValueError: if the data set has no such feature, or the split no examples.
     """
-    dataset, info = load_tfds(name, split)
+    with getting(name) as tfds:
+        dataset, info = tfds.load(name, split=split, with_info=True)
     columns = [column for column in (text, label, second) if column is not None]
     for column in columns:
         if column not in info.features:
             raise ValueError(f"{name} has the features {', '.join(info.features)}. Received: {column!r}")
     class_names = getattr(info.features[label], "names", None)
-    rows = list(dataset.map(lambda example: [example[column] for column in columns]).as_numpy_iterator())
+    rows = dataset.map(lambda example: [example[column] for column in columns]).as_numpy_iterator()
 
-    def named(value):
-        return class_names[value] if class_names and value >= 0 else _string(value)
+    def string(column, value):
+        if column == label and class_names and value >= 0:
+            return class_names[value]
+        return value.decode("utf-8").strip() if isinstance(value, bytes) else str(value)
 
-    texts, labels, *seconds = zip(*rows, strict=True)
-    return LabelledText(
-        [_string(value) for value in texts],
-        [named(value) for value in labels],
-        f"{name}, {split}",
-        [_string(value) for value in seconds[0]] if seconds else None,
-    )
-
-
-def _string(value):
-    return value.decode("utf-8").strip() if isinstance(value, bytes) else str(value)
+    return _labelled(([string(*pair) for pair in zip(columns, row, strict=True)] for row in rows), f"{name}, {split}")

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from keras_headattn._files import read_lines
-from keras_headattn.data._tfds import load_tfds
+from keras_headattn.data._tfds import getting
 
 # What stands between the talks of IWSLT training data, in one language or in both.
 METADATA = re.compile(r"</?(url|talkid|title|description|keywords|speaker|reviewer|translator|doc|transcript)\b[^>]*>")
@@ -73,25 +73,7 @@ class Sentences:
         return self._length
 
 
-def concatenate(corpora, name):
-    """Joins corpora into one, as test sets of several years are.
-
-    Args:
-        corpora: iterable of `ParallelCorpus`.
-        name: str, the name of the result.
-
-    Returns:
-        `ParallelCorpus`.
-    """
-    corpora = list(corpora)
-    return ParallelCorpus(
-        [line for corpus in corpora for line in corpus.source],
-        [line for corpus in corpora for line in corpus.target],
-        name,
-    )
-
-
-def read_text(source_path, target_path, name=None):
+def read_text(source_path, target_path, max_sentences=None, stream=False):
     """Reads two text files, plain or `.gz`, whose lines translate each other.
 
     Every line is kept, empty ones too, so that scores refer to the whole test set; `clean` drops and reports
@@ -100,39 +82,22 @@ def read_text(source_path, target_path, name=None):
     Args:
         source_path: str or path.
         target_path: str or path.
-        name: str. Default: both paths.
+        max_sentences: int, only the first so many pairs. Default `None`: all.
+        stream: bool, whether both sides are `Sentences`, which hold no line in memory. Default False: lists.
 
     Returns:
-        `ParallelCorpus`.
+        `ParallelCorpus`. Its lines have been counted and found to be UTF-8.
 
     Raises:
         FileNotFoundError: if a file is missing.
         ValueError: if the line counts differ (names both files and counts), or a line is not UTF-8.
-    """
-    name = name or f"{source_path} and {target_path}"
-    return ParallelCorpus(list(read_lines(source_path)), list(read_lines(target_path)), name)
-
-
-def stream_text(source_path, target_path, max_sentences=None):
-    """Two text files as `read_text` reads them, but line by line, whenever they are gone through.
-
-    Args:
-        source_path: str or path.
-        target_path: str or path.
-        max_sentences: int, only the first so many pairs. Default `None`: all.
-
-    Returns:
-        `ParallelCorpus` of `Sentences`. Its lines have been counted and found to be UTF-8.
-
-    Raises:
-        FileNotFoundError, ValueError: as `read_text`.
     """
 
     def read(path):
         return itertools.islice(read_lines(path), max_sentences)
 
     sides = [Sentences(functools.partial(read, path)) for path in (source_path, target_path)]
-    return ParallelCorpus(*sides, f"{source_path} and {target_path}")
+    return ParallelCorpus(*(sides if stream else map(list, sides)), f"{source_path} and {target_path}")
 
 
 def read_iwslt(folder, source_language, target_language, split):
@@ -158,7 +123,8 @@ def read_iwslt(folder, source_language, target_language, split):
     """
     if "+" in split:
         parts = [read_iwslt(folder, source_language, target_language, part) for part in split.split("+")]
-        return concatenate(parts, f"{split} in {folder}")
+        sides = ([line for part in parts for line in getattr(part, side)] for side in ("source", "target"))
+        return ParallelCorpus(*sides, f"{split} in {folder}")
     files = iwslt_files(folder, source_language, target_language, split)
     return _matching(*files, _tagged_lines if split == "train" else _segments)
 
@@ -241,7 +207,7 @@ def _segments(path):
     return segments
 
 
-def read_tfds(name, split, source_language, target_language, max_sentences=None):
+def read_tfds(name, split, source_language, target_language, max_sentences=None, stream=False):
     """Reads a translation data set from TensorFlow Datasets, which downloads it on first use.
 
     Args:
@@ -251,6 +217,7 @@ def read_tfds(name, split, source_language, target_language, max_sentences=None)
         source_language: str, for instance "en".
         target_language: str, for instance "de".
         max_sentences: int, only the first so many pairs are read. Default `None`: all.
+        stream: bool, whether both sides are `Sentences`, which hold no sentence in memory. Default False: lists.
 
     Returns:
         `ParallelCorpus`.
@@ -260,35 +227,21 @@ def read_tfds(name, split, source_language, target_language, max_sentences=None)
         ValueError: if the data set has no such language.
         OSError: if it is not on this machine and cannot be downloaded.
     """
-    lazy = stream_tfds(name, split, source_language, target_language, max_sentences)
-    from tqdm import tqdm  # comes with tensorflow-datasets
-
-    pairs = list(tqdm(lazy, desc=name, delay=5, disable=None))
-    return ParallelCorpus([source for source, _ in pairs], [target for _, target in pairs], lazy.name)
-
-
-def stream_tfds(name, split, source_language, target_language, max_sentences=None):
-    """A data set as `read_tfds` reads it, but pair by pair, whenever it is gone through.
-
-    Args:
-        name, split, source_language, target_language, max_sentences: as `read_tfds` takes them.
-
-    Returns:
-        `ParallelCorpus` of `Sentences`.
-
-    Raises:
-        ImportError, ValueError, OSError: as `read_tfds`.
-    """
-    dataset, info = load_tfds(name, split, " Sizes are in docs/translation.md.")
-    for language in (source_language, target_language):
+    with getting(name) as tfds:
+        dataset, info = tfds.load(name, split=split, with_info=True)
+    languages = source_language, target_language
+    for language in languages:
         if language not in info.features:
             raise ValueError(f"{name} has the languages {sorted(info.features)}. Received: {language!r}")
-
     dataset = dataset.take(-1 if max_sentences is None else max_sentences)
 
     def read(language):
         return (pair[language].decode("utf-8").strip() for pair in dataset.as_numpy_iterator())
 
     length = int(dataset.cardinality())
-    sides = [Sentences(functools.partial(read, side), length) for side in (source_language, target_language)]
+    sides = [Sentences(functools.partial(read, language), length) for language in languages]
+    if not stream:
+        from tqdm import tqdm  # comes with tensorflow-datasets
+
+        sides = [list(tqdm(side, desc=f"{name}, {split}", delay=5, disable=None)) for side in sides]
     return ParallelCorpus(*sides, f"{name}, {split}, {source_language}-{target_language}")

@@ -1,6 +1,6 @@
 """Tokenised corpora in TFRecord shards: written once, checked, and read piece by piece.
 
-A record is a `tf.train.Example` with two lists of ids, `inputs` and `targets`, as tensor2tensor has them.
+A record is a `tf.train.Example` with a list of ids for each column, under its name.
 """
 
 import hashlib
@@ -12,13 +12,11 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn._files import atomic_path, write_atomically
-from keras_headattn.data._cleaning import CleaningReport, clean_pairs
 
 MANIFEST = "corpus.json"
 # Until the manifest is there: what the shards are made of, so that nobody goes on with other settings.
 BEGUN = "begun.json"
 ENCODED_TOGETHER = 2_000
-HISTOGRAM = ("length", "pairs", "source_tokens", "target_tokens")
 
 
 class Records:
@@ -27,29 +25,43 @@ class Records:
     Args:
         folder: str or path.
 
+    Attributes:
+        columns: list of str, the names of the columns.
+        shards: list of dict, one a shard: `name`, `bytes`, `sha256`, number of `examples`, and `histogram`. The latter
+            has lists as long as there are different lengths: `length` (of the longest column of an example), how many
+            `examples` are of that length, and in `tokens` how many tokens these have, by column.
+        manifest: dict of `made_of` (what `claim` noted), `columns`, `examples`, `tokens` (by column) and `shards`.
+
     Raises:
         FileNotFoundError: if there is no manifest.
 
-    The manifest has `made_of` (settings and the checksum of the vocabulary), `pairs`, `source_tokens`,
-    `target_tokens`, and `shards`: for each one its name, bytes, SHA-256, number of pairs, and a histogram. That has
-    four columns: `length` (of the longer side), and how many `pairs`, `source_tokens` and `target_tokens` there are
-    of that length.
+    ```python
+    records = Records("records")
+    histogram = records.histogram()
+    bucket_lengths = choose_buckets(histogram["length"], 6, counts=histogram["examples"])
+    ```
     """
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
         if not (self.folder / MANIFEST).exists():
             raise FileNotFoundError(
-                f"{self.folder} has no {MANIFEST}: its records are not complete. Run `prepare`, which goes on from "
-                "the shards that are there."
+                f"{self.folder} has no {MANIFEST}: its records are not complete. `write_records` goes on from the "
+                "shards that are there."
             )
-        self.manifest = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
+        self.manifest = _present(json.loads((self.folder / MANIFEST).read_text(encoding="utf-8")))
+        self.columns = self.manifest["columns"]
         self.shards = self.manifest["shards"]
 
-    def histogram(self, shards=None):
-        """Columns of the histogram of these shards, or of all: a dict of int arrays."""
-        columns = [shard["histogram"] for shard in (self.shards if shards is None else shards)]
-        return {name: np.concatenate([np.array(c[name], "int64") for c in columns]) for name in HISTOGRAM}
+    def histogram(self):
+        """The histograms of all shards: a dict of int arrays `length` and `examples`, and a dict of them, `tokens`."""
+        found = [shard["histogram"] for shard in self.shards]
+
+        def joined(parts):
+            return np.concatenate([np.array(part, "int64") for part in parts])
+
+        of_columns = {name: joined(part["tokens"][name] for part in found) for name in self.columns}
+        return {name: joined(part[name] for part in found) for name in ("length", "examples")} | {"tokens": of_columns}
 
     def faults(self, progress=None):
         """Reads every shard and compares it with its checksum.
@@ -73,22 +85,30 @@ class Records:
                 progress(number)
         return faults
 
-    def check(self, progress=None):
-        """Whether all shards are as they were written.
-
-        Raises:
-            ValueError: that names those which are not.
-        """
-        if faults := self.faults(progress):
-            found = ", ".join(f"{name} ({fault})" for name, fault in faults.items())
-            raise ValueError(f"Run `prepare` again, which writes such shards anew. Received: in {self.folder}, {found}")
-
     def reopen(self, faults):
         """Removes these shards and the manifest, so that `write_records` writes what is missing."""
         write_atomically(self.folder / BEGUN, _json(self.manifest["made_of"]))
         (self.folder / MANIFEST).unlink()
         for name in faults:
             (self.folder / name).unlink(missing_ok=True)
+
+
+def _present(manifest):
+    """A manifest as it is written now. Those of version 0.1 have pairs of `inputs` and `targets`."""
+    if "columns" in manifest:
+        return manifest
+
+    def renamed(counts, **more):
+        tokens = {"inputs": counts["source_tokens"], "targets": counts["target_tokens"]}
+        return {"examples": counts["pairs"], "tokens": tokens} | more
+
+    shards = [
+        {name: shard[name] for name in ("name", "bytes", "sha256")}
+        | {"examples": shard["pairs"], "histogram": renamed(histogram, length=histogram["length"])}
+        for shard in manifest["shards"]
+        for histogram in [shard["histogram"]]
+    ]
+    return renamed(manifest, made_of=manifest["made_of"], columns=["inputs", "targets"], shards=shards)
 
 
 def claim(folder, made_of):
@@ -110,14 +130,14 @@ def claim(folder, made_of):
     ]
     if different:
         raise ValueError(
-            f"The records in {folder} are made with other settings. Give another --records, or remove the folder. "
+            f"The records in {folder} are made with other settings. Give another folder, or remove this one. "
             f"Received: {', '.join(different)}"
         )
     if not complete:
         write_atomically(path, _json(known | made_of))
 
 
-def write_records(folder, corpus, encode, cleaning, shard_lines=100_000, progress=None):
+def write_records(folder, corpus, columns, encode, clean=iter, shard_lines=100_000, progress=None):
     """Cleans and encodes a corpus into shards, those that are there already left out, and writes the manifest last.
 
     Shard number i holds what cleaning leaves of lines `i * shard_lines` to `(i + 1) * shard_lines`. It appears when
@@ -125,121 +145,148 @@ def write_records(folder, corpus, encode, cleaning, shard_lines=100_000, progres
 
     Args:
         folder: path, which has been claimed (see `claim`).
-        corpus: `ParallelCorpus`, gone through once.
-        encode: function that takes a list of (source, target) sentences and returns two lists of integer arrays.
-        cleaning: dict of arguments of `clean_pairs`.
+        corpus: what has a length and yields lines, such as a `ParallelCorpus` does pairs; gone through once.
+        columns: sequence of str, the names of the columns.
+        encode: function of a list of lines. It returns a dict of each column to a list of integer arrays, one a line.
+        clean: function of an iterator of lines, which yields those that stay. Default: all.
         shard_lines: int, lines of the corpus in a shard. Default 100,000.
         progress: function of (lines done).
 
     Returns:
-        Tuple (`Records`, `CleaningReport`).
+        `Records`.
 
     Raises:
-        ValueError: if no pair is left.
+        ValueError: if `encode` returns other columns, the shards that are there hold another number of lines, or no
+            line is left.
+
+    ```python
+    claim(folder, {"vocabulary": "abc"})
+    clean = functools.partial(clean_pairs, report=CleaningReport("my corpus"))
+    records = write_records(folder, stream, ("inputs", "targets"), encode, clean)
+    ```
     """
     for path in folder.glob(".shard-*"):
         path.unlink()  # halves that a killed process left
-    report, lines, shards = CleaningReport(corpus.name), iter(corpus), []
-    for start in range(0, len(corpus), shard_lines):
-        path = folder / f"shard-{len(shards):05d}.tfrecord"
-        kept = clean_pairs(itertools.islice(lines, shard_lines), report, **cleaning)
-        whole = _describe_if_whole(path)
-        if whole is None:
-            write_shard(path, _encoded(kept, encode, report, progress))
-        elif whole["pairs"] != sum(1 for _ in kept):
+    lines, shards = _counted(corpus, progress), []
+    for number in range(-(-len(corpus) // shard_lines)):
+        path = folder / f"shard-{number:05d}.tfrecord"
+        kept = clean(itertools.islice(lines, shard_lines))
+        shard = _describe_if_whole(path, columns)
+        if shard is None:
+            write_shard(path, _encoded(kept, columns, encode))
+            shard = describe_shard(path, columns)
+        elif (number_kept := sum(1 for _ in kept)) != shard["examples"]:
             raise ValueError(
-                f"The text is not the one that {path} was made of. Remove {folder}, or give another --records. "
-                f"Received: {corpus.name}"
+                f"The text is not the one that {path} was made of. Give another folder, or remove this one. "
+                f"Received: {number_kept} lines in place of {shard['examples']}"
             )
-        shards.append(whole or describe_shard(path))
-        if progress:
-            progress(min(start + shard_lines, len(corpus)))
-    totals = {name: sum(sum(shard["histogram"][name]) for shard in shards) for name in HISTOGRAM[1:]}
-    if not totals["pairs"]:
-        raise ValueError(f"No sentence pair is left after cleaning.\n{report}\nReceived: {cleaning}")
+        shards.append(shard)
+    if progress:
+        progress(len(corpus))
+    examples = sum(shard["examples"] for shard in shards)
+    if not examples:
+        raise ValueError(f"No line of the text is left to write into {folder}. Received: {len(corpus)} lines")
     begun = json.loads((folder / BEGUN).read_text(encoding="utf-8"))
-    write_atomically(folder / MANIFEST, _json({"made_of": begun, **totals, "shards": shards}))
+    tokens = {name: sum(sum(shard["histogram"]["tokens"][name]) for shard in shards) for name in columns}
+    manifest = {"made_of": begun, "columns": list(columns), "examples": examples, "tokens": tokens, "shards": shards}
+    write_atomically(folder / MANIFEST, _json(manifest))
     (folder / BEGUN).unlink()
-    return Records(folder), report
+    return Records(folder)
 
 
-def _encoded(pairs, encode, report, progress):
-    """Pairs of ids, encoded a few thousand at a time."""
-    done = report.total
-    while some := list(itertools.islice(pairs, ENCODED_TOGETHER)):
-        if progress:
+def _counted(lines, progress):
+    """The lines; their number is reported on the way."""
+    for done, line in enumerate(lines):
+        if progress and done % ENCODED_TOGETHER == 0:
             progress(done)
-        yield from zip(*encode(some), strict=True)
-        done = report.total
+        yield line
 
 
-def write_shard(path, pairs):
+def _encoded(lines, columns, encode):
+    """Rows of the columns, of lines that are encoded a few thousand at a time."""
+    while some := list(itertools.islice(lines, ENCODED_TOGETHER)):
+        encoded = encode(some)
+        if set(encoded) != set(columns):
+            raise ValueError(f"encode must return the columns {', '.join(columns)}. Received: {', '.join(encoded)}")
+        yield from (dict(zip(encoded, row, strict=True)) for row in zip(*encoded.values(), strict=True))
+
+
+def write_shard(path, rows):
     """Writes a TFRecord file that appears under its name when it is whole.
 
     Args:
         path: path.
-        pairs: iterable of (source, target), integer arrays.
+        rows: iterable of dict of str to integer array, the columns of an example.
     """
     with atomic_path(path) as temporary, tf.io.TFRecordWriter(str(temporary)) as writer:
-        for source, target in pairs:
-            features = {"inputs": _feature(source), "targets": _feature(target)}
-            example = tf.train.Example(features=tf.train.Features(feature=features))
-            writer.write(example.SerializeToString())
+        for row in rows:
+            example = tf.train.Example()
+            for name, ids in row.items():
+                example.features.feature[name].int64_list.value.extend(np.asarray(ids).tolist())
+            writer.write(example.SerializeToString(deterministic=True))
 
 
-def _feature(ids):
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=np.asarray(ids).tolist()))
-
-
-def describe_shard(path):
+def describe_shard(path, columns):
     """The entry of a shard in the manifest: a dict. The whole file is read, and its checksums compared.
+
+    Args:
+        path: path.
+        columns: sequence of str, the names of the columns.
 
     Raises:
         ValueError: if the file is damaged.
     """
-    lengths = [np.zeros((0, 2), "int64")]
+    found = [np.zeros((0, len(columns)), "int64")]
     try:
-        for source, target in read_blocks([str(path)], 10_000):
-            lengths.append(np.stack([source.row_lengths(), target.row_lengths()], axis=1))
+        for block in read_blocks([str(path)], columns, 10_000):
+            found.append(np.stack([ids.row_lengths() for ids in block.values()], axis=1))
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
         raise ValueError(f"The shard is damaged. Received: {path}: {error.message}") from error
-    sides = np.concatenate(lengths)
-    values, places = np.unique(sides.max(axis=1), return_inverse=True)
-    columns = [values, *(np.bincount(places, weights) for weights in (None, sides[:, 0], sides[:, 1]))]
+    lengths = np.concatenate(found)
+    values, places = np.unique(lengths.max(axis=1), return_inverse=True)
+
+    def summed(numbers=None):
+        return np.bincount(places, numbers, len(values)).astype(int).tolist()
+
     return {
         "name": path.name,
         "bytes": path.stat().st_size,
         "sha256": checksum(path),
-        "pairs": len(sides),
-        "histogram": {name: column.astype(int).tolist() for name, column in zip(HISTOGRAM, columns, strict=True)},
+        "examples": len(lengths),
+        "histogram": {
+            "length": values.tolist(),
+            "examples": summed(),
+            "tokens": {name: summed(lengths[:, i]) for i, name in enumerate(columns)},
+        },
     }
 
 
-def _describe_if_whole(path):
+def _describe_if_whole(path, columns):
     """As `describe_shard`; `None` for a file that is missing or damaged."""
     try:
-        return describe_shard(path) if path.exists() else None
+        return describe_shard(path, columns) if path.exists() else None
     except ValueError:
         return None
 
 
-def read_blocks(paths, size, parallel=1):
+def read_blocks(paths, columns, size, parallel=1):
     """Reads shards piece by piece.
 
     Args:
         paths: list of str.
-        size: int, pairs in a block; the last has fewer.
+        columns: sequence of str, the names of the columns.
+        size: int, examples in a block; the last has fewer.
         parallel: int, how many shards are read at the same time, a few records of each in turn. Default 1.
 
     Yields:
-        Tuples (source, target) of ragged tensors, int64, (pairs in the block, ids).
+        Dicts of each column, in this order, to a ragged tensor, int64, (examples in the block, ids).
     """
-    features = {name: tf.io.RaggedFeature(tf.int64) for name in ("inputs", "targets")}
+    features = {name: tf.io.RaggedFeature(tf.int64) for name in columns}
     records = tf.data.Dataset.from_tensor_slices(paths).interleave(
         tf.data.TFRecordDataset, cycle_length=parallel, block_length=16
     )
     for block in records.batch(size).map(lambda some: tf.io.parse_example(some, features)).prefetch(1):
-        yield block["inputs"], block["targets"]
+        yield {name: block[name] for name in columns}
 
 
 def checksum(path):

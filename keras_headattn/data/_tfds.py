@@ -1,26 +1,23 @@
 """Data sets of TensorFlow Datasets, which is optional."""
 
+import contextlib
 
-def load_tfds(name, split, hint=""):
-    """Loads a split, which is downloaded on first use.
+from keras_headattn._optional import optional_import
+
+
+@contextlib.contextmanager
+def getting(name):
+    """Gives the module `tensorflow_datasets`, to get a data set with it, which is downloaded on first use.
 
     Args:
-        name: str, for instance "glue/sst2".
-        split: str, for instance "train", "validation" or "train[:1%]".
-        hint: str, what is said besides if it cannot be downloaded. Default none.
-
-    Returns:
-        Tuple of a `tf.data.Dataset` of dictionaries, and its `DatasetInfo`.
+        name: str, the data set, for errors.
 
     Raises:
         ImportError: if tensorflow-datasets is not installed.
         OSError: if the data set is not on this machine and cannot be downloaded.
     """
+    tfds = optional_import("tensorflow_datasets", "datasets")
     try:
-        import tensorflow_datasets as tfds
-    except ImportError as error:
-        raise ImportError('--tfds needs `pip install "keras_headattn[datasets]"`.') from error
-    try:
-        return tfds.load(name, split=split, with_info=True)
+        yield tfds
     except (AssertionError, OSError, tfds.download.DownloadError) as error:  # AssertionError: a file to get by hand
-        raise OSError(f"{name} is not on this machine and could not be downloaded: {error}{hint}") from error
+        raise OSError(f"{name} is not on this machine and could not be downloaded: {error}") from error

@@ -3,10 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.data import TextBatches, source_lengths
+from keras_headattn.data import source_batches, source_lengths
 from keras_headattn.text import split_words
 from recipes.sentences.modelling import as_arguments
-from recipes.sentences.text import encode
+from recipes.sentences.text import encode, encode_columns
 
 
 class Predictor:
@@ -57,10 +57,10 @@ class Predictor:
         return found
 
     def batches(self, texts, second_texts=None):
-        """The batches in which texts are classified, as `TextBatches.batches` gives them."""
-        sides = [encode(self.config, self.tokenizer, side) for side in (texts, second_texts)]
+        """The batches in which texts are classified, as `source_batches` gives them. No row is all padding."""
+        columns = encode_columns(self.config, self.tokenizer, texts, second_texts)
         lengths = [length for length in source_lengths(self.config.max_length) if length < self.config.max_length]
-        return TextBatches(*sides, self.batch_size, (*lengths, self.config.max_length)).batches()
+        return source_batches(columns, (*lengths, self.config.max_length), self.batch_size, filler=1)
 
     def attention(self, text):
         """Where the heads of the pooling look in one text.

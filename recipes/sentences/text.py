@@ -46,6 +46,12 @@ def encode(config, tokenizer, texts):
     return None if texts is None else [ids[: config.max_length] for ids in tokenizer.encode(texts)]
 
 
+def encode_columns(config, tokenizer, texts, second_texts=None):
+    """Ids of texts, or of pairs, as the columns of batches: a dict of `"text"` and, of pairs, `"second_text"`."""
+    sides = {"text": texts, "second_text": second_texts}
+    return {name: encode(config, tokenizer, side) for name, side in sides.items() if side is not None}
+
+
 def embedding_width(config):
     """Width of the embeddings.
 

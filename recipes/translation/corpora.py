@@ -12,8 +12,6 @@ from keras_headattn.data import (
     read_iwslt,
     read_text,
     read_tfds,
-    stream_text,
-    stream_tfds,
 )
 
 
@@ -61,10 +59,10 @@ def stream_training(config):
         `ParallelCorpus`.
     """
     if config.data == "train":
-        return stream_text(*config.train, config.max_sentences)
+        return read_text(*config.train, config.max_sentences, stream=True)
     if config.data == "tfds":
         languages = config.source_language, config.target_language
-        return stream_tfds(config.tfds, config.train_split, *languages, config.max_sentences)
+        return read_tfds(config.tfds, config.train_split, *languages, config.max_sentences, stream=True)
     return _read(config, "train")
 
 

@@ -1,5 +1,6 @@
 """The training corpus as records: tokenised once, for all runs on it."""
 
+import functools
 import pathlib
 
 from keras_headattn._files import write_atomically
@@ -11,6 +12,8 @@ from recipes.engine.progress import progress_bar
 from recipes.translation.corpora import stream_training, training_files
 from recipes.translation.text import make_text, text_files
 
+# Columns of batches, by their names in the records, which are those of tensor2tensor.
+COLUMNS = {"source": "inputs", "target": "targets"}
 # What decides about the tokens, besides the text.
 SETTINGS = (
     "source_language", "target_language", "train_split", "max_sentences", "max_words", "max_ratio", "moses", "truecase",
@@ -58,11 +61,11 @@ def _faults(config, folder, repair):
         return None
     claim(folder, _made_of(config) | _vocabulary(config, folder))
     records = Records(folder)
-    progress = progress_bar(f"Checking the records in {folder}", len(records.shards))
-    if repair:
-        return records.faults(progress)
-    records.check(progress)
-    return {}
+    faults = records.faults(progress_bar(f"Checking the records in {folder}", len(records.shards)))
+    if faults and not repair:
+        found = ", ".join(f"{name} ({fault})" for name, fault in faults.items())
+        raise ValueError(f"Run `prepare` again, which writes such shards anew. Received: in {folder}, {found}")
+    return faults
 
 
 def _write(config, corpus, folder, shard_lines):
@@ -73,10 +76,15 @@ def _write(config, corpus, folder, shard_lines):
 
     def encode(pairs):
         source, target = zip(*pairs, strict=True)
-        return text.encode_source(source), text.encode_target(target)
+        return {"inputs": text.encode_source(source), "targets": text.encode_target(target)}
 
+    report = CleaningReport(corpus.name)
+    clean = functools.partial(clean_pairs, report=report, **_cleaning(config))
     progress = progress_bar(f"Tokenising {corpus.name}", len(corpus))
-    _, report = write_records(folder, corpus, encode, _cleaning(config), shard_lines, progress)
+    try:
+        write_records(folder, corpus, tuple(COLUMNS.values()), encode, clean, shard_lines, progress)
+    except ValueError as error:
+        raise ValueError(f"{report}\n{error}") from error
     print(report)
 
 

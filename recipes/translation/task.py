@@ -3,9 +3,15 @@
 import functools
 
 import keras
-import numpy as np
 
-from keras_headattn.data import RecordBatches, Records, TokenBatches, choose_buckets
+from keras_headattn.data import (
+    RecordBatches,
+    Records,
+    TokenBatches,
+    choose_buckets,
+    example_lengths,
+    teacher_forcing,
+)
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import InverseSquareRoot
 from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
@@ -15,7 +21,7 @@ from recipes.translation.corpora import check_sizes, load_corpora, load_tests, r
 from recipes.translation.evaluation import check_metrics, evaluate, named_metrics
 from recipes.translation.exporting import export
 from recipes.translation.modelling import make_attentions, make_transformer
-from recipes.translation.prepare import prepare, sample_pairs, take_text
+from recipes.translation.prepare import COLUMNS, prepare, sample_pairs, take_text
 from recipes.translation.tensorboard import attention_of_samples, flops_utilization, show_embeddings
 from recipes.translation.text import check_text, make_text
 from recipes.translation.translator import Translator, check_beam
@@ -48,24 +54,28 @@ class Translate(Task):
         if config.records:
             records = Records(config.records)
             histogram = records.histogram()
-            lengths, counts = histogram["length"], histogram["pairs"]
+            lengths, counts = histogram["length"], histogram["examples"]
         else:
             train = self._encode(self.data.train, "train")
-            lengths, counts = np.array(_lengths(*train)), None
+            lengths, counts = example_lengths(train), None
         validation = self._encode(self.data.validation, "validation")
         short = lengths <= config.max_length
         buckets = choose_buckets(
             lengths[short], config.num_buckets, config.max_padding, None if counts is None else counts[short]
         )
         common = dict(
-            tokens_per_batch=config.tokens_per_batch, num_replicas=num_replicas, bos_id=self.text.target.bos_id
+            tokens_per_batch=config.tokens_per_batch,
+            num_replicas=num_replicas,
+            preprocess=functools.partial(teacher_forcing, bos_id=self.text.target.bos_id),
         )
-        make = functools.partial(RecordBatches, records) if config.records else functools.partial(TokenBatches, *train)
-        batches = make(bucket_lengths=buckets, seed=config.seed, **common)
-        longest = max(length for length in _lengths(*validation) if length <= config.max_length)
+        if config.records:
+            batches = RecordBatches(records, bucket_lengths=buckets, seed=config.seed, columns=COLUMNS, **common)
+        else:
+            batches = TokenBatches(train, bucket_lengths=buckets, seed=config.seed, **common)
+        longest = max(length for length in example_lengths(validation).tolist() if length <= config.max_length)
         if longest > buckets[-1]:
             buckets = *buckets, longest
-        held_out = TokenBatches(*validation, bucket_lengths=buckets, shuffle=False, **common)
+        held_out = TokenBatches(validation, bucket_lengths=buckets, shuffle=False, **common)
         if held_out.num_dropped:
             print(
                 f"{held_out.num_dropped:,} of {len(self.data.validation):,} validation pairs left out: "
@@ -74,14 +84,14 @@ class Translate(Task):
         return batches, held_out
 
     def _encode(self, corpus, name):
-        """Token ids of both sides."""
-        source, target = self.text.encode_source(corpus.source), self.text.encode_target(corpus.target)
-        if min(_lengths(source, target)) > self.config.max_length:
+        """Token ids of both sides, by their names."""
+        columns = {"source": self.text.encode_source(corpus.source), "target": self.text.encode_target(corpus.target)}
+        if min(example_lengths(columns)) > self.config.max_length:
             raise ValueError(
                 f"Every pair of the {name} set has a side of more tokens than --max-length. "
                 f"Received: max_length={self.config.max_length}"
             )
-        return source, target
+        return columns
 
     def make_model(self):
         return make_transformer(self.config, self.text.source.vocabulary_size, self.text.target.vocabulary_size)
@@ -114,7 +124,7 @@ class Translate(Task):
         return [keras.metrics.SparseTopKCategoricalAccuracy(k=1, name="accuracy")]
 
     def throughput(self, batches):
-        return lambda: batches.num_tokens[1], "tokens_per_second"
+        return lambda: batches.num_tokens["target"], "tokens_per_second"
 
     def reports(self, model, batches):
         reports = [flops_utilization(self.config, model, batches)] if self.config.peak_flops else []
@@ -137,7 +147,7 @@ class Translate(Task):
 
     def shown(self, model, batches, validation):
         shown = [
-            EpochScore(lambda model: sum(batches.padding_share) / 2, "padding_share"),
+            EpochScore(lambda model: sum(batches.padding_share.values()) / 2, "padding_share"),
             HeadNorms(self.run.log_dir),
         ]
         if self.config.images:
@@ -192,8 +202,3 @@ class Translate(Task):
 
         paths = sorted(self.run.results.glob("*/sources.txt"))
         return [line for path in paths for line in read_lines(path) if line]
-
-
-def _lengths(source, target):
-    """Tokens of the longer side of each pair."""
-    return [max(len(s), len(t)) for s, t in zip(source, target, strict=True)]

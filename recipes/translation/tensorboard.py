@@ -16,8 +16,8 @@ def flops_utilization(config, transformer, batches):
         for blocks in (transformer.encoder_blocks, transformer.decoder_blocks)
     )
     decoder += math.prod(transformer.target_embedding.embeddings.shape)  # the output layer's kernel has its shape
-    source_tokens, target_tokens = batches.num_tokens
-    return Utilization(6 * (encoder * source_tokens / target_tokens + decoder), config.peak_flops)
+    tokens = batches.num_tokens
+    return Utilization(6 * (encoder * tokens["source"] / tokens["target"] + decoder), config.peak_flops)
 
 
 def show_embeddings(run, transformer, text):

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_headattn.data import bucket_of, choose_buckets, pad_ids
+from keras_headattn.data import choose_buckets, pad_ids, source_batches
+from keras_headattn.data._buckets import bucket_of
 
 
 def padded_positions(lengths, buckets):
@@ -55,3 +56,37 @@ def test_no_fewer_buckets_keep_to_a_share_of_padding(lengths, share):
             choose_buckets(lengths, fewer, share)
     values, counts = np.unique(lengths, return_counts=True)
     assert choose_buckets(values, 9, share, counts) == buckets
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 12), max_size=40), st.integers(1, 5))
+def test_source_batches_serve_every_sentence_in_fixed_shapes(lengths, batch_size):
+    ids = [np.full(length, number) for number, length in enumerate(lengths, 4)]
+    seen, longest = [], 0
+    for indices, padded in source_batches(ids, (3, 6, 12), batch_size):
+        assert padded.shape in {(batch_size, length) for length in (3, 6, 12)} and padded.dtype == "int32"
+        assert padded.shape[1] >= longest
+        longest = padded.shape[1]
+        for index, row in zip(indices, padded, strict=False):
+            assert row[row != 0].tolist() == ids[index].tolist()
+        assert not padded[len(indices) :].any()
+        seen += indices.tolist()
+    assert sorted(seen) == list(range(len(ids)))
+
+
+def test_source_batches_leave_nothing_out():
+    with pytest.raises(ValueError, match="longest example has 9 tokens.*Received"):
+        source_batches([[4] * 9], (4, 8))
+
+
+def test_source_batches_of_columns():
+    """All of an example are padded to the longest of them; rows without ids have the filler."""
+    columns = {"text": [[5], [6, 7, 8], []], "second_text": [[5, 6], [9], []]}
+    found = [
+        (indices.tolist(), {name: ids.tolist() for name, ids in padded.items()})
+        for indices, padded in source_batches(columns, (2, 4), 3, filler=1)
+    ]
+    assert found == [
+        ([2, 0], {"text": [[1, 0], [5, 0], [1, 0]], "second_text": [[1, 0], [5, 6], [1, 0]]}),
+        ([1], {"text": [[6, 7, 8, 0], [1, 0, 0, 0], [1, 0, 0, 0]], "second_text": [[9, 0, 0, 0]] + [[1, 0, 0, 0]] * 2}),
+    ]

@@ -93,7 +93,7 @@ def test_classes_in_a_text_file(tmp_path):
     labels.write_text("02.png\tcat\t0\t32\n00.png\tdog\t1\t2\n")
     source = read_labelled_folder(tmp_path / "val", labels, ["cat", "dog"])
     assert served(ImageBatches(source, 2, EVALUATION)) == [([2, 0], [0, 1])]
-    for line in ("09.png cat", "01.png cow", "01.png", ""):
+    for line in ("09.png cat", "01.png cow", "01.png", "", "00.png cat"):
         labels.write_text(f"00.png dog\n{line}\n")
         with pytest.raises(ValueError, match="line 2"):
             read_labelled_folder(tmp_path / "val", labels, ["cat", "dog"])

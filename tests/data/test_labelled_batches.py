@@ -9,7 +9,7 @@ LABELS = RNG.integers(0, 3, size=45)
 
 
 def batches(**options):
-    return LabelledBatches(TEXTS, LABELS, batch_size=8, bucket_lengths=(4, 12), **options)
+    return LabelledBatches({"text": TEXTS}, LABELS, batch_size=8, bucket_lengths=(4, 12), **options)
 
 
 def rows(items):
@@ -33,8 +33,8 @@ def test_every_text_comes_once(training):
     assert {inputs["text"].shape for inputs, *_ in items} == {(8, 4), (8, 12)}
     assert all(inputs["text"][:, 0].all() for inputs, *_ in items)  # no row is all padding
     positions = sum(inputs["text"].size for inputs, *_ in items)
-    assert made.padding_share == pytest.approx(1 - sum(map(len, TEXTS)) / positions)
-    assert "45 examples" in made.summary() and "lengths 4, 12" in made.summary()
+    assert made.padding_share["text"] == pytest.approx(1 - sum(map(len, TEXTS)) / positions)
+    assert "45 examples in 7 batches" in made.summary() and "8 x 4, 8 x 12" in made.summary()
 
 
 def test_the_order_is_that_of_the_epoch():
@@ -64,15 +64,54 @@ def test_class_weights():
 
 
 def test_pairs_share_a_length():
-    made = LabelledBatches([[1, 2], [3]], [0, 1], [[4], [5, 6, 7]], batch_size=1, bucket_lengths=(2, 3))
+    pairs = {"text": [[1, 2], [3]], "second_text": [[4], [5, 6, 7]]}
+    made = LabelledBatches(pairs, [0, 1], batch_size=1, bucket_lengths=(2, 3))
     assert [(inputs["text"].tolist(), inputs["second_text"].tolist()) for inputs, *_ in made] == [
         ([[1, 2]], [[4, 0]]),
         ([[3, 0, 0]], [[5, 6, 7]]),
     ]
 
 
-def test_mistakes():
-    with pytest.raises(ValueError, match="fit in a bucket"):
-        LabelledBatches(TEXTS, LABELS, bucket_lengths=(4,))
-    with pytest.raises(ValueError, match="multiple of the 3 replicas. Received: batch_size=8"):
-        batches(num_replicas=3)
+def test_numbers_to_predict():
+    made = LabelledBatches({"text": TEXTS}, LABELS / 2, batch_size=8, bucket_lengths=(4, 12), training=True, seed=1)
+    classes = batches(training=True, seed=1)
+    assert made.dataset().element_spec[1].dtype == "float32"
+    for (inputs, labels, weights), (same, doubled, equal) in zip(made, classes, strict=True):
+        assert labels.dtype == "float32" and doubled.dtype == "int32"
+        np.testing.assert_array_equal(2 * labels, doubled)
+        np.testing.assert_array_equal(inputs["text"], same["text"])
+        np.testing.assert_array_equal(weights, equal)
+
+
+def test_several_labels_at_once():
+    """Rows of 0 and 1, whose width the dataset knows; rows that fill up have none."""
+    several = np.eye(3, dtype=int)[LABELS] + np.eye(3, dtype=int)[(LABELS + 1) % 3]
+    made = LabelledBatches({"text": TEXTS}, several, batch_size=8, bucket_lengths=(4, 12))
+    assert made.dataset().element_spec[1].shape == (8, 3) and made.dataset().element_spec[0]["text"].shape == (8, None)
+    found = []
+    for inputs, labels, weights in made.dataset().as_numpy_iterator():
+        assert not labels[weights == 0].any()
+        found += [
+            (tuple(ids[ids != 0]), tuple(row)) for ids, row in zip(inputs["text"], labels, strict=True) if any(row)
+        ]
+    assert sorted(found) == sorted((tuple(ids), tuple(row)) for ids, row in zip(TEXTS, several, strict=True))
+
+
+def test_a_text_without_ids_is_not_all_padding():
+    inputs, *_ = LabelledBatches({"text": [[], [5, 6]]}, [0, 1], batch_size=2, bucket_lengths=(2,))[0]
+    assert inputs["text"].tolist() == [[1, 0], [5, 6]]
+
+
+@pytest.mark.parametrize("labels, options, message", [
+    ([0, 1], {"bucket_lengths": (2,)}, "fit in a bucket"),
+    ([0, 1], {"num_replicas": 3}, "multiple of the 3 replicas. Received: batch_size=8"),
+    ([0], {}, r"each of 2 examples. Received: labels \(1,\)"),
+    ([0, -1], {}, r"Received: labels\[1\]=-1"),
+    ([float("nan"), 0.5], {}, r"Received: labels\[0\]=nan"),
+    ([[0, 1], [1, float("inf")]], {}, r"Received: labels\[1\]=\[ 1. inf\]"),
+    ([0.5, 1.5], {"class_weights": [1, 2]}, r"Received: labels of shape \(2,\) and type float32"),
+    ([[0, 1], [1, 1]], {"class_weights": [1, 2]}, r"Received: labels of shape \(2, 2\)"),
+])  # fmt: skip
+def test_mistakes(labels, options, message):
+    with pytest.raises(ValueError, match=message):
+        LabelledBatches({"text": [[5], [6, 7, 8]]}, labels, **({"batch_size": 8} | options))

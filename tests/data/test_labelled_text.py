@@ -33,6 +33,8 @@ def test_tables(tmp_path):
 def test_labels_in_front_and_files_that_belong_together(tmp_path):
     found = read_labelled([write(tmp_path / "a.train", "4 a film\n1 no . \n")], "text", "label", format="label_text")
     assert (found.texts, found.labels) == (["a film", "no ."], ["4", "1"])
+    with pytest.raises(ValueError, match="a.train, line 2 must have a label"):
+        read_labelled([write(tmp_path / "a.train", "4 a film\n no label\n")], "text", "label", format="label_text")
     names = [write(tmp_path / name, text) for name, text in [("s1", "a\nb\n"), ("s2", "c\nd\n"), ("l", "x\ny\n")]]
     found = read_labelled(names, "1", "3", "2", format="aligned")
     assert (found.texts, found.second_texts, found.labels) == (["a", "b"], ["c", "d"], ["x", "y"])
@@ -52,7 +54,8 @@ def test_labels_in_front_and_files_that_belong_together(tmp_path):
         ("a.jsonl", "[1]\n", "a.jsonl, line 1 must be a JSON object"),
         ("a.jsonl", '{"text": "x", "label": null}\n', "a.jsonl, line 1 has the columns text. Received: no 'label'"),
         ("a.tsv", "text\tlabel\n", "There are no examples"),
-        ("a.txt", "", "--format be given"),
+        ("a.txt", "", "`format` be given, one of csv, .*Received: .*a.txt, 'txt'"),
+        ("a.jsonl", '{"text": ["x"], "label": 1}\n', "a.jsonl, line 1 has the columns label. Received: no 'text'"),
     ],
 )
 def test_mistakes_name_file_and_line(tmp_path, name, text, message):

@@ -4,12 +4,11 @@ import json
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_headattn.data import RecordBatches, Records, TokenBatches
-from keras_headattn.data._records import HISTOGRAM, MANIFEST, describe_shard, write_shard
+from keras_headattn.data import RecordBatches, Records, TokenBatches, teacher_forcing
+from keras_headattn.data._records import MANIFEST, describe_shard, write_shard
 from keras_headattn.training import Model, Resume
 
 
@@ -20,20 +19,24 @@ def pairs(number):
     return [([i] * (m - 1) + [3], [i] * (n - 1) + [3]) for i, (m, n) in enumerate(lengths.tolist(), 4)]
 
 
-def make(folder, number=150, shards=5):
-    """Records of `pairs(number)`, in shards of about the same size."""
-    folder.mkdir(exist_ok=True)
+def make(folder, rows, columns=("inputs", "targets"), shards=5):
+    """Records of rows of ids, in shards of about the same size."""
     described = []
     for i in range(shards):
-        write_shard(folder / f"shard-{i}", pairs(number)[i::shards])
-        described.append(describe_shard(folder / f"shard-{i}"))
-    (folder / MANIFEST).write_text(json.dumps({"made_of": {}, "shards": described}))
+        write_shard(folder / f"shard-{i}", [dict(zip(columns, row, strict=True)) for row in rows[i::shards]])
+        described.append(describe_shard(folder / f"shard-{i}", columns))
+    (folder / MANIFEST).write_text(json.dumps({"made_of": {}, "columns": columns, "shards": described}))
     return Records(folder)
+
+
+def batches_of(records, *arguments, **options):
+    names = {"source": "inputs", "target": "targets"}
+    return RecordBatches(records, *arguments, preprocess=teacher_forcing, columns=names, **options)
 
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory):
-    return make(tmp_path_factory.mktemp("records"))
+    return make(tmp_path_factory.mktemp("records"), pairs(150))
 
 
 def sentences(batches):
@@ -53,8 +56,9 @@ def same(batches, others):
 @given(st.sets(st.integers(3, 11), max_size=2), st.integers(24, 100), st.integers(1, 2), st.integers(1, 200))
 def test_the_same_pairs_and_shapes_as_batches_from_memory(records, buckets, tokens, num_replicas, buffer):
     arguments = (tokens, (*sorted(buckets), 12), num_replicas)
-    memory = TokenBatches(*zip(*pairs(150), strict=True), *arguments)
-    batches = RecordBatches(records, *arguments, buffer=buffer)
+    columns = dict(zip(("source", "target"), zip(*pairs(150), strict=True), strict=True))
+    memory = TokenBatches(columns, *arguments, preprocess=teacher_forcing)
+    batches = batches_of(records, *arguments, buffer=buffer)
     assert batches.summary() == memory.summary() and batches.shapes == memory.shapes
     for batches.epoch in range(2):
         served = list(batches)
@@ -68,7 +72,7 @@ def test_the_same_pairs_and_shapes_as_batches_from_memory(records, buckets, toke
 
 def test_the_order_is_that_of_seed_and_epoch(records):
     def order(seed, epoch, buffer=40):
-        batches = RecordBatches(records, 24, (6, 12), seed=seed, buffer=buffer)
+        batches = batches_of(records, 24, (6, 12), seed=seed, buffer=buffer)
         batches.epoch = epoch
         return np.concatenate([labels[:, 0] for _, labels, _ in batches]).tolist()
 
@@ -78,30 +82,15 @@ def test_the_order_is_that_of_seed_and_epoch(records):
 
 
 def test_too_long_pairs_are_left_out(records):
-    batches = RecordBatches(records, 24, (4, 8))
+    batches = batches_of(records, 24, (4, 8))
     short = [pair for pair in pairs(150) if max(map(len, pair)) <= 8]
     assert batches.num_dropped == 150 - len(short)
     assert sentences(batches) == sorted(tuple(map(tuple, pair)) for pair in short)
-    assert batches.num_tokens == tuple(sum(map(len, side)) for side in zip(*short, strict=True))
-
-
-@pytest.mark.parametrize("num_workers", [2, 3])
-def test_workers_share_the_corpus(records, num_workers):
-    arguments = dict(tokens_per_batch=24, bucket_lengths=(6, 12), num_workers=num_workers)
-    workers = [RecordBatches(records, worker=worker, **arguments) for worker in range(num_workers)]
-    assert len({len(batches) for batches in workers}) == 1
-    parts = []
-    for batches in workers:
-        served = list(batches)
-        assert len(served) == len(batches)
-        assert all(labels.any() or not weight.any() for _, labels, weight in served)
-        parts.append(sentences(served))
-    assert sorted(itertools.chain(*parts)) == sorted(tuple(map(tuple, pair)) for pair in pairs(150))
-    assert sum(batches.num_tokens[1] for batches in workers) == RecordBatches(records).num_tokens[1]
+    assert [*batches.num_tokens.values()] == [sum(map(len, side)) for side in zip(*short, strict=True)]
 
 
 def test_the_dataset_serves_the_epoch_that_is_set(records):
-    batches = RecordBatches(records, 24, (6, 12), buffer=40)
+    batches = batches_of(records, 24, (6, 12), buffer=40)
     dataset = batches.dataset()
     assert int(dataset.cardinality()) == len(batches)
     for batches.epoch in (2, 0):
@@ -120,7 +109,7 @@ def test_resumed_training_sees_the_same_batches(records, tmp_path):
         embedded = [keras.layers.Embedding(200, 2)(ids) for ids in inputs.values()]
         model = Model(inputs, keras.layers.Dense(200)(keras.layers.add(embedded)))
         model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), jit_compile=False)
-        batches = RecordBatches(records, 96, (12,), buffer=40)
+        batches = batches_of(records, 96, (12,), buffer=40)
         resume = Resume(folder, batches, every=4)
         model.fit(batches.dataset(), epochs=2, shuffle=False, verbose=0, callbacks=[resume, *callbacks])
         return model.get_weights()
@@ -132,48 +121,54 @@ def test_resumed_training_sees_the_same_batches(records, tmp_path):
     keras.tree.map_structure(np.testing.assert_array_equal, whole, train(tmp_path / "stopped"))
 
 
-def test_each_input_pipeline_reads_its_part(records):
-    """How workers read: `fit` takes what the strategy makes of a function of the pipeline."""
-    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
-    seen = []
+@pytest.mark.parametrize("columns", [("ids",), ("title", "entities", "text")])
+def test_any_number_of_columns(tmp_path, columns):
+    """The same as from memory; the batch is a dictionary of them."""
+    rng = np.random.default_rng(0)
+    rows = [tuple(rng.integers(1, 99, n).tolist() for n in rng.integers(1, 9, len(columns))) for _ in range(30)]
+    batches = RecordBatches(make(tmp_path, rows, columns, shards=2), 16, (4, 8))
+    memory = TokenBatches(dict(zip(columns, zip(*rows, strict=True), strict=True)), 16, (4, 8))
+    assert batches.summary() == memory.summary() and len(batches) == len(memory)
 
-    class Recorder(keras.Model):
-        def call(self, inputs):
-            return inputs["target"]
+    def served(batches):
+        padded = (row for batch in batches for row in zip(*(batch[name] for name in columns), strict=True))
+        return sorted(tuple(tuple(ids[ids != 0].tolist()) for ids in row) for row in padded if np.any(row))
 
-        def train_step(self, data):
-            seen.extend(data[1].numpy()[:, 0])
-            return {"rows": len(data[1])}
-
-    def pipeline(context):
-        workers = dict(num_workers=context.num_input_pipelines, worker=context.input_pipeline_id)
-        return RecordBatches(records, 24, (6, 12), **workers).dataset()
-
-    with strategy.scope():
-        model = Recorder()
-        model.compile(run_eagerly=True)
-    model.fit(strategy.distribute_datasets_from_function(pipeline), shuffle=False, verbose=0)
-    assert np.count_nonzero(seen) == 150
+    assert served(batches.dataset().as_numpy_iterator()) == served(memory) == sorted(tuple(map(tuple, r)) for r in rows)
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (dict(tokens_per_batch=11, bucket_lengths=(12,)), "at least 12.*Received: tokens_per_batch=11"),
-        (dict(bucket_lengths=(1,), tokens_per_batch=0), "at least 1"),
-        (dict(num_workers=6), "Received: worker=0, num_workers=6 for 5 shards"),
-        (dict(num_workers=2, worker=2), "worker=2"),
-    ],
-)
+def test_some_of_the_columns(records):
+    """The others count in the choice of the bucket, and are left out."""
+    batches = RecordBatches(records, 24, (6, 12), columns={"text": "targets"})
+    assert batches.shapes == batches_of(records, 24, (6, 12)).shapes and list(batches.num_tokens) == ["text"]
+    assert sum(np.count_nonzero(batch["text"]) for batch in batches) == batches.num_tokens["text"]
+    with pytest.raises(ValueError, match="columns inputs, targets. Received: 'sources'"):
+        RecordBatches(records, columns={"text": "sources"})
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (dict(tokens_per_batch=11, bucket_lengths=(12,)), "more tokens_per_batch.*Received: .* of 0 x 12"),
+    (dict(bucket_lengths=(1,), tokens_per_batch=0), "Received: .* of 0 x 1"),
+])  # fmt: skip
 def test_bad_input(records, arguments, message):
     with pytest.raises(ValueError, match=message):
         RecordBatches(records, **arguments)
 
 
-def test_no_pair_fits(tmp_path):
-    write_shard(tmp_path / "shard", [([4, 3], [4, 3])])
-    shard = describe_shard(tmp_path / "shard")
-    assert set(shard["histogram"]) == set(HISTOGRAM)
-    (tmp_path / MANIFEST).write_text(json.dumps({"made_of": {}, "shards": [shard]}))
+def test_no_example_fits(tmp_path):
     with pytest.raises(ValueError, match=r"All 1 .* longer.*Received: bucket_lengths=\(1,\)"):
-        RecordBatches(Records(tmp_path), bucket_lengths=(1,))
+        RecordBatches(make(tmp_path, [([4, 3], [4, 3])], shards=1), bucket_lengths=(1,))
+
+
+ORDER = {
+    0: [[9, 18], [6, 12], [5, 11], [13, 4], [3, 16, 10, 17], [3, 20], [15, 8, 3, 23], [19, 0], [22, 0, 0, 0]],
+    5: [[6, 4], [19, 9], [16, 3, 10, 22], [12, 5], [15, 17, 3, 8], [11, 18], [13, 3], [23, 0, 0, 0], [20, 0]],
+}
+
+
+def test_the_order_is_that_of_the_first_version(tmp_path):
+    """A run that was begun with it goes on with the same batches."""
+    rows = [([i] * (i % 5) + [3], [i] * (i % 7) + [3]) for i in range(4, 24)]
+    batches = batches_of(make(tmp_path, rows, shards=3), 16, (4, 8), seed=3, buffer=9)
+    for batches.epoch, order in ORDER.items():
+        assert [labels[:, 0].tolist() for _, labels, _ in batches] == order

@@ -1,3 +1,4 @@
+import functools
 import json
 import signal
 import subprocess
@@ -8,8 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.data import ParallelCorpus, Records, Sentences, claim, write_records
+from keras_headattn.data import CleaningReport, ParallelCorpus, Records, Sentences, claim, clean_pairs, write_records
 from keras_headattn.data._records import describe_shard, read_blocks, write_shard
+
+COLUMNS = "inputs", "targets"
 
 
 def corpus(number, name="demo"):
@@ -21,31 +24,36 @@ def corpus(number, name="demo"):
 def encode(pairs):
     """Ids from 4 on, and the end symbol."""
     sides = zip(*pairs, strict=True)
-    return [[np.array([int(word) + 4 for word in text.split()] + [3]) for text in side] for side in sides]
+    ids = ([np.array([int(word) + 4 for word in text.split()] + [3]) for text in side] for side in sides)
+    return dict(zip(COLUMNS, ids, strict=True))
 
 
-def write(folder, number=50, **arguments):
+def clean(report=None):
+    return functools.partial(clean_pairs, report=report or CleaningReport("demo"), max_length=5)
+
+
+def write(folder, number=50, encode=encode, report=None, **options):
     claim(folder, {"vocabulary": "a"})
-    return write_records(folder, corpus(number), encode, {"max_length": 5}, **({"shard_lines": 20} | arguments))
+    return write_records(folder, corpus(number), COLUMNS, encode, clean(report), shard_lines=20, **options)
 
 
 def content(records):
     paths = [str(records.folder / shard["name"]) for shard in records.shards]
     return [
-        (tuple(source), tuple(target))
-        for block in read_blocks(paths, 7)
-        for source, target in zip(*(side.to_list() for side in block), strict=True)
+        tuple(map(tuple, row))
+        for block in read_blocks(paths, records.columns, 7)
+        for row in zip(*(column.to_list() for column in block.values()), strict=True)
     ]
 
 
 def expected(number=50):
     kept = [pair for pair in corpus(number) if 0 < len(pair[0].split()) <= 5]
-    return [tuple(map(tuple, pair)) for pair in zip(*encode(kept), strict=True)]
+    return [tuple(map(tuple, pair)) for pair in zip(*encode(kept).values(), strict=True)]
 
 
 def test_records_hold_the_cleaned_corpus(tmp_path):
-    done = []
-    records, report = write(tmp_path, progress=done.append)
+    done, report = [], CleaningReport("demo")
+    records = write(tmp_path, report=report, progress=done.append)
     assert content(records) == expected()
     assert [shard["name"] for shard in records.shards] == [f"shard-0000{i}.tfrecord" for i in range(3)]
     assert report.total == 50 and report.counts == {"empty_source": 5, "too_long": 7}
@@ -54,17 +62,57 @@ def test_records_hold_the_cleaned_corpus(tmp_path):
 
 
 def test_the_manifest_counts(tmp_path):
-    records, _ = write(tmp_path)
+    records = write(tmp_path)
     pairs = expected()
     manifest = json.loads((tmp_path / "corpus.json").read_text())
-    assert manifest["made_of"] == {"vocabulary": "a"} and manifest["pairs"] == len(pairs)
-    assert manifest["source_tokens"] == sum(len(source) for source, _ in pairs)
-    assert sum(shard["pairs"] for shard in records.shards) == len(pairs)
+    assert manifest["made_of"] == {"vocabulary": "a"} and manifest["examples"] == len(pairs)
+    assert manifest["tokens"]["inputs"] == sum(len(source) for source, _ in pairs)
+    assert sum(shard["examples"] for shard in records.shards) == len(pairs)
     histogram = records.histogram()
     for length in range(1, 8):
         there = [(s, t) for s, t in pairs if max(len(s), len(t)) == length]
-        assert histogram["pairs"][histogram["length"] == length].sum() == len(there)
-        assert histogram["target_tokens"][histogram["length"] == length].sum() == sum(len(t) for _, t in there)
+        assert histogram["examples"][histogram["length"] == length].sum() == len(there)
+        tokens = histogram["tokens"]["targets"][histogram["length"] == length]
+        assert tokens.sum() == sum(len(t) for _, t in there)
+
+
+@pytest.mark.parametrize("columns", [("ids",), ("title", "entities", "text")])
+def test_any_number_of_columns(tmp_path, columns):
+    rows = [[[i + 1] * ((i + k) % 4) for k in range(len(columns))] for i in range(30)]
+    claim(tmp_path, {})
+    encode = lambda some: {name: [row[k] for row in some] for k, name in enumerate(columns)}  # noqa: E731
+    records = write_records(tmp_path, rows, columns, encode)
+    assert content(records) == [tuple(map(tuple, row)) for row in rows] and records.columns == list(columns)
+    histogram = records.histogram()
+    lengths = np.array([[len(ids) for ids in row] for row in rows])
+    assert histogram["length"].tolist() == sorted({*lengths.max(axis=1)})
+    assert histogram["examples"].tolist() == np.unique(lengths.max(axis=1), return_counts=True)[1].tolist()
+    for name, of_rows in zip(columns, lengths.T, strict=True):
+        assert histogram["tokens"][name].sum() == of_rows.sum() == records.manifest["tokens"][name]
+
+
+def test_the_encoder_must_return_the_columns(tmp_path):
+    with pytest.raises(ValueError, match="columns inputs, targets. Received: source"):
+        write(tmp_path, encode=lambda pairs: {"source": [[3]] * len(pairs)})
+
+
+def test_records_of_the_first_version_are_read(tmp_path):
+    """They had pairs of `inputs` and `targets` alone, and other names in the manifest."""
+    records = write(tmp_path)
+
+    def renamed(counts):
+        tokens = counts["tokens"]
+        return dict(pairs=counts["examples"], source_tokens=tokens["inputs"], target_tokens=tokens["targets"])
+
+    shards = [
+        {name: shard[name] for name in ("name", "bytes", "sha256")}
+        | {"pairs": shard["examples"]}
+        | {"histogram": {"length": shard["histogram"]["length"]} | renamed(shard["histogram"])}
+        for shard in records.shards
+    ]
+    old = {"made_of": {"vocabulary": "a"}} | renamed(records.manifest) | {"shards": shards}
+    (tmp_path / "corpus.json").write_text(json.dumps(old))
+    assert Records(tmp_path).manifest == records.manifest
 
 
 def test_going_on_after_an_error_writes_only_what_is_missing(tmp_path):
@@ -73,21 +121,18 @@ def test_going_on_after_an_error_writes_only_what_is_missing(tmp_path):
             raise RuntimeError("power cut")
         return encode(pairs)
 
-    claim(tmp_path, {"vocabulary": "a"})
     with pytest.raises(RuntimeError):
-        write_records(tmp_path, corpus(50), failing, {"max_length": 5}, shard_lines=20)
-    with pytest.raises(FileNotFoundError, match="no corpus.json.*prepare"):
+        write(tmp_path, encode=failing)
+    with pytest.raises(FileNotFoundError, match="no corpus.json.*write_records"):
         Records(tmp_path)
     first = tmp_path / "shard-00000.tfrecord"
     assert [path.name for path in tmp_path.glob("shard-*")] == [first.name]
     before = first.stat().st_mtime_ns
-    encoded = []
-    claim(tmp_path, {"vocabulary": "a"})
-    records, report = write_records(
-        tmp_path, corpus(50), lambda pairs: encoded.extend(pairs) or encode(pairs), {"max_length": 5}, shard_lines=20
-    )
+    encoded, report = [], CleaningReport("demo")
+    records = write(tmp_path, encode=lambda pairs: encoded.extend(pairs) or encode(pairs), report=report)
     assert content(records) == expected() and report.total == 50
-    assert first.stat().st_mtime_ns == before and len(encoded) == sum(shard["pairs"] for shard in records.shards[1:])
+    assert first.stat().st_mtime_ns == before
+    assert len(encoded) == sum(shard["examples"] for shard in records.shards[1:])
 
 
 def test_going_on_after_a_kill(tmp_path):
@@ -100,9 +145,7 @@ def slow(pairs):
     time.sleep(1000 if int(pairs[0][0].split()[0]) >= 20 else 0)
     return encode(pairs)
 import pathlib
-folder = pathlib.Path({str(tmp_path)!r})
-claim(folder, {{"vocabulary": "a"}})
-write_records(folder, corpus(50), slow, {{"max_length": 5}}, shard_lines=20)
+write(pathlib.Path({str(tmp_path)!r}), encode=slow)
 """
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
     deadline = time.monotonic() + 120
@@ -111,22 +154,22 @@ write_records(folder, corpus(50), slow, {{"max_length": 5}}, shard_lines=20)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL, process.stderr.read().decode()
     process.stderr.close()
-    assert content(write(tmp_path)[0]) == expected()
+    assert content(write(tmp_path)) == expected()
     assert not list(tmp_path.glob(".*"))
 
 
 def test_a_half_shard_is_written_again(tmp_path):
     claim(tmp_path, {"vocabulary": "a"})
-    write_shard(tmp_path / "shard-00000.tfrecord", [([5, 3], [6, 3])])
+    write_shard(tmp_path / "shard-00000.tfrecord", [{"inputs": [5, 3], "targets": [6, 3]}])
     whole = (tmp_path / "shard-00000.tfrecord").read_bytes()
     (tmp_path / "shard-00000.tfrecord").write_bytes(whole[:-3])
-    assert content(write(tmp_path)[0]) == expected()
+    assert content(write(tmp_path)) == expected()
 
 
 def test_other_text_is_refused(tmp_path):
     claim(tmp_path, {"vocabulary": "a"})
-    write_shard(tmp_path / "shard-00000.tfrecord", [([5, 3], [6, 3])])
-    with pytest.raises(ValueError, match="text is not the one.*shard-00000.*Received: demo"):
+    write_shard(tmp_path / "shard-00000.tfrecord", [{"inputs": [5, 3], "targets": [6, 3]}])
+    with pytest.raises(ValueError, match="text is not the one.*shard-00000.*Received: 15 lines in place of 1"):
         write(tmp_path)
 
 
@@ -136,34 +179,33 @@ def test_other_settings_are_refused(tmp_path):
         claim(tmp_path, {"max_words": 6})
     claim(tmp_path, {"vocabulary": "a"})
     write(tmp_path)
-    with pytest.raises(ValueError, match=r"another --records.*Received: vocabulary='a' \(now 'b'\)"):
+    with pytest.raises(ValueError, match=r"another folder.*Received: vocabulary='a' \(now 'b'\)"):
         claim(tmp_path, {"max_words": 5, "vocabulary": "b"})
 
 
 def test_a_flipped_byte_is_found_and_named(tmp_path):
-    records, _ = write(tmp_path)
-    records.check()
+    records = write(tmp_path)
+    assert records.faults() == {}
     path = tmp_path / "shard-00001.tfrecord"
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    with pytest.raises(ValueError, match=r"Run `prepare` again.*shard-00001.tfrecord \(damaged"):
-        records.check()
+    assert records.faults() == {"shard-00001.tfrecord": "damaged: another checksum"}
     with pytest.raises(ValueError, match="damaged. Received: .*shard-00001"):
-        describe_shard(path)
+        describe_shard(path, COLUMNS)
     path.unlink()
     (tmp_path / "shard-00002.tfrecord").write_bytes(b"")
     done = []
     assert list(records.faults(done.append)) == ["shard-00001.tfrecord", "shard-00002.tfrecord"] and done == [1, 2, 3]
     records.reopen(records.faults())
-    again, _ = write(tmp_path)
+    again = write(tmp_path)
     assert content(again) == expected() and again.manifest == records.manifest
 
 
 def test_nothing_left(tmp_path):
     claim(tmp_path, {})
-    with pytest.raises(ValueError, match="(?s)No sentence pair is left.*empty source: 2"):
-        write_records(tmp_path, ParallelCorpus(["", ""], ["a", "b"], "demo"), encode, {})
+    with pytest.raises(ValueError, match="No line .* is left.*Received: 2 lines"):
+        write_records(tmp_path, ParallelCorpus(["", ""], ["a", "b"], "demo"), COLUMNS, encode, clean())
     assert not (tmp_path / "corpus.json").exists()
 
 
@@ -183,14 +225,16 @@ def test_few_lines_are_held_at_a_time(tmp_path, monkeypatch):
     lines = Sentences(lambda: (Line(f"{i}") for i in range(600)))
     claim(tmp_path, {})
     some = ParallelCorpus(lines, lines, "made")
-    records, _ = write_records(tmp_path, some, lambda pairs: ([[3]] * len(pairs),) * 2, {}, 200)
-    assert records.manifest["pairs"] == 600 and held < 10
+    encode = lambda pairs: dict.fromkeys(COLUMNS, [[3]] * len(pairs))  # noqa: E731
+    records = write_records(tmp_path, some, COLUMNS, encode, clean(), 200)
+    assert records.manifest["examples"] == 600 and held < 10
     assert most < 2 * (50 + 50) + 10  # both sides of the pairs that are encoded together, and of those before
 
 
 def test_a_shard_of_tensor2tensor(shared_data):
     folder = shared_data / "wmt_ende_t2t_shard"
-    shard = describe_shard(folder / "translate_ende_wmt32k-train-00511-of-00512")
-    assert shard["pairs"] == 8_941
-    (source, target), *_ = read_blocks([str(folder / "translate_ende_wmt32k-train-00511-of-00512")], 8)
-    assert isinstance(source, tf.RaggedTensor) and all(ids[-1] == 1 for ids in source.to_list() + target.to_list())
+    shard = describe_shard(folder / "translate_ende_wmt32k-train-00511-of-00512", COLUMNS)
+    assert shard["examples"] == 8_941
+    block, *_ = read_blocks([str(folder / "translate_ende_wmt32k-train-00511-of-00512")], COLUMNS, 8)
+    assert isinstance(block["inputs"], tf.RaggedTensor)
+    assert all(ids[-1] == 1 for column in block.values() for ids in column.to_list())

@@ -50,7 +50,7 @@ def test_batches_are_those_of_the_text_in_memory(config, tmp_path):
     (tmp_path / "run").mkdir()
     own = make_text(in_memory, sample_pairs(in_memory, corpora.train, "train"), tmp_path / "run")
     others, _ = make_batches(in_memory, corpora, own)
-    assert batches.summary() == others.summary() and "54 sentence pairs" in batches.summary()
+    assert batches.summary() == others.summary() and "54 examples" in batches.summary()
     assert validation.bucket_lengths == batches.bucket_lengths
 
 
@@ -87,7 +87,7 @@ def test_a_second_one_waits_for_the_first(config, monkeypatch):
             while not said and not second.done():
                 time.sleep(0.01)
             assert half.exists() and f"Another process writes the records in {folder}: waiting" in said[0]
-        assert second.result().manifest["pairs"] == 54
+        assert second.result().manifest["examples"] == 54
     assert not half.exists()
 
 
