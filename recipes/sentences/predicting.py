@@ -1,16 +1,13 @@
-"""Probabilities of labels, of texts by a trained classifier."""
+"""Probabilities of labels and what heads make of texts, by the classifier of a run's settings."""
 
-import numpy as np
 import tensorflow as tf
 
-from keras_headattn.data import TextBatches, source_lengths
+from keras_headattn.serving import Classifier
 from keras_headattn.text import split_words
-from recipes.sentences.modelling import as_arguments
-from recipes.sentences.text import encode
 
 
-class Predictor:
-    """Classifies texts, sorted by length, in batches of few shapes.
+class Predictor(Classifier):
+    """A `Classifier` of a run's settings, which gives probabilities when called, and shows its heads.
 
     Args:
         classifier: trained `SentenceClassifier` or `SentencePairClassifier`.
@@ -20,47 +17,15 @@ class Predictor:
     """
 
     def __init__(self, classifier, tokenizer, config, batch_size=64):
+        numbers = map(str, range(classifier.num_classes))
+        super().__init__(classifier, tokenizer, numbers, config.max_length, batch_size=batch_size)
         self.classifier = classifier
-        self.tokenizer = tokenizer
         self.config = config
-        self.batch_size = batch_size
-        ids = tf.TensorSpec((None, None), tf.int32)  # one graph for all shapes
-        inputs = {name: ids for name in (("text", "second_text") if config.is_pair else ("text",))}
-
-        @tf.function(input_signature=[inputs], autograph=False)
-        def logits(inputs):
-            return classifier(as_arguments(inputs), training=False)
-
-        self._logits = logits
+        ids = tf.TensorSpec((None, None), tf.int32)
         self.encode = tf.function(classifier.encode, [ids], autograph=False)  # to a row a head, (B, h, d)
 
     def __call__(self, texts, second_texts=None, progress=None):
-        """Probabilities of all labels.
-
-        Args:
-            texts: list of N str.
-            second_texts: list of N str; `None` where single texts are classified. Default `None`.
-            progress: function of (texts done), called after each batch.
-
-        Returns:
-            float32 array `(N, C)`.
-        """
-        found = None
-        done = 0
-        for members, inputs in self.batches(texts, second_texts):
-            probabilities = tf.nn.softmax(self._logits(inputs)).numpy()[: len(members)]
-            found = np.zeros((len(texts), probabilities.shape[1]), "float32") if found is None else found
-            found[members] = probabilities
-            done += len(members)
-            if progress:
-                progress(done)
-        return found
-
-    def batches(self, texts, second_texts=None):
-        """The batches in which texts are classified, as `TextBatches.batches` gives them."""
-        sides = [encode(self.config, self.tokenizer, side) for side in (texts, second_texts)]
-        lengths = [length for length in source_lengths(self.config.max_length) if length < self.config.max_length]
-        return TextBatches(*sides, self.batch_size, (*lengths, self.config.max_length)).batches()
+        return self.probabilities(texts, second_texts, progress)
 
     def attention(self, text):
         """Where the heads of the pooling look in one text.
@@ -71,7 +36,7 @@ class Predictor:
         Returns:
             `(tokens, weights)`: list of `n` str, at most `max_length`, and array `(h, n)`.
         """
-        (ids,) = encode(self.config, self.tokenizer, [text])
+        ids = self.tokenizer.encode([text])[0][: self.max_length]
         _, out = self.classifier.encode(tf.constant([ids]), return_intermediates=True)
         if self.config.tokens == "words":
             tokens = [word.decode() for word in split_words([text], self.config.lowercase)[0].numpy()] or [text]
