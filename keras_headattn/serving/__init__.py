@@ -6,10 +6,11 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "_classifier": ["Classifier"],
-        "_classifiers": ["export_classifier", "export_image_classifier", "export_pixel_classifier"],
+        "_classifier_exports": ["export_classifier", "export_image_classifier", "export_pixel_classifier"],
         "_image_classifier": ["ImageClassifier"],
         "_likeliest": ["Classification"],
         "_translator": ["Translation", "Translator"],
-        "_translators": ["export_id_translator", "export_translator"],
+        "_translator_exports": ["export_id_translator", "export_translator"],
+        "_versions": ["check_export_folder"],
     },
 )

@@ -5,10 +5,13 @@ import contextlib
 import tensorflow as tf
 
 from keras_headattn._private import flatten_layers
+from keras_headattn.serving._likeliest import likeliest
 from keras_headattn.serving._versions import save_signatures
 
+PARALLEL = 10  # files that are decoded at a time
 
-def export_classifier(model, tokenizer, class_names, folder, max_length=None, pairs=False, top=None):
+
+def export_classifier(model, tokenizer, class_names, folder, max_length=None, pairs=False, top=None, run=None):
     """Writes a SavedModel that takes texts, with the vocabulary inside.
 
     With a `WordTokenizer` it runs wherever TensorFlow does; with a `SentencePieceTokenizer` tensorflow-text is needed
@@ -26,12 +29,15 @@ def export_classifier(model, tokenizer, class_names, folder, max_length=None, pa
             of the server's memory.
         pairs: bool, whether pairs of texts are classified. Default False.
         top: int, how many classes are returned. Default `None`: all.
+        run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
+            it has no name.
 
     Returns:
         `pathlib.Path` of the new version.
 
     Raises:
-        ValueError: if the model has another number of classes than there are names.
+        ValueError: if the model has another number of classes than there are names, or the folder has the model of
+            another run.
         OSError: if it cannot be written.
 
     Example:
@@ -42,7 +48,7 @@ def export_classifier(model, tokenizer, class_names, folder, max_length=None, pa
     classify(text=tf.constant(["a good film"]))["classes"]
     ```
     """
-    classify = _likeliest(model, class_names, top)
+    classify = likeliest(model, class_names, top)
 
     def encode(text):
         return tokenizer(text)[:, :max_length]
@@ -56,15 +62,16 @@ def export_classifier(model, tokenizer, class_names, folder, max_length=None, pa
     specs = [tf.TensorSpec((None,), tf.string, name=name) for name in ("text", "second_text")]
     signature = (two, specs) if pairs else (one, specs[:1])
     with _any_device(model):
-        return save_signatures({"serving_default": signature}, folder, model, [tokenizer])
+        return save_signatures({"serving_default": signature}, folder, model, [tokenizer], run)
 
 
-def export_image_classifier(model, preprocess, class_names, folder, top=5):
+def export_image_classifier(model, preprocess, class_names, folder, top=5, run=None):
     """Writes a SavedModel that takes the bytes of image files.
 
     It runs wherever TensorFlow does; this library is not needed there. Its signature `serving_default` takes strings
     `images` `(B,)`, each a whole JPEG, PNG, GIF or BMP file, and returns `classes` `(B, top)`, strings, the likeliest
-    first, and their probabilities, `scores` `(B, top)`, float32. A file that cannot be decoded is an error.
+    first, their probabilities, `scores` `(B, top)`, float32, and `valid` `(B,)`, bool. A file that cannot be decoded is
+    not valid: its classes are empty strings, its scores 0. The other files of the batch do not suffer from it.
 
     Args:
         model: Keras model from pixels `(B, height, width, 3)` to logits `(B, C)`.
@@ -74,12 +81,15 @@ def export_image_classifier(model, preprocess, class_names, folder, top=5):
         folder: str or path, where the next version is written: `folder/1`, `folder/2`, ... It appears only when
             complete, and older versions stay as they are.
         top: int, how many classes are returned; all, if there are fewer. Default 5.
+        run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
+            it has no name.
 
     Returns:
         `pathlib.Path` of the new version.
 
     Raises:
-        ValueError: if the model has another number of classes than there are names.
+        ValueError: if the model has another number of classes than there are names, or the folder has the model of
+            another run, or the model takes images of any size and `preprocess` does not say which it makes.
         OSError: if it cannot be written.
 
     Example:
@@ -91,25 +101,30 @@ def export_image_classifier(model, preprocess, class_names, folder, top=5):
     tf.saved_model.load(path).signatures["serving_default"](images=images)["classes"]
     ```
     """
-    classify = _likeliest(model, class_names, top)
+    classify = likeliest(model, class_names, top)
     _, *shape = model.input_shape
 
     def files(images):
-        pixels = tf.map_fn(preprocess, images, fn_output_signature=tf.TensorSpec(shape, tf.uint8))
-        return classify(pixels)
+        pixels, valid = _decoded(images, preprocess, shape)
+        found = classify(pixels)
+        return {
+            "classes": tf.where(valid[:, None], found["classes"], ""),
+            "scores": tf.where(valid[:, None], found["scores"], 0.0),
+            "valid": valid,
+        }
 
     images = tf.TensorSpec((None,), tf.string, name="images")
-    return save_signatures({"serving_default": (files, [images])}, folder, model)
+    return save_signatures({"serving_default": (files, [images])}, folder, model, run=run)
 
 
-def export_pixel_classifier(model, class_names, folder, top=5):
+def export_pixel_classifier(model, class_names, folder, top=5, run=None):
     """Writes a SavedModel that takes pixels, for programs that decode images themselves.
 
     Its signature `serving_default` takes float32 `images` `(B, height, width, 3)`, 0 to 255, and `uint8` the same as
-    uint8; both return what that of `export_image_classifier` does.
+    uint8; both return the `classes` and `scores` of `export_image_classifier`.
 
     Args:
-        model, class_names, folder, top: as `export_image_classifier` takes them.
+        model, class_names, folder, top, run: as `export_image_classifier` takes them.
 
     Returns:
         `pathlib.Path` of the new version.
@@ -125,42 +140,45 @@ def export_pixel_classifier(model, class_names, folder, top=5):
     tf.saved_model.load(path).signatures["serving_default"](images=pixels)["scores"]
     ```
     """
-    classify = _likeliest(model, class_names, top)
+    classify = likeliest(model, class_names, top)
     _, *shape = model.input_shape
     signatures = {
         name: (classify, [tf.TensorSpec((None, *shape), dtype, name="images")])
         for name, dtype in (("serving_default", tf.float32), ("uint8", tf.uint8))
     }
-    return save_signatures(signatures, folder, model)
+    return save_signatures(signatures, folder, model, run=run)
 
 
-def _likeliest(model, class_names, top=None):
-    """A function of the model's inputs that gives the names of classes, the likeliest first, and their probabilities.
+def _decoded(images, preprocess, shape):
+    """Pixels of files, zeros of those that cannot be decoded, and which can be.
 
     Args:
-        model: function from inputs to logits `(B, C)`, which takes `training`.
-        class_names: list of C str.
-        top: int, how many classes are returned. Default `None`: all.
+        images: strings `(B,)`, the files.
+        preprocess: function of one of them to its pixels.
+        shape: list, `[height, width, 3]` of the model's input, `None` where it takes any size.
 
     Returns:
-        Function that returns a dictionary of `classes` `(B, top)`, strings, and `scores` `(B, top)`, float32. It raises
-        a ValueError if the model has another number of classes than there are names.
+        Pixels `(B, height, width, 3)`, and boolean `(B,)`.
     """
-    class_names = list(class_names)
-    names = tf.constant(class_names)
-    top = len(class_names) if top is None else min(top, len(class_names))
-
-    def classify(inputs):
-        logits = tf.cast(model(inputs, training=False), tf.float32)
-        if logits.shape[-1] != len(class_names):
-            raise ValueError(
-                f"`class_names` must be as many as the classes of the model, {logits.shape[-1]}. "
-                f"Received: {len(class_names)} names"
-            )
-        scores, labels = tf.math.top_k(tf.nn.softmax(logits), top)
-        return {"classes": tf.gather(names, labels), "scores": scores}
-
-    return classify
+    rows = tf.size(images, tf.int64)
+    # Only a data set goes on after an error. One row more, as `get_single_element` takes none that is empty.
+    dataset = tf.data.Dataset.range(rows).map(
+        lambda row: (row, tf.ensure_shape(preprocess(images[row]), shape)), PARALLEL
+    )
+    spec = dataset.element_spec[1]
+    if not spec.shape.is_fully_defined():
+        raise ValueError(
+            "`preprocess` must return pixels of one size where the model takes images of any. "
+            f"Received: pixels of shape {tuple(spec.shape)}"
+        )
+    last = tf.data.Dataset.from_tensors((rows, tf.zeros(spec.shape, spec.dtype)))
+    dataset = dataset.ignore_errors().concatenate(last).batch(rows + 1)
+    options = tf.data.Options()
+    options.autotune.enabled = False  # it starts threads for each request
+    readable, pixels = dataset.with_options(options).get_single_element()
+    pixels = tf.scatter_nd(readable[:, None], pixels, [rows + 1, *spec.shape])
+    valid = tf.scatter_nd(readable[:, None], tf.ones_like(readable, tf.bool), [rows + 1])
+    return pixels[:rows], valid[:rows]
 
 
 @contextlib.contextmanager
