@@ -1,9 +1,10 @@
-"""Sentence classification by a BiLSTM or a Transformer under additive multi-head attention: train, evaluate, export.
+"""Classes, labels or numbers of texts, by a BiLSTM or a Transformer under additive multi-head attention.
 
     python -m recipes.classify --quick          a minute, to see that everything works
     python -m recipes.classify                  the embedded task: which language a number is written in
     python -m recipes.classify --train train.csv --text-column review --label-column stars
     python -m recipes.classify --train train.csv --repulsive svgd --seeds 1 2 3 4 5
+    python -m recipes.classify --train pairs.csv --second-column other --label-column similarity --predict number
     python -m recipes.classify evaluate runs/classify
     python -m recipes.classify export runs/classify
     python -m recipes.classify classify runs/classify < sentences.txt
@@ -31,7 +32,7 @@ def _check_files(config):
 def _add_classify(parser):
     RECIPE.add_run(parser)
     parser.add_argument(
-        "file", nargs="?", default="-", help="a text a line, two with a tab between where pairs are classified; .gz too"
+        "file", nargs="?", default="-", help="a text a line, two with a tab between where the run is on pairs; .gz too"
     )
     parser.add_argument("--top", type=int, default=1, help="how many labels of each [1]")
 
@@ -51,7 +52,8 @@ def _classify(options):
         sides = zip(*map(_pair, texts), strict=True) if task.config.is_pair else (texts,)
         for row in predictor(*map(list, sides)):
             order = row.argsort()[::-1][: options.top]
-            print("\t".join(f"{task.labels[label]} {row[label]:.3f}" for label in order), flush=True)
+            names = task.targets.names
+            print("\t".join(f"{names[i]} {row[i]:.3f}" if names else f"{row[i]:.4f}" for i in order), flush=True)
 
 
 def _pair(line):
@@ -91,7 +93,10 @@ RECIPE = Recipe(
     hide_errors=True,  # Keras's LSTM transposes masks, which oneDNN calls an error and TensorFlow then does
     commands={
         "classify": Command(
-            _classify, "the likeliest labels of the lines of a file, or standard input", _add_classify, filters=True
+            _classify,
+            "the likeliest labels, or the number, of each line of a file or of standard input",
+            _add_classify,
+            filters=True,
         )
     },
 )

@@ -1,5 +1,6 @@
 """SavedModels in numbered folders, as model servers expect them, written in full or not at all."""
 
+import contextlib
 import os
 import pathlib
 import secrets
@@ -9,8 +10,30 @@ import tensorflow as tf
 
 from keras_headattn._files import sync
 
+# Part of a version, so that both appear at once. Model servers load nothing of this folder but a warm-up record.
+NOTE = pathlib.Path("assets.extra", "run.txt")
 
-def save_signatures(signatures, folder, model, tokenizers=()):
+
+def check_export_folder(folder, run=None):
+    """Makes a folder for SavedModels, and reports what would keep a version out of it: before training, not after it.
+
+    Args:
+        folder: str or path, as the functions that write SavedModels take it.
+        run: str, the name of what the model is of, as they take it. Default `None`: it has none.
+
+    Raises:
+        OSError: if nothing can be written there.
+        ValueError: if the folder has the model of another run.
+
+    >>> check_export_folder("saved_models/translate", run="first")
+    """
+    check_run(folder, run)
+    folder = pathlib.Path(folder)
+    with _explained(folder):
+        _temporary(folder).rmdir()
+
+
+def save_signatures(signatures, folder, model, tokenizers=(), run=None):
     """Writes functions as the signatures of a SavedModel.
 
     Args:
@@ -18,13 +41,16 @@ def save_signatures(signatures, folder, model, tokenizers=()):
         folder: str or path, where the next version is written.
         model: whose Keras variables, `model.variables`, the functions use. It may be built by them.
         tokenizers: layers that the functions use.
+        run: str, the name of what the model is of. Default `None`: it has none.
 
     Returns:
         `pathlib.Path` of the new version.
 
     Raises:
+        ValueError: if the folder has the model of another run.
         OSError: if it cannot be written.
     """
+    check_run(folder, run)
     functions = {
         name: tf.function(function, autograph=False).get_concrete_function(*specs)
         for name, (function, specs) in signatures.items()
@@ -32,7 +58,36 @@ def save_signatures(signatures, folder, model, tokenizers=()):
     module = tf.Module()  # what the signatures use must be within reach of it
     module.variables_of_model = [variable.value for variable in model.variables]
     module.tokenizers = list(tokenizers)
-    return write_version(folder, lambda path: tf.saved_model.save(module, path, functions))
+
+    def write(path):
+        tf.saved_model.save(module, path, functions)
+        path = pathlib.Path(path)
+        if run is not None:
+            note = path / NOTE
+            note.parent.mkdir()
+            note.write_text(f"{run}\n", encoding="utf-8")
+
+    return write_version(folder, write)
+
+
+def check_run(folder, run):
+    """Whether the next version in a folder would be of the same run as the last one that names its run.
+
+    Args:
+        folder: str or path. It need not be there.
+        run: str, or `None` for a model that has no name.
+
+    Raises:
+        ValueError: if it would not.
+    """
+    notes = (path / NOTE for _, path in sorted(_versions(folder), reverse=True))
+    note = next((path for path in notes if path.is_file()), None)
+    owner = None if note is None else note.read_text(encoding="utf-8").removesuffix("\n")
+    if note is not None and owner != run:
+        raise ValueError(
+            f"The folder has the model of another run, {owner}, and a server of it would go over to the new one. Give "
+            f"another folder, or remove this one. Received: folder={str(folder)!r}, run={run!r}"
+        )
 
 
 def write_version(folder, write):
@@ -51,11 +106,8 @@ def write_version(folder, write):
         OSError: if it cannot be written.
     """
     folder = pathlib.Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        # Inside `folder`, so that renaming is atomic; model servers pass over names that are no number.
-        temporary = folder / f".new.{secrets.token_hex(4)}"
-        temporary.mkdir()  # with the permissions of any new folder; those of `tempfile` are for their owner
+    with _explained(folder):
+        temporary = _temporary(folder)
         try:
             write(str(temporary))
             for path in (*temporary.rglob("*"), temporary):
@@ -65,18 +117,39 @@ def write_version(folder, write):
             shutil.rmtree(temporary, ignore_errors=True)
             raise
         sync(folder)
+    return version
+
+
+@contextlib.contextmanager
+def _explained(folder):
+    """Errors say what to do about the folder."""
+    try:
+        yield
     except (OSError, tf.errors.OpError) as error:
         raise OSError(
             "The model could not be written. Give a folder that may be written to, on a disk with enough "
             f"room. Received: folder={str(folder)!r} ({error})"
         ) from error
-    return version
+
+
+def _temporary(folder):
+    """A new folder inside `folder`, so that renaming is atomic; model servers pass over names that are no number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / f".new.{secrets.token_hex(4)}"
+    temporary.mkdir()  # with the permissions of any new folder; those of `tempfile` are for their owner
+    return temporary
+
+
+def _versions(folder):
+    """Tuples of the number and the path of what has a number in a folder, which need not be there."""
+    folder = pathlib.Path(folder)
+    paths = folder.iterdir() if folder.is_dir() else ()
+    return [(int(path.name), path) for path in paths if path.name.isdecimal()]
 
 
 def _rename(temporary, folder):
     while True:
-        numbers = (int(path.name) for path in folder.iterdir() if path.name.isdecimal())
-        version = folder / str(1 + max(numbers, default=0))
+        version = folder / str(1 + max((number for number, _ in _versions(folder)), default=0))
         try:
             os.rename(temporary, version)
             return version

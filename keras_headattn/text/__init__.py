@@ -1,13 +1,15 @@
-"""Subword vocabularies: trained once, then part of the model and of its SavedModel."""
+"""From text to token ids and back: vocabularies that are trained once, then part of the model and of its SavedModel."""
 
 from keras_headattn._lazy import attach
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
+        "_language_pair": ["LanguagePair"],
         "_moses_preprocessor": ["MosesPreprocessor"],
         "_sentencepiece_tokenizer": ["SentencePieceTokenizer"],
         "_sentencepiece_training": ["sample_lines", "train_sentencepiece"],
+        "_vocabularies": ["assign_word_vectors", "learn_tokenizer"],
         "_word_tokenizer": ["WordTokenizer", "learn_words", "split_words"],
     },
 )

@@ -8,6 +8,7 @@ import time
 
 import keras
 
+from keras_headattn.serving import check_export_folder
 from keras_headattn.training import chief_first, gather, is_chief, leave_together, make_strategy
 from recipes.engine.callbacks import make_callbacks
 from recipes.engine.checkpoints import final_epochs, finish, has_stalled
@@ -63,7 +64,8 @@ def _ready(task):
     taken = f"Another process trains in this folder. Wait for it, or give another --run. Received: run={config.run}"
     if is_chief(strategy):
         try_folder("--run", config.run)
-        try_folder("--export", config.export_folder)
+        if config.export:
+            check_export_folder(config.export_folder, config.run)
     with locked(config.run, taken) if is_chief(strategy) else contextlib.nullcontext():
         yield strategy
         leave_together(strategy)

@@ -1,8 +1,6 @@
 """Classes of single image files."""
 
-import keras
-import tensorflow as tf
-
+from keras_headattn.serving import ImageClassifier
 from recipes.images.data import evaluation_pixels
 
 
@@ -17,16 +15,11 @@ def classify(classifier, config, class_names, files, top=1, batch_size=32):
         top: int, how many classes.
         batch_size: int, files read at a time.
     """
-    pixels_of = evaluation_pixels(config)
+    classes_of = ImageClassifier(classifier, evaluation_pixels(config), class_names, top)
     for begin in range(0, len(files), batch_size):
-        found = {}
-        for name in files[begin : begin + batch_size]:
-            try:
-                found[name] = pixels_of(tf.io.read_file(name))
-            except tf.errors.OpError:
+        names = files[begin : begin + batch_size]
+        for name, image in zip(names, classes_of(names), strict=True):
+            if image is None:
                 yield name, ["not an image that can be read"]
-        if found:
-            scores = keras.ops.softmax(classifier(tf.stack(list(found.values())), training=False))
-            for name, row in zip(found, scores.numpy(), strict=True):
-                order = row.argsort()[::-1][:top]
-                yield name, [f"{class_names[label]} {row[label]:.3f}" for label in order]
+            else:
+                yield name, [f"{label} {score:.3f}" for label, score in zip(image.classes, image.scores, strict=True)]

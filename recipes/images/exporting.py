@@ -34,8 +34,10 @@ def export(config, classifier, class_names, source=None):
     Returns:
         Paths of the two SavedModels.
     """
-    path = export_image_classifier(classifier, evaluation_pixels(config), class_names, config.export_folder)
-    tensors_path = export_pixel_classifier(classifier, class_names, f"{config.export_folder}_tensors")
+    path = export_image_classifier(
+        classifier, evaluation_pixels(config), class_names, config.export_folder, run=config.run
+    )
+    tensors_path = export_pixel_classifier(classifier, class_names, f"{config.export_folder}_tensors", run=config.run)
     print(f"SavedModels: {path} (image files), {tensors_path} (pixels)")
     if source is not None and config.samples:
         indices = range(0, len(source), max(1, len(source) // config.samples))[: config.samples]

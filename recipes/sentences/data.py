@@ -67,38 +67,6 @@ def read_tests(config, files):
     return tests
 
 
-def label_names(config, train):
-    """Names of all labels, in the order of their numbers: those of the settings, or those of the training set.
-
-    Numbers are sorted as numbers, other names by the alphabet.
-
-    Raises:
-        ValueError: if there are fewer than two.
-    """
-    if config.labels:
-        return list(config.labels)
-    names = sorted(set(train.labels))
-    if len(names) < 2:
-        raise ValueError(f"{train.name} must have two labels or more. Received: {', '.join(names)}")
-    return sorted(names, key=int) if all(name.removeprefix("-").isdecimal() for name in names) else names
-
-
-def label_numbers(corpus, names):
-    """Numbers of the labels of a corpus: list of int.
-
-    Raises:
-        ValueError: for a label that is none of these.
-    """
-    number_of = {name: number for number, name in enumerate(names)}
-    unknown = sorted(set(corpus.labels) - set(names))
-    if unknown:
-        raise ValueError(
-            f"{corpus.name} has labels that are none of {', '.join(names[:20])}. Leave out their examples by "
-            f"--drop-labels, or name all by --labels. Received: {', '.join(unknown[:5])}"
-        )
-    return [number_of[label] for label in corpus.labels]
-
-
 def _embedded(config):
     from recipes.embedded.number_words import number_words
 

@@ -7,36 +7,33 @@ import math
 import numpy as np
 
 from keras_headattn._files import write_atomically
-from keras_headattn.analysis import draw_confusion_matrix, evaluate_classifier, head_distance
+from keras_headattn.analysis import draw_confusion_matrix, head_distance
 from recipes.engine.progress import progress_bar
-from recipes.sentences.data import label_numbers
+from recipes.sentences.targets import Classes
 
 
-def evaluate(predictor, tests, names, folder):
-    """Measures a classifier on test sets, prints them, and writes everything to `folder`.
+def evaluate(predictor, tests, targets, folder):
+    """Measures a model on test sets, prints the measures, and writes everything to `folder`.
 
     Args:
         predictor: `Predictor`.
         tests: dictionary of `LabelledText`.
-        names: list of str, the labels.
+        targets: what is predicted, as of `recipes.sentences.targets`.
         folder: path; each test set gets a folder of its own in it.
 
     Returns:
-        Dictionary from test set to dictionary of measures: those of `evaluate_classifier`, the cross-entropy `loss`
-        (nats), the mean distance of two heads `dist`, and `examples`, how many there are.
+        Dictionary from test set to dictionary of measures: those of `targets`, the mean distance of two heads `dist`,
+        and `examples`, how many there are.
     """
     results = {}
     for name, corpus in tests.items():
-        labels = label_numbers(corpus, names)
+        labels = targets.of(corpus)
         sides = corpus.texts, corpus.second_texts
-        probabilities = predictor(*sides, progress_bar(f"Classifying {name}", len(corpus)))
-        scores = evaluate_classifier(labels, probabilities)
-        of_labels = probabilities[np.arange(len(labels)), labels].astype("float64")
-        scores["loss"] = float(-np.mean(np.log(np.maximum(of_labels, 1e-30))))
-        scores["dist"] = mean_head_distance(predictor, *sides)
+        predicted = predictor(*sides, progress_bar(f"Reading {name}", len(corpus)))
+        scores = targets.measure(labels, predicted) | {"dist": mean_head_distance(predictor, *sides)}
         results[name] = {metric: None if math.isnan(value) else value for metric, value in scores.items()}
         results[name]["examples"] = len(corpus)
-        _write(folder / name, corpus, labels, probabilities, names, results[name])
+        _write(folder / name, corpus, labels, predicted, targets, results[name])
         print(f"{name}: " + ", ".join(f"{m} {v:.4f}" for m, v in scores.items()))
     return results
 
@@ -68,19 +65,20 @@ def confusion_text(labels, predicted, names):
     return "\n".join(" ".join([f"{row[0]:<{width}}", *(f"{entry:>{width}}" for entry in row[1:])]) for row in rows)
 
 
-def _write(folder, corpus, labels, probabilities, names, scores):
-    """Measures, the confusion matrix as text and as a picture, and all probabilities as a table with the texts."""
-    predicted = probabilities.argmax(axis=1)
+def _write(folder, corpus, labels, predicted, targets, scores):
+    """Measures, what is predicted of each text as a table and, of classes, the confusion matrix."""
     write_atomically(folder / "scores.json", (json.dumps(scores, indent=2) + "\n").encode())
-    write_atomically(folder / "confusion.txt", (confusion_text(labels, predicted, names) + "\n").encode("utf-8"))
-    picture = io.BytesIO()
-    draw_confusion_matrix(labels, probabilities, names).savefig(picture, dpi=110, format="png")
-    write_atomically(folder / "confusion.png", picture.getvalue())
+    if isinstance(targets, Classes) and labels.ndim == 1:
+        text = confusion_text(labels, predicted.argmax(axis=1), targets.names)
+        write_atomically(folder / "confusion.txt", (text + "\n").encode("utf-8"))
+        picture = io.BytesIO()
+        draw_confusion_matrix(labels, predicted, targets.names).savefig(picture, dpi=110, format="png")
+        write_atomically(folder / "confusion.png", picture.getvalue())
     sides = [corpus.texts] + ([corpus.second_texts] if corpus.second_texts else [])
-    lines = ["\t".join(["label", "predicted", *names, "text", "second_text"][: 2 + len(names) + len(sides)])]
-    for label, guess, row, *texts in zip(labels, predicted, probabilities, *sides, strict=True):
-        cells = [names[label], names[guess], *(f"{value:.6f}" for value in row), *map(_one_line, texts)]
-        lines.append("\t".join(cells))
+    lines = ["\t".join([*targets.columns, *targets.names, *["text", "second_text"][: len(sides)]])]
+    for label, guess, row, *texts in zip(corpus.labels, targets.cells(predicted), predicted, *sides, strict=True):
+        values = [f"{value:.6f}" for value in row] if targets.names else []
+        lines.append("\t".join([label, guess, *values, *map(_one_line, texts)]))
     write_atomically(folder / "predictions.tsv", ("\n".join(lines) + "\n").encode("utf-8"))
 
 

@@ -30,12 +30,14 @@ class Classes:
         Raises:
             ValueError: if there are fewer than two, or they look like numbers to predict.
         """
-        names = list(config.labels) or sorted(cls._names(corpus, config))
+        if config.labels:
+            return cls(list(config.labels), config)
+        names = sorted(cls._names(corpus, config))
         if len(names) < 2:
             raise ValueError(f"{corpus.name} must have two labels or more. Received: {', '.join(names)}")
         if all(name.removeprefix("-").isdecimal() for name in names):
             names.sort(key=int)
-        elif not config.labels and len(names) > 10 and all(map(_is_number, names)):
+        elif len(names) > 10 and all(map(_is_number, names)):
             raise ValueError(
                 f"The labels of {corpus.name} look like numbers: --predict number predicts them, --labels names "
                 f"classes. Received: {len(names)} labels, {', '.join(names[:5])} and so on"

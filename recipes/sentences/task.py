@@ -103,8 +103,8 @@ class Classify(Task):
         return load_tests(self.config) if files is None else read_tests(self.config, files)
 
     def predictor(self, model):
-        """A `Predictor` of the labels of texts."""
-        return Predictor(model, self.tokenizer, self.config)
+        """A `Predictor` of the run."""
+        return Predictor(model, self.tokenizer, self.targets, self.config)
 
     def evaluate(self, model, tests):
         evaluate(self.predictor(model), tests, self.targets, self.run.results)

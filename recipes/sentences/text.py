@@ -1,10 +1,9 @@
-"""From texts to ids, and the vectors that their words begin with."""
+"""From texts to ids, and the vectors that their words begin with, as a configuration names them."""
 
 import numpy as np
 
-from keras_headattn._files import write_atomically
 from keras_headattn.metrics import read_word_vectors, word_vector_width
-from keras_headattn.text import SentencePieceTokenizer, WordTokenizer, learn_words, train_sentencepiece
+from keras_headattn.text import assign_word_vectors, learn_tokenizer
 
 FILES = {"words": "vocabulary.txt", "pieces": "vocabulary.model"}
 
@@ -23,22 +22,14 @@ def make_tokenizer(config, train, folder):
     Raises:
         ValueError: without `train`, if the folder has no vocabulary.
     """
-    path = folder / FILES[config.tokens]
-    if not path.exists():
-        if train is None:
-            raise ValueError(f"The run in {folder} is not complete: it has no {path.name}.")
-        _learn(config, [*train.texts, *(train.second_texts or ())], path)
-    tokenizer = WordTokenizer if config.tokens == "words" else SentencePieceTokenizer
-    return tokenizer(path, lowercase=config.lowercase)
-
-
-def _learn(config, texts, path):
-    if config.tokens == "words":
-        words = learn_words(texts, config.vocabulary_size, config.min_count, config.lowercase)
-        write_atomically(path, "".join(f"{word}\n" for word in words).encode("utf-8"))
-    else:
-        texts = map(str.lower, texts) if config.lowercase else texts
-        train_sentencepiece(texts, path, config.vocabulary_size, "unigram")
+    return learn_tokenizer(
+        folder / FILES[config.tokens],
+        None if train is None else [*train.texts, *(train.second_texts or ())],
+        config.tokens,
+        config.vocabulary_size,
+        config.min_count,
+        config.lowercase,
+    )
 
 
 def encode(config, tokenizer, texts):
@@ -79,12 +70,9 @@ def load_embeddings(config, tokenizer, embedding, texts):
         texts: list of integer arrays, the training set.
     """
     vectors = read_word_vectors(config.embeddings, set(tokenizer.vocabulary))
-    values = np.array(embedding.embeddings)
-    places = [2 + place for place, word in enumerate(tokenizer.vocabulary) if word in vectors]
-    values[places] = [vectors[tokenizer.id_to_token(place)] for place in places]
-    embedding.embeddings.assign(values)
-    counts = np.bincount(np.concatenate(texts), minlength=len(values))
+    ids = assign_word_vectors(embedding, tokenizer, vectors)
+    counts = np.bincount(np.concatenate(texts), minlength=tokenizer.vocabulary_size)
     print(
         f"Word vectors: of {len(vectors):,} of {len(tokenizer.vocabulary):,} words, "
-        f"{counts[places].sum() / counts.sum():.1%} of the training text"
+        f"{counts[ids].sum() / counts.sum():.1%} of the training text"
     )

@@ -32,8 +32,8 @@ def export(config, translator, run, sentences):
     text, searcher = translator.text, translator.searcher
     longest = source_lengths(config.max_length)[-1]
     folder = config.export_folder
-    path = export_translator(searcher, text.source, text.target, folder, max_source_length=longest)
-    ids_path = export_id_translator(searcher, f"{folder}_ids")
+    path = export_translator(searcher, text.source, text.target, folder, max_source_length=longest, run=config.run)
+    ids_path = export_id_translator(searcher, f"{folder}_ids", run=config.run)
     print(f"SavedModels: {path} (text), {ids_path} (token ids)")
     step = max(1, len(sentences) // max(1, config.samples))
     samples = text.prepare_source(sentences[::step][: config.samples])

@@ -8,17 +8,20 @@ import signal
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_headattn._files import write_atomically
+from keras_headattn.data import LabelledText
 from keras_headattn.regularizers import Frobenius
 from recipes.classify import RECIPE, main
 from recipes.engine import seeds, subruns
 from recipes.engine.config import override
 from recipes.engine.run import Run
 from recipes.sentences import modelling
-from recipes.sentences.data import label_names, label_numbers, load_corpora, load_tests, read_tests
+from recipes.sentences.data import load_corpora, load_tests, read_tests
 from recipes.sentences.evaluation import evaluate
 from recipes.sentences.settings import ClassifyConfig
+from recipes.sentences.targets import Classes, Labels, Numbers
 from recipes.sentences.text import embedding_width, load_embeddings, make_tokenizer
 from tests.recipes.commands import train_here
 
@@ -103,18 +106,63 @@ def test_test_sets_need_names_of_their_own(table):
 
 
 def test_labels_have_names(table):
-    corpus = load_corpora(config_of(table)).train
-    assert label_names(config_of(table), corpus) == ["0", "1", "2"]
+    corpus, config = load_corpora(config_of(table)).train, config_of(table)
+    assert Classes.learn(corpus, config).names == ["0", "1", "2"]
     ten = dataclasses.replace(corpus, labels=["10", "9", *corpus.labels[2:]])
-    assert label_names(config_of(table), ten)[-2:] == ["9", "10"]
+    assert Classes.learn(ten, config).names[-2:] == ["9", "10"]
     named = dataclasses.replace(corpus, labels=["b", "a"] * (len(corpus) // 2), texts=["x"] * len(corpus))
-    assert label_names(config_of(table), named) == ["a", "b"]
-    assert label_names(config_of(table, labels=("b", "a")), named) == ["b", "a"]
-    assert label_numbers(named, ["b", "a"])[:2] == [0, 1]
+    assert Classes.learn(named, config).names == ["a", "b"]
+    assert Classes.learn(named, config_of(table, labels=("b", "a"))).names == ["b", "a"]
+    assert Classes(["b", "a"], config).of(named)[:2].tolist() == [0, 1]
     with pytest.raises(ValueError, match=r"data.csv has labels that are none of a, c.*Received: b"):
-        label_numbers(named, ["a", "c"])
+        Classes(["a", "c"], config).of(named)
     with pytest.raises(ValueError, match="two labels or more. Received: a"):
-        label_names(config_of(table), dataclasses.replace(named, labels=["a"] * len(named)))
+        Classes.learn(dataclasses.replace(named, labels=["a"] * len(named)), config)
+    similarities = dataclasses.replace(corpus, labels=[f"{i / 7:.2f}" for i in range(len(corpus))])
+    with pytest.raises(ValueError, match="--predict number"):
+        Classes.learn(similarities, config)
+
+
+def test_several_labels_at_once(table):
+    config = config_of(table, predict="labels", label_separator=";")
+    corpus = LabelledText(["x", "y", "z"], ["a;b", "", "b"], "mine.csv")
+    targets = Labels.learn(corpus, config)
+    assert targets.names == ["a", "b"] and targets.of(corpus).tolist() == [[1, 1], [0, 0], [0, 1]]
+    measures = targets.measure(targets.of(corpus), np.array([[0.9, 0.6], [0.2, 0.1], [0.7, 0.8]]))
+    assert measures["accuracy"] == pytest.approx(5 / 6) and measures["exact"] == pytest.approx(2 / 3)
+    assert measures["f1_micro"] == pytest.approx(6 / 7)
+    assert targets.cells(np.array([[0.9, 0.6], [0.2, 0.1]])) == ["a;b", ""]
+    with pytest.raises(ValueError, match="none of a. Name all by --labels. Received: b"):
+        Labels(["a"], config).of(corpus)
+
+
+def test_numbers(table):
+    config = config_of(table, predict="number")
+    assert config.select == "val_loss"
+    corpus = LabelledText(["x", "y", "z"], ["1.5", "-2", "4"], "mine.csv")
+    targets = Numbers.learn(corpus, config)
+    measures = targets.measure(targets.of(corpus), np.array([[2.0], [-1.0], [3.0]]))
+    assert measures["spearman"] == pytest.approx(1) and measures["mae"] == pytest.approx(2.5 / 3)
+    assert measures["pearson"] == pytest.approx(np.corrcoef([1.5, -2, 4], [2, -1, 3])[0, 1])
+    assert measures["loss"] == pytest.approx((0.25 + 1 + 1) / 3)
+    with pytest.raises(ValueError, match="needs numbers in mine.csv. Received: good"):
+        targets.of(dataclasses.replace(corpus, labels=["1", "good", "nan"]))
+
+
+@pytest.mark.parametrize("predict, outputs", [("number", {"values"}), ("labels", {"classes", "scores"})])
+def test_training_on_numbers_and_labels(table, tmp_path, monkeypatch, predict, outputs):
+    """To the end, with a SavedModel; a constant text has its label."""
+    export = str(tmp_path / "exported")
+    config = config_of(table, predict=predict, epochs=1, export=export, samples=1, num_buckets=1)
+    _, history = train_here(RECIPE, config, monkeypatch)
+    assert np.isfinite(history[0]["val_loss"])
+    signature = tf.saved_model.load(f"{export}/1").signatures["serving_default"]
+    assert set(signature(text=tf.constant(["red one", "two"]))) == outputs
+    scores = json.loads((tmp_path / "run" / "results" / "test" / "scores.json").read_text())
+    assert ("spearman" if predict == "number" else "f1_micro") in scores
+    header, *rows = (tmp_path / "run" / "results" / "test" / "predictions.tsv").read_text().splitlines()
+    assert header.split("\t")[:2] == (["number", "predicted"] if predict == "number" else ["label", "predicted"])
+    assert len(rows) == 6 and not (tmp_path / "run" / "results" / "test" / "confusion.png").exists()
 
 
 def test_word_vectors(table, tmp_path, capsys):
@@ -219,7 +267,8 @@ def test_measures_of_known_probabilities(table, tmp_path, figures):
             return np.eye(3, dtype="float32")[[0] * len(texts)] * 0.7 + 0.1
 
     corpora = load_corpora(config_of(table, test=(str(table),)))
-    scores = evaluate(Known(), corpora.tests, ["0", "1", "2"], tmp_path)["data"]
+    targets = Classes(["0", "1", "2"], Known.config)
+    scores = evaluate(Known(), corpora.tests, targets, tmp_path)["data"]
     share = corpora.tests["data"].labels.count("0") / 60
     assert scores["accuracy"] == pytest.approx(share) and scores["mcc"] == 0 and scores["dist"] is None
     assert scores["loss"] == pytest.approx(-share * np.log(0.8) - (1 - share) * np.log(0.1), rel=1e-5)

@@ -4,11 +4,13 @@ import pathlib
 import resource
 import subprocess
 import sys
+import types
 
 import pytest
 import tensorflow as tf
 
-from keras_headattn.serving._versions import write_version
+from keras_headattn.serving import check_export_folder
+from keras_headattn.serving._versions import save_signatures, write_version
 
 
 def writer(text):
@@ -113,6 +115,50 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr("pathlib.Path.mkdir", refuse)
     with pytest.raises(OSError, match="Give a folder that may be written to.*Read-only file system"):
         write_version(tmp_path, writer("x"))
+
+
+def save(folder, run=None):
+    """Writes the smallest of models."""
+    signature = (lambda x: {"y": x}, [tf.TensorSpec((None,), tf.float32, name="x")])
+    model = types.SimpleNamespace(variables=[])
+    return save_signatures({"serving_default": signature}, folder, model, run=run)
+
+
+def test_versions_are_of_one_run(tmp_path):
+    save(tmp_path)  # of no name: it may be anybody's
+    second = save(tmp_path, "runs/first ü")
+    assert save(str(tmp_path), "runs/first ü").name == "3"
+    assert (second / "assets.extra" / "run.txt").read_text(encoding="utf-8") == "runs/first ü\n"
+    for other in ("runs/second", "", None):
+        with pytest.raises(ValueError, match=f"another run, runs/first ü,.*Received: folder=.*, run={other!r}"):
+            save(tmp_path, other)
+        with pytest.raises(ValueError, match="of another run, runs/first ü"):
+            check_export_folder(tmp_path, other)
+    check_export_folder(tmp_path, "runs/first ü")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "3"]
+    assert tf.saved_model.load(tmp_path / "3").signatures["serving_default"](x=tf.ones(2))["y"].shape == (2,)
+    (tmp_path / "4").mkdir()  # of no name, by hand
+    with pytest.raises(ValueError, match="another run, runs/first ü"):
+        save(tmp_path, "runs/second")
+
+
+def test_a_folder_is_tried_before_training(tmp_path, monkeypatch):
+    check_export_folder(tmp_path / "models" / "new", "runs/first")
+    assert not list((tmp_path / "models" / "new").iterdir())
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(OSError, match="Give a folder that may be written to.*Received: folder="):
+            check_export_folder(path)
+    mkdir = pathlib.Path.mkdir
+
+    def refuse_inside(path, *args, **kwargs):
+        if path.name.startswith(".new."):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        mkdir(path, *args, **kwargs)
+
+    monkeypatch.setattr("pathlib.Path.mkdir", refuse_inside)
+    with pytest.raises(OSError, match="Give a folder that may be written to.*Read-only file system"):
+        check_export_folder(str(tmp_path))
 
 
 def test_without_tensorflow():

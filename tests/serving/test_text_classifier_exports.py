@@ -61,6 +61,9 @@ def test_pairs_and_long_texts(tokenizer, tmp_path):
     first, second = tokenizer(TEXTS)[:, :3], tokenizer(TEXTS[::-1])[:, :3]
     found = in_a_fresh_process(path, {"text": TEXTS, "second_text": TEXTS[::-1]})
     check(found, model((first, second)))
+    none = tf.constant([], tf.string)
+    found = tf.saved_model.load(path).signatures["serving_default"](text=none, second_text=none)
+    assert found["classes"].shape == found["scores"].shape == (0, 3)
 
 
 def test_texts(tokenizer, tmp_path):
@@ -71,5 +74,6 @@ def test_texts(tokenizer, tmp_path):
     found = classify(text=tf.constant(TEXTS))
     expected = tf.math.top_k(tf.nn.softmax(model(tokenizer(TEXTS))), 2)
     np.testing.assert_allclose(found["scores"], expected.values, rtol=1e-5)
+    assert classify(text=tf.constant([], tf.string))["scores"].shape == (0, 2)
     with pytest.raises(ValueError, match="classes of the model, 3. Received: 2 names"):
         export_classifier(model, tokenizer, CLASSES[:2], tmp_path)

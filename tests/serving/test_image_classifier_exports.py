@@ -97,7 +97,8 @@ def test_signatures_have_the_documented_shapes(exported):
         inputs[key] = (spec.name, spec.dtype, spec.shape.as_list())
         outputs = {name: (s.dtype, s.shape.as_list()) for name, s in signature.structured_outputs.items()}
         top = 2 if key[0] == "files" else 3
-        assert outputs == {"classes": (tf.string, [None, top]), "scores": (tf.float32, [None, top])}
+        valid = {"valid": (tf.bool, [None])} if key[0] == "files" else {}
+        assert outputs == {"classes": (tf.string, [None, top]), "scores": (tf.float32, [None, top])} | valid
     assert inputs == {
         ("files", "serving_default"): ("images", tf.string, [None]),
         ("tensors", "serving_default"): ("images", tf.float32, [None, 8, 8, 3]),
@@ -105,10 +106,39 @@ def test_signatures_have_the_documented_shapes(exported):
     }
 
 
-def test_a_damaged_file_is_an_error(exported):
+def test_damaged_files_do_not_fail_their_batch(exported):
     classify = tf.saved_model.load(exported[1]).signatures["serving_default"]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="JPEG"):
-        classify(images=tf.constant([files()[0][:40]]))
+    good = files()
+    whole = {name: value.numpy() for name, value in classify(images=tf.constant(good)).items()}
+    assert whole["valid"].all()
+    mixed = classify(images=tf.constant([b"x", good[0], good[1][:40], good[2], b"", good[0][:40]]))
+    mixed = {name: value.numpy() for name, value in mixed.items()}
+    assert mixed["valid"].tolist() == [False, True, False, True, False, False]
+    for name in ("classes", "scores"):
+        np.testing.assert_array_equal(mixed[name][[1, 3]], whole[name][[0, 2]])
+        assert not mixed[name][~mixed["valid"]].any()  # empty strings, zeros
+    bad = classify(images=tf.constant([b"x", good[1][:40]]))
+    assert not bad["valid"].numpy().any() and bad["scores"].shape == (2, 2)
+
+
+def test_empty_batches(exported):
+    _, path, tensors_path = exported
+    found = tf.saved_model.load(path).signatures["serving_default"](images=tf.constant([], tf.string))
+    assert found["classes"].shape == found["scores"].shape == (0, 2) and found["valid"].shape == (0,)
+    for name, dtype in (("serving_default", tf.float32), ("uint8", tf.uint8)):
+        found = tf.saved_model.load(tensors_path).signatures[name](images=tf.zeros((0, 8, 8, 3), dtype))
+        assert found["classes"].shape == found["scores"].shape == (0, 3)
+
+
+def test_images_of_any_size(tmp_path):
+    images = keras.Input((None, None, 3))
+    model = keras.Model(images, keras.layers.GlobalAveragePooling2D()(images))
+    path = export_image_classifier(model, PREPROCESS, CLASSES, tmp_path / "sized")
+    found = tf.saved_model.load(path).signatures["serving_default"](images=tf.constant([files()[0], b"x"]))
+    assert found["valid"].numpy().tolist() == [True, False]
+    with pytest.raises(ValueError, match=r"one size.*Received: pixels of shape \(None, None, 3\)"):
+        export_image_classifier(model, lambda data: tf.io.decode_png(data, 3), CLASSES, tmp_path / "unsized")
+    assert not (tmp_path / "unsized").exists()
 
 
 def test_names_of_other_classes(exported, tmp_path):

@@ -201,7 +201,7 @@ def test_greedy_search_of_a_model_on_two_replicas(tmp_path, capfd):
         attention = InteractingHeadAttention(2, 8)
         searcher = make_searcher(target_size=None, beam_size=1, attention=attention, positions=LearnedPositions(20))
     capfd.readouterr()
-    path = export_id_translator(searcher, tmp_path)
+    path = export_id_translator(searcher, tmp_path, run="replicas")
     assert capfd.readouterr().out == ""
     ids = np.array([[5, 9, 12, 3, 0], [7, 3, 0, 0, 0]], "int32")
     model = tf.saved_model.load(path)
@@ -249,6 +249,15 @@ def test_another_end_symbol_than_the_tokenizers(exported, tokenizers, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+def test_folders_of_other_runs_are_refused(exported, tokenizers, tmp_path):
+    (tmp_path / "1" / "assets.extra").mkdir(parents=True)
+    (tmp_path / "1" / "assets.extra" / "run.txt").write_text("theirs\n")
+    for export, tokens in ((export_id_translator, ()), (export_translator, tokenizers)):
+        with pytest.raises(ValueError, match="another run, theirs,.*run='ours'"):
+            export(exported[0], *tokens, tmp_path, run="ours")
+    assert [path.name for path in tmp_path.iterdir()] == ["1"]
+
+
 def test_a_failed_export_leaves_nothing(exported, tmp_path, monkeypatch):
     save = tf.saved_model.save
 
@@ -272,7 +281,7 @@ def test_requests_of_the_documentation_fit_its_models(tmp_path, monkeypatch):
         exec(code, names)
     assert names["translations"].shape == (2,)
     requests = re.findall(r"models/(\w+):predict \\\n +-d '(.*)'", page)
-    assert len(requests) == 3
+    assert len(requests) == 4
     for model, body in requests:
         body = json.loads(body)
         loaded = tf.saved_model.load(f"saved_models/{model}/1")

@@ -6,7 +6,7 @@ from keras_headattn.serving._versions import save_signatures
 
 
 def export_translator(
-    searcher, source_tokenizer, target_tokenizer, folder, xla_signature=False, max_source_length=None
+    searcher, source_tokenizer, target_tokenizer, folder, xla_signature=False, max_source_length=None, run=None
 ):
     """Writes a SavedModel that translates text, with both vocabularies inside.
 
@@ -28,13 +28,15 @@ def export_translator(
         xla_signature: bool, whether to add the signature `xla`. Default False.
         max_source_length: int, ids of a source beyond which it is cut; it keeps its end symbol. Default `None`:
             no source is cut, and a long one may take all of the server's memory.
+        run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
+            it has no name.
 
     Returns:
         `pathlib.Path` of the new version.
 
     Raises:
         ValueError: if the searcher and the target tokenizer disagree on the end symbol, or `max_source_length` has
-            no room for text.
+            no room for text, or if the folder has the model of another run.
         OSError: if it cannot be written.
 
     Example:
@@ -88,10 +90,10 @@ def export_translator(
     functions = {"serving_default": best, "n_best": n_best} | ({"xla": xla} if xla_signature else {})
     text = tf.TensorSpec((None,), tf.string, name="text")
     signatures = {name: (function, [text]) for name, function in functions.items()}
-    return save_signatures(signatures, folder, searcher, [source_tokenizer, target_tokenizer])
+    return save_signatures(signatures, folder, searcher, [source_tokenizer, target_tokenizer], run)
 
 
-def export_id_translator(searcher, folder):
+def export_id_translator(searcher, folder, run=None):
     """Writes a SavedModel that translates token ids, for programs that have TensorFlow alone.
 
     It is a model of its own, as a model with a tokenizer does not even load without tensorflow-text. Its signature
@@ -101,11 +103,13 @@ def export_id_translator(searcher, folder):
     Args:
         searcher: `Searcher` around a trained model.
         folder: str or path, where the next version is written, as in `export_translator`.
+        run: str, as `export_translator` takes it. Default `None`: the model has no name.
 
     Returns:
         `pathlib.Path` of the new version.
 
     Raises:
+        ValueError: if the folder has the model of another run.
         OSError: if it cannot be written.
 
     Example:
@@ -122,4 +126,4 @@ def export_id_translator(searcher, folder):
         return {"ids": found["tokens"], "scores": found["scores"]}
 
     ids = tf.TensorSpec((None, None), tf.int32, name="ids")
-    return save_signatures({"serving_default": (search, [ids])}, folder, searcher)
+    return save_signatures({"serving_default": (search, [ids])}, folder, searcher, run=run)

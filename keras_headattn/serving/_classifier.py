@@ -1,0 +1,114 @@
+"""Classifying lists of texts with a trained model."""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_headattn._validation import positive
+from keras_headattn.data import source_batches, source_lengths
+from keras_headattn.serving._likeliest import classifications, probabilities_of
+
+
+class Classifier:
+    """Classifies texts, or pairs of texts: text in, names of classes out.
+
+    Texts are sorted by length and classified in batches of few shapes.
+
+    Args:
+        model: trained Keras model from ids `(B, n)`, 0 = padding, to logits `(B, C)`; of pairs, from a tuple of two.
+        tokenizer: `WordTokenizer` or `SentencePieceTokenizer`.
+        class_names: list of C str.
+        max_length: int, ids of a text beyond which it is cut. Default `None`: none is cut.
+        top: int, how many classes are returned; all, if there are fewer. Default `None`: all.
+        batch_size: int, texts at a time. Default 64.
+        activation: `"softmax"` of one class a text, `"sigmoid"` of any of several labels, each with a probability of its
+            own. Default `"softmax"`.
+
+    Call arguments:
+        texts: list of N str.
+        second_texts: list of N str, of pairs. Default `None`: single texts are classified.
+        progress: function of (texts done), called after each batch. Default `None`.
+
+    Returns:
+        List of N `Classification`.
+
+    Raises:
+        ValueError: if `texts` is a single str, if there are more or fewer second texts, or if the model has another
+            number of classes than there are names.
+
+    Example:
+
+    >>> from keras_headattn.text import WordTokenizer, learn_words
+    >>> texts, labels = ["a good film", "a bad film"] * 20, np.array([1, 0] * 20)
+    >>> tokenizer = WordTokenizer(learn_words(texts))
+    >>> layers = [keras.layers.Embedding(6, 8), keras.layers.GlobalMaxPooling1D(), keras.layers.Dense(2)]
+    >>> model = keras.Sequential(layers)
+    >>> loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    >>> model.compile(keras.optimizers.Adam(0.05), loss)
+    >>> history = model.fit(tokenizer(texts), labels, epochs=20, verbose=0)
+    >>> classify = Classifier(model, tokenizer, ["negative", "positive"])
+    >>> [found.label for found in classify(["such a good film", "it is bad"])]
+    ['positive', 'negative']
+    """
+
+    def __init__(self, model, tokenizer, class_names, max_length=None, top=None, batch_size=64, activation="softmax"):
+        self.model = model
+        self.tokenizer = tokenizer
+        self.class_names = list(class_names)
+        self.max_length = None if max_length is None else positive("max_length", max_length)
+        self.top = None if top is None else positive("top", top)
+        self.batch_size = positive("batch_size", batch_size)
+        probabilities = probabilities_of(model, self.class_names, activation)
+        ids = tf.TensorSpec((None, None), tf.int32)  # one graph for all shapes
+        self._one = tf.function(probabilities, input_signature=[ids], autograph=False)
+        self._two = tf.function(probabilities, input_signature=[(ids, ids)], autograph=False)
+
+    def __call__(self, texts, second_texts=None, progress=None):
+        return classifications(self.probabilities(texts, second_texts, progress), self.class_names, self.top)
+
+    def probabilities(self, texts, second_texts=None, progress=None):
+        """Probabilities of all classes, in the order of their names.
+
+        Args:
+            texts, second_texts, progress: as a call takes them.
+
+        Returns:
+            float32 array `(N, C)`.
+        """
+        found = np.zeros((len(texts), len(self.class_names)), "float32")
+        done = 0
+        for members, inputs in self.batches(texts, second_texts):
+            ids = tuple(map(tf.constant, inputs.values()))
+            rows = self._one(*ids) if second_texts is None else self._two(ids)
+            found[members] = rows.numpy()[: len(members)]
+            done += len(members)
+            if progress:
+                progress(done)
+        return found
+
+    def batches(self, texts, second_texts=None):
+        """The batches in which texts are classified.
+
+        Args:
+            texts, second_texts: as a call takes them.
+
+        Yields:
+            Tuples of the indices of the first rows, int array `(k,)`, and a dictionary of `"text"` and, of pairs,
+            `"second_text"`, int32 `(B, L)`. Further rows are to be dropped.
+        """
+        if isinstance(texts, str) or isinstance(second_texts, str):
+            raise ValueError(f"Give lists of str. Received: the str {(second_texts or texts)[:60]!r}")
+        if second_texts is not None and len(texts) != len(second_texts):
+            raise ValueError(
+                "There must be as many `second_texts` as `texts`. "
+                f"Received: {len(texts)} texts and {len(second_texts)} second texts"
+            )
+        if not texts:
+            return
+        sides = {"text": texts} | ({} if second_texts is None else {"second_text": second_texts})
+        columns = {name: self._encode(side) for name, side in sides.items()}
+        longest = self.max_length or max(1, *(len(ids) for column in columns.values() for ids in column))
+        lengths = [length for length in source_lengths(longest) if length < longest]
+        yield from source_batches(columns, (*lengths, longest), self.batch_size, filler=1)
+
+    def _encode(self, texts):
+        return [ids[: self.max_length] for ids in self.tokenizer.encode(texts)]

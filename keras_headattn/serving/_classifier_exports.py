@@ -1,0 +1,233 @@
+"""A classifier of texts or of images as a SavedModel."""
+
+import contextlib
+
+import tensorflow as tf
+
+from keras_headattn._private import flatten_layers
+from keras_headattn.serving._likeliest import likeliest, probabilities_of
+from keras_headattn.serving._versions import save_signatures
+
+PARALLEL = 10  # files that are decoded at a time
+
+
+def export_classifier(
+    model, tokenizer, class_names, folder, max_length=None, pairs=False, top=None, run=None, activation="softmax"
+):
+    """Writes a SavedModel that takes texts, with the vocabulary inside.
+
+    With a `WordTokenizer` it runs wherever TensorFlow does; with a `SentencePieceTokenizer` tensorflow-text is needed
+    too. This library is not. Its signature `serving_default` takes strings `text` `(B,)`, and of pairs `second_text`
+    `(B,)`. It returns `classes` `(B, top)`, strings, the likeliest first, and their probabilities, `scores`, float32
+    `(B, top)`.
+
+    Args:
+        model: Keras model from ids `(B, n)` to logits `(B, C)`; of pairs, from a tuple of two.
+        tokenizer: `WordTokenizer` or `SentencePieceTokenizer`.
+        class_names: list of C str.
+        folder: str or path, where the next version is written: `folder/1`, `folder/2`, ... It appears only when
+            complete, and older versions stay as they are.
+        max_length: int, ids of a text beyond which it is cut. Default `None`: none is cut, and a long one may take all
+            of the server's memory.
+        pairs: bool, whether pairs of texts are classified. Default False.
+        top: int, how many classes are returned. Default `None`: all.
+        run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
+            it has no name.
+        activation: `"softmax"` of one class a text, `"sigmoid"` of any of several labels, each with a probability of its
+            own. Default `"softmax"`.
+
+    Returns:
+        `pathlib.Path` of the new version.
+
+    Raises:
+        ValueError: if the model has another number of classes than there are names, or the folder has the model of
+            another run.
+        OSError: if it cannot be written.
+
+    Example:
+
+    ```python
+    path = export_classifier(model, tokenizer, ["negative", "positive"], "saved_models/reviews", max_length=200)
+    classify = tf.saved_model.load(path).signatures["serving_default"]
+    classify(text=tf.constant(["a good film"]))["classes"]
+    ```
+    """
+    classify = likeliest(model, class_names, top, activation)
+    return _export_texts(classify, model, tokenizer, folder, max_length, pairs, run)
+
+
+def export_regressor(model, tokenizer, folder, max_length=None, pairs=False, run=None):
+    """Writes a SavedModel that takes texts and returns a number for each.
+
+    It is as that of `export_classifier`, but for its only output, `values`, float32 `(B,)`.
+
+    Args:
+        model: Keras model from ids `(B, n)` to numbers `(B, 1)`; of pairs, from a tuple of two.
+        tokenizer, folder, max_length, pairs, run: as `export_classifier` takes them.
+
+    Returns:
+        `pathlib.Path` of the new version.
+
+    Raises:
+        ValueError, OSError: as `export_classifier`.
+
+    Example:
+
+    ```python
+    path = export_regressor(model, tokenizer, "saved_models/similarity", max_length=200, pairs=True)
+    rate = tf.saved_model.load(path).signatures["serving_default"]
+    rate(text=tf.constant(["a film"]), second_text=tf.constant(["a movie"]))["values"]
+    ```
+    """
+    numbers = probabilities_of(model, ["values"], "linear")
+    return _export_texts(
+        lambda inputs: {"values": numbers(inputs)[:, 0]}, model, tokenizer, folder, max_length, pairs, run
+    )
+
+
+def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run):
+    """Writes a function of ids, or of a tuple of two, as a signature of strings."""
+
+    def encode(text):
+        return tokenizer(text)[:, :max_length]
+
+    def one(text):
+        return predict(encode(text))
+
+    def two(text, second_text):
+        return predict((encode(text), encode(second_text)))
+
+    specs = [tf.TensorSpec((None,), tf.string, name=name) for name in ("text", "second_text")]
+    signature = (two, specs) if pairs else (one, specs[:1])
+    with _any_device(model):
+        return save_signatures({"serving_default": signature}, folder, model, [tokenizer], run)
+
+
+def export_image_classifier(model, preprocess, class_names, folder, top=5, run=None):
+    """Writes a SavedModel that takes the bytes of image files.
+
+    It runs wherever TensorFlow does; this library is not needed there. Its signature `serving_default` takes strings
+    `images` `(B,)`, each a whole JPEG, PNG, GIF or BMP file, and returns `classes` `(B, top)`, strings, the likeliest
+    first, their probabilities, `scores` `(B, top)`, float32, and `valid` `(B,)`, bool. A file that cannot be decoded is
+    not valid: its classes are empty strings, its scores 0. The other files of the batch do not suffer from it.
+
+    Args:
+        model: Keras model from pixels `(B, height, width, 3)` to logits `(B, C)`.
+        preprocess: function of the bytes of one file, a scalar string tensor, that returns its pixels, `(height,
+            width, 3)`: decoded, resized, cropped.
+        class_names: list of C str.
+        folder: str or path, where the next version is written: `folder/1`, `folder/2`, ... It appears only when
+            complete, and older versions stay as they are.
+        top: int, how many classes are returned; all, if there are fewer. Default 5.
+        run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
+            it has no name.
+
+    Returns:
+        `pathlib.Path` of the new version.
+
+    Raises:
+        ValueError: if the model has another number of classes than there are names, or the folder has the model of
+            another run, or the model takes images of any size and `preprocess` does not say which it makes.
+        OSError: if it cannot be written.
+
+    Example:
+
+    ```python
+    path = export_image_classifier(model, preprocess, ["cat", "dog"], "saved_models/pets")
+    with open("cat.jpg", "rb") as file:
+        images = tf.constant([file.read()])
+    tf.saved_model.load(path).signatures["serving_default"](images=images)["classes"]
+    ```
+    """
+    classify = likeliest(model, class_names, top)
+    _, *shape = model.input_shape
+
+    def files(images):
+        pixels, valid = _decoded(images, preprocess, shape)
+        found = classify(pixels)
+        return {
+            "classes": tf.where(valid[:, None], found["classes"], ""),
+            "scores": tf.where(valid[:, None], found["scores"], 0.0),
+            "valid": valid,
+        }
+
+    images = tf.TensorSpec((None,), tf.string, name="images")
+    return save_signatures({"serving_default": (files, [images])}, folder, model, run=run)
+
+
+def export_pixel_classifier(model, class_names, folder, top=5, run=None):
+    """Writes a SavedModel that takes pixels, for programs that decode images themselves.
+
+    Its signature `serving_default` takes float32 `images` `(B, height, width, 3)`, 0 to 255, and `uint8` the same as
+    uint8; both return the `classes` and `scores` of `export_image_classifier`.
+
+    Args:
+        model, class_names, folder, top, run: as `export_image_classifier` takes them.
+
+    Returns:
+        `pathlib.Path` of the new version.
+
+    Raises:
+        ValueError, OSError: as `export_image_classifier`.
+
+    Example:
+
+    ```python
+    path = export_pixel_classifier(model, ["cat", "dog"], "saved_models/pets_tensors")
+    pixels = tf.zeros((1, 224, 224, 3))
+    tf.saved_model.load(path).signatures["serving_default"](images=pixels)["scores"]
+    ```
+    """
+    classify = likeliest(model, class_names, top)
+    _, *shape = model.input_shape
+    signatures = {
+        name: (classify, [tf.TensorSpec((None, *shape), dtype, name="images")])
+        for name, dtype in (("serving_default", tf.float32), ("uint8", tf.uint8))
+    }
+    return save_signatures(signatures, folder, model, run=run)
+
+
+def _decoded(images, preprocess, shape):
+    """Pixels of files, zeros of those that cannot be decoded, and which can be.
+
+    Args:
+        images: strings `(B,)`, the files.
+        preprocess: function of one of them to its pixels.
+        shape: list, `[height, width, 3]` of the model's input, `None` where it takes any size.
+
+    Returns:
+        Pixels `(B, height, width, 3)`, and boolean `(B,)`.
+    """
+    rows = tf.size(images, tf.int64)
+    # Only a data set goes on after an error. One row more, as `get_single_element` takes none that is empty.
+    dataset = tf.data.Dataset.range(rows).map(
+        lambda row: (row, tf.ensure_shape(preprocess(images[row]), shape)), PARALLEL
+    )
+    spec = dataset.element_spec[1]
+    if not spec.shape.is_fully_defined():
+        raise ValueError(
+            "`preprocess` must return pixels of one size where the model takes images of any. "
+            f"Received: pixels of shape {tuple(spec.shape)}"
+        )
+    last = tf.data.Dataset.from_tensors((rows, tf.zeros(spec.shape, spec.dtype)))
+    dataset = dataset.ignore_errors().concatenate(last).batch(rows + 1)
+    options = tf.data.Options()
+    options.autotune.enabled = False  # it starts threads for each request
+    readable, pixels = dataset.with_options(options).get_single_element()
+    pixels = tf.scatter_nd(readable[:, None], pixels, [rows + 1, *spec.shape])
+    valid = tf.scatter_nd(readable[:, None], tf.ones_like(readable, tf.bool), [rows + 1])
+    return pixels[:rows], valid[:rows]
+
+
+@contextlib.contextmanager
+def _any_device(model):
+    """Keeps cuDNN's operations out of recurrent layers, which would bind the SavedModel to GPUs."""
+    layers = [layer for layer in flatten_layers(model) if hasattr(layer, "use_cudnn")]
+    before = [layer.use_cudnn for layer in layers]
+    for layer in layers:
+        layer.use_cudnn = False
+    try:
+        yield
+    finally:
+        for layer, use in zip(layers, before, strict=True):
+            layer.use_cudnn = use

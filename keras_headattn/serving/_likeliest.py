@@ -1,0 +1,112 @@
+"""The likeliest classes of a model's logits, in graphs and in Python."""
+
+import dataclasses
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Classification:
+    """The likeliest classes of a text or an image, the likeliest first.
+
+    Args:
+        classes: tuple of str.
+        scores: tuple of float, their probabilities.
+
+    >>> Classification(("cat", "dog"), (0.75, 0.25)).label
+    'cat'
+    """
+
+    classes: tuple
+    scores: tuple
+
+    @property
+    def label(self):
+        """str, the likeliest class."""
+        return self.classes[0]
+
+    @property
+    def score(self):
+        """float, its probability."""
+        return self.scores[0]
+
+
+def probabilities_of(model, class_names, activation="softmax"):
+    """A function of a model's inputs that gives the probabilities of its classes.
+
+    A model is never given an empty batch, which few layers take: a row of zeros is added then, and its result removed.
+
+    Args:
+        model: function from a tensor, or a tuple of two, to logits `(B, C)`, which takes `training`.
+        class_names: list of C str.
+        activation: str, of the logits: `"softmax"`, `"sigmoid"` or, of numbers, `"linear"`. Default `"softmax"`.
+
+    Returns:
+        Function to float32 `(B, C)`. It raises a ValueError if the model has another number of classes than there are
+        names.
+    """
+
+    activate = {"softmax": tf.nn.softmax, "sigmoid": tf.nn.sigmoid, "linear": tf.identity}.get(activation)
+    if activate is None:
+        raise ValueError(f"`activation` must be 'softmax' or 'sigmoid'. Received: activation={activation!r}")
+
+    def probabilities(inputs):
+        rows = tf.shape(tf.nest.flatten(inputs)[0])[0]
+        logits = tf.cast(model(tf.nest.map_structure(_not_empty, inputs), training=False), tf.float32)
+        if logits.shape[-1] != len(class_names):
+            raise ValueError(
+                f"`class_names` must be as many as the classes of the model, {logits.shape[-1]}. "
+                f"Received: {len(class_names)} names"
+            )
+        return activate(logits)[:rows]
+
+    return probabilities
+
+
+def likeliest(model, class_names, top=None, activation="softmax"):
+    """A function of the model's inputs that gives the names of classes, the likeliest first, and their probabilities.
+
+    Args:
+        model, class_names, activation: as `probabilities_of` takes them.
+        top: int, how many classes are returned; all, if there are fewer. Default `None`: all.
+
+    Returns:
+        Function that returns a dictionary of `classes` `(B, top)`, strings, and `scores` `(B, top)`, float32. It raises
+        what that of `probabilities_of` does.
+    """
+    class_names = list(class_names)
+    probabilities = probabilities_of(model, class_names, activation)
+    names = tf.constant(class_names)
+    top = len(class_names) if top is None else min(top, len(class_names))
+
+    def classify(inputs):
+        scores, labels = tf.math.top_k(probabilities(inputs), top)
+        return {"classes": tf.gather(names, labels), "scores": scores}
+
+    return classify
+
+
+def classifications(probabilities, class_names, top=None):
+    """Names and probabilities of the likeliest classes of each row.
+
+    Args:
+        probabilities: array `(N, C)`.
+        class_names: list of C str.
+        top: int, how many classes are returned; all, if there are fewer. Default `None`: all.
+
+    Returns:
+        List of N `Classification`.
+    """
+    orders = (-probabilities).argsort(axis=1, kind="stable")[:, :top]
+    return [
+        Classification(tuple(class_names[label] for label in order), tuple(float(row[label]) for label in order))
+        for row, order in zip(probabilities, orders, strict=True)
+    ]
+
+
+def _not_empty(tensor):
+    """Zeros are added where an axis has no entry."""
+    sizes = tf.shape(tensor)
+    least = [size if size is not None else tf.maximum(sizes[axis], 1) for axis, size in enumerate(tensor.shape)]
+    padded = tf.pad(tensor, [[0, size - sizes[axis]] for axis, size in enumerate(least)])
+    return tf.ensure_shape(padded, tensor.shape)

@@ -1,0 +1,150 @@
+"""Translating lists of sentences with a trained model."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from keras_headattn._validation import positive
+from keras_headattn.data import source_batches, source_lengths
+from keras_headattn.decoding import Searcher
+from keras_headattn.text import LanguagePair
+
+
+@dataclasses.dataclass(frozen=True)
+class Translation:
+    """A translation.
+
+    Args:
+        text: str.
+        score: float, the log probability divided by the length penalty.
+        is_cut: bool, whether the source was longer than the model takes, so that its end was not translated. Default
+            False.
+    """
+
+    text: str
+    score: float
+    is_cut: bool = False
+
+
+class Translator:
+    """Translates sentences: text in, text out.
+
+    Sentences are sorted by length and searched in batches of few shapes, each compiled once.
+
+    Args:
+        model: a trained `Transformer`, or any model that `decoding.Searcher` takes.
+        source_tokenizer: `SentencePieceTokenizer` of the source.
+        target_tokenizer: `SentencePieceTokenizer` of the target.
+        beam_size: int, 1 for greedy search. Default 4.
+        alpha: float, exponent of the length penalty. Default 0.6.
+        max_length: int, most tokens of a translation, its end symbol included. Default 128.
+        max_source_length: int, most tokens of a sentence, its end symbol included. Longer ones are cut, and say so.
+            Default `None`: twice `max_length` or a little more, but no more than the model has learned positions.
+        source_moses, target_moses: `MosesPreprocessor`, the steps before the tokenizers, undone after them. Default
+            `None`: there are none.
+        batch_size: int, sentences that are searched together; a single one is searched by itself. Default 64.
+        jit_compile: bool, whether XLA compiles the search: faster, after a few seconds for each length. Default True.
+
+    Call arguments:
+        sentences: list of str. An empty sentence stays empty.
+        progress: function of (sentences done), called after each batch. Default `None`.
+
+    Returns:
+        List of `Translation`, one for each sentence.
+
+    Raises:
+        ValueError: if the beam is too wide for the vocabulary, or `sentences` is a single str; for other numbers, as
+            `decoding.Searcher` raises it.
+
+    Attributes:
+        searcher: the `Searcher`, which the functions that write SavedModels take.
+        text: the `LanguagePair`.
+
+    Example:
+
+    >>> import functools
+    >>> from keras_headattn.data import TokenBatches, teacher_forcing
+    >>> from keras_headattn.models import Transformer
+    >>> english, german = ["a cat sat", "a dog ran"], ["eine Katze saß", "ein Hund rannte"]
+    >>> pair = LanguagePair.learn("demo", (english, german), vocabulary_size=32)
+    >>> columns = {"source": pair.encode_source(english), "target": pair.encode_target(german)}
+    >>> shift = functools.partial(teacher_forcing, bos_id=pair.target.bos_id)
+    >>> batches = TokenBatches(columns, tokens_per_batch=32, bucket_lengths=(16,), preprocess=shift)
+    >>> model = Transformer(32, num_layers=1, hidden_dim=16, intermediate_dim=32, dropout=0.0)
+    >>> loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    >>> model.compile(keras.optimizers.Adam(0.01), loss, jit_compile=False)
+    >>> history = model.fit(batches, epochs=60, shuffle=False, verbose=0)
+    >>> translate = Translator(model, pair.source, pair.target, beam_size=2, max_length=16, jit_compile=False)
+    >>> [translation.text for translation in translate(["a dog ran", "a cat sat"])]
+    ['ein Hund rannte', 'eine Katze saß']
+    """
+
+    def __init__(
+        self,
+        model,
+        source_tokenizer,
+        target_tokenizer,
+        beam_size=4,
+        alpha=0.6,
+        max_length=128,
+        max_source_length=None,
+        source_moses=None,
+        target_moses=None,
+        batch_size=64,
+        jit_compile=True,
+    ):
+        self.text = LanguagePair(source_tokenizer, target_tokenizer, source_moses, target_moses)
+        self.batch_size = positive("batch_size", batch_size)
+        self.searcher = Searcher(
+            model, beam_size, alpha, max_length, start_id=target_tokenizer.bos_id, end_id=target_tokenizer.eos_id
+        )
+        pieces = target_tokenizer.vocabulary_size
+        if 2 * beam_size > pieces:
+            raise ValueError(f"`beam_size` must be at most half of {pieces} pieces. Received: beam_size={beam_size}")
+        self.buckets = _buckets(model, max_length, max_source_length)
+        self._search = tf.function(self.searcher, jit_compile=jit_compile, autograph=False)
+
+    @property
+    def max_source_length(self):
+        """int, most tokens of a sentence."""
+        return self.buckets[-1]
+
+    def __call__(self, sentences, progress=None):
+        if isinstance(sentences, str):
+            raise ValueError(f"`sentences` must be a list of str. Received: the str {sentences[:60]!r}")
+        places = [place for place, sentence in enumerate(sentences) if sentence.strip()]
+        ids = self.text.encode_source([sentences[place] for place in places])
+        is_cut = [len(row) > self.max_source_length for row in ids]
+        ids = [self._cut(row) if cut else row for row, cut in zip(ids, is_cut, strict=True)]
+        translations = [Translation("", 0.0)] * len(sentences)
+        done = len(sentences) - len(places)
+        for indices, batch in source_batches(ids, self.buckets, self.batch_size if len(ids) > 1 else 1):
+            found = self._search(tf.constant(batch))
+            texts = self.text.decode(found["tokens"][: len(indices), 0])
+            for index, text, score in zip(indices, texts, found["scores"][:, 0].numpy(), strict=False):
+                translations[places[index]] = Translation(text, float(score), is_cut[index])
+            done += len(indices)
+            if progress:
+                progress(done)
+        return translations
+
+    def _cut(self, row):
+        source, last = self.text.source, self.max_source_length - 1
+        return np.append(row[:last], source.eos_id if source.add_eos else row[last])
+
+
+def _buckets(model, max_length, max_source_length):
+    """Lengths to which sources are padded; the last is the most tokens that a source may have."""
+    lengths, positions = source_lengths(max_length), getattr(model, "max_length", None)
+    longest = lengths[-1] if positions is None else min(lengths[-1], positions)
+    if max_source_length is not None:
+        longest = max_source_length
+        lengths = source_lengths(longest)
+    if longest < 2 or longest > (positions or longest):
+        most = "" if positions is None else f", and at most {positions}, the number of the model's learned positions"
+        raise ValueError(
+            f"`max_source_length` must have room for a token beside the end symbol{most}. "
+            f"Received: max_source_length={longest}"
+        )
+    return *(length for length in lengths if length < longest), longest

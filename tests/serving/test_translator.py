@@ -1,0 +1,125 @@
+import numpy as np
+import pytest
+
+from keras_headattn.data import pad_ids
+from keras_headattn.layers import MultiHeadAttention
+from keras_headattn.models import Transformer
+from keras_headattn.positions import LearnedPositions
+from keras_headattn.serving import Translation, Translator
+from keras_headattn.text import LanguagePair, MosesPreprocessor, SentencePieceTokenizer
+
+ENGLISH = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat still"]
+GERMAN = ["die Katze saß auf der Matte", "ein Hund lief der Katze nach", "keine Katze saß still"]
+OPTIONS = dict(beam_size=2, max_length=8, jit_compile=False)
+
+
+def make_model(**options):
+    attention = MultiHeadAttention(2, 8)
+    model = Transformer(40, attention=attention, num_layers=1, hidden_dim=16, intermediate_dim=32, **options)
+    model.build()
+    random = np.random.default_rng(3)
+    for weight in model.trainable_weights:  # large ones, so that translations differ
+        if weight.name not in ("gamma", "beta"):
+            weight.assign(random.normal(size=weight.shape) * 4 / weight.shape[-1] ** 0.5)
+    return model
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("text")
+    LanguagePair.learn(folder, (ENGLISH, GERMAN), 40)
+    return folder
+
+
+@pytest.fixture
+def tokenizer(folder):
+    # Made anew for each test: `keras.backend.clear_session` frees what tensorflow-text holds for it.
+    return SentencePieceTokenizer(folder / "vocabulary.model")
+
+
+@pytest.fixture
+def translate(tokenizer):
+    return Translator(make_model(), tokenizer, tokenizer, max_source_length=32, batch_size=2, **OPTIONS)
+
+
+def expected(translate, ids):
+    """Texts and scores of ids that are searched in one batch."""
+    found = translate.searcher(pad_ids(ids, len(ids), max(map(len, ids))))
+    return translate.text.decode(found["tokens"][:, 0]), found["scores"][:, 0].numpy()
+
+
+def test_translations_are_those_of_the_search(translate, tokenizer):
+    sentences = [ENGLISH[0], " ", ENGLISH[1] + " no", "", ENGLISH[2]]
+    done = []
+    found = translate(sentences, done.append)
+    assert found[1] == found[3] == Translation("", 0.0) and len(done) == 2 and done[-1] == 5
+    real = [place for place in range(5) if sentences[place].strip()]
+    texts, scores = expected(translate, tokenizer.encode([sentences[place] for place in real]))
+    assert [found[place].text for place in real] == texts and len(set(texts)) > 1
+    np.testing.assert_allclose([found[place].score for place in real], scores, rtol=1e-4)
+    assert not any(translation.is_cut for translation in found)
+    [alone] = translate(sentences[:1])
+    assert alone.text == texts[0] and alone.score == pytest.approx(scores[0], rel=1e-4)
+    assert translate([]) == []
+
+
+def test_long_sentences_are_cut_and_say_so(tokenizer):
+    translate = Translator(make_model(), tokenizer, tokenizer, max_source_length=9, **OPTIONS)
+    sentences = ["the cat", *ENGLISH]
+    ids = tokenizer.encode(sentences)
+    assert translate.buckets == (9,) and max(map(len, ids)) > 9 >= len(ids[0])
+    found = translate(sentences)
+    assert [translation.is_cut for translation in found] == [len(row) > 9 for row in ids]
+    texts, scores = expected(translate, [row if len(row) <= 9 else [*row[:8], tokenizer.eos_id] for row in ids])
+    assert [translation.text for translation in found] == texts
+    np.testing.assert_allclose([translation.score for translation in found], scores, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "positions, options, buckets",
+    [
+        (None, {}, (16,)),
+        (None, {"max_length": 20}, (16, 32, 64)),
+        (None, {"max_source_length": 40}, (16, 32, 40)),
+        (12, {}, (12,)),
+        (24, {"max_length": 20}, (16, 24)),
+        (24, {"max_source_length": 20}, (16, 20)),
+    ],
+)
+def test_lengths_of_sources(tokenizer, positions, options, buckets):
+    """No more than the model has positions."""
+    model = make_model(positions=LearnedPositions(positions)) if positions else make_model()
+    translate = Translator(model, tokenizer, tokenizer, **OPTIONS | options)
+    assert translate.buckets == buckets and translate.max_source_length == buckets[-1]
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"beam_size": 21}, "half of 40 pieces. Received: beam_size=21"),
+        ({"max_source_length": 1}, "Received: max_source_length=1"),
+        ({"max_source_length": 13}, "at most 12, the number of.*Received: max_source_length=13"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"max_length": 13}, "at most 12"),
+    ],
+)
+def test_errors(tokenizer, options, message):
+    with pytest.raises(ValueError, match=message):
+        Translator(make_model(positions=LearnedPositions(12)), tokenizer, tokenizer, **OPTIONS | options)
+
+
+def test_a_sentence_that_is_no_list(translate):
+    with pytest.raises(ValueError, match="list of str. Received: the str 'the cat"):
+        translate(ENGLISH[0])
+
+
+def test_steps_before_and_after(tokenizer):
+    """They are those of Moses, around the same search."""
+    pytest.importorskip("sacremoses")
+    model, moses = make_model(), [MosesPreprocessor("en"), MosesPreprocessor("de")]
+    moses[1].undo = lambda sentences: [f"<{sentence}>" for sentence in sentences]
+    with_steps = Translator(model, tokenizer, tokenizer, source_moses=moses[0], target_moses=moses[1], **OPTIONS)
+    without = Translator(model, tokenizer, tokenizer, **OPTIONS)
+    assert [found.text for found in with_steps(["the cat, the mat"])] == [
+        f"<{found.text}>" for found in without(["the cat , the mat"])
+    ]
