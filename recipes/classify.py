@@ -94,7 +94,7 @@ RECIPE = Recipe(
     commands={
         "classify": Command(
             _classify,
-            "the likeliest labels, or the number, of each line of a file or of standard input",
+            "the likeliest labels, or the number, of each line of a file or standard input",
             _add_classify,
             filters=True,
         )

@@ -20,8 +20,8 @@ class Classifier:
         max_length: int, ids of a text beyond which it is cut. Default `None`: none is cut.
         top: int, how many classes are returned; all, if there are fewer. Default `None`: all.
         batch_size: int, texts at a time. Default 64.
-        activation: `"softmax"` of one class a text, `"sigmoid"` of any of several labels, each with a probability of its
-            own. Default `"softmax"`.
+        activation: `"softmax"` of one class a text, `"sigmoid"` of any of several labels, each with its own
+            probability. Default `"softmax"`.
 
     Call arguments:
         texts: list of N str.

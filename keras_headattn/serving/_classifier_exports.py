@@ -33,8 +33,8 @@ def export_classifier(
         top: int, how many classes are returned. Default `None`: all.
         run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
             it has no name.
-        activation: `"softmax"` of one class a text, `"sigmoid"` of any of several labels, each with a probability of its
-            own. Default `"softmax"`.
+        activation: `"softmax"` of one class a text, `"sigmoid"` of any of several labels, each with its own
+            probability. Default `"softmax"`.
 
     Returns:
         `pathlib.Path` of the new version.

@@ -88,6 +88,10 @@ class Task:
         """Scores the finished model on test sets, prints the scores, and writes them to `run.results`."""
         raise NotImplementedError
 
+    def export_folders(self):
+        """The folders that `export` writes to, which the engine tries before training."""
+        return [self.config.export_folder]
+
     def export(self, model):
         """Writes the SavedModels and tries them out."""
         raise NotImplementedError

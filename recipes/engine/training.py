@@ -64,8 +64,8 @@ def _ready(task):
     taken = f"Another process trains in this folder. Wait for it, or give another --run. Received: run={config.run}"
     if is_chief(strategy):
         try_folder("--run", config.run)
-        if config.export:
-            check_export_folder(config.export_folder, config.run)
+        for folder in task.export_folders() if config.export else ():
+            check_export_folder(folder, config.run)
     with locked(config.run, taken) if is_chief(strategy) else contextlib.nullcontext():
         yield strategy
         leave_together(strategy)

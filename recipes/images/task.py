@@ -83,6 +83,9 @@ class ImageNet(Task):
         for name, source in tests.items():
             evaluate(model, validation_batches(self.config, source, 1), self.run.results / name)
 
+    def export_folders(self):
+        return [self.config.export_folder, f"{self.config.export_folder}_tensors"]
+
     def export(self, model):
         source = self.data and next(iter(self.data.tests.values()))
         export(self.config, model, self.class_names, source)

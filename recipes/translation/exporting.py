@@ -1,6 +1,5 @@
 """SavedModels of a run, tried out at once in a process that knows nothing of this library."""
 
-from keras_headattn.data import source_lengths
 from keras_headattn.serving import export_id_translator, export_translator
 from recipes.engine.fresh_process import try_out
 
@@ -30,8 +29,7 @@ def export(config, translator, run, sentences):
         Paths of the two SavedModels.
     """
     text, searcher = translator.text, translator.searcher
-    longest = source_lengths(config.max_length)[-1]
-    folder = config.export_folder
+    longest, folder = translator.max_source_length, config.export_folder
     path = export_translator(searcher, text.source, text.target, folder, max_source_length=longest, run=config.run)
     ids_path = export_id_translator(searcher, f"{folder}_ids", run=config.run)
     print(f"SavedModels: {path} (text), {ids_path} (token ids)")

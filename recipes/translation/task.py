@@ -191,6 +191,9 @@ class Translate(Task):
             show_embeddings(self.run, model, self.text)
         evaluate(self.translator(model), tests, self.config, self.run.results)
 
+    def export_folders(self):
+        return [self.config.export_folder, f"{self.config.export_folder}_ids"]
+
     def export(self, model):
         export(self.config, self.translator(model), self.run, self._samples())
 
