@@ -1,11 +1,12 @@
 """Finished runs of sentence classification side by side: what they scored and predicted."""
 
 import json
-import pathlib
 import statistics
 
 import numpy as np
 
+from recipes.engine.folders import folders_of_seeds
+from recipes.engine.recipe_of import check_recipe
 from recipes.sentences.run import Run
 
 
@@ -13,24 +14,15 @@ def runs_of(folder):
     """The runs of a folder by seed: of one run itself, of a folder made by `--seeds` all that have finished.
 
     Raises:
-        ValueError: if there is none.
+        ValueError: if there is none, or it is a run of another recipe.
     """
-    folder = pathlib.Path(folder)
-    folders = [folder] if (folder / "config.json").exists() else sorted(folder.glob("seed=*"))
+    folders = folders_of_seeds(folder)
+    for each in folders:
+        check_recipe(each, "recipes.classify")
     found = {run.config().seed: run for run in map(Run, folders) if any(run.results.glob("*/scores.json"))}
     if not found:
         raise ValueError(f"There is no finished run in {folder}. Train one first, or several by --seeds.")
     return dict(sorted(found.items()))
-
-
-def titles(folders):
-    """Names of runs, the last parts of their folders: list of str, all different."""
-    parts = [pathlib.Path(folder).resolve().parts for folder in folders]
-    for length in range(1, max(map(len, parts)) + 1):
-        found = ["/".join(each[-length:]) for each in parts]
-        if len(set(found)) == len(found):
-            return found
-    raise ValueError(f"Give each folder once. Received: {' '.join(map(str, folders))}")
 
 
 def read_scores(runs, test):

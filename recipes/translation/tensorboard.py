@@ -1,5 +1,6 @@
 """The parts of a run that TensorBoard shows. docs/tensorboard.md says how to look at them."""
 
+import dataclasses
 import math
 
 import keras
@@ -7,25 +8,43 @@ import numpy as np
 from tensorboard.plugins.hparams import api as hparams
 
 from keras_headattn.data import pad_ids
-from keras_headattn.training import AttentionImages, HeadNorms, Utilization, write_projector
+from keras_headattn.training import AttentionImages, HeadNorms, TensorBoardCurves, Utilization, write_projector
+
+# Logs that are one number from the first epoch to the last.
+CONSTANT = ("compilations", "padding_share")
+# Settings by which runs are told apart even where they have their defaults.
+ALWAYS_SHOWN = ("attention", "num_heads", "seed")
 
 
 def tensorboard_callbacks(config, run, transformer, text, corpus):
-    """Curves, histograms, images of sentences of `corpus`, and settings."""
+    """Curves, norms of heads, images of sentences of `corpus`, and settings, all in one folder."""
     log_dir = str(run.folder / "tensorboard")
-    callbacks = [
-        keras.callbacks.TensorBoard(log_dir, write_graph=False, profile_batch=config.profile_steps or 0),
-        HeadNorms(log_dir),
-    ]
+    callbacks = [TensorBoardCurves(log_dir, CONSTANT, config.profile_steps), HeadNorms(log_dir)]
     if config.images:
         callbacks.append(AttentionImages(log_dir, _attention_of_samples(transformer, text, corpus)))
-    settings = {
-        name: value
-        for name, value in (vars(config) | config.shape).items()
-        if isinstance(value, (int, float, str)) and name not in ("run", "export")
-    }
-    callbacks.append(hparams.KerasCallback(log_dir, settings, trial_id=config.run))
+    callbacks.append(hparams.KerasCallback(log_dir, shown_settings(config, run), trial_id=config.run))
     return callbacks
+
+
+def shown_settings(config, run):
+    """The settings for HParams: those that change what is trained and differ from their defaults, and a few others.
+
+    Args:
+        config: settings dataclass.
+        run: `Run`, whose `may_change` names settings that do not change what is trained.
+
+    Returns:
+        Dictionary of names to int, float or str.
+    """
+    defaults = {field.name: field.default for field in dataclasses.fields(config)}
+    values = vars(config) | {name: value for name, value in config.shape.items() if name in ALWAYS_SHOWN}
+    return {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, (int, float, str))
+        and name not in run.may_change
+        and (name in ALWAYS_SHOWN or value != defaults.get(name))
+    }
 
 
 def flops_utilization(config, transformer, batches):
@@ -68,15 +87,20 @@ def _attention_of_samples(transformer, text, corpus, number=2):
     def attend(model):
         _, out = transformer(inputs, return_intermediates=True)
         images = {}
-        for name, found in out.items():
-            block, attention = name.split("/")
+        for path, found in out.items():
+            block, attention = path.split("/")
             side, layer = block.split("_")
             kind = "cross" if attention == "cross_attention" else side
+            name = "cross-attention" if kind == "cross" else f"{kind} self-attention"
             queries, keys = tokens[kind]
-            batch = keras.ops.convert_to_numpy(found["weights"])
+            batch, number = keras.ops.convert_to_numpy(found["weights"]), int(layer) + 1
             for sentence in range(len(order)):
                 heads = batch[sentence].reshape(-1, *batch.shape[-2:])  # one head axis, for pairs of heads too
-                images[f"{sentence}/{kind}_{layer}"] = heads, queries[sentence], keys[sentence]
+                images[f"sentence {sentence + 1}/{name}, layer {number}"] = (
+                    heads,
+                    queries[sentence],
+                    keys[sentence],
+                )
         return images
 
     return attend

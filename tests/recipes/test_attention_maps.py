@@ -41,8 +41,9 @@ def test_maps_of_two_runs_over_an_image(runs, image, tmp_path, capsys, figures):
     assert (tmp_path / "maps.png").exists()
     pictures = [len(axes.get_images()) for axes in figures[0].axes]
     # A row for each layer: the image, and over it the map of each of two heads.
-    assert pictures == [1, 2, 2] * (len(pictures) // 3) and {"aa", "ea"} == {
-        axes.get_ylabel().split("\n")[0] for axes in figures[0].axes[::3]
+    rows = len(pictures) // 4  # and a colour bar for each row
+    assert pictures == [1, 2, 2] * rows + [0] * rows and {"aa", "ea"} == {
+        axes.get_ylabel().split("\n")[0] for axes in figures[0].axes[: 3 * rows : 3]
     }
     assert capsys.readouterr().out.splitlines()[-1].endswith("maps.png")
 
@@ -50,7 +51,8 @@ def test_maps_of_two_runs_over_an_image(runs, image, tmp_path, capsys, figures):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["--layers", "9"], "attention layers. Received: --layers 9"),
+        (["--layers", "9"], "4 attention layers, counted from 1. Received: --layers 9"),
+        (["--heads", "0", "2"], "There are 2, counted from 1. Received: --heads 0"),
         (["--pixel", "99", "0"], "Received: pixel=\\[99, 0\\]"),
         (["--files", "nothing.jpg"], "no file nothing.jpg"),
     ],
@@ -58,6 +60,15 @@ def test_maps_of_two_runs_over_an_image(runs, image, tmp_path, capsys, figures):
 def test_errors(runs, image, options, message):
     with pytest.raises(SystemExit, match=message):
         main(["image", str(runs / "aa"), "--files", str(image), *options])
+
+
+def test_runs_without_maps(runs, image, tmp_path):
+    plain = Run(tmp_path / "plain")
+    plain.start(dataclasses.replace(digits.CONFIG, attention="none"))
+    with pytest.raises(SystemExit, match="plain is a run with --attention none: it has no maps"):
+        main(["image", str(plain.folder), "--files", str(image)])
+    with pytest.raises(SystemExit, match="aa is a run of recipes.imagenet. Give runs of recipes.translate"):
+        main(["text", str(runs / "aa"), "--sentence", "one"])
 
 
 def test_accuracy_of_a_classifier_of_maps(runs, capsys):

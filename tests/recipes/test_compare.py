@@ -10,7 +10,7 @@ from scipy import stats
 
 from recipes.compare import main
 from recipes.engine.config import override
-from recipes.sentences.comparing import paired_test, read_predictions, runs_of, titles
+from recipes.sentences.comparing import paired_test, read_predictions, runs_of
 from recipes.sentences.data import load_corpora
 from recipes.sentences.evaluation import evaluate
 from recipes.sentences.modelling import make_classifier
@@ -50,6 +50,8 @@ def runs(tmp_path_factory):
     make_run(folder / "one", folder / "data.csv", num_heads=3)
     make_run(folder / "other", folder / "data.csv", num_heads=2, dropout=0.0)
     make_run(folder / "pairs", folder / "data.csv", num_heads=2, second_column="review")
+    (folder / "translated").mkdir()
+    (folder / "translated" / "config.json").write_text('{"source_language": "en"}')
     for run in ("plain/seed=1", "one"):  # as `recipes.classify evaluate` adds it
         shutil.copytree(folder / run / "results" / "test", folder / run / "results" / "added")
     return folder
@@ -88,6 +90,8 @@ def test_predictions_are_those_of_all_seeds(runs):
 def test_pictures_of_a_test_set(runs, tmp_path, capsys, figures, command):
     main([command, str(runs / "plain"), str(runs / "one"), "--output", str(tmp_path / "picture.png")])
     assert (tmp_path / "picture.png").exists() and all(drawn(figures[0]))
+    titles = {"reliability": "Accuracy against", "ablation": "Drop in accuracy", "errors": "Error by"}
+    assert figures[0].get_suptitle().startswith(titles[command]) and "test" in figures[0].get_suptitle()
     plots = {"reliability": 4, "ablation": 2, "errors": 1}
     assert len(figures[0].axes) == plots[command]
     lines = capsys.readouterr().out.splitlines()
@@ -101,7 +105,7 @@ def test_entropy_of_other_texts(runs, tmp_path, figures):
     (tmp_path / "texts.txt").write_text("not a film\nso so\n")
     arguments = ["entropy", str(runs / "plain"), str(runs / "one"), "--file", str(tmp_path / "texts.txt")]
     main([*arguments, "--output", str(tmp_path / "entropy.png")])
-    assert (tmp_path / "entropy.png").exists()
+    assert (tmp_path / "entropy.png").exists() and "texts.txt" in figures[0].get_suptitle()
     curves = {line.get_label(): line.get_ydata() for line in figures[0].axes[0].lines}
     assert all(curves[title][-1] == 1 for title in ("plain", "one"))
 
@@ -112,6 +116,8 @@ def test_heatmaps(runs, tmp_path, figures):
     assert (tmp_path / "heads.png").exists()
     # Of two models two heads and their sum, each with a label and at least four words and signs.
     assert len(drawn(figures[0])) == 6 and min(drawn(figures[0])) > 4
+    main([*arguments, str(tmp_path / "one.png"), "--heads", "2"])
+    assert figures[1].axes[0].texts[0].get_text().startswith("head 2,")
     arguments.insert(-1, "a film")
     main([*arguments, str(tmp_path / "heads.html")])
     page = (tmp_path / "heads.html").read_text()
@@ -130,6 +136,11 @@ def test_heatmaps(runs, tmp_path, figures):
         (["entropy", "plain", "--file", "none.txt"], "none.txt"),
         (["entropy", "pairs", "--file", "data.csv"], "Received: runs that classify pairs of texts: pairs"),
         (["ablation", "plain", "--set", "news"], "settings: test. Received: --set news"),
+        (
+            ["heatmap", "plain", "--text", "a", "--heads", "0", "3"],
+            "counted from 1. Received: --heads 0 3",
+        ),
+        (["scores", "plain", "translated"], "translated is a run of recipes.translate. Give runs of recipes.classify"),
         (["errors", "plain", "other"], "alone. Received: standard with dropout=0.5 and 0.0"),
     ],
 )
@@ -137,8 +148,3 @@ def test_errors(runs, monkeypatch, arguments, message):
     monkeypatch.chdir(runs)
     with pytest.raises(SystemExit, match=message):
         main(arguments)
-
-
-def test_titles_are_as_short_as_can_be():
-    assert titles(["runs/a", "runs/b"]) == ["a", "b"]
-    assert titles(["x/a", "y/a/"]) == ["x/a", "y/a"]
