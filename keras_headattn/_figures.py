@@ -1,15 +1,21 @@
 """Figures of matplotlib, which is imported when one is made."""
 
+import textwrap
+
 import numpy as np
 
 from keras_headattn._optional import optional_import
 
+TITLE_SIZE = 10  # points
+CHARACTER, LINE = 0.085, 0.18  # inches of a title
 
-def new_figure(width, height):
-    """An empty figure.
+
+def new_figure(width, height, title=None):
+    """An empty figure, in which texts may be of any script that an installed font has.
 
     Args:
-        width, height: in inches.
+        width, height: in inches, without the title.
+        title: str, broken into as many lines as it needs. Default `None`: no title.
 
     Returns:
         `matplotlib.figure.Figure`.
@@ -17,10 +23,38 @@ def new_figure(width, height):
     Raises:
         ImportError: if matplotlib is not installed, with what to install.
 
-    >>> len(new_figure(4, 3).axes)
-    0
+    >>> new_figure(2, 3, "a title that is longer than two inches").get_suptitle()
+    'a title that is longer\\nthan two inches'
     """
-    return optional_import("matplotlib.figure", "recipes").Figure((width, height), layout="constrained")
+    optional_import("matplotlib.figure", "recipes")
+    from keras_headattn._fonts import Figure
+
+    lines = textwrap.wrap(title or "", int(width / CHARACTER))
+    figure = Figure((width, height + LINE * len(lines)), layout="constrained")
+    if lines:
+        figure.suptitle("\n".join(lines), fontsize=TITLE_SIZE, parse_math=False)
+    return figure
+
+
+def as_image(figure, dpi=100):
+    """A figure as pixels.
+
+    Args:
+        figure: `matplotlib.figure.Figure`.
+        dpi: pixels an inch. Default 100.
+
+    Returns:
+        Array `(height, width, 4)` of bytes: red, green, blue and opacity.
+
+    >>> as_image(new_figure(0.5, 0.25)).shape
+    (25, 50, 4)
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure.set_dpi(dpi)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.array(canvas.buffer_rgba())
 
 
 def weight_colors(weights, cmap="Blues", largest=None):
@@ -41,3 +75,45 @@ def weight_colors(weights, cmap="Blues", largest=None):
         end = float(np.nanmax(np.abs(weights)))
         return dict(cmap="RdBu", vmin=-end, vmax=end)
     return dict(cmap=cmap, vmin=0, vmax=largest or max(float(np.nanmax(weights)), 1e-9))
+
+
+def not_below_zero(axes, values):
+    """Ends the vertical axis at 0 where no value is below it.
+
+    Args:
+        axes: `matplotlib.axes.Axes` with the values drawn.
+        values: iterable of numbers.
+    """
+    values = list(values)
+    if values and min(values) >= 0:
+        axes.set_ylim(bottom=max(0, axes.get_ylim()[0]))
+        if max(values) == 0:
+            axes.set_ylim(0, 1)
+
+
+def mark_parts(axes, sizes, names, both=True):
+    """Draws lines between parts of a row of places, and names the parts, and of up to 40 places their numbers in them.
+
+    Args:
+        axes: `matplotlib.axes.Axes`, whose places are at 0, 1, 2 and so on.
+        sizes: list of int, the number of places of each part.
+        names: list of str, of the parts.
+        both: whether the vertical axis has the same parts. Default `True`.
+    """
+    ends = np.cumsum(sizes)
+    middles = [end - size / 2 - 0.5 for end, size in zip(ends, sizes, strict=True)]
+    for end in ends[:-1]:
+        axes.axvline(end - 0.5, color="gray", linewidth=0.8)
+        if both:
+            axes.axhline(end - 0.5, color="gray", linewidth=0.8)
+    axes.set_xticks(middles, names, rotation=90 if len(names) > 3 else 0, fontsize=8)
+    if both:
+        axes.set_yticks(middles, names, fontsize=8)
+    for axis in (axes.xaxis, axes.yaxis) if both else (axes.xaxis,):
+        axis.set_tick_params(length=0)
+        if ends[-1] <= 40:
+            numbers = [str(number) for size in sizes for number in range(1, size + 1)]
+            axis.set_ticks(range(len(numbers)), numbers, minor=True, fontsize=6)
+            axis.set_tick_params(length=2, which="minor", pad=1)
+            axis.set_tick_params(pad=10)
+            axis.remove_overlapping_locs = False  # a part's name and the number in its middle

@@ -13,7 +13,8 @@ figures of An et al. 2020, "Repulsive attention":
 
 - `reliability`, figure 4: accuracy against confidence, of all seeds together;
 - `entropy`, figure 5: how unsure predictions are on texts of another domain, of the first seed;
-- `ablation`, figure 2: by how much accuracy drops without each head, of the first seed;
+- `ablation`, figure 2: by how much accuracy drops without each head, of the first seed, a bar for each head, or,
+  with `--bins`, a histogram as in the paper;
 - `heatmap`, figures 1 and 6 to 10: where heads look, as a picture or a page of HTML, of the first seed;
 - `errors`, figure 3: the error against the number of heads, of runs that differ in it.
 """
@@ -59,14 +60,16 @@ def _parser():
     added["scores"].add_argument("--measures", nargs="+", help="[all]")
     added["entropy"].add_argument("--file", required=True, help="a text a line, .gz too")
     added["ablation"].add_argument("--examples", type=int, default=1000, help="use so many of the test set [1000]")
+    added["ablation"].add_argument("--bins", type=int, help="bars of a histogram of all heads [a bar for each head]")
     added["heatmap"].add_argument("--text", nargs="+", required=True, help="a text, or, as HTML, several")
-    added["heatmap"].add_argument("--heads", nargs="+", type=int, help="counted from 0 [all]")
+    added["heatmap"].add_argument("--heads", nargs="+", type=int, help="counted from 1 [all]")
     return parser
 
 
 def _runs(options):
     """Runs by seed of each title."""
-    from recipes.sentences.comparing import runs_of, titles
+    from recipes.engine.folders import titles
+    from recipes.sentences.comparing import runs_of
 
     return dict(zip(titles(options.runs), map(runs_of, options.runs), strict=True))
 
@@ -81,12 +84,12 @@ def _runs_and_test(options):
 
 def _predictors(options):
     """A predictor and a run of each title: of several seeds the first."""
-    from recipes.sentences.predicting import Predictor
-    from recipes.sentences.text import make_tokenizer
+    from recipes.classify import RECIPE
 
     def load(run):
-        config = run.config()
-        return Predictor(run.load_model(), make_tokenizer(config, None, run.folder), config), run
+        if run.config().predict != "class":
+            raise ValueError(f"{run.folder} predicts no classes. Received: predict={run.config().predict!r}")
+        return RECIPE.finished(run.folder).predictor(run.load_model()), run
 
     return {title: load(next(iter(seeds.values()))) for title, seeds in _runs(options).items()}
 
@@ -109,7 +112,8 @@ def _reliability(options):
     from recipes.sentences.comparing import read_predictions
 
     runs, test = _runs_and_test(options)
-    _save(draw_reliability({title: read_predictions(seeds, test) for title, seeds in runs.items()}), options)
+    found = {title: read_predictions(seeds, test) for title, seeds in runs.items()}
+    _save(draw_reliability(found, title=f"Accuracy against confidence, {test}"), options)
 
 
 def _entropy(options):
@@ -119,12 +123,13 @@ def _entropy(options):
     texts, predictors = list(read_lines(options.file)), _predictors(options)
     if pairs := [title for title, (_, run) in predictors.items() if run.config().is_pair]:
         raise ValueError(f"--file has single texts. Received: runs that classify pairs of texts: {', '.join(pairs)}")
-    _save(draw_entropy_cdf({title: predict(texts) for title, (predict, _) in predictors.items()}), options)
+    found = {title: predict(texts) for title, (predict, _) in predictors.items()}
+    _save(draw_entropy_cdf(found, f"How unsure predictions are, {pathlib.Path(options.file).name}"), options)
 
 
 def _ablation(options):
     from keras_headattn.analysis import draw_head_ablation, head_ablation
-    from recipes.sentences.data import label_numbers, load_tests
+    from recipes.sentences.data import load_tests
     from recipes.sentences.predicting import Predictor
 
     predictors, drops = _predictors(options), {}
@@ -135,34 +140,37 @@ def _ablation(options):
             f"Heads are left out on a test set of all runs' settings: {', '.join(common) or 'there is none'}. "
             f"Received: --set {options.set}"
         )
-    for title, (predictor, run) in predictors.items():
-        corpus = corpora[title][options.set or common[0]]
-        labels = label_numbers(corpus, run.labels())[: options.examples]
+    test = options.set or common[0]
+    for title, (predictor, _) in predictors.items():
+        corpus = corpora[title][test]
+        labels = predictor.targets.of(corpus)[: options.examples]
         sides = [side and side[: options.examples] for side in (corpus.texts, corpus.second_texts)]
 
         def accuracy(predictor=predictor, labels=labels, sides=sides):
-            anew = Predictor(predictor.classifier, predictor.tokenizer, predictor.config)
+            anew = Predictor(predictor.model, predictor.tokenizer, predictor.targets, predictor.config)
             return (anew(*sides).argmax(axis=1) == labels).mean()
 
-        drops[title] = head_ablation(predictor.classifier, accuracy, verbose=True)
+        drops[title] = head_ablation(predictor.model, accuracy, verbose=True)
         for path, heads in drops[title].items():
             print(f"{title}, {path}: " + " ".join(f"{drop:.4f}" for drop in heads))
-    _save(draw_head_ablation(drops), options)
+    _save(draw_head_ablation(drops, options.bins, title=f"Drop in accuracy without each head, {test}"), options)
 
 
 def _heatmap(options):
     from keras_headattn.analysis import draw_text_heatmaps, write_text_heatmaps
+    from recipes.engine.counting import indices
 
     as_html = pathlib.Path(options.output).suffix == ".html"
     if len(options.text) > 1 and not as_html:
         raise ValueError(f"Several texts are written as HTML. Received: --output {options.output}")
     predictors = _predictors(options)
     pages = [_maps(predictors, text) for text in options.text]
+    heads = options.heads and indices("--heads", options.heads, min(map(len, pages[0][1].values())))
     if as_html:
-        write_text_heatmaps(options.output, pages, heads=options.heads)
+        write_text_heatmaps(options.output, pages, heads=heads)
         print(options.output)
     else:
-        _save(draw_text_heatmaps(*pages[0], heads=options.heads), options)
+        _save(draw_text_heatmaps(*pages[0], heads=heads), options)
 
 
 def _maps(predictors, text):
@@ -186,15 +194,15 @@ def _errors(options):
         config = next(iter(seeds.values())).config()
         kinds = [kind for kind in (config.repulsive, config.attention_regularizer) if kind != "none"]
         kind = " + ".join(kinds) or "standard"
-        ours = {**vars(config), "num_heads": None, "seed": None, "run": None, "export": None}
+        ours = {**vars(config), "pooling_heads": None, "seed": None, "run": None, "export": None}
         if differing := [name for name, value in settings.setdefault(kind, ours).items() if ours[name] != value]:
             raise ValueError(
                 f"Runs that are one line of the picture differ in heads and seed alone. Received: {kind} with "
                 + ", ".join(f"{name}={settings[kind][name]} and {ours[name]}" for name in differing)
             )
-        row = errors.setdefault(kind, {}).setdefault(config.num_heads, [])
+        row = errors.setdefault(kind, {}).setdefault(config.pooling_heads, [])
         row += [1 - scores["accuracy"] for scores in read_scores(seeds, test).values()]
-    _save(draw_error_by_heads(errors), options)
+    _save(draw_error_by_heads(errors, title=f"Error by the number of heads, {test}"), options)
 
 
 COMMANDS = {

@@ -3,8 +3,10 @@
     python -m recipes.curves runs/multi_head runs/interacting --output curves.png
     python -m recipes.curves runs/multi_head runs/evolving --by minutes --quantities loss val_bleu
 
-Each run is a line named after its folder; each quantity of its history.json that is asked for, a plot. Minutes are
-those of training steps, as in figure 5 of Wang et al. 2021, "Evolving attention".
+A run is a folder of one, or that of several seeds, as `--seeds` makes it, whose lines have one colour. It is named by
+the part of its folder that differs. Each quantity of the runs' history.json is a plot: by default scores of training
+and validation that all runs have. Minutes are those of training steps, as in figure 5 of Wang et al. 2021, "Evolving
+attention".
 """
 
 import argparse
@@ -13,54 +15,125 @@ import json
 import pathlib
 import sys
 
+from recipes.engine.config import read_json
+from recipes.engine.folders import folders_of_seeds, titles
+
+COLUMNS = 3  # plots in a row
+
 
 def draw(folders, quantities, output, by="epoch"):
     """Draws `quantities` of the runs in `folders` by epoch, or by minutes of training.
 
     Args:
-        folders: list of paths, each with a history.json: a list of one dictionary an epoch.
-        quantities: list of names in these dictionaries.
+        folders: list of paths, each of a run with a history.json, a list of one dictionary an epoch, or of the runs of
+            several seeds.
+        quantities: list of names in these dictionaries. `None`: the scores that all runs have.
         output: path of the picture, `.png` or `.svg`.
         by: `"epoch"` or `"minutes"`.
 
     Raises:
-        ValueError: if two folders have the same name, a folder has no history, or a history lacks a quantity.
+        ValueError: if a folder is given twice or has no history, a history lacks a quantity, or there is none that all
+            have.
+        ImportError: if matplotlib is not installed.
     """
-    from matplotlib.figure import Figure
+    from keras_headattn._figures import new_figure, not_below_zero
+    from keras_headattn._optional import optional_import
 
-    needed = [*quantities, *(["training_seconds"] if by == "minutes" else [])]
-    histories = {pathlib.Path(folder).resolve().name: _history(folder, needed) for folder in folders}
-    if len(histories) < len(folders):
-        raise ValueError(f"Runs are told apart by the names of their folders. Received: {', '.join(map(str, folders))}")
-    figure = Figure((5 * len(quantities), 3.6), layout="constrained")
-    for axes, quantity in zip(figure.subplots(1, len(quantities), squeeze=False)[0], quantities, strict=True):
-        for name, history in histories.items():
-            seconds = itertools.accumulate(logs.get("training_seconds", 0) for logs in history)
-            places = [t / 60 for t in seconds] if by == "minutes" else range(1, len(history) + 1)
-            axes.plot(places, [logs[quantity] for logs in history], label=name)
-        axes.set(xlabel="epoch" if by == "epoch" else "minutes of training", ylabel=quantity)
+    Line2D = optional_import("matplotlib.lines", "recipes").Line2D
+    runs = {title: _histories(folder) for title, folder in zip(titles(folders), folders, strict=True)}
+    histories = {path: history for found in runs.values() for path, history in found.items()}
+    quantities = quantities or common_scores(histories)
+    _check(histories, [*quantities, *(["training_seconds"] if by == "minutes" else [])])
+    columns = 2 if len(quantities) == 4 else min(COLUMNS, len(quantities))
+    rows = -(-len(quantities) // columns)
+    named = ", ".join(runs) if len(runs) < 4 else f"{len(runs)} runs"
+    figure = new_figure(1 + 4 * columns, 0.8 + 3 * rows, f"Learning curves of {named}")
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes, quantity in zip(grid.flat, quantities, strict=False):
+        for number, found in enumerate(runs.values()):
+            for history in found.values():
+                axes.plot(_places(history, by), [logs[quantity] for logs in history], color=f"C{number}", marker=".")
+        axes.set(xlabel="epoch" if by == "epoch" else "minutes of training", ylabel=_named(quantity))
         axes.xaxis.get_major_locator().set_params(integer=by == "epoch")
         axes.grid(alpha=0.3)
-    axes.legend()
+        not_below_zero(axes, [logs[quantity] for history in histories.values() for logs in history])
+    for axes in grid.flat[len(quantities) :]:
+        axes.set_axis_off()
+    names = [title if len(found) == 1 else f"{title}, {len(found)} seeds" for title, found in runs.items()]
+    lines = [Line2D([], [], color=f"C{number}", marker=".") for number in range(len(names))]
+    figure.legend(lines, names, loc="outside lower center", ncols=min(4, len(names)))
     figure.savefig(output, dpi=120)
 
 
-def _history(folder, quantities):
-    path = pathlib.Path(folder) / "history.json"
-    if not path.exists():
-        raise ValueError(f"There is no run in {folder}: it has no history.json.")
-    history = json.loads(path.read_text())
-    missing = [name for name in quantities if any(name not in logs for logs in history)]
-    if missing:
-        raise ValueError(f"{path} lacks {', '.join(missing)}; it has {', '.join(history[0])}.")
-    return history
+def common_scores(histories):
+    """What is drawn by default: scores of validation, and of training where they have the same name.
+
+    Args:
+        histories: dictionary of a path to a list of one dictionary an epoch.
+
+    Returns:
+        List of names, each of validation behind that of training, the loss first. Without validation it
+        is the loss of training.
+
+    Raises:
+        ValueError: if there is none that all have.
+
+    >>> common_scores({"a": [{"loss": 2.0, "val_loss": 3.0, "val_bleu": 1.0, "seconds": 9.0}]})
+    ['loss', 'val_loss', 'val_bleu']
+    """
+    epochs = [logs for history in histories.values() for logs in history]
+    common = [name for name in epochs[0] if all(name in logs for logs in epochs)]
+    validated = {name.removeprefix("val_") for name in common if name.startswith("val_")} or {"loss"}
+    found = [name for name in common if name.removeprefix("val_") in validated]
+    if not found:
+        raise ValueError(f"The runs have no scores in common. Name --quantities. Received: {_with_recipes(histories)}")
+    names = ["loss", *(name.removeprefix("val_") for name in found)]
+    return sorted(found, key=lambda name: (names.index(name.removeprefix("val_")), name.startswith("val_")))
+
+
+def _with_recipes(histories):
+    folders = [pathlib.Path(path).parent for path in histories]
+    configs = [folder / "config.json" for folder in folders]
+    recipes = [read_json(path).get("recipe") if path.exists() else None for path in configs]
+    return ", ".join(
+        f"{folder} of recipes.{name}" if name else f"{folder}" for folder, name in zip(folders, recipes, strict=True)
+    )
+
+
+def _histories(folder):
+    """The histories of a run or of its seeds, by path."""
+    paths = [found / "history.json" for found in folders_of_seeds(folder)]
+    histories = {path: json.loads(path.read_text()) for path in paths if path.exists()}
+    if not any(histories.values()):
+        raise ValueError(f"There is no run in {folder} that has finished an epoch: it has no history.json.")
+    return {path: history for path, history in histories.items() if history}
+
+
+def _check(histories, quantities):
+    for path, history in histories.items():
+        missing = [name for name in quantities if any(name not in logs for logs in history)]
+        if missing:
+            raise ValueError(f"{path} lacks {', '.join(missing)}; it has {', '.join(history[0])}.")
+
+
+def _places(history, by):
+    if by == "epoch":
+        return list(range(1, len(history) + 1))
+    return [seconds / 60 for seconds in itertools.accumulate(logs["training_seconds"] for logs in history)]
+
+
+def _named(quantity):
+    """Such as "validation loss" for `val_loss`."""
+    words = quantity.removeprefix("val_").replace("_", " ")
+    words = " ".join(word.upper() if word in ("bleu", "ter", "mcc") else word for word in words.split())
+    return f"validation {words}" if quantity.startswith("val_") else words
 
 
 def main(arguments=None):
     options = _parser().parse_args(arguments)
     try:
         draw(options.runs, options.quantities, options.output, options.by)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         sys.exit(f"error: {error}")
     print(options.output)
 
@@ -69,8 +142,8 @@ def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m recipes.curves", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("runs", nargs="+", help="folders of runs")
-    parser.add_argument("--quantities", nargs="+", default=["val_loss", "val_bleu"], help="[val_loss val_bleu]")
+    parser.add_argument("runs", nargs="+", help="folders of runs, or of their seeds")
+    parser.add_argument("--quantities", nargs="+", help="[scores of training and validation that all runs have]")
     parser.add_argument("--by", choices=("epoch", "minutes"), default="epoch", help="what runs across [epoch]")
     parser.add_argument("--output", default="curves.png", help="[curves.png]")
     return parser

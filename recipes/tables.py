@@ -85,12 +85,14 @@ def markdown(cells, figures):
 
 def plot(cells, figures):
     """The same as curves over the number of heads, one an attention, with the deviation of seeds: bytes of a PNG."""
-    from matplotlib.figure import Figure
+    from keras_headattn._figures import new_figure
 
     quantities = list(_quantities(cells)) or [("training", "validation loss")]
     rows = {data: [metric for name, metric in quantities if name == data] for data, _ in quantities}
     columns = max(map(len, rows.values()))
-    figure = Figure((max(7.5, 3.8 * columns), 3 * len(rows) + 0.5), layout="constrained")
+    seeds = len({cell.seed for cell in cells})
+    title = "Scores by the number of heads" + (f", mean ± deviation of {seeds} seeds" if seeds > 1 else "")
+    figure = new_figure(max(7.5, 3.8 * columns), 3 * len(rows) + 0.6, title)
     for line, (data, metrics) in zip(figure.subplots(len(rows), columns, squeeze=False), rows.items(), strict=True):
         for axes in line[len(metrics) :]:
             axes.set_axis_off()
@@ -108,6 +110,8 @@ def plot(cells, figures):
 
 
 def _curves(axes, cells, quantity, published):
+    from keras_headattn._figures import not_below_zero
+
     heads = _column_names(cells)
     for number, attention in enumerate(_row_names(cells)):
         style = dict(color=f"C{number}", marker="osD^vP*X"[number % 8], markersize=5)
@@ -123,6 +127,7 @@ def _curves(axes, cells, quantity, published):
     axes.set_xticks(heads, list(map(str, heads)))
     axes.set_xticks([], minor=True)
     axes.grid(alpha=0.3)
+    not_below_zero(axes, _values(cells, quantity))
 
 
 def _row_names(cells):

@@ -54,17 +54,17 @@ def _translate(options):
         print("Type a sentence and Enter; Ctrl-D ends.", file=sys.stderr)
     lines = decode_lines(sys.stdin.buffer, "standard input") if options.file == "-" else read_lines(options.file)
     # Few at a time, so that a long file or a pipe shows its first translations soon.
-    number, cut = 0, []
+    done, cut = 0, []
     while sentences := list(itertools.islice(lines, 1 if typed else 256)):
-        for number, translation in enumerate(translator(sentences), number + 1):
+        for done, translation in enumerate(translator(sentences), done + 1):  # noqa: B020
             score = f"{translation.score:.4f}\t" if options.scores else ""
             print(score + translation.text, flush=True)
             if translation.is_cut:
-                cut.append(number)
+                cut.append(done)
     if cut:
         shown = ", ".join(map(str, cut[:10])) + ("" if len(cut) <= 10 else ", ...")
         print(
-            f"{len(cut)} of {number} lines have more than {translator.max_source_length} tokens, and their ends were "
+            f"{len(cut)} of {done} lines have more than {translator.max_source_length} tokens, and their ends were "
             f"not translated: lines {shown}",
             file=sys.stderr,
         )

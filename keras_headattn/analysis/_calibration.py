@@ -89,7 +89,7 @@ def overconfidence_error(labels, probabilities, bins=15, closed="right"):
     return float(np.average(confidences * np.maximum(confidences - accuracies, 0), weights=counts))
 
 
-def draw_reliability(models, bins=15, closed="right"):
+def draw_reliability(models, bins=15, closed="right", title="Accuracy against confidence"):
     """Draws accuracy against confidence, models side by side, and below how often each confidence occurs.
 
     Points below the diagonal are overconfident, points above it underconfident. An interval of confidence in which
@@ -100,6 +100,7 @@ def draw_reliability(models, bins=15, closed="right"):
     Args:
         models: dictionary of the name of a model to its `(labels, probabilities)`, as of `reliability`.
         bins, closed: as of `reliability`.
+        title: str, of the picture.
 
     Returns:
         `matplotlib.figure.Figure`.
@@ -114,7 +115,7 @@ def draw_reliability(models, bins=15, closed="right"):
     """
     check_named("models", models)
     measures = expected_calibration_error, overconfidence_error
-    figure = new_figure(3.2 * len(models), 4.2)
+    figure = new_figure(3.2 * len(models), 4.5, title)
     grid = figure.subplots(2, len(models), sharex=True, sharey="row", squeeze=False, height_ratios=(3, 1))
     for (above, below), (name, (labels, probabilities)) in zip(grid.T, models.items(), strict=True):
         counts, accuracies, confidences = reliability(labels, probabilities, bins, closed)
@@ -127,7 +128,7 @@ def draw_reliability(models, bins=15, closed="right"):
         below.bar(middles, counts / counts.sum(), width=1 / bins, color="gray", edgecolor="white")
         below.set(xlim=(0, 1), xlabel="confidence")
     grid[0, 0].set(ylim=(0, 1), ylabel="accuracy")
-    grid[1, 0].set_ylabel("share")
+    grid[1, 0].set_ylabel("share of\npredictions")
     return figure
 
 
@@ -151,7 +152,7 @@ def predictive_entropy(probabilities):
     return np.abs(np.sum(probabilities * logarithms, axis=-1))  # a sum of numbers below 0, and no -0
 
 
-def draw_entropy_cdf(models):
+def draw_entropy_cdf(models, title="How unsure predictions are"):
     """Draws the empirical distribution function of the entropy of predictions, a curve for each model.
 
     On data of another domain, whose classes are none of the model's, the curve nearest to the bottom right is best:
@@ -161,6 +162,7 @@ def draw_entropy_cdf(models):
 
     Args:
         models: dictionary of the name of a model to its probabilities `(B, C)`.
+        title: str, of the picture.
 
     Returns:
         `matplotlib.figure.Figure`.
@@ -174,7 +176,7 @@ def draw_entropy_cdf(models):
     2
     """
     check_named("models", models)
-    figure = new_figure(4.5, 3.5)
+    figure = new_figure(4.5, 3.7, title)
     axes = figure.add_subplot()
     for name, probabilities in models.items():
         axes.ecdf(predictive_entropy(probabilities), label=name)
@@ -185,13 +187,14 @@ def draw_entropy_cdf(models):
     return figure
 
 
-def draw_confusion_matrix(labels, probabilities, names=None):
+def draw_confusion_matrix(labels, probabilities, names=None, title="Labels and predictions"):
     """Draws the number of items for each pair of true and predicted class, coloured by their share of the true class.
 
     Args:
         labels: integers `(B,)`.
         probabilities: `(B, C)`.
         names: list of the names of the classes. Defaults to their numbers.
+        title: str, of the picture.
 
     Returns:
         `matplotlib.figure.Figure`.
@@ -212,9 +215,10 @@ def draw_confusion_matrix(labels, probabilities, names=None):
     counts = np.zeros((classes, classes), int)
     np.add.at(counts, (labels, probabilities.argmax(-1)), 1)
     shares = counts / np.maximum(counts.sum(-1, keepdims=True), 1)
-    figure = new_figure(1.5 + 0.5 * classes, 1.2 + 0.5 * classes)
+    figure = new_figure(2.7 + 0.5 * classes, 1.5 + 0.5 * classes, title)
     axes = figure.add_subplot()
-    axes.imshow(shares, vmin=0, vmax=1, cmap="Blues")
+    picture = axes.imshow(shares, vmin=0, vmax=1, cmap="Blues")
+    figure.colorbar(picture, ax=axes, label="share of the label")
     for (row, column), count in np.ndenumerate(counts):
         color = "white" if shares[row, column] > 0.5 else "black"
         axes.text(column, row, str(count), ha="center", va="center", fontsize=8, color=color)

@@ -63,14 +63,14 @@ def _is_word(token):
     return any(map(str.isalnum, html.unescape(token))) and not (token.startswith("<") and token.endswith(">"))
 
 
-def draw_cluster_tokens(tokens, title=None):
+def draw_cluster_tokens(tokens, title="The tokens that a cluster has most of"):
     """Draws how often each of a cluster's top tokens is expected in it, a bar for each token.
 
     As figures 4 and 11 of "Disentangled mask attention in Transformer" (anonymous).
 
     Args:
         tokens: one of the dictionaries that `cluster_tokens` returns, of tokens to the sum of their posteriors.
-        title: str, such as which cluster it is. Defaults to none.
+        title: str, such as which cluster it is.
 
     Returns:
         `matplotlib.figure.Figure`.
@@ -79,26 +79,24 @@ def draw_cluster_tokens(tokens, title=None):
         ValueError: naming the argument and what was received.
         ImportError: if matplotlib is not installed.
 
-    >>> figure = draw_cluster_tokens({"▁year": 1.6, "▁time": 0.2}, "cluster 0")
+    >>> figure = draw_cluster_tokens({"▁year": 1.6, "▁time": 0.2}, "cluster 1")
     >>> len(figure.axes[0].patches)
     2
     """
     check_named("tokens", tokens)
-    figure = new_figure(1.8 + 0.28 * len(tokens), 3)
+    figure = new_figure(max(4, 1.8 + 0.28 * len(tokens)), 3, title)
     axes = figure.add_subplot()
     axes.bar(range(len(tokens)), tokens.values(), color="tab:blue")
     axes.set_xticks(range(len(tokens)), tokens, rotation=90, fontsize=8, parse_math=False)
-    axes.set_ylabel("expected occurrences")
-    if title is not None:
-        axes.set_title(title, fontsize=9)
+    axes.set(xlabel="token", ylabel="expected occurrences")
     return figure
 
 
-def draw_clusters(tokens, posteriors, keys=None):
+def draw_clusters(tokens, posteriors, keys=None, title="Clusters of tokens, and the mask they make"):
     """Draws the clusters of the tokens of a sentence, and beside them the semantic mask.
 
     The mask says how likely a token and each of those it may attend to are of one cluster, relative to all of these:
-    rows that sum to 1.
+    rows that sum to 1. Clusters are counted from 1 in the picture.
 
     As figures 5, 12 and 13 of "Disentangled mask attention in Transformer" (anonymous); the mask is its eq. 6.
 
@@ -108,6 +106,7 @@ def draw_clusters(tokens, posteriors, keys=None):
             tokens: the rest is padding, and has no part in the mask.
         keys: what the tokens attend to, `(tokens, posteriors)` likewise, of cross-attention. Default: the tokens
             themselves.
+        title: str, of the picture.
 
     Returns:
         `matplotlib.figure.Figure`.
@@ -131,17 +130,21 @@ def draw_clusters(tokens, posteriors, keys=None):
         )
     same = posteriors @ of_keys.T
     mask = same / np.maximum(same.sum(-1, keepdims=True), 1e-30)
-    width, height = (1 + 0.17 * len(names) for names in (key_tokens, tokens))
-    figure = new_figure(width + height + 1.5, height + 0.5)
-    left, right = figure.subplots(1, 2)
+    width, height = (1.3 + 0.17 * len(names) for names in (key_tokens, tokens))
+    figure = new_figure(width + height + 2.5, height + 0.9, title)
+    left, right = figure.subplots(1, 2, width_ratios=(height, width))
     clusters = posteriors.shape[1]
-    titled = (left, posteriors.T, tokens, "p(cluster | token)"), (right, mask, key_tokens, "semantic mask")
-    for axes, picture, names, title in titled:
+    titled = (left, posteriors.T, tokens, "clusters"), (right, mask, key_tokens, "semantic mask")
+    labels = {left: "p(cluster | token)", right: "share of a row"}
+    for axes, picture, names, name in titled:
         image = axes.imshow(picture, vmin=0, vmax=1 if axes is left else None, cmap="Blues", aspect="auto")
         axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7, parse_math=False)
-        axes.set_title(title, fontsize=9)
-        figure.colorbar(image, ax=axes, shrink=0.8)
-    left.set_yticks(range(clusters), range(clusters), fontsize=7)
+        axes.set_title(name, fontsize=9)
+        figure.colorbar(image, ax=axes, shrink=0.8, label=labels[axes])
+    left.set_xlabel("token", fontsize=8)
+    right.set_xlabel("key: is attended to", fontsize=8)
+    right.set_ylabel("query: attends", fontsize=8)
+    left.set_yticks(range(clusters), range(1, clusters + 1), fontsize=7)
     left.set_ylabel("cluster")
     right.set_yticks(range(len(tokens)), tokens, fontsize=7, parse_math=False)
     return figure

@@ -7,7 +7,7 @@ import numbers
 import keras
 import numpy as np
 
-from keras_headattn._figures import new_figure
+from keras_headattn._figures import mark_parts, new_figure, not_below_zero
 from keras_headattn._private import flatten_layers
 from keras_headattn._validation import positive
 from keras_headattn.analysis._validation import check_named
@@ -140,17 +140,18 @@ def _compile_anew(model):
         model.test_function = model.predict_function = None
 
 
-def draw_head_ablation(models, bins=20, measure="accuracy"):
-    """Draws a histogram of the drops in a measure without each head, models side by side.
+def draw_head_ablation(models, bins=None, measure="accuracy", title=None):
+    """Draws the drop in a measure without each head, models side by side in one scale.
 
-    A dashed line marks 0. Heads there are redundant, and the model is better without those to the left of it.
-
-    As figure 2 of An et al. 2020, "Repulsive attention".
+    There is a bar for each head, and a line between layers, which are named by their keys; or, with `bins`, a histogram
+    of the drops, as figure 2 of An et al. 2020, "Repulsive attention". Heads whose drop is 0 are redundant. Without
+    those below 0 the model is better. Heads are counted from 1 in the picture.
 
     Args:
         models: dictionary of the name of a model to its drops, as `head_ablation` returns them.
-        bins: number of bars, at the same places in all models.
+        bins: number of bars of a histogram, at the same places in all models. Default `None`: a bar for each head.
         measure: str, what drops: the label of the axis.
+        title: str, of the picture. Default `None`: one that names the measure.
 
     Returns:
         `matplotlib.figure.Figure`.
@@ -160,24 +161,46 @@ def draw_head_ablation(models, bins=20, measure="accuracy"):
         ImportError: if matplotlib is not installed.
 
     >>> figure = draw_head_ablation({"standard": {"attention": np.array([0.0, 0.01, 0.2])}})
-    >>> len(figure.axes)
-    1
+    >>> [bar.get_height() for bar in figure.axes[0].patches]
+    [0.0, 0.01, 0.2]
     """
     check_named("models", models)
     for name, drops in models.items():
         check_named(f"models[{name!r}]", drops)
-    models = {name: np.concatenate([np.ravel(heads) for heads in drops.values()]) for name, drops in models.items()}
-    edges = np.histogram_bin_edges(np.concatenate([*models.values()]), bins)
-    figure = new_figure(3.2 * len(models), 3)
-    grid = figure.subplots(1, len(models), sharex=True, sharey=True, squeeze=False)
-    for axes, (name, drops) in zip(grid[0], models.items(), strict=True):
-        axes.hist(drops, edges, color="tab:blue", edgecolor="white")
-        axes.axvline(0, color="gray", linestyle="--", linewidth=1)
-        axes.set_title(f"{name}, {len(drops)} heads", fontsize=9)
-        axes.set_xlabel(f"drop in {measure}")
-    grid[0, 0].set_ylabel("heads")
-    grid[0, 0].yaxis.get_major_locator().set_params(integer=True)
+    drops = {name: np.concatenate([np.ravel(heads) for heads in found.values()]) for name, found in models.items()}
+    widths = [3.2 if bins else min(12, max(3.2, 0.9 + 0.2 * len(heads))) for heads in drops.values()]
+    figure = new_figure(sum(widths), 3.8, f"Drop in {measure} without each head" if title is None else title)
+    grid = figure.subplots(1, len(models), sharex=bool(bins), sharey=True, squeeze=False, width_ratios=widths)[0]
+    edges = np.histogram_bin_edges(np.concatenate([*drops.values()]), bins or 1)
+    for axes, (name, found) in zip(grid, models.items(), strict=True):
+        if bins:
+            _histogram(axes, drops[name], edges, measure)
+        else:
+            _bars(axes, drops[name], {layer: np.size(heads) for layer, heads in found.items()})
+        axes.set_title(f"{name}, {len(drops[name])} heads", fontsize=9)
+    grid[0].set_ylabel("heads" if bins else f"drop in {measure}")
     return figure
+
+
+def _histogram(axes, drops, edges, measure):
+    axes.hist(drops, edges, color="tab:blue", edgecolor="white")
+    axes.axvline(0, color="gray", linestyle="--", linewidth=1)
+    axes.set_xlabel(f"drop in {measure}")
+    axes.xaxis.get_major_locator().set_params(nbins=4)
+    axes.yaxis.get_major_locator().set_params(integer=True)
+
+
+def _bars(axes, drops, sizes):
+    axes.bar(range(len(drops)), drops, color="tab:blue")
+    axes.axhline(0, color="gray", linewidth=1)
+    axes.set_xlim(-0.6, len(drops) - 0.4)
+    if len(sizes) > 1:
+        mark_parts(axes, [*sizes.values()], [*sizes], both=False)
+        axes.set_xlabel("heads, by layer")
+    else:
+        numbers = range(0, len(drops), -(-len(drops) // 30))
+        axes.set_xticks(numbers, [number + 1 for number in numbers], fontsize=8)
+        axes.set_xlabel("head")
 
 
 def head_distance(representations):
@@ -209,7 +232,7 @@ def head_distance(representations):
     return float(np.mean([np.linalg.norm(heads[one] - heads[other], axis=-1).mean() for heads in array]))
 
 
-def draw_error_by_heads(models, measure="error"):
+def draw_error_by_heads(models, measure="error", title="Error by the number of heads"):
     """Draws the error of models against their number of heads: the mean of seeds, and their standard deviation.
 
     As figure 3 of An et al. 2020, "Repulsive attention".
@@ -218,6 +241,7 @@ def draw_error_by_heads(models, measure="error"):
         models: dictionary of the name of a model to a dictionary of a number of heads to the errors of its seeds, a
             list of at least one. The deviation is that of a sample, with one less than the seeds below the line.
         measure: str, the label of the axis.
+        title: str, of the picture.
 
     Returns:
         `matplotlib.figure.Figure`.
@@ -239,14 +263,19 @@ def draw_error_by_heads(models, measure="error"):
                     "`models` must have a list of the errors of at least one seed for each number of heads. "
                     f"Received: models[{name!r}][{heads}]={seeds}"
                 )
-    figure = new_figure(4.5, 3.5)
+    figure = new_figure(4.5, 3.7, title)
     axes = figure.add_subplot()
     for name, errors in models.items():
         heads = sorted(errors)
         means = [np.mean(errors[number]) for number in heads]
         deviations = [np.std(errors[number], ddof=1) if len(errors[number]) > 1 else 0 for number in heads]
         axes.errorbar(heads, means, deviations, marker="o", markersize=4, capsize=3, linewidth=1.2, label=name)
-    axes.set(xlabel="heads", ylabel=measure, xticks=sorted({number for errors in models.values() for number in errors}))
+    axes.set(xlabel="heads", ylabel=f"{measure}, mean ± deviation of seeds")
+    axes.set_xscale("log", base=2)
+    numbers = sorted({number for errors in models.values() for number in errors})
+    axes.set_xticks(numbers, list(map(str, numbers)))
+    axes.set_xticks([], minor=True)
+    not_below_zero(axes, [error for errors in models.values() for seeds in errors.values() for error in seeds])
     axes.legend(fontsize=8)
     return figure
 

@@ -1,6 +1,7 @@
 """Heat maps of heads over texts, as a figure and as a page of HTML."""
 
 import html
+import unicodedata
 
 import keras
 import numpy as np
@@ -9,6 +10,8 @@ from keras_headattn._figures import new_figure
 from keras_headattn._files import write_atomically
 from keras_headattn.analysis._validation import check_named
 
+TITLE = "What the heads attend to"
+CAPTION = "The redder a word, the larger its weight. Every row has its own scale; its label has the largest weight."
 COLUMNS = 64  # characters a line
 WIDTH, HEIGHT = 0.068, 0.19  # inches of a character and of a line
 PAGE = """<!DOCTYPE html>
@@ -16,9 +19,10 @@ PAGE = """<!DOCTYPE html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
-<title>What the heads attend to</title>
+<title>{title}</title>
 <style>
 :root {{ color-scheme: light dark; }}
+h1 {{ font-size: 1.4em; }}
 body {{ background: Canvas; color: CanvasText; font: 15px/1.7 system-ui, sans-serif; margin: 2em; }}
 section {{ border-top: 1px solid GrayText; padding: 1em 0; }}
 .row {{ display: flex; gap: 2em; }}
@@ -28,17 +32,19 @@ span {{ background: rgb(230 65 40 / calc(var(--shade) * 65%)); border-radius: 3p
 </style>
 </head>
 <body>
-{}
+<h1>{title}</h1>
+<p>{caption}</p>
+{sections}
 </body>
 </html>
 """
 
 
-def draw_text_heatmaps(tokens, maps, heads=None):
+def draw_text_heatmaps(tokens, maps, heads=None, title=TITLE):
     """Draws a text once for each head and once for the sum of all; the more a word is attended to, the redder it is.
 
     Every row is drawn on its own scale, whose end, the largest weight, is in its label. There is a column for each
-    title.
+    title. Heads are counted from 1 in the picture.
 
     As figures 1 and 6 to 10 of An et al. 2020, "Repulsive attention".
 
@@ -47,7 +53,8 @@ def draw_text_heatmaps(tokens, maps, heads=None):
         maps: dictionary of the title of a column, such as the name of a model, to the weights `(h, n)` that each head
             gives to each token, such as `SelfAttentivePooling` returns of one text. There may be more weights than
             tokens: the rest is padding.
-        heads: list of heads to draw. Defaults to all, `[]` are none: the sum alone.
+        heads: list of heads to draw, indices from 0. Defaults to all, `[]` are none: the sum alone.
+        title: str, of the picture.
 
     Returns:
         `matplotlib.figure.Figure`.
@@ -64,10 +71,11 @@ def draw_text_heatmaps(tokens, maps, heads=None):
     rows = _rows(tokens, maps, heads)
     places = _places(tokens)
     lines = places[-1][0] + 1
-    figure = new_figure(WIDTH * COLUMNS * len(maps), HEIGHT * (lines + 1.5) * len(rows) + 0.3)
+    figure = new_figure(WIDTH * COLUMNS * len(maps), HEIGHT * (lines + 1.5) * len(rows) + 0.8, title)
+    figure.supxlabel(CAPTION, fontsize=7, color="gray")
     grid = figure.subplots(len(rows), len(maps), squeeze=False)
-    for axes, title in zip(grid[0], maps, strict=True):
-        axes.set_title(title, fontsize=9, fontweight="bold")
+    for axes, name in zip(grid[0], maps, strict=True):
+        axes.set_title(name, fontsize=9, fontweight="bold")
     for row, (label, by_title) in zip(grid, rows, strict=True):
         for axes, weights in zip(row, by_title.values(), strict=True):
             axes.set(xlim=(0, COLUMNS), ylim=(lines, -1.2))
@@ -80,19 +88,20 @@ def draw_text_heatmaps(tokens, maps, heads=None):
     return figure
 
 
-def write_text_heatmaps(path, texts, heads=None):
+def write_text_heatmaps(path, texts, heads=None, title=TITLE):
     """Writes a page on which every text stands once for each head and once for the sum of all.
 
     The more a word is attended to, the redder it is. A pointer on it shows the weight. Every row has its own
     scale, whose end, the largest weight, is in its label. The page needs no other file, and is dark where the reader's
-    system is.
+    system is. Heads are counted from 1 on it.
 
     As figures 1 and 6 to 10 of An et al. 2020, "Repulsive attention".
 
     Args:
         path: str or path of the file.
         texts: list of `(tokens, maps)`, each as of `draw_text_heatmaps`.
-        heads: list of heads to show. Defaults to all, `[]` are none: the sums alone.
+        heads: list of heads to show, indices from 0. Defaults to all, `[]` are none: the sums alone.
+        title: str, of the page.
 
     Raises:
         ValueError: naming the argument and what was received.
@@ -102,7 +111,8 @@ def write_text_heatmaps(path, texts, heads=None):
     if not len(texts):
         raise ValueError(f"`texts` must be a list of at least one pair of tokens and maps. Received: texts={texts}")
     sections = [_section(tokens, maps, heads) for tokens, maps in texts]
-    write_atomically(path, PAGE.format("\n".join(sections)).encode("utf-8"))
+    page = PAGE.format(title=html.escape(title), caption=CAPTION, sections="\n".join(sections))
+    write_atomically(path, page.encode("utf-8"))
 
 
 def _rows(tokens, maps, heads=None):
@@ -112,7 +122,7 @@ def _rows(tokens, maps, heads=None):
         tokens: list of strings.
         maps: dictionary of a title, such as the name of a model, to the weights `(h, n)` that each head gives to each
             token. There may be more weights than tokens: the rest is padding.
-        heads: list of heads. Defaults to all that every title has.
+        heads: list of indices of heads. Defaults to all that every title has.
 
     Returns:
         List of `(label, {title: weights (n,)})`.
@@ -122,7 +132,7 @@ def _rows(tokens, maps, heads=None):
 
     >>> rows = _rows(["not", "bad"], {"standard": np.array([[0.5, 0.5], [0.1, 0.9]])}, heads=[1])
     >>> [(label, weights["standard"].round(1).tolist()) for label, weights in rows]
-    [('head 1', [0.1, 0.9]), ('sum of 2 heads', [0.6, 1.4])]
+    [('head 2', [0.1, 0.9]), ('sum of 2 heads', [0.6, 1.4])]
     """
     if isinstance(tokens, str) or not len(tokens):
         raise ValueError(f"`tokens` must be a list of at least one string. Received: tokens={tokens!r}")
@@ -132,7 +142,7 @@ def _rows(tokens, maps, heads=None):
     heads = range(fewest) if heads is None else heads
     if not all(0 <= head < fewest for head in heads):
         raise ValueError(f"`heads` must be from 0 to {fewest - 1}. Received: heads={heads}")
-    rows = [(f"head {head}", {title: weights[head] for title, weights in maps.items()}) for head in heads]
+    rows = [(f"head {head + 1}", {title: weights[head] for title, weights in maps.items()}) for head in heads]
     counted = str(most) if most == fewest else "all"
     return [*rows, (f"sum of {counted} heads", {title: weights.sum(0) for title, weights in maps.items()})]
 
@@ -156,10 +166,11 @@ def _places(tokens):
     """Line and column of each token."""
     places, line, column = [], 0, 0
     for token in tokens:
-        if column and column + len(token) > COLUMNS:
+        width = sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in token)
+        if column and column + width > COLUMNS:
             line, column = line + 1, 0
         places.append((line, column))
-        column += len(token) + 1
+        column += width + 1
     return places
 
 

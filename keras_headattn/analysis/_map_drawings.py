@@ -8,8 +8,11 @@ from keras_headattn.analysis._validation import check_named
 COLUMNS = {"weights": "weights", "convolution": "convolution part", "self_attention": "self-attention part"}
 
 
-def draw_image_maps(image, maps, size, pixel=None, heads=None):
+def draw_image_maps(image, maps, size, pixel=None, heads=None, title="What the marked pixel attends to"):
     """Draws what one pixel attends to, a row for each layer and a column for each head.
+
+    Rows whose grids have as many pixels have one scale of colours: their weights can be compared. Heads are counted
+    from 1 in the picture.
 
     As figures 4 and 7 to 10 of Wang et al. 2021, "Evolving attention with residual convolutions".
 
@@ -20,7 +23,8 @@ def draw_image_maps(image, maps, size, pixel=None, heads=None):
         size: `(height, width)` of the grid of pixels that attend, so that `n = height * width`; or a dictionary of
             such, one a title.
         pixel: `(row, column)` of the image, the one whose attention is drawn. Defaults to its middle.
-        heads: list of heads to draw. Defaults to all.
+        heads: list of heads to draw, indices from 0. Defaults to all.
+        title: str, of the picture.
 
     Returns:
         `matplotlib.figure.Figure`.
@@ -31,8 +35,8 @@ def draw_image_maps(image, maps, size, pixel=None, heads=None):
 
     >>> weights = np.full((2, 12, 12), 1 / 12)
     >>> figure = draw_image_maps(np.zeros((6, 8, 3)), {"first": weights}, size=(3, 4))
-    >>> len(figure.axes)
-    3
+    >>> [axes.get_title() for axes in figure.axes[:3]]
+    ['image', 'head 1', 'head 2']
     """
     check_named("maps", maps)
     image = np.asarray(image)
@@ -41,24 +45,37 @@ def draw_image_maps(image, maps, size, pixel=None, heads=None):
     pixel = (image.shape[0] // 2, image.shape[1] // 2) if pixel is None else pixel
     if not all(0 <= place < limit for place, limit in zip(pixel, image.shape, strict=False)):
         raise ValueError(f"`pixel` must be in the image of {image.shape[:2]} pixels. Received: pixel={pixel}")
-    grids = {title: _of_pixel(title, weights, size, pixel, image.shape) for title, weights in maps.items()}
+    grids = {name: _of_pixel(name, weights, size, pixel, image.shape) for name, weights in maps.items()}
     heads = range(max(map(len, grids.values()))) if heads is None else heads
-    figure = new_figure(1.4 * (1 + len(heads)), 1.5 * len(grids))
-    axes = figure.subplots(len(grids), 1 + len(heads), squeeze=False)
-    for row, (title, grid) in zip(axes, grids.items(), strict=True):
+    figure = new_figure(1.3 * (1 + len(heads)) + 1.5, 1.45 * len(grids) + 0.5, title)
+    rows = figure.subplots(len(grids), 1 + len(heads), squeeze=False)
+    for row, (name, grid) in zip(rows, grids.items(), strict=True):
         row[0].imshow(image)
         row[0].plot(pixel[1], pixel[0], marker="+", color="red", markersize=8)
-        row[0].set_ylabel(title, fontsize=7)
-        for place, head in zip(row[1:], heads, strict=True):
-            place.imshow(image, alpha=0.35)
-            if head < len(grid):
-                extent = (-0.5, image.shape[1] - 0.5, image.shape[0] - 0.5, -0.5)
-                place.imshow(grid[head], alpha=0.65, cmap="jet", interpolation="bilinear", extent=extent)
-    for place, head in zip(axes[0, 1:], heads, strict=True):
-        place.set_title(f"head {head}", fontsize=7)
-    for place in axes.flat:
+        row[0].set_ylabel(name, fontsize=8)
+        alike = [other[[head for head in heads if head < len(other)]] for other in grids.values()]
+        alike = [other.ravel() for other in alike if other.shape[1:] == grid.shape[1:]]
+        _draw_heads(figure, row, image, grid, heads, weight_colors(np.concatenate(alike), "viridis"))
+    for place, name in zip(rows[0], ["image", *(f"head {head + 1}" for head in heads)], strict=True):
+        place.set_title(name, fontsize=8)
+    for place in rows.flat:
         place.set(xticks=[], yticks=[])
     return figure
+
+
+def _draw_heads(figure, row, image, grid, heads, colors):
+    picture = None
+    extent = (-0.5, image.shape[1] - 0.5, image.shape[0] - 0.5, -0.5)
+    for place, head in zip(row[1:], heads, strict=True):
+        if head >= len(grid):
+            place.set_axis_off()
+        else:
+            place.imshow(image)
+            picture = place.imshow(grid[head], alpha=0.7, interpolation="bilinear", extent=extent, **colors)
+    if picture is not None:
+        bar = figure.colorbar(picture, ax=row, label="weight", pad=0.02)
+        bar.ax.tick_params(labelsize=7)
+        bar.locator.set_params(nbins=4)
 
 
 def _of_pixel(title, weights, size, pixel, shape):
@@ -74,8 +91,10 @@ def _of_pixel(title, weights, size, pixel, shape):
     return weights[:, row * width + column].reshape(-1, height, width)
 
 
-def draw_text_maps(maps, tokens, sentence=0, head=0):
+def draw_text_maps(maps, tokens, sentence=0, head=0, title=None):
     """Draws the maps of one head, a row for each layer: all of it, and where it is convolved, its two parts.
+
+    All maps have one scale of colours, from 0 to 1, or, where some weights are below 0, as far as the largest goes.
 
     As figure 11 of Wang et al. 2021, "Evolving attention with residual convolutions". The parts are logits whose
     weighted sum is the map; of each its softmax is drawn, over what has any weight.
@@ -84,8 +103,9 @@ def draw_text_maps(maps, tokens, sentence=0, head=0):
         maps: dictionary of the title of a row to `AttentionMaps`, as `attention_maps` returns it.
         tokens: list of strings, or two lists: those of queries and those of keys. They may be shorter than the maps,
             whose rest is padding and not drawn.
-        sentence: which one of the batch.
-        head: which head.
+        sentence: which one of the batch, an index from 0.
+        head: which head, an index from 0; or which of the `h * h` pairs of heads.
+        title: str, of the picture. Default `None`: the number of the head, counted from 1.
 
     Returns:
         `matplotlib.figure.Figure`.
@@ -97,30 +117,44 @@ def draw_text_maps(maps, tokens, sentence=0, head=0):
     >>> from keras_headattn.analysis import AttentionMaps
     >>> maps = {"first": AttentionMaps(weights=np.full((1, 2, 3, 3), 1 / 3))}
     >>> figure = draw_text_maps(maps, ["a", "b", "c"])
-    >>> len(figure.axes)
-    1
+    >>> [axes.get_title() for axes in figure.axes[:1]]
+    ['first: weights']
     """
     check_named("maps", maps)
     queries, keys = (tokens, tokens) if not tokens or isinstance(tokens[0], str) else tokens
-    cell = 0.5 + 0.17 * max(len(queries), len(keys))
-    columns = {
-        name: label for name, label in COLUMNS.items() if any(getattr(x, name) is not None for x in maps.values())
-    }
-    figure = new_figure(len(columns) * (cell + 0.3), len(maps) * (cell + 0.3))
-    axes = figure.subplots(len(maps), len(columns), squeeze=False)
-    for row, (title, layer) in zip(axes, maps.items(), strict=True):
-        for place, (name, label) in zip(row, columns.items(), strict=True):
-            part = getattr(layer, name)
-            if part is None:
+    shown = sentence, head, slice(len(queries)), slice(len(keys))
+    pictures = {name: _parts(layer, shown) for name, layer in maps.items()}
+    columns = [name for name in COLUMNS if any(name in parts for parts in pictures.values())]
+    drawn = [part.ravel() for parts in pictures.values() for part in parts.values()]
+    colors = weight_colors(np.concatenate(drawn), largest=1)
+    cell_width, cell_height = (0.9 + 0.17 * len(names) for names in (keys, queries))
+    title = f"Attention of head {head + 1}" if title is None else title
+    figure = new_figure(len(columns) * max(cell_width, 1.8) + 1.2, len(maps) * (cell_height + 0.3) + 0.7, title)
+    rows = figure.subplots(len(maps), len(columns), squeeze=False)
+    for row, (name, parts) in zip(rows, pictures.items(), strict=True):
+        for place, column in zip(row, columns, strict=True):
+            if column not in parts:
                 place.set_axis_off()
                 continue
-            shown = sentence, head, slice(len(queries)), slice(len(keys))
-            picture = part[shown] if name == "weights" else _softmax(part[shown], layer.weights[shown] > 0)
-            place.imshow(picture, **weight_colors(picture))
-            place.set_title(f"{title}: {label}", fontsize=7)
-            place.set_xticks(range(len(keys)), keys, rotation=90, fontsize=7)
-            place.set_yticks(range(len(queries)), queries, fontsize=7)
+            picture = place.imshow(parts[column], **colors)
+            place.set_title(f"{name}: {COLUMNS[column]}", fontsize=8)
+            place.set_xticks(range(len(keys)), keys, rotation=90, fontsize=7, parse_math=False)
+            place.set_yticks(range(len(queries)), queries, fontsize=7, parse_math=False)
+        row[0].set_ylabel("query: attends", fontsize=8)
+    for place in rows[-1]:
+        place.set_xlabel("key: is attended to", fontsize=8)
+    figure.colorbar(picture, ax=rows, label="weight", shrink=min(1, 2.5 / (len(maps) * cell_height)), aspect=15)
     return figure
+
+
+def _parts(layer, shown):
+    """The weights of a head, and the softmax of each of their parts: dictionary by name."""
+    parts = {name: getattr(layer, name) for name in COLUMNS if getattr(layer, name) is not None}
+    parts = {name: part.reshape(len(part), -1, *part.shape[-2:]) for name, part in parts.items()}  # pairs of heads, too
+    return {
+        name: part[shown] if name == "weights" else _softmax(part[shown], parts["weights"][shown] > 0)
+        for name, part in parts.items()
+    }
 
 
 def _softmax(logits, allowed):

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_headattn._figures import new_figure
+from keras_headattn._figures import mark_parts, new_figure
 from keras_headattn._optional import optional_import
 from keras_headattn.analysis._attention_maps import AttentionMaps
 from keras_headattn.analysis._validation import check_named
@@ -178,16 +178,19 @@ def _entropy(rows):
     return -np.sum(rows * np.log2(np.where(rows > 0, rows, 1)), axis=-1)
 
 
-def draw_head_redundancy(models):
+def draw_head_redundancy(models, layers=None, title="How much heads repeat each other"):
     """Draws the redundancy of each pair of heads of a model, models side by side in one scale.
 
     The scale ends at 1, the same weights, and starts at the smallest number of any model. The title has the mean of a
-    matrix, which is HR.
+    matrix, which is HR. Lines are drawn between layers. Heads and layers are counted from 1 in the picture.
 
     As figures 3, 9 and 10 of "Disentangled mask attention in Transformer" (anonymous).
 
     Args:
         models: dictionary of the name of a model to its matrix `(H, H)`, as `head_redundancy_matrix` returns it.
+        layers: list of the number of heads of each layer, which sum to H; or a dictionary of such, one a model.
+            Default `None`: the heads are not divided.
+        title: str, of the picture.
 
     Returns:
         `matplotlib.figure.Figure`.
@@ -208,25 +211,38 @@ def draw_head_redundancy(models):
                 "`models` must have a matrix (heads, heads) of each model. "
                 f"Received: models[{name!r}] of shape {matrix.shape}"
             )
+    parts = {name: _heads_of_layers(name, matrix, layers) for name, matrix in models.items()}
     lowest = min(matrix.min() for matrix in models.values())
-    figure = new_figure(3.2 * len(models) + 0.7, 3.4)
+    figure = new_figure(3.3 * len(models) + 1, 3.9, title)
     grid = figure.subplots(1, len(models), squeeze=False)
     for axes, (name, matrix) in zip(grid[0], models.items(), strict=True):
         picture = axes.imshow(matrix, vmin=min(lowest, 0.99), vmax=1, cmap="viridis")  # 0.99: not an empty scale
         axes.set_title(f"{name}, HR {matrix.mean():.2f}", fontsize=9)
+        if parts[name] is None:
+            numbers = range(0, len(matrix), -(-len(matrix) // 16))
+            axes.set_xticks(numbers, [number + 1 for number in numbers], fontsize=8)
+            axes.set_yticks(numbers, [number + 1 for number in numbers], fontsize=8)
+        else:
+            mark_parts(axes, parts[name], [f"layer {number + 1}" for number in range(len(parts[name]))])
         axes.set_xlabel("head")
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.get_major_locator().set_params(integer=True)
     grid[0, 0].set_ylabel("head")
-    figure.colorbar(picture, ax=grid, shrink=0.8, label="1 - divergence")
+    figure.colorbar(picture, ax=grid, shrink=0.8, label="1 - Jensen-Shannon divergence")
     return figure
 
 
-def draw_queries(models, points=300, seed=0):
+def _heads_of_layers(name, matrix, layers):
+    found = layers[name] if isinstance(layers, dict) else layers
+    if found is not None and sum(found) != len(matrix):
+        raise ValueError(f"`layers` must sum to the {len(matrix)} heads of {name!r}. Received: layers={found}")
+    return found
+
+
+def draw_queries(models, points=300, seed=0, title="Queries of tokens, laid out by t-SNE"):
     """Draws queries as points in a plane, coloured by head, models side by side: the more gaps, the more heads differ.
 
     t-SNE lays out all heads of a model together. It keeps neighbourhoods. Its coordinates have no unit, and those of
-    two models cannot be compared. It runs on one core: a small number of `points` keeps it short.
+    two models cannot be compared. It runs on one core: a small number of `points` keeps it short. Heads are counted
+    from 1 in the picture.
 
     As figures 6 to 8 of "Disentangled mask attention in Transformer" (anonymous).
 
@@ -235,6 +251,7 @@ def draw_queries(models, points=300, seed=0):
             at least two numbers each. Leave out padding beforehand.
         points: number of tokens to draw of each head, chosen at random if there are more, the same ones in all heads.
         seed: integer, of the choice and of t-SNE.
+        title: str, of the picture.
 
     Returns:
         `matplotlib.figure.Figure`.
@@ -251,21 +268,23 @@ def draw_queries(models, points=300, seed=0):
     if isinstance(points, bool) or not isinstance(points, int) or points < 2:
         raise ValueError(f"`points` must be an integer of at least 2. Received: points={points}")
     models = {name: _as_queries(name, queries) for name, queries in models.items()}
-    figure = new_figure(3.6 * len(models), 3.6)
+    figure = new_figure(3.6 * len(models), 4, title)
     grid = figure.subplots(1, len(models), squeeze=False)
     beside = dict(loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize=7, title_fontsize=7, handlelength=1)
     for axes, (name, queries) in zip(grid[0], models.items(), strict=True):
         rng = np.random.default_rng(seed)
         chosen = queries[:, np.sort(rng.permutation(queries.shape[1])[:points])]
         count, length = chosen.shape[:2]
-        heads = np.repeat(np.arange(count), length)
+        heads = np.repeat(np.arange(1, count + 1), length)
         places = _plane(chosen.reshape(count * length, -1), seed)
         order = rng.permutation(len(heads))  # no head covers another
-        colors = dict(cmap="tab10", vmin=-0.5, vmax=9.5) if count <= 10 else dict(cmap="turbo")
+        colors = dict(cmap="tab10", vmin=0.5, vmax=10.5) if count <= 10 else dict(cmap="turbo")
         dots = axes.scatter(*places[order].T, c=heads[order], s=4, linewidths=0, **colors)
-        axes.legend(*dots.legend_elements(num=None, fmt="{x:.0f}"), title="head", **beside)
+        if count > 1:
+            axes.legend(*dots.legend_elements(num=None, fmt="{x:.0f}"), title="head", **beside)
         axes.set_title(name, fontsize=9)
-        axes.set(xticks=[], yticks=[])
+        axes.set(xticks=[], yticks=[], xlabel="first t-SNE coordinate (no unit)")
+    grid[0, 0].set_ylabel("second t-SNE coordinate (no unit)")
     return figure
 
 

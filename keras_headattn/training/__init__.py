@@ -9,6 +9,7 @@ __getattr__, __dir__, __all__ = attach(
         "_callbacks.averaging": ["average_weights"],
         "_callbacks.callbacks": ["Compilations", "EpochScore", "Throughput", "TimeLimit", "Utilization"],
         "_callbacks.cluster_report": ["ClusterReport"],
+        "_callbacks.curves": ["TensorBoardCurves"],
         "_callbacks.gradient_norm": ["GradientNorm"],
         "_callbacks.head_norms": ["HeadNorms"],
         "_callbacks.projector": ["write_projector"],

@@ -73,6 +73,18 @@ class Recipe:
             cls = getattr(importlib.import_module(module), name)
         return cls(config, run or Run(config.run, self))
 
+    def run_of(self, folder):
+        """The `Run` in a folder.
+
+        Raises:
+            ValueError: if there is none, or one of another recipe.
+        """
+        from recipes.engine.run import Run
+
+        run = Run(folder, self)
+        run.config()
+        return run
+
     def finished(self, folder, given=None, prepare=True):
         """The `Task` of a finished run.
 
@@ -85,9 +97,7 @@ class Recipe:
             ValueError: if there is no such run.
         """
         quiet_tensorflow(errors=not self.hide_errors)
-        from recipes.engine.run import Run
-
-        run = Run(folder, self)
+        run = self.run_of(folder)
         config, given = run.config(), given or {}
         if given.keys() & set(self.settings.SOURCES):  # other data, in place of the run's
             own = {*self.settings.SOURCES, "validation", "test"}

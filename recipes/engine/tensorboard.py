@@ -1,28 +1,39 @@
 """The parts of every run that TensorBoard shows. docs/tensorboard.md says how to look at them."""
 
-import keras
 import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
+from keras_headattn.training import TensorBoardCurves
+from recipes.engine.config import default_of, fields
+
+# Logs that are one number from the first epoch to the last.
+CONSTANT = ("compilations", "padding_share")
+# Settings by which runs are told apart even where they have their defaults.
+ALWAYS_SHOWN = ("attention", "num_heads", "seed")
+
 
 def tensorboard_callbacks(config, run):
-    """Curves, and settings beside their results."""
+    """Curves, and settings beside their results, all in one folder."""
     return [
-        keras.callbacks.TensorBoard(run.log_dir, write_graph=False, profile_batch=config.profile_steps or 0),
-        hparams.KerasCallback(run.log_dir, flat_settings(config), trial_id=str(run.folder)),
+        TensorBoardCurves(run.log_dir, CONSTANT, config.profile_steps),
+        hparams.KerasCallback(run.log_dir, shown_settings(config), trial_id=str(run.folder)),
     ]
 
 
-def flat_settings(config):
-    """The settings that are numbers or words, and the arguments of attention, by name."""
-    values = {}
-    for name, value in vars(config).items():
-        values |= {f"{name}.{key}": part for key, part in value.items()} if isinstance(value, dict) else {name: value}
-    return {
-        name: value
-        for name, value in values.items()
-        if isinstance(value, (int, float, str)) and name not in ("run", "export", "quiet")
-    }
+def shown_settings(config):
+    """The settings for HParams: those that change what is trained and differ from their defaults, and a few others.
+
+    Returns:
+        Dictionary of names to int, float or str.
+    """
+    found = {}
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if isinstance(value, dict):
+            found |= {f"{field.name}.{name}": part for name, part in value.items()}
+        elif field.name in ALWAYS_SHOWN or (not field.metadata["changeable"] and value != default_of(field)):
+            found[field.name] = value
+    return {name: value for name, value in found.items() if isinstance(value, (int, float, str))}
 
 
 def write_scores(run):

@@ -1,36 +1,26 @@
 """Finished runs of sentence classification side by side: what they scored and predicted."""
 
 import json
-import pathlib
 import statistics
 
 import numpy as np
 
-from recipes.sentences.run import Run
+from keras_headattn._files import read_lines
+from recipes.classify import RECIPE
+from recipes.engine.folders import folders_of_seeds
 
 
 def runs_of(folder):
     """The runs of a folder by seed: of one run itself, of a folder made by `--seeds` all that have finished.
 
     Raises:
-        ValueError: if there is none.
+        ValueError: if there is none, or it is a run of another recipe.
     """
-    folder = pathlib.Path(folder)
-    folders = [folder] if (folder / "config.json").exists() else sorted(folder.glob("seed=*"))
-    found = {run.config().seed: run for run in map(Run, folders) if any(run.results.glob("*/scores.json"))}
+    runs = map(RECIPE.run_of, folders_of_seeds(folder))
+    found = {run.config().seed: run for run in runs if any(run.results.glob("*/scores.json"))}
     if not found:
         raise ValueError(f"There is no finished run in {folder}. Train one first, or several by --seeds.")
     return dict(sorted(found.items()))
-
-
-def titles(folders):
-    """Names of runs, the last parts of their folders: list of str, all different."""
-    parts = [pathlib.Path(folder).resolve().parts for folder in folders]
-    for length in range(1, max(map(len, parts)) + 1):
-        found = ["/".join(each[-length:]) for each in parts]
-        if len(set(found)) == len(found):
-            return found
-    raise ValueError(f"Give each folder once. Received: {' '.join(map(str, folders))}")
 
 
 def read_scores(runs, test):
@@ -42,7 +32,9 @@ def read_predictions(runs, test):
     """Labels `(N,)` and probabilities `(N, C)` on a test set, of all seeds one below the other."""
     labels, probabilities = [], []
     for run in runs.values():
-        names = run.labels()
+        if run.config().predict != "class":
+            raise ValueError(f"{run.folder} predicts no classes. Received: predict={run.config().predict!r}")
+        names = list(read_lines(run.folder / "labels.txt"))
         header, *lines = _result(run, test, "predictions.tsv").splitlines()
         rows = [line.split("\t") for line in lines]
         labels += [names.index(row[0]) for row in rows]

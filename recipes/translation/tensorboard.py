@@ -49,15 +49,20 @@ def attention_of_samples(transformer, text, corpus, number=2):
     def attend(model):
         _, out = transformer(inputs, return_intermediates=True)
         images = {}
-        for name, found in out.items():
-            block, attention = name.split("/")
+        for path, found in out.items():
+            block, attention = path.split("/")
             side, layer = block.split("_")
             kind = "cross" if attention == "cross_attention" else side
+            name = "cross-attention" if kind == "cross" else f"{kind} self-attention"
             queries, keys = tokens[kind]
-            batch = keras.ops.convert_to_numpy(found["weights"])
+            batch, number = keras.ops.convert_to_numpy(found["weights"]), int(layer) + 1
             for sentence in range(len(order)):
                 heads = batch[sentence].reshape(-1, *batch.shape[-2:])  # one head axis, for pairs of heads too
-                images[f"{sentence}/{kind}_{layer}"] = heads, queries[sentence], keys[sentence]
+                images[f"sentence {sentence + 1}/{name}, layer {number}"] = (
+                    heads,
+                    queries[sentence],
+                    keys[sentence],
+                )
         return images
 
     return attend

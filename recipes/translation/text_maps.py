@@ -1,5 +1,6 @@
 """Attention in a finished run, on sentences and their translations."""
 
+import collections
 import dataclasses
 
 import numpy as np
@@ -70,10 +71,32 @@ def _text_maps(transformer, text, sentences, translations, kind):
     }
     read, written = [pieces(text.source, ids) for ids in sources], [pieces(text.target, ids) for ids in targets]
     queries, keys = {"encoder": (read, read), "decoder": (written, written), "cross": (written, read)}[kind]
-    side, last = "encoder" if kind == "encoder" else "decoder", "cross_attention" if kind == "cross" else "attention"
     maps = attention_maps(transformer, inputs)
-    layers = {path: layer for path, layer in maps.items() if f"/{side}_" in path and path.endswith(f"/{last}")}
+    layers = {path: layer for path, layer in maps.items() if kind_of(path) == kind}
     return TextMaps(layers, queries, keys, inputs["source" if kind == "encoder" else "target"] > 0)
+
+
+def kind_of(path):
+    """Which one of `KINDS` the attention layer of this path is."""
+    if "/encoder_" in path:
+        return "encoder"
+    return "cross" if path.endswith("/cross_attention") else "decoder"
+
+
+def names_of_layers(paths):
+    """Such as "cross 1" for each attention layer: its kind, and its number among those, counted from 1.
+
+    Args:
+        paths: paths of all attention layers, in their order.
+
+    Returns:
+        Dictionary of paths to names.
+    """
+    counts, names = collections.Counter(), {}
+    for path in paths:
+        counts[kind_of(path)] += 1
+        names[path] = f"{kind_of(path)} {counts[kind_of(path)]}"
+    return names
 
 
 def lines_of_test(run, number, *names):

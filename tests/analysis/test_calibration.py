@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from keras_headattn.analysis import (
+    draw_confusion_matrix,
     draw_entropy_cdf,
     draw_reliability,
     expected_calibration_error,
@@ -137,6 +138,9 @@ def test_reliability_diagram_leaves_empty_bins_out():
     assert points == [[[0.6, 1.0], [0.925, 0.5]], [[0.7, 0.5]]]
     bars = [[(bar.get_x(), bar.get_height()) for bar in axes.patches] for axes in above]
     assert bars == [[(pytest.approx(0.4), 1), (pytest.approx(0.8), 0.5)], [(pytest.approx(0.6), 0.5)]]
+    assert figure.get_suptitle() and [axes.get_ylabel() for axes in figure.axes[::2]] == [
+        "accuracy", "share of\npredictions"
+    ]  # fmt: skip
     shares = [bar.get_height() for bar in figure.axes[2].patches]
     assert shares == pytest.approx([0, 0, 1 / 3, 0, 2 / 3])
     with pytest.raises(ValueError, match="`models` must be a dictionary.*Received: models={}"):
@@ -152,5 +156,13 @@ def test_entropy_curves():
     np.testing.assert_allclose(shares, np.arange(1, 41) / 40)
     np.testing.assert_allclose(step.get_xdata(), np.log(3))
     assert len(marks) == 1 and marks[0].get_xdata()[0] == pytest.approx(np.log(3))
+    assert figure.get_suptitle() == "How unsure predictions are" and "nats" in figure.axes[0].get_xlabel()
     with pytest.raises(ValueError, match="Received: models=\\[\\]"):
         draw_entropy_cdf([])
+
+
+def test_a_confusion_matrix_has_a_colour_bar():
+    figure = draw_confusion_matrix([0, 1, 1], [[0.8, 0.2], [0.6, 0.4], [0.1, 0.9]], title="test")
+    matrix, bar = figure.axes
+    assert matrix.get_images()[0].get_clim() == (0, 1) and bar.get_ylabel() == "share of the label"
+    assert (matrix.get_xlabel(), matrix.get_ylabel(), figure.get_suptitle()) == ("predicted", "label", "test")

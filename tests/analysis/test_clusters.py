@@ -82,7 +82,7 @@ def test_bars_of_a_cluster(tmp_path):
     (axes,) = figure.axes
     assert [bar.get_height() for bar in axes.patches] == [2.5, 1]
     assert [label.get_text() for label in axes.get_xticklabels()] == [*tokens]
-    assert axes.get_title() == "cluster 1"
+    assert figure.get_suptitle() == "cluster 1" and axes.get_xlabel() == "token"
     with pytest.raises(ValueError, match="Received: tokens={}"):
         draw_cluster_tokens({})
 
@@ -111,7 +111,10 @@ def test_padding_has_no_part_in_the_mask(tmp_path):
         np.testing.assert_array_equal(picture, other)
     for axis in (figure.axes[0].xaxis, figure.axes[1].xaxis, figure.axes[1].yaxis):
         assert [label.get_text() for label in axis.get_ticklabels()] == tokens
-    assert len(figure.axes) == 4  # with their scales
+    assert [axes.get_ylabel() for axes in figure.axes] == [
+        "cluster", "query: attends", "p(cluster | token)", "share of a row"
+    ]  # fmt: skip
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["1", "2", "3", "4"]
 
 
 def test_clusters_of_queries_and_keys(golden):

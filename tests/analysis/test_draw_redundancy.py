@@ -20,6 +20,18 @@ def test_matrices_have_one_scale():
         assert picture.get_clim() == (0.5, 1)
     assert [axes.get_title() for axes in grid] == ["standard, HR 0.87", "disentangled, HR 0.75"]
     assert "divergence" in colorbar.get_ylabel()
+    assert [text.get_text() for text in grid[0].get_xticklabels()] == ["1", "2", "3"]
+
+
+def test_lines_are_drawn_between_layers():
+    models = {"two": np.eye(5), "one": np.eye(2)}
+    figure = draw_head_redundancy(models, {"two": [2, 3], "one": [2]}, "Heads of the encoder")
+    two, one, _ = figure.axes
+    assert [line.get_xdata()[0] for line in two.lines] == [1.5, 0] and not one.lines  # down, and across
+    assert [text.get_text() for text in two.get_yticklabels()] == ["layer 1", "layer 2"]
+    assert figure.get_suptitle() == "Heads of the encoder"
+    with pytest.raises(ValueError, match=r"sum to the 5 heads of 'two'. Received: layers=\[2, 2\]"):
+        draw_head_redundancy({"two": np.eye(5)}, [2, 2])
 
 
 def test_a_model_of_equal_heads(tmp_path):
@@ -55,16 +67,21 @@ def test_queries_of_heads_that_differ_lie_apart():
     figure = draw_queries(models, points=20)
     assert [axes.get_title() for axes in figure.axes] == [*models]
     assert [[text.get_text() for text in axes.get_legend().get_texts()] for axes in figure.axes] == [
-        ["0", "1", "2"],
-        ["0", "1", "2"],
-        ["0", "1"],
+        ["1", "2", "3"],
+        ["1", "2", "3"],
+        ["1", "2"],
     ]
+    assert all("t-SNE" in axes.get_xlabel() for axes in figure.axes) and "t-SNE" in figure.get_suptitle()
     gaps = []
     for (places, heads), count in zip(drawn(figure), (20, 20, 5), strict=True):
-        assert np.bincount(heads.astype(int)).tolist() == [count] * len(np.unique(heads))
+        assert np.bincount(heads.astype(int)).tolist() == [0] + [count] * len(np.unique(heads))
         distances = np.linalg.norm(places[:, None] - places, axis=-1) + np.where(np.eye(len(places)), np.inf, 0)
         gaps.append(np.mean(heads[distances.argmin(-1)] == heads))
     assert gaps[1] == 1 and gaps[0] < 0.8  # how often the nearest point is of the same head
+
+
+def test_one_head_needs_no_legend():
+    assert draw_queries({"sum": np.random.default_rng(0).normal(size=(1, 9, 4))}).axes[0].get_legend() is None
 
 
 def test_a_seed_draws_one_picture():

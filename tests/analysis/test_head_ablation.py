@@ -1,9 +1,12 @@
 """Heads masked one at a time: in the layers of this library and of Keras, and put back to the bit."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
 from keras import ops
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from keras_headattn.analysis import draw_head_ablation, head_ablation
 from keras_headattn.layers import (
@@ -170,6 +173,35 @@ def test_errors():
     for received in ([0.5, 0.7], None, "0.5"):
         with pytest.raises(ValueError, match="`evaluate` must return a number. Received: "):
             head_ablation(model, lambda received=received: received)
+
+
+def test_every_head_has_a_bar_with_its_number():
+    models = {"one": {"pooling": np.array([0.1, -0.2])}, "two": {"encoder 1": np.zeros(2), "cross 1": np.array([0.3])}}
+    figure = draw_head_ablation(models, title="Drops on the test set")
+    one, two = figure.axes
+    assert [[bar.get_height() for bar in axes.patches] for axes in (one, two)] == [[0.1, -0.2], [0, 0, 0.3]]
+    assert one.get_ylim() == two.get_ylim()  # one scale
+    assert [label.get_text() for label in one.get_xticklabels()] == ["1", "2"] and one.get_xlabel() == "head"
+    assert [label.get_text() for label in two.get_xticklabels()] == ["encoder 1", "cross 1"]
+    assert [label.get_text() for label in two.get_xticklabels(minor=True)] == ["1", "2", "1"]
+    assert figure.get_suptitle() == "Drops on the test set" and one.get_ylabel() == "drop in accuracy"
+
+
+def labels_overlap(figure):
+    """Whether labels of the horizontal axes run into each other."""
+    FigureCanvasAgg(figure).draw()
+    for axes in figure.axes:
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+        if any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2)):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("bins", [None, 20])
+def test_labels_of_heads_do_not_overlap(bins):
+    drops = np.random.default_rng(0).normal(size=30) * 0.01
+    models = {name: {"pooling": drops} for name in "abc"}
+    assert not labels_overlap(draw_head_ablation(models, bins))
 
 
 def test_histograms_count_heads():

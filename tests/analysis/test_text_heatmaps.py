@@ -49,6 +49,7 @@ def test_page(heads, tmp_path):
     assert [word for *_, word in page.words] == TOKENS * len(expected)
     np.testing.assert_allclose([shade for shade, *_ in page.words], np.concatenate(expected), atol=1e-3)
     assert "amazing" not in page.tags and "<amazing>" in page.text and "sum of 2 heads" in page.text
+    assert page.tags.count("h1") == 1 and "heads attend to" in page.text and "its own scale" in page.text
     assert "http" not in text and "color-scheme: light dark" in text  # self-contained
     assert page.words[len(TOKENS) * (2 * len(heads or []) if heads is not None else 4)][1] == "0.3"  # 0.1 + 0.2
 
@@ -72,6 +73,9 @@ def test_figure(heads, tmp_path):
         drawn = [word.get_bbox_patch().get_facecolor()[3] for word in words]
         np.testing.assert_allclose(drawn, 0.75 * shades, atol=1e-6)
     assert [axes.get_title() for axes in figure.axes[:2]] == ["standard", "repulsive"]
+    assert figure.get_suptitle() == "What the heads attend to" and "own scale" in figure.get_supxlabel()
+    if heads == [1]:
+        assert figure.axes[0].texts[0].get_text().startswith("head 2,")  # counted from 1
     figure.savefig(tmp_path / "heads.png")  # "$5$" is no formula
 
 
@@ -82,6 +86,11 @@ def test_lines_are_broken_between_words():
     assert len({line for _, line in places}) == 5  # 13 + 13 + 4 words, a long one, and the last
     assert all(column + len(word.get_text()) <= 64 for word, (column, _) in zip(words[:30], places, strict=False))
     assert len(set(places)) == len(words)
+
+
+def test_wide_characters_take_two_places():
+    figure = draw_text_heatmaps(["漢字", "x"], {"standard": np.ones((1, 2))})
+    assert [word.get_position()[0] for word in figure.axes[0].texts[1:]] == [0, 5]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Pictures of maps and the classifier of maps, of runs that only look finished."""
 
-import dataclasses
-
 import keras
 import numpy as np
 import pytest
@@ -9,8 +7,9 @@ import tensorflow as tf
 
 from recipes.attention_maps import main
 from recipes.configs import digits
+from recipes.engine.run import Run
+from recipes.imagenet import RECIPE
 from recipes.images.modelling import make_classifier
-from recipes.images.run import Run
 
 
 @pytest.fixture(scope="module")
@@ -18,13 +17,12 @@ def runs(tmp_path_factory):
     """Folders of two networks as they are before training, with attention and with evolving attention."""
     folder = tmp_path_factory.mktemp("runs")
     names = [str(label) for label in range(10)]
-    for attention in ("aa", "ea"):
-        run = Run(folder / attention)
-        config = dataclasses.replace(
-            digits.CONFIG, attention=attention, num_heads=2, blocks=1, filters=20, run=str(run.folder)
-        )
+    for attention in ("multi_head", "evolving"):
+        run = Run(folder / attention, RECIPE)
+        size = dict(num_heads=2, blocks=1, filters=20)
+        config = digits.CONFIG.changed({"attention": attention, "run": str(run.folder)} | size)
         run.start(config)
-        run.save_class_names(names)
+        (run.folder / "classes.txt").write_text("\n".join(names))
         run.save_model(make_classifier(config, len(names)), run.model)
     return folder
 
@@ -37,12 +35,23 @@ def image(tmp_path):
 
 
 def test_maps_of_two_runs_over_an_image(runs, image, tmp_path, capsys, figures):
-    main(["image", str(runs / "aa"), str(runs / "ea"), "--files", str(image), "--output", str(tmp_path / "maps.png")])
+    main(
+        [
+            "image",
+            str(runs / "multi_head"),
+            str(runs / "evolving"),
+            "--files",
+            str(image),
+            "--output",
+            str(tmp_path / "maps.png"),
+        ]
+    )
     assert (tmp_path / "maps.png").exists()
     pictures = [len(axes.get_images()) for axes in figures[0].axes]
     # A row for each layer: the image, and over it the map of each of two heads.
-    assert pictures == [1, 2, 2] * (len(pictures) // 3) and {"aa", "ea"} == {
-        axes.get_ylabel().split("\n")[0] for axes in figures[0].axes[::3]
+    rows = len(pictures) // 4  # and a colour bar for each row
+    assert pictures == [1, 2, 2] * rows + [0] * rows and {"multi_head", "evolving"} == {
+        axes.get_ylabel().split("\n")[0] for axes in figures[0].axes[: 3 * rows : 3]
     }
     assert capsys.readouterr().out.splitlines()[-1].endswith("maps.png")
 
@@ -50,18 +59,28 @@ def test_maps_of_two_runs_over_an_image(runs, image, tmp_path, capsys, figures):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["--layers", "9"], "attention layers. Received: --layers 9"),
+        (["--layers", "9"], "4 attention layers, counted from 1. Received: --layers 9"),
+        (["--heads", "0", "2"], "There are 2, counted from 1. Received: --heads 0"),
         (["--pixel", "99", "0"], "Received: pixel=\\[99, 0\\]"),
         (["--files", "nothing.jpg"], "no file nothing.jpg"),
     ],
 )
 def test_errors(runs, image, options, message):
     with pytest.raises(SystemExit, match=message):
-        main(["image", str(runs / "aa"), "--files", str(image), *options])
+        main(["image", str(runs / "multi_head"), "--files", str(image), *options])
+
+
+def test_runs_without_maps(runs, image, tmp_path):
+    plain = Run(tmp_path / "plain", RECIPE)
+    plain.start(digits.CONFIG.changed({"attention": "none"}))
+    with pytest.raises(SystemExit, match="plain is a run with --attention none: it has no maps"):
+        main(["image", str(plain.folder), "--files", str(image)])
+    with pytest.raises(SystemExit, match="config.json is of recipes.imagenet"):
+        main(["text", str(runs / "multi_head"), "--sentence", "one"])
 
 
 def test_accuracy_of_a_classifier_of_maps(runs, capsys):
     keras.utils.set_random_seed(0)
     options = ["--layers", "-1", "--epochs", "1", "--filters", "8", "--images", "64"]
-    main(["classify", str(runs / "ea"), *options])
-    assert "ea, layer 4: " in capsys.readouterr().out.splitlines()[-1]
+    main(["classify", str(runs / "evolving"), *options])
+    assert "evolving, layer 4: " in capsys.readouterr().out.splitlines()[-1]

@@ -8,20 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from recipes.classify import RECIPE
 from recipes.compare import main
 from recipes.engine.config import override
-from recipes.sentences.comparing import paired_test, read_predictions, runs_of, titles
-from recipes.sentences.data import load_corpora
-from recipes.sentences.evaluation import evaluate
-from recipes.sentences.modelling import make_classifier
-from recipes.sentences.predicting import Predictor
-from recipes.sentences.run import Run
+from recipes.sentences.comparing import paired_test, read_predictions, runs_of
 from recipes.sentences.settings import ClassifyConfig
-from recipes.sentences.text import make_tokenizer
 from tests.recipes.commands import drawn
 
 TINY = dict(
-    embedding_dim=4, hidden_dim=3, attention_dim=3, mlp_dim=5, max_length=8, text_column="review", label_column="stars"
+    embedding_dim=4, hidden_dim=3, pooling_dim=3, mlp_dim=5, max_length=8, text_column="review", label_column="stars"
 )
 NAMES = ["0", "1", "2"]
 
@@ -29,13 +24,13 @@ NAMES = ["0", "1", "2"]
 def make_run(folder, table, **options):
     config = override(ClassifyConfig(), TINY | {"train": (str(table),), "run": str(folder)} | options)
     keras.utils.set_random_seed(config.seed)
-    run, corpora = Run(folder), load_corpora(config)
-    run.start(config)
-    run.save_labels(NAMES)
-    tokenizer = make_tokenizer(config, corpora.train, run.folder)
-    classifier = make_classifier(config, tokenizer.vocabulary_size, len(NAMES))
-    run.save_model(classifier, run.model)
-    evaluate(Predictor(classifier, tokenizer, config), corpora.tests, NAMES, run.results)
+    task = RECIPE.make_task(config)
+    task.run.start(config)
+    task.load()
+    task.prepare()
+    classifier = task.make_model()
+    task.run.save_model(classifier, task.run.model)
+    task.evaluate(classifier, task.data.tests)
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +40,13 @@ def runs(tmp_path_factory):
     rows = [f"{' '.join(rng.choice('not so bad a film'.split(), 5))},{label}" for label in rng.integers(0, 3, 60)]
     (folder / "data.csv").write_text("\n".join(["review,stars", *rows]) + "\n")
     for seed in (1, 2):
-        make_run(folder / "plain" / f"seed={seed}", folder / "data.csv", num_heads=2, seed=seed)
-    make_run(folder / "svgd" / "seed=2", folder / "data.csv", num_heads=2, seed=2, repulsive="svgd")
-    make_run(folder / "one", folder / "data.csv", num_heads=3)
-    make_run(folder / "other", folder / "data.csv", num_heads=2, dropout=0.0)
-    make_run(folder / "pairs", folder / "data.csv", num_heads=2, second_column="review")
+        make_run(folder / "plain" / f"seed={seed}", folder / "data.csv", pooling_heads=2, seed=seed)
+    make_run(folder / "svgd" / "seed=2", folder / "data.csv", pooling_heads=2, seed=2, repulsive="svgd")
+    make_run(folder / "one", folder / "data.csv", pooling_heads=3)
+    make_run(folder / "other", folder / "data.csv", pooling_heads=2, dropout=0.0)
+    make_run(folder / "pairs", folder / "data.csv", pooling_heads=2, second_column="review")
+    (folder / "translated").mkdir()
+    (folder / "translated" / "config.json").write_text('{"recipe": "translate"}')
     for run in ("plain/seed=1", "one"):  # as `recipes.classify evaluate` adds it
         shutil.copytree(folder / run / "results" / "test", folder / run / "results" / "added")
     return folder
@@ -88,6 +85,8 @@ def test_predictions_are_those_of_all_seeds(runs):
 def test_pictures_of_a_test_set(runs, tmp_path, capsys, figures, command):
     main([command, str(runs / "plain"), str(runs / "one"), "--output", str(tmp_path / "picture.png")])
     assert (tmp_path / "picture.png").exists() and all(drawn(figures[0]))
+    titles = {"reliability": "Accuracy against", "ablation": "Drop in accuracy", "errors": "Error by"}
+    assert figures[0].get_suptitle().startswith(titles[command]) and "test" in figures[0].get_suptitle()
     plots = {"reliability": 4, "ablation": 2, "errors": 1}
     assert len(figures[0].axes) == plots[command]
     lines = capsys.readouterr().out.splitlines()
@@ -101,7 +100,7 @@ def test_entropy_of_other_texts(runs, tmp_path, figures):
     (tmp_path / "texts.txt").write_text("not a film\nso so\n")
     arguments = ["entropy", str(runs / "plain"), str(runs / "one"), "--file", str(tmp_path / "texts.txt")]
     main([*arguments, "--output", str(tmp_path / "entropy.png")])
-    assert (tmp_path / "entropy.png").exists()
+    assert (tmp_path / "entropy.png").exists() and "texts.txt" in figures[0].get_suptitle()
     curves = {line.get_label(): line.get_ydata() for line in figures[0].axes[0].lines}
     assert all(curves[title][-1] == 1 for title in ("plain", "one"))
 
@@ -112,6 +111,8 @@ def test_heatmaps(runs, tmp_path, figures):
     assert (tmp_path / "heads.png").exists()
     # Of two models two heads and their sum, each with a label and at least four words and signs.
     assert len(drawn(figures[0])) == 6 and min(drawn(figures[0])) > 4
+    main([*arguments, str(tmp_path / "one.png"), "--heads", "2"])
+    assert figures[1].axes[0].texts[0].get_text().startswith("head 2,")
     arguments.insert(-1, "a film")
     main([*arguments, str(tmp_path / "heads.html")])
     page = (tmp_path / "heads.html").read_text()
@@ -130,6 +131,11 @@ def test_heatmaps(runs, tmp_path, figures):
         (["entropy", "plain", "--file", "none.txt"], "none.txt"),
         (["entropy", "pairs", "--file", "data.csv"], "Received: runs that classify pairs of texts: pairs"),
         (["ablation", "plain", "--set", "news"], "settings: test. Received: --set news"),
+        (
+            ["heatmap", "plain", "--text", "a", "--heads", "0", "3"],
+            "counted from 1. Received: --heads 0 3",
+        ),
+        (["scores", "plain", "translated"], "config.json is of recipes.translate"),
         (["errors", "plain", "other"], "alone. Received: standard with dropout=0.5 and 0.0"),
     ],
 )
@@ -137,8 +143,3 @@ def test_errors(runs, monkeypatch, arguments, message):
     monkeypatch.chdir(runs)
     with pytest.raises(SystemExit, match=message):
         main(arguments)
-
-
-def test_titles_are_as_short_as_can_be():
-    assert titles(["runs/a", "runs/b"]) == ["a", "b"]
-    assert titles(["x/a", "y/a/"]) == ["x/a", "y/a"]

@@ -51,6 +51,7 @@ def test_plots(figures):
     """Means with the deviation of seeds, and the published scores of the same numbers of heads."""
     assert plot(CELLS, FIGURES).startswith(b"\x89PNG")
     news, training = figures[0].axes
+    assert figures[0].get_suptitle() == "Scores by the number of heads, mean ± deviation of 2 seeds"
     assert news.get_ylabel() == "BLEU" and training.get_ylabel() == "validation loss"
     means = [bars.lines[0].get_xydata().tolist() for bars in news.containers]
     assert means == [[[2, 20.5], [4, 22.0]], [[4, 23.456]]]
@@ -61,6 +62,11 @@ def test_plots(figures):
     assert [text.get_text() for text in figures[0].legends[0].get_texts()] == [
         "multi_head", "multi_head, published", "talking_heads"
     ]  # fmt: skip
+
+
+def test_scores_of_zero_do_not_begin_below_zero(figures):
+    plot([cell("multi_head", 2, 0.0), cell("multi_head", 4, 0.0)], {})
+    assert figures[0].axes[0].get_ylim() == (0, 1)
 
 
 def test_a_plot_before_any_run_has_finished(figures):

@@ -8,6 +8,7 @@ import pytest
 from keras_headattn.data import ParallelCorpus
 from keras_headattn.layers import InteractingHeadAttention
 from keras_headattn.models import Transformer
+from recipes.engine.tensorboard import shown_settings
 from recipes.translation import tensorboard
 from recipes.translation.settings import TranslateConfig
 
@@ -33,19 +34,27 @@ def test_attention_of_every_layer_and_kind(transformer):
     corpus = ParallelCorpus(
         ["a house", "one", "the old house is big"], ["ein Haus", "eins", "das alte Haus ist gross"], "demo"
     )
-    images = tensorboard._attention_of_samples(transformer, TEXT, corpus)(None)
+    images = tensorboard.attention_of_samples(transformer, TEXT, corpus)(None)
     assert sorted(images) == sorted(
-        f"{sentence}/{kind}_{layer}"
-        for sentence in (0, 1)
-        for kind in ("encoder", "decoder", "cross")
-        for layer in (0, 1)
+        f"sentence {sentence}/{kind}, layer {layer}"
+        for sentence in (1, 2)
+        for kind in ("encoder self-attention", "decoder self-attention", "cross-attention")
+        for layer in (1, 2)
     )
-    maps, queries, keys = images["0/cross_1"]  # of the longer sentence
+    maps, queries, keys = images["sentence 1/cross-attention, layer 2"]  # of the longer sentence
     assert queries == ["2", "3", "4", "4", "3", "5"] and keys == ["3", "3", "5", "2", "3", "3"]
     assert maps.shape == (4, 6, 6)  # two heads make four pairs
     np.testing.assert_allclose(maps.sum(axis=-1), 1, rtol=1e-5)
-    maps, queries, keys = images["0/decoder_0"]
+    maps, queries, keys = images["sentence 1/decoder self-attention, layer 1"]
     assert queries == keys and not np.triu(maps[0], 1).any()
+
+
+def test_settings_shown_are_those_that_change_what_is_trained():
+    config = TranslateConfig(dropout=0.2, beam_size=7, seed=3, embedded=True)
+    assert shown_settings(config) == {"attention": "interacting", "seed": 3, "dropout": 0.2, "embedded": True}
+    config = TranslateConfig(attention="evolving", attention_arguments={"alpha": 0.1, "mixture": ("a",)}, num_heads=4)
+    shown = shown_settings(config)
+    assert shown == {"attention": "evolving", "attention_arguments.alpha": 0.1, "num_heads": 4, "seed": 0}
 
 
 def test_embeddings_are_written_for_both_languages(transformer, tmp_path):

@@ -10,18 +10,17 @@ import tensorflow as tf
 from keras_headattn._files import write_atomically
 from keras_headattn.metrics import Score
 from recipes.attention_maps import main
-from recipes.engine.command import named_config
-from recipes.engine.config import override
-from recipes.translation import evaluation, text_maps
+from recipes.engine.run import Run as RunOf
+from recipes.translate import RECIPE
+from recipes.translation import evaluation, map_pictures
 from recipes.translation.corpora import load_corpora
 from recipes.translation.modelling import make_transformer
 from recipes.translation.prepare import sample_pairs
-from recipes.translation.run import Run
-from recipes.translation.settings import TranslateConfig
 from recipes.translation.text import make_text
 from recipes.translation.text_maps import lines_of_test, maps_of_test
 from tests.recipes.commands import drawn
 
+Run = functools.partial(RunOf, recipe=RECIPE)
 SIZE = dict(max_sentences=60, vocabulary_size=150, num_layers=2, hidden_dim=8, intermediate_dim=8, num_heads=2)
 
 
@@ -31,7 +30,9 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     for attention in ("multi_head", "disentangled_mask"):
         run = Run(folder / attention)
-        config = override(named_config(TranslateConfig, "numbers"), SIZE | {"attention": attention, "key_dim": 4})
+        config = RECIPE.named_config("numbers").changed(
+            SIZE | {"attention": attention, "attention_arguments": {"key_dim": 4}}
+        )
         corpora = load_corpora(config)
         run.start(config)
         text = make_text(config, sample_pairs(config, corpora.train, corpora.train.name), run.folder)
@@ -53,6 +54,8 @@ def test_redundancy(runs, tmp_path, capsys, figures, kind):
     lines = capsys.readouterr().out.splitlines()
     assert f"disentangled_mask, {kind}: LR " in lines[-2] and lines[-1] == str(tmp_path / "picture.png")
     assert all(drawn(figures[0])) and len(figures[0].axes) == 2 + 1  # a scale
+    assert [label.get_text() for label in figures[0].axes[0].get_xticklabels()] == ["layer 1", "layer 2"]
+    assert kind in figures[0].get_suptitle()
     for line in lines[-3:-1]:
         layer, whole = (float(part.split()[-1]) for part in line.split(": ")[1].split(","))
         assert 0 < layer <= 1 and 0 < whole <= 1
@@ -70,13 +73,38 @@ def test_tokens_of_clusters(runs, tmp_path, capsys, figures):
     arguments = ["tokens", str(runs / "disentangled_mask"), "--cluster", "2", "--output", str(tmp_path / "picture.png")]
     main(arguments)
     assert (tmp_path / "picture.png").exists()
+    assert figures[0].get_suptitle().endswith("layer 2, head 1, cluster 2")
     clusters = [line.split(": ") for line in capsys.readouterr().out.splitlines()[-5:-1]]
-    assert [name for name, _ in clusters] == [f"cluster {number}" for number in range(4)]
-    assert drawn(figures[0]) == [len(clusters[2][1].split())]  # a bar for each
+    assert [name for name, _ in clusters] == [f"cluster {number}" for number in range(1, 5)]
+    assert drawn(figures[0]) == [len(clusters[1][1].split())]  # a bar for each
     words = clusters[0][1].split()
     main([*arguments, "--leave-out", *words])
     left = capsys.readouterr().out.splitlines()[-5].split(": ")[1].split()
     assert words and not set(words) & set(left)
+
+
+def test_maps_of_a_sentence_by_default_are_of_the_last_layers_that_there_are(runs, tmp_path, figures):
+    main(
+        ["text", str(runs / "multi_head"), "--sentence", "one", "--kind", "cross", "--output", str(tmp_path / "a.png")]
+    )
+    *maps, bar = figures[0].axes
+    assert [axes.get_title() for axes in maps] == ["layer 1: weights", "layer 2: weights"]
+    assert [axes.get_images()[0].get_clim() for axes in maps] == [(0, 1)] * 2 and bar.get_ylabel() == "weight"
+    assert figures[0].get_suptitle() == "multi_head, cross-attention, head 1"
+
+
+def test_summed_queries_are_said_to_be_summed(runs, tmp_path, monkeypatch, capsys, figures):
+    def summed(*arguments):
+        for maps in maps_of_test(*arguments):
+            for layer in maps.layers.values():
+                layer.queries = layer.queries.sum(1, keepdims=True)
+            yield maps
+
+    monkeypatch.setattr(map_pictures, "maps_of_test", summed)
+    options = ["--sentences", "2", "--points", "5", "--output", str(tmp_path / "picture.png")]
+    main(["queries", str(runs / "multi_head"), *options])
+    assert "multi_head: attention sums the queries of its 2 heads." in capsys.readouterr().out
+    assert figures[0].axes[0].get_title() == "multi_head, layer 2, sum of the heads' queries"
 
 
 def test_queries(runs, tmp_path, monkeypatch, figures):
@@ -89,7 +117,7 @@ def test_queries(runs, tmp_path, monkeypatch, figures):
     queries, tokens = list(maps.layers.values())[-1].queries, [token for each in maps.queries for token in each]
     rows = (tmp_path / "projector" / "multi_head.tsv").read_text().splitlines()
     assert rows[0] == "token\thead"
-    assert [row.split("\t")[1] for row in rows[1:]] == ["0"] * len(tokens) + ["1"] * len(tokens)
+    assert [row.split("\t")[1] for row in rows[1:]] == ["1"] * len(tokens) + ["2"] * len(tokens)
     assert [row.split("\t")[0] for row in rows[1:]] == tokens * 2
     checkpoint = tf.train.load_checkpoint(str(tmp_path / "projector"))
     found = checkpoint.get_tensor("multi_head/.ATTRIBUTES/VARIABLE_VALUE")
@@ -104,18 +132,24 @@ def test_ablation(runs, tmp_path, monkeypatch, capsys, figures):
     main(["ablation", "multi_head", "--sentences", "2", "--output", str(tmp_path / "picture.png")])
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("multi_head, ")]
     assert (tmp_path / "picture.png").exists() and len(lines) == 6  # layers
-    assert sum(bar.get_height() for bar in figures[0].axes[0].patches) == 12  # heads
+    assert len(figures[0].axes[0].patches) == 12 and figures[0].get_suptitle() == "Drop in BLEU without each head"
     drops = [float(drop) for line in lines for drop in line.split(": ")[1].split()]
-    assert drops == list(-np.arange(1.0, 13))  # two heads each, and the whole model first
+    # Two heads each, and the whole model first; cross-attention, called before the decoder's own, is listed last.
+    assert sorted(drops) == list(-np.arange(12.0, 0, -1))
+    names = [f"{kind} {number}" for kind in ("encoder", "decoder", "cross") for number in (1, 2)]
+    assert [line.split(": ")[0] for line in lines] == [f"multi_head, {name}" for name in names]
+    assert [label.get_text() for label in figures[0].axes[0].get_xticklabels()] == names
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
         (["clusters", "multi_head", "--sentence", "one"], "disentangled_mask. Received: .*attention=multi_head"),
-        (["tokens", "disentangled_mask", "--head", "2"], "has 2 heads. Received: --head 2"),
-        (["tokens", "disentangled_mask", "--cluster", "4"], "There are 4 clusters. Received: --cluster 4"),
-        (["queries", "multi_head", "--layer", "3"], "has 2 attention layers. Received: --layers 3"),
+        (["tokens", "disentangled_mask", "--head", "3"], "There are 2, counted from 1. Received: --head 3"),
+        (["tokens", "disentangled_mask", "--cluster", "5"], "There are 4, counted from 1. Received: --cluster 5"),
+        (["queries", "multi_head", "--layer", "3"], "has 2 attention layers, counted from 1. Received: --layers 3"),
+        (["text", "multi_head", "--sentence", "one", "--head", "0"], "Received: --head 0"),
+        (["redundancy", "multi_head", "multi_head"], "Give each folder once"),
     ],
 )
 def test_errors(runs, tmp_path, monkeypatch, arguments, message):
@@ -129,7 +163,7 @@ def test_batches_change_no_measure(runs, tmp_path, monkeypatch, capsys):
     arguments = ["redundancy", str(runs / "multi_head"), "--output", str(tmp_path / "picture.png")]
     main(arguments)
     whole = capsys.readouterr().out
-    monkeypatch.setattr(text_maps, "maps_of_test", functools.partial(text_maps.maps_of_test, batch_size=2))
+    monkeypatch.setattr(map_pictures, "maps_of_test", functools.partial(maps_of_test, batch_size=2))
     main(arguments)
     assert capsys.readouterr().out == whole and "LR" in whole
 

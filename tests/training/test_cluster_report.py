@@ -35,7 +35,7 @@ def test_logs():
 
 
 def far(mixture):
-    """All clusters of head 1 but one are too far for any token."""
+    """All clusters of the second head but one are too far for any token."""
     centres = np.array(mixture.centres)
     centres[1, 1:] = 1e3
     mixture.centres.assign(centres)
@@ -52,7 +52,7 @@ def alike(mixture):
 def test_it_warns_of_a_collapse(change):
     model = make_model()
     change(model.get_layer("attention").mixture)
-    with pytest.warns(UserWarning, match="by 1 of 3 mixtures: .*: attention head 1. A larger weight .* `diversity`"):
+    with pytest.warns(UserWarning, match="by 1 of 3 mixtures: .*: attention head 2. A larger weight .* `diversity`"):
         history = fit(model, ClusterReport(), epochs=1)
     assert history["least_clusters"][0] < 1.01
 

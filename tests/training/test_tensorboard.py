@@ -11,17 +11,26 @@ from matplotlib import colormaps
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from keras_headattn.layers import InteractingHeadAttention
-from keras_headattn.training import AttentionImages, EpochScore, HeadNorms, Resume, write_projector
+from keras_headattn.training import (
+    AttentionImages,
+    EpochScore,
+    HeadNorms,
+    Resume,
+    TensorBoardCurves,
+    write_projector,
+)
 from keras_headattn.training._callbacks import attention_images
-from keras_headattn.training._callbacks.head_norms import head_norms
+from keras_headattn.training._callbacks.head_norms import draw_norms, head_norms
 
 X, Y = np.ones((8, 4), "float32"), np.ones((8, 1), "float32")
 
 
-def fit(*callbacks, epochs=3):
+def fit(*callbacks, epochs=3, validate=False):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     model.compile(keras.optimizers.SGD(0.01), "mse")
-    return model.fit(X, Y, batch_size=2, epochs=epochs, shuffle=False, callbacks=list(callbacks), verbose=0).history
+    held_out = (X, Y) if validate else None
+    found = model.fit(X, Y, 2, epochs, shuffle=False, callbacks=list(callbacks), verbose=0, validation_data=held_out)
+    return found.history
 
 
 def events(folder):
@@ -40,37 +49,56 @@ def colors(weights):
 def test_attention_images(tmp_path):
     maps = np.random.default_rng(0).uniform(size=(2, 3, 4, 5))
     images = {
-        "0/cross_0": (maps[0], ["ein", "Haus"], ["a", "house", "</s>"]),
-        "1/cross_0": (maps[1], ["das", "Haus", "ist", "alt"], list("abcde")),
+        "sentence 1/cross": (maps[0], ["ein", "Haus"], ["a", "house", "</s>"]),
+        "sentence 2/cross": (maps[1], ["das", "Haus", "ist", "alt"], list("abcde")),
     }
     fit(AttentionImages(tmp_path, lambda model: images, every=2), epochs=4)
-    assert sorted(events(tmp_path).Tags()["tensors"]) == ["attention/0/cross_0", "attention/1/cross_0"]
-    assert steps(tmp_path, "attention/1/cross_0") == [1, 3]
+    assert sorted(events(tmp_path).Tags()["tensors"]) == ["maps/sentence 1/cross", "maps/sentence 2/cross"]
+    assert steps(tmp_path, "maps/sentence 2/cross") == [2, 4]
     for name, (weights, queries, keys) in images.items():
-        *_, png = events(tmp_path).Tensors(f"attention/{name}")[0].tensor_proto.string_val
+        *_, png = events(tmp_path).Tensors(f"maps/{name}")[0].tensor_proto.string_val
         pixels = {tuple(color) for color in tf.io.decode_png(png, channels=3).numpy().reshape(-1, 3).tolist()}
         words = colors(weights[:, : len(queries), : len(keys)])
-        assert pixels & colors(weights) == words  # a square for each weight, and none for padding
+        assert words <= pixels  # a square for each weight
+        figure = attention_images.draw_heads(weights, queries, keys, "title")
+        picture = np.asarray(figure.axes[0].get_images()[0].get_array())
+        assert np.isin(picture[~np.isnan(picture)], weights[:, : len(queries), : len(keys)]).all()
+        assert np.sum(~np.isnan(picture)) == len(weights) * len(queries) * len(keys)  # and none for padding
+
+
+def test_maps_have_a_title_names_of_axes_and_a_colour_bar():
+    figure = attention_images.draw_heads(np.full((2, 1, 2), 0.5), ["ein"], ["a", "house"], "sentence 1, epoch 3")
+    axes, bar = figure.axes
+    assert figure.get_suptitle() == "sentence 1, epoch 3" and bar.get_ylabel() == "weight"
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("key: is attended to", "query: attends")
+    assert [text.get_text() for text in axes.texts] == ["head 1", "head 2"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "house"] * 2
+    assert axes.get_images()[0].get_clim() == (0, 1)
 
 
 def test_weights_below_zero_are_told_from_zero():
-    below, zero = (attention_images._draw(np.array([[[weight, 0.5]]]), ["a"], ["b", "c"]) for weight in (-0.5, 0.0))
-    assert below.shape == zero.shape and (below != zero).any()
+    figure = attention_images.draw_heads(np.array([[[-0.5, 0.0]]]), ["a"], ["b", "c"], "")
+    (picture,) = figure.axes[0].get_images()
+    assert picture.get_clim() == (-0.5, 0.5)
+    (red, _, blue, _), (white, *_) = picture.to_rgba(np.array([-0.5, 0.0]))
+    assert red > blue and white > 0.9
 
 
 def test_many_heads_are_drawn_in_rows_and_some_left_out():
-    def shape(heads):
-        return attention_images._draw(np.ones((heads, 2, 1)), ["a", "b"], ["c"]).shape
+    def figure(heads):
+        return attention_images.draw_heads(np.ones((heads, 2, 1)), ["a", "b"], ["c"], "maps")
 
-    height, width, _ = shape(8)
-    assert shape(9)[0] > height and shape(9)[1] == width
-    assert shape(64) == shape(16)
+    (width, height), (same, higher) = (figure(heads).get_size_inches() for heads in (8, 9))
+    assert higher > height and same == width
+    assert len(figure(64).axes[0].texts) == 16 and "the first 16 of 64 heads" in figure(64).get_suptitle()
 
 
 def test_matplotlib_is_asked_for_at_once(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"keras_headattn\[recipes\]"):
         AttentionImages(tmp_path, None)
+    with pytest.raises(ImportError, match=r"keras_headattn\[recipes\]"):
+        HeadNorms(tmp_path)
 
 
 def attentive_model():
@@ -103,13 +131,21 @@ def test_head_norms_of_equal_paths():
     assert len(head_norms(keras.Model(inputs, hidden))) == 8
 
 
-def test_head_norms_are_histograms(tmp_path):
+def test_head_norms_are_a_picture_of_every_epoch(tmp_path):
     model = attentive_model()
     model.compile("sgd", "mse")
     model.fit(np.ones((2, 3, 8)), np.ones((2, 3, 1)), epochs=2, verbose=0, callbacks=[HeadNorms(tmp_path)])
-    assert steps(tmp_path, "head_norms/pairs/attention_output") == [0, 1]
-    buckets = tf.make_ndarray(events(tmp_path).Tensors("head_norms/stock/key")[0].tensor_proto)
-    assert buckets[:, 2].sum() == 2  # heads
+    assert steps(tmp_path, "head_norms") == [1, 2]
+    norms = head_norms(model)
+    figure = draw_norms(norms, "Norms, epoch 2")
+    axes, bar = figure.axes
+    (picture,) = axes.get_images()
+    for row, values in zip(picture.get_array(), norms.values(), strict=True):
+        np.testing.assert_allclose(row[: len(values)], values)
+        assert np.ma.getmaskarray(np.ma.masked_invalid(row[len(values) :])).all()  # nothing where there is no head
+    assert [label.get_text() for label in axes.get_yticklabels()] == [*norms]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [str(head) for head in range(1, 17)]
+    assert picture.get_clim()[0] == 0 and bar.get_ylabel() == "norm" and figure.get_suptitle() == "Norms, epoch 2"
 
 
 @pytest.mark.parametrize("name", ["tokens", "..", "v1.2"])
@@ -129,14 +165,56 @@ def test_projector_finds_embeddings_and_labels(tmp_path, name):
     assert (tmp_path / "queries.tsv").read_text() == "token\thead\na\t0\nb\t1\n"
 
 
-def test_tensorboard_and_hparams_are_the_stock_ones(tmp_path):
-    """What this package leaves to others: the learning rate and hyperparameters in TensorBoard."""
+def curve(folder, tag):
+    """Steps and values."""
+    return [(event.step, float(tf.make_ndarray(event.tensor_proto))) for event in events(folder).Tensors(tag)]
+
+
+def test_curves_of_training_and_validation_are_one_run(tmp_path):
+    """With all else that a recipe shows: TensorBoard lists a folder for each folder with event files."""
     hparams = pytest.importorskip("tensorboard.plugins.hparams.api")
-    score = EpochScore(lambda model: 1.0)
-    fit(score, keras.callbacks.TensorBoard(tmp_path), hparams.KerasCallback(str(tmp_path), {"heads": 8}))
+    images = AttentionImages(tmp_path, lambda model: {"map": (np.ones((1, 1, 1)), ["a"], ["b"])})
+    shown = [TensorBoardCurves(tmp_path, ["constant"]), images, hparams.KerasCallback(str(tmp_path), {"heads": 8})]
+    history = fit(EpochScore(lambda model: 1.5), EpochScore(lambda model: 1.0, "constant"), *shown, validate=True)
+    assert {path.parent for path in tmp_path.rglob("events.out.tfevents.*")} == {tmp_path}
+    tags = [tag for tag in events(tmp_path).Tags()["tensors"] if not tag.startswith("_hparams_")]
+    # As the first tab lists them: losses come before maps.
+    assert sorted(tags) == ["epoch/learning_rate", "epoch/loss", "epoch/val_bleu", "epoch/val_loss", "maps/map"]
     assert "_hparams_/session_start_info" in events(tmp_path).Tags()["tensors"]
-    for run, tag in (("train", "epoch_learning_rate"), ("validation", "epoch_bleu")):
-        assert tag in events(tmp_path / run).Tags()["tensors"]
+    for name in ("loss", "val_loss", "val_bleu"):
+        found = curve(tmp_path, f"epoch/{name}")
+        assert [step for step, _ in found] == [1, 2, 3]
+        np.testing.assert_allclose([value for _, value in found], history[name], rtol=1e-6)
+    assert curve(tmp_path, "epoch/learning_rate") == [(step, pytest.approx(0.01)) for step in (1, 2, 3)]
+
+
+def test_chosen_steps_are_profiled(tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(tf.profiler.experimental, "start", lambda folder: calls.append((counted.step, folder)))
+    monkeypatch.setattr(tf.profiler.experimental, "stop", lambda: calls.append(counted.step))
+    counted = Counted()
+    fit(counted, TensorBoardCurves(tmp_path, profile_steps=(2, 3)))
+    assert calls == [(2, str(tmp_path)), 3]
+    fit(counted, TensorBoardCurves(tmp_path, profile_steps=(12, 99)))  # of twelve steps
+    assert calls[2:] == [(12, str(tmp_path)), 12]
+    for steps in [(10,), (0, 2), (5, 4)]:
+        with pytest.raises(ValueError, match="Received: profile_steps="):
+            TensorBoardCurves(tmp_path, profile_steps=steps)
+
+
+def test_a_profile_lies_in_the_folder(tmp_path):
+    fit(TensorBoardCurves(tmp_path, profile_steps=(2, 2)), epochs=1)
+    assert len([*tmp_path.glob("plugins/profile/*/*.xplane.pb")]) == 1
+
+
+class Counted(keras.callbacks.Callback):
+    """Counts the steps of training."""
+
+    def on_train_begin(self, logs=None):
+        self.step = 0
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.step += 1
 
 
 class Killed(keras.callbacks.Callback):
@@ -147,14 +225,12 @@ class Killed(keras.callbacks.Callback):
 
 def test_curves_of_a_resumed_run_in_a_moved_folder_go_on(tmp_path):
     def callbacks(folder):
-        return Resume(folder / "checkpoints", every=1), keras.callbacks.TensorBoard(folder / "logs", write_graph=False)
+        return Resume(folder / "checkpoints", every=1), TensorBoardCurves(folder / "logs")
 
-    resume, tensorboard = callbacks(tmp_path / "old")
     with pytest.raises(KeyboardInterrupt):
-        fit(resume, tensorboard, Killed())
-    tensorboard.on_train_end()
+        fit(*callbacks(tmp_path / "old"), Killed())
     shutil.move(tmp_path / "old", tmp_path / "new")
     history = fit(*callbacks(tmp_path / "new"))
-    assert steps(tmp_path / "new" / "logs" / "train", "epoch_loss") == [0, 1, 2]
-    found = [tf.make_ndarray(event.tensor_proto) for event in events(tmp_path / "new/logs/train").Tensors("epoch_loss")]
+    assert [step for step, _ in curve(tmp_path / "new" / "logs", "epoch/loss")] == [1, 2, 3]
+    found = [value for _, value in curve(tmp_path / "new" / "logs", "epoch/loss")]
     np.testing.assert_allclose(found, history["loss"], rtol=1e-6)

@@ -1,12 +1,10 @@
 """Attention maps in TensorBoard."""
 
-import io
-
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn._figures import new_figure, weight_colors
+from keras_headattn._figures import as_image, new_figure, weight_colors
 
 MOST_HEADS, MOST_COLUMNS = 16, 8
 
@@ -14,14 +12,16 @@ MOST_HEADS, MOST_COLUMNS = 16, 8
 class AttentionImages(keras.callbacks.Callback):
     """Writes attention maps of sample sentences to TensorBoard, one image a map, one square a head.
 
-    Of more than 16 heads, the first 16 are drawn, and the title says so. Where weights are below 0, as talking
-    heads' may be, these are red, and those above blue.
+    Queries run down a square, keys across. All images have one scale of colours, from 0 to 1. Where weights are below
+    0, as talking heads' may be, these are red, and those above blue. Of more than 16 heads, the first 16 are drawn, and
+    the title says so. Heads and epochs are counted from 1.
 
     Args:
-        log_dir: Folder of the event files, as for `keras.callbacks.TensorBoard`.
-        attend: Function from the model to a dictionary: the name of an image, such as `"0/cross_1"`, to
-            `(maps, queries, keys)`, maps of shape (num_heads, n, m) and the lists of query and key tokens. Lists
-            may be shorter than n and m: the rest is padding and is not drawn.
+        log_dir: Folder of the event files, as for `TensorBoardCurves`.
+        attend: Function from the model to a dictionary: the name of an image, such as `"sentence 1/cross-attention,
+            layer 2"`, to `(maps, queries, keys)`, maps of shape (num_heads, n, m) and the lists of query and key
+            tokens. Lists may be shorter than n and m: the rest is padding and is not drawn. Images are listed under
+            `maps/` and their names.
         every: Draw after every so many epochs. Defaults to 1.
 
     Raises:
@@ -31,7 +31,7 @@ class AttentionImages(keras.callbacks.Callback):
 
     >>> import numpy as np
     >>> maps = np.full((2, 2, 3), 1 / 3)
-    >>> images = AttentionImages("logs", lambda model: {"0/cross_0": (maps, ["ein", "Haus"], ["a", "house", "."])})
+    >>> images = AttentionImages("logs", lambda model: {"cross": (maps, ["ein", "Haus"], ["a", "house", "."])})
     """
 
     def __init__(self, log_dir, attend, every=1):
@@ -49,38 +49,52 @@ class AttentionImages(keras.callbacks.Callback):
             return
         with self._writer.as_default():
             for name, (maps, queries, keys) in self.attend(self.model).items():
-                image = _draw(keras.ops.convert_to_numpy(maps), queries, keys)
-                tf.summary.image(f"attention/{name}", image[None], step=epoch)
+                title = f"{name.replace('/', ', ')}, epoch {epoch + 1}"
+                image = as_image(draw_heads(keras.ops.convert_to_numpy(maps), queries, keys, title))
+                tf.summary.image(f"maps/{name}", image[None], step=epoch + 1)
         self._writer.flush()
 
     def on_train_end(self, logs=None):
         self._writer.close()
 
 
-def _draw(maps, queries, keys):
-    """Maps (num_heads, n, m) and their tokens -> an image (height, width, 4) of bytes."""
+def draw_heads(maps, queries, keys, title):
+    """A figure of the maps of a layer.
+
+    Args:
+        maps: array `(num_heads, n, m)`.
+        queries, keys: lists of the tokens, str.
+        title: str.
+
+    Returns:
+        `matplotlib.figure.Figure`.
+    """
     heads = min(len(maps), MOST_HEADS)
     columns = min(heads, MOST_COLUMNS)
     rows = -(-heads // columns)
     n, m = len(queries), len(keys)
     height, width = n + 2, m + 1  # of a square, with its title above and a gap to the right
     # All squares are one picture: a subplot for each takes far longer to lay out.
-    picture = np.full((rows * height, columns * width - 1), np.nan)
-    # Inches: a sixth for every token, and room for the names of tokens.
-    figure = new_figure(1 + picture.shape[1] / 6, 1 + picture.shape[0] / 6)
+    picture = np.full((rows * height - 1, columns * width - 1), np.nan)
+    # Inches: a sixth for every token, and room for the names of tokens, the title and the colour bar.
+    title += f", the first {heads} of {len(maps)} heads" if heads < len(maps) else ""
+    figure = new_figure(max(4.5, 2.4 + picture.shape[1] / 6), 1.5 + picture.shape[0] / 6, title)
     axes = figure.add_subplot()
     for head in range(heads):
-        top, left = head // columns * height + 2, head % columns * width
+        top, left = head // columns * height + 1, head % columns * width
         picture[top : top + n, left : left + m] = maps[head, :n, :m]
-        axes.text(left - 0.5, top - 0.7, f"head {head}", fontsize=8)
-    axes.imshow(picture, **weight_colors(picture, "viridis", largest=1))
-    axes.set_xticks([column * width + key for column in range(columns) for key in range(m)], columns * list(keys))
-    axes.set_yticks([row * height + 2 + query for row in range(rows) for query in range(n)], rows * list(queries))
+        axes.text(left - 0.5, top - 0.7, f"head {head + 1}", fontsize=8)
+    image = axes.imshow(picture, **weight_colors(picture, "viridis", largest=1))
+    axes.set_xticks(
+        [column * width + key for column in range(columns) for key in range(m)], columns * list(keys), parse_math=False
+    )
+    axes.set_yticks(
+        [row * height + 1 + query for row in range(rows) for query in range(n)], rows * list(queries), parse_math=False
+    )
     axes.tick_params(length=0, labelsize=7)
     axes.tick_params("x", rotation=90)
     axes.set_frame_on(False)
-    if heads < len(maps):
-        axes.set_title(f"the first {heads} of {len(maps)} heads", fontsize=8)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=100)
-    return tf.image.decode_png(buffer.getvalue(), channels=4).numpy()
+    axes.set_xlabel("key: is attended to", fontsize=8)
+    axes.set_ylabel("query: attends", fontsize=8)
+    figure.colorbar(image, ax=axes, label="weight", shrink=0.8, aspect=12).ax.tick_params(labelsize=7)
+    return figure

@@ -23,7 +23,7 @@ class ClusterReport(keras.callbacks.Callback):
     that of the worst one.
 
     A mixture with less than 1.05 clusters, or more than 95% of the tokens in one, has collapsed: its mask does next to
-    nothing. A warning names those that have.
+    nothing. A warning names those that have, with heads counted from 1.
 
     Raises:
         ValueError: when training begins, for a model without such a layer.
@@ -49,7 +49,7 @@ class ClusterReport(keras.callbacks.Callback):
         for layer in layers:
             use, entropy = (keras.ops.convert_to_numpy(x) for x in (layer.cluster_use, layer.cluster_entropy))
             found = np.exp(-np.sum(use * np.log(np.maximum(use, 1e-12)), axis=1) - entropy)
-            names = [*(f"{layer.path} head {head}" for head in range(layer.num_heads)), f"{layer.path} queries"]
+            names = [*(f"{layer.path} head {head + 1}" for head in range(layer.num_heads)), f"{layer.path} queries"]
             counts |= zip(names, found, strict=True)
             if layer.num_clusters > 1:
                 bad = (use.max(axis=1) > LARGEST) | (found < FEWEST)

@@ -1,4 +1,4 @@
-"""Norms of the weights of each head, as histograms."""
+"""Norms of the weights of each head, as a picture."""
 
 import collections
 
@@ -6,18 +6,23 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_headattn._figures import as_image, new_figure
 from keras_headattn.optimizers._heads import head_kernels
 
 
 class HeadNorms(keras.callbacks.Callback):
-    """Writes histograms of the norms of the heads' weights to TensorBoard, by layer and projection.
+    """Writes a picture of the norms of the heads' weights to TensorBoard, `head_norms`, after each epoch.
 
-    After each epoch there is one histogram for the query, key, value and output kernel of every attention layer
-    in the model, of this library or Keras's own: the Frobenius norm of each head's part. A head that fades away shows
-    as a peak that moves to zero.
+    It has a row for each kernel of heads in the model, such as the query, key, value and output kernels of every
+    attention layer, of this library or Keras's own, and a column for each head: the Frobenius norm of the head's part.
+    All have one scale of colours, from 0. A head that fades away gets darker from epoch to epoch. Heads and epochs are
+    counted from 1.
 
     Args:
-        log_dir: Folder of the event files, as for `keras.callbacks.TensorBoard`.
+        log_dir: Folder of the event files, as for `TensorBoardCurves`.
+
+    Raises:
+        ImportError: if matplotlib is not installed.
 
     Example:
 
@@ -27,18 +32,45 @@ class HeadNorms(keras.callbacks.Callback):
     def __init__(self, log_dir):
         super().__init__()
         self.log_dir = log_dir
+        new_figure(1, 1)  # matplotlib is missed now rather than after an epoch
 
     def on_train_begin(self, logs=None):
         self._writer = tf.summary.create_file_writer(str(self.log_dir))
 
     def on_epoch_end(self, epoch, logs=None):
-        with self._writer.as_default():
-            for name, norms in head_norms(self.model).items():
-                tf.summary.histogram(f"head_norms/{name}", norms, step=epoch)
-        self._writer.flush()
+        norms = head_norms(self.model)
+        if norms:
+            with self._writer.as_default():
+                image = as_image(draw_norms(norms, f"Norms of the weights of heads, epoch {epoch + 1}"))
+                tf.summary.image("head_norms", image[None], step=epoch + 1)
+            self._writer.flush()
 
     def on_train_end(self, logs=None):
         self._writer.close()
+
+
+def draw_norms(norms, title):
+    """A figure of what `head_norms` returns.
+
+    Args:
+        norms: dictionary of the name of a kernel to an array (num_heads,).
+        title: str.
+
+    Returns:
+        `matplotlib.figure.Figure`.
+    """
+    most = max(map(len, norms.values()))
+    picture = np.array([np.pad(row, (0, most - len(row)), constant_values=np.nan) for row in norms.values()])
+    longest = max(map(len, norms))
+    figure = new_figure(max(5, 2 + 0.07 * longest + 0.3 * most), 1 + 0.16 * len(norms), title)
+    axes = figure.add_subplot()
+    image = axes.imshow(picture, vmin=0, cmap="viridis", aspect="auto")
+    heads = range(0, most, -(-most // 32))
+    axes.set_xticks(heads, [head + 1 for head in heads], fontsize=7)
+    axes.set_yticks(range(len(norms)), norms, fontsize=7)
+    axes.set_xlabel("head", fontsize=8)
+    figure.colorbar(image, ax=axes, label="norm").ax.tick_params(labelsize=7)
+    return figure
 
 
 def head_norms(model):

@@ -1,0 +1,76 @@
+"""The logs of training as curves in TensorBoard."""
+
+import keras
+import tensorflow as tf
+
+
+class TensorBoardCurves(keras.callbacks.Callback):
+    """Writes the logs of each epoch to TensorBoard, of training and validation into one folder.
+
+    TensorBoard lists a folder of event files as a run. `keras.callbacks.TensorBoard` writes two of them, `train` and
+    `validation`, this callback one, which can be that of other callbacks too. Curves have the names in the logs after
+    `epoch/`, such as `epoch/loss` and `epoch/val_loss`, and epochs are counted from 1, as `fit` prints them. The
+    learning rate, after the last step of the epoch, is among them as `epoch/learning_rate`.
+
+    A run that goes on, by `Resume` or `initial_epoch`, continues its curves. Put it after callbacks that add to the
+    logs.
+
+    Args:
+        log_dir: Folder of the event files.
+        leave_out: Collection of names in the logs that are not written. Defaults to none.
+        profile_steps: `(first, last)`, training steps to profile, counted from 1 in each call of `fit`. Default
+            `None`: none are.
+
+    Raises:
+        ValueError: if `profile_steps` are not two ascending numbers from 1.
+
+    Example:
+
+    >>> import numpy as np
+    >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    >>> model.compile("sgd", "mse")
+    >>> history = model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0, callbacks=[TensorBoardCurves("logs")])
+    """
+
+    def __init__(self, log_dir, leave_out=(), profile_steps=None):
+        super().__init__()
+        self.log_dir = str(log_dir)
+        self.leave_out = frozenset(leave_out)
+        if profile_steps and not (len(profile_steps) == 2 and 0 < profile_steps[0] <= profile_steps[1]):
+            raise ValueError(
+                f"`profile_steps` must be a first and a last step, from 1. Received: profile_steps={profile_steps}"
+            )
+        self.profile_steps = tuple(profile_steps or ())
+        self._profiles = False
+
+    def on_train_begin(self, logs=None):
+        self._writer = tf.summary.create_file_writer(self.log_dir)
+        self._step = 0
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self._step += 1
+        if self.profile_steps and self._step == self.profile_steps[0]:
+            tf.profiler.experimental.start(self.log_dir)
+            self._profiles = True
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self._profiles and self._step >= self.profile_steps[1]:
+            self._stop()
+
+    def _stop(self):
+        tf.profiler.experimental.stop()
+        self._profiles = False
+
+    def on_epoch_end(self, epoch, logs=None):
+        curves = {name: value for name, value in (logs or {}).items() if name not in self.leave_out}
+        if "learning_rate" not in self.leave_out:
+            curves.setdefault("learning_rate", keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
+        with self._writer.as_default():
+            for name, value in curves.items():
+                tf.summary.scalar(f"epoch/{name}", value, step=epoch + 1)
+        self._writer.flush()
+
+    def on_train_end(self, logs=None):
+        if self._profiles:
+            self._stop()
+        self._writer.close()

@@ -1,0 +1,37 @@
+"""Folders of runs: their names and their seeds."""
+
+import pytest
+
+from recipes.engine.counting import chosen_layers
+from recipes.engine.folders import folders_of_seeds, titles
+
+
+@pytest.mark.parametrize(
+    "folders, expected",
+    [
+        (["runs/a"], ["a"]),
+        (["runs/a", "runs/b"], ["a", "b"]),
+        (["x/a", "y/a/"], ["x", "y"]),
+        (["x/a", "y/a", "y/b"], ["x/a", "y/a", "y/b"]),
+        (["runs/a", "runs/a/seed=1"], ["a", "a/seed=1"]),
+    ],
+)
+def test_titles_are_what_differs(folders, expected):
+    assert titles(folders) == expected
+
+
+def test_seeds_are_sorted_by_number(tmp_path):
+    assert folders_of_seeds(tmp_path) == []
+    for seed in (10, 2):
+        (tmp_path / f"seed={seed}").mkdir()
+        (tmp_path / f"seed={seed}" / "config.json").write_text("{}")
+    (tmp_path / "seed=3").mkdir()  # not begun
+    assert [path.name for path in folders_of_seeds(tmp_path)] == ["seed=2", "seed=10"]
+    assert folders_of_seeds(tmp_path / "seed=2") == [tmp_path / "seed=2"]
+
+
+def test_layers_by_default_are_the_last_three_that_there_are():
+    assert chosen_layers("ab") == {1: "a", 2: "b"} and chosen_layers("abcd") == {2: "b", 3: "c", 4: "d"}
+    assert chosen_layers("abcd", [-1, 1]) == {4: "d", 1: "a"}
+    with pytest.raises(ValueError, match="2 attention layers, counted from 1. Received: --layers 0 -3"):
+        chosen_layers("ab", [0, 2, -3])

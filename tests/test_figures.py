@@ -1,0 +1,109 @@
+"""Fonts for characters of any script, and what all figures share."""
+
+import pathlib
+import warnings
+
+import numpy as np
+import pytest
+from matplotlib import font_manager
+
+from keras_headattn import _fonts
+from keras_headattn._figures import as_image, mark_parts, new_figure, not_below_zero
+
+LACKING = "ℊ"  # not in DejaVu Sans, and in a font that comes with matplotlib
+ENTRIES = {entry.name: entry for entry in font_manager.fontManager.ttflist}
+
+
+@pytest.fixture(autouse=True)
+def fonts(monkeypatch):
+    """A function that leaves only the named fonts, and forgets what was found before."""
+
+    def only(*names, installed=()):
+        monkeypatch.setattr(font_manager.fontManager, "ttflist", [ENTRIES[name] for name in names])
+        monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [ENTRIES[name].fname for name in installed])
+        monkeypatch.setattr(_fonts, "NO_FONT", set())
+        monkeypatch.setattr(_fonts, "REPORTED", set())
+        _fonts.families_with.cache_clear()
+
+    yield only
+    _fonts.families_with.cache_clear()
+
+
+def labelled(*labels):
+    figure = new_figure(3, 2)
+    axes = figure.add_subplot()
+    axes.set_xticks(range(len(labels)), labels)
+    return figure, axes
+
+
+def test_a_text_gets_a_font_that_has_its_characters(fonts):
+    fonts("DejaVu Sans", "STIXGeneral")
+    figure, axes = labelled("plain", LACKING)
+    image = as_image(figure)
+    plain, other = axes.get_xticklabels()
+    assert "STIXGeneral" not in plain.get_fontfamily() and other.get_fontfamily()[-1] == "STIXGeneral"
+    fonts("DejaVu Sans")
+    with pytest.warns(UserWarning):
+        boxes = as_image(labelled("plain", LACKING)[0])
+    assert boxes.shape == image.shape and (boxes != image).any()
+
+
+def test_a_font_that_was_installed_later_is_found(fonts):
+    fonts("DejaVu Sans", installed=["DejaVu Sans", "STIXGeneral"])
+    figure, axes = labelled(LACKING)
+    as_image(figure)
+    assert axes.get_xticklabels()[0].get_fontfamily()[-1] == "STIXGeneral"
+
+
+def test_a_script_without_font_is_named_once(fonts):
+    fonts("DejaVu Sans", "Last Resort High-Efficiency")  # whose characters are boxes
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for words in (["猫", "ねこ"], ["犬", "いぬ", "x"]):
+            as_image(labelled(*words)[0])
+    (warning,) = [str(each.message) for each in caught]
+    assert "CJK (猫), Hiragana (こ)." in warning and "fonts-noto-cjk" in warning
+    with pytest.warns(UserWarning, match=r"boxes: Tibetan \(ཀ\), symbols \(🎵\)\. .* fonts-noto-core\.$"):
+        as_image(labelled("ཀ🎵猫")[0])
+
+
+def test_a_file_that_is_no_font_is_left_out(fonts, monkeypatch, tmp_path):
+    (tmp_path / "broken.ttf").write_bytes(b"no font")
+    fonts("DejaVu Sans", installed=["STIXGeneral"])
+    found = [str(tmp_path / "broken.ttf"), ENTRIES["STIXGeneral"].fname]
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: found)
+    assert _fonts.families_with(frozenset(LACKING)) == (["STIXGeneral"], set())
+
+
+def test_long_titles_are_broken_and_make_the_figure_higher():
+    short, long = new_figure(3, 2, "Queries"), new_figure(3, 2, "Queries of tokens by t-SNE, of many runs")
+    assert short.get_suptitle() == "Queries" and long.get_suptitle().count("\n") == 1
+    assert 2 < short.get_figheight() < long.get_figheight() and new_figure(3, 2).get_suptitle() == ""
+
+
+@pytest.mark.parametrize("values, limits", [([0, 0], (0, 1)), ([0, 5], (0, None)), ([-1, 5], (None, None))])
+def test_axes_of_scores_begin_at_zero(values, limits):
+    axes = new_figure(3, 2).add_subplot()
+    axes.plot(values)
+    before = axes.get_ylim()
+    not_below_zero(axes, values)
+    assert before[0] < 0 and axes.get_ylim() == tuple(
+        old if new is None else new for old, new in zip(before, limits, strict=True)
+    )
+
+
+def test_parts_are_named_and_their_places_counted_from_one():
+    figure = new_figure(4, 4)
+    axes = figure.add_subplot()
+    axes.imshow(np.eye(5))
+    mark_parts(axes, [2, 3], ["layer 1", "layer 2"])
+    assert len(axes.lines) == 2 and axes.lines[0].get_xdata()[0] == 1.5
+    for axis in (axes.xaxis, axes.yaxis):
+        assert [text.get_text() for text in axis.get_majorticklabels()] == ["layer 1", "layer 2"]
+        assert [text.get_text() for text in axis.get_minorticklabels()] == ["1", "2", "1", "2", "3"]
+        assert axis.get_majorticklocs().tolist() == [0.5, 3]
+
+
+def test_matplotlib_reads_figures_back(tmp_path):
+    new_figure(2, 1, "title").savefig(tmp_path / "figure.svg")
+    assert "title" in pathlib.Path(tmp_path / "figure.svg").read_text()
