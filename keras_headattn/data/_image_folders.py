@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn._files import read_lines
+from keras_headattn._optional import optional_import
 
 ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif"}
 
@@ -139,11 +140,7 @@ def read_digits(split):
     Raises:
         ImportError: if scikit-learn is not installed.
     """
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise ImportError('The embedded digits need `pip install "keras_headattn[recipes]"` (scikit-learn).') from error
-    digits = load_digits()
+    digits = optional_import("sklearn.datasets", "recipes").load_digits()
     order = np.random.default_rng(0).permutation(len(digits.images))
     chosen = order[:1500] if split == "train" else order[1500:]
     pixels = np.uint8(np.round(digits.images[chosen] * (255 / 16)))[..., None]

@@ -7,6 +7,8 @@ import struct
 import numpy as np
 import tensorflow as tf
 
+from keras_headattn._optional import optional_import
+
 # Of ImageNet as TensorFlow's scripts write it, and of tensorflow-datasets.
 IMAGENET_KEYS = ("image/encoded", "image/class/label")
 TFDS_KEYS = ("image", "label")
@@ -168,10 +170,7 @@ def read_tfds_images(name, split, progress=None):
         OSError: if the data set is not on this machine and cannot be downloaded.
         ValueError: if it has no split of that name, or no images with labels, or is not kept as TFRecords.
     """
-    try:
-        import tensorflow_datasets as tfds
-    except ImportError as error:
-        raise ImportError('--tfds needs `pip install "keras_headattn[datasets]"`.') from error
+    tfds = optional_import("tensorflow_datasets", "datasets")
     try:
         builder = tfds.builder(name)
         builder.download_and_prepare()

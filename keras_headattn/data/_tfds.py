@@ -1,5 +1,7 @@
 """Data sets of TensorFlow Datasets, which is optional."""
 
+from keras_headattn._optional import optional_import
+
 
 def load_tfds(name, split, hint=""):
     """Loads a split, which is downloaded on first use.
@@ -16,10 +18,7 @@ def load_tfds(name, split, hint=""):
         ImportError: if tensorflow-datasets is not installed.
         OSError: if the data set is not on this machine and cannot be downloaded.
     """
-    try:
-        import tensorflow_datasets as tfds
-    except ImportError as error:
-        raise ImportError('--tfds needs `pip install "keras_headattn[datasets]"`.') from error
+    tfds = optional_import("tensorflow_datasets", "datasets")
     try:
         return tfds.load(name, split=split, with_info=True)
     except (AssertionError, OSError, tfds.download.DownloadError) as error:  # AssertionError: a file to get by hand

@@ -181,7 +181,7 @@ def test_streams_hold_what_lists_hold(fake_tfds, tmp_path):
 
 def test_tfds_absent(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
-    with pytest.raises(ImportError, match=r"keras_headattn\[datasets\]"):
+    with pytest.raises(ImportError, match=r"pip install tensorflow-datasets .*\[datasets\]"):
         read_tfds("wmt14_translate/de-en", "train", "en", "de")
 
 
