@@ -151,12 +151,11 @@ class Resume(keras.callbacks.CallbackList):
 
     def on_train_batch_end(self, batch, logs=None):
         if self._is_skipping():
-            is_to_exit = self._is_to_exit()
-            if is_to_exit or batch + 1 >= self._batch:
-                self.model.train_function, self._skipped_from = self._train_function, None
-            if is_to_exit:
+            if self._is_to_exit():
+                self._end_skipping()
                 self._exit()
-            if not self._is_skipping():
+            if batch + 1 >= self._batch:
+                self._end_skipping()
                 build_metrics(self.model, self._skipped)  # metrics, which Keras makes in the first step
                 snapshot.restore(snapshot.metrics_of(self.model), self._checkpoint[1])
                 self._restore()  # again, as callbacks may have forgotten when the epoch began
@@ -273,6 +272,9 @@ class Resume(keras.callbacks.CallbackList):
 
     def _is_skipping(self):
         return self.model.train_function == self._skip_batches
+
+    def _end_skipping(self):
+        self.model.train_function, self._skipped_from = self._train_function, None
 
     def _skip_batches(self, iterator):
         """Reads the batches of training steps, and does not train on them."""
