@@ -8,7 +8,8 @@ def optional_import(module, extra=None):
 
     Args:
         module: str, full name of the module.
-        extra: str, the extra of this library that includes the packages. Default `None`: none does.
+        extra: str, the extra of this library that includes the packages. Default `None`: none does. It is installed
+            from a checkout: a package index may have another library under this name.
 
     Returns:
         The module.
@@ -25,5 +26,5 @@ def optional_import(module, extra=None):
         package = (error.name or module).partition(".")[0].replace("_", "-").replace("sklearn", "scikit-learn")
         if package == "keras-headattn":
             raise
-        among = f' (it is in "keras_headattn[{extra}]", too)' if extra else ""
+        among = f' (or, in a checkout of keras_headattn: pip install -e ".[{extra}]")' if extra else ""
         raise ImportError(f"Install {package}: pip install {package}{among}") from error

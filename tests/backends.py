@@ -18,7 +18,7 @@ def skip_without(backend):
     """Skips the test where there is no such backend, or it is that of this process."""
     if importlib.util.find_spec(backend) is None:
         extra = "tests" if backend == "jax" else backend
-        pytest.skip(f"{backend} is not installed: pip install keras_headattn[{extra}]")
+        pytest.skip(f'{backend} is not installed: pip install -e ".[{extra}]"')
     if keras.backend.backend() == backend:
         pytest.skip(f"{backend} is the backend of this process")
 

@@ -8,7 +8,7 @@ from tests.backends import run_on
 
 @pytest.mark.parametrize("module, extra, message", [
     ("sklearn.cluster", "recipes",
-     r'Install scikit-learn: pip install scikit-learn \(it is in "keras_headattn\[recipes\]", too\)$'),
+     r'Install scikit-learn: pip install scikit-learn \(or, in a checkout .*: pip install -e "\.\[recipes\]"\)$'),
     ("rouge_score.rouge_scorer", "metrics", r"Install rouge-score: pip install rouge-score .*\[metrics\]"),
     ("tensorflow", None, "Install tensorflow: pip install tensorflow$"),
 ])  # fmt: skip

@@ -12,6 +12,7 @@ __getattr__, __dir__, __all__ = attach(
         "_callbacks.curves": ["TensorBoardCurves"],
         "_callbacks.gradient_norm": ["GradientNorm"],
         "_callbacks.head_norms": ["HeadNorms"],
+        "_callbacks.progress": ["Progress"],
         "_callbacks.projector": ["write_projector"],
         "_distribution.cluster": ["cluster_from_environment"],
         "_distribution.compilations": ["cache_compilations", "count_compilations"],

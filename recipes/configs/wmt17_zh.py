@@ -6,7 +6,7 @@
 The training text is in `training-parallel-nc-v12.tgz` of data.statmt.org/wmt17/translation-task, 169 MB; the other
 sets are in the campaign's development archive, 39 MB, as SGML, to be made text files of one sentence a line. The paper
 has 212,000 pairs, 208,000 after preparation, and 2,000 for each of the others, which fits these sets; it does not name
-them. jieba separates Chinese words, as in the paper: `pip install "keras_headattn[chinese]"`.
+them. jieba separates Chinese words, as in the paper: `pip install jieba`.
 
 The paper reports 12.76 BLEU for multi-head attention (table 3). This setting has not been run here. From the paper:
 size, a vocabulary for each language (25,000 and 20,000), the last 5 epochs averaged, beam 5, 79,000

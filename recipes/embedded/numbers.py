@@ -6,6 +6,7 @@ numbers of the three splits are disjoint. Recipes run on it when they are given 
 
 import numpy as np
 
+from keras_headattn._optional import optional_import
 from keras_headattn.data import ParallelCorpus
 
 # The same sentences in every language; a language without a kind lacks the words for it in num2words.
@@ -170,8 +171,5 @@ def number_in_words(number, language, to="cardinal", **kwargs):
     Raises:
         ImportError: if it is not installed.
     """
-    try:
-        from num2words import num2words
-    except ImportError as error:
-        raise ImportError('Numbers in words need `pip install "keras_headattn[recipes]"`.') from error
+    num2words = optional_import("num2words", "recipes").num2words
     return num2words(number, lang=language, to=to, **kwargs).replace(",", "")

@@ -1,8 +1,11 @@
 """Reports of a run while it trains."""
 
-from keras_headattn.training import Compilations, GradientNorm, Resume, Throughput, TimeLimit, is_chief
+from keras_headattn.training import Compilations, GradientNorm, Progress, Resume, Throughput, TimeLimit, is_chief
 from recipes.engine.checkpoints import SaveEpochs, StopWhenStalled
 from recipes.engine.tensorboard import tensorboard_callbacks
+
+# Logs that are not printed after an epoch: they hardly change.
+UNSAID = ("compilations", "padding_share", "training_seconds")
 
 
 def make_callbacks(task, model, batches, validation):
@@ -25,4 +28,4 @@ def make_callbacks(task, model, batches, validation):
     ends = [StopWhenStalled(run, config.patience, config.select)]
     if config.time_limit:
         ends.append(TimeLimit(60 * config.time_limit))
-    return [Resume(run.checkpoints, batches, remembered, every=config.save_steps), *shown, *ends]
+    return [Resume(run.checkpoints, batches, remembered, every=config.save_steps), *shown, *ends, Progress(UNSAID)]

@@ -1,17 +1,59 @@
-"""A progress bar with time left: Keras's own."""
+"""Reports of long work: a bar on a terminal, plain lines in a log, nothing where quiet is asked for."""
 
-import sys
+import time
 
-import keras
+from keras_headattn._terminal import duration, shows_bar
+
+_INTERVAL = 60  # seconds between two lines in a log
 
 
-def progress_bar(title, total):
-    """Prints the title, and returns a function that takes how much of `total` is done."""
-    print(title)
+def verbosity(quiet=False):
+    """The argument `verbose` of `fit`, `evaluate` and `predict`: 1, a bar, on a terminal; 2, a line, elsewhere; 0 if
+    `quiet`."""
+    if quiet:
+        return 0
+    return 1 if shows_bar() else 2
+
+
+def progress_bar(title, total, quiet=False):
+    """Prints a title, and then progress with the time left: a bar on a terminal, a line a minute elsewhere.
+
+    Args:
+        title: What is done, as "Translating test".
+        total: Number of its parts.
+        quiet: Whether nothing is printed. Defaults to `False`.
+
+    Returns:
+        Function of how many parts are done.
+
+    >>> progress = progress_bar("Translating", 300)
+    Translating
+    >>> progress(300)
+    Translating: 300 in 0 s
+    """
+    if quiet:
+        return lambda done: None
+    print(title, flush=True)
+    if not shows_bar():
+        return _Lines(title, total)
+    import keras
+
     bar = keras.utils.Progbar(total)
     return lambda done: bar.update(done, finalize=done == total)
 
 
-def verbosity(quiet=False):
-    """What `fit` is to print: bars on a terminal, a line an epoch elsewhere, nothing if `quiet`."""
-    return 0 if quiet else 1 if sys.stdout.isatty() else 2
+class _Lines:
+    """Prints a line now and then, and at the end."""
+
+    def __init__(self, title, total):
+        self.title, self.total = title, total
+        self.begin = self.printed = time.monotonic()
+
+    def __call__(self, done):
+        now = time.monotonic()
+        if done >= self.total:
+            print(f"{self.title}: {done:,} in {duration(now - self.begin)}", flush=True)
+        elif done and now - self.printed >= _INTERVAL:
+            left = duration((now - self.begin) / done * (self.total - done))
+            print(f"{self.title}: {done:,} of {self.total:,}, about {left} left", flush=True)
+            self.printed = now

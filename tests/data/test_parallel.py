@@ -192,7 +192,7 @@ sys.exit(" ".join({{"keras", "tensorflow"}} & set(sys.modules)) or None)
 
 def test_tfds_absent(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
-    with pytest.raises(ImportError, match=r"keras_headattn\[datasets\]"):
+    with pytest.raises(ImportError, match=r"pip install tensorflow-datasets .*\[datasets\]"):
         read_tfds("wmt14_translate/de-en", "train", "en", "de")
 
 

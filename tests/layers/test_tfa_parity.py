@@ -13,7 +13,7 @@ from keras_headattn.layers import MultiHeadAttention
 from tests.layers.harness import array, check_close, output_bias, random_mask
 
 if importlib.util.find_spec("tensorflow_addons") is None:
-    pytest.skip('not installed: pip install "keras_headattn[addons]"', allow_module_level=True)
+    pytest.skip('not installed: pip install -e ".[addons]"', allow_module_level=True)
 
 # tensorflow-addons looks for `keras`; it is given tf_keras under that name.
 SCRIPT = """

@@ -152,7 +152,7 @@ PACKAGES = {
 @pytest.mark.parametrize("name", PACKAGES)
 def test_missing_package_names_the_extra(name, monkeypatch):
     monkeypatch.setitem(sys.modules, PACKAGES[name], None)
-    with pytest.raises(ImportError, match=r'Install .*: pip install .*"keras_headattn\[metrics\]"'):
+    with pytest.raises(ImportError, match=r'Install .*: pip install .*pip install -e "\.\[metrics\]"'):
         METRICS[name](HYPOTHESES, REFERENCES)
 
 

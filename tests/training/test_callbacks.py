@@ -1,13 +1,15 @@
 """Callbacks, in a short fit each."""
 
+import re
 import types
 
 import keras
 import numpy as np
 import pytest
 
-from keras_headattn.training import Compilations, EpochScore, Model, Throughput, TimeLimit, Utilization
-from keras_headattn.training._callbacks import callbacks
+from keras_headattn import _terminal
+from keras_headattn.training import Compilations, EpochScore, Model, Progress, Throughput, TimeLimit, Utilization
+from keras_headattn.training._callbacks import callbacks, progress
 
 X, Y = np.ones((8, 4), "float32"), np.ones((8, 1), "float32")
 
@@ -15,7 +17,8 @@ X, Y = np.ones((8, 4), "float32"), np.ones((8, 1), "float32")
 def fit(*callbacks, epochs=3, **kwargs):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-    history = model.fit(X, Y, batch_size=2, epochs=epochs, callbacks=list(callbacks), verbose=0, **kwargs)
+    options = dict(batch_size=2, verbose=0) | kwargs
+    history = model.fit(X, Y, epochs=epochs, callbacks=list(callbacks), **options)
     return history.history
 
 
@@ -35,7 +38,8 @@ class Clock(keras.callbacks.Callback):
 def clock(monkeypatch):
     clock = Clock()
     read = lambda: clock.now  # noqa: E731
-    monkeypatch.setattr(callbacks, "time", types.SimpleNamespace(perf_counter=read, monotonic=read))
+    for module in (callbacks, progress):
+        monkeypatch.setattr(module, "time", types.SimpleNamespace(perf_counter=read, monotonic=read))
     return clock
 
 
@@ -92,3 +96,57 @@ def test_one_graph_serves_all_lengths(capsys):
     assert counts == [1, 1, 2, 2]
     with pytest.raises(ValueError, match="training.Model.*Received: folder=None"):
         fit(Compilations())
+
+
+def scores(clock):
+    """What recipes log: an epoch of four batches takes 202 seconds with its score."""
+
+    def score(model):
+        clock.now += 200.0
+        return 23456.7
+
+    return [clock, EpochScore(score, "rate"), EpochScore(lambda model: 1, "compilations")]
+
+
+@pytest.mark.parametrize("verbose", ["auto", 2])
+def test_a_log_has_one_plain_line_an_epoch(clock, capsys, verbose):
+    fit(*scores(clock), Progress(), verbose=verbose, validation_data=(X, Y))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(" - ")[0] for line in lines] == [
+        "Epoch 1/3: 5 min, about 10 min left",
+        "Epoch 2/3: 5 min, about 5 min left",
+        "Epoch 3/3: 5 min",
+    ]
+    assert all(re.fullmatch(r".* - loss [\d.e-]+ - val_loss [\d.e-]+ - rate 23,457", line) for line in lines), lines
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    stdout = types.SimpleNamespace(isatty=lambda: True)
+    monkeypatch.setattr(_terminal, "sys", types.SimpleNamespace(stdout=stdout, modules={}))
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+def test_a_terminal_has_a_bar_and_the_time_left(clock, capsys, terminal):
+    fit(*scores(clock), Progress(leave_out=["rate"]), verbose="auto")
+    out = capsys.readouterr().out
+    assert "\r" in out and "compilations" in out and "rate" not in out
+    assert re.findall(r"^.*Epoch .*$", out, re.MULTILINE) == [
+        "Epoch 1/3",
+        "About 7 min left. Epoch 2/3",
+        "About 3 min left. Epoch 3/3",
+    ]
+
+
+@pytest.mark.parametrize("name, value", [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_terminals_without_colours_have_lines(clock, capsys, terminal, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    fit(Progress(), verbose="auto", epochs=1)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("Epoch 1/1: ") and line.isprintable()
+
+
+def test_a_silent_fit_has_no_lines(capsys):
+    fit(Progress(), verbose=0)
+    assert capsys.readouterr().out == ""

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 
 import keras
 import numpy as np
@@ -134,20 +135,126 @@ def test_a_finished_run_goes_on_with_more_epochs(tmp_path):
     np.testing.assert_array_equal(model.get_weights()[0], whole.get_weights()[0])
 
 
-@pytest.mark.parametrize("epoch", [0, 1])
-def test_terminated_at_the_end_of_an_epoch(tmp_path, epoch):
-    """Callbacks that come after `Resume` hear of the epoch before the process ends."""
-    terminate = keras.callbacks.LambdaCallback(
-        on_epoch_end=lambda number, logs: number == epoch and os.kill(os.getpid(), signal.SIGTERM)
+class Send(Kill):
+    """Sends the process a signal where `Kill` ends it."""
+
+    def __init__(self, number, *when):
+        super().__init__(*when)
+        self.number = number
+
+    def _at(self, event):
+        if self.steps.left <= 0 and event == self.event:
+            os.kill(os.getpid(), self.number)
+
+
+INTERRUPTED, TERMINATED = (signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)
+# After how many steps of the process, at what event; the epoch and the batch that are saved then.
+SIGNALS = [
+    (INTERRUPTED, 3, "on_train_batch_end", (0, 3)),
+    (INTERRUPTED, 3, "on_test_batch_end", (0, 6)),
+    (TERMINATED, 0, "on_test_batch_end", (0, 6)),
+    (INTERRUPTED, 0, "on_epoch_end", (0, 6)),
+    (TERMINATED, 6, "on_epoch_end", (1, 6)),
+    (TERMINATED, 1, "on_train_batch_end", (2, 1)),
+]
+
+
+def test_a_signal_saves_the_exact_step(uninterrupted, tmp_path, capsys):
+    start, expected = uninterrupted(replicas=1)
+    model = make_model(replicas=1)
+    model.set_weights(start)
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    done = 0
+    for (number, error), steps, event, (epoch, batch) in SIGNALS:
+        send = Send(number, steps, event)
+        with pytest.raises(error) as ended:
+            train(tmp_path, model, every=None, kill=send)
+        assert error is KeyboardInterrupt or ended.value.code == 143
+        assert max(tmp_path.glob("epoch-*")).name == f"epoch-{epoch:05d}-batch-{batch:08d}.npz"
+        assert "Saving, then training ends" in capsys.readouterr().err
+        assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+        done += steps - send.steps.left
+        model = make_model(replicas=1)
+    last = Kill()
+    assert_identical(train(tmp_path, model, every=None, kill=last), expected)
+    assert done + 1000 - last.steps.left == EPOCHS * STEPS
+
+
+@pytest.mark.parametrize("number, error", [INTERRUPTED, TERMINATED])
+def test_a_second_signal_ends_at_once(tmp_path, terminated, number, error):
+    class Twice(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            os.kill(os.getpid(), number)
+            assert not terminated
+            os.kill(os.getpid(), number)
+            raise SystemExit(len(terminated))
+
+    with pytest.raises(error) as ended:
+        fit(simple(), tmp_path, callbacks=[Twice()])
+    assert error is KeyboardInterrupt or ended.value.code == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["epoch-00000-batch-00000000.npz"]
+
+
+def test_a_signal_while_steps_are_skipped_keeps_what_is_saved(tmp_path):
+    """And the same model goes on."""
+    whole = simple()
+    start = whole.get_weights()
+    expected = fit(whole, tmp_path / "whole").history
+    model = simple()
+    model.set_weights(start)
+    with pytest.raises(KeyboardInterrupt):
+        fit(model, tmp_path / "parts", callbacks=[Send(signal.SIGINT, 4, "on_train_batch_end")])
+    before = {path: path.read_bytes() for path in (tmp_path / "parts").iterdir()}
+    resume = Resume(tmp_path / "parts")
+    interrupt = keras.callbacks.LambdaCallback(
+        on_train_batch_begin=lambda batch, logs: batch == 1 and os.kill(os.getpid(), signal.SIGINT)
     )
+    options = dict(batch_size=4, shuffle=False, verbose=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y, callbacks=[resume, interrupt], **options)
+    assert {path: path.read_bytes() for path in (tmp_path / "parts").iterdir()} == before
+    assert model.fit(X, Y, callbacks=[resume], **options).history == expected
+    np.testing.assert_array_equal(model.get_weights()[0], whole.get_weights()[0])
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_callbacks_after_resume_hear_of_the_epoch_before_a_signal_ends_training(tmp_path, epoch):
     heard = []
-    hear = keras.callbacks.LambdaCallback(on_epoch_end=lambda number, logs: heard.append(number))
+
+    class Hear(keras.callbacks.Callback):
+        def on_epoch_end(self, number, logs=None):
+            if number == epoch:
+                os.kill(os.getpid(), signal.SIGTERM)
+            heard.append(number)
+
     options = dict(batch_size=4, epochs=2, shuffle=False, verbose=0)
     with pytest.raises(SystemExit) as ended:
-        simple().fit(X, Y, callbacks=[Resume(tmp_path, callbacks=[terminate]), hear], **options)
+        simple().fit(X, Y, callbacks=[Resume(tmp_path), Hear()], **options)
     assert ended.value.code == 143
-    simple().fit(X, Y, callbacks=[Resume(tmp_path), hear], **options)
+    epoch = None
+    simple().fit(X, Y, callbacks=[Resume(tmp_path), Hear()], **options)
     assert heard == [0, 1]
+
+
+def test_signals_that_are_ignored_stay_so(tmp_path):
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        fit(simple(), tmp_path, callbacks=[Send(signal.SIGINT, 1, "on_train_batch_end")])
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+def test_in_another_thread_signals_are_left_alone(tmp_path):
+    before, during = signal.getsignal(signal.SIGINT), []
+    look = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: during.append(signal.getsignal(signal.SIGINT))
+    )
+    model = simple()
+    thread = threading.Thread(target=fit, args=(model, tmp_path), kwargs=dict(callbacks=[look]))
+    thread.start()
+    thread.join()
+    assert during == [before] * STEPS
 
 
 def test_a_run_that_was_stopped_early_stays_so(tmp_path):
@@ -328,11 +435,26 @@ def test_fit_after_one_that_an_exception_ended(tmp_path, terminated, left):
         resume = Resume(tmp_path, every=1)
         model.fit(X, Y, batch_size=4, epochs=3, shuffle=False, verbose=0, callbacks=[resume, Stop()])
     resume._finish_writing()
-    os.kill(os.getpid(), signal.SIGTERM)
-    assert terminated
     before = model.get_weights()[0]
-    assert len(model.fit(X, Y, batch_size=4, verbose=0).history["loss"]) == 1
+    interrupt = keras.callbacks.LambdaCallback(on_train_end=lambda logs: os.kill(os.getpid(), signal.SIGTERM))
+    assert len(model.fit(X, Y, batch_size=4, verbose=0, callbacks=[interrupt]).history["loss"]) == 1
     assert not np.array_equal(model.get_weights()[0], before)
+    assert len(terminated) == 1
+    for _ in range(2):  # the second time no `fit` has caught anything since
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            os.getpid()  # a handler runs before the next call at the latest
+
+
+def test_a_resume_that_an_exception_ended_is_used_again(tmp_path, terminated):
+    resume = Resume(tmp_path, callbacks=[Kill(2, "on_train_batch_end")])
+    options = dict(batch_size=4, epochs=2, shuffle=False, verbose=0, callbacks=[resume])
+    with pytest.raises(Killed):
+        simple().fit(X, Y, **options)
+    resume.callbacks[0].event = None
+    simple().fit(X, Y, **options)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert len(terminated) == 1
 
 
 def test_metrics_that_are_not_one_number(tmp_path):

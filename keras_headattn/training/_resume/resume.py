@@ -5,7 +5,6 @@ import contextlib
 import inspect
 import pathlib
 import signal
-import threading
 import traceback
 import warnings
 
@@ -18,8 +17,7 @@ from keras_headattn._validation import positive
 from keras_headattn.training._distribution.workers import gather, num_workers
 from keras_headattn.training._resume import snapshot
 from keras_headattn.training._resume.checkpoint_folder import CheckpointFolder
-
-_PREEMPTED = 128 + signal.SIGTERM  # 143, as a shell reports it
+from keras_headattn.training._resume.signals import FirstSignal
 
 
 class Resume(keras.callbacks.CallbackList):
@@ -52,16 +50,24 @@ class Resume(keras.callbacks.CallbackList):
             to 2.
 
     Files are written by a thread of their own, under another name at first; each is checked whole when it is
-    read. After SIGTERM, which announces that a machine is taken away, the state is saved and the process ends
-    with exit code 143; a second SIGTERM ends it at once.
+    read.
+
+    The first Ctrl-C (SIGINT) or SIGTERM saves the step and ends training; a second one ends it at once. After Ctrl-C
+    `fit` raises `KeyboardInterrupt`: a notebook goes on, and a script that does not catch it ends with exit code 130.
+    After SIGTERM, which announces that a machine is taken away, it raises `SystemExit(143)`. Within validation and the
+    callbacks at the end of an epoch, the state after its last step is saved: a run that goes on begins with the
+    validation. A `fit` outside the main thread catches no signals.
 
     Several workers need one folder that all see. Each writes its own part, and they go on from the newest step
-    that all of them have. SIGTERM to one of them ends all, after the same step.
+    that all of them have. A signal to one of them ends all, after the same step. Callbacks at the end of an epoch are
+    not cut short there.
 
     Raises:
         ValueError: in `fit`, if the checkpoints are of another model, optimizer, data set or number of replicas,
             if none of them can be read, or if only some workers see them.
         OSError: in `fit`, if the folder cannot be written to. The checkpoints there are left as they are.
+        KeyboardInterrupt: in `fit`, after SIGINT, when the state is saved.
+        SystemExit: in `fit`, after SIGTERM, when the state is saved.
 
     Example:
 
@@ -89,6 +95,7 @@ class Resume(keras.callbacks.CallbackList):
         self.data = data
         self.every = every
         self.keep = keep
+        self._signal = FirstSignal(self._is_training, self._on_signal)
 
     def on_train_begin(self, logs=None):
         if getattr(self, "model", None) is None:
@@ -98,8 +105,7 @@ class Resume(keras.callbacks.CallbackList):
         self._warn_of_shuffling()
         self._epoch_logs, self._logs = [], {}
         self._batch = 0
-        self._before_validation = None
-        self._terminated = False
+        self._after_steps = None
         self._build()
         self._strategy = self.model.distribute_strategy
         self._run = snapshot.describe(self.model)
@@ -124,9 +130,7 @@ class Resume(keras.callbacks.CallbackList):
             self._checkpoints.write(self._take(0, 0))
         self._writer = concurrent.futures.ThreadPoolExecutor(1)
         self._writing = None
-        self._handler = signal.SIG_DFL
-        if threading.current_thread() is threading.main_thread():
-            self._handler = signal.signal(signal.SIGTERM, self._on_sigterm) or signal.SIG_DFL
+        self._signal.catch()
 
     def on_epoch_begin(self, epoch, logs=None):
         if self._is_to_exit():
@@ -147,8 +151,11 @@ class Resume(keras.callbacks.CallbackList):
 
     def on_train_batch_end(self, batch, logs=None):
         if self._is_skipping():
+            if self._is_to_exit():
+                self._end_skipping()
+                self._exit()
             if batch + 1 >= self._batch:
-                self.model.train_function, self._skipped_from = self._train_function, None
+                self._end_skipping()
                 build_metrics(self.model, self._skipped)  # metrics, which Keras makes in the first step
                 snapshot.restore(snapshot.metrics_of(self.model), self._checkpoint[1])
                 self._restore()  # again, as callbacks may have forgotten when the epoch began
@@ -163,22 +170,25 @@ class Resume(keras.callbacks.CallbackList):
             self._save(self._take(self._epoch, self._batch))
 
     def on_test_begin(self, logs=None):
-        # Validation resets the metrics: what SIGTERM saves meanwhile must be from before.
-        self._before_validation = self._take(self._epoch, self._batch)
+        # Validation resets the metrics: what a signal saves meanwhile must be from before.
+        self._after_steps = self._take(self._epoch, self._batch)
         super().on_test_begin(logs)
 
     def on_test_batch_end(self, batch, logs=None):
         super().on_test_batch_end(batch, logs)
         if self._is_to_exit():
-            self._exit(self._before_validation)
+            self._exit(self._after_steps)
 
     def on_epoch_end(self, epoch, logs=None):
+        self._after_steps = self._after_steps or self._take(self._epoch, self._batch)
+        if self._is_to_exit():
+            self._exit(self._after_steps)
         for callback in self.callbacks:  # `CallbackList` would give them a copy, and what they add be lost
             callback.on_epoch_end(epoch, logs)
-        self._before_validation = None
+        self._after_steps = None
         self._batch = 0
         self._epoch_logs.append(_values(logs))
-        # After SIGTERM the process does not end here: callbacks that come later are still to be called.
+        # After a signal training does not end here: callbacks that come later are still to be called.
         self._save(self._take(epoch + 1, 0))
 
     def on_train_end(self, logs=None):
@@ -187,7 +197,7 @@ class Resume(keras.callbacks.CallbackList):
             self._exit()
         self._finish_writing()
         self._writer.shutdown()
-        self._release_sigterm()
+        self._signal.release()
         set_initial_epoch(self.model, None)
         self._complete(self.model.history)
 
@@ -263,6 +273,9 @@ class Resume(keras.callbacks.CallbackList):
     def _is_skipping(self):
         return self.model.train_function == self._skip_batches
 
+    def _end_skipping(self):
+        self.model.train_function, self._skipped_from = self._train_function, None
+
     def _skip_batches(self, iterator):
         """Reads the batches of training steps, and does not train on them."""
         if self._skipped_from is None:
@@ -275,28 +288,30 @@ class Resume(keras.callbacks.CallbackList):
                 self._skipped = next(iterator)
         return self._logs
 
-    def _on_sigterm(self, number, frame):
-        self._release_sigterm()
-        if any(True for _ in self._calls_of_fit(frame)):
-            self._terminated = True
-        else:  # an exception has ended `fit`
-            signal.raise_signal(number)
+    def _is_training(self, frame):
+        callbacks = next(self._calls_of_fit(frame), {}).get("callbacks")
+        return self in getattr(callbacks, "callbacks", ())
 
-    def _release_sigterm(self):
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self._handler)
+    def _on_signal(self):
+        # Nothing of the end of an epoch is kept before all of it is done, and it may take long. Several workers would
+        # wait for each other: they end at the next step.
+        if self._after_steps and num_workers(self._strategy) == 1:
+            self._exit(self._after_steps)
 
     def _is_to_exit(self):
-        """Whether any worker has received SIGTERM: then all save the same step."""
-        return gather([self._terminated], self._strategy).any()
+        """Whether any worker has received a signal: then all save the same step."""
+        return gather([self._signal.number], self._strategy).any()
 
     def _exit(self, checkpoint=None):
-        """Ends the process, with this checkpoint as the newest, or the one that was saved last."""
+        """Ends training, with this checkpoint as the newest, or the one that was saved last."""
+        self._signal.release()
         self._finish_writing()
-        gather([0], self._strategy)
+        number = int(gather([self._signal.number], self._strategy).max())
         if checkpoint:
             self._checkpoints.write(checkpoint)
-        raise SystemExit(_PREEMPTED)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt(f"The state is saved in {self.folder}. The same `fit` goes on from there.")
+        raise SystemExit(128 + number)  # as a shell reports it
 
 
 def _values(logs):

@@ -1,0 +1,26 @@
+"""How progress is shown: by a bar on a terminal, by plain lines in a log."""
+
+import os
+import sys
+
+
+def shows_bar():
+    """Whether standard output shows a bar that is drawn again and again, in colour: a terminal or a notebook does.
+
+    Not if the environment variable `NO_COLOR` is set, or `TERM` is `dumb`.
+    """
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return getattr(sys.stdout, "isatty", bool)() or "ipykernel" in sys.modules
+
+
+def duration(seconds):
+    """A time of which two digits matter.
+
+    >>> duration(12.3), duration(400), duration(9000)
+    ('12 s', '7 min', '2.5 h')
+    """
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 99.5 else f"{minutes / 60:.1f} h"

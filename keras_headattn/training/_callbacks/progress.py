@@ -1,0 +1,87 @@
+"""Reports of `fit` for people: a bar on a terminal, a line an epoch in a log."""
+
+import dataclasses
+import time
+
+import keras
+import numpy as np
+
+from keras_headattn._terminal import duration, shows_bar
+
+
+class Progress(keras.callbacks.ProgbarLogger):
+    """Shows how `fit` goes, and the time left: Keras's bar on a terminal, one plain line an epoch in a log.
+
+    It takes the place of Keras's own report, and comes last in `fit(callbacks=[...])`. The argument `verbose` of `fit`
+    chooses: 1 the bar, 2 the lines, 0 nothing, and the default `"auto"` the bar on a terminal or in a notebook. Where
+    the environment variable `NO_COLOR` is set, or `TERM` is `dumb`, `"auto"` chooses the lines. A line is, for
+    instance, `Epoch 3/40: 12 s, about 7 min left - loss 1.234 - val_loss 1.345`.
+
+    The time left is that of all other epochs, if each takes as long as the last one.
+
+    Args:
+        leave_out: Names in the logs that are not shown at the end of an epoch. Defaults to
+            `("compilations", "training_seconds")`.
+
+    Example:
+
+    >>> progress = Progress()
+    """
+
+    async_safe = True  # Keras need not wait for it at every step
+
+    def __init__(self, leave_out=("compilations", "training_seconds")):
+        super().__init__()
+        self.leave_out = leave_out
+        self._clock = _Clock(time.monotonic())
+
+    def set_params(self, params):
+        super().set_params(params)
+        if params["verbose"] == "auto":
+            self.verbose = 1 if shows_bar() else 2
+
+    def on_train_begin(self, logs=None):
+        super().on_train_begin(logs)
+        self._clock = _Clock(time.monotonic())
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self.verbose == 1:
+            if self._clock.seconds and self.epochs > 1:
+                print(f"About {self._left(epoch)} left. ", end="")
+            super().on_epoch_begin(epoch, logs)
+
+    def on_epoch_end(self, epoch, logs=None):
+        now = time.monotonic()
+        self._clock = _Clock(now, now - self._clock.begin)
+        shown = {name: value for name, value in (logs or {}).items() if name not in self.leave_out}
+        if self.verbose == 1:
+            super().on_epoch_end(epoch, shown)
+        elif self.verbose:
+            left = f", about {self._left(epoch + 1)} left" if epoch + 1 < self.epochs else ""
+            values = "".join(f" - {name} {_number(value)}" for name, value in shown.items())
+            print(f"Epoch {epoch + 1}/{self.epochs}: {duration(self._clock.seconds)}{left}{values}", flush=True)
+
+    def _left(self, done):
+        return duration((self.epochs - done) * self._clock.seconds)
+
+
+@dataclasses.dataclass
+class _Clock:
+    """When the epoch began, and the seconds that the one before it took; 0 where there was none."""
+
+    begin: float
+    seconds: float = 0.0
+
+
+def _number(value):
+    """Four digits of a number, or of the mean of an array.
+
+    >>> [_number(value) for value in (2, 0.5, -12.34567, 15234.5, 0.00012)]
+    ['2', '0.5000', '-12.35', '15,234', '0.00012']
+    """
+    if isinstance(value, int):
+        return str(value)
+    value = float(np.mean(value))
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:#.4g}".rstrip(".") if abs(value) >= 1e-3 or not value else f"{value:.3g}"
