@@ -159,4 +159,4 @@ def test_real_text(shared_data, tmp_path, folder, train, number):
         max_sentences=1_500, max_words=1_000,
     )  # fmt: skip
     assert sum(1 for _ in stream_training(dataclasses.replace(config, max_sentences=None))) == number
-    assert prepare(config, shard_lines=1_000).manifest["pairs"] == 1_500
+    assert prepare(config, shard_lines=1_000).manifest["examples"] == 1_500
