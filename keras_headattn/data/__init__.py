@@ -11,7 +11,7 @@ __getattr__, __dir__, __all__ = attach(
         "_image_folders": ["ImageFiles", "MemoryImages", "read_digits", "read_folder", "read_labelled_folder"],
         "_image_ops": ["central_crop", "inception_crop", "pad_and_crop"],
         "_image_records": ["ImageRecords", "read_records", "read_tfds_images"],
-        "_images": ["ImageBatches", "Subset"],
+        "_images": ["ImageBatches", "ImageSource", "Subset"],
         "_labelled_batches": ["LabelledBatches", "balanced_class_weights"],
         "_labelled_text": ["LabelledText", "read_labelled", "read_tfds_labelled"],
         "_parallel": ["ParallelCorpus", "Sentences", "iwslt_files", "read_iwslt", "read_text", "read_tfds"],

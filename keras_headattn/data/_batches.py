@@ -221,8 +221,8 @@ def teacher_forcing(columns, target="target", bos_id=2):
             sample_weight: float32 `(B, L)`, 0 at padding and the same number everywhere else, with mean 1.
 
     >>> inputs, labels, sample_weight = teacher_forcing({"target": np.array([[4, 5, 3, 0]], "int32")})
-    >>> inputs["target"].tolist(), labels.tolist(), sample_weight.round(2).tolist()
-    ([[2, 4, 5, 0]], [[4, 5, 3, 0]], [[1.33, 1.33, 1.33, 0.0]])
+    >>> inputs["target"].tolist(), labels.tolist(), (3 * sample_weight).tolist()
+    ([[2, 4, 5, 0]], [[4, 5, 3, 0]], [[4.0, 4.0, 4.0, 0.0]])
     """
     labels = columns[target]
     real = labels != 0

@@ -48,7 +48,11 @@ class CleaningReport:
     first: dict = field(default_factory=lambda: {reason: [] for reason in REASONS})
 
     def drop(self, reasons):
-        """Notes that pair number `total` is left out for these reasons."""
+        """Notes that pair number `total` is left out.
+
+        Args:
+            reasons: list of str, some of `REASONS`.
+        """
         self.dropped += 1
         for reason in reasons:
             self.counts[reason] += 1
@@ -103,7 +107,13 @@ def clean(corpus, max_length=80, max_ratio=None, count=count_words):
 
 
 def empty_pairs(corpus):
-    """Which pairs have an empty side, for data that is not cleaned: a line of text, empty if none has.
+    """Which pairs have an empty side, for data that is not cleaned.
+
+    Args:
+        corpus: `ParallelCorpus`.
+
+    Returns:
+        str, a line of text; empty if no pair has.
 
     >>> empty_pairs(ParallelCorpus(["a", "", "b"], ["c", "d", ""], "demo"))
     'demo: 2 pairs with an empty side are kept (pair 2, 3)'

@@ -8,12 +8,13 @@ import tensorflow as tf
 
 from keras_headattn._files import read_lines
 from keras_headattn._optional import optional_import
+from keras_headattn.data._images import ImageSource
 
 ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif"}
 
 
-class ImageFiles:
-    """Image files and their labels: what `ImageBatches` reads.
+class ImageFiles(ImageSource):
+    """Image files and their labels, which `ImageBatches` reads.
 
     Args:
         paths: list of str.
@@ -27,8 +28,7 @@ class ImageFiles:
     def __init__(self, paths, labels, class_names):
         if not len(paths):
             raise ValueError("There are no images. Received: an empty list of files")
-        self.class_names = list(class_names)
-        self.faults = {}  # what can be said without decoding anything
+        super().__init__(class_names)
         self._paths = tf.constant(paths)
         self._labels = tf.constant(np.asarray(labels, "int32"))
 
@@ -36,15 +36,9 @@ class ImageFiles:
         return int(self._paths.shape[0])
 
     def name(self, index):
-        """Path of an image."""
         return self._paths[index].numpy().decode()
 
-    def order(self, rng):
-        """All indices, shuffled: int64 `(N,)`."""
-        return rng.permutation(len(self))
-
     def load(self, index):
-        """Bytes and label of an image, scalar tensors; an error where it cannot be read."""
         return tf.io.read_file(tf.gather(self._paths, index)), tf.gather(self._labels, index)
 
 

@@ -7,6 +7,7 @@ import struct
 import numpy as np
 import tensorflow as tf
 
+from keras_headattn.data._images import ImageSource
 from keras_headattn.data._tfds import getting
 
 # Of ImageNet as TensorFlow's scripts write it, and of tensorflow-datasets.
@@ -16,7 +17,7 @@ HEADER, FOOTER = 12, 4  # bytes around a record: its length and checksums
 PARALLEL_SHARDS = 16
 
 
-class ImageRecords:
+class ImageRecords(ImageSource):
     """Images in TFRecord files, which `ImageBatches` reads.
 
     Where each record begins is found out once, from the lengths before them; then records are read singly, so that an
@@ -39,8 +40,7 @@ class ImageRecords:
     def __init__(
         self, paths, class_names, keys=IMAGENET_KEYS, first_label=1, ranges=None, window=16_384, progress=None
     ):
-        self.class_names = list(class_names)
-        self.faults = {}
+        super().__init__(class_names)
         self._paths = [str(path) for path in paths]
         self._keys, self._first_label, self._window = keys, first_label, window
         parts = []
@@ -61,15 +61,11 @@ class ImageRecords:
         return len(self._places)
 
     def name(self, index):
-        """File of an image, and its number there."""
         shard = self._shard(index)
         return f"{self._paths[shard]}, record {index - self._starts[shard] + 1}"
 
     def order(self, rng):
-        """All indices, shuffled as far as the disk likes it: int64 `(N,)`.
-
-        The order of the files is drawn, 16 are gone through in turn, and `window` records at a time are shuffled.
-        """
+        # Shuffled as far as the disk likes it: the order of the files is drawn, and 16 are gone through in turn.
         shards = rng.permutation(len(self._paths))
         interleaved = []
         for begin in range(0, len(shards), PARALLEL_SHARDS):
@@ -82,7 +78,6 @@ class ImageRecords:
         )
 
     def load(self, index):
-        """Bytes and label of an image, scalar tensors; an error where it cannot be read."""
         image_key, label_key = self._keys
         features = {image_key: tf.io.FixedLenFeature((), tf.string), label_key: tf.io.FixedLenFeature((), tf.int64)}
         parsed = tf.io.parse_single_example(tf.numpy_function(self._read, [index], tf.string), features)

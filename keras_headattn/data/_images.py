@@ -10,6 +10,46 @@ import tensorflow as tf
 from keras_headattn.data._image_ops import decode
 
 
+class ImageSource:
+    """Labelled images, which `ImageBatches` reads one by one: what all sources of images have in common.
+
+    A source has a length, and overrides `name` and `load`.
+
+    Args:
+        class_names: list of str.
+        faults: dict of str to str, files that are damaged, as far as is known without decoding anything, and what is
+            wrong with them. Default `None`: none.
+    """
+
+    def __init__(self, class_names, faults=None):
+        self.class_names = list(class_names)
+        self.faults = {} if faults is None else faults
+
+    def name(self, index):
+        """What an image is called in messages, such as its path: a str.
+
+        Args:
+            index: int.
+        """
+        raise NotImplementedError
+
+    def load(self, index):
+        """Bytes of an image file, scalar string tensor, and its label, scalar int32; an error if it cannot be read.
+
+        Args:
+            index: scalar int64 tensor.
+        """
+        raise NotImplementedError
+
+    def order(self, rng):
+        """The order of an epoch: all indices, shuffled, int64 `(N,)`.
+
+        Args:
+            rng: NumPy generator.
+        """
+        return rng.permutation(len(self))
+
+
 class ImageBatches:
     """Batches of images for `fit` and `evaluate`, of which `dataset()` makes a `tf.data.Dataset`.
 
@@ -24,7 +64,7 @@ class ImageBatches:
     where each image is, however large the data set.
 
     Args:
-        source: `ImageFiles` or `ImageRecords`.
+        source: `ImageSource`, such as `ImageFiles` or `ImageRecords`.
         batch_size: int, B.
         preprocess: function of the bytes of an image file, a scalar string tensor, and when training of `seed`,
             int64 `(2,)`; returns pixels, `(S, S, 3)`.
@@ -141,31 +181,25 @@ class ImageBatches:
         return "it could be read later"
 
 
-class Subset:
+class Subset(ImageSource):
     """Some of the images of a source, chosen at random.
 
     Args:
-        source: `ImageFiles` or `ImageRecords`.
+        source: `ImageSource`.
         number: int, how many; all, if there are fewer.
         seed: int. Default 0.
     """
 
     def __init__(self, source, number, seed=0):
+        super().__init__(source.class_names, source.faults)
         self.source = source
-        self.class_names, self.faults = source.class_names, source.faults
         self._indices = np.sort(np.random.default_rng(seed).permutation(len(source))[:number])
 
     def __len__(self):
         return len(self._indices)
 
     def name(self, index):
-        """Of an image, as the source has it."""
         return self.source.name(int(self._indices[index]))
 
-    def order(self, rng):
-        """All indices, shuffled: int64 `(N,)`."""
-        return rng.permutation(len(self))
-
     def load(self, index):
-        """Bytes and label of an image, scalar tensors; an error where it cannot be read."""
         return self.source.load(tf.gather(tf.constant(self._indices, tf.int64), index))

@@ -34,7 +34,11 @@ class LabelledText:
         return len(self.texts)
 
     def take(self, indices):
-        """Those at these indices, in their order, as `LabelledText`."""
+        """Some of the examples, as `LabelledText`.
+
+        Args:
+            indices: sequence of ints, in whose order they come.
+        """
 
         def some(values):
             return None if values is None else [values[index] for index in indices]
@@ -42,11 +46,20 @@ class LabelledText:
         return LabelledText(some(self.texts), some(self.labels), self.name, some(self.second_texts))
 
     def without(self, labels):
-        """Those whose label is none of these, as `LabelledText`."""
+        """The examples whose label is none of some, as `LabelledText`.
+
+        Args:
+            labels: collection of str.
+        """
         return self.take([index for index, label in enumerate(self.labels) if label not in labels])
 
     def sample(self, number, seed=0):
-        """`number` of them at random, in the order in which they come, as `LabelledText`; `None`: all."""
+        """Some of the examples at random, in the order in which they come, as `LabelledText`.
+
+        Args:
+            number: int, how many; `None`: all.
+            seed: int. Default 0.
+        """
         if number is None or number >= len(self):
             return self
         return self.take(sorted(np.random.default_rng(seed).permutation(len(self))[:number]))

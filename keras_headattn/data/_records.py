@@ -86,7 +86,11 @@ class Records:
         return faults
 
     def reopen(self, faults):
-        """Removes these shards and the manifest, so that `write_records` writes what is missing."""
+        """Removes shards and the manifest, so that `write_records` writes what is missing.
+
+        Args:
+            faults: collection of str, the names of the shards, such as the method `faults` returns.
+        """
         write_atomically(self.folder / BEGUN, _json(self.manifest["made_of"]))
         (self.folder / MANIFEST).unlink()
         for name in faults:
