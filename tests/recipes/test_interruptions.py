@@ -18,6 +18,7 @@ CONTEXT.set_forkserver_preload(["recipes.translation.training"])
 
 
 def train(folder):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background of a shell
     with open(folder.with_suffix(".log"), "a", encoding="utf-8") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
@@ -71,6 +72,7 @@ def test_killed_and_started_again(tmp_path):
     began = (parts / "config.json").exists
     assert stop(parts, signal.SIGKILL, 0.0, began) == -signal.SIGKILL  # while it learns the vocabulary
     assert stop(parts, signal.SIGTERM, 0.3) == 128 + signal.SIGTERM
+    assert stop(parts, signal.SIGINT, 0.3) == 128 + signal.SIGINT
     for _ in range(KILLS):
         assert stop(parts, signal.SIGKILL, moments.uniform(0, 0.3)) == -signal.SIGKILL
     trained = (parts / "model.keras").exists
