@@ -16,7 +16,7 @@ from tests.backends import run_on
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLOORS = [
-    ["_optional"],
+    ["_optional", "_terminal"],
     ["_fonts", "_lazy", "_private", "_registration"],
     ["keras_headattn", "_heads", "_validation", "_files", "_figures", "ops"],
     ["positions"],
@@ -34,7 +34,7 @@ WITH_TENSORFLOW = PURE | {"tensorflow", "tensorboard"}
 OUTSIDE = {
     **{room: (PURE, PURE) for rooms in FLOORS[:6] for room in rooms},
     # Importing any room imports the package itself: it stays as light as can be.
-    **{room: (set(), PURE) for room in ("keras_headattn", "_lazy", "_optional", "_registration")},
+    **{room: (set(), PURE) for room in ("keras_headattn", "_lazy", "_optional", "_registration", "_terminal")},
     **{room: (PURE, None) for room in ("_figures", "metrics", "analysis", "interop")},
     **{room: (WITH_TENSORFLOW, None) for room in ("training", "serving", "data", "recipes")},
     "_fonts": ({"matplotlib"}, None),  # imported where a figure is made
