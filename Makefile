@@ -16,7 +16,7 @@ test: $(VENV)/.tests
 
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs
-	@echo "Written: build/docs/README.html"
+	@echo "Written: build/docs/index.html"
 
 lint: $(VENV)/.tests
 	$(BIN)/ruff check .
@@ -34,4 +34,4 @@ $(VENV)/complete:
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) build docs/reference *.egg-info

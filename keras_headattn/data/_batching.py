@@ -127,10 +127,11 @@ class TokenBatches(Buckets, keras.utils.PyDataset):
             many, and `summary` too) or are an error. Default True.
 
     Each item is a tuple `(inputs, labels, sample_weight)`:
-        inputs: dict of `"source"`, int32 (B, L), and `"target"`, int32 (B, L), the decoder input
-            [bos, y_1, y_2, ...].
-        labels: int32 (B, L), [y_1, y_2, ..., eos, 0, ...].
-        sample_weight: float32 (B, L), 0 at padding and the same number everywhere else, with mean 1.
+
+    - inputs: dict of `"source"`, int32 (B, L), and `"target"`, int32 (B, L), the decoder input
+      [bos, y_1, y_2, ...].
+    - labels: int32 (B, L), [y_1, y_2, ..., eos, 0, ...].
+    - sample_weight: float32 (B, L), 0 at padding and the same number everywhere else, with mean 1.
 
     Raises:
         ValueError: for lists of different lengths, empty sentences, ids of 0 inside a sentence, buckets that
