@@ -15,7 +15,7 @@ test: $(VENV)/.tests
 	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(ARGS)
 
 docs: $(VENV)/.docs
-	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs
+	$(BIN)/sphinx-build -q -E -W --keep-going -c docs . build/docs
 	@echo "Written: build/docs/index.html"
 
 lint: $(VENV)/.tests

@@ -45,7 +45,7 @@ GROUPS = {
 
 project = "keras_headattn"
 release = keras_headattn.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
 include_patterns = ["docs/*.md", "docs/reference/*.rst", "benchmarks/*.md", "benchmarks/results/*.md", "C*.md"]
 html_theme = "furo"
@@ -72,21 +72,23 @@ def _write_reference(app, config):
     folder.mkdir(exist_ok=True)
     for room in keras_headattn.__all__:
         name = f"keras_headattn.{room}"
-        names = "".join(f"   {public}\n" for public in _public_names(importlib.import_module(name)))
-        table = f".. currentmodule:: {name}\n\n.. autosummary::\n   :nosignatures:\n\n{names}"
+        rows = "".join(
+            f"   * - :py:obj:`{n}`\n     - {text}\n" for n, text in _summaries(importlib.import_module(name))
+        )
+        table = f".. currentmodule:: {name}\n\n.. list-table::\n\n{rows}"
         text = f"{name}\n{'=' * len(name)}\n\n{table}\n.. automodule:: {name}\n"
         page = folder / f"{room}.rst"
         if not page.exists() or page.read_text(encoding="utf-8") != text:
             page.write_text(text, encoding="utf-8")
 
 
-def _public_names(module):
-    """Names of the classes and functions that a module documents."""
+def _summaries(module):
+    """Names of the classes and functions that a module documents, with the first paragraphs of their docstrings."""
     for name in getattr(module, "__all__", sorted(vars(module))):
         value = getattr(module, name)
         home = getattr(value, "__module__", None) or ""  # a table has none
         if home.startswith(module.__name__) and not name.startswith("_"):
-            yield name
+            yield name, " ".join(inspect.getdoc(value).split("\n\n")[0].split())
 
 
 def _list_pages(app, name, source):
