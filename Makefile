@@ -15,8 +15,8 @@ test: $(VENV)/.tests
 	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(ARGS)
 
 docs: $(VENV)/.docs
-	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs
-	@echo "Written: build/docs/README.html"
+	$(BIN)/sphinx-build -q -E -W --keep-going -c docs . build/docs
+	@echo "Written: build/docs/index.html"
 
 lint: $(VENV)/.tests
 	$(BIN)/ruff check .
@@ -34,4 +34,4 @@ $(VENV)/complete:
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) build docs/reference *.egg-info

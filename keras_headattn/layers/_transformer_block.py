@@ -203,8 +203,8 @@ class DecoderBlock(_Block):
     Source: Vaswani et al. 2017, section 3.1.
 
     Args:
-        attention, intermediate_dim, dropout, activation, activation_dropout, kernel_regularizer, normalize_first, norm,
-            feed_forward, depth, seed: as in `EncoderBlock`.
+        attention, intermediate_dim, dropout, activation, activation_dropout: as in `EncoderBlock`.
+        kernel_regularizer, normalize_first, norm, feed_forward, depth, seed: as in `EncoderBlock`.
         cross_attention: attention to the memory, as `layers.get` takes it. Defaults to `attention`, without relative
             positions and sliding window. A list has one for each of several memories, one after the other; an empty
             list makes a block without memory, of a language model.

@@ -5,7 +5,7 @@ from keras import ops
 
 
 def causal_mask(query_length, key_length, offset=0):
-    """Row `i` may attend to columns `0 .. offset + i`.
+    """Row `i` may attend to columns 0 to `offset + i`.
 
     Args:
         query_length: number of queries `n`.
