@@ -130,10 +130,12 @@ CAUSAL = [case for case in KINDS if case.causal]
 PATHS = ("multi_head", "luong_dot", "evolving", "talking", "differential", "interacting_pairwise")
 
 # A test takes `each_layer` where an argument of a layer may change the result: equations, gradients, configuration.
-# It takes `each_kind` where a stage may: shapes, masks, caches, dtypes, compilation, models.
+# It takes `each_kind` where a stage may: shapes, masks, caches, models.
+# It takes `each_computation` where its operations may, also those of each score of Luong attention: dtypes, compilation.
 # It takes `each_path` where the base does all, before or after the stages: forms of masks, errors, the last axes.
 each_layer = each(CASES)
 each_kind = each(KINDS)
+each_computation = each([case for case in CASES if case.name not in ALIKE or case.layer is layers.LuongAttention])
 each_path = each([case for case in CASES if case.name in PATHS])
 each_causal_layer = each(CAUSAL)
 each_layer_by_content = each([case for case in KINDS if case.by_content])

@@ -15,6 +15,7 @@ from tests.layers.harness import (
     build,
     check_close,
     cross_inputs,
+    each_computation,
     each_kind,
     each_layer,
     each_path,
@@ -26,7 +27,7 @@ from tests.layers.harness import (
 # --------------------------------------------------------------------------------- eager, graph and compiled
 
 
-@each_kind
+@each_computation
 def test_eager_equals_graph_equals_xla(case):
     inputs = cross_inputs()
     layer = build(case.make(), *inputs)
