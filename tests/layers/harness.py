@@ -131,7 +131,7 @@ PATHS = ("multi_head", "luong_dot", "evolving", "talking", "differential", "inte
 
 # A test takes `each_layer` where an argument of a layer may change the result: equations, gradients, configuration.
 # It takes `each_kind` where a stage may: shapes, masks, caches, models.
-# It takes `each_computation` where its operations may, also those of each score of Luong attention: dtypes, compilation.
+# It takes `each_computation` where operations may, also those of each score of Luong attention: dtypes, compilation.
 # It takes `each_path` where the base does all, before or after the stages: forms of masks, errors, the last axes.
 each_layer = each(CASES)
 each_kind = each(KINDS)
