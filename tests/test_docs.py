@@ -7,6 +7,7 @@ import re
 import runpy
 import shlex
 
+import keras
 import pytest
 
 import keras_headattn
@@ -19,6 +20,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    keras.utils.clear_session()  # names of layers that pages quote do not depend on other tests
     namespace = {}
     for block in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
         exec(compile(block, str(page), "exec"), namespace)

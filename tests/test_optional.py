@@ -3,7 +3,6 @@ import sys
 import pytest
 
 from keras_headattn._optional import optional_import
-from tests.backends import run_on
 
 
 @pytest.mark.parametrize("module, extra, message", [
@@ -16,21 +15,6 @@ def test_missing_packages_are_named(monkeypatch, module, extra, message):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=message):
         optional_import(module, extra)
-
-
-def test_rooms_that_need_tensorflow_say_how_to_install_it():
-    code = (
-        "import sys\n"
-        "sys.modules['tensorflow'] = None\n"
-        "import keras_headattn as ka\n"
-        "for room, name in (('text', 'WordTokenizer'), ('training', 'Model'), ('serving', 'export_translator')):\n"
-        "    try:\n"
-        "        getattr(getattr(ka, room), name)\n"
-        "        raise AssertionError(name)\n"
-        "    except ImportError as error:\n"
-        "        assert str(error) == 'Install tensorflow: pip install tensorflow', error\n"
-    )
-    run_on("jax", "-c", code)
 
 
 def test_a_missing_module_of_this_library_is_no_package_to_install():

@@ -1,6 +1,4 @@
-"""Runs every case on the backend of this process: python -m tests.layers.backend_worker INPUTS.npz OUTPUTS.npz"""
-
-import sys
+"""Every case on the backend of this process."""
 
 import keras
 import numpy as np
@@ -130,17 +128,13 @@ def arrays(name, compute, *arguments, prefix=""):
         return {f"{name}/error": np.array(f"{type(error).__name__}: {error}")}
 
 
-def everything(given):
-    """All results of all cases."""
+def everything(folder):
+    """All results of all cases, with the weights of a file."""
+    with np.load(folder / "weights.npz") as file:
+        given = dict(file)
     out = arrays("write_rows", written_rows) | arrays("gradients", gradients, given)
     for case in EVERY:
         for function, kind in ((results, "cross"), *([(decoded, "self")] if case.causal else []), (half, "cross")):
             name, weights = f"{case.name}/{function.__name__}", of_case(given, case, kind)
             out |= arrays(name, function, case, weights, prefix=f"{case.name}/")
     return out
-
-
-if __name__ == "__main__":
-    with np.load(sys.argv[1]) as given:
-        outputs = everything(dict(given))
-    np.savez(sys.argv[2], backend=keras.backend.backend(), **outputs)

@@ -122,13 +122,22 @@ def each(cases):
     return pytest.mark.parametrize("case", cases, ids=lambda case: case.name)
 
 
-# Without the cases whose stages are those of another case, for masks, caches and models.
+# Without the cases whose stages are those of another case.
 ALIKE = ("gated", "luong_general", "luong_concat", "talking_2_3_4", "multi_query")
 KINDS = [case for case in CASES if case.name not in ALIKE]
+CAUSAL = [case for case in KINDS if case.causal]
+# The base as it is, and a layer for each stage that one replaces: `score`, `evolve`, `weigh`, `mix`, `attend`.
+PATHS = ("multi_head", "luong_dot", "evolving", "talking", "differential", "interacting_pairwise")
 
+# A test takes `each_layer` where an argument of a layer may change the result: equations, gradients, configuration.
+# It takes `each_kind` where a stage may: shapes, masks, caches, models.
+# It takes `each_computation` where operations may, also those of each score of Luong attention: dtypes, compilation.
+# It takes `each_path` where the base does all, before or after the stages: forms of masks, errors, the last axes.
 each_layer = each(CASES)
 each_kind = each(KINDS)
-each_causal_layer = each([case for case in KINDS if case.causal])
+each_computation = each([case for case in CASES if case.name not in ALIKE or case.layer is layers.LuongAttention])
+each_path = each([case for case in CASES if case.name in PATHS])
+each_causal_layer = each(CAUSAL)
 each_layer_by_content = each([case for case in KINDS if case.by_content])
 
 

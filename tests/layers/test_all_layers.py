@@ -22,7 +22,9 @@ from tests.layers.harness import (
     array,
     build,
     cross_inputs,
+    each_kind,
     each_layer,
+    each_path,
 )
 
 # Keras reads variables with np.array(variable) when it writes a file; not ours to mend.
@@ -111,7 +113,7 @@ def test_config_holds_every_argument(case):
     assert case.layer.from_config(config).get_config()["flash_attention"] is True
 
 
-@each_layer
+@each_kind
 def test_config_does_not_change_by_building(case):
     layer = case.make()
     before = json.dumps(layer.get_config())
@@ -119,8 +121,9 @@ def test_config_does_not_change_by_building(case):
     assert json.dumps(layer.get_config()) == before
 
 
-def masked_model(case, **arguments):
+def masked_model(case):
     """Token ids with padding 0 to an attention layer that gets its masks from two embeddings."""
+    arguments = {"dropout": 0.1, "sliding_window": 4}
     target = keras.Input((None,), dtype="int32", name="target")
     source = keras.Input((None,), dtype="int32", name="source")
     query = keras.layers.Embedding(VOCABULARY, QUERY_WIDTH, mask_zero=True)(target)
@@ -138,41 +141,29 @@ def tokens(seed=5):
     return target.astype("int32"), source.astype("int32")
 
 
-def check_same_outputs(model, other):
-    for got, want in zip(model(tokens()), other(tokens()), strict=True):
-        np.testing.assert_array_equal(array(got), array(want))
+@each_kind
+def test_model_with_masks_and_its_files(case, tmp_path):
+    """The mask goes on: average pooling leaves out the padded queries.
 
-
-@each_layer
-def test_model_file_round_trip(case, tmp_path):
-    """The class is found without custom_objects; masks and the causal flag survive."""
-    model = masked_model(case, dropout=0.1, sliding_window=4)
-    model.save(tmp_path / "model.keras")
-    check_same_outputs(keras.models.load_model(tmp_path / "model.keras"), model)
-
-
-@each_layer
-def test_weights_file_and_cloned_model(case, tmp_path):
+    A model of a file, whose class is found without custom_objects, and a clone with a file of weights give the same.
+    """
     model = masked_model(case)
+    output, _, pooled = expected = [array(x) for x in model(tokens())]
+    np.testing.assert_allclose(pooled[0], output[0, :3].mean(0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(pooled[1], output[1].mean(0), rtol=1e-5, atol=1e-6)
     clone = keras.models.clone_model(model)
+    model.save(tmp_path / "model.keras")
     model.save_weights(tmp_path / "model.weights.h5")
     clone.load_weights(tmp_path / "model.weights.h5")
-    check_same_outputs(clone, model)
-
-
-@each_layer
-def test_mask_goes_on_to_the_next_layer(case):
-    """Average pooling leaves out the padded queries."""
-    model = masked_model(case)
-    output, _, pooled = model(tokens())
-    np.testing.assert_allclose(array(pooled)[0], array(output)[0, :3].mean(0), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(array(pooled)[1], array(output)[1].mean(0), rtol=1e-5, atol=1e-6)
+    for other in (keras.models.load_model(tmp_path / "model.keras"), clone):
+        for got, want in zip(other(tokens()), expected, strict=True):
+            np.testing.assert_array_equal(array(got), want)
 
 
 # -------------------------------------------------------------------------------------------------- shapes
 
 
-@each_layer
+@each_kind
 @pytest.mark.parametrize(
     "n, m, dtype", [(QUERIES, KEYS, "float32"), (None, None, "mixed_float16"), (QUERIES, None, "float32")]
 )
@@ -196,7 +187,7 @@ def test_symbolic_shapes_are_the_real_ones(case, n, m, dtype):
         assert all(a in (None, b) for a, b in zip(symbolic.shape, tensor.shape, strict=True))
 
 
-@each_layer
+@each_path
 @pytest.mark.parametrize("output_shape, last", [(None, (QUERY_WIDTH,)), (6, (6,)), ((2, 3), (2, 3))])
 def test_output_shape(case, output_shape, last):
     inputs = cross_inputs()
@@ -207,7 +198,7 @@ def test_output_shape(case, output_shape, last):
     assert tuple(layer.compute_output_shape(*shapes[:2])) == (None, QUERIES, *last)
 
 
-@each_layer
+@each_kind
 def test_empty_batch_and_single_token(case):
     query, value, key = cross_inputs()
     layer = build(case.make(), query, value, key)

@@ -23,8 +23,8 @@ from tests.layers.harness import (
     build,
     check_close,
     cross_inputs,
-    each_causal_layer,
     each_layer,
+    each_path,
     random_mask,
     self_input,
 )
@@ -168,7 +168,7 @@ def test_lengths_that_were_not_known_when_built():
         layer(query, value, key[:, 1:])
 
 
-@each_layer
+@each_path
 @pytest.mark.parametrize("which, name", list(enumerate(["query", "value", "key"])))
 def test_widths_other_than_built(case, which, name):
     inputs = list(cross_inputs())
@@ -247,7 +247,7 @@ def test_masks_of_other_shapes_in_a_functional_model():
         MultiHeadAttention(3, 4)(query, value, attention_mask=mask)
 
 
-@each_layer
+@each_path
 def test_masks_of_each_layer(case):
     inputs = cross_inputs()
     layer = build(case.make(), *inputs)
@@ -267,7 +267,7 @@ def test_pairwise_masks_that_differ_between_heads():
 # -------------------------------------------------------------------------------------------------- decoding
 
 
-@each_layer
+@each_path
 def test_index_without_cache(case):
     x = self_input()
     layer = build(case.make(), x)
@@ -275,7 +275,9 @@ def test_index_without_cache(case):
         layer(x, x, index=2)
 
 
-@each_causal_layer
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.name in ("multi_head", "evolving_decoder")], ids=lambda c: c.name
+)
 @pytest.mark.parametrize("length, rows, index", [(4, 5, 0), (4, 2, 3), (4, 1, -1), (4, 1, 4)])
 def test_rows_that_do_not_fit_in_the_cache(case, length, rows, index):
     x = self_input()

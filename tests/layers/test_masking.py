@@ -18,6 +18,7 @@ from tests.layers.harness import (
     cross_inputs,
     each_causal_layer,
     each_kind,
+    each_path,
     output_bias,
     random_mask,
     self_input,
@@ -91,19 +92,29 @@ FULLY_MASKED = {
 @each_kind
 @pytest.mark.parametrize("dtype", ["float16", "mixed_bfloat16", "float32"])
 def test_a_query_that_may_attend_to_nothing(case, dtype):
+    check_nothing(case, dtype, "attention_mask")
+    unbiased = build(case.make(dtype=dtype, use_bias=False), *cross_inputs())
+    assert not array(unbiased(*cross_inputs(), **FULLY_MASKED["attention_mask"]))[0].any()
+
+
+@each_path
+def test_masks_by_which_a_query_may_attend_to_nothing(case):
+    check_nothing(case, "float32", *FULLY_MASKED)
+
+
+def check_nothing(case, dtype, *names):
     """Weights 0 and heads 0 whether scores are asked for or not: stock gives two different answers."""
     inputs = cross_inputs()
     layer = build(case.make(dtype=dtype), *inputs)
     bias = array(keras.ops.cast(output_bias(layer), layer.compute_dtype))
-    for name, masks in FULLY_MASKED.items():
+    for name in names:
+        masks = FULLY_MASKED[name]
         output, scores = layer(*inputs, return_attention_scores=True, **masks)
         assert not array(scores)[0].any(), name
         assert array(scores)[1].any(), name
         for result in (output, layer(*inputs, **masks)):
             assert (array(result)[0] == bias).all(), name
             assert np.isfinite(array(result)).all()
-    unbiased = build(case.make(dtype=dtype, use_bias=False), *inputs)
-    assert not array(unbiased(*inputs, **FULLY_MASKED["attention_mask"]))[0].any()
 
 
 @pytest.mark.parametrize("case", CASES[:3:2], ids=lambda case: case.name)  # fused, and with a map
@@ -140,7 +151,7 @@ def test_gradients_are_finite_where_nothing_may_be_attended_to(case, scores):
         assert not array(gradient).any()
 
 
-@each_kind
+@each_path
 def test_masks_that_broadcast(case):
     inputs = cross_inputs()
     layer = build(case.make(), *inputs)
@@ -156,7 +167,7 @@ def test_masks_that_broadcast(case):
         check_close(layer(*inputs, key_mask=keys.astype(dtype)), layer(*inputs, key_mask=keys))
 
 
-@each_kind
+@each_path
 def test_masks_of_keras_are_those_given_by_hand(case):
     query, value, _ = cross_inputs()
     layer = build(case.make(), query, value)
@@ -169,7 +180,7 @@ def test_masks_of_keras_are_those_given_by_hand(case):
     check_close(key_by_hand, by_hand)
 
 
-@each_kind
+@each_path
 def test_a_mask_given_by_hand_replaces_that_of_keras(case):
     query, value, _ = cross_inputs()
     layer = build(case.make(), query, value)
@@ -179,7 +190,7 @@ def test_a_mask_given_by_hand_replaces_that_of_keras(case):
     check_close(layer(query, masked, value_mask=everything, key_mask=everything), layer(query, value))
 
 
-@each_kind
+@each_path
 def test_inputs_keep_their_mask(case):
     """Stock takes it away, so that a residual connection around the layer loses it."""
     inputs = keras.layers.Masking()(self_input() * random_mask((BATCH, QUERIES, 1)))

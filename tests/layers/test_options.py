@@ -10,10 +10,10 @@ from keras_headattn.positions import RelativePositions
 from tests.layers import oracles, oracles_variants
 from tests.layers.harness import (
     BATCH,
-    CASES,
     HEADS,
     KEY_DIM,
     KEYS,
+    KINDS,
     QUERIES,
     SIZES,
     array,
@@ -201,8 +201,8 @@ def test_segments_of_golden_vectors(golden):
 
 
 # Those without options of their own. Rows of an evolving map read those before them, of whatever segment.
-each_layer = each([case for case in CASES if case.name != "options"])
-each_layer_by_segment = each([case for case in CASES if case.name != "options" and "evolving" not in case.name])
+each_layer = each([case for case in KINDS if case.name != "options"])
+each_layer_by_segment = each([case for case in KINDS if case.name != "options" and "evolving" not in case.name])
 
 
 def pair(case, x, **options):

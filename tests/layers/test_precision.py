@@ -13,14 +13,14 @@ from tests.layers.harness import (
     build,
     check_close,
     cross_inputs,
-    each_layer,
+    each_computation,
     random_mask,
 )
 
 TOLERANCE = {"float16": 1e-2, "bfloat16": 8e-2}
 
 
-@each_layer
+@each_computation
 @pytest.mark.parametrize("dtype", ["mixed_float16", "bfloat16"])
 def test_close_to_float32(case, dtype):
     inputs = cross_inputs()
@@ -38,7 +38,7 @@ def test_close_to_float32(case, dtype):
         check_close(got, want, TOLERANCE[half])
 
 
-@each_layer
+@each_computation
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_finite_for_large_logits(case, dtype):
     """The largest logit is about 2e4 (2e37 in float32), and the mask is added to none of them."""
@@ -64,7 +64,7 @@ def test_finite_for_large_logits(case, dtype):
     assert not array(layer(*inputs, attention_mask=mask))[0, 1].any()
 
 
-@each_layer
+@each_computation
 def test_softmax_is_in_float32(case):
     """Many equal weights still sum to 1: with float16 or bfloat16 sums they would not."""
     if not case.rows_sum_to_one:

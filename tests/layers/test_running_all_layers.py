@@ -15,7 +15,10 @@ from tests.layers.harness import (
     build,
     check_close,
     cross_inputs,
+    each_computation,
+    each_kind,
     each_layer,
+    each_path,
     random_mask,
     randomize,
     self_input,
@@ -24,7 +27,7 @@ from tests.layers.harness import (
 # --------------------------------------------------------------------------------- eager, graph and compiled
 
 
-@each_layer
+@each_computation
 def test_eager_equals_graph_equals_xla(case):
     inputs = cross_inputs()
     layer = build(case.make(), *inputs)
@@ -46,7 +49,7 @@ def test_eager_equals_graph_equals_xla(case):
 # -------------------------------------------------------------------------------------------------- scores
 
 
-@each_layer
+@each_kind
 def test_scores_never_change_the_output(case):
     inputs = cross_inputs()
     layer = build(case.make(dropout=0.5), *inputs)
@@ -58,7 +61,7 @@ def test_scores_never_change_the_output(case):
         check_close(output, layer(*inputs, **call))
 
 
-@each_layer
+@each_kind
 def test_scores_never_change_the_output_in_training(case):
     inputs = cross_inputs()
     with_scores, without = (build(case.make(dropout=0.5, seed=3), *inputs) for _ in range(2))
@@ -112,7 +115,7 @@ def test_gradients_against_finite_differences(case):
             assert gradient.flat[i] == pytest.approx(slope, rel=1e-6, abs=1e-8), variable.name
 
 
-@each_layer
+@each_kind
 def test_one_step_of_fit_changes_every_weight(case):
     """All but the key bias, where it cancels in the softmax."""
     query, value = keras.Input((None, QUERY_WIDTH)), keras.Input((None, VALUE_WIDTH))
@@ -155,7 +158,7 @@ def test_regularizers_constraints_and_frozen_layers(case):
 # -------------------------------------------------------------------------------------------------- dropout
 
 
-@each_layer
+@each_kind
 def test_dropout_is_seeded(case):
     inputs = cross_inputs()
     first, again, other = (build(case.make(dropout=0.5, seed=seed), *inputs) for seed in (3, 3, 4))
@@ -168,7 +171,7 @@ def test_dropout_is_seeded(case):
         check_close(first(*inputs, training=training), calm(*inputs))
 
 
-@each_layer
+@each_path
 def test_dropout_in_a_graph_draws_anew(case):
     inputs = cross_inputs()
     layer = build(case.make(dropout=0.5, seed=3), *inputs)
@@ -176,7 +179,7 @@ def test_dropout_in_a_graph_draws_anew(case):
     assert np.abs(array(step(*inputs)) - array(step(*inputs))).max() > 1e-3
 
 
-@each_layer
+@each_kind
 def test_dropout_keeps_the_mean(case):
     """Weights are dropped and the others scaled up: on average nothing changes."""
     if not case.alike_in_training:

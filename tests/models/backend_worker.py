@@ -1,7 +1,4 @@
-"""Translates and trains on the backend of this process: python -m tests.models.backend_worker MODELS OUTPUTS.npz"""
-
-import pathlib
-import sys
+"""Models of files translate, classify and train on the backend of this process."""
 
 import keras
 import numpy as np
@@ -10,8 +7,10 @@ from keras_headattn.decoding import Searcher
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from tests.models.small import sentences
 
+JIT = keras.backend.backend() == "jax"
 
-def results(model):
+
+def translated(model):
     """Name to array: logits, translations, and the loss and the logits of a step of training."""
     inputs = sentences()
     out = {"logits": model.predict(inputs, verbose=0)}
@@ -19,17 +18,30 @@ def results(model):
         searcher = Searcher(model, beam_size=beam_size, max_length=6)
         found = searcher.predict(inputs["source"], verbose=0)
         out |= {f"{name}_{beam_size}": value for name, value in found.items()}
-    model.compile(keras.optimizers.SGD(0.5), LabelSmoothedCrossentropy(0.1))
+    model.compile(keras.optimizers.SGD(0.5), LabelSmoothedCrossentropy(0.1), jit_compile=JIT)
     out["loss"] = np.array(model.train_on_batch(inputs, inputs["target"]))
     return out | {"trained": model.predict(inputs, verbose=0)}
 
 
+def classified(model, inputs, labels):
+    """Name to array: logits, and the loss of a step of training."""
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(0.1), loss, jit_compile=JIT)
+    out = {"logits": model.predict(inputs, batch_size=len(labels), verbose=0)}
+    return out | {"loss": np.array(model.train_on_batch(inputs, labels))}
+
+
+def results(path):
+    """Those of a Transformer, or where a file of inputs lies beside it of a classifier."""
+    model, data = keras.saving.load_model(path), path.with_suffix(".npz")
+    if not data.exists():
+        return translated(model)
+    with np.load(data) as given:
+        inputs = tuple(given[name] for name in sorted(given) if name.startswith("arr"))
+        return classified(model, inputs if len(inputs) > 1 else inputs[0], given["labels"])
+
+
 def everything(folder):
     """Results `name/result` of all models of a folder."""
-    paths = sorted(pathlib.Path(folder).glob("*.keras"))
-    found = {path.stem: results(keras.saving.load_model(path)) for path in paths}
-    return {f"{name}/{key}": value for name, out in found.items() for key, value in out.items()}
-
-
-if __name__ == "__main__":
-    np.savez(sys.argv[2], backend=keras.backend.backend(), **everything(sys.argv[1]))
+    paths = sorted(folder.glob("*.keras"))
+    return {f"{path.stem}/{name}": value for path in paths for name, value in results(path).items()}

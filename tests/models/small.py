@@ -1,10 +1,12 @@
 """Tiny Transformers with every attention layer, and token ids for them."""
 
+import functools
+
 import keras
 import numpy as np
 
 from keras_headattn.models import Transformer
-from tests.layers.harness import CASES, array, check_close, each_kind, randomize
+from tests.layers.harness import CASES, array, check_close, each_kind, each_path, randomize
 
 __all__ = [
     "CASES",
@@ -13,10 +15,12 @@ __all__ = [
     "copy_weights",
     "dropout_layers",
     "each_kind",
+    "each_path",
     "make",
     "more_padding",
     "randomize",
     "sentences",
+    "shared",
 ]
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY, WIDTH = 11, 13, 12
@@ -36,6 +40,12 @@ def make(case=CASES[0], weights_seed=1, **arguments):
     model = Transformer(**arguments)
     model.build()
     return randomize(model, weights_seed)
+
+
+@functools.cache
+def shared(name=CASES[0].name):
+    """The model of `make` with the attention of this name, for all tests that only read it."""
+    return make(next(case for case in CASES if case.name == name))
 
 
 def sentences(seed=0, batch=2, source=5, target=6):

@@ -2,6 +2,7 @@
 
 import functools
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -14,8 +15,8 @@ VOCABULARY = 8
 LENGTH = 30
 
 
-def transformer(size, attention):
-    plain = Transformer.from_size(size, VOCABULARY)
+def transformer(size, attention, num_layers):
+    plain = Transformer.from_size(size, VOCABULARY, num_layers=num_layers)
     if attention == "multi_head":
         return plain
     template = plain.templates["attention"].make()
@@ -23,6 +24,7 @@ def transformer(size, attention):
     return Transformer.from_size(
         size,
         VOCABULARY,
+        num_layers=num_layers,
         attention=lambda **_: make(alpha=0.1),
         decoder_attention=make(alpha=0, role="decoder"),
         cross_attention=make(alpha=0, role="cross"),
@@ -39,9 +41,15 @@ def transformer(size, attention):
     ],
 )
 def test_table_5(size, attention, millions, flops):
-    model = transformer(size, attention)
+    """Of models of one block and of two; each of the other blocks has as much as the second has more."""
+    blocks = Transformer.from_size(size, VOCABULARY).num_layers
     spec = tf.TensorSpec((1, LENGTH), tf.int32)
-    count = count_flops(model, {"source": spec, "target": spec})
+    counts = []
+    for num_layers in (1, 2):
+        model = transformer(size, attention, num_layers)
+        operations = count_flops(model, {"source": spec, "target": spec})
+        counts.append(np.array([model.count_params(), operations]))
+    weights, operations = counts[1] + (blocks - 2) * (counts[1] - counts[0])
     embedding = VOCABULARY * model.hidden_dim  # counted by neither
-    assert round((model.count_params() - embedding) / 1e6, 2) == millions
-    assert count - 2 * LENGTH * embedding == pytest.approx(flops, rel=0.02)
+    assert round((weights - embedding) / 1e6, 2) == millions
+    assert operations - 2 * LENGTH * embedding == pytest.approx(flops, rel=0.02)

@@ -1,6 +1,4 @@
-"""Trains with repulsive attention on this process's backend: python -m tests.optimizers.backend_worker OUTPUTS.npz"""
-
-import sys
+"""Training with repulsive attention on the backend of this process."""
 
 import keras
 import numpy as np
@@ -14,13 +12,13 @@ def model(optimizer):
     inputs = keras.Input((5, 8))
     made = keras.Model(inputs, MultiHeadAttention(num_heads=2, key_dim=4)(inputs, inputs))
     made.set_weights([0.3 * rng.normal(size=weight.shape) for weight in made.get_weights()])
-    made.compile(optimizer, "mse")
+    made.compile(optimizer, "mse", jit_compile=keras.backend.backend() == "jax")
     data = rng.normal(size=(2, 6, 5, 8)).astype("float32")
     made.fit(*data, batch_size=2, epochs=2, shuffle=False, verbose=0)
     return made
 
 
-def everything():
+def everything(folder):
     """Name to array. Noise is drawn by another generator on each backend: of it there is only its size."""
     repel = dict(repulsive_weight=0.5, verbose=False)
     inner = keras.optimizers.SGD(0.5, gradient_accumulation_steps=3, global_clipnorm=0.1)
@@ -33,7 +31,3 @@ def everything():
     )
     heads = [one - other for one, other in zip(quiet.get_weights(), noisy.get_weights(), strict=True) if one.ndim == 3]
     return out | {"noise": np.array(np.std(np.concatenate([head.ravel() for head in heads[:3]])))}
-
-
-if __name__ == "__main__":
-    np.savez(sys.argv[1], backend=keras.backend.backend(), **everything())

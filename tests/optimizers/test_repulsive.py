@@ -7,6 +7,7 @@ import re
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_headattn.ops import stein_gradient
 from keras_headattn.optimizers import Repulsive
@@ -141,6 +142,12 @@ def test_one_head_without_noise_is_plain_descent():
     np.testing.assert_allclose(step(sgd(step_size=1.0), [kernel], [gradient])[0], gradient, atol=1e-6)
 
 
+def compiled_step(optimizer, variable):
+    """A function that applies a gradient of `variable`, in a graph: these tests take hundreds of steps."""
+    optimizer.build([variable])
+    return tf.function(lambda gradient: optimizer.apply([gradient], [variable]))
+
+
 class TestPosterior:
     """A posterior of four equal modes, on whose one side all particles begin."""
 
@@ -149,8 +156,9 @@ class TestPosterior:
     def modes_with_particles(self, optimizer, steps=500):
         start = np.random.default_rng(0).normal([1.0, 1.0], 0.5, size=(16, 2)).astype("float32")
         particles = kernel_variable(start.T[:, :, None])  # (2, 16 heads, 1)
+        apply = compiled_step(optimizer, particles)
         for _ in range(steps):
-            optimizer.apply([self.gradient(particles)], [particles])
+            apply(self.gradient(particles))
         points = keras.ops.convert_to_numpy(particles)[:, :, 0].T
         distances = np.linalg.norm(points[:, None] - self.MODES, axis=-1)
         return {int(mode) for mode in distances.argmin(axis=1)[distances.min(axis=1) < 1.5]}
@@ -178,8 +186,9 @@ def test_noise_alone_samples_the_posterior():
     step_size, temperature, steps = 0.1, 4.0, 600
     optimizer = sgd(method="sgld", step_size=step_size, inverse_temperature=temperature, seed=0)
     kernel, squares = kernel_variable(np.zeros((4, 8, 4), "float32")), []
+    apply = compiled_step(optimizer, kernel)
     for _ in range(steps):
-        optimizer.apply([keras.ops.convert_to_tensor(kernel)], [kernel])
+        apply(keras.ops.convert_to_tensor(kernel))
         squares.append(np.square(kernel.numpy()).mean())
     expected = 1 / (temperature * (1 - step_size / 2))
     assert np.mean(squares[100:]) == pytest.approx(expected, rel=0.1)

@@ -21,8 +21,9 @@ DATA = normal(6, 5, 8, seed=1), normal(6, 5, 8, seed=2)
 
 
 def trained(optimizer, model=None, epochs=3, batch_size=6, **compiling):
+    """Eagerly, but for the test that graph and XLA give the same."""
     model = model or stock_model()
-    model.compile(optimizer, "mse", **{"jit_compile": False, **compiling})
+    model.compile(optimizer, "mse", **(compiling or {"run_eagerly": True}))
     model.fit(*DATA, epochs=epochs, batch_size=batch_size, shuffle=False, verbose=0)
     return model
 
@@ -134,7 +135,9 @@ def test_moving_averages_are_swapped_in(policy):
     """By Keras's callback, which looks for them one optimizer further in where the loss is scaled."""
     inputs = keras.Input((4, 8))
     model = keras.Model(inputs, keras.layers.MultiHeadAttention(2, 4, dtype=policy)(inputs, inputs))
-    model.compile(Repulsive(keras.optimizers.SGD(0.1, use_ema=True), verbose=False), "mse", auto_scale_loss=True)
+    model.compile(
+        Repulsive(keras.optimizers.SGD(0.1, use_ema=True), verbose=False), "mse", auto_scale_loss=True, run_eagerly=True
+    )
     x = normal(16, 4, 8)
     model.fit(x, x, verbose=0, callbacks=[keras.callbacks.SwapEMAWeights(swap_on_epoch=True)])
     inner = model.optimizer
@@ -192,9 +195,8 @@ def test_saved_model_goes_on_where_it_was(tmp_path, select):
 
 def test_transformer():
     model = make(num_layers=1)
-    model.compile(
-        Repulsive(ADAM(1e-3), repulsive_weight=0.1, verbose=False), keras.losses.SparseCategoricalCrossentropy(True)
-    )
+    optimizer = Repulsive(ADAM(1e-3), repulsive_weight=0.1, verbose=False)
+    model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(True), jit_compile=False)
     inputs = sentences()
     history = model.fit(inputs, inputs["target"], epochs=8, verbose=0)
     assert history.history["loss"][-1] < history.history["loss"][0]

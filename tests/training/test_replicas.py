@@ -17,13 +17,19 @@ EVERYWHERE = pytest.mark.parametrize("replicas, jit_compile", [(1, False), (1, T
 ON_TWO = pytest.mark.parametrize("jit_compile", [False, True])
 
 
-def train(make, data, replicas, jit_compile, batch_size=8, epochs=2, **compile_args):
+def train(make, data, replicas, jit_compile, batch_size=8, epochs=2, run_eagerly=False, **compile_args):
     """Trains a freshly made model; returns it and its history."""
     keras.utils.set_random_seed(0)
     with make_strategy(replicas).scope():
         model = make()
-        model.compile(**{name: value() for name, value in compile_args.items()}, jit_compile=jit_compile)
+        compile_args = {name: value() for name, value in compile_args.items()}
+        model.compile(**compile_args, jit_compile=jit_compile, run_eagerly=run_eagerly)
     return model, model.fit(*data, batch_size=batch_size, epochs=epochs, shuffle=False, verbose=0).history
+
+
+def stock(make, data, **options):
+    """Trains a model of Keras's on one replica, eagerly: there is no graph to wait for."""
+    return train(lambda: make(keras.Model), data, 1, False, run_eagerly=True, **options)[0]
 
 
 def dense(cls=Model, **kwargs):
@@ -60,7 +66,7 @@ OPTIMIZERS = {
 def test_weights_are_those_of_keras_on_one_replica(name):
     """Of every batch of five rows one replica has three, and of the last row of an epoch one has none."""
     options = dict(optimizer=OPTIMIZERS[name], loss=lambda: "mse", batch_size=5)
-    expected, _ = train(lambda: dense(keras.Model), (X, Y), 1, False, **options)
+    expected = stock(dense, (X, Y), **options)
     model, _ = train(dense, (X, Y), 2, name in ("adam", "all_in_one"), **options)
     assert_same_weights(model, expected)
     for variable in model.variables:
@@ -163,7 +169,7 @@ def test_losses_metrics_and_predictions_agree(plain, replicas, jit_compile, step
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_mixed_precision(jit_compile, policy):
     compile_args = dict(optimizer=lambda: "adam", loss=lambda: "mse")
-    expected, _ = train(lambda: dense(keras.Model), (X, Y), 1, False, **compile_args)
+    expected = stock(dense, (X, Y), **compile_args)
     keras.config.set_dtype_policy(policy)
     model, history = train(dense, (X, Y), 2, jit_compile, **compile_args)
     assert history["loss"][1] < history["loss"][0]
@@ -196,7 +202,7 @@ def test_batch_normalisation_keeps_the_mean_of_the_replicas(jit_compile):
         return cls(inputs, keras.layers.Dense(3)(keras.layers.BatchNormalization(momentum=0.5)(inputs)))
 
     compile_args = dict(optimizer=lambda: "sgd", loss=lambda: "mse")
-    expected, _ = train(lambda: make(keras.Model), (X, Y), 1, False, **compile_args)
+    expected = stock(make, (X, Y), **compile_args)
     model, _ = train(lambda: make(Model), (X, Y), 2, jit_compile, **compile_args)
     np.testing.assert_allclose(model.layers[1].moving_mean, expected.layers[1].moving_mean, atol=1e-6)
     for variable in model.variables:

@@ -1,0 +1,198 @@
+"""The same weights and inputs give the same outputs and gradients on Keras's other backends.
+
+One process a backend runs all rooms: to start it, and to compile on JAX each operation, takes longer than the tests.
+"""
+
+import numpy as np
+import pytest
+
+from keras_headattn import layers
+from keras_headattn.models import BiLSTMEncoder, ResNet, SentenceClassifier, SentencePairClassifier
+from keras_headattn.regularizers import Frobenius
+from tests.backends import load_from, run_on, worker
+from tests.layers.backend_worker import EVERY
+from tests.layers.harness import build, cross_inputs, each, output_bias, randomize, self_input
+from tests.models.small import CASES, make
+from tests.positions.cases import ALL
+
+# Of the Transformers the first moves rows of the cache, the second has positions in it.
+TRANSFORMERS = ("evolving_decoder", "relative")
+CLASSIFIERS = ("resnet", "single", "pair")
+
+
+def save_weights_of_layers(folder):
+    """`case/kind/00`, `case/kind/01`, ... for cross and self-attention."""
+    found = {}
+    for case in EVERY:
+        for kind, inputs in (("cross", cross_inputs()), ("self", (self_input(),) * 3)):
+            for i, weight in enumerate(build(case.make(), *inputs).get_weights()):
+                found[f"{case.name}/{kind}/{i:02}"] = weight
+    np.savez(folder / "weights.npz", **found)
+
+
+def classifiers():
+    """Name to a model and a list of its inputs.
+
+    The pair has no regularizer: on JAX Keras forgets the loss of a layer that is called again, as the pooling is for
+    the second sentence.
+    """
+    ids = np.random.default_rng(0).integers(1, 11, (3, 6)).astype("int32")
+    ids[1, -2:] = 0
+    for name, inputs in (("single", [ids]), ("pair", [ids, ids[::-1, 1:]])):
+        pooling = layers.SelfAttentivePooling(4, 6, head_regularizer=Frobenius() if name == "single" else None)
+        cls, own = (SentenceClassifier, {}) if name == "single" else (SentencePairClassifier, {"factor_dim": 8})
+        model = cls(BiLSTMEncoder(11, 12, 5, dropout=0.0), 3, pooling, mlp_dim=7, dropout=0.0, **own)
+        model.build()
+        yield name, randomize(model), inputs
+    resnet = ResNet(
+        (1,),
+        attention=layers.EvolvingAttention(num_heads=2, key_dim=4, alpha=0.5, beta=1.0),
+        filters=16,
+        small_images=True,
+        input_shape=(8, 10, 3),
+        classes=5,
+        min_key_dim=4,
+        attention_stages=(0,),
+        downsampled_stages=(0,),
+        weight_regularizer="l2",
+        classifier_activation=None,
+    )
+    images = np.random.default_rng(0).normal(size=(2, 8, 10, 3)).astype("float32")
+    yield "resnet", randomize(resnet), [images]
+
+
+def save_models(folder):
+    """Without randomness in training."""
+    for case in CASES:
+        if case.name in TRANSFORMERS:
+            make(case, dropout=0.0).save(folder / f"{case.name}.keras")
+    for name, model, inputs in classifiers():
+        model.save(folder / f"{name}.keras")
+        np.savez(folder / f"{name}.npz", *inputs, labels=np.array([0, 2, 1])[: len(inputs[0])])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder of inputs for each room."""
+    folder = tmp_path_factory.mktemp("inputs")
+    for room in worker.ROOMS:
+        (folder / room).mkdir()
+    save_weights_of_layers(folder / "layers")
+    save_models(folder / "models")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def ours(folder):
+    return worker.everything(folder)
+
+
+@pytest.fixture(scope="module")
+def theirs(other_backend, folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp(other_backend) / "out.npz"
+    run_on(other_backend, "-m", "tests.backends.worker", folder, path)
+    return load_from(other_backend, path)
+
+
+def check_no_errors(name, outputs):
+    """Neither of the room nor of this part of it."""
+    room = name.split("/")[0]
+    errors = [n for n in outputs if n == f"{room}/error" or n.startswith(f"{name}/") and n.endswith("/error")]
+    assert not [str(outputs[n]) for n in errors]
+
+
+def check_same(name, ours, theirs, tolerance=1e-5):
+    """All results of a part of a room; returns how many there are."""
+    check_no_errors(name, ours)
+    check_no_errors(name, theirs)
+    names = {n for n in ours if n.startswith(f"{name}/")}
+    assert names and names == {n for n in theirs if n.startswith(f"{name}/")}
+    for n in names:
+        atol = (tolerance(n) if callable(tolerance) else tolerance) * max(1, np.abs(ours[n]).max())
+        np.testing.assert_allclose(theirs[n], ours[n], rtol=0, atol=atol, err_msg=n)
+    return len(names)
+
+
+# -------------------------------------------------------------------------------------------------- imports
+
+
+def test_no_tensorflow_without_its_backend(theirs):
+    """Imports that no parser sees, such as those by name, would show here."""
+    assert not theirs["tensorflow_is_imported"]
+
+
+def test_rooms_that_need_tensorflow_say_how_to_install_it(theirs):
+    errors = {name: str(error) for name, error in theirs.items() if name.startswith("without_tensorflow/")}
+    assert {*errors} == {f"without_tensorflow/{room}" for room in ("text", "training", "serving")}
+    assert {*errors.values()} == {"Install tensorflow: pip install tensorflow"}
+
+
+# --------------------------------------------------------------------------------------------------- layers
+
+each_layer = each(EVERY)
+
+
+def test_rows_written(ours, theirs):
+    check_same("layers/write_rows", ours, theirs)
+
+
+def test_gradients_are_there(ours, theirs):
+    """They are compared with the outputs of each layer."""
+    for outputs in (ours, theirs):
+        check_no_errors("layers/gradients", outputs)
+        assert len([name for name in outputs if "/gradient/" in name]) > 8 * len(EVERY)
+
+
+@each_layer
+def test_layers(case, ours, theirs):
+    check_same(f"layers/{case.name}", ours, theirs, lambda name: 2e-2 if name.endswith("half") else 1e-5)
+
+
+@each_layer
+def test_contract_of_layers(case, theirs):
+    name = f"layers/{case.name}"
+    check_no_errors(name, theirs)
+    bias = output_bias(build(case.make(), *cross_inputs()))
+    for result, tolerance in (("masked", 0), ("biased", 0), ("with_scores", 0), ("half", 1e-3)):
+        np.testing.assert_allclose(theirs[f"{name}/{result}"][1, 2], bias, rtol=tolerance, err_msg=result)
+    if case.causal:
+        np.testing.assert_allclose(theirs[f"{name}/steps"], theirs[f"{name}/at_once"], rtol=1e-5, atol=1e-5)
+
+
+# ---------------------------------------------------------------------------- positions, losses, optimizers
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_positions(name, ours, theirs):
+    assert check_same(f"positions/{name}", ours, theirs, lambda key: 1e-2 if "/half" in key else 1e-5) >= 3
+
+
+def test_gradient_of_the_loss(ours, theirs):
+    check_same("losses", ours, theirs, 1e-6)
+
+
+def test_repulsive_attention(ours, theirs):
+    np.testing.assert_allclose(theirs["optimizers/noise"], ours["optimizers/noise"], rtol=0.2)
+    for part in ("svgd", "scaled"):
+        check_same(f"optimizers/{part}", ours, theirs)
+
+
+# --------------------------------------------------------------------------------------------------- models
+
+
+@pytest.mark.parametrize("model", TRANSFORMERS)
+def test_translations(model, ours, theirs):
+    """A Transformer saved here translates and trains the same."""
+
+    def tolerance(name):
+        return 0 if "/tokens" in name else 1e-4 if name.endswith("trained") else 1e-5
+
+    assert check_same(f"models/{model}", ours, theirs, tolerance) == 7
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS)
+def test_classifiers(model, ours, theirs):
+    """A classifier saved here predicts the same, and a step of training has the same loss."""
+    tolerance = 1e-3 if model == "resnet" else 1e-4
+    count = check_same(f"models/{model}", ours, theirs, lambda name: tolerance if name.endswith("loss") else 1e-5)
+    assert count == 2
