@@ -33,6 +33,7 @@ GROUPS = {
         "/docs/disentangled",
     ],
     "Recipes": [
+        "All of them, and your own </docs/recipes>",
         "Translation </docs/translation>",
         "Sentence classification </docs/classification>",
         "Image classification </docs/imagenet>",
