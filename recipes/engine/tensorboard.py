@@ -15,8 +15,8 @@ ALWAYS_SHOWN = ("attention", "num_heads", "seed")
 def tensorboard_callbacks(config, run):
     """Curves, and settings beside their results, all in one folder."""
     return [
-        TensorBoardCurves(run.log_dir, CONSTANT, config.profile_steps),
         hparams.KerasCallback(run.log_dir, shown_settings(config), trial_id=str(run.folder)),
+        TensorBoardCurves(run.log_dir, CONSTANT, config.profile_steps),
     ]
 
 
