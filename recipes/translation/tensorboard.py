@@ -19,10 +19,11 @@ ALWAYS_SHOWN = ("attention", "num_heads", "seed")
 def tensorboard_callbacks(config, run, transformer, text, corpus):
     """Curves, norms of heads, images of sentences of `corpus`, and settings, all in one folder."""
     log_dir = str(run.folder / "tensorboard")
-    callbacks = [TensorBoardCurves(log_dir, CONSTANT, config.profile_steps), HeadNorms(log_dir)]
+    settings = hparams.KerasCallback(log_dir, shown_settings(config, run), trial_id=config.run)
+    # Settings first: TensorBoard without its fast data server follows the newest file of a folder alone.
+    callbacks = [settings, TensorBoardCurves(log_dir, CONSTANT, config.profile_steps), HeadNorms(log_dir)]
     if config.images:
         callbacks.append(AttentionImages(log_dir, _attention_of_samples(transformer, text, corpus)))
-    callbacks.append(hparams.KerasCallback(log_dir, shown_settings(config, run), trial_id=config.run))
     return callbacks
 
 
