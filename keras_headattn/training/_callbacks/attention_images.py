@@ -5,6 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn._figures import as_image, new_figure, weight_colors
+from keras_headattn.training._callbacks.writers import shared_writer
 
 MOST_HEADS, MOST_COLUMNS = 16, 8
 
@@ -42,7 +43,7 @@ class AttentionImages(keras.callbacks.Callback):
         new_figure(1, 1)  # matplotlib is missed now rather than after an epoch
 
     def on_train_begin(self, logs=None):
-        self._writer = tf.summary.create_file_writer(str(self.log_dir))
+        self._writer = shared_writer(self.log_dir)
 
     def on_epoch_end(self, epoch, logs=None):
         if (epoch + 1) % self.every:
@@ -55,7 +56,8 @@ class AttentionImages(keras.callbacks.Callback):
         self._writer.flush()
 
     def on_train_end(self, logs=None):
-        self._writer.close()
+        self._writer.flush()
+        self._writer = None
 
 
 def draw_heads(maps, queries, keys, title):
@@ -78,7 +80,7 @@ def draw_heads(maps, queries, keys, title):
     picture = np.full((rows * height - 1, columns * width - 1), np.nan)
     # Inches: a sixth for every token, and room for the names of tokens, the title and the colour bar.
     title += f", the first {heads} of {len(maps)} heads" if heads < len(maps) else ""
-    figure = new_figure(max(4.5, 2.4 + picture.shape[1] / 6), 1.5 + picture.shape[0] / 6, title)
+    figure = new_figure(max(4.5, 2.4 + picture.shape[1] / 6), 1.3 + picture.shape[0] / 6, title)
     axes = figure.add_subplot()
     for head in range(heads):
         top, left = head // columns * height + 1, head % columns * width

@@ -3,6 +3,8 @@
 import keras
 import tensorflow as tf
 
+from keras_headattn.training._callbacks.writers import shared_writer
+
 
 class TensorBoardCurves(keras.callbacks.Callback):
     """Writes the logs of each epoch to TensorBoard, of training and validation into one folder.
@@ -44,7 +46,7 @@ class TensorBoardCurves(keras.callbacks.Callback):
         self._profiles = False
 
     def on_train_begin(self, logs=None):
-        self._writer = tf.summary.create_file_writer(self.log_dir)
+        self._writer = shared_writer(self.log_dir)
         self._step = 0
 
     def on_train_batch_begin(self, batch, logs=None):
@@ -73,4 +75,5 @@ class TensorBoardCurves(keras.callbacks.Callback):
     def on_train_end(self, logs=None):
         if self._profiles:
             self._stop()
-        self._writer.close()
+        self._writer.flush()
+        self._writer = None

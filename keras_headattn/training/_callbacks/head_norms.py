@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_headattn._figures import as_image, new_figure
 from keras_headattn.optimizers._heads import head_kernels
+from keras_headattn.training._callbacks.writers import shared_writer
 
 
 class HeadNorms(keras.callbacks.Callback):
@@ -35,7 +36,7 @@ class HeadNorms(keras.callbacks.Callback):
         new_figure(1, 1)  # matplotlib is missed now rather than after an epoch
 
     def on_train_begin(self, logs=None):
-        self._writer = tf.summary.create_file_writer(str(self.log_dir))
+        self._writer = shared_writer(self.log_dir)
 
     def on_epoch_end(self, epoch, logs=None):
         norms = head_norms(self.model)
@@ -46,7 +47,8 @@ class HeadNorms(keras.callbacks.Callback):
             self._writer.flush()
 
     def on_train_end(self, logs=None):
-        self._writer.close()
+        self._writer.flush()
+        self._writer = None
 
 
 def draw_norms(norms, title):
