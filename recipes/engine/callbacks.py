@@ -20,8 +20,9 @@ def make_callbacks(task, model, batches, validation):
         remembered = [Throughput(*task.throughput(batches)), *norms, *task.reports(model, batches)]
         remembered += [*task.scores(model), SaveEpochs(run, model, config)]
         # A run's folder may be moved: what writes to TensorBoard is not remembered.
-        shown = [Compilations(config.xla_cache), *task.shown(model, batches, validation)]
-        shown += tensorboard_callbacks(config, run)
+        # Settings come first: without its fast data server TensorBoard follows the newest file of a folder alone.
+        shown = [Compilations(config.xla_cache), *tensorboard_callbacks(config, run)]
+        shown += task.shown(model, batches, validation)
     else:
         remembered = [*norms, *task.scores(model)]
     # Nor is what ends training: the same command, with more time or patience, goes on.

@@ -102,7 +102,7 @@ def test_more_sentences_than_there_are(monkeypatch):
 
 def test_absent_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "num2words", None)
-    with pytest.raises(ImportError, match=r"keras_headattn\[recipes\]"):
+    with pytest.raises(ImportError, match=r"pip install num2words"):
         numbers_corpus("de", train_size=1, validation_size=0, test_size=0)
 
 

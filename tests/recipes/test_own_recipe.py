@@ -48,4 +48,4 @@ def test_a_recipe_of_ones_own(recipe, tmp_path, capsys):
     assert "accuracy 1.0000" in run_here(recipe.main, capsys, "evaluate", tmp_path / "run", "--test", test)
     other = [*files, *size, *where, "--seed", 3]
     assert "seed=0 (now 3)" in run_here(recipe.main, capsys, *other)
-    assert "no file" in run_here(recipe.main, capsys, "--train", "none.txt").lower()
+    assert "no such file" in run_here(recipe.main, capsys, "--train", "none.txt").lower()

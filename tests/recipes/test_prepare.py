@@ -141,7 +141,7 @@ def test_nothing_is_written_where_text_is_missing(config, tmp_path):
 
 def test_a_missing_package_is_reported_first(monkeypatch):
     monkeypatch.setitem(sys.modules, "jieba", None)
-    with pytest.raises(ImportError, match=r"keras_headattn\[chinese\]"):
+    with pytest.raises(ImportError, match=r"pip install jieba"):
         check_text(TranslateConfig(source_language="zh", moses=True))
     jieba = types.SimpleNamespace(setLogLevel=lambda level: None, cut=lambda line: [line[:2], " ", line[2:]])
     monkeypatch.setitem(sys.modules, "jieba", jieba)

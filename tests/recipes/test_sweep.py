@@ -63,7 +63,7 @@ def test_trains_all_and_then_nothing(tmp_path, runs, capsys):
     assert "| multi_head | 1,500 | 1,500 |" in table(tmp_path)
     assert (tmp_path / "sweep.png").read_bytes() == b"\x89PNG"
     shown = capsys.readouterr().out
-    assert "4 runs to train, 8 epochs" in shown and "8/8" in shown and "interacting, 4 heads, seed 0: finished" in shown
+    assert "4 runs to train, 8 epochs: 8 in 0 s" in shown and "interacting, 4 heads, seed 0: finished" in shown
     start(tmp_path, "--heads", "2", "4", "8")
     assert runs[4:] == [("multi_head", 8, 0), ("interacting", 8, 0)]
 
