@@ -66,7 +66,7 @@ def draw(folders, quantities, output, by="epoch"):
 
 
 def common_scores(histories):
-    """What is drawn by default: scores of validation, and of training where they have the same name.
+    """The quantities that are drawn by default: scores of validation, and of training where they have the same name.
 
     Args:
         histories: dictionary of a path to a list of one dictionary an epoch.

@@ -26,7 +26,7 @@ class ImageSource:
         self.faults = {} if faults is None else faults
 
     def name(self, index):
-        """What an image is called in messages, such as its path: a str.
+        """The name of an image in messages, such as its path: a str.
 
         Args:
             index: int.

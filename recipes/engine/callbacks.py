@@ -4,10 +4,6 @@ from keras_headattn.training import Compilations, GradientNorm, Progress, Resume
 from recipes.engine.checkpoints import SaveEpochs, StopWhenStalled
 from recipes.engine.tensorboard import tensorboard_callbacks
 
-# Logs that are not printed after an epoch: they hardly change.
-UNSAID = ("compilations", "padding_share", "training_seconds")
-
-
 def make_callbacks(task, model, batches, validation):
     """Throughput, scores, saving, TensorBoard: in the order in which they read each other's logs.
 
@@ -29,4 +25,4 @@ def make_callbacks(task, model, batches, validation):
     ends = [StopWhenStalled(run, config.patience, config.select)]
     if config.time_limit:
         ends.append(TimeLimit(60 * config.time_limit))
-    return [Resume(run.checkpoints, batches, remembered, every=config.save_steps), *shown, *ends, Progress(UNSAID)]
+    return [Resume(run.checkpoints, batches, remembered, every=config.save_steps), *shown, *ends, Progress()]

@@ -96,7 +96,7 @@ class Run:
         return json.loads(path.read_text()) if path.exists() else []
 
     def scores(self):
-        """What a finished run scored: dictionary from test set to measure to number or `None`."""
+        """The scores of a finished run: dictionary from test set to measure to number or `None`."""
         found = {}
         for path in sorted(self.results.glob("*/scores.json")):
             scores = json.loads(path.read_text(encoding="utf-8"))

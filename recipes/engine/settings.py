@@ -70,7 +70,7 @@ class Training:
 
 @settings()
 class Devices:
-    """What a model is trained on."""
+    """The devices, and how they are used."""
 
     title = "devices"
 
@@ -93,7 +93,7 @@ class Devices:
 
 @settings()
 class Output:
-    """What a run leaves, and where."""
+    """The files that a run leaves."""
 
     title = "output"
 

@@ -54,7 +54,7 @@ class Task:
         return []
 
     def describe(self):
-        """What the model is, in a few words."""
+        """The model in a few words."""
         return f"{self.config.attention} attention"
 
     def uses_xla(self):
@@ -77,7 +77,7 @@ class Task:
         return []
 
     def shown(self, model, batches, validation):
-        """Callbacks without memory, of the first worker: what TensorBoard shows besides."""
+        """Callbacks without memory, of the first worker alone, which no other worker waits for."""
         return []
 
     def load_tests(self, files=None):

@@ -6,8 +6,6 @@ from tensorboard.plugins.hparams import api as hparams
 from keras_headattn.training import TensorBoardCurves
 from recipes.engine.config import default_of, fields
 
-# Logs that are one number from the first epoch to the last.
-CONSTANT = ("compilations", "padding_share")
 # Settings by which runs are told apart even where they have their defaults.
 ALWAYS_SHOWN = ("attention", "num_heads", "seed")
 
@@ -16,7 +14,7 @@ def tensorboard_callbacks(config, run):
     """Curves, and settings beside their results, all in one folder."""
     return [
         hparams.KerasCallback(run.log_dir, shown_settings(config), trial_id=str(run.folder)),
-        TensorBoardCurves(run.log_dir, CONSTANT, config.profile_steps),
+        TensorBoardCurves(run.log_dir, ("compilations",), config.profile_steps),
     ]
 
 

@@ -6,17 +6,19 @@ import keras
 
 from keras_headattn._files import write_atomically
 from keras_headattn.training import default_jit
+from recipes.engine.progress import progress_bar
 from recipes.images.damage import report_damaged
 from recipes.images.modelling import make_metrics
 
 
-def evaluate(classifier, batches, folder):
+def evaluate(classifier, batches, folder, quiet=False):
     """Accuracy on all images that can be read; printed, and written to `folder/scores.json`.
 
     Args:
         classifier: the finished network, from pixels to logits.
         batches: `ImageBatches`.
         folder: path.
+        quiet: bool, whether scores alone are printed. Default False.
 
     Returns:
         Dictionary of `loss` (cross-entropy, nats), `accuracy` and `top5_accuracy`, in [0, 1], and `images`, how many.
@@ -26,8 +28,10 @@ def evaluate(classifier, batches, folder):
     entropy = keras.metrics.SparseCategoricalCrossentropy(from_logits=True, name="cross_entropy")
     metrics = [*make_metrics(classifier.output_shape[-1]), entropy]
     classifier.compile(loss=loss, weighted_metrics=metrics, jit_compile=default_jit())
-    print(f"Evaluating on {len(batches.source):,} images")
-    scores = {name: float(value) for name, value in classifier.evaluate(batches.dataset(), return_dict=True).items()}
+    progress = progress_bar(f"Evaluating on {len(batches.source):,} images", len(batches), quiet)
+    shown = keras.callbacks.LambdaCallback(on_test_batch_end=lambda batch, logs: progress(batch + 1))
+    found = classifier.evaluate(batches.dataset(), verbose=0, callbacks=[shown], return_dict=True)
+    scores = {name: float(value) for name, value in found.items()}
     scores["images"] = len(batches.source) - batches.num_damaged
     scores["loss"] = scores.pop("cross_entropy")
     report_damaged(folder / "damaged.txt", batches)

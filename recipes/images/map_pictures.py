@@ -13,7 +13,7 @@ from recipes.images.map_accuracy import map_accuracy, map_sizes
 
 
 def image(options):
-    """What one pixel attends to, of runs side by side."""
+    """Draws what one pixel attends to, of runs side by side."""
     for name in options.files:
         if not pathlib.Path(name).is_file():
             raise FileNotFoundError(f"There is no file {name}")

@@ -34,7 +34,7 @@ class Images:
 
 @settings()
 class Pixels:
-    """What the network sees of an image."""
+    """The part of an image that the network sees."""
 
     title = "pixels"
 

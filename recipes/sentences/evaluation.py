@@ -29,7 +29,7 @@ def evaluate(predictor, tests, targets, folder):
     for name, corpus in tests.items():
         labels = targets.of(corpus)
         sides = corpus.texts, corpus.second_texts
-        predicted = predictor(*sides, progress_bar(f"Reading {name}", len(corpus)))
+        predicted = predictor(*sides, progress_bar(f"Reading {name}", len(corpus), predictor.config.quiet))
         scores = targets.measure(labels, predicted) | {"dist": mean_head_distance(predictor, *sides)}
         results[name] = {metric: None if math.isnan(value) else value for metric, value in scores.items()}
         results[name]["examples"] = len(corpus)

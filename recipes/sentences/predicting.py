@@ -1,4 +1,4 @@
-"""What a run's model predicts of texts, and where its heads look."""
+"""Predictions of a run's model, and where its heads look."""
 
 import tensorflow as tf
 

@@ -41,7 +41,7 @@ class Texts(TextFiles):
 
 @settings()
 class Words:
-    """What a text is made of."""
+    """The tokens of a text."""
 
     title = "words"
 

@@ -1,4 +1,4 @@
-"""What is predicted of a text: its class, a number, or any of several labels."""
+"""The target of a text: its class, a number, or any of several labels."""
 
 import keras
 import numpy as np
@@ -82,7 +82,7 @@ class Classes:
         return evaluate_classifier(targets, predicted) | {"loss": float(loss)}
 
     def cells(self, predicted):
-        """What is predicted of each text, as texts."""
+        """The prediction for each text, as a str."""
         return [self.names[number] for number in predicted.argmax(axis=1)]
 
 

@@ -83,7 +83,7 @@ def evaluate(translator, corpora, config, folder):
     decoding = "|".join(f"{name}:{getattr(config, name)}" for name in names)
     results = {}
     for name, corpus in corpora.items():
-        translations = translator(corpus.source, progress_bar(f"Translating {name}", len(corpus)))
+        translations = translator(corpus.source, progress_bar(f"Translating {name}", len(corpus), config.quiet))
         hypotheses = [translation.text for translation in translations]
         references = translator.text.references(corpus.target)
         scores = metrics.evaluate_translations(hypotheses, references, functions)

@@ -146,10 +146,7 @@ class Translate(Task):
         return [EpochScore(score, "val_bleu")]
 
     def shown(self, model, batches, validation):
-        shown = [
-            EpochScore(lambda model: sum(batches.padding_share.values()) / 2, "padding_share"),
-            HeadNorms(self.run.log_dir),
-        ]
+        shown = [HeadNorms(self.run.log_dir)]
         if self.config.images:
             attend = attention_of_samples(model, self.text, self.data.validation)
             shown.append(AttentionImages(self.run.log_dir, attend))

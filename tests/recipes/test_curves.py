@@ -49,7 +49,7 @@ def test_errors(tmp_path, monkeypatch, arguments, message):
     make_run(tmp_path / "empty", [])
     make_run(tmp_path / "other", [3.0])
     (tmp_path / "other" / "history.json").write_text('[{"accuracy": 1}]')
-    (tmp_path / "other" / "config.json").write_text('{"image_size": 32}')
+    (tmp_path / "other" / "config.json").write_text('{"recipe": "imagenet"}')
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match=message):
         main(arguments)
