@@ -4,6 +4,7 @@ from keras_headattn.training import Compilations, GradientNorm, Progress, Resume
 from recipes.engine.checkpoints import SaveEpochs, StopWhenStalled
 from recipes.engine.tensorboard import tensorboard_callbacks
 
+
 def make_callbacks(task, model, batches, validation):
     """Throughput, scores, saving, TensorBoard: in the order in which they read each other's logs.
 
