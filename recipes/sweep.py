@@ -94,7 +94,7 @@ def _title(config):
 
 
 def published(name):
-    """The figures of a paper that `recipes/configs/<name>.py` has, or none; `recipes.tables` describes them."""
+    """The figures of a paper that `recipes/configs/<name>.py` has, or none; `recipes.engine.tables` describes them."""
     if not name or name.endswith(".json"):
         return {}
     return getattr(importlib.import_module(f"recipes.configs.{name}"), "PUBLISHED", {})
@@ -107,7 +107,7 @@ def sweep(configs, folder, figures, table_only=False):
         ValueError: if a run in the folder has other settings.
     """
     from recipes.engine.subruns import end_on_sigterm, end_with_failures, train_all
-    from recipes.tables import write_tables
+    from recipes.engine.tables import write_tables
 
     end_on_sigterm()
     print(f"Table and plot: {folder}/sweep.md, .png")
@@ -122,9 +122,9 @@ def sweep(configs, folder, figures, table_only=False):
 
 
 def find(config):
-    """The `recipes.tables.Cell` of a run: scores if it has finished with these settings, the reason if it failed."""
+    """The `Cell` of a run: scores if it has finished with these settings, the reason if it failed."""
     from recipes.engine.subruns import outcome
-    from recipes.tables import Cell, read_scores
+    from recipes.engine.tables import Cell, read_scores
 
     cell = Cell(_title(config), config.num_heads, config.seed)
     ended = outcome(RECIPE, config)

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from keras_headattn._files import write_atomically
-from recipes import sweep, tables
-from recipes.engine import lock, subruns
+from recipes import sweep
+from recipes.engine import lock, subruns, tables
 from recipes.engine.config import save_config
 
 HEADS_DO_NOT_FIT = "error: The width must be a multiple of the number of heads."

@@ -1,6 +1,6 @@
 import pytest
 
-from recipes.tables import Cell, markdown, plot
+from recipes.engine.tables import Cell, markdown, plot
 
 
 def cell(attention, heads, bleu=None, seed=0, error=None):
