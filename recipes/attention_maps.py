@@ -25,7 +25,8 @@ Layers, heads and clusters are counted from 1, layers in the order in which they
 
 import argparse
 import importlib
-import sys
+
+from recipes.engine.command import one_line_errors
 
 OF_IMAGES, OF_TRANSLATIONS = "recipes.images.map_pictures", "recipes.translation.map_pictures"
 
@@ -35,14 +36,10 @@ def main(arguments=None):
     from recipes.engine.quiet import quiet_tensorflow
 
     quiet_tensorflow()
-    try:
+    with one_line_errors():
         # Imported late: the modules bring TensorFlow, and --help need not wait for it.
         module = importlib.import_module(OF_IMAGES if options.command in ("image", "classify") else OF_TRANSLATIONS)
         getattr(module, options.command)(options)
-    except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("\nInterrupted.")
 
 
 def _parser():

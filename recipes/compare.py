@@ -21,7 +21,8 @@ figures of An et al. 2020, "Repulsive attention":
 
 import argparse
 import pathlib
-import sys
+
+from recipes.engine.command import one_line_errors
 
 
 def main(arguments=None):
@@ -29,12 +30,8 @@ def main(arguments=None):
     from recipes.engine.quiet import quiet_tensorflow
 
     quiet_tensorflow(errors=False)
-    try:
+    with one_line_errors():
         COMMANDS[options.command](options)
-    except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("\nInterrupted.")
 
 
 def _parser():
@@ -87,11 +84,15 @@ def _predictors(options):
     from recipes.classify import RECIPE
 
     def load(run):
-        if run.config().predict != "class":
-            raise ValueError(f"{run.folder} predicts no classes. Received: predict={run.config().predict!r}")
-        return RECIPE.finished(run.folder).predictor(run.load_model()), run
+        return RECIPE.finished(_of_classes(run).folder).predictor(run.load_model()), run
 
     return {title: load(next(iter(seeds.values()))) for title, seeds in _runs(options).items()}
+
+
+def _of_classes(run):
+    if run.config().predict != "class":
+        raise ValueError(f"{run.folder} predicts no classes. Received: predict={run.config().predict!r}")
+    return run
 
 
 def _save(figure, options):
@@ -128,6 +129,7 @@ def _entropy(options):
 
 
 def _ablation(options):
+    from keras_headattn._terminal import shows_bar
     from keras_headattn.analysis import draw_head_ablation, head_ablation
     from recipes.sentences.data import load_tests
     from recipes.sentences.predicting import Predictor
@@ -150,7 +152,7 @@ def _ablation(options):
             anew = Predictor(predictor.model, predictor.tokenizer, predictor.targets, predictor.config)
             return (anew(*sides).argmax(axis=1) == labels).mean()
 
-        drops[title] = head_ablation(predictor.model, accuracy, verbose=True)
+        drops[title] = head_ablation(predictor.model, accuracy, verbose=shows_bar())
         for path, heads in drops[title].items():
             print(f"{title}, {path}: " + " ".join(f"{drop:.4f}" for drop in heads))
     _save(draw_head_ablation(drops, options.bins, title=f"Drop in accuracy without each head, {test}"), options)
@@ -191,7 +193,7 @@ def _errors(options):
     runs, test = _runs_and_test(options)
     errors, settings = {}, {}
     for seeds in runs.values():
-        config = next(iter(seeds.values())).config()
+        config = _of_classes(next(iter(seeds.values()))).config()
         kinds = [kind for kind in (config.repulsive, config.attention_regularizer) if kind != "none"]
         kind = " + ".join(kinds) or "standard"
         ours = {**vars(config), "pooling_heads": None, "seed": None, "run": None, "export": None}

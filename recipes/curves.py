@@ -13,8 +13,8 @@ import argparse
 import itertools
 import json
 import pathlib
-import sys
 
+from recipes.engine.command import one_line_errors
 from recipes.engine.config import read_json
 from recipes.engine.folders import folders_of_seeds, titles
 
@@ -131,11 +131,9 @@ def _named(quantity):
 
 def main(arguments=None):
     options = _parser().parse_args(arguments)
-    try:
+    with one_line_errors():
         draw(options.runs, options.quantities, options.output, options.by)
-    except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"error: {error}")
-    print(options.output)
+        print(options.output)
 
 
 def _parser():

@@ -22,6 +22,8 @@ from recipes.images.settings import ImageNetConfig
 
 
 def _check_files(config):
+    if config.records and not (config.class_names or config.num_classes):
+        raise ValueError(f"--records needs --class-names or --num-classes. Received: records={config.records!r}")
     check_readable(config.validation_labels, config.class_names)
     if config.images and not pathlib.Path(config.images).is_dir():
         raise NotADirectoryError(f"--images must be a folder. Received: {config.images}")
@@ -61,8 +63,15 @@ RECIPE = Recipe(
     ),
     files=("classes.txt", "damaged.txt"),
     check_files=_check_files,
-    evaluated=(*ImageNetConfig.SOURCES, "validation_split", "validation_labels", "batch_size", "resized"),
-    exported=("export", "resized", "samples"),
+    evaluated=(
+        *ImageNetConfig.SOURCES,
+        "validation_split",
+        "validation_labels",
+        "first_label",
+        "batch_size",
+        "resized",
+    ),
+    exported=("export", "resized"),
     commands={"classify": Command(_classify, "the likeliest classes of image files", _add_classify, filters=True)},
 )
 main = RECIPE.main

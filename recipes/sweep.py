@@ -29,6 +29,7 @@ OWN = {"attention", "attention_arguments", "num_heads", "seed", "run", "export"}
 def main(arguments=None):
     options = _parser().parse_args(arguments)
     with one_line_errors(again=True):
+        options.runs = options.runs or ("runs/quick_sweep" if options.quick else "runs/sweep")
         configs = plan(options)
         figures = published(options.config)
         for config in configs:
@@ -44,7 +45,7 @@ def _parser():
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="%(prog)s [options]",
     )
-    parser.add_argument("--runs", default="runs/sweep", help="folder of the runs, table and plot [runs/sweep]")
+    parser.add_argument("--runs", help="folder of the runs, table and plot [runs/sweep, of --quick runs/quick_sweep]")
     parser.add_argument("--attentions", nargs="+", help=f"[those of the paper's table, else {' '.join(ATTENTIONS)}]")
     parser.add_argument("--heads", nargs="+", type=int, default=HEADS, help="[2 4 8 16 32 64]")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="several: mean and standard deviation [0]")
@@ -60,7 +61,7 @@ def plan(options):
     Raises:
         ValueError: for wrong settings, or if there is nothing to score the runs on.
     """
-    config = RECIPE.chosen_settings(options, RECIPE.names() - OWN)
+    config = RECIPE.chosen_settings(options)
     if config.data == "train" and not config.test:
         raise ValueError("A sweep needs a test set to score its runs on. Give --test. Received: none")
     paper = dict.fromkeys(attention for rows in published(options.config).values() for attention in rows)

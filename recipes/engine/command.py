@@ -67,5 +67,5 @@ def one_line_errors(again=False, filters=False):
     except (ValueError, OSError, ImportError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        print("\nInterrupted." + (" The same command goes on." if again else ""), file=sys.stderr)
+        print("\nInterrupted." + (" Run the same command to continue." if again else ""), file=sys.stderr)
         sys.exit(130)

@@ -115,9 +115,11 @@ def _add_option(group, field, hint, default):
     elif kind is dict:
         arguments |= dict(nargs="*", action=_Arguments, metavar="NAME=VALUE")
     else:
-        arguments |= dict(type=_optional(kind) if optional else kind, choices=field.metadata["choices"])
+        choices = field.metadata["choices"]
+        arguments |= dict(type=_optional(kind) if optional else kind, choices=None if optional else choices)
         arguments |= dict(nargs="*") if many else {}
-        arguments["metavar"] = None if field.metadata["choices"] else kind.__name__.upper()
+        shown = [*choices, "none"] if choices and optional else choices
+        arguments["metavar"] = "{" + ",".join(map(str, shown)) + "}" if choices else kind.__name__.upper()
     group.add_argument(flag(field.name), **arguments)
 
 

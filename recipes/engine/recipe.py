@@ -85,26 +85,20 @@ class Recipe:
         run.config()
         return run
 
-    def finished(self, folder, given=None, prepare=True):
-        """The `Task` of a finished run.
+    def finished(self, folder, given=None):
+        """The `Task` of a finished run, with what it learned.
 
         Args:
             folder: that of the run.
             given: dictionary of settings that replace the run's.
-            prepare: whether what it learned is loaded.
 
         Raises:
             ValueError: if there is no such run.
         """
         quiet_tensorflow(errors=not self.hide_errors)
         run = self.run_of(folder)
-        config, given = run.config(), given or {}
-        if given.keys() & set(self.settings.SOURCES):  # other data, in place of the run's
-            own = {*self.settings.SOURCES, "validation", "test"}
-            given = {field.name: field.default for field in fields(config) if field.name in own} | given
-        task = self.make_task(override(config, given), run)
-        if prepare:
-            task.prepare()
+        task = self.make_task(run.config().changed(given or {}), run)
+        task.prepare()
         return task
 
     def add_settings(self, parser, without=()):
@@ -126,22 +120,21 @@ class Recipe:
         names = [module.name for module in pkgutil.iter_modules(configs.__path__)]
         return [name for name in names if type(_config_of(name)) is self.settings]
 
-    def chosen_settings(self, options, names=None):
+    def chosen_settings(self, options):
         """The settings of a command line, over those of `--quick`, over those of `--config`.
 
         Args:
             options: what the parser returned.
-            names: of the settings that the command line may give. Default `None`: all.
 
         Raises:
             ValueError: for wrong settings, or if none says what to train on.
         """
-        given = given_settings(options, self.names() if names is None else names)
+        given = given_settings(options, self.names())
         is_embedded = given.get("embedded") or not given.keys() & set(self.settings.SOURCES)
         config = self.named_config(options.config)
-        if is_embedded and not options.config:
+        if is_embedded and self.embedded and not options.config:
             config = _config_of(self.embedded)
-        if getattr(options, "quick", False):
+        if options.quick:
             embedded = getattr(config, "embedded", False) and is_embedded
             quick = {"epochs": 2, "run": f"runs/quick_{self.name}"} | self.quick
             config = override(config, quick | ({} if embedded else self.quick_data))
@@ -181,16 +174,16 @@ class Recipe:
     def _train(self, options):
         config = self.chosen_settings(options)
         self.check_files(config)
+        if config.xla_cache and not options.seeds:
+            from keras_headattn.training import cache_compilations
+
+            cache_compilations(config.xla_cache)  # before TensorFlow is imported
         quiet_tensorflow(errors=not self.hide_errors)
         if options.seeds:
             from recipes.engine.seeds import train_seeds
 
             train_seeds(self, config, options.seeds)
             return
-        if config.xla_cache:
-            from keras_headattn.training import cache_compilations
-
-            cache_compilations(config.xla_cache)
         from recipes.engine.training import train
 
         # The folder of quick runs is nobody's own.

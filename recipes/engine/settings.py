@@ -24,9 +24,7 @@ class Heads:
     )
     regularizer_weight: float = option(1.0, "of the attention regularizer in the loss", at_least=0)
     repulsive: str = option("none", "heads as particles that repel each other", ("none", "svgd", "spos", "sgld"))
-    step_size: float = option(
-        0.1, "repulsive: epsilon, what the optimizer receives is so many times the update", above=0
-    )
+    step_size: float = option(0.1, "repulsive: epsilon, the factor of the update that the optimizer receives", above=0)
     repulsive_weight: float = option(0.01, "repulsive: alpha, the weight of the repulsion", at_least=0)
     inverse_temperature: float = option(1e8, "repulsive: beta of SPOS and SGLD; the larger, the less noise", above=0)
     prior_deviation: float | None = option(None, "repulsive: of a Gaussian prior; none: a uniform one", above=0)
@@ -51,13 +49,13 @@ class Training:
     average_of: str = option("best", "which epochs: the best, or the last", ("best", "last"))
     time_limit: float | None = option(
         None,
-        "start no epoch that would end later than so many minutes after the first one of this start of the command",
+        "minutes for this command: no epoch starts that would end later",
         changeable=True,
         above=0,
     )
     save_steps: int | None = option(
         1000,
-        "save the state of training after each so many steps, besides each epoch; none: not",
+        "save the state of training every so many steps, and after each epoch; none: after each epoch alone",
         changeable=True,
         at_least=1,
     )
@@ -122,6 +120,7 @@ class Settings(Heads, Training, Devices, Output):
     SOURCES = ()
 
     def __post_init__(self):
+        object.__setattr__(self, "run", str(pathlib.Path(self.run)))  # runs/mine/ is runs/mine
         check_ranges(self)
         at_most_one(self, self.SOURCES)
         if self.profile_steps and not (
@@ -140,14 +139,15 @@ class Settings(Heads, Training, Devices, Output):
         """
         name = at_most_one(self, self.SOURCES)
         if name is None:
-            *others, last = map(flag, self.SOURCES)
             raise ValueError(
-                f"There is nothing to train on. Give {', '.join(others)} or {last}. Received: none of them"
+                f"There is nothing to train on. Give {' or '.join(map(flag, self.SOURCES))}. Received: none of them"
             )
         return name
 
     def changed(self, given):
-        """These settings with others in their place. Another attention has none of the arguments of this one.
+        """These settings with others in their place.
+
+        Other data take the place of these. Another attention has none of the arguments of this one.
 
         Args:
             given: dictionary of settings.
@@ -155,9 +155,20 @@ class Settings(Heads, Training, Devices, Output):
         Raises:
             ValueError: as `recipes.engine.config.override`.
         """
-        if given.get("attention", self.attention) != self.attention:
-            given = {field.name: {} for field in fields(self) if field.name.endswith("_arguments")} | given
+        if given.keys() & set(self.SOURCES):
+            own = {*self.SOURCES, "validation", "test"}
+            given = {field.name: field.default for field in fields(self) if field.name in own} | given
+        now = {name: getattr(self, name) for name in self.names_of_attention()}
+        for name, attention in now.items():
+            after = given.get(name, attention) or given.get("attention", self.attention)
+            if after != (attention or self.attention):
+                given = {f"{name}_arguments": {}} | given
         return override(self, given)
+
+    def names_of_attention(self):
+        """Names of the settings that name an attention: `"attention"` and those of single roles."""
+        ending = "_arguments"
+        return [field.name.removesuffix(ending) for field in fields(self) if field.name.endswith(ending)]
 
     @property
     def export_folder(self):

@@ -32,6 +32,8 @@ def train_all(recipe, configs, title, report, train=True):
         ValueError: if a folder has a run with other settings.
     """
     for config in configs:
+        if config.strategy == "multi_worker":
+            raise ValueError("Several runs are trained on one machine. Received: strategy='multi_worker'")
         Run(config.run, recipe).check(config)
     queue = [config for config in configs if not is_finished(recipe, config)]
     report()
@@ -90,7 +92,7 @@ def _finish(recipe, config, watch):
     save_config(config, folder / "settings.json", recipe.name)
     with open(folder / "log.txt", "ab") as log:
         # Of another command, or outliving its own: a run inherits the lock with its output.
-        lock(log, "Another process trains it still: waiting.", wait=True)
+        lock(log, "Another process is still training it: waiting.", wait=True)
         begin = log.tell()
         code = run(recipe.name, folder / "settings.json", log, watch)
     found = {"settings": _settings(config), "error": _reason(code, folder / "log.txt", begin) if code else None}

@@ -80,6 +80,13 @@ class Task:
         """Callbacks without memory, of the first worker alone, which no other worker waits for."""
         return []
 
+    def name_results(self, tests, names):
+        """Test sets under names that are apart from the run's own results, where the settings of these names differ."""
+        own = self.run.config()
+        other = {name: getattr(self.config, name) for name in names if getattr(self.config, name) != getattr(own, name)}
+        suffix = "".join(f",{name}={value}" for name, value in other.items()).replace("/", "_")
+        return {name + suffix: test for name, test in tests.items()}
+
     def load_tests(self, files=None):
         """The test sets of a finished run, or those in other files: dictionary by name."""
         raise NotImplementedError

@@ -39,7 +39,8 @@ def end(task, model):
     config, run = task.config, task.run
     epochs = final_epochs(run.history(), config)
     finish(run, model, epochs)
-    print(f"Final weights: mean of epochs {epochs}" if len(epochs) > 1 else f"Final weights: epoch {epochs[0]}")
+    with _silence(config.quiet):
+        print(f"Final weights: mean of epochs {epochs}" if len(epochs) > 1 else f"Final weights: epoch {epochs[0]}")
     model = run.load_model()
     task.evaluate(model, task.data.tests)
     write_scores(run)
@@ -57,11 +58,10 @@ def _ready(task):
     strategy = make_strategy(config.replicas, config.strategy)
     if not is_chief(strategy):
         sys.stdout = open(os.devnull, "w")  # all workers would print the same
-    report_hidden_gpus()
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy(config.precision)
     task.check()
-    taken = f"Another process trains in this folder. Wait for it, or give another --run. Received: run={config.run}"
+    taken = f"Another process is training in this folder. Wait for it, or give another --run. Received: {config.run}"
     if is_chief(strategy):
         try_folder("--run", config.run)
         for folder in task.export_folders() if config.export else ():
@@ -78,6 +78,7 @@ def _silence(quiet):
 
 def _learn(task, strategy, afresh):
     """Reads the data, prepares the run and trains; returns the model."""
+    report_hidden_gpus()
     with chief_first(strategy):
         if not afresh:
             task.run.check(task.config)

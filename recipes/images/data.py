@@ -68,7 +68,7 @@ def _source(config, split, class_names):
 
 
 def _limited(config, source):
-    return source if config.max_images is None else Subset(source, config.max_images, config.seed)
+    return source if config.max_images is None else Subset(source, config.max_images)
 
 
 def _class_names(config):

@@ -21,7 +21,8 @@ def evaluate(classifier, batches, folder, quiet=False):
         quiet: bool, whether scores alone are printed. Default False.
 
     Returns:
-        Dictionary of `loss` (cross-entropy, nats), `accuracy` and `top5_accuracy`, in [0, 1], and `images`, how many.
+        Dictionary of `loss` (cross-entropy, nats), `accuracy` and `top5_accuracy`, in [0, 1], and the number of
+        `examples`.
     """
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     # The loss that `evaluate` returns has the weight decay in it, and images that are damaged in its mean.
@@ -32,9 +33,9 @@ def evaluate(classifier, batches, folder, quiet=False):
     shown = keras.callbacks.LambdaCallback(on_test_batch_end=lambda batch, logs: progress(batch + 1))
     found = classifier.evaluate(batches.dataset(), verbose=0, callbacks=[shown], return_dict=True)
     scores = {name: float(value) for name, value in found.items()}
-    scores["images"] = len(batches.source) - batches.num_damaged
+    scores["examples"] = len(batches.source) - batches.num_damaged
     scores["loss"] = scores.pop("cross_entropy")
     report_damaged(folder / "damaged.txt", batches)
     write_atomically(folder / "scores.json", (json.dumps(scores, indent=2) + "\n").encode())
-    print(", ".join(f"{name} {value:.4f}" for name, value in scores.items() if name != "images"))
+    print(", ".join(f"{name} {value:.4f}" for name, value in scores.items() if name != "examples"))
     return scores

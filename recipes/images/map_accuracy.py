@@ -8,6 +8,7 @@ import numpy as np
 from keras_headattn._private import flatten_layers
 from keras_headattn.analysis import attention_maps, make_map_classifier
 from keras_headattn.layers import AugmentedConv2D
+from recipes.engine.progress import progress_bar, verbosity
 from recipes.images.data import load_training, load_validation, validation_batches
 
 HIGHEST, LOWEST = 0.05, 0.0001  # learning rates
@@ -52,7 +53,7 @@ def map_accuracy(run, choose, epochs=30, filters=256, max_images=None):
         classifier.compile(
             keras.optimizers.SGD(rate, momentum=0.9), "sparse_categorical_crossentropy", metrics=["accuracy"]
         )
-        classifier.fit(maps, labels, batch_size=32, epochs=epochs)
+        classifier.fit(maps, labels, batch_size=32, epochs=epochs, verbose=verbosity())
         accuracies[key] = classifier.evaluate(held_out[key], held_out_labels, verbose=0, return_dict=True)["accuracy"]
     return accuracies
 
@@ -60,7 +61,7 @@ def map_accuracy(run, choose, epochs=30, filters=256, max_images=None):
 def _maps(model, batches, choose):
     """Attention of the middle pixel, `(N, height, width, heads)` for each layer, and the labels `(N,)`."""
     found, labels, sizes = {}, [], map_sizes(model)
-    progress = keras.utils.Progbar(len(batches))
+    progress = progress_bar("Maps of the images", len(batches))
     for pixels, batch_labels, counts in batches.dataset():
         real = np.asarray(counts) > 0  # the last batch is filled up
         recorded = attention_maps(model, pixels, training=False)
@@ -70,5 +71,5 @@ def _maps(model, batches, choose):
             maps = maps.reshape(*maps.shape[:2], height, width).transpose(0, 2, 3, 1)
             found.setdefault(key, []).append(maps[real])
         labels.append(np.asarray(batch_labels)[real])
-        progress.add(1)
+        progress(len(labels))
     return {key: np.concatenate(maps) for key, maps in found.items()}, np.concatenate(labels)

@@ -5,7 +5,7 @@ import functools
 import keras
 
 from keras_headattn.models import ResNet, ResNet34, ResNet50, ResNet101, ResNet152
-from recipes.engine import heads
+from recipes.engine.heads import make_attention as make_attention_layer
 
 NETWORKS = {"resnet34": ResNet34, "resnet50": ResNet50, "resnet101": ResNet101, "resnet152": ResNet152}
 # Of ImageNet, red, green, blue, 0 to 255.
@@ -47,14 +47,8 @@ def make_attention(config):
     """The attention template, whose widths become those of the stages; `None` for none."""
     if config.attention == "none":
         return None
-    number = config.num_heads or heads.own_number_of_heads(config.attention) or 8
-    return heads.make_attention(
-        config.attention,
-        config.attention_arguments,
-        number,
-        number,
-        head_regularizer=heads.make_head_regularizer(config),
-    )
+    number = config.attention_arguments.get("num_heads") or config.num_heads or 8
+    return make_attention_layer(config, number, number)
 
 
 def make_metrics(num_classes):

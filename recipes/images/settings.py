@@ -89,13 +89,11 @@ class ImageNetConfig(Images, Pixels, Model, Settings):
     decay_epochs: tuple[int, ...] = option((30, 60, 80, 90), "epochs after which the rate is a tenth")
     momentum: float = option(0.9, "of SGD", at_least=0, below=1)
     weight_decay: float = option(
-        1e-4, "times half the squared weights is in the loss, but for normalisation", at_least=0
+        1e-4, "weight of half the squared weights in the loss; normalisation is left out", at_least=0
     )
 
     def __post_init__(self):
         super().__post_init__()
-        if self.records and not (self.class_names or self.num_classes):
-            raise ValueError(f"--records needs --class-names or --num-classes. Received: records={self.records!r}")
         if self.validation_labels and not self.images:
             raise ValueError(
                 f"--validation-labels needs --images. Received: validation_labels={self.validation_labels!r}"

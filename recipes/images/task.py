@@ -77,7 +77,9 @@ class ImageNet(Task):
         return [ReportDamaged(self.run, [batches, validation])]
 
     def load_tests(self, files=None):
-        return {self.config.validation_split: load_validation(self.config, self.class_names)}
+        tests = {self.config.validation_split: load_validation(self.config, self.class_names)}
+        is_own = self.config.validation_split == self.run.config().validation_split
+        return self.name_results(tests, (*self.config.SOURCES, "resized") if is_own else ("resized",))
 
     def evaluate(self, model, tests):
         for name, source in tests.items():

@@ -60,7 +60,7 @@ def read_tests(config, files):
     size = columns if config.format == "aligned" else 1
     tests = {}
     for first in range(0, len(files), size):
-        name = _name(files[first])
+        name = name_of(files[first])
         if name in tests:
             raise ValueError(f"Test sets are told apart by the names of their files. Received: {' '.join(files)}")
         tests[name] = _chosen(config, _read(config, files[first : first + size]))
@@ -104,7 +104,7 @@ def _chosen(config, corpus):
     return chosen
 
 
-def _name(path):
+def name_of(path):
     """`data/sst.test.csv.gz` is called sst.test."""
     name = pathlib.Path(path).name.removesuffix(".gz")
     return name.removesuffix(".csv").removesuffix(".tsv").removesuffix(".jsonl")

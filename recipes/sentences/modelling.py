@@ -58,15 +58,7 @@ def make_attention(config):
     """The template of the Transformer's attention; `None` for the BiLSTM."""
     if config.encoder != "transformer":
         return None
-    number = config.num_heads or heads.own_number_of_heads(config.attention) or 4
-    return heads.make_attention(
-        config.attention,
-        config.attention_arguments,
-        embedding_width(config),
-        number,
-        head_regularizer=heads.make_head_regularizer(config),
-        max_length=config.max_length,
-    )
+    return heads.make_attention(config, embedding_width(config), 4, max_length=config.max_length)
 
 
 def as_arguments(inputs):

@@ -86,7 +86,7 @@ class ClassifyConfig(Texts, Words, Model, Settings):
 
     optimizer: str = option("adam", "optimizer, at a constant learning rate", ("adam", "sgd", "adagrad"))
     clipvalue: float | None = option(None, "largest value of a gradient", above=0)
-    l2: float = option(0.0, "times the squared kernels is in the loss, but for embeddings", at_least=0)
+    l2: float = option(0.0, "weight of the squared kernels in the loss; embeddings are left out", at_least=0)
     class_weights: str = option("none", "balanced: all classes count the same in training", ("none", "balanced"))
 
     def __post_init__(self):
@@ -96,6 +96,12 @@ class ClassifyConfig(Texts, Words, Model, Settings):
             raise ValueError(f"--embeddings are of words, not of pieces. Received: embeddings={self.embeddings!r}")
         if self.clipvalue and self.clipnorm:
             raise ValueError("Give one of --clipvalue and --clipnorm. Received: both")
+        if self.encoder == "bilstm" and (self.attention != "multi_head" or self.attention_arguments or self.num_heads):
+            raise ValueError(
+                "--attention, --attention-arguments and --num-heads need --encoder transformer. "
+                f"Received: encoder='bilstm', attention={self.attention!r}, "
+                f"attention_arguments={self.attention_arguments}, num_heads={self.num_heads}"
+            )
         if self.predict == "number" and self.select == "val_accuracy":
             object.__setattr__(self, "select", "val_loss")  # numbers have no accuracy
         if self.predict != "class" and self.class_weights != "none":

@@ -7,7 +7,7 @@ from keras_headattn.data import LabelledBatches, balanced_class_weights, choose_
 from keras_headattn.training import Model, default_jit
 from recipes.engine.task import Task
 from recipes.engine.training import make_optimizer
-from recipes.sentences.data import load_corpora, load_tests, read_tests
+from recipes.sentences.data import load_corpora, load_tests, name_of, read_tests
 from recipes.sentences.evaluation import evaluate
 from recipes.sentences.exporting import export
 from recipes.sentences.modelling import as_arguments, make_attention, make_classifier
@@ -100,7 +100,16 @@ class Classify(Task):
         return lambda: batches.num_examples, "texts_per_second"
 
     def load_tests(self, files=None):
-        return load_tests(self.config) if files is None else read_tests(self.config, files)
+        if files is None:
+            return self.name_results(load_tests(self.config), ("tfds",))
+        own = self.run.config()
+        taken = {"test"} if not own.test else {name_of(path) for path in own.test}
+        tests = read_tests(self.config, files)
+        if taken := taken & set(tests):
+            raise ValueError(
+                f"The run has a test set of that name already; rename the file. Received: {', '.join(sorted(taken))}"
+            )
+        return tests
 
     def predictor(self, model):
         """A `Predictor` of the run."""

@@ -123,7 +123,7 @@ def _read(config, part, name=None):
     languages = config.source_language, config.target_language
     split = name or {"train": config.train_split, "validation": config.validation_split}[part]
     if config.data == "embedded":
-        corpus = _numbers(*languages, config.seed)[part]
+        corpus = _numbers(*languages)[part]
     elif config.data == "iwslt":
         corpus = read_iwslt(config.iwslt, *languages, split)
     elif config.data == "tfds":
@@ -135,7 +135,7 @@ def _read(config, part, name=None):
 
 
 @functools.cache
-def _numbers(source_language, target_language, seed):
+def _numbers(source_language, target_language):
     if source_language != "en":
         raise ValueError(
             "The embedded task translates from English; give --train files for other languages. "
@@ -143,4 +143,4 @@ def _numbers(source_language, target_language, seed):
         )
     from recipes.embedded.numbers import numbers_corpus
 
-    return numbers_corpus(target_language, seed=seed)
+    return numbers_corpus(target_language)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from keras_headattn._terminal import shows_bar
 from keras_headattn.analysis import (
     cluster_tokens,
     draw_cluster_tokens,
@@ -121,7 +122,7 @@ def ablation(options):
         def measure(bleu=bleu, translate=translate, sources=sources, references=references):
             return bleu([translation.text for translation in translate(sources)], references).value
 
-        found = head_ablation(transformer, measure, verbose=True)
+        found = head_ablation(transformer, measure, verbose=shows_bar())
         names = sorted(names_of_layers(found).items(), key=lambda item: KINDS.index(item[1].split()[0]))
         drops[title] = {name: found[path] for path, name in names}
         for name, heads in drops[title].items():

@@ -1,9 +1,11 @@
 """The model that settings name."""
 
+import dataclasses
+
 from keras_headattn.data import source_lengths
 from keras_headattn.models import Transformer
 from keras_headattn.positions import LearnedPositions, RelativePositions
-from recipes.engine.heads import make_attention, make_head_regularizer, own_number_of_heads
+from recipes.engine.heads import make_attention
 
 
 def make_transformer(config, source_size, target_size):
@@ -28,37 +30,21 @@ def make_transformer(config, source_size, target_size):
 def make_attentions(config):
     """The templates of attention, as arguments of `Transformer`, one for each role."""
     positions = config.relative_positions and RelativePositions(config.relative_positions)
-    name = config.attention
     # A synthesizer knows a key by its place alone, which says nothing of a sentence in another language.
-    across = "multi_head" if name == "synthesizer" else name
+    across = "multi_head" if config.attention == "synthesizer" else None
+    # Two texts have no distances.
+    near = {name: value for name, value in config.attention_arguments.items() if name != "sliding_window"}
     return dict(
-        attention=_make(config, "attention", name, relative_positions=positions),
-        decoder_attention=_make(
-            config, "decoder_attention", config.decoder_attention or name, relative_positions=positions
-        ),
-        cross_attention=_make(config, "cross_attention", config.cross_attention or across),
+        attention=_make(config, "attention", relative_positions=positions),
+        decoder_attention=_make(config, "decoder_attention", relative_positions=positions),
+        cross_attention=_make(dataclasses.replace(config, attention_arguments=near), "cross_attention", name=across),
     )
 
 
-def _make(config, role, name, **own):
-    """A template: the arguments of `--attention-arguments` count, under its own, if it is the same attention."""
-    width, heads = config.shape["hidden_dim"], config.num_heads or own_number_of_heads(name)
-    heads = heads or config.shape["num_heads"]
-    shared = config.attention_arguments if name == config.attention else {}
-    if role == "cross_attention":  # two texts have no distances
-        shared = {key: value for key, value in shared.items() if key != "sliding_window"}
-    return make_attention(
-        name,
-        shared | getattr(config, f"{role}_arguments"),
-        width,
-        heads,
-        option=f"{role}_arguments",
-        value_dim=max(1, width // heads),
-        dropout=config.attention_dropout,
-        head_regularizer=make_head_regularizer(config),
-        max_length=_positions(config),
-        **own,
-    )
+def _make(config, role, **own):
+    shape = config.shape
+    own |= dict(dropout=config.attention_dropout, max_length=_positions(config))
+    return make_attention(config, shape["hidden_dim"], shape["num_heads"], role, **own)
 
 
 def _positions(config):

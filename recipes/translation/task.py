@@ -153,20 +153,16 @@ class Translate(Task):
         return shown
 
     def load_tests(self, files=None):
-        """Translations made with other settings than the run's are kept apart from its own."""
-        own = self.run.config()
         if files is None:
             tests = load_tests(self.config)
         else:
             tests = read_tests(files)
-            if taken := set(tests) & set(test_names(own)):
+            if taken := set(tests) & set(test_names(self.run.config())):
                 raise ValueError(
                     f"The run has a test set of that name already; rename the file. Received: {', '.join(taken)}"
                 )
         check_sizes(tests.values())
-        other = [name for name in DECODING if getattr(self.config, name) != getattr(own, name)]
-        suffix = "".join(f",{name}={getattr(self.config, name)}" for name in other)
-        return {name + suffix: corpus for name, corpus in tests.items()}
+        return self.name_results(tests, DECODING)
 
     def translator(self, model):
         """A `Translator` with the settings of decoding.
@@ -175,7 +171,8 @@ class Translate(Task):
             ValueError: for longer translations than the model has positions for.
         """
         trained = self.run.config()
-        learned = trained.learned_positions or trained.attention == "synthesizer"
+        names = trained.attention, trained.decoder_attention, trained.cross_attention
+        learned = trained.learned_positions or "synthesizer" in names
         if learned and self.config.max_length > trained.max_length:
             raise ValueError(
                 f"The run has learned positions for {trained.max_length} tokens. "

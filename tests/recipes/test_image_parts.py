@@ -49,7 +49,6 @@ def test_ablations():
     "values",
     [
         {"images": "a", "tfds": "b"},
-        {"records": "a"},
         {"embedded": True, "validation_labels": "a"},
         {"resized": 100},
         {"attention_arguments": {"alpha": 0.5}},

@@ -30,7 +30,7 @@ def test_a_run_leaves_scores_and_models(quick):
     assert len(history) == 2 and history[1]["loss"] < history[0]["loss"]
     assert history[0]["images_per_second"] > 0 and {"val_accuracy", "val_top5_accuracy"} <= set(history[0])
     scores = json.loads((folder / "run" / "results" / "validation" / "scores.json").read_text())
-    assert scores["accuracy"] == pytest.approx(history[1]["val_accuracy"], abs=0.01) and scores["images"] == 297
+    assert scores["accuracy"] == pytest.approx(history[1]["val_accuracy"], abs=0.01) and scores["examples"] == 297
     assert scores["accuracy"] > 0.5
     assert (folder / "run" / "classes.txt").read_text().split() == list("0123456789")
     assert list((folder / "run" / "tensorboard").rglob("events*"))
@@ -52,7 +52,7 @@ def test_evaluating_other_images_and_naming_damaged_ones(quick, recipe, tmp_path
     (folder / "7" / "02.png").write_bytes(jpeg(2)[:50])
     printed = recipe("evaluate", quick[0] / "run", "--images", tmp_path, "--validation-split", "mine")
     results = quick[0] / "run" / "results" / "mine"
-    assert json.loads((results / "scores.json").read_text())["images"] == 3
+    assert json.loads((results / "scores.json").read_text())["examples"] == 3
     assert "1 damaged images or files are skipped" in printed
     assert (results / "damaged.txt").read_text().startswith(str(folder / "7" / "02.png"))
 

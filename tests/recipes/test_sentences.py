@@ -77,6 +77,7 @@ def test_the_settings_of_the_papers():
         {"repulsive": "svgd", "pooling_heads": 1},
         {"profile_steps": (3,)},
         {"encoder": "cnn"},
+        {"attention": "talking_heads"},
         {"test_share": 1.0},
     ],
 )

@@ -17,7 +17,7 @@ def test_the_end_after_ctrl_c(arguments, again, capsys):
         raise KeyboardInterrupt
 
     assert run(interrupted, arguments, continues=True) == 130
-    assert capsys.readouterr().err == "\nInterrupted." + " The same command goes on." * again + "\n"
+    assert capsys.readouterr().err == "\nInterrupted." + " Run the same command to continue." * again + "\n"
 
 
 @pytest.mark.parametrize("error", [ValueError, OSError, ImportError])

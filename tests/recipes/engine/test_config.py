@@ -25,6 +25,7 @@ class Settings:
     limit: int | None = option(None, "perhaps a number", above=0)
     fast: bool = option(True, "a switch")
     arguments: dict = option({}, "of a layer")
+    side: str | None = option(None, "one of two, or neither", ("left", "right"))
 
     def __post_init__(self):
         check_ranges(self)
@@ -44,7 +45,7 @@ def test_options_have_the_type_of_their_field():
     values = parse("--size", "4", "--rate", "1", "--kind", "b", "--files", "x", "y", "--limit", "7", "--no-fast")
     assert values == {"size": 4, "rate": 1.0, "kind": "b", "files": ["x", "y"], "limit": 7, "fast": False}
     assert override(Settings(), values) == Settings(size=4, rate=1.0, kind="b", files=("x", "y"), limit=7, fast=False)
-    assert parse("--limit", "none") == {"limit": None}
+    assert parse("--limit", "none", "--side", "none") == {"limit": None, "side": None}
 
 
 def test_help_names_every_option(capsys):
@@ -146,8 +147,17 @@ def test_another_attention_has_other_arguments():
     config = RECIPE.named_config("evolving_lite_iwslt14")
     assert config.attention_arguments == dict(alpha=0.1, beta=0.1)
     assert config.changed({"dropout": 0.1}).decoder_attention_arguments == dict(alpha=0.0)
+    assert config.changed({"decoder_attention": "multi_head"}).decoder_attention_arguments == {}
+    assert config.changed({"decoder_attention": "evolving"}) == dataclasses.replace(
+        config, decoder_attention="evolving"
+    )
     other = config.changed({"attention": "multi_head"})
     assert other.attention_arguments == other.decoder_attention_arguments == {}
+
+
+def test_other_data_take_the_place_of_those_of_a_configuration():
+    config = RECIPE.named_config("wmt14_de").changed({"train": ("a", "b"), "validation": ("c", "d")})
+    assert config.data == "train" and config.tfds is None and config.changed({"embedded": True}).validation == ()
 
 
 def test_vocabularies_of_two_sizes():

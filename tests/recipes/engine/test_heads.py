@@ -10,6 +10,7 @@ from keras_headattn.optimizers import Repulsive
 from keras_headattn.regularizers import CosineSimilarity, Disagreement, Frobenius
 from recipes.configs import repulsive_iwslt14
 from recipes.engine.heads import make_attention
+from recipes.engine.settings import Heads
 from recipes.translate import RECIPE
 from recipes.translation.modelling import make_attentions, make_transformer
 from recipes.translation.settings import TranslateConfig
@@ -106,13 +107,16 @@ def test_arguments_of_the_constructor():
 ])  # fmt: skip
 def test_wrong_arguments_are_named(name, arguments, message):
     with pytest.raises(ValueError, match=message):
-        make_attention(name, arguments, 8, 2)
+        make_attention(Heads(attention=name, attention_arguments=arguments), 8, 2)
 
 
-def test_heads_that_do_not_divide_the_width():
+def test_numbers_and_widths_of_heads():
     with pytest.raises(ValueError, match="num_heads=3 for a width of 8"):
-        make_attention("multi_head", {}, 8, 3)
-    assert make_attention("multi_head", {"key_dim": 5}, 8, 3).key_dim == 5
+        make_attention(Heads(num_heads=3), 8, 2)
+    for arguments, sizes in (({"key_dim": 5}, (3, 5, 2)), ({"num_heads": 4}, (4, 2, 2))):
+        layer = make_attention(Heads(num_heads=3, attention_arguments=arguments), 8, 2)
+        assert (layer.num_heads, layer.key_dim, layer.value_dim) == sizes
+    assert make_attention(Heads(attention="luong"), 8, 2).key_dim == 8
 
 
 @pytest.mark.parametrize(

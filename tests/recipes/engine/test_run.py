@@ -71,7 +71,7 @@ def test_clearing_leaves_other_files(tmp_path):
 
 
 def test_one_process_trains_in_a_folder(tmp_path):
-    with locked(tmp_path, "taken"), pytest.raises(ValueError, match="Another process trains.*Received: run="):
+    with locked(tmp_path, "taken"), pytest.raises(ValueError, match="Another process is training.*Received: "):
         train(RECIPE.make_task(dataclasses.replace(CONFIG, run=str(tmp_path))), afresh=True)
 
 
