@@ -44,7 +44,7 @@ def test_save_and_load(tmp_path):
 
 def test_absent_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacremoses", None)
-    with pytest.raises(ImportError, match=r"keras_headattn\[recipes\]"):
+    with pytest.raises(ImportError, match=r"pip install -e .\.\[recipes\]"):
         MosesPreprocessor("en")
 
 
@@ -59,5 +59,5 @@ def test_chinese_words_are_separated_by_jieba():
 def test_chinese_needs_jieba(monkeypatch):
     monkeypatch.setitem(sys.modules, "jieba", None)
     assert MosesPreprocessor("zh", tokenize=False)(["我来到"]) == ["我来到"]
-    with pytest.raises(ImportError, match=r"keras_headattn\[chinese\]"):
+    with pytest.raises(ImportError, match=r"pip install -e .\.\[chinese\]"):
         MosesPreprocessor("zh")

@@ -95,9 +95,9 @@ def test_many_heads_are_drawn_in_rows_and_some_left_out():
 
 def test_matplotlib_is_asked_for_at_once(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"keras_headattn\[recipes\]"):
+    with pytest.raises(ImportError, match=r"pip install -e .\.\[recipes\]"):
         AttentionImages(tmp_path, None)
-    with pytest.raises(ImportError, match=r"keras_headattn\[recipes\]"):
+    with pytest.raises(ImportError, match=r"pip install -e .\.\[recipes\]"):
         HeadNorms(tmp_path)
 
 
