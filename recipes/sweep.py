@@ -29,13 +29,12 @@ OWN = {"attention", "attention_arguments", "num_heads", "seed", "run", "export"}
 def main(arguments=None):
     options = _parser().parse_args(arguments)
     with one_line_errors(again=True):
-        options.runs = options.runs or ("runs/quick_sweep" if options.quick else "runs/sweep")
         configs = plan(options)
         figures = published(options.config)
         for config in configs:
             RECIPE.check_files(config)
         quiet_tensorflow()
-        sweep(configs, pathlib.Path(options.runs), figures, options.table_only)
+        sweep(configs, _folder(options), figures, options.table_only)
 
 
 def _parser():
@@ -71,9 +70,13 @@ def plan(options):
         name = ",".join([own["attention"], *(f"{key}={value}" for key, value in own["attention_arguments"].items())])
         for heads in dict.fromkeys(options.heads):
             for seed in dict.fromkeys(options.seeds):
-                folder = pathlib.Path(options.runs) / f"{name},heads={heads},seed={seed}"
+                folder = _folder(options) / f"{name},heads={heads},seed={seed}"
                 configs.append(config.changed(own | dict(num_heads=heads, seed=seed, run=str(folder), export=None)))
     return configs
+
+
+def _folder(options):
+    return pathlib.Path(options.runs or ("runs/quick_sweep" if options.quick else "runs/sweep"))
 
 
 def _attention(text):

@@ -134,7 +134,7 @@ class Recipe:
         config = self.named_config(options.config)
         if is_embedded and self.embedded and not options.config:
             config = _config_of(self.embedded)
-        if options.quick:
+        if getattr(options, "quick", False):
             embedded = getattr(config, "embedded", False) and is_embedded
             quick = {"epochs": 2, "run": f"runs/quick_{self.name}"} | self.quick
             config = override(config, quick | ({} if embedded else self.quick_data))
