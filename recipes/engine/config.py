@@ -7,6 +7,9 @@ import json
 import operator
 import types
 import typing
+from dataclasses import fields
+
+from keras_headattn._files import write_atomically
 
 LIMITS = {"at_least": operator.ge, "at_most": operator.le, "above": operator.gt, "below": operator.lt}
 
@@ -44,11 +47,6 @@ def settings(**defaults):
         return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
     return decorate
-
-
-def fields(cls):
-    """The fields of a settings dataclass or of an object of it."""
-    return dataclasses.fields(cls)
 
 
 def default_of(field):
@@ -180,9 +178,6 @@ def override(config, values):
 
 def save_config(config, path, recipe):
     """Writes the settings of a recipe as JSON; `load_config` reads them."""
-    # Imported late: the package brings TensorFlow, and --help need not wait for it.
-    from keras_headattn._files import write_atomically
-
     text = json.dumps({"recipe": recipe} | dataclasses.asdict(config), indent=2) + "\n"
     write_atomically(path, text.encode("utf-8"))
 

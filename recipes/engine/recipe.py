@@ -5,11 +5,12 @@ import functools
 import importlib
 import pkgutil
 from collections.abc import Callable
+from dataclasses import fields
 
 from keras_headattn._files import read_lines
 from recipes import configs
 from recipes.engine.command import Command, run_command
-from recipes.engine.config import add_options, fields, load_config, override
+from recipes.engine.config import add_options, load_config, override
 from recipes.engine.quiet import quiet_tensorflow
 
 

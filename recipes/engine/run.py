@@ -4,9 +4,10 @@ import json
 import pathlib
 import shutil
 import tempfile
+from dataclasses import fields
 
 from keras_headattn._files import atomic_path
-from recipes.engine.config import fields, load_config, save_config
+from recipes.engine.config import load_config, save_config
 
 
 class Run:
@@ -14,7 +15,9 @@ class Run:
 
     Args:
         folder: its path.
-        recipe: `recipes.engine.recipe.Recipe`, which names the settings, and the files that it leaves besides these:
+        recipe: `recipes.engine.recipe.Recipe`.
+
+    A run leaves these files, and those that its recipe names:
 
     | file | |
     |---|---|
@@ -120,13 +123,11 @@ def try_folder(name, folder):
 
     Args:
         name: str, the option that gives it.
-        folder: path; `None` is left alone.
+        folder: path.
 
     Raises:
         OSError: if it cannot be made or written to.
     """
-    if folder is None:
-        return
     try:
         pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

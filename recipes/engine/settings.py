@@ -1,9 +1,10 @@
 """Settings that recipes share. A recipe's own settings inherit them."""
 
 import pathlib
+from dataclasses import fields
 
 from keras_headattn import layers
-from recipes.engine.config import at_most_one, check_ranges, fields, flag, option, override, settings
+from recipes.engine.config import at_most_one, check_ranges, flag, option, override, settings
 
 REGULARIZERS = ("none", "frobenius", "disagreement", "cosine")
 
@@ -173,7 +174,7 @@ class Settings(Heads, Training, Devices, Output):
     @property
     def export_folder(self):
         """The folder of SavedModels; `None` for none."""
-        return self.export and self.export.format(run=pathlib.Path(self.run).name)
+        return self.export and self.export.replace("{run}", pathlib.Path(self.run).name)
 
 
 @settings()

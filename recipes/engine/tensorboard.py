@@ -1,10 +1,12 @@
 """The parts of every run that TensorBoard shows. docs/tensorboard.md says how to look at them."""
 
+from dataclasses import fields
+
 import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
 from keras_headattn.training import TensorBoardCurves
-from recipes.engine.config import default_of, fields
+from recipes.engine.config import default_of
 
 # Settings by which runs are told apart even where they have their defaults.
 ALWAYS_SHOWN = ("attention", "num_heads", "seed")

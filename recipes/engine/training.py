@@ -64,8 +64,6 @@ def _ready(task):
     taken = f"Another process is training in this folder. Wait for it, or give another --run. Received: {config.run}"
     if is_chief(strategy):
         try_folder("--run", config.run)
-        for folder in task.export_folders() if config.export else ():
-            check_export_folder(folder, config.run)
     with locked(config.run, taken) if is_chief(strategy) else contextlib.nullcontext():
         yield strategy
         leave_together(strategy)
@@ -86,6 +84,8 @@ def _learn(task, strategy, afresh):
         if not task.data.tests:
             print("There is no test set: nothing will be scored. Give --test, or score one later by `evaluate`.")
         if is_chief(strategy):
+            for folder in task.export_folders() if task.config.export else ():
+                check_export_folder(folder, task.config.run)
             if afresh:
                 task.run.clear()
             task.run.start(task.config)
@@ -134,18 +134,18 @@ def _fit(task, strategy, batches, validation):
     return model
 
 
-def make_optimizer(config, optimizer, **arguments):
+def make_optimizer(config, optimizer, selection=None, **arguments):
     """A Keras optimizer with the settings that all recipes share, and around it what keeps heads apart.
 
     Args:
         config: the settings.
         optimizer: its class.
-        **arguments: its own arguments; `selection`, a dictionary: which heads, as `Repulsive` takes it.
+        selection: dictionary of the arguments of `Repulsive` that choose heads. Default `None`: all are chosen.
+        **arguments: its own arguments.
     """
-    selection = arguments.pop("selection", {})
     inner = optimizer(
         global_clipnorm=config.clipnorm,
         gradient_accumulation_steps=config.accumulation if config.accumulation > 1 else None,
         **arguments,
     )
-    return repel(config, inner, **selection)
+    return repel(config, inner, **(selection or {}))

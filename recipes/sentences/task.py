@@ -103,9 +103,9 @@ class Classify(Task):
         if files is None:
             return self.name_results(load_tests(self.config), ("tfds",))
         own = self.run.config()
-        taken = {"test"} if not own.test else {name_of(path) for path in own.test}
+        names = own.test_splits if own.tfds else map(name_of, own.test or ["test"])
         tests = read_tests(self.config, files)
-        if taken := taken & set(tests):
+        if taken := set(names) & set(tests):
             raise ValueError(
                 f"The run has a test set of that name already; rename the file. Received: {', '.join(sorted(taken))}"
             )
