@@ -1,9 +1,8 @@
-"""Attention of any name, and what keeps its heads apart."""
+"""Attention of any name, and the regularizer that keeps its heads apart."""
 
 import inspect
 
 from keras_headattn import layers
-from keras_headattn.optimizers import Repulsive
 from keras_headattn.regularizers import CosineSimilarity, Disagreement, Frobenius
 from recipes.engine.config import flag
 
@@ -69,27 +68,3 @@ def make_head_regularizer(config):
     if config.attention_regularizer == "none":
         return None
     return REGULARIZERS[config.attention_regularizer](weight=config.regularizer_weight)
-
-
-def repel(config, optimizer, **selection):
-    """The optimizer, or around it the `Repulsive` that the settings name.
-
-    Args:
-        config: `recipes.engine.settings.Heads`.
-        optimizer: the inner optimizer.
-        **selection: which heads, as `Repulsive` takes it.
-    """
-    if config.repulsive == "none":
-        return optimizer
-    return Repulsive(
-        optimizer,
-        method=config.repulsive,
-        step_size=config.step_size,
-        repulsive_weight=config.repulsive_weight,
-        inverse_temperature=config.inverse_temperature,
-        prior_deviation=config.prior_deviation,
-        kernel=config.repulsive_kernel,
-        smoothing=config.repulsive_smoothing,
-        seed=config.seed,
-        **selection,
-    )

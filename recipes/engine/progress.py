@@ -7,14 +7,6 @@ from keras_headattn._terminal import duration, shows_bar
 _INTERVAL = 60  # seconds between two lines in a log
 
 
-def verbosity(quiet=False):
-    """The argument `verbose` of `fit`, `evaluate` and `predict`: 1, a bar, on a terminal; 2, a line, elsewhere; 0 if
-    `quiet`."""
-    if quiet:
-        return 0
-    return 1 if shows_bar() else 2
-
-
 def progress_bar(title, total, quiet=False):
     """Prints a title, and then progress with the time left: a bar on a terminal, a line a minute elsewhere.
 

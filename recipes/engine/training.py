@@ -3,21 +3,32 @@
 import contextlib
 import io
 import os
+import shutil
 import sys
 import time
 
 import keras
+import tensorflow as tf
 
+from keras_headattn.optimizers import Repulsive
 from keras_headattn.serving import check_export_folder
-from keras_headattn.training import chief_first, gather, is_chief, leave_together, make_strategy
-from recipes.engine.callbacks import make_callbacks
-from recipes.engine.checkpoints import final_epochs, finish, has_stalled
-from recipes.engine.gpus import report_hidden_gpus
-from recipes.engine.heads import repel
+from keras_headattn.training import (
+    Compilations,
+    GradientNorm,
+    Progress,
+    Resume,
+    Throughput,
+    TimeLimit,
+    chief_first,
+    gather,
+    is_chief,
+    leave_together,
+    make_strategy,
+)
+from recipes.engine.checkpoints import SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled
 from recipes.engine.lock import locked
-from recipes.engine.progress import verbosity
 from recipes.engine.run import try_folder
-from recipes.engine.tensorboard import write_scores
+from recipes.engine.tensorboard import tensorboard_callbacks, write_scores
 
 
 def train(task, afresh=False):
@@ -127,11 +138,44 @@ def _fit(task, strategy, batches, validation):
         validation_data=validation.dataset(),
         epochs=config.epochs,
         shuffle=False,  # the batches have an order of their own, which a resumed run repeats
-        verbose=verbosity(config.quiet),
+        verbose=0 if config.quiet else "auto",
         callbacks=make_callbacks(task, model, batches, validation),
     )
     print(f"Trained for {(time.monotonic() - start) / 60:.1f} minutes.")
     return model
+
+
+def make_callbacks(task, model, batches, validation):
+    """Throughput, scores, saving, TensorBoard: in the order in which they read each other's logs.
+
+    With several workers the first one writes; all take part in what sums over them.
+    """
+    config, run = task.config, task.run
+    norms = [GradientNorm()] if config.gradient_norm else []
+    shown = []
+    if is_chief(model.distribute_strategy):
+        remembered = [Throughput(*task.throughput(batches)), *norms, *task.reports(model, batches)]
+        remembered += [*task.scores(model), SaveEpochs(run, model, config)]
+        # A run's folder may be moved: what writes to TensorBoard is not remembered.
+        # Settings come first: without its fast data server TensorBoard follows the newest file of a folder alone.
+        shown = [Compilations(config.xla_cache), *tensorboard_callbacks(config, run)]
+        shown += task.shown(model, batches, validation)
+    else:
+        remembered = [*norms, *task.scores(model)]
+    # Nor is what ends training: the same command, with more time or patience, goes on.
+    ends = [StopWhenStalled(run, config.patience, config.select)]
+    if config.time_limit:
+        ends.append(TimeLimit(60 * config.time_limit))
+    return [Resume(run.checkpoints, batches, remembered, every=config.save_steps), *shown, *ends, Progress()]
+
+
+def report_hidden_gpus():
+    """Prints what to install if the machine has NVIDIA GPUs that TensorFlow does not see."""
+    if shutil.which("nvidia-smi") and not tf.config.list_physical_devices("GPU"):
+        print(
+            "This machine has nvidia-smi, but TensorFlow sees no GPU. Its CUDA libraries are installed by: "
+            'pip install -e ".[recipes,gpu]"'
+        )
 
 
 def make_optimizer(config, optimizer, selection=None, **arguments):
@@ -143,9 +187,22 @@ def make_optimizer(config, optimizer, selection=None, **arguments):
         selection: dictionary of the arguments of `Repulsive` that choose heads. Default `None`: all are chosen.
         **arguments: its own arguments.
     """
-    inner = optimizer(
+    optimizer = optimizer(
         global_clipnorm=config.clipnorm,
         gradient_accumulation_steps=config.accumulation if config.accumulation > 1 else None,
         **arguments,
     )
-    return repel(config, inner, **(selection or {}))
+    if config.repulsive == "none":
+        return optimizer
+    return Repulsive(
+        optimizer,
+        method=config.repulsive,
+        step_size=config.step_size,
+        repulsive_weight=config.repulsive_weight,
+        inverse_temperature=config.inverse_temperature,
+        prior_deviation=config.prior_deviation,
+        kernel=config.repulsive_kernel,
+        smoothing=config.repulsive_smoothing,
+        seed=config.seed,
+        **(selection or {}),
+    )

@@ -8,7 +8,8 @@ import numpy as np
 from keras_headattn._private import flatten_layers
 from keras_headattn.analysis import attention_maps, make_map_classifier
 from keras_headattn.layers import AugmentedConv2D
-from recipes.engine.progress import progress_bar, verbosity
+from keras_headattn.training import Progress
+from recipes.engine.progress import progress_bar
 from recipes.images.data import load_training, load_validation, validation_batches
 
 HIGHEST, LOWEST = 0.05, 0.0001  # learning rates
@@ -53,7 +54,7 @@ def map_accuracy(run, choose, epochs=30, filters=256, max_images=None):
         classifier.compile(
             keras.optimizers.SGD(rate, momentum=0.9), "sparse_categorical_crossentropy", metrics=["accuracy"]
         )
-        classifier.fit(maps, labels, batch_size=32, epochs=epochs, verbose=verbosity())
+        classifier.fit(maps, labels, batch_size=32, epochs=epochs, callbacks=[Progress()])
         accuracies[key] = classifier.evaluate(held_out[key], held_out_labels, verbose=0, return_dict=True)["accuracy"]
     return accuracies
 

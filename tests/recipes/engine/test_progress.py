@@ -47,14 +47,3 @@ def test_a_terminal_has_a_bar(terminal, capsys):
 def test_quiet(terminal, capsys):
     progress.progress_bar("Translating test", 20, quiet=True)(20)
     assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize("environment, verbose", [({}, 1), ({"NO_COLOR": "1"}, 2), ({"TERM": "dumb"}, 2)])
-def test_verbosity_on_a_terminal(terminal, monkeypatch, environment, verbose):
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    assert (progress.verbosity(), progress.verbosity(quiet=True)) == (verbose, 0)
-
-
-def test_verbosity_in_a_log():
-    assert progress.verbosity() == 2

@@ -14,12 +14,11 @@ import tensorflow as tf
 from keras_headattn.data import source_lengths
 from keras_headattn.models import Transformer
 from recipes.engine.checkpoints import SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled, weights_of
-from recipes.engine.gpus import report_hidden_gpus
 from recipes.engine.lock import locked
 from recipes.engine.run import Run as RunOf
 from recipes.engine.run import try_folder
 from recipes.engine.settings import Training
-from recipes.engine.training import train
+from recipes.engine.training import report_hidden_gpus, train
 from recipes.translate import RECIPE
 from recipes.translation.corpora import load_corpora, load_tests, read_tests
 from recipes.translation.evaluation import check_metrics, named_metrics
