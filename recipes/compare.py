@@ -22,14 +22,16 @@ figures of An et al. 2020, "Repulsive attention":
 import argparse
 import pathlib
 
+from recipes.classify import RECIPE
 from recipes.engine.command import one_line_errors
+from recipes.engine.finished import by_title, indices, save
 
 
 def main(arguments=None):
     options = _parser().parse_args(arguments)
     from recipes.engine.quiet import quiet_tensorflow
 
-    quiet_tensorflow(errors=False)
+    quiet_tensorflow()
     with one_line_errors():
         COMMANDS[options.command](options)
 
@@ -65,10 +67,9 @@ def _parser():
 
 def _runs(options):
     """Runs by seed of each title."""
-    from recipes.engine.folders import titles
     from recipes.sentences.comparing import runs_of
 
-    return dict(zip(titles(options.runs), map(runs_of, options.runs), strict=True))
+    return by_title(options.runs, runs_of)
 
 
 def _runs_and_test(options):
@@ -81,7 +82,6 @@ def _runs_and_test(options):
 
 def _predictors(options):
     """A predictor and a run of each title: of several seeds the first."""
-    from recipes.classify import RECIPE
 
     def load(run):
         return RECIPE.finished(_of_classes(run).folder).predictor(run.load_model()), run
@@ -93,11 +93,6 @@ def _of_classes(run):
     if run.config().predict != "class":
         raise ValueError(f"{run.folder} predicts no classes. Received: predict={run.config().predict!r}")
     return run
-
-
-def _save(figure, options):
-    figure.savefig(options.output, dpi=120)
-    print(options.output)
 
 
 def _scores(options):
@@ -114,7 +109,7 @@ def _reliability(options):
 
     runs, test = _runs_and_test(options)
     found = {title: read_predictions(seeds, test) for title, seeds in runs.items()}
-    _save(draw_reliability(found, title=f"Accuracy against confidence, {test}"), options)
+    save(draw_reliability(found, title=f"Accuracy against confidence, {test}"), options.output)
 
 
 def _entropy(options):
@@ -125,7 +120,7 @@ def _entropy(options):
     if pairs := [title for title, (_, run) in predictors.items() if run.config().is_pair]:
         raise ValueError(f"--file has single texts. Received: runs that classify pairs of texts: {', '.join(pairs)}")
     found = {title: predict(texts) for title, (predict, _) in predictors.items()}
-    _save(draw_entropy_cdf(found, f"How unsure predictions are, {pathlib.Path(options.file).name}"), options)
+    save(draw_entropy_cdf(found, f"How unsure predictions are, {pathlib.Path(options.file).name}"), options.output)
 
 
 def _ablation(options):
@@ -155,12 +150,11 @@ def _ablation(options):
         drops[title] = head_ablation(predictor.model, accuracy, verbose=shows_bar())
         for path, heads in drops[title].items():
             print(f"{title}, {path}: " + " ".join(f"{drop:.4f}" for drop in heads))
-    _save(draw_head_ablation(drops, options.bins, title=f"Drop in accuracy without each head, {test}"), options)
+    save(draw_head_ablation(drops, options.bins, title=f"Drop in accuracy without each head, {test}"), options.output)
 
 
 def _heatmap(options):
     from keras_headattn.analysis import draw_text_heatmaps, write_text_heatmaps
-    from recipes.engine.counting import indices
 
     as_html = pathlib.Path(options.output).suffix == ".html"
     if len(options.text) > 1 and not as_html:
@@ -172,7 +166,7 @@ def _heatmap(options):
         write_text_heatmaps(options.output, pages, heads=heads)
         print(options.output)
     else:
-        _save(draw_text_heatmaps(*pages[0], heads=heads), options)
+        save(draw_text_heatmaps(*pages[0], heads=heads), options.output)
 
 
 def _maps(predictors, text):
@@ -204,7 +198,7 @@ def _errors(options):
             )
         row = errors.setdefault(kind, {}).setdefault(config.pooling_heads, [])
         row += [1 - scores["accuracy"] for scores in read_scores(seeds, test).values()]
-    _save(draw_error_by_heads(errors, title=f"Error by the number of heads, {test}"), options)
+    save(draw_error_by_heads(errors, title=f"Error by the number of heads, {test}"), options.output)
 
 
 COMMANDS = {

@@ -15,8 +15,7 @@ import json
 import pathlib
 
 from recipes.engine.command import one_line_errors
-from recipes.engine.config import read_json
-from recipes.engine.folders import folders_of_seeds, titles
+from recipes.engine.finished import by_title, folders_of_seeds
 
 COLUMNS = 3  # plots in a row
 
@@ -40,7 +39,7 @@ def draw(folders, quantities, output, by="epoch"):
     from keras_headattn._optional import optional_import
 
     Line2D = optional_import("matplotlib.lines", "recipes").Line2D
-    runs = {title: _histories(folder) for title, folder in zip(titles(folders), folders, strict=True)}
+    runs = by_title(folders, _histories)
     histories = {path: history for found in runs.values() for path, history in found.items()}
     quantities = quantities or common_scores(histories)
     _check(histories, [*quantities, *(["training_seconds"] if by == "minutes" else [])])
@@ -86,18 +85,18 @@ def common_scores(histories):
     validated = {name.removeprefix("val_") for name in common if name.startswith("val_")} or {"loss"}
     found = [name for name in common if name.removeprefix("val_") in validated]
     if not found:
-        raise ValueError(f"The runs have no scores in common. Name --quantities. Received: {_with_recipes(histories)}")
+        raise ValueError(
+            f"The runs have no scores in common. Name --quantities. Received: {', '.join(map(_recipe, histories))}"
+        )
     names = ["loss", *(name.removeprefix("val_") for name in found)]
     return sorted(found, key=lambda name: (names.index(name.removeprefix("val_")), name.startswith("val_")))
 
 
-def _with_recipes(histories):
-    folders = [pathlib.Path(path).parent for path in histories]
-    configs = [folder / "config.json" for folder in folders]
-    recipes = [read_json(path).get("recipe") if path.exists() else None for path in configs]
-    return ", ".join(
-        f"{folder} of recipes.{name}" if name else f"{folder}" for folder, name in zip(folders, recipes, strict=True)
-    )
+def _recipe(path):
+    """The folder of a history, and the recipe that its settings name."""
+    config = pathlib.Path(path).with_name("config.json")
+    recipe = config.exists() and json.loads(config.read_text(encoding="utf-8")).get("recipe")
+    return f"{config.parent} of recipes.{recipe}" if recipe else str(config.parent)
 
 
 def _histories(folder):

@@ -44,11 +44,15 @@ def _classify(options):
     if options.top < 1:
         raise ValueError(f"--top must be at least 1. Received: top={options.top}")
     task = RECIPE.finished(options.folder, given_settings(options, ("resized",)))
-    from recipes.images.classifying import classify
+    from keras_headattn.serving import ImageClassifier
+    from recipes.images.data import evaluation_pixels
 
-    model = task.run.load_model()
-    for name, classes in classify(model, task.config, task.class_names, options.files, options.top):
-        print("\t".join([name, *classes]), flush=True)
+    classify = ImageClassifier(task.run.load_model(), evaluation_pixels(task.config), task.class_names, options.top)
+    for begin in range(0, len(options.files), classify.batch_size):
+        files = options.files[begin : begin + classify.batch_size]
+        for name, image in zip(files, classify(files), strict=True):
+            found = image and [f"{label} {score:.3f}" for label, score in zip(image.classes, image.scores, strict=True)]
+            print(name, *(found or ["not an image that can be read"]), sep="\t", flush=True)
 
 
 RECIPE = Recipe(

@@ -42,7 +42,6 @@ def _parser():
         prog="python -m recipes.sweep",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="%(prog)s [options]",
     )
     parser.add_argument("--runs", help="folder of the runs, table and plot [runs/sweep, of --quick runs/quick_sweep]")
     parser.add_argument("--attentions", nargs="+", help=f"[those of the paper's table, else {' '.join(ATTENTIONS)}]")

@@ -193,7 +193,13 @@ def load_config(cls, path, recipe):
     Raises:
         ValueError: as `override`; or if the file holds no JSON object, or another recipe's settings.
     """
-    values = read_json(path)
+    with open(path, encoding="utf-8") as file:
+        try:
+            values = json.load(file)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} must hold one JSON object. Received: {type(values).__name__}")
     found = values.pop("recipe", None)
     if found is None:
         raise ValueError(
@@ -203,22 +209,6 @@ def load_config(cls, path, recipe):
     if found != recipe:
         raise ValueError(f"{path} is of recipes.{found}. Received: {path} for recipes.{recipe}")
     return override(cls(), values)
-
-
-def read_json(path):
-    """The object in a JSON file.
-
-    Raises:
-        ValueError: that names the file, if there is none in it.
-    """
-    with open(path, encoding="utf-8") as file:
-        try:
-            values = json.load(file)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path} is not valid JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} must hold one JSON object. Received: {type(values).__name__}")
-    return values
 
 
 def flag(name):

@@ -5,25 +5,14 @@ import sys
 import tempfile
 
 
-def quiet_tensorflow(errors=True):
+def quiet_tensorflow():
     """Imports TensorFlow and Keras and lets them look for devices, with nothing written to the console.
 
     TensorFlow's libraries write to file descriptor 2 while they load and look for devices; no logging setting
-    stops all of it. If the import fails, what was held back is written after all. Later errors and warnings
-    are shown.
-
-    Args:
-        errors: whether later errors of TensorFlow's libraries are written too. Keras's LSTM transposes masks: oneDNN
-            calls that an error where a CPU cannot, though TensorFlow then does it. What Python raises is always shown.
-
-    Returns:
-        The `tensorflow` module.
-
-    Example:
-
-    >>> tf = quiet_tensorflow()
+    stops all of it. If the import fails, what was held back is written after all. Later warnings and errors
+    are shown, if the environment's TF_CPP_MIN_LOG_LEVEL does not hide them.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if errors else "3")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     sys.stderr.flush()
     terminal = os.dup(2)
     with tempfile.TemporaryFile() as held:
@@ -42,4 +31,3 @@ def quiet_tensorflow(errors=True):
             sys.stderr.flush()
             os.dup2(terminal, 2)
             os.close(terminal)
-    return tf

@@ -31,7 +31,6 @@ class Recipe:
             if one cannot be read. It is called before TensorFlow is imported.
         evaluated, exported: names of the settings that `evaluate` and `export` may give anew.
         commands: dictionary of name to `Command`, besides train, evaluate and export.
-        hide_errors: whether errors that TensorFlow's libraries write are hidden; those that Python raises never are.
     """
 
     name: str
@@ -46,7 +45,6 @@ class Recipe:
     evaluated: tuple = ()
     exported: tuple = ()
     commands: dict = dataclasses.field(default_factory=dict)
-    hide_errors: bool = False
 
     def main(self, arguments=None):
         """Runs one of the recipe's commands: `train` where none is named."""
@@ -96,7 +94,7 @@ class Recipe:
         Raises:
             ValueError: if there is no such run.
         """
-        quiet_tensorflow(errors=not self.hide_errors)
+        quiet_tensorflow()
         run = self.run_of(folder)
         task = self.make_task(run.config().changed(given or {}), run)
         task.prepare()
@@ -104,6 +102,7 @@ class Recipe:
 
     def add_settings(self, parser, without=()):
         """Adds `--config` and the options of all settings, but for those named."""
+        parser.usage = "%(prog)s [options]"
         parser.add_argument("--config", help=f"a saved config.json, or a name: {', '.join(self.config_names())}")
         add_options(parser, self.settings, names=self.names() - set(without))
 
@@ -160,7 +159,6 @@ class Recipe:
         return dataclasses.replace(_config_of(name), run=f"runs/{name}")
 
     def _add_training(self, parser):
-        parser.usage = "%(prog)s [options]"
         parser.add_argument(
             "--quick", action="store_true", help=f"see that it works, in a minute, in runs/quick_{self.name}"
         )
@@ -179,7 +177,7 @@ class Recipe:
             from keras_headattn.training import cache_compilations
 
             cache_compilations(config.xla_cache)  # before TensorFlow is imported
-        quiet_tensorflow(errors=not self.hide_errors)
+        quiet_tensorflow()
         if options.seeds:
             from recipes.engine.seeds import train_seeds
 

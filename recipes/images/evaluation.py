@@ -1,4 +1,4 @@
-"""Accuracy of a finished run."""
+"""Accuracy of a finished run, and the images that cannot be read."""
 
 import json
 
@@ -7,7 +7,6 @@ import keras
 from keras_headattn._files import write_atomically
 from keras_headattn.training import default_jit
 from recipes.engine.progress import progress_bar
-from recipes.images.damage import report_damaged
 from recipes.images.modelling import make_metrics
 
 
@@ -39,3 +38,19 @@ def evaluate(classifier, batches, folder, quiet=False):
     write_atomically(folder / "scores.json", (json.dumps(scores, indent=2) + "\n").encode())
     print(", ".join(f"{name} {value:.4f}" for name, value in scores.items() if name != "examples"))
     return scores
+
+
+def report_damaged(path, *batches):
+    """Adds the images of `ImageBatches` that could not be read to a text file, and prints the number of all in it.
+
+    A line is a name, a tab, and what is wrong. Those that the file has already are not reported again.
+    """
+    known = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    found = {f"{name}\t{fault}": None for each in batches for name, fault in each.damaged.items()}
+    new = [line for line in found if line not in set(known)]
+    if not new:
+        return
+    write_atomically(path, "".join(f"{line}\n" for line in [*known, *new]).encode())
+    shown = ", ".join(line.replace("\t", " (") + ")" for line in new[:3])
+    others = f" and {len(new) - 3} others" if len(new) > 3 else ""
+    print(f"\n{len(known) + len(new)} damaged images or files are skipped, named in {path}: {shown}{others}")

@@ -5,8 +5,7 @@ import pathlib
 import tensorflow as tf
 
 from keras_headattn.analysis import attention_maps, draw_image_maps
-from recipes.engine.counting import chosen_layers, indices
-from recipes.engine.folders import titles
+from recipes.engine.finished import by_title, chosen_layers, indices, save
 from recipes.imagenet import RECIPE
 from recipes.images.data import evaluation_pixels
 from recipes.images.map_accuracy import map_accuracy, map_sizes
@@ -17,7 +16,7 @@ def image(options):
     for name in options.files:
         if not pathlib.Path(name).is_file():
             raise FileNotFoundError(f"There is no file {name}")
-    runs = dict(zip(titles(options.runs), map(_image_run, options.runs), strict=True))
+    runs = by_title(options.runs, _image_run)
     models = [(title, run.load_model(), evaluation_pixels(run.config())) for title, run in runs.items()]
     for name in options.files:
         maps, sizes = {}, {}
@@ -35,14 +34,12 @@ def image(options):
         output = pathlib.Path(options.output)
         if len(options.files) > 1:
             output = output.with_stem(f"{output.stem}-{pathlib.Path(name).stem}")
-        figure.savefig(output, dpi=120)
-        print(output)
+        save(figure, output)
 
 
 def classify(options):
     """How well a network tells classes from the maps of layers."""
-    runs = dict(zip(titles(options.runs), map(_image_run, options.runs), strict=True))
-    for title, run in runs.items():
+    for title, run in by_title(options.runs, _image_run).items():
         accuracies = map_accuracy(
             run, lambda maps: chosen_layers(maps, options.layers), options.epochs, options.filters, options.images
         )

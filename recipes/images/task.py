@@ -3,15 +3,15 @@
 import dataclasses
 
 import keras
+from keras.callbacks import LambdaCallback
 
 from keras_headattn._files import read_lines, write_atomically
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import StepDecay
 from recipes.engine.task import Task
 from recipes.engine.training import make_optimizer
-from recipes.images.damage import ReportDamaged
 from recipes.images.data import load_training, load_validation, training_batches, validation_batches
-from recipes.images.evaluation import evaluate
+from recipes.images.evaluation import evaluate, report_damaged
 from recipes.images.exporting import export
 from recipes.images.modelling import make_attention, make_classifier, make_metrics
 
@@ -74,7 +74,8 @@ class ImageNet(Task):
         return lambda: len(batches) * batches.batch_size, "images_per_second"
 
     def shown(self, model, batches, validation):
-        return [ReportDamaged(self.run, [batches, validation])]
+        path = self.run.folder / "damaged.txt"
+        return [LambdaCallback(on_epoch_end=lambda epoch, logs: report_damaged(path, batches, validation))]
 
     def load_tests(self, files=None):
         tests = {self.config.validation_split: load_validation(self.config, self.class_names)}

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_headattn._files import read_lines
 from recipes.classify import RECIPE
-from recipes.engine.folders import folders_of_seeds
+from recipes.engine.finished import folders_of_seeds
 
 
 def runs_of(folder):

@@ -16,8 +16,7 @@ from keras_headattn.analysis import (
     layer_redundancy,
 )
 from keras_headattn.training import write_projector
-from recipes.engine.counting import chosen_layers, indices
-from recipes.engine.folders import titles
+from recipes.engine.finished import by_title, chosen_layers, indices, save, titles
 from recipes.translate import RECIPE
 from recipes.translation import evaluation
 from recipes.translation.text import make_text
@@ -34,8 +33,8 @@ def text(options):
     (head,) = indices("--head", [options.head], min(map(_heads, chosen.values())))
     title = f"{_title(options)}, head {options.head}"
     figure = draw_text_maps(chosen, (maps.queries[0], maps.keys[0]), head=head, title=title)
-    figure.savefig(options.output, dpi=120)
-    print(f"{options.sentence}\n{translation}\n{options.output}")
+    print(f"{options.sentence}\n{translation}")
+    save(figure, options.output)
 
 
 def clusters(options):
@@ -46,10 +45,9 @@ def clusters(options):
     (head,) = indices("--head", [options.head], posteriors.shape[1])
     keys = maps.keys[0], of_keys[0, head]
     title = f"{_title(options)}, layer {number}, head {options.head}"
-    draw_clusters(maps.queries[0], posteriors[0, head], keys, title).savefig(options.output, dpi=120)
     if options.kind == "decoder":
         print("This is the mask of training: a decoder's self-attention has none when it translates.")
-    print(options.output)
+    save(draw_clusters(maps.queries[0], posteriors[0, head], keys, title), options.output)
 
 
 def tokens(options):
@@ -66,14 +64,13 @@ def tokens(options):
     for cluster, found in enumerate(clusters, 1):
         print(f"cluster {cluster}: {' '.join(found)}")
     title = f"{_title(options)}, layer {number}, head {options.head}, cluster {options.cluster}"
-    draw_cluster_tokens(clusters[chosen], title).savefig(options.output, dpi=120)
-    print(options.output)
+    save(draw_cluster_tokens(clusters[chosen], title), options.output)
 
 
 def redundancy(options):
     """How much heads repeat each other."""
     matrices, sizes = {}, {}
-    for title, run in _translation_runs(options).items():
+    for title, run in by_title(options.runs, RECIPE.run_of).items():
         layers, heads, tokens = [], [], []  # of each batch
         for maps in maps_of_test(run, options.sentences, options.kind):
             layers.append(layer_redundancy(maps.layers, maps.mask))
@@ -84,14 +81,13 @@ def redundancy(options):
         layer, whole = np.average(layers, weights=tokens), matrices[title].mean()
         print(f"{title}, {options.kind}: LR {layer:.3f}, HR {whole:.3f}", flush=True)
     title = f"How much heads repeat each other, {_kind(options)}"
-    draw_head_redundancy(matrices, sizes, title).savefig(options.output, dpi=120)
-    print(options.output)
+    save(draw_head_redundancy(matrices, sizes, title), options.output)
 
 
 def queries(options):
     """Where the queries of heads lie."""
     found, tokens, names = {}, {}, {}
-    for title, run in _translation_runs(options).items():
+    for title, run in by_title(options.runs, RECIPE.run_of).items():
         parts, words = [], []
         for maps in maps_of_test(run, options.sentences, options.kind):
             ((number, path),) = chosen_layers(maps.layers, [options.layer]).items()
@@ -106,14 +102,13 @@ def queries(options):
     if options.projector:
         _write_queries(options.projector, found, tokens)
     shown = {names[title]: queries for title, queries in found.items()}
-    draw_queries(shown, options.points, title=f"Queries by t-SNE, {_kind(options)}").savefig(options.output, dpi=120)
-    print(options.output)
+    save(draw_queries(shown, options.points, title=f"Queries by t-SNE, {_kind(options)}"), options.output)
 
 
 def ablation(options):
     """How much worse translations are without each head."""
     drops = {}
-    for title, run in _translation_runs(options).items():
+    for title, run in by_title(options.runs, RECIPE.run_of).items():
         sources, references = lines_of_test(run, options.sentences, "sources", "references")
         config, transformer = run.config(), run.load_model()
         (bleu,) = evaluation.named_metrics(["bleu"], config.target_language)
@@ -127,8 +122,7 @@ def ablation(options):
         drops[title] = {name: found[path] for path, name in names}
         for name, heads in drops[title].items():
             print(f"{title}, {name}: " + " ".join(f"{drop:.2f}" for drop in heads))
-    draw_head_ablation(drops, options.bins, measure="BLEU").savefig(options.output, dpi=120)
-    print(options.output)
+    save(draw_head_ablation(drops, options.bins, measure="BLEU"), options.output)
 
 
 def _write_queries(folder, queries, tokens):
@@ -140,11 +134,6 @@ def _write_queries(folder, queries, tokens):
         embeddings[name.strip("/").replace("/", "_")] = found.reshape(heads * length, -1), labels
     write_projector(folder, embeddings)
     print(f"tensorboard --logdir {folder}")
-
-
-def _translation_runs(options):
-    """Runs by their titles."""
-    return dict(zip(titles(options.runs), map(RECIPE.run_of, options.runs), strict=True))
 
 
 def _kind(options):

@@ -11,8 +11,8 @@ import tensorflow as tf
 from recipes.engine.config import override
 from recipes.imagenet import RECIPE
 from recipes.images import modelling
-from recipes.images.damage import report_damaged
 from recipes.images.data import load_training, load_validation, training_batches, validation_batches
+from recipes.images.evaluation import report_damaged
 from recipes.images.modelling import make_classifier
 from recipes.images.settings import ImageNetConfig
 from tests.data.image_files import make_folder

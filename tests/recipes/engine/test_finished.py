@@ -2,8 +2,7 @@
 
 import pytest
 
-from recipes.engine.counting import chosen_layers
-from recipes.engine.folders import folders_of_seeds, titles
+from recipes.engine.finished import chosen_layers, folders_of_seeds, titles
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,118 @@
+"""Finished runs as a user names them: by their folders, and layers and heads by numbers from 1."""
+
+import pathlib
+
+
+def titles(folders):
+    """Names of runs: the part of their folders that differs.
+
+    Args:
+        folders: list of paths.
+
+    Returns:
+        List of str, all different.
+
+    Raises:
+        ValueError: if a folder is given twice.
+
+    >>> titles(["runs/standard", "runs/svgd"])
+    ['standard', 'svgd']
+    >>> titles(["runs/standard/seed=1", "runs/svgd/seed=1"])
+    ['standard', 'svgd']
+    """
+    paths = [pathlib.Path(folder).resolve() for folder in folders]
+    if len(set(paths)) < len(paths):
+        raise ValueError(f"Give each folder once. Received: {' '.join(map(str, folders))}")
+    parts = [list(path.parts) for path in paths]
+    if len(parts) == 1:
+        return [parts[0][-1]]
+    # What all end in is left out, then what all begin with; something is left of each.
+    while all(len(each) > 1 for each in parts) and len({each[-1] for each in parts}) == 1:
+        parts = [each[:-1] for each in parts]
+    while all(len(each) > 1 for each in parts) and len({each[0] for each in parts}) == 1:
+        parts = [each[1:] for each in parts]
+    return ["/".join(each) for each in parts]
+
+
+def by_title(folders, find):
+    """Dictionary of `titles` to what the function `find` makes of each folder."""
+    return dict(zip(titles(folders), map(find, folders), strict=True))
+
+
+def folders_of_seeds(folder):
+    """The runs in a folder: of one run itself, of a folder made by `--seeds` one for each seed.
+
+    Args:
+        folder: path.
+
+    Returns:
+        List of paths, sorted by seed. It is empty if there is no run.
+    """
+    folder = pathlib.Path(folder)
+    if _has_run(folder):
+        return [folder]
+    found = [path for path in folder.glob("seed=*") if _has_run(path)]
+    return sorted(found, key=lambda path: (len(path.name), path.name))
+
+
+def _has_run(folder):
+    return (folder / "config.json").exists() or (folder / "history.json").exists()
+
+
+def chosen_layers(paths, numbers=None):
+    """The layers of some numbers.
+
+    Args:
+        paths: paths of all layers, in their order.
+        numbers: list of int, from 1, or from the last, -1. Default `None`: the last three that there are.
+
+    Returns:
+        Dictionary of a number, from 1, to a path.
+
+    Raises:
+        ValueError: if there is no such layer.
+
+    >>> chosen_layers(["a", "b"])
+    {1: 'a', 2: 'b'}
+    >>> chosen_layers(["a", "b"], [-1])
+    {2: 'b'}
+    """
+    paths = list(paths)
+    if numbers is None:
+        return dict(list(enumerate(paths, 1))[-3:])
+    wrong = [number for number in numbers if not 1 <= abs(number) <= len(paths)]
+    if wrong:
+        raise ValueError(
+            f"The model has {len(paths)} attention layers, counted from 1. "
+            f"Received: --layers {' '.join(map(str, wrong))}"
+        )
+    places = [number - 1 if number > 0 else len(paths) + number for number in numbers]
+    return {place + 1: paths[place] for place in places}
+
+
+def indices(option, numbers, count):
+    """The indices, from 0, of what is counted from 1.
+
+    Args:
+        option: str, the command line's, such as `"--heads"`.
+        numbers: list of int.
+        count: int, how many there are.
+
+    Returns:
+        List of int.
+
+    Raises:
+        ValueError: if there is no such one.
+
+    >>> indices("--heads", [1, 3], 4)
+    [0, 2]
+    """
+    if wrong := [number for number in numbers if not 1 <= number <= count]:
+        raise ValueError(f"There are {count}, counted from 1. Received: {option} {' '.join(map(str, wrong))}")
+    return [number - 1 for number in numbers]
+
+
+def save(figure, output):
+    """Writes a picture, and prints its path."""
+    figure.savefig(output, dpi=120)
+    print(output)
