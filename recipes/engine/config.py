@@ -70,20 +70,6 @@ def check_ranges(config):
                 )
 
 
-def at_most_one(config, names):
-    """Which one of these settings is given; `None` if none is.
-
-    Raises:
-        ValueError: if more than one is.
-    """
-    given = [name for name in names if getattr(config, name)]
-    if len(given) > 1:
-        *others, last = (flag(name) for name in names)
-        received = ", ".join(f"{name}={getattr(config, name)!r}" for name in given)
-        raise ValueError(f"Give one of {', '.join(others)} and {last}. Received: {received}")
-    return given[0] if given else None
-
-
 def add_options(parser, cls, names=None, default=None):
     """Adds options for the fields of the dataclass; one not given is absent from the result.
 

@@ -4,7 +4,7 @@ import pathlib
 from dataclasses import fields
 
 from keras_headattn import layers
-from recipes.engine.config import at_most_one, check_ranges, flag, option, override, settings
+from recipes.engine.config import check_ranges, flag, option, override, settings
 
 REGULARIZERS = ("none", "frobenius", "disagreement", "cosine")
 
@@ -123,7 +123,7 @@ class Settings(Heads, Training, Devices, Output):
     def __post_init__(self):
         object.__setattr__(self, "run", str(pathlib.Path(self.run)))  # runs/mine/ is runs/mine
         check_ranges(self)
-        at_most_one(self, self.SOURCES)
+        self._source()
         if self.profile_steps and not (
             len(self.profile_steps) == 2 and 0 < self.profile_steps[0] <= self.profile_steps[1]
         ):
@@ -138,12 +138,19 @@ class Settings(Heads, Training, Devices, Output):
         Raises:
             ValueError: if none does.
         """
-        name = at_most_one(self, self.SOURCES)
+        name = self._source()
         if name is None:
             raise ValueError(
                 f"There is nothing to train on. Give {' or '.join(map(flag, self.SOURCES))}. Received: none of them"
             )
         return name
+
+    def _source(self):
+        given = [name for name in self.SOURCES if getattr(self, name)]
+        if len(given) > 1:
+            received = ", ".join(f"{name}={getattr(self, name)!r}" for name in given)
+            raise ValueError(f"Give one of {', '.join(map(flag, self.SOURCES))}. Received: {received}")
+        return given[0] if given else None
 
     def changed(self, given):
         """These settings with others in their place.
@@ -191,3 +198,11 @@ class TextFiles:
     train_split: str = option("train", "split to train on, where there are no files")
     validation_split: str = option("validation", "split for validation")
     test_splits: tuple[str, ...] = option(("test",), "splits to test on", changeable=True)
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("validation", "test"):
+            if getattr(self, name) and not self.train:
+                received = {each: getattr(self, each) for each in (name, *self.SOURCES)}
+                received = ", ".join(f"{each}={value!r}" for each, value in received.items() if value)
+                raise ValueError(f"--{name} needs --train. Received: {received}, without --train")

@@ -1,6 +1,58 @@
 """A recipe: what it alone knows. The engine does what all recipes do alike, see `recipes.engine.training`."""
 
+import dataclasses
+import pathlib
+import re
+
 from keras_headattn.training import Model, default_jit
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpora:
+    """Training, validation and named test sets. There is no training set here where it is read from elsewhere."""
+
+    train: object
+    validation: object
+    tests: dict
+
+
+def named_files(files, ending, size=1):
+    r"""The files of test sets by name.
+
+    Args:
+        files: list of paths, of one set after the other.
+        ending: str, a pattern. A set is named after its first file, without `.gz` and then what matches this.
+        size: int, files of a set. Default 1.
+
+    Raises:
+        ValueError: for files that are left over, or two sets of one name.
+
+    >>> named_files(["data/test.en.gz", "data/test.de.gz"], r"[.]\w+", 2)
+    {'test': ['data/test.en.gz', 'data/test.de.gz']}
+    """
+    if len(files) % size:
+        raise ValueError(f"--test takes {size} files a test set. Received: {' '.join(files)}")
+    sets = {}
+    for begin in range(0, len(files), size):
+        name = re.sub(f"(?:{ending})$", "", pathlib.Path(files[begin]).name.removesuffix(".gz"))
+        if name in sets:
+            raise ValueError(
+                f"Test sets are told apart by the names of their files. Received: {sets[name][0]} and {files[begin]}"
+            )
+        sets[name] = list(files[begin : begin + size])
+    return sets
+
+
+def check_new(tests, names):
+    """Checks that the test sets of other files, a dictionary by name, have none of the names of the run's own.
+
+    Raises:
+        ValueError: if one has.
+    """
+    if taken := set(tests) & set(names):
+        raise ValueError(
+            f"The run has a test set of that name already; rename the file. Received: {', '.join(sorted(taken))}"
+        )
 
 
 class Task:
@@ -23,7 +75,7 @@ class Task:
         """Checks what can be checked before data are read: that attention and optimizer can be made, say."""
 
     def load(self):
-        """Reads the data to `self.data`, an object whose `tests` is a dictionary of the test sets by name."""
+        """Reads the data to `self.data`, `Corpora`."""
         raise NotImplementedError
 
     def prepare(self):

@@ -1,27 +1,17 @@
 """Training a classifier of images."""
 
-import dataclasses
-
 import keras
 from keras.callbacks import LambdaCallback
 
 from keras_headattn._files import read_lines, write_atomically
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import StepDecay
-from recipes.engine.task import Task
+from recipes.engine.task import Corpora, Task
 from recipes.engine.training import make_optimizer
 from recipes.images.data import load_training, load_validation, training_batches, validation_batches
 from recipes.images.evaluation import evaluate, report_damaged
 from recipes.images.exporting import export
 from recipes.images.modelling import make_attention, make_classifier, make_metrics
-
-
-@dataclasses.dataclass(frozen=True)
-class Splits:
-    """The images to train on, and the validation split, which is the test set too."""
-
-    train: object
-    tests: dict
 
 
 class ImageNet(Task):
@@ -33,7 +23,7 @@ class ImageNet(Task):
     def load(self):
         train = load_training(self.config)
         validation = load_validation(self.config, train.class_names)
-        self.data = Splits(train, {self.config.validation_split: validation})
+        self.data = Corpora(train, validation, {self.config.validation_split: validation})
 
     def prepare(self):
         path = self.run.folder / "classes.txt"
@@ -42,11 +32,9 @@ class ImageNet(Task):
         self.class_names = list(read_lines(path))
 
     def make_batches(self, num_replicas):
-        (validation,) = self.data.tests.values()
-        print(
-            f"{len(self.data.train):,} images of {len(self.class_names):,} classes, {len(validation):,} to evaluate on"
-        )
-        batches = training_batches(self.config, self.data.train, num_replicas)
+        train, validation = self.data.train, self.data.validation
+        print(f"{len(train):,} images of {len(self.class_names):,} classes, {len(validation):,} to evaluate on")
+        batches = training_batches(self.config, train, num_replicas)
         return batches, validation_batches(self.config, validation, num_replicas)
 
     def make_model(self):
@@ -90,5 +78,4 @@ class ImageNet(Task):
         return [self.config.export_folder, f"{self.config.export_folder}_tensors"]
 
     def export(self, model):
-        source = self.data and next(iter(self.data.tests.values()))
-        export(self.config, model, self.class_names, source)
+        export(self.config, model, self.class_names, self.data and self.data.validation)

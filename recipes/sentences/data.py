@@ -1,18 +1,7 @@
 """The texts a configuration names."""
 
-import dataclasses
-import pathlib
-
-from keras_headattn.data import LabelledText, read_labelled, read_tfds_labelled
-
-
-@dataclasses.dataclass(frozen=True)
-class Corpora:
-    """Training, validation and named test sets."""
-
-    train: LabelledText
-    validation: LabelledText
-    tests: dict[str, LabelledText]
+from keras_headattn.data import read_labelled, read_tfds_labelled
+from recipes.engine.task import Corpora, named_files
 
 
 def load_corpora(config):
@@ -48,23 +37,22 @@ def load_tests(config):
     return load_corpora(config).tests
 
 
-def read_tests(config, files):
-    """Test sets of files, by their names.
+def names_of_tests(config):
+    """Names of the test sets."""
+    if config.data == "tfds":
+        return config.test_splits
+    return files_of_tests(config, config.test) or ["test"]
 
-    Raises:
-        ValueError: for two sets of one name, or too few files whose lines belong together.
-    """
-    columns = 3 if config.is_pair else 2
-    if config.format == "aligned" and len(files) % columns:
-        raise ValueError(f"Of aligned files, {columns} are a test set. Received: {' '.join(files)}")
-    size = columns if config.format == "aligned" else 1
-    tests = {}
-    for first in range(0, len(files), size):
-        name = name_of(files[first])
-        if name in tests:
-            raise ValueError(f"Test sets are told apart by the names of their files. Received: {' '.join(files)}")
-        tests[name] = _chosen(config, _read(config, files[first : first + size]))
-    return tests
+
+def files_of_tests(config, files):
+    """The files of each test set by name: `sst.test` of sst.test.csv.gz."""
+    size = (3 if config.is_pair else 2) if config.format == "aligned" else 1
+    return named_files(files, r"[.](csv|tsv|jsonl)", size)
+
+
+def read_tests(config, files):
+    """Test sets of files, by their names."""
+    return {name: _chosen(config, _read(config, part)) for name, part in files_of_tests(config, files).items()}
 
 
 def _embedded(config):
@@ -102,9 +90,3 @@ def _chosen(config, corpus):
     if not len(chosen):
         raise ValueError(f"A data set must not be empty. Received: {corpus.name}")
     return chosen
-
-
-def name_of(path):
-    """`data/sst.test.csv.gz` is called sst.test."""
-    name = pathlib.Path(path).name.removesuffix(".gz")
-    return name.removesuffix(".csv").removesuffix(".tsv").removesuffix(".jsonl")

@@ -91,7 +91,12 @@ class ClassifyConfig(Texts, Words, Model, Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        self._check_data()
+        if len(set(self.labels)) < len(self.labels) or len(self.labels) == 1:
+            raise ValueError(f"--labels must be two different ones or more. Received: labels={self.labels}")
+        if dropped := set(self.labels) & set(self.drop_labels):
+            raise ValueError(
+                f"A label is used or dropped. Received: {', '.join(dropped)} in --labels and --drop-labels"
+            )
         if self.tokens == "pieces" and self.embeddings:
             raise ValueError(f"--embeddings are of words, not of pieces. Received: embeddings={self.embeddings!r}")
         if self.clipvalue and self.clipnorm:
@@ -109,17 +114,6 @@ class ClassifyConfig(Texts, Words, Model, Settings):
         if self.repulsive != "none" and self.pooling_heads < 2:
             raise ValueError(
                 f"Heads repel each other: --pooling-heads must be at least 2. Received: {self.pooling_heads}"
-            )
-
-    def _check_data(self):
-        for name in ("validation", "test"):
-            if getattr(self, name) and not self.train:
-                raise ValueError(f"--{name} needs --train. Received: {name}={getattr(self, name)}, train=()")
-        if len(set(self.labels)) < len(self.labels) or len(self.labels) == 1:
-            raise ValueError(f"--labels must be two different ones or more. Received: labels={self.labels}")
-        if dropped := set(self.labels) & set(self.drop_labels):
-            raise ValueError(
-                f"A label is used or dropped. Received: {', '.join(dropped)} in --labels and --drop-labels"
             )
 
     @property

@@ -5,9 +5,9 @@ import keras
 from keras_headattn._files import read_lines, write_atomically
 from keras_headattn.data import LabelledBatches, balanced_class_weights, choose_buckets, example_lengths
 from keras_headattn.training import Model, default_jit
-from recipes.engine.task import Task
+from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
-from recipes.sentences.data import load_corpora, load_tests, name_of, read_tests
+from recipes.sentences.data import load_corpora, load_tests, names_of_tests, read_tests
 from recipes.sentences.evaluation import evaluate
 from recipes.sentences.exporting import export
 from recipes.sentences.modelling import as_arguments, make_attention, make_classifier
@@ -102,13 +102,8 @@ class Classify(Task):
     def load_tests(self, files=None):
         if files is None:
             return self.name_results(load_tests(self.config), ("tfds",))
-        own = self.run.config()
-        names = own.test_splits if own.tfds else map(name_of, own.test or ["test"])
         tests = read_tests(self.config, files)
-        if taken := set(names) & set(tests):
-            raise ValueError(
-                f"The run has a test set of that name already; rename the file. Received: {', '.join(sorted(taken))}"
-            )
+        check_new(tests, names_of_tests(self.run.config()))
         return tests
 
     def predictor(self, model):

@@ -1,6 +1,5 @@
 """The corpora a configuration names, cleaned."""
 
-import dataclasses
 import functools
 import pathlib
 
@@ -13,15 +12,7 @@ from keras_headattn.data import (
     read_text,
     read_tfds,
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Corpora:
-    """Training, validation and named test sets. There is no training set here if it is in `--records`."""
-
-    train: ParallelCorpus | None
-    validation: ParallelCorpus
-    tests: dict[str, ParallelCorpus]
+from recipes.engine.task import Corpora, named_files
 
 
 def load_corpora(config):
@@ -78,50 +69,25 @@ def training_files(config):
 
 def load_tests(config):
     """The test sets alone, by name."""
-    return {name: _read(config, "test", name) for name in test_names(config)}
+    return {name: _read(config, "test", name) for name in names_of_tests(config)}
 
 
-def test_names(config):
-    """Names of the test sets, which are the names of their folders in `results/`.
-
-    Raises:
-        ValueError: for two files of one name.
-    """
+def names_of_tests(config):
+    """Names of the test sets, which are the names of their folders in `results/`."""
     if config.data == "embedded":
         return ["test"]
-    if config.data != "train":
-        return list(config.test_splits)
-    return list(_test_files(config.test))
+    return list(files_of_tests(config.test) if config.data == "train" else config.test_splits)
 
 
-def read_tests(files):
-    """Test sets of text files: source target source target ...
-
-    Raises:
-        ValueError: for an odd number of files, two of one name, or sides of different length.
-    """
-    if len(files) % 2:
-        raise ValueError(f"--test takes two files a test set, source and target. Received: {' '.join(files)}")
-    return {name: read_text(*pair) for name, pair in _test_files(files).items()}
-
-
-def _test_files(files):
-    """Names of test sets and their two files. `data/test_2016_flickr.en.gz` is called test_2016_flickr."""
-    pairs = {}
-    for pair in zip(files[::2], files[1::2], strict=True):
-        name = pathlib.Path(pair[0]).name.removesuffix(".gz").rsplit(".", 1)[0]
-        if name in pairs:
-            raise ValueError(
-                f"Test sets are told apart by the names of their files. Received: {pairs[name][0]} and {pair[0]}"
-            )
-        pairs[name] = pair
-    return pairs
+def files_of_tests(files):
+    """The two files of each test set, source and target, by name: `test_2016_flickr` of test_2016_flickr.en.gz."""
+    return named_files(files, r"[.][^.]*", 2)
 
 
 def _read(config, part, name=None):
     """The part "train" or "validation", or the test set of this name."""
     languages = config.source_language, config.target_language
-    split = name or {"train": config.train_split, "validation": config.validation_split}[part]
+    split = name or getattr(config, f"{part}_split")
     if config.data == "embedded":
         corpus = _numbers(*languages)[part]
     elif config.data == "iwslt":
@@ -129,7 +95,7 @@ def _read(config, part, name=None):
     elif config.data == "tfds":
         corpus = read_tfds(config.tfds, split, *languages, config.max_sentences)
     else:
-        corpus = read_text(*(_test_files(config.test)[name] if name else getattr(config, part)))
+        corpus = read_text(*(files_of_tests(config.test)[name] if name else getattr(config, part)))
     end = config.max_sentences
     return ParallelCorpus(corpus.source[:end], corpus.target[:end], corpus.name)
 

@@ -19,9 +19,8 @@ from keras_headattn.training import write_projector
 from recipes.engine.finished import by_title, chosen_layers, indices, save, titles
 from recipes.translate import RECIPE
 from recipes.translation import evaluation
-from recipes.translation.text import make_text
+from recipes.translation.text import make_text, make_translator
 from recipes.translation.text_maps import KINDS, lines_of_test, maps_of_sentence, maps_of_test, names_of_layers
-from recipes.translation.translator import Translator
 
 
 def text(options):
@@ -112,7 +111,7 @@ def ablation(options):
         sources, references = lines_of_test(run, options.sentences, "sources", "references")
         config, transformer = run.config(), run.load_model()
         (bleu,) = evaluation.named_metrics(["bleu"], config.target_language)
-        translate = Translator(transformer, make_text(config, None, run.folder), config, beam_size=1)
+        translate = make_translator(transformer, make_text(config, None, run.folder), config, beam_size=1)
 
         def measure(bleu=bleu, translate=translate, sources=sources, references=references):
             return bleu([translation.text for translation in translate(sources)], references).value

@@ -153,7 +153,13 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Decoding):
 
     def __post_init__(self):
         super().__post_init__()
-        self._check_files()
+        if len(self.train) not in (0, 2) or len(self.validation) not in (0, 2) or len(self.test) % 2:
+            raise ValueError(
+                "--train and --validation take two files, --test an even number. Received: "
+                f"train={self.train}, validation={self.validation}, test={self.test}"
+            )
+        if self.train and not self.validation:
+            raise ValueError(f"--train needs --validation. Received: train={self.train}, validation=()")
         if self.truecase and not self.moses:
             raise ValueError("--truecase needs --moses. Received: truecase=True, moses=False")
         if self.truecase and self.lowercase:
@@ -163,21 +169,6 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Decoding):
                 "--target-vocabulary-size is that of a language with a vocabulary of its own: --no-shared-vocabulary. "
                 f"Received: {self.target_vocabulary_size}"
             )
-
-    def _check_files(self):
-        if len(self.train) not in (0, 2) or len(self.validation) not in (0, 2) or len(self.test) % 2:
-            raise ValueError(
-                "--train and --validation take two files, --test an even number. Received: "
-                f"train={self.train}, validation={self.validation}, test={self.test}"
-            )
-        if self.train and not self.validation:
-            raise ValueError(f"--train needs --validation. Received: train={self.train}, validation=()")
-        for name in ("validation", "test"):
-            if getattr(self, name) and not self.train:
-                others = [f", {source}={getattr(self, source)!r}" for source in self.SOURCES if getattr(self, source)]
-                raise ValueError(
-                    f"--{name} needs --train. Received: {name}={getattr(self, name)}, train=(){''.join(others)}"
-                )
 
     @property
     def shape(self):

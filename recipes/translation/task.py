@@ -10,21 +10,21 @@ from keras_headattn.data import (
     TokenBatches,
     choose_buckets,
     example_lengths,
+    read_text,
     teacher_forcing,
 )
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import InverseSquareRoot
 from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
-from recipes.engine.task import Task
+from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
-from recipes.translation.corpora import check_sizes, load_corpora, load_tests, read_tests, test_names
+from recipes.translation.corpora import check_sizes, files_of_tests, load_corpora, load_tests, names_of_tests
 from recipes.translation.evaluation import check_metrics, evaluate, named_metrics
 from recipes.translation.exporting import export
 from recipes.translation.modelling import make_attentions, make_transformer
 from recipes.translation.prepare import COLUMNS, prepare, sample_pairs, take_text
 from recipes.translation.tensorboard import attention_of_samples, flops_utilization, show_embeddings
-from recipes.translation.text import check_text, make_text
-from recipes.translation.translator import Translator, check_beam
+from recipes.translation.text import check_text, make_text, make_translator
 
 DECODING = ("beam_size", "alpha", "max_length")
 
@@ -46,7 +46,11 @@ class Translate(Task):
             prepare(config)
             take_text(config, self.run.folder)
         self.text = make_text(config, train and sample_pairs(config, train, train.name), self.run.folder)
-        check_beam(config, self.text)
+        if 2 * config.beam_size > self.text.target.vocabulary_size:
+            raise ValueError(
+                "--beam-size must be at most half the vocabulary. "
+                f"Received: beam_size={config.beam_size} for {self.text.target.vocabulary_size} pieces"
+            )
 
     def make_batches(self, num_replicas):
         """In length buckets chosen from the training corpus; validation has one more if it has longer pairs."""
@@ -137,11 +141,11 @@ class Translate(Task):
             return []
         sentences = self.data.validation.source[:number]
         references = self.text.references(self.data.validation.target[:number])
-        translator = Translator(model, self.text, self.config, beam_size=1)
+        translate = make_translator(model, self.text, self.config, beam_size=1)
         (bleu,) = named_metrics(["bleu"], self.config.target_language)
 
         def score(model):
-            return bleu([translation.text for translation in translator(sentences)], references).value
+            return bleu([translation.text for translation in translate(sentences)], references).value
 
         return [EpochScore(score, "val_bleu")]
 
@@ -156,11 +160,8 @@ class Translate(Task):
         if files is None:
             tests = load_tests(self.config)
         else:
-            tests = read_tests(files)
-            if taken := set(tests) & set(test_names(self.run.config())):
-                raise ValueError(
-                    f"The run has a test set of that name already; rename the file. Received: {', '.join(taken)}"
-                )
+            tests = {name: read_text(*pair) for name, pair in files_of_tests(files).items()}
+            check_new(tests, names_of_tests(self.run.config()))
         check_sizes(tests.values())
         return self.name_results(tests, DECODING)
 
@@ -178,7 +179,7 @@ class Translate(Task):
                 f"The run has learned positions for {trained.max_length} tokens. "
                 f"Received: max_length={self.config.max_length}"
             )
-        return Translator(model, self.text, self.config)
+        return make_translator(model, self.text, self.config)
 
     def evaluate(self, model, tests):
         if self.config.projector and self.data:

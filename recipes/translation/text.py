@@ -1,5 +1,6 @@
-"""The text of both languages as a configuration names it."""
+"""The text of both languages, and what translates it, as a configuration names them."""
 
+from keras_headattn.serving import Translator
 from keras_headattn.text import LanguagePair, MosesPreprocessor
 
 
@@ -28,6 +29,20 @@ def make_text(config, train, folder):
         _languages(config) if config.moses else None,
         config.truecase,
     )
+
+
+def make_translator(transformer, text, config, **options):
+    """The `serving.Translator` that searches as a `TranslateConfig` has it.
+
+    Args:
+        transformer: trained `Transformer`.
+        text: `LanguagePair`.
+        config: `TranslateConfig`.
+        **options: arguments of `Translator`, over the configuration's.
+    """
+    own = {name: getattr(config, name) for name in ("beam_size", "alpha", "max_length")}
+    own |= dict(source_moses=text.source_moses, target_moses=text.target_moses)
+    return Translator(transformer, text.source, text.target, **own | options)
 
 
 def check_text(config):

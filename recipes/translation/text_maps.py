@@ -9,8 +9,7 @@ from keras_headattn._files import read_lines
 from keras_headattn.analysis import attention_maps
 from keras_headattn.data import pad_ids
 from recipes.translation.tensorboard import pieces
-from recipes.translation.text import make_text
-from recipes.translation.translator import Translator
+from recipes.translation.text import make_text, make_translator
 
 KINDS = ("encoder", "decoder", "cross")
 
@@ -59,7 +58,7 @@ def maps_of_sentence(run, sentence, kind):
     """The translation of one sentence, a str, and the `TextMaps` of both. `run` and `kind` as above."""
     config, transformer = run.config(), run.load_model()
     text = make_text(config, None, run.folder)
-    (translation,) = Translator(transformer, text, config)([sentence])
+    (translation,) = make_translator(transformer, text, config)([sentence])
     return translation.text, _text_maps(transformer, text, [sentence], [translation.text], kind)
 
 

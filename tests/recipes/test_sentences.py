@@ -100,7 +100,7 @@ def test_shares_of_the_training_set(table):
 def test_test_sets_need_names_of_their_own(table):
     with pytest.raises(ValueError, match="told apart"):
         read_tests(config_of(table), [str(table), str(table)])
-    with pytest.raises(ValueError, match="3 are a test set"):
+    with pytest.raises(ValueError, match="takes 3 files a test set"):
         read_tests(config_of(table, format="aligned", second_column="3"), ["a", "b"])
     with pytest.raises(ValueError, match="must not be empty"):
         load_corpora(config_of(table, drop_labels=("0", "1", "2")))

@@ -20,7 +20,7 @@ from recipes.engine.run import try_folder
 from recipes.engine.settings import Training
 from recipes.engine.training import report_hidden_gpus, train
 from recipes.translate import RECIPE
-from recipes.translation.corpora import load_corpora, load_tests, read_tests
+from recipes.translation.corpora import files_of_tests, load_corpora, load_tests
 from recipes.translation.evaluation import check_metrics, named_metrics
 from recipes.translation.modelling import make_transformer
 from recipes.translation.settings import TranslateConfig
@@ -201,9 +201,9 @@ def test_batches_of_pairs_that_are_all_too_long(tmp_path, text):
 def test_test_sets_of_one_name(tmp_path):
     files = (*write_pair(tmp_path / "x", "test"), *write_pair(tmp_path / "y", "test"))
     with pytest.raises(ValueError, match="x/test.en and .*y/test.en"):
-        read_tests(files)
-    with pytest.raises(ValueError, match="--test takes two files"):
-        read_tests(files[:3])
+        files_of_tests(files)
+    with pytest.raises(ValueError, match="--test takes 2 files"):
+        files_of_tests(files[:3])
 
 
 def test_learned_positions_reach_as_far_as_sources(tmp_path):
