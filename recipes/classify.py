@@ -17,11 +17,9 @@ sections B.2.1 and B.2.2. Settings of papers are in recipes/configs/: yelp, age,
 sst5.
 """
 
-import itertools
 import os
-import sys
 
-from recipes.engine.command import Command
+from recipes.engine.command import Command, portions, report_cut
 from recipes.engine.recipe import Recipe, check_readable
 from recipes.sentences.settings import ClassifyConfig
 
@@ -48,16 +46,17 @@ def _classify(options):
         raise ValueError(f"--top must be at least 1. Received: top={options.top}")
     task = RECIPE.finished(options.folder)
     predictor = task.predictor(task.run.load_model())
-    from keras_headattn._files import decode_lines, read_lines
-
-    lines = decode_lines(sys.stdin.buffer, "standard input") if options.file == "-" else read_lines(options.file)
-    # Few at a time, so that a long file or a pipe shows its first labels soon.
-    while texts := list(itertools.islice(lines, 1 if options.file == "-" and sys.stdin.isatty() else 256)):
-        sides = zip(*map(_pair, texts), strict=True) if task.config.is_pair else (texts,)
-        for row in predictor(*map(list, sides)):
+    done, cut, longest = 0, [], task.config.max_length
+    for texts in portions(options.file):
+        sides = [list(side) for side in zip(*map(_pair, texts), strict=True)] if task.config.is_pair else [texts]
+        for row in predictor(*sides):
             order = row.argsort()[::-1][: options.top]
             names = task.targets.names
             print("\t".join(f"{names[i]} {row[i]:.3f}" if names else f"{row[i]:.4f}" for i in order), flush=True)
+        encoded = zip(*map(task.tokenizer.encode, sides), strict=True)
+        cut += [line for line, ids in enumerate(encoded, done + 1) if max(map(len, ids)) > longest]
+        done += len(texts)
+    report_cut(cut, done, longest)
 
 
 def _pair(line):

@@ -16,10 +16,9 @@ Source of the default attention: Zhang et al. 2022, "Interacting-head attention"
 recipes/configs/, with what they should score.
 """
 
-import itertools
 import sys
 
-from recipes.engine.command import Command
+from recipes.engine.command import Command, portions, report_cut
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable, given_settings
 from recipes.translation.settings import TranslateConfig
@@ -47,32 +46,16 @@ def _translate(options):
         check_readable(options.file)
     task = RECIPE.finished(options.folder, given_settings(options, DECODING))
     translator = task.translator(task.run.load_model())
-    from keras_headattn._files import decode_lines, read_lines
-
-    typed = options.file == "-" and sys.stdin.isatty()
-    if typed:
+    if options.file == "-" and sys.stdin.isatty():
         print("Type a sentence and Enter; Ctrl-D ends.", file=sys.stderr)
-    lines = decode_lines(sys.stdin.buffer, "standard input") if options.file == "-" else read_lines(options.file)
-    # Few at a time, so that a long file or a pipe shows its first translations soon.
     done, cut = 0, []
-    while sentences := list(itertools.islice(lines, 1 if typed else 256)):
+    for sentences in portions(options.file):
         for done, translation in enumerate(translator(sentences), done + 1):  # noqa: B020
             score = f"{translation.score:.4f}\t" if options.scores else ""
             print(score + translation.text, flush=True)
             if translation.is_cut:
                 cut.append(done)
-    if cut:
-        shown = ", ".join(map(str, cut[:10])) + ("" if len(cut) <= 10 else ", ...")
-        print(
-            f"{len(cut)} of {done} lines have more than {translator.max_source_length} tokens, and their ends were "
-            f"not translated: lines {shown}",
-            file=sys.stderr,
-        )
-
-
-def _add_prepare(parser):
-    parser.usage = "%(prog)s [options]"
-    RECIPE.add_settings(parser)
+    report_cut(cut, done, translator.max_source_length)
 
 
 def _prepare(options):
@@ -117,7 +100,7 @@ RECIPE = Recipe(
         "prepare": Command(
             _prepare,
             "write the training text as tokens to the folder --records; takes the options of train",
-            _add_prepare,
+            lambda parser: RECIPE.add_settings(parser),
             continues=True,
         ),
     },

@@ -3,9 +3,12 @@
 import argparse
 import contextlib
 import dataclasses
+import itertools
 import os
 import sys
 from collections.abc import Callable
+
+from keras_headattn._files import decode_lines, read_lines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,3 +72,29 @@ def one_line_errors(again=False, filters=False):
     except KeyboardInterrupt:
         print("\nInterrupted." + (" Run the same command to continue." if again else ""), file=sys.stderr)
         sys.exit(130)
+
+
+def portions(file, size=256):
+    """The lines of a file, or of standard input, `"-"`: lists of so many, or of one that is typed.
+
+    Few at a time, so that a long file or a pipe shows its first results soon.
+    """
+    lines = decode_lines(sys.stdin.buffer, "standard input") if file == "-" else read_lines(file)
+    size = 1 if file == "-" and sys.stdin.isatty() else size
+    while portion := list(itertools.islice(lines, size)):
+        yield portion
+
+
+def report_cut(cut, done, longest):
+    """Writes to standard error which lines were too long.
+
+    Args:
+        cut: list of ints, their numbers.
+        done: int, how many lines there were.
+        longest: int, the most tokens of a line.
+    """
+    if cut:
+        shown = ", ".join(map(str, cut[:10])) + (", ..." if len(cut) > 10 else "")
+        print(
+            f"{len(cut)} of {done} lines have more than {longest} tokens and were cut: lines {shown}", file=sys.stderr
+        )

@@ -10,7 +10,19 @@ from recipes.sentences.text import embedding_width
 
 def make_classifier(config, vocabulary_size, num_classes):
     """The classifier: from ids `(B, n)`, or of pairs from two of them, to logits `(B, num_classes)`, float32."""
-    encoder, regularizer = make_encoder(config, vocabulary_size), make_kernel_regularizer(config)
+    regularizer = keras.regularizers.L2(config.l2) if config.l2 else None
+    common = dict(dropout=config.dropout, kernel_regularizer=regularizer, seed=config.seed)
+    own = dict(attention=make_attention(config)) if config.encoder == "transformer" else {}
+    encoder = {"bilstm": BiLSTMEncoder, "transformer": TransformerEncoder}[config.encoder](
+        vocabulary_size,
+        embedding_width(config),
+        config.hidden_dim,
+        num_layers=config.num_layers,
+        train_embeddings=config.train_embeddings,
+        name="encoder",
+        **own,
+        **common,
+    )
     pooling = SelfAttentivePooling(
         config.pooling_heads,
         config.pooling_dim,
@@ -24,34 +36,11 @@ def make_classifier(config, vocabulary_size, num_classes):
         num_classes,
         pooling,
         mlp_dim=config.mlp_dim,
-        dropout=config.dropout,
-        kernel_regularizer=regularizer,
-        seed=config.seed,
         **own,
+        **common,
     )
     classifier.build()
     return classifier
-
-
-def make_encoder(config, vocabulary_size):
-    """The encoder: from ids `(B, n)` to states `(B, n, D)`."""
-    common = dict(
-        num_layers=config.num_layers,
-        train_embeddings=config.train_embeddings,
-        dropout=config.dropout,
-        kernel_regularizer=make_kernel_regularizer(config),
-        seed=config.seed,
-        name="encoder",
-    )
-    if config.encoder == "transformer":
-        common["attention"] = make_attention(config)
-    encoder = {"bilstm": BiLSTMEncoder, "transformer": TransformerEncoder}[config.encoder]
-    return encoder(vocabulary_size, embedding_width(config), config.hidden_dim, **common)
-
-
-def make_kernel_regularizer(config):
-    """L2 of all kernels; `None` for none."""
-    return keras.regularizers.L2(config.l2) if config.l2 else None
 
 
 def make_attention(config):
@@ -59,8 +48,3 @@ def make_attention(config):
     if config.encoder != "transformer":
         return None
     return heads.make_attention(config, embedding_width(config), 4, max_length=config.max_length)
-
-
-def as_arguments(inputs):
-    """The inputs of the classifier among those of `LabelledBatches`: the ids, or of pairs a tuple of both."""
-    return (inputs["text"], inputs["second_text"]) if "second_text" in inputs else inputs["text"]

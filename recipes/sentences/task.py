@@ -10,7 +10,7 @@ from recipes.engine.training import make_optimizer
 from recipes.sentences.data import load_corpora, load_tests, names_of_tests, read_tests
 from recipes.sentences.evaluation import evaluate
 from recipes.sentences.exporting import export
-from recipes.sentences.modelling import as_arguments, make_attention, make_classifier
+from recipes.sentences.modelling import make_attention, make_classifier
 from recipes.sentences.predicting import Predictor
 from recipes.sentences.targets import KINDS
 from recipes.sentences.text import embedding_width, encode_columns, load_embeddings, make_tokenizer
@@ -41,10 +41,7 @@ class Classify(Task):
 
     def make_batches(self, num_replicas):
         config, data, targets = self.config, self.data, self.targets
-        train, validation = (
-            encode_columns(config, self.tokenizer, corpus.texts, corpus.second_texts)
-            for corpus in (data.train, data.validation)
-        )
+        train, validation = (encode_columns(config, self.tokenizer, corpus) for corpus in (data.train, data.validation))
         buckets = choose_buckets(example_lengths(train), config.num_buckets)
         longest = int(example_lengths(validation).max())
         labels = targets.of(data.train)
@@ -69,7 +66,7 @@ class Classify(Task):
     def make_trainer(self, model):
         names = ("text", "second_text") if self.config.is_pair else ("text",)
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
-        return Model(inputs, model(as_arguments(inputs)), name="trainer")
+        return Model(inputs, model(tuple(inputs.values()) if self.config.is_pair else inputs["text"]), name="trainer")
 
     def make_optimizer(self, steps, num_replicas):
         config = self.config

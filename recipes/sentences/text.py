@@ -32,15 +32,10 @@ def make_tokenizer(config, train, folder):
     )
 
 
-def encode(config, tokenizer, texts):
-    """Ids of texts, of each at most `max_length`: list of int32 arrays; `None` for `None`."""
-    return None if texts is None else [ids[: config.max_length] for ids in tokenizer.encode(texts)]
-
-
-def encode_columns(config, tokenizer, texts, second_texts=None):
-    """Ids of texts, or of pairs, as the columns of batches: a dict of `"text"` and, of pairs, `"second_text"`."""
-    sides = {"text": texts, "second_text": second_texts}
-    return {name: encode(config, tokenizer, side) for name, side in sides.items() if side is not None}
+def encode_columns(config, tokenizer, corpus):
+    """Ids of a `LabelledText`, of each text at most `max_length`: a dict of `"text"` and, of pairs, `"second_text"`."""
+    sides = {"text": corpus.texts, "second_text": corpus.second_texts}
+    return {name: [ids[: config.max_length] for ids in tokenizer.encode(side)] for name, side in sides.items() if side}
 
 
 def embedding_width(config):

@@ -3,10 +3,9 @@
 import math
 
 import keras
-import numpy as np
 
-from keras_headattn.data import pad_ids
 from keras_headattn.training import Utilization, write_projector
+from recipes.translation.text import inputs_and_tokens, pieces
 
 
 def flops_utilization(config, transformer, batches):
@@ -35,16 +34,8 @@ def _labelled(embedding, tokenizer):
 def attention_of_samples(transformer, text, corpus, number=2):
     """Function from the model to all maps of sentences of middling length, for `AttentionImages`."""
     order = sorted(range(len(corpus)), key=lambda i: abs(len(corpus.source[i].split()) - 10))[:number]
-    source = text.encode_source([corpus.source[i] for i in order])
-    target = text.encode_target([corpus.target[i] for i in order])
-    shifted = [np.concatenate([[text.target.bos_id], ids[:-1]]) for ids in target]
-    inputs = {
-        "source": pad_ids(source, number, max(map(len, source))),
-        "target": pad_ids(shifted, number, max(map(len, target))),
-    }
-    read = [pieces(text.source, ids) for ids in source]
-    written = [pieces(text.target, ids) for ids in shifted]
-    tokens = {"encoder": (read, read), "decoder": (written, written), "cross": (written, read)}
+    sides = [[side[i] for i in order] for side in (corpus.source, corpus.target)]
+    inputs, tokens = inputs_and_tokens(text, *sides)
 
     def attend(model):
         _, out = transformer(inputs, return_intermediates=True)
@@ -58,16 +49,8 @@ def attention_of_samples(transformer, text, corpus, number=2):
             batch, number = keras.ops.convert_to_numpy(found["weights"]), int(layer) + 1
             for sentence in range(len(order)):
                 heads = batch[sentence].reshape(-1, *batch.shape[-2:])  # one head axis, for pairs of heads too
-                images[f"sentence {sentence + 1}/{name}, layer {number}"] = (
-                    heads,
-                    queries[sentence],
-                    keys[sentence],
-                )
+                title = f"sentence {sentence + 1}/{name}, layer {number}"
+                images[title] = heads, queries[sentence], keys[sentence]
         return images
 
     return attend
-
-
-def pieces(tokenizer, ids):
-    """The tokens of these ids, with `_` for the mark of a word's beginning."""
-    return [tokenizer.id_to_token(int(i)).replace("\N{LOWER ONE EIGHTH BLOCK}", "_") for i in ids]

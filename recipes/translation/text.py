@@ -1,5 +1,6 @@
 """The text of both languages, and what translates it, as a configuration names them."""
 
+from keras_headattn.data import pad_ids
 from keras_headattn.serving import Translator
 from keras_headattn.text import LanguagePair, MosesPreprocessor
 
@@ -63,3 +64,24 @@ def text_files(config):
 
 def _languages(config):
     return config.source_language, config.target_language
+
+
+def inputs_and_tokens(text, sources, targets):
+    """What a Transformer is given of sentences and their translations, lists of str.
+
+    Returns:
+        `(inputs, tokens)`: dictionary of `"source"` and `"target"`, int32 `(B, n)`; and of attention, `"encoder"`,
+        `"decoder"` and `"cross"`, to the tokens of queries and of keys, a list for each sentence.
+    """
+    sides = {
+        "source": text.encode_source(sources),
+        "target": [[text.target.bos_id, *ids[:-1]] for ids in text.encode_target(targets)],
+    }
+    inputs = {side: pad_ids(ids, len(ids), max(map(len, ids))) for side, ids in sides.items()}
+    read, written = ([pieces(getattr(text, side), ids) for ids in sides[side]] for side in sides)
+    return inputs, {"encoder": (read, read), "decoder": (written, written), "cross": (written, read)}
+
+
+def pieces(tokenizer, ids):
+    """The tokens of these ids, with `_` for the mark of a word's beginning."""
+    return [tokenizer.id_to_token(int(i)).replace("\N{LOWER ONE EIGHTH BLOCK}", "_") for i in ids]

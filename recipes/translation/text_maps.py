@@ -7,9 +7,7 @@ import numpy as np
 
 from keras_headattn._files import read_lines
 from keras_headattn.analysis import attention_maps
-from keras_headattn.data import pad_ids
-from recipes.translation.tensorboard import pieces
-from recipes.translation.text import make_text, make_translator
+from recipes.translation.text import inputs_and_tokens, make_text, make_translator
 
 KINDS = ("encoder", "decoder", "cross")
 
@@ -63,13 +61,8 @@ def maps_of_sentence(run, sentence, kind):
 
 
 def _text_maps(transformer, text, sentences, translations, kind):
-    sources = text.encode_source(sentences)
-    targets = [[text.target.bos_id, *ids[:-1]] for ids in text.encode_target(translations)]
-    inputs = {
-        side: pad_ids(ids, len(ids), max(map(len, ids))) for side, ids in (("source", sources), ("target", targets))
-    }
-    read, written = [pieces(text.source, ids) for ids in sources], [pieces(text.target, ids) for ids in targets]
-    queries, keys = {"encoder": (read, read), "decoder": (written, written), "cross": (written, read)}[kind]
+    inputs, tokens = inputs_and_tokens(text, sentences, translations)
+    queries, keys = tokens[kind]
     maps = attention_maps(transformer, inputs)
     layers = {path: layer for path, layer in maps.items() if kind_of(path) == kind}
     return TextMaps(layers, queries, keys, inputs["source" if kind == "encoder" else "target"] > 0)
