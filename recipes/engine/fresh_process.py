@@ -1,18 +1,32 @@
-"""Python code in a process that has nothing imported, as a server begins."""
+"""A SavedModel in a process that has nothing imported, as a server begins."""
 
 import json
 import os
 import subprocess
 import sys
 
+# What a server has: TensorFlow, and the packages that the model needs besides.
+PROGRAM = """
+import importlib, json, os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import tensorflow as tf
+path, given, packages = json.load(sys.stdin)
+for package in packages:
+    importlib.import_module(package)
+call = tf.saved_model.load(path).signatures["serving_default"]
+%s
+print(json.dumps(result))
+"""
 
-def try_out(code, path, *arguments):
+
+def try_out(path, code, given, *packages):
     """Tries a SavedModel out in a fresh process.
 
     Args:
-        code: str, a program that reads `[path, *arguments]` as JSON from standard input and prints its result as JSON.
         path: of the SavedModel.
-        *arguments: what JSON can hold.
+        code: str, lines that make `result` of `given` by `call`, the model's signature. JSON can hold both.
+        given: what the model is tried on.
+        *packages: names of those to import besides TensorFlow.
 
     Returns:
         The result.
@@ -21,8 +35,8 @@ def try_out(code, path, *arguments):
         OSError: with what the process wrote, if it fails.
     """
     process = subprocess.run(
-        [sys.executable, "-c", code],
-        input=json.dumps([str(path), *arguments]),
+        [sys.executable, "-c", PROGRAM % code],
+        input=json.dumps([str(path), given, packages]),
         capture_output=True,
         text=True,
         env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"},  # this process has the GPUs' memory

@@ -1,17 +1,28 @@
 """Training a classifier of images."""
 
+import base64
+
 import keras
+import tensorflow as tf
 from keras.callbacks import LambdaCallback
 
 from keras_headattn._files import read_lines, write_atomically
+from keras_headattn.data._image_ops import decode
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import StepDecay
+from keras_headattn.serving import export_image_classifier, export_pixel_classifier
+from recipes.engine.fresh_process import try_out
 from recipes.engine.task import Corpora, Task
 from recipes.engine.training import make_optimizer
-from recipes.images.data import load_training, load_validation, training_batches, validation_batches
+from recipes.images.data import evaluation_pixels, load_training, load_validation, training_batches, validation_batches
 from recipes.images.evaluation import evaluate, report_damaged
-from recipes.images.exporting import export
 from recipes.images.modelling import make_attention, make_classifier, make_metrics
+
+TRY_OUT = """
+import base64
+found = call(images=tf.constant([base64.b64decode(file) for file in given]))
+result = [[row[0].decode() for row in found["classes"].numpy()], found["scores"][:, 0].numpy().tolist()]
+"""
 
 
 class ImageNet(Task):
@@ -78,4 +89,26 @@ class ImageNet(Task):
         return [self.config.export_folder, f"{self.config.export_folder}_tensors"]
 
     def export(self, model):
-        export(self.config, model, self.class_names, self.data and self.data.validation)
+        config, names, (folder, tensors_folder) = self.config, self.class_names, self.export_folders()
+        path = export_image_classifier(model, evaluation_pixels(config), names, folder, run=config.run)
+        tensors_path = export_pixel_classifier(model, names, tensors_folder, run=config.run)
+        print(f"SavedModels: {path} (image files), {tensors_path} (pixels)")
+        if samples := self._samples():
+            found = try_out(path, TRY_OUT, [base64.b64encode(file).decode() for *_, file in samples])
+            for (name, label, _), label_found, score in zip(samples, *found, strict=True):
+                print(f"  {name}: {label_found} ({score:.3f}), labelled {names[label]}")
+
+    def _samples(self):
+        """List of (name, label, bytes of the file) of a few validation images that can be read."""
+        number, source = self.config.samples, self.data and self.data.validation
+        samples = []
+        if source is None or not number:
+            return samples
+        for index in range(0, len(source), max(1, len(source) // number))[:number]:
+            try:
+                data, label = source.load(tf.constant(index, tf.int64))
+                decode(data)
+            except tf.errors.OpError:  # reported already
+                continue
+            samples.append((source.name(index), int(label), data.numpy()))
+        return samples

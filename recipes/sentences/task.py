@@ -4,18 +4,28 @@ import keras
 
 from keras_headattn._files import read_lines, write_atomically
 from keras_headattn.data import LabelledBatches, balanced_class_weights, choose_buckets, example_lengths
+from keras_headattn.serving import export_classifier, export_regressor
 from keras_headattn.training import Model, default_jit
+from recipes.engine.fresh_process import try_out
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
 from recipes.sentences.data import load_corpora, load_tests, names_of_tests, read_tests
 from recipes.sentences.evaluation import evaluate
-from recipes.sentences.exporting import export
 from recipes.sentences.modelling import make_attention, make_classifier
 from recipes.sentences.predicting import Predictor
 from recipes.sentences.targets import KINDS
 from recipes.sentences.text import embedding_width, encode_columns, load_embeddings, make_tokenizer
 
 OPTIMIZERS = {"adam": keras.optimizers.Adam, "sgd": keras.optimizers.SGD, "adagrad": keras.optimizers.Adagrad}
+
+TRY_OUT = """
+found = call(**{name: tf.constant(values) for name, values in given.items()})
+if "values" in found:
+    result = [f"{value:.3f}" for value in found["values"].numpy()]
+else:
+    rows = zip(found["classes"].numpy(), found["scores"].numpy())
+    result = [f"{names[0].decode()} ({scores[0]:.3f})" for names, scores in rows]
+"""
 
 
 class Classify(Task):
@@ -111,5 +121,18 @@ class Classify(Task):
         evaluate(self.predictor(model), tests, self.targets, self.run.results)
 
     def export(self, model):
-        corpus = self.data and next(iter(self.data.tests.values()), self.data.validation)
-        export(self.config, model, self.tokenizer, self.targets, corpus)
+        config, tokenizer, targets = self.config, self.tokenizer, self.targets
+        common = dict(max_length=config.max_length, pairs=config.is_pair, run=config.run)
+        if config.predict == "number":
+            path = export_regressor(model, tokenizer, config.export_folder, **common)
+        else:
+            common |= dict(activation=targets.activation)
+            path = export_classifier(model, tokenizer, targets.names, config.export_folder, **common)
+        print(f"SavedModel: {path}")
+        if self.data and config.samples:
+            corpus = next(iter(self.data.tests.values()), self.data.validation)
+            samples = corpus.sample(config.samples, config.seed)
+            sides = {"text": samples.texts} | ({"second_text": samples.second_texts} if config.is_pair else {})
+            found = try_out(path, TRY_OUT, sides, *["tensorflow_text"] * (config.tokens == "pieces"))
+            for label, prediction, *texts in zip(samples.labels, found, *sides.values(), strict=True):
+                print(f"  {' | '.join(texts)}\n    -> {prediction}, labelled {label}")

@@ -15,18 +15,23 @@ from keras_headattn.data import (
 )
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import InverseSquareRoot
+from keras_headattn.serving import export_id_translator, export_translator
 from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
+from recipes.engine.fresh_process import try_out
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
 from recipes.translation.corpora import check_sizes, files_of_tests, load_corpora, load_tests, names_of_tests
 from recipes.translation.evaluation import check_metrics, evaluate, named_metrics
-from recipes.translation.exporting import export
 from recipes.translation.modelling import make_attentions, make_transformer
 from recipes.translation.prepare import COLUMNS, prepare, sample_pairs, take_text
 from recipes.translation.tensorboard import attention_of_samples, flops_utilization, show_embeddings
 from recipes.translation.text import check_text, make_text, make_translator
 
 DECODING = ("beam_size", "alpha", "max_length")
+TRY_OUT = """
+found = call(text=tf.constant(given))
+result = [[text.decode() for text in found["translations"].numpy()], found["scores"].numpy().tolist()]
+"""
 
 
 class Translate(Task):
@@ -190,7 +195,19 @@ class Translate(Task):
         return [self.config.export_folder, f"{self.config.export_folder}_ids"]
 
     def export(self, model):
-        export(self.config, self.translator(model), self.run, self._samples())
+        config, translator = self.config, self.translator(model)
+        text, searcher, folder = translator.text, translator.searcher, config.export_folder
+        common = dict(max_source_length=translator.max_source_length, run=config.run)
+        path = export_translator(searcher, text.source, text.target, folder, **common)
+        ids_path = export_id_translator(searcher, f"{folder}_ids", run=config.run)
+        print(f"SavedModels: {path} (text), {ids_path} (token ids)")
+        sentences = self._samples()
+        step = max(1, len(sentences) // max(1, config.samples))
+        # Moses' steps are no part of the SavedModel: it takes text that has gone through them.
+        if samples := text.prepare_source(sentences[::step][: config.samples]):
+            found = try_out(path, TRY_OUT, samples, "tensorflow_text")
+            for source, translation, score in zip(samples, *found, strict=True):
+                print(f"  {source}\n    -> {translation}  ({score:.3f})")
 
     def _samples(self):
         """Sentences of the test sets: of those read, or of those translated before."""
