@@ -109,19 +109,17 @@ def sweep(configs, folder, figures, table_only=False):
     Raises:
         ValueError: if a run in the folder has other settings.
     """
-    from recipes.engine.subruns import end_on_sigterm, end_with_failures, train_all
+    from recipes.engine.subruns import train_all
     from recipes.engine.tables import write_tables
 
-    end_on_sigterm()
     print(f"Table and plot: {folder}/sweep.md, .png")
-    failed = train_all(
+    train_all(
         RECIPE,
         configs,
         lambda config: find(config).name,
         lambda: write_tables([find(config) for config in configs], figures, folder),
         train=not table_only,
     )
-    end_with_failures(failed, len(configs))
 
 
 def find(config):

@@ -178,15 +178,15 @@ class Recipe:
 
             cache_compilations(config.xla_cache)  # before TensorFlow is imported
         quiet_tensorflow()
+        afresh = options.quick and not hasattr(options, "run")  # the folder of quick runs is nobody's own
         if options.seeds:
             from recipes.engine.seeds import train_seeds
 
-            train_seeds(self, config, options.seeds)
+            train_seeds(self, config, options.seeds, afresh)
             return
         from recipes.engine.training import train
 
-        # The folder of quick runs is nobody's own.
-        train(self.make_task(config), afresh=options.quick and not hasattr(options, "run"))
+        train(self.make_task(config), afresh)
 
     def _evaluate(self, options):
         given = given_settings(options, self.evaluated)

@@ -6,7 +6,8 @@ import statistics
 
 from keras_headattn._files import write_atomically
 from recipes.engine.run import Run
-from recipes.engine.subruns import end_on_sigterm, end_with_failures, is_finished, train_all
+from recipes.engine.subruns import is_finished, train_all
+from recipes.engine.tables import mean_text, table
 
 
 def plan(config, seeds):
@@ -16,28 +17,27 @@ def plan(config, seeds):
     ]
 
 
-def train_seeds(recipe, config, seeds):
+def train_seeds(recipe, config, seeds, afresh=False):
     """Trains what has not finished, one after the other, and writes the table after each.
 
     Args:
         recipe: `Recipe`.
         config: its settings, whose `run` is the folder of all.
         seeds: ints.
+        afresh: as `train_all` takes it.
 
     Raises:
         ValueError: if a run in the folder has other settings.
     """
-    end_on_sigterm()
     configs = plan(config, seeds)
     print(f"Table: {config.run}/seeds.md, .json")
-    failed = train_all(
+    train_all(
         recipe,
         configs,
         lambda config: f"seed {config.seed}",
         lambda: write_table(read_scores(recipe, configs), config.run),
+        afresh=afresh,
     )
-    print("\n" + markdown(read_scores(recipe, configs)))
-    end_with_failures(failed, len(configs))
 
 
 def read_scores(recipe, configs):
@@ -80,31 +80,20 @@ def _mean_and_deviation(values):
 
 def markdown(scores):
     """The table as Markdown: str. Takes what `summary` does."""
+    columns = ["mean", *(f"seed {seed}" for seed in scores)]
     lines = [f"Seeds: {', '.join(map(str, scores))}. Mean ± standard deviation (of a sample), then each seed."]
     for test, measures in summary(scores).items():
-        columns = [f"seed {seed}" for seed in scores]
-        lines += [
-            "",
-            f"**{test}**",
-            "",
-            "| | mean | " + " | ".join(columns) + " |",
-            "|---|" + "---:|" * (1 + len(columns)),
-        ]
+        rows = []
         for measure, found in measures.items():
-            text = _number(found["mean"])
-            if found["deviation"] is not None:
-                text += f" ± {_number(found['deviation'])}"
-            values = [_number(found["values"].get(seed)) for seed in scores]
-            lines.append(f"| {measure} | {text} | " + " | ".join(values) + " |")
+            values = [found["values"].get(seed) for seed in scores]
+            rows.append([measure, mean_text(values), *(mean_text([value]) for value in values)])
+        lines += ["", f"**{test}**", "", *table(columns, rows)]
     return "\n".join(lines) + "\n"
 
 
 def write_table(scores, folder):
-    """Writes `seeds.md` and `seeds.json` to the folder. Takes what `summary` does."""
-    folder = pathlib.Path(folder)
-    write_atomically(folder / "seeds.md", markdown(scores).encode("utf-8"))
+    """Writes `seeds.md` and `seeds.json` to the folder, and returns the first's text. Takes what `summary` does."""
+    folder, text = pathlib.Path(folder), markdown(scores)
+    write_atomically(folder / "seeds.md", text.encode("utf-8"))
     write_atomically(folder / "seeds.json", (json.dumps(summary(scores), indent=1) + "\n").encode("utf-8"))
-
-
-def _number(value):
-    return "–" if value is None else f"{value:.4f}"
+    return text

@@ -15,57 +15,54 @@ from recipes.engine.progress import progress_bar
 from recipes.engine.run import Run
 
 
-def train_all(recipe, configs, title, report, train=True):
+def train_all(recipe, configs, title, report, train=True, afresh=False):
     """Trains those runs that have not finished, one after the other. The same call goes on after an interruption.
+
+    The process ends with the reasons why runs failed, if any did.
 
     Args:
         recipe: `Recipe`.
         configs: list of its settings, each with a folder of its own.
         title: function of the settings that names a run.
-        report: function of no arguments, called at the beginning and after each run.
+        report: function of no arguments, called at the beginning and after each run. What it returns, a str or `None`,
+            is printed at the end.
         train: whether anything is trained.
-
-    Returns:
-        Dictionary from the title of a run that failed to the reason.
+        afresh: whether all are, and what earlier runs left in the folders is removed, once the data were read.
 
     Raises:
         ValueError: if a folder has a run with other settings.
     """
+    # SIGTERM ends this process by an exception, which ends the run that is being trained, and has it saved.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     for config in configs:
         if config.strategy == "multi_worker":
             raise ValueError("Several runs are trained on one machine. Received: strategy='multi_worker'")
-        Run(config.run, recipe).check(config)
+        if not afresh:
+            Run(config.run, recipe).check(config)
+    if afresh:
+        task = recipe.make_task(configs[0])
+        task.check()
+        task.load()
+        for config in configs:
+            pathlib.Path(config.run, "outcome.json").unlink(missing_ok=True)
     queue = [config for config in configs if not is_finished(recipe, config)]
-    report()
+    text = report()
     print(f"{len(configs) - len(queue)} of {len(configs)} runs have finished.")
     show = _show_epochs(recipe, queue) if queue and train else None
     while queue and train:
         name = title(queue[0])
         print(f"{name}: {queue[0].run}/log.txt", flush=True)
-        _finish(recipe, queue[0], show)
+        _finish(recipe, queue[0], show, afresh)
         error = outcome(recipe, queue.pop(0))["error"]
-        report()
+        text = report()
         show()
         print(f"\n{name}: {error or 'finished'}", flush=True)
+    if text:
+        print(f"\n{text}")
     ended = {title(config): outcome(recipe, config) for config in configs}
-    return {name: found["error"] for name, found in ended.items() if found and found["error"]}
-
-
-def end_with_failures(failed, number):
-    """Ends the process with the reasons why runs failed, if any did.
-
-    Args:
-        failed: as `train_all` returns it.
-        number: int, of all runs.
-    """
-    if failed:
-        reasons = [f"{name}: {error}" for name, error in failed.items()]
-        sys.exit("\n".join([f"{len(failed)} of {number} runs failed:", *reasons]))
-
-
-def end_on_sigterm():
-    """Lets SIGTERM end this process by an exception, which ends the run that is being trained, and has it saved."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    reasons = [f"{name}: {found['error']}" for name, found in ended.items() if found and found["error"]]
+    if reasons:
+        sys.exit("\n".join([f"{len(reasons)} of {len(configs)} runs failed:", *reasons]))
 
 
 def is_finished(recipe, config):
@@ -86,13 +83,15 @@ def outcome(recipe, config):
     return found if found.get("settings") == _settings(config) else None
 
 
-def _finish(recipe, config, watch):
+def _finish(recipe, config, watch, afresh):
     """Trains one run to its end, or on from where it was, and notes how it ended."""
     folder = pathlib.Path(config.run)
     save_config(config, folder / "settings.json", recipe.name)
     with open(folder / "log.txt", "ab") as log:
         # Of another command, or outliving its own: a run inherits the lock with its output.
         lock(log, "Another process is still training it: waiting.", wait=True)
+        if afresh:
+            Run(folder, recipe).clear()
         begin = log.tell()
         code = run(recipe.name, folder / "settings.json", log, watch)
     found = {"settings": _settings(config), "error": _reason(code, folder / "log.txt", begin) if code else None}

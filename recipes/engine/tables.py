@@ -9,6 +9,38 @@ import statistics
 from keras_headattn._files import write_atomically
 
 
+def table(columns, rows):
+    """Lines of a Markdown table.
+
+    Args:
+        columns: list of str, the head.
+        rows: lists of str, each of a name and the entries of its columns.
+
+    >>> print(*table(["loss"], [["plain", "0.5"]]), sep="\\n")
+    | | loss |
+    |---|---:|
+    | plain | 0.5 |
+    """
+    return [
+        f"| | {' | '.join(columns)} |",
+        "|---|" + "---:|" * len(columns),
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]
+
+
+def mean_text(values, number="{:.4f}".format):
+    """Mean and, of several, standard deviation of those of the values that are not `None`; a dash of none.
+
+    >>> mean_text([0.5, None, 0.7]), mean_text([])
+    ('0.6000 ± 0.1414', '–')
+    """
+    values = [value for value in values if value is not None]
+    if not values:
+        return "–"
+    text = number(statistics.fmean(values))
+    return f"{text} ± {number(statistics.stdev(values))}" if len(values) > 1 else text
+
+
 @dataclasses.dataclass(frozen=True)
 class Cell:
     """One run, which may have finished, failed, or be still to come.
@@ -69,14 +101,14 @@ def markdown(cells, figures):
     heads = _column_names(cells)
     for (data, metric), signature in _quantities(cells).items():
         lines += ["", f"**{data}, {metric}**" + (f" `{signature}`" if signature else ""), ""]
-        lines += ["| | " + " | ".join(map(str, heads)) + " |", "|---|" + "---:|" * len(heads)]
-        rows = figures.get((data, metric), {})
+        published, rows = figures.get((data, metric), {}), []
         for attention in _row_names(cells):
             texts = [_text(_at(cells, attention, number), (data, metric), failed) for number in heads]
-            lines.append(f"| {attention} | " + " | ".join(texts) + " |")
-            if attention in rows:
-                texts = [_number(rows[attention][number]) if number in rows[attention] else "–" for number in heads]
-                lines.append(f"| {attention}, published | " + " | ".join(texts) + " |")
+            rows.append([attention, *texts])
+            if attention in published:
+                texts = [mean_text([published[attention].get(number)], _number) for number in heads]
+                rows.append([f"{attention}, published", *texts])
+        lines += table(list(map(str, heads)), rows)
     if failed:
         lines += ["", "Failed:", ""]
         lines += [f"{number}. {cell.name}: {cell.error}" for number, cell in enumerate(failed, 1)]
@@ -161,9 +193,7 @@ def _text(cells, quantity, failed):
     if not values:
         numbers = [f"[{1 + failed.index(cell)}]" for cell in cells if cell in failed]
         return "failed " + " ".join(numbers) if numbers else "–"
-    text = _number(statistics.fmean(values))
-    if len(values) > 1:
-        text += f" ± {_number(_deviation(values))}"
+    text = mean_text(values, _number)
     return text if len(values) == len(cells) else f"{text} ({len(values)} of {len(cells)} seeds)"
 
 

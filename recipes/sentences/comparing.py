@@ -1,13 +1,13 @@
 """Finished runs of sentence classification side by side: what they scored and predicted."""
 
 import json
-import statistics
 
 import numpy as np
 
 from keras_headattn._files import read_lines
 from recipes.classify import RECIPE
 from recipes.engine.finished import folders_of_seeds
+from recipes.engine.tables import mean_text, table
 
 
 def runs_of(folder):
@@ -99,30 +99,18 @@ def markdown(scores, measures=None):
     <BLANKLINE>
     """
     first, *others = scores
-    lines = [
-        "| | " + " | ".join([first, *(part for other in others for part in (other, "p"))]) + " |",
-        "|---|" + "---:|" * (1 + 2 * len(others)),
-    ]
     known = [measure for measure in next(iter(scores[first].values())) if measure != "examples"]
     if measures and (unknown := set(measures) - set(known)):
         raise ValueError(f"The measures are {', '.join(known)}. Received: {', '.join(sorted(unknown))}")
+    rows = []
     for measure in measures or known:
         columns = {title: _values(seeds, measure) for title, seeds in scores.items()}
-        cells = [_text(columns[first])]
+        rows.append([measure, mean_text(columns[first].values())])
         for other in others:
             p = paired_test(columns[first], columns[other])
-            cells += [_text(columns[other]), "–" if p is None else f"{p:.2g}"]
-        lines.append(f"| {measure} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+            rows[-1] += [mean_text(columns[other].values()), "–" if p is None else f"{p:.2g}"]
+    return "\n".join(table([first, *(part for other in others for part in (other, "p"))], rows)) + "\n"
 
 
 def _values(seeds, measure):
     return {seed: found[measure] for seed, found in seeds.items() if found.get(measure) is not None}
-
-
-def _text(values):
-    values = list(values.values())
-    if not values:
-        return "–"
-    text = f"{statistics.fmean(values):.4f}"
-    return f"{text} ± {statistics.stdev(values):.4f}" if len(values) > 1 else text

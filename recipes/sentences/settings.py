@@ -116,6 +116,10 @@ class ClassifyConfig(Texts, Words, Model, Settings):
                 f"Heads repel each other: --pooling-heads must be at least 2. Received: {self.pooling_heads}"
             )
 
+    def changed(self, given):
+        """These settings with others in their place, as of all recipes. Word vectors bring their own width."""
+        return super().changed(({"embedding_dim": None} if given.get("embeddings") else {}) | given)
+
     @property
     def is_pair(self):
         """Whether pairs of texts are classified."""

@@ -75,6 +75,18 @@ def test_classifying_a_file(quick, recipe, tmp_path):
     assert first != second and float(one) >= float(other)
 
 
+def test_lines_that_are_cut_are_reported(quick, capsys, tmp_path):
+    """By their numbers in the whole file, though it is read in portions."""
+    (tmp_path / "lines.txt").write_text(
+        "".join(f"{'one ' * (90 if line in (6, 280) else 2)}\n" for line in range(1, 300))
+    )
+    capsys.readouterr()
+    main(["classify", str(quick[0] / "run"), str(tmp_path / "lines.txt")])
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 299
+    assert err == "2 of 299 lines have more than 200 tokens and were cut: lines 6, 280\n"
+
+
 def test_exporting_again_needs_no_data(quick, recipe):
     recipe("export", quick[0] / "run", "--export", quick[0] / "again")
     assert (quick[0] / "again" / "1" / "saved_model.pb").exists()

@@ -1,5 +1,6 @@
 """The parts of the recipe of sentence classification."""
 
+import argparse
 import dataclasses
 import json
 import pathlib
@@ -187,6 +188,20 @@ def test_word_vectors(table, tmp_path, capsys):
     assert "of 2 of 7 words, 50.0% of the training text" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("given", [["--quick"], ["--config", "sst2"], ["--quick", "--embedding-dim", "32"]])
+def test_word_vectors_bring_their_width(table, tmp_path, given):
+    path = tmp_path / "vectors.txt"
+    path.write_text("red 1 2 3\n")
+    parser = argparse.ArgumentParser()
+    RECIPE.all_commands()["train"].add(parser)
+    config = RECIPE.chosen_settings(parser.parse_args([*given, "--train", str(table), "--embeddings", str(path)]))
+    if "--embedding-dim" in given:
+        with pytest.raises(ValueError, match="have 3 numbers. Received: embedding_dim=32"):
+            embedding_width(config)
+    else:
+        assert embedding_width(config) == 3
+
+
 @pytest.mark.parametrize("encoder", ["bilstm", "transformer"])
 def test_l2_is_besides_what_is_there(encoder):
     """Of all kernels, besides the regularizer of the heads."""
@@ -337,3 +352,25 @@ def test_seeds_of_other_settings_are_refused(started, tmp_path):
     with pytest.raises(SystemExit, match="batch_size"):
         main(["--embedded", "--run", str(tmp_path), "--batch-size", "8", "--seeds", "2"])
     assert started == []
+
+
+def test_quick_seeds_start_afresh(started, table, tmp_path, monkeypatch):
+    """With any settings, but not before the data were read."""
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--quick", "--text-column", "review", "--label-column", "stars", "--seeds", "2", "--train"]
+    main([*arguments, str(table)])
+    folder = pathlib.Path("runs/quick_classify/seed=2")
+    Run(folder, RECIPE).start(RECIPE.named_config(str(folder / "settings.json")))
+    (folder / "results" / "old").mkdir()
+    same = tmp_path / "same.csv"
+    same.write_text("review,stars\n" + "red,1\n" * 60)
+    with pytest.raises(SystemExit, match="two labels or more"):
+        main([*arguments, str(same)])
+    assert started == [2] and (folder / "results" / "old").exists() and (folder / "outcome.json").exists()
+    main([*arguments, str(table), "--batch-size", "8"])
+    assert started == [2, 2] and [path.name for path in (folder / "results").iterdir()] == ["test"]
+    assert RECIPE.named_config(str(folder / "settings.json")).batch_size == 8
+    main(
+        [*arguments, str(table), "--batch-size", "8", "--run", "runs/quick_classify"]
+    )  # a folder that is named is kept
+    assert started == [2, 2]
