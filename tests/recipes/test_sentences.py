@@ -370,7 +370,5 @@ def test_quick_seeds_start_afresh(started, table, tmp_path, monkeypatch):
     main([*arguments, str(table), "--batch-size", "8"])
     assert started == [2, 2] and [path.name for path in (folder / "results").iterdir()] == ["test"]
     assert RECIPE.named_config(str(folder / "settings.json")).batch_size == 8
-    main(
-        [*arguments, str(table), "--batch-size", "8", "--run", "runs/quick_classify"]
-    )  # a folder that is named is kept
+    main([*arguments, str(table), "--batch-size", "8", "--run", "runs/quick_classify"])  # named: kept
     assert started == [2, 2]
