@@ -27,14 +27,13 @@ import argparse
 import importlib
 
 from recipes.engine.command import one_line_errors
+from recipes.engine.quiet import quiet_tensorflow
 
 OF_IMAGES, OF_TRANSLATIONS = "recipes.images.map_pictures", "recipes.translation.map_pictures"
 
 
 def main(arguments=None):
     options = _parser().parse_args(arguments)
-    from recipes.engine.quiet import quiet_tensorflow
-
     quiet_tensorflow()
     with one_line_errors():
         # Imported late: the modules bring TensorFlow, and --help need not wait for it.

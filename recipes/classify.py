@@ -40,8 +40,7 @@ def _add_classify(parser):
 
 
 def _classify(options):
-    if options.file != "-":
-        check_readable(options.file)
+    check_readable(options.file)
     if options.top < 1:
         raise ValueError(f"--top must be at least 1. Received: top={options.top}")
     task = RECIPE.finished(options.folder)

@@ -22,15 +22,17 @@ figures of An et al. 2020, "Repulsive attention":
 import argparse
 import pathlib
 
+from keras_headattn._files import read_lines
+from keras_headattn._terminal import shows_bar
 from recipes.classify import RECIPE
 from recipes.engine.command import one_line_errors
 from recipes.engine.finished import by_title, indices, save
+from recipes.engine.quiet import quiet_tensorflow
+from recipes.sentences.comparing import common_test, markdown, read_predictions, read_scores, runs_of
 
 
 def main(arguments=None):
     options = _parser().parse_args(arguments)
-    from recipes.engine.quiet import quiet_tensorflow
-
     quiet_tensorflow()
     with one_line_errors():
         COMMANDS[options.command](options)
@@ -67,15 +69,11 @@ def _parser():
 
 def _runs(options):
     """Runs by seed of each title."""
-    from recipes.sentences.comparing import runs_of
-
     return by_title(options.runs, runs_of)
 
 
 def _runs_and_test(options):
     """Runs by seed of each title, and the name of the test set."""
-    from recipes.sentences.comparing import common_test
-
     runs = _runs(options)
     return runs, options.set or common_test([run for seeds in runs.values() for run in seeds.values()])
 
@@ -96,8 +94,6 @@ def _of_classes(run):
 
 
 def _scores(options):
-    from recipes.sentences.comparing import markdown, read_scores
-
     runs, test = _runs_and_test(options)
     print(f"{test}: mean ± standard deviation; p of a paired t-test against {next(iter(runs))}\n")
     print(markdown({title: read_scores(seeds, test) for title, seeds in runs.items()}, options.measures), end="")
@@ -105,7 +101,6 @@ def _scores(options):
 
 def _reliability(options):
     from keras_headattn.analysis import draw_reliability
-    from recipes.sentences.comparing import read_predictions
 
     runs, test = _runs_and_test(options)
     found = {title: read_predictions(seeds, test) for title, seeds in runs.items()}
@@ -113,7 +108,6 @@ def _reliability(options):
 
 
 def _entropy(options):
-    from keras_headattn._files import read_lines
     from keras_headattn.analysis import draw_entropy_cdf
 
     texts, predictors = list(read_lines(options.file)), _predictors(options)
@@ -124,7 +118,6 @@ def _entropy(options):
 
 
 def _ablation(options):
-    from keras_headattn._terminal import shows_bar
     from keras_headattn.analysis import draw_head_ablation, head_ablation
     from recipes.sentences.data import load_tests
     from recipes.sentences.predicting import Predictor
@@ -182,7 +175,6 @@ def _maps(predictors, text):
 
 def _errors(options):
     from keras_headattn.analysis import draw_error_by_heads
-    from recipes.sentences.comparing import read_scores
 
     runs, test = _runs_and_test(options)
     errors, settings = {}, {}

@@ -25,10 +25,10 @@ def _check_files(config):
     if config.records and not (config.class_names or config.num_classes):
         raise ValueError(f"--records needs --class-names or --num-classes. Received: records={config.records!r}")
     check_readable(config.validation_labels, config.class_names)
-    if config.images and not pathlib.Path(config.images).is_dir():
-        raise NotADirectoryError(f"--images must be a folder. Received: {config.images}")
-    if config.records and not pathlib.Path(config.records).is_dir():
-        raise NotADirectoryError(f"--records must be a folder. Received: {config.records}")
+    for name in ("images", "records"):
+        folder = getattr(config, name)
+        if folder and not pathlib.Path(folder).is_dir():
+            raise NotADirectoryError(f"--{name} must be a folder. Received: {folder}")
 
 
 def _add_classify(parser):

@@ -19,6 +19,8 @@ import pathlib
 from recipes.engine.command import one_line_errors
 from recipes.engine.config import read_arguments
 from recipes.engine.quiet import quiet_tensorflow
+from recipes.engine.subruns import outcome, train_all
+from recipes.engine.tables import Cell, read_scores, write_tables
 from recipes.translate import RECIPE
 
 ATTENTIONS = ["multi_head", "talking_heads", "interacting"]
@@ -98,9 +100,10 @@ def _title(config):
 
 def published(name):
     """The figures of a paper that `recipes/configs/<name>.py` has, or none; `recipes.engine.tables` describes them."""
-    if not name or name.endswith(".json"):
+    try:
+        return getattr(importlib.import_module(f"recipes.configs.{name}"), "PUBLISHED", {})
+    except ModuleNotFoundError:
         return {}
-    return getattr(importlib.import_module(f"recipes.configs.{name}"), "PUBLISHED", {})
 
 
 def sweep(configs, folder, figures, table_only=False):
@@ -109,9 +112,6 @@ def sweep(configs, folder, figures, table_only=False):
     Raises:
         ValueError: if a run in the folder has other settings.
     """
-    from recipes.engine.subruns import train_all
-    from recipes.engine.tables import write_tables
-
     print(f"Table and plot: {folder}/sweep.md, .png")
     train_all(
         RECIPE,
@@ -124,9 +124,6 @@ def sweep(configs, folder, figures, table_only=False):
 
 def find(config):
     """The `Cell` of a run: scores if it has finished with these settings, the reason if it failed."""
-    from recipes.engine.subruns import outcome
-    from recipes.engine.tables import Cell, read_scores
-
     cell = Cell(_title(config), config.num_heads, config.seed)
     ended = outcome(RECIPE, config)
     if ended is None:

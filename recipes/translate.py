@@ -21,9 +21,7 @@ import sys
 from recipes.engine.command import Command, portions, report_cut
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable, given_settings
-from recipes.translation.settings import TranslateConfig
-
-DECODING = ("beam_size", "alpha", "max_length")
+from recipes.translation.settings import DECODING, TranslateConfig
 
 
 def _check_files(config):
@@ -42,8 +40,7 @@ def _add_translate(parser):
 
 
 def _translate(options):
-    if options.file != "-":
-        check_readable(options.file)
+    check_readable(options.file)
     task = RECIPE.finished(options.folder, given_settings(options, DECODING))
     translator = task.translator(task.run.load_model())
     if options.file == "-" and sys.stdin.isatty():

@@ -12,6 +12,8 @@ from recipes import configs
 from recipes.engine.command import Command, run_command
 from recipes.engine.config import add_options, load_config, override
 from recipes.engine.quiet import quiet_tensorflow
+from recipes.engine.run import Run
+from recipes.engine.seeds import train_seeds
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,8 +66,6 @@ class Recipe:
 
     def make_task(self, config, run=None):
         """The `Task` with these settings."""
-        from recipes.engine.run import Run
-
         cls = self.task
         if isinstance(cls, str):
             module, _, name = cls.partition(":")
@@ -78,8 +78,6 @@ class Recipe:
         Raises:
             ValueError: if there is none, or one of another recipe.
         """
-        from recipes.engine.run import Run
-
         run = Run(folder, self)
         run.config()
         return run
@@ -117,8 +115,7 @@ class Recipe:
 
     def config_names(self):
         """Names in `recipes/configs` that are of this recipe."""
-        names = [module.name for module in pkgutil.iter_modules(configs.__path__)]
-        return [name for name in names if type(_config_of(name)) is self.settings]
+        return [name for name, config in named_configs().items() if type(config) is self.settings]
 
     def chosen_settings(self, options):
         """The settings of a command line, over those of `--quick`, over those of `--config`.
@@ -133,7 +130,7 @@ class Recipe:
         is_embedded = given.get("embedded") or not given.keys() & set(self.settings.SOURCES)
         config = self.named_config(options.config)
         if is_embedded and self.embedded and not options.config:
-            config = _config_of(self.embedded)
+            config = named_configs()[self.embedded]
         if getattr(options, "quick", False):
             embedded = getattr(config, "embedded", False) and is_embedded
             quick = {"epochs": 2, "run": f"runs/quick_{self.name}"} | self.quick
@@ -143,7 +140,7 @@ class Recipe:
         return config
 
     def named_config(self, name):
-        """The settings of `recipes/configs/<name>.py`, of a JSON file, or, for `None`, the defaults.
+        """The settings of this name in `recipes/configs`, of a JSON file, or, for `None`, the defaults.
 
         Raises:
             ValueError: if there are none of that name, or they are another recipe's.
@@ -156,7 +153,7 @@ class Recipe:
             raise ValueError(
                 f"--config is a saved config.json or one of {', '.join(self.config_names())}. Received: {name}"
             )
-        return dataclasses.replace(_config_of(name), run=f"runs/{name}")
+        return dataclasses.replace(named_configs()[name], run=f"runs/{name}")
 
     def _add_training(self, parser):
         parser.add_argument(
@@ -180,8 +177,6 @@ class Recipe:
         quiet_tensorflow()
         afresh = options.quick and not hasattr(options, "run")  # the folder of quick runs is nobody's own
         if options.seeds:
-            from recipes.engine.seeds import train_seeds
-
             train_seeds(self, config, options.seeds, afresh)
             return
         from recipes.engine.training import train
@@ -214,13 +209,21 @@ def given_settings(options, names):
 def check_readable(*paths):
     """Opens text files, so that one that cannot be read is reported before long work begins.
 
+    `None` and `"-"`, standard input, are passed over.
+
     Raises:
         OSError, ValueError: that name the file.
     """
-    for path in filter(None, paths):
-        next(read_lines(path), None)
+    for path in paths:
+        if path not in (None, "-"):
+            next(read_lines(path), None)
 
 
 @functools.cache
-def _config_of(name):
-    return importlib.import_module(f"recipes.configs.{name}").CONFIG
+def named_configs():
+    """The settings in `recipes/configs` by name: that of the file, or those that it gives to several."""
+    found = {}
+    for module in pkgutil.iter_modules(configs.__path__):
+        file = importlib.import_module(f"recipes.configs.{module.name}")
+        found |= file.CONFIGS if hasattr(file, "CONFIGS") else {module.name: file.CONFIG}
+    return dict(sorted(found.items()))

@@ -7,6 +7,7 @@ import pathlib
 from keras_headattn import metrics
 from keras_headattn.metrics import Score
 from recipes.engine.progress import progress_bar
+from recipes.translation.settings import DECODING
 
 
 def exact_match(hypotheses, references):
@@ -79,7 +80,7 @@ def evaluate(translator, corpora, config, folder):
         Dictionary from test set to dictionary from metric to `Score`.
     """
     functions = named_metrics(config.metrics, config.target_language, config.embeddings)
-    names = ("beam_size", "alpha", "max_length", *["lowercase"] * config.lowercase)
+    names = *DECODING, *["lowercase"] * config.lowercase
     decoding = "|".join(f"{name}:{getattr(config, name)}" for name in names)
     results = {}
     for name, corpus in corpora.items():

@@ -6,6 +6,7 @@ from recipes.engine.config import option, settings
 from recipes.engine.settings import Settings, TextFiles
 
 ROLES = ("encoder", "decoder", "cross")
+DECODING = ("beam_size", "alpha", "max_length")  # what a finished run may translate with others of
 
 
 @settings(

@@ -24,10 +24,10 @@ from recipes.translation.corpora import check_sizes, files_of_tests, load_corpor
 from recipes.translation.evaluation import check_metrics, evaluate, named_metrics
 from recipes.translation.modelling import make_attentions, make_transformer
 from recipes.translation.prepare import COLUMNS, prepare, sample_pairs, take_text
+from recipes.translation.settings import DECODING
 from recipes.translation.tensorboard import attention_of_samples, flops_utilization, show_embeddings
 from recipes.translation.text import check_text, make_text, make_translator
 
-DECODING = ("beam_size", "alpha", "max_length")
 TRY_OUT = """
 found = call(text=tf.constant(given))
 result = [[text.decode() for text in found["translations"].numpy()], found["scores"].numpy().tolist()]

@@ -3,6 +3,7 @@
 from keras_headattn.data import pad_ids
 from keras_headattn.serving import Translator
 from keras_headattn.text import LanguagePair, MosesPreprocessor
+from recipes.translation.settings import DECODING
 
 
 def make_text(config, train, folder):
@@ -41,7 +42,7 @@ def make_translator(transformer, text, config, **options):
         config: `TranslateConfig`.
         **options: arguments of `Translator`, over the configuration's.
     """
-    own = {name: getattr(config, name) for name in ("beam_size", "alpha", "max_length")}
+    own = {name: getattr(config, name) for name in DECODING}
     own |= dict(source_moses=text.source_moses, target_moses=text.target_moses)
     return Translator(transformer, text.source, text.target, **own | options)
 

@@ -141,6 +141,7 @@ def test_a_papers_table():
     }  # fmt: skip
     assert configs[6].run == "runs/sweep/multi_head,key_dim=20,heads=2,seed=0" and configs[6].export is None
     assert {name for name, _ in sweep.published("iwslt16")} == set(configs[0].test_splits)
+    assert sweep.published(None) == sweep.published("evolving_lite_wmt14_de") == sweep.published("a/config.json") == {}
 
 
 def recipe_that(tmp_path, monkeypatch, does):

@@ -1,8 +1,6 @@
 import argparse
 import dataclasses
-import importlib
 import pathlib
-import pkgutil
 import re
 
 import pytest
@@ -10,6 +8,7 @@ import pytest
 from keras_headattn.models import SIZES
 from recipes import configs
 from recipes.engine.config import add_options, check_ranges, load_config, option, override, save_config, settings
+from recipes.engine.recipe import named_configs
 from recipes.translate import RECIPE
 from recipes.translation.settings import TranslateConfig
 
@@ -127,12 +126,12 @@ def test_damaged_json_is_an_error_with_the_file_name(tmp_path, text):
 
 def test_named_configurations_load():
     """All of them, each of a recipe."""
-    names = [module.name for module in pkgutil.iter_modules(configs.__path__)]
-    found = [importlib.import_module(f"recipes.configs.{name}").CONFIG for name in names]
-    assert len(names) > 30 and {type(config).__name__ for config in found} == {
+    found = named_configs()
+    assert len(found) > 30 and {type(config).__name__ for config in found.values()} == {
         "TranslateConfig", "ClassifyConfig", "ImageNetConfig"
     }  # fmt: skip
     assert RECIPE.named_config("multi30k").size == "tiny"
+    assert RECIPE.named_config("evolving_base_wmt14_fr").target_language == "fr"  # of several in a file
 
 
 def test_a_value_is_in_one_file_or_the_one_it_names():
