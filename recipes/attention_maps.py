@@ -23,10 +23,9 @@ besides: `clusters`, those of a sentence's tokens (figure 5), and `tokens`, thos
 Layers, heads and clusters are counted from 1, layers in the order in which they are called, or from the last, -1.
 """
 
-import argparse
 import importlib
 
-from recipes.engine.command import one_line_errors
+from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.quiet import quiet_tensorflow
 
 OF_IMAGES, OF_TRANSLATIONS = "recipes.images.map_pictures", "recipes.translation.map_pictures"
@@ -42,48 +41,42 @@ def main(arguments=None):
 
 
 def _parser():
-    parser = argparse.ArgumentParser(
-        prog="python -m recipes.attention_maps",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = make_parser("attention_maps", __doc__)
     commands = parser.add_subparsers(dest="command", metavar="command", required=True)
-    image = commands.add_parser("image", help="what one pixel attends to, over the image")
-    text = commands.add_parser("text", help="what the tokens of a sentence attend to")
-    classify = commands.add_parser("classify", help="accuracy of a classifier that sees maps alone")
+    add = commands.add_parser
+    image = add("image", help="what one pixel attends to, over the image")
+    text = add("text", help="what the tokens of a sentence attend to")
+    classify = add("classify", help="accuracy of a classifier that sees maps alone")
+    clusters = add("clusters", help="clusters of a sentence's tokens, and the mask they make")
+    tokens = add("tokens", help="the tokens that each cluster has most of")
+    redundancy = add("redundancy", help="how much heads repeat each other")
+    queries = add("queries", help="where the queries of heads lie, by t-SNE")
+    ablation = add("ablation", help="how much worse translations are without each head")
     for command in (image, classify):
         command.add_argument("runs", nargs="+", help="folders of finished runs of recipes.imagenet")
-    text.add_argument("runs", nargs=1, help="folder of a finished run of recipes.translate")
-    clusters = commands.add_parser("clusters", help="clusters of a sentence's tokens, and the mask they make")
-    tokens = commands.add_parser("tokens", help="the tokens that each cluster has most of")
-    redundancy = commands.add_parser("redundancy", help="how much heads repeat each other")
-    queries = commands.add_parser("queries", help="where the queries of heads lie, by t-SNE")
-    for command in (clusters, tokens):
+    for command in (text, clusters, tokens):
         command.add_argument("runs", nargs=1, help="folder of a finished run of recipes.translate")
-    for command in (redundancy, queries):
+        command.add_argument("--head", type=int, default=1, help="[1]")
+    for command in (redundancy, queries, ablation):
         command.add_argument("runs", nargs="+", help="folders of finished runs of recipes.translate")
-    ablation = commands.add_parser("ablation", help="how much worse translations are without each head")
-    ablation.add_argument("runs", nargs="+", help="folders of finished runs of recipes.translate")
-    ablation.add_argument("--output", default="ablation.png", help="[ablation.png]")
-    ablation.add_argument("--bins", type=int, help="bars of a histogram of all heads [a bar for each head]")
     for command in (tokens, redundancy, queries, ablation):
         command.add_argument("--sentences", type=int, default=100, help="so many of a test set [100]")
     for command in (image, text, classify):
         command.add_argument("--layers", nargs="+", type=int, help="[the last three]")
-    image.add_argument("--files", nargs="+", required=True, help="image files")
-    image.add_argument("--heads", nargs="+", type=int, help="[all]")
-    image.add_argument("--pixel", nargs=2, type=int, help="row and column of what the network sees [its middle]")
-    image.add_argument("--output", default="maps.png", help="of several files their names are added [maps.png]")
+    for command in (clusters, tokens, queries):
+        command.add_argument("--layer", type=int, default=-1, help="[the last]")
     for command in (text, clusters):
         command.add_argument("--sentence", required=True, help="of the source language")
     for command in (text, clusters, tokens, redundancy, queries):
         kinds = ("encoder", "decoder", "cross")
         command.add_argument("--kind", choices=kinds, default="encoder", help="which attention [encoder]")
         command.add_argument("--output", default="maps.png", help="[maps.png]")
-    for command in (text, clusters, tokens):
-        command.add_argument("--head", type=int, default=1, help="[1]")
-    for command in (clusters, tokens, queries):
-        command.add_argument("--layer", type=int, default=-1, help="[the last]")
+    image.add_argument("--files", nargs="+", required=True, help="image files")
+    image.add_argument("--heads", nargs="+", type=int, help="[all]")
+    image.add_argument("--pixel", nargs=2, type=int, help="row and column of what the network sees [its middle]")
+    image.add_argument("--output", default="maps.png", help="of several files their names are added [maps.png]")
+    ablation.add_argument("--output", default="ablation.png", help="[ablation.png]")
+    ablation.add_argument("--bins", type=int, help="bars of a histogram of all heads [a bar for each head]")
     queries.add_argument("--points", type=int, default=300, help="tokens of each head to draw [300]")
     queries.add_argument("--projector", help="folder to write them to for TensorBoard's projector, too")
     tokens.add_argument("--cluster", type=int, default=1, help="the one that is drawn [1]")

@@ -19,13 +19,12 @@ figures of An et al. 2020, "Repulsive attention":
 - `errors`, figure 3: the error against the number of heads, of runs that differ in it.
 """
 
-import argparse
 import pathlib
 
 from keras_headattn._files import read_lines
 from keras_headattn._terminal import shows_bar
 from recipes.classify import RECIPE
-from recipes.engine.command import one_line_errors
+from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.finished import by_title, indices, save
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.sentences.comparing import common_test, markdown, read_predictions, read_scores, runs_of
@@ -39,9 +38,7 @@ def main(arguments=None):
 
 
 def _parser():
-    parser = argparse.ArgumentParser(
-        prog="python -m recipes.compare", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser("compare", __doc__)
     commands = parser.add_subparsers(dest="command", metavar="command", required=True)
     helps = {
         "scores": "means, deviations and p values of all measures",

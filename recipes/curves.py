@@ -9,13 +9,12 @@ and validation that all runs have. Minutes are those of training steps, as in fi
 attention".
 """
 
-import argparse
 import itertools
 import json
 import pathlib
 
-from recipes.engine.command import one_line_errors
-from recipes.engine.finished import by_title, folders_of_seeds
+from recipes.engine.command import make_parser, one_line_errors
+from recipes.engine.finished import by_title, folders_of_seeds, save
 
 COLUMNS = 3  # plots in a row
 
@@ -61,7 +60,7 @@ def draw(folders, quantities, output, by="epoch"):
     names = [title if len(found) == 1 else f"{title}, {len(found)} seeds" for title, found in runs.items()]
     lines = [Line2D([], [], color=f"C{number}", marker=".") for number in range(len(names))]
     figure.legend(lines, names, loc="outside lower center", ncols=min(4, len(names)))
-    figure.savefig(output, dpi=120)
+    save(figure, output)
 
 
 def common_scores(histories):
@@ -132,13 +131,10 @@ def main(arguments=None):
     options = _parser().parse_args(arguments)
     with one_line_errors():
         draw(options.runs, options.quantities, options.output, options.by)
-        print(options.output)
 
 
 def _parser():
-    parser = argparse.ArgumentParser(
-        prog="python -m recipes.curves", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser("curves", __doc__)
     parser.add_argument("runs", nargs="+", help="folders of runs, or of their seeds")
     parser.add_argument("--quantities", nargs="+", help="[scores of training and validation that all runs have]")
     parser.add_argument("--by", choices=("epoch", "minutes"), default="epoch", help="what runs across [epoch]")

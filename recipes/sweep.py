@@ -11,12 +11,11 @@ Runs are trained one after the other, each in a process of its own. Table (sweep
 after each. The same command goes on after an interruption, however hard, and tries failed runs again.
 """
 
-import argparse
 import dataclasses
 import importlib
 import pathlib
 
-from recipes.engine.command import one_line_errors
+from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.config import read_arguments
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.subruns import outcome, train_all
@@ -40,11 +39,7 @@ def main(arguments=None):
 
 
 def _parser():
-    parser = argparse.ArgumentParser(
-        prog="python -m recipes.sweep",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = make_parser("sweep", __doc__)
     parser.add_argument("--runs", help="folder of the runs, table and plot [runs/sweep, of --quick runs/quick_sweep]")
     parser.add_argument("--attentions", nargs="+", help=f"[those of the paper's table, else {' '.join(ATTENTIONS)}]")
     parser.add_argument("--heads", nargs="+", type=int, default=HEADS, help="[2 4 8 16 32 64]")

@@ -53,6 +53,12 @@ def run_command(name, doc, commands, arguments=None):
         command.run(parser.parse_intermixed_args(arguments))
 
 
+def make_parser(name, doc):
+    """The parser of `python -m recipes.NAME`, whose help begins with `doc` as it stands."""
+    raw = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(prog=f"python -m recipes.{name}", description=doc, formatter_class=raw)
+
+
 @contextlib.contextmanager
 def one_line_errors(again=False, filters=False):
     """Ends the process with one line where a mistake of the user raises an error, and with 130 after Ctrl-C.
