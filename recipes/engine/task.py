@@ -27,7 +27,7 @@ def named_files(files, ending, size=1):
     Raises:
         ValueError: for files that are left over, or two sets of one name.
 
-    >>> named_files(["data/test.en.gz", "data/test.de.gz"], r"[.]\w+", 2)
+    >>> named_files(["data/test.en.gz", "data/test.de.gz"], "[.][a-z]+", 2)
     {'test': ['data/test.en.gz', 'data/test.de.gz']}
     """
     if len(files) % size:

@@ -78,7 +78,7 @@ def test_classifying_a_file(quick, recipe, tmp_path):
 def test_lines_that_are_cut_are_reported(quick, capsys, tmp_path):
     """By their numbers in the whole file, though it is read in portions."""
     (tmp_path / "lines.txt").write_text(
-        "".join(f"{'one ' * (90 if line in (6, 280) else 2)}\n" for line in range(1, 300))
+        "".join(f"{'one ' * (300 if line in (6, 280) else 2)}\n" for line in range(1, 300))
     )
     capsys.readouterr()
     main(["classify", str(quick[0] / "run"), str(tmp_path / "lines.txt")])

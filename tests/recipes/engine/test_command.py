@@ -1,6 +1,10 @@
+import io
+import sys
+import types
+
 import pytest
 
-from recipes.engine.command import Command, run_command
+from recipes.engine.command import Command, portions, report_cut, run_command
 
 
 def run(function, arguments=(), **options):
@@ -45,3 +49,20 @@ def test_help_lists_the_commands(capsys):
     run_command("mine", "A recipe.", commands, ["--help"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "A recipe." and "  score        scores" in lines
+
+
+def test_lines_come_in_portions(tmp_path, monkeypatch):
+    (tmp_path / "lines.txt").write_text("a\n\nb\n")
+    assert list(portions(tmp_path / "lines.txt", 2)) == [["a", ""], ["b"]]
+    typed = types.SimpleNamespace(buffer=io.BytesIO(b"a\nb"), isatty=lambda: True)
+    monkeypatch.setattr(sys, "stdin", typed)
+    assert list(portions("-")) == [["a"], ["b"]]
+
+
+def test_lines_that_were_cut_are_named(capsys):
+    report_cut([], 9, 64)
+    report_cut([6, 280], 299, 64)
+    report_cut(list(range(1, 12)), 12, 64)
+    two, many = capsys.readouterr().err.splitlines()
+    assert two == "2 of 299 lines have more than 64 tokens and were cut: lines 6, 280"
+    assert many.endswith("lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...")
