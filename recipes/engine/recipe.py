@@ -1,5 +1,6 @@
 """A recipe as the command line knows it, before TensorFlow is imported."""
 
+import argparse
 import dataclasses
 import functools
 import importlib
@@ -165,6 +166,7 @@ class Recipe:
             nargs="+",
             help="a run each, below the folder --run, without SavedModels; a table of means and deviations at the end",
         )
+        parser.add_argument("--afresh", action="store_true", help=argparse.SUPPRESS)  # for each run of --quick --seeds
         self.add_settings(parser)
 
     def _train(self, options):
@@ -175,7 +177,8 @@ class Recipe:
 
             cache_compilations(config.xla_cache)  # before TensorFlow is imported
         quiet_tensorflow()
-        afresh = options.quick and not hasattr(options, "run")  # the folder of quick runs is nobody's own
+        # The folder of quick runs is nobody's own.
+        afresh = options.afresh or options.quick and not hasattr(options, "run")
         if options.seeds:
             train_seeds(self, config, options.seeds, afresh)
             return

@@ -27,7 +27,7 @@ def train_all(recipe, configs, title, report, train=True, afresh=False):
         report: function of no arguments, called at the beginning and after each run. What it returns, a str or `None`,
             is printed at the end.
         train: whether anything is trained.
-        afresh: whether all are, and what earlier runs left in the folders is removed, once the data were read.
+        afresh: whether all are, and each removes what an earlier run left in its folder, once it has read the data.
 
     Raises:
         ValueError: if a folder has a run with other settings.
@@ -39,13 +39,7 @@ def train_all(recipe, configs, title, report, train=True, afresh=False):
             raise ValueError("Several runs are trained on one machine. Received: strategy='multi_worker'")
         if not afresh:
             Run(config.run, recipe).check(config)
-    if afresh:
-        task = recipe.make_task(configs[0])
-        task.check()
-        task.load()
-        for config in configs:
-            pathlib.Path(config.run, "outcome.json").unlink(missing_ok=True)
-    queue = [config for config in configs if not is_finished(recipe, config)]
+    queue = [config for config in configs if afresh or not is_finished(recipe, config)]
     text = report()
     print(f"{len(configs) - len(queue)} of {len(configs)} runs have finished.")
     show = _show_epochs(recipe, queue) if queue and train else None
@@ -90,15 +84,13 @@ def _finish(recipe, config, watch, afresh):
     with open(folder / "log.txt", "ab") as log:
         # Of another command, or outliving its own: a run inherits the lock with its output.
         lock(log, "Another process is still training it: waiting.", wait=True)
-        if afresh:
-            Run(folder, recipe).clear()
         begin = log.tell()
-        code = run(recipe.name, folder / "settings.json", log, watch)
+        code = run(recipe.name, folder / "settings.json", log, watch, *["--afresh"] * afresh)
     found = {"settings": _settings(config), "error": _reason(code, folder / "log.txt", begin) if code else None}
     write_atomically(folder / "outcome.json", json.dumps(found, indent=1).encode())
 
 
-def run(name, settings, log, watch):
+def run(name, settings, log, watch, *options):
     """Trains in a process of its own; returns its exit code.
 
     Args:
@@ -106,8 +98,9 @@ def run(name, settings, log, watch):
         settings: path of the settings.
         log: open file for all that it prints.
         watch: function of no arguments, called again and again.
+        *options: further ones of its command line.
     """
-    command = [sys.executable, "-u", "-m", f"recipes.{name}", "--config", str(settings)]
+    command = [sys.executable, "-u", "-m", f"recipes.{name}", "--config", str(settings), *options]
     # In a process group of its own: Ctrl-C reaches this command alone, which lets the run save its state.
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, process_group=0)
     try:

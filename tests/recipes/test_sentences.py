@@ -16,7 +16,7 @@ from keras_headattn.data import LabelledText
 from keras_headattn.regularizers import Frobenius
 from recipes.classify import RECIPE, main
 from recipes.engine import seeds, subruns
-from recipes.engine.config import override
+from recipes.engine.config import override, save_config
 from recipes.engine.run import Run
 from recipes.sentences import modelling
 from recipes.sentences.data import load_corpora, load_tests, read_tests
@@ -305,10 +305,10 @@ def started(monkeypatch):
     handler = signal.getsignal(signal.SIGTERM)
     seeds_started = []
 
-    def run(recipe, settings, log, watch):
+    def run(recipe, settings, log, watch, *options):
         config = json.loads(pathlib.Path(settings).read_text())
         assert recipe == "classify" and config["export"] is None
-        seeds_started.append(config["seed"])
+        seeds_started.extend([config["seed"], *options])
         if config["seed"] == 13 and seeds_started.count(13) == 1:
             log.write(b"error: bad luck\n")
             return 1
@@ -355,20 +355,29 @@ def test_seeds_of_other_settings_are_refused(started, tmp_path):
 
 
 def test_quick_seeds_start_afresh(started, table, tmp_path, monkeypatch):
-    """With any settings, but not before the data were read."""
+    """With any settings, but a folder that is named is kept."""
     monkeypatch.chdir(tmp_path)
-    arguments = ["--quick", "--text-column", "review", "--label-column", "stars", "--seeds", "2", "--train"]
-    main([*arguments, str(table)])
+    arguments = ["--quick", "--text-column", "review", "--label-column", "stars", "--seeds", "2", "--train", str(table)]
+    main(arguments)
     folder = pathlib.Path("runs/quick_classify/seed=2")
     Run(folder, RECIPE).start(RECIPE.named_config(str(folder / "settings.json")))
-    (folder / "results" / "old").mkdir()
-    same = tmp_path / "same.csv"
-    same.write_text("review,stars\n" + "red,1\n" * 60)
+    with pytest.raises(SystemExit, match="other settings: batch_size"):
+        main([*arguments, "--batch-size", "8", "--run", "runs/quick_classify"])
+    assert started == [2]
+    main([*arguments, "--batch-size", "8"])
+    assert started == [2, 2, "--afresh"]
+
+
+def test_afresh_clears_nothing_before_the_data_were_read(table, tmp_path, capsys):
+    (tmp_path / "run" / "results" / "old").mkdir(parents=True)
+    Run(tmp_path / "run", RECIPE).start(config_of(table))
+    table.write_text("review,second,stars\n" + "red,blue,1\n" * 60)
+    config = config_of(table, epochs=1, seed=3)
+    save_config(config, tmp_path / "settings.json", "classify")
     with pytest.raises(SystemExit, match="two labels or more"):
-        main([*arguments, str(same)])
-    assert started == [2] and (folder / "results" / "old").exists() and (folder / "outcome.json").exists()
-    main([*arguments, str(table), "--batch-size", "8"])
-    assert started == [2, 2] and [path.name for path in (folder / "results").iterdir()] == ["test"]
-    assert RECIPE.named_config(str(folder / "settings.json")).batch_size == 8
-    main([*arguments, str(table), "--batch-size", "8", "--run", "runs/quick_classify"])  # named: kept
-    assert started == [2, 2]
+        main(["--config", str(tmp_path / "settings.json"), "--afresh"])
+    assert (tmp_path / "run" / "results" / "old").exists()
+    table.write_text("review,second,stars\n" + "red,blue,1\ngreen,blue,2\n" * 30)
+    main(["--config", str(tmp_path / "settings.json"), "--afresh"])
+    assert [path.name for path in (tmp_path / "run" / "results").iterdir()] == ["test"]
+    assert Run(tmp_path / "run", RECIPE).config() == config
