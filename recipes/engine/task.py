@@ -72,7 +72,7 @@ class Task:
         self.data = None
 
     def check(self):
-        """Checks what can be checked before data are read: that attention and optimizer can be made, say."""
+        """Checks what can be checked before data are read: that attention can be made, say."""
 
     def load(self):
         """Reads the data to `self.data`, `Corpora`."""

@@ -72,6 +72,7 @@ def _ready(task):
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy(config.precision)
     task.check()
+    task.make_optimizer(1, 1)  # a mistake in its settings is reported before data are read
     taken = f"Another process is training in this folder. Wait for it, or give another --run. Received: {config.run}"
     if is_chief(strategy):
         try_folder("--run", config.run)

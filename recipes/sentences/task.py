@@ -34,7 +34,6 @@ class Classify(Task):
     def check(self):
         embedding_width(self.config)
         make_attention(self.config)
-        self.make_optimizer(1, 1)
 
     def load(self):
         self.data = load_corpora(self.config)

@@ -74,6 +74,13 @@ def test_one_process_trains_in_a_folder(tmp_path):
         train(RECIPE.make_task(dataclasses.replace(CONFIG, run=str(tmp_path))), afresh=True)
 
 
+def test_the_optimizer_is_tried_before_data_are_read(tmp_path):
+    config = CONFIG.changed({"repulsive": "svgd", "repulsive_roles": [], "run": str(tmp_path / "run")})
+    with pytest.raises(ValueError, match="`roles` must be"):
+        train(RECIPE.make_task(config))
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("found", [None, "/usr/bin/nvidia-smi"])
 def test_hidden_gpus(monkeypatch, capsys, found):
     monkeypatch.setattr(shutil, "which", lambda name: found)
