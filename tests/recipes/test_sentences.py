@@ -363,21 +363,22 @@ def test_quick_seeds_start_afresh(started, table, tmp_path, monkeypatch):
     Run(folder, RECIPE).start(RECIPE.named_config(str(folder / "settings.json")))
     with pytest.raises(SystemExit, match="other settings: batch_size"):
         main([*arguments, "--batch-size", "8", "--run", "runs/quick_classify"])
-    assert started == [2]
+    assert started == [2, "--afresh"]
     main([*arguments, "--batch-size", "8"])
-    assert started == [2, 2, "--afresh"]
+    assert started == [2, "--afresh"] * 2
 
 
 def test_afresh_clears_nothing_before_the_data_were_read(table, tmp_path, capsys):
     (tmp_path / "run" / "results" / "old").mkdir(parents=True)
     Run(tmp_path / "run", RECIPE).start(config_of(table))
+    good = table.read_text()
     table.write_text("review,second,stars\n" + "red,blue,1\n" * 60)
     config = config_of(table, epochs=1, seed=3)
     save_config(config, tmp_path / "settings.json", "classify")
     with pytest.raises(SystemExit, match="two labels or more"):
         main(["--config", str(tmp_path / "settings.json"), "--afresh"])
     assert (tmp_path / "run" / "results" / "old").exists()
-    table.write_text("review,second,stars\n" + "red,blue,1\ngreen,blue,2\n" * 30)
+    table.write_text(good)
     main(["--config", str(tmp_path / "settings.json"), "--afresh"])
     assert [path.name for path in (tmp_path / "run" / "results").iterdir()] == ["test"]
     assert Run(tmp_path / "run", RECIPE).config() == config
