@@ -68,7 +68,7 @@ def _languages(config):
 
 
 def inputs_and_tokens(text, sources, targets):
-    """What a Transformer is given of sentences and their translations, lists of str.
+    """Inputs of a Transformer for sentences and their translations, lists of str, and their tokens.
 
     Returns:
         `(inputs, tokens)`: dictionary of `"source"` and `"target"`, int32 `(B, n)`; and of attention, `"encoder"`,
