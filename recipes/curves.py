@@ -103,7 +103,7 @@ def _histories(folder):
     paths = [found / "history.json" for found in folders_of_seeds(folder)]
     histories = {path: json.loads(path.read_text()) for path in paths if path.exists()}
     if not any(histories.values()):
-        raise ValueError(f"There is no run in {folder} that has finished an epoch: it has no history.json.")
+        raise ValueError(f"There is no run in {folder} that has finished an epoch: history.json is missing or empty.")
     return {path: history for path, history in histories.items() if history}
 
 
