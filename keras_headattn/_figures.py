@@ -106,7 +106,9 @@ def mark_parts(axes, sizes, names, both=True):
         axes.axvline(end - 0.5, color="gray", linewidth=0.8)
         if both:
             axes.axhline(end - 0.5, color="gray", linewidth=0.8)
-    axes.set_xticks(middles, names, rotation=90 if len(names) > 3 else 0, fontsize=8)
+    names = [name.replace("/", "/\n") for name in names]  # paths of layers
+    longest = max(len(line) for name in names for line in name.split("\n"))
+    axes.set_xticks(middles, names, rotation=90 if len(names) > 3 or longest > 12 else 0, fontsize=8)
     if both:
         axes.set_yticks(middles, names, fontsize=8)
     for axis in (axes.xaxis, axes.yaxis) if both else (axes.xaxis,):

@@ -107,3 +107,12 @@ def test_parts_are_named_and_their_places_counted_from_one():
 def test_matplotlib_reads_figures_back(tmp_path):
     new_figure(2, 1, "title").savefig(tmp_path / "figure.svg")
     assert "title" in pathlib.Path(tmp_path / "figure.svg").read_text()
+
+
+def test_long_names_of_parts_do_not_overlap():
+    axes = new_figure(4, 3).subplots()
+    mark_parts(axes, [4, 4], ["classifier/encoder/block_0/attention", "classifier/pooling"], both=False)
+    axes.set_xlim(-0.5, 7.5)
+    axes.figure.draw_without_rendering()
+    first, second = (label.get_window_extent() for label in axes.get_xticklabels())
+    assert first.x1 < second.x0

@@ -1,6 +1,7 @@
 """Heat maps of heads over texts, as a figure and as a page of HTML."""
 
 import html
+import textwrap
 import unicodedata
 
 import keras
@@ -72,7 +73,7 @@ def draw_text_heatmaps(tokens, maps, heads=None, title=TITLE):
     places = _places(tokens)
     lines = places[-1][0] + 1
     figure = new_figure(WIDTH * COLUMNS * len(maps), HEIGHT * (lines + 1.5) * len(rows) + 0.8, title)
-    figure.supxlabel(CAPTION, fontsize=7, color="gray")
+    figure.supxlabel(textwrap.fill(CAPTION, COLUMNS * len(maps)), fontsize=7, color="gray")
     grid = figure.subplots(len(rows), len(maps), squeeze=False)
     for axes, name in zip(grid[0], maps, strict=True):
         axes.set_title(name, fontsize=9, fontweight="bold")
