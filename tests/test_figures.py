@@ -11,7 +11,9 @@ from keras_headattn import _fonts
 from keras_headattn._figures import as_image, mark_parts, new_figure, not_below_zero
 
 LACKING = "ℊ"  # not in DejaVu Sans, and in a font that comes with matplotlib
-ENTRIES = {entry.name: entry for entry in font_manager.fontManager.ttflist}
+# The order of the list differs between machines, and not every weight of a font has the character.
+REGULAR = [entry for entry in font_manager.fontManager.ttflist if (entry.style, entry.weight) == ("normal", 400)]
+ENTRIES = {entry.name: entry for entry in REGULAR}
 
 
 @pytest.fixture(autouse=True)
