@@ -17,5 +17,6 @@ __getattr__, __dir__, __all__ = attach(
         "_translator": ["Translation", "Translator"],
         "_translator_exports": ["export_id_translator", "export_translator"],
         "_versions": ["check_export_folder"],
+        "_warmup": ["write_warmup"],
     },
 )

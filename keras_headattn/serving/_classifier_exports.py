@@ -2,17 +2,31 @@
 
 import contextlib
 
+import numpy as np
 import tensorflow as tf
 
 from keras_headattn._private import flatten_layers
+from keras_headattn.data import source_lengths
 from keras_headattn.serving._likeliest import likeliest, probabilities_of
 from keras_headattn.serving._versions import save_signatures
+from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
 
 PARALLEL = 10  # files that are decoded at a time
+SIZE = 224  # pixels of the sides of images in warm-up requests, where images may have any size
+LONGEST = 128  # ids of the texts in warm-up requests, where texts may have any number
 
 
 def export_classifier(
-    model, tokenizer, class_names, folder, max_length=None, pairs=False, top=None, run=None, activation="softmax"
+    model,
+    tokenizer,
+    class_names,
+    folder,
+    max_length=None,
+    pairs=False,
+    top=None,
+    run=None,
+    activation="softmax",
+    warmup_batch_sizes=BATCH_SIZES,
 ):
     """Writes a SavedModel that takes texts, with the vocabulary inside.
 
@@ -35,6 +49,8 @@ def export_classifier(
             it has no name.
         activation: `"softmax"` of one class a text, `"sigmoid"` of any of several labels, each with its own
             probability. Default `"softmax"`.
+        warmup_batch_sizes: ints, batch sizes for which requests are written that a server runs before others:
+            `allowed_batch_sizes` of one that batches. Default (1, 8); none are written for an empty tuple.
 
     Returns:
         `pathlib.Path` of the new version.
@@ -53,17 +69,17 @@ def export_classifier(
     ```
     """
     classify = likeliest(model, class_names, top, activation)
-    return _export_texts(classify, model, tokenizer, folder, max_length, pairs, run)
+    return _export_texts(classify, model, tokenizer, folder, max_length, pairs, run, warmup_batch_sizes)
 
 
-def export_regressor(model, tokenizer, folder, max_length=None, pairs=False, run=None):
+def export_regressor(model, tokenizer, folder, max_length=None, pairs=False, run=None, warmup_batch_sizes=BATCH_SIZES):
     """Writes a SavedModel that takes texts and returns a number for each.
 
     It is as that of `export_classifier`, but for its only output, `values`, float32 `(B,)`.
 
     Args:
         model: Keras model from ids `(B, n)` to numbers `(B, 1)`; of pairs, from a tuple of two.
-        tokenizer, folder, max_length, pairs, run: as `export_classifier` takes them.
+        tokenizer, folder, max_length, pairs, run, warmup_batch_sizes: as `export_classifier` takes them.
 
     Returns:
         `pathlib.Path` of the new version.
@@ -80,12 +96,14 @@ def export_regressor(model, tokenizer, folder, max_length=None, pairs=False, run
     ```
     """
     numbers = probabilities_of(model, ["values"], "linear")
-    return _export_texts(
-        lambda inputs: {"values": numbers(inputs)[:, 0]}, model, tokenizer, folder, max_length, pairs, run
-    )
+
+    def rate(inputs):
+        return {"values": numbers(inputs)[:, 0]}
+
+    return _export_texts(rate, model, tokenizer, folder, max_length, pairs, run, warmup_batch_sizes)
 
 
-def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run):
+def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, warmup_batch_sizes):
     """Writes a function of ids, or of a tuple of two, as a signature of strings."""
 
     def encode(text):
@@ -99,11 +117,17 @@ def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run):
 
     specs = [tf.TensorSpec((None,), tf.string, name=name) for name in ("text", "second_text")]
     signature = (two, specs) if pairs else (one, specs[:1])
+    longest = max_length or LONGEST
+    lengths = [*(length for length in source_lengths(longest) if length < longest), longest]
+    requests = batches("text", sample_texts(tokenizer, lengths), warmup_batch_sizes)
+    requests = [{spec.name: request["text"] for spec in signature[1]} for request in requests]
     with _any_device(model):
-        return save_signatures({"serving_default": signature}, folder, model, [tokenizer], run)
+        return save_signatures(
+            {"serving_default": signature}, folder, model, [tokenizer], run, {"serving_default": requests}
+        )
 
 
-def export_image_classifier(model, preprocess, class_names, folder, top=5, run=None):
+def export_image_classifier(model, preprocess, class_names, folder, top=5, run=None, warmup_batch_sizes=BATCH_SIZES):
     """Writes a SavedModel that takes the bytes of image files.
 
     It runs wherever TensorFlow does; this library is not needed there. Its signature `serving_default` takes strings
@@ -121,6 +145,8 @@ def export_image_classifier(model, preprocess, class_names, folder, top=5, run=N
         top: int, how many classes are returned; all, if there are fewer. Default 5.
         run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
             it has no name.
+        warmup_batch_sizes: ints, batch sizes for which requests are written that a server runs before others:
+            `allowed_batch_sizes` of one that batches. Default (1, 8); none are written for an empty tuple.
 
     Returns:
         `pathlib.Path` of the new version.
@@ -152,17 +178,19 @@ def export_image_classifier(model, preprocess, class_names, folder, top=5, run=N
         }
 
     images = tf.TensorSpec((None,), tf.string, name="images")
-    return save_signatures({"serving_default": (files, [images])}, folder, model, run=run)
+    file = tf.io.encode_jpeg(np.zeros((SIZE, SIZE, 3), "uint8")).numpy()
+    warmup = {"serving_default": batches("images", [file], warmup_batch_sizes)}
+    return save_signatures({"serving_default": (files, [images])}, folder, model, run=run, warmup=warmup)
 
 
-def export_pixel_classifier(model, class_names, folder, top=5, run=None):
+def export_pixel_classifier(model, class_names, folder, top=5, run=None, warmup_batch_sizes=BATCH_SIZES):
     """Writes a SavedModel that takes pixels, for programs that decode images themselves.
 
     Its signature `serving_default` takes float32 `images` `(B, height, width, 3)`, 0 to 255, and `uint8` the same as
     uint8; both return the `classes` and `scores` of `export_image_classifier`.
 
     Args:
-        model, class_names, folder, top, run: as `export_image_classifier` takes them.
+        model, class_names, folder, top, run, warmup_batch_sizes: as `export_image_classifier` takes them.
 
     Returns:
         `pathlib.Path` of the new version.
@@ -184,7 +212,9 @@ def export_pixel_classifier(model, class_names, folder, top=5, run=None):
         name: (classify, [tf.TensorSpec((None, *shape), dtype, name="images")])
         for name, dtype in (("serving_default", tf.float32), ("uint8", tf.uint8))
     }
-    return save_signatures(signatures, folder, model, run=run)
+    pixels = np.zeros([size or SIZE for size in shape])
+    warmup = dict.fromkeys(signatures, batches("images", [pixels], warmup_batch_sizes))
+    return save_signatures(signatures, folder, model, run=run, warmup=warmup)
 
 
 def _decoded(images, preprocess, shape):

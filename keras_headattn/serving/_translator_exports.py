@@ -2,11 +2,20 @@
 
 import tensorflow as tf
 
+from keras_headattn.serving._translator import _buckets
 from keras_headattn.serving._versions import save_signatures
+from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
 
 
 def export_translator(
-    searcher, source_tokenizer, target_tokenizer, folder, xla_signature=False, max_source_length=None, run=None
+    searcher,
+    source_tokenizer,
+    target_tokenizer,
+    folder,
+    xla_signature=False,
+    max_source_length=None,
+    run=None,
+    warmup_batch_sizes=BATCH_SIZES,
 ):
     """Writes a SavedModel that translates text, with both vocabularies inside.
 
@@ -30,6 +39,8 @@ def export_translator(
             no source is cut, and a long one may take all of the server's memory.
         run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
             it has no name.
+        warmup_batch_sizes: ints, batch sizes for which requests are written that a server runs before others:
+            `allowed_batch_sizes` of one that batches. Default (1, 8); none are written for an empty tuple.
 
     Returns:
         `pathlib.Path` of the new version.
@@ -90,10 +101,13 @@ def export_translator(
     functions = {"serving_default": best, "n_best": n_best} | ({"xla": xla} if xla_signature else {})
     text = tf.TensorSpec((None,), tf.string, name="text")
     signatures = {name: (function, [text]) for name, function in functions.items()}
-    return save_signatures(signatures, folder, searcher, [source_tokenizer, target_tokenizer], run)
+    lengths = _buckets(searcher.model, searcher.max_length, max_source_length)
+    requests = batches("text", sample_texts(source_tokenizer, lengths), warmup_batch_sizes)
+    tokenizers = [source_tokenizer, target_tokenizer]
+    return save_signatures(signatures, folder, searcher, tokenizers, run, dict.fromkeys(signatures, requests))
 
 
-def export_id_translator(searcher, folder, run=None):
+def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SIZES):
     """Writes a SavedModel that translates token ids, for programs that have TensorFlow alone.
 
     It is a model of its own, as a model with a tokenizer does not even load without tensorflow-text. Its signature
@@ -104,6 +118,7 @@ def export_id_translator(searcher, folder, run=None):
         searcher: `Searcher` around a trained model.
         folder: str or path, where the next version is written, as in `export_translator`.
         run: str, as `export_translator` takes it. Default `None`: the model has no name.
+        warmup_batch_sizes: ints, as `export_translator` takes them. Default (1, 8).
 
     Returns:
         `pathlib.Path` of the new version.
@@ -126,4 +141,6 @@ def export_id_translator(searcher, folder, run=None):
         return {"ids": found["tokens"], "scores": found["scores"]}
 
     ids = tf.TensorSpec((None, None), tf.int32, name="ids")
-    return save_signatures({"serving_default": (search, [ids])}, folder, searcher, run=run)
+    rows = [[1] * length for length in _buckets(searcher.model, searcher.max_length, None)]
+    warmup = {"serving_default": batches("ids", rows, warmup_batch_sizes)}
+    return save_signatures({"serving_default": (search, [ids])}, folder, searcher, run=run, warmup=warmup)

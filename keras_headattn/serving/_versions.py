@@ -9,8 +9,9 @@ import shutil
 import tensorflow as tf
 
 from keras_headattn._files import sync
+from keras_headattn.serving._warmup import write_warmup
 
-# Part of a version, so that both appear at once. Model servers load nothing of this folder but a warm-up record.
+# Part of a version, so that both appear at once. Model servers load nothing of this folder but warm-up requests.
 NOTE = pathlib.Path("assets.extra", "run.txt")
 
 
@@ -33,7 +34,7 @@ def check_export_folder(folder, run=None):
         _temporary(folder).rmdir()
 
 
-def save_signatures(signatures, folder, model, tokenizers=(), run=None):
+def save_signatures(signatures, folder, model, tokenizers=(), run=None, warmup=None):
     """Writes functions as the signatures of a SavedModel.
 
     Args:
@@ -42,6 +43,7 @@ def save_signatures(signatures, folder, model, tokenizers=(), run=None):
         model: whose Keras variables, `model.variables`, the functions use. It may be built by them.
         tokenizers: layers that the functions use.
         run: str, the name of what the model is of. Default `None`: it has none.
+        warmup: requests that a server runs before others, as `write_warmup` takes them. Default `None`: there are none.
 
     Returns:
         `pathlib.Path` of the new version.
@@ -66,6 +68,8 @@ def save_signatures(signatures, folder, model, tokenizers=(), run=None):
             note = path / NOTE
             note.parent.mkdir()
             note.write_text(f"{run}\n", encoding="utf-8")
+        if warmup:
+            write_warmup(path, warmup)
 
     return write_version(folder, write)
 

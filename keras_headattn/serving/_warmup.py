@@ -1,0 +1,155 @@
+"""Requests that a model server runs before it answers others: TensorFlow Serving's warm-up records."""
+
+import bisect
+import functools
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
+from tensorflow.core.protobuf import saved_model_pb2
+
+from keras_headattn._files import atomic_path
+
+RECORDS = pathlib.Path("assets.extra", "tf_serving_warmup_requests")
+MOST = 1000  # a server does not load a model that has more
+BATCH_SIZES = (1, 8)
+
+# Messages of TensorFlow Serving: fields that a request has, by name, with their numbers and types. Fields are known by
+# number on the disk, and a message is its bytes: so `inputs`, a map, is a list of `Input`, and a tensor is bytes.
+MESSAGES = {
+    "PredictionLog": {"predict_log": (6, "PredictLog")},
+    "PredictLog": {"request": (1, "PredictRequest")},
+    "PredictRequest": {"model_spec": (1, "ModelSpec"), "inputs": (2, "Input")},
+    "ModelSpec": {"signature_name": (3, str)},
+    "Input": {"key": (1, str), "value": (2, bytes)},
+}
+
+
+def write_warmup(path, requests):
+    """Writes the requests that TensorFlow Serving runs when it loads a SavedModel, before it answers others.
+
+    The first request of each signature and shape takes much longer than later ones. The functions that export models
+    write requests by themselves; give others where a server is to be warm for other shapes. The requests go into
+    `assets.extra/tf_serving_warmup_requests`, and replace those there. No server need be installed.
+
+    Args:
+        path: str or path of a version of a SavedModel, for example `"saved_models/translate/1"`.
+        requests: dictionary of the name of a signature to a list of requests, each a dictionary of the name of an input
+            to its array.
+
+    Raises:
+        ValueError: if there are more requests than the 1,000 that a server takes, or one does not fit the signatures:
+            a server does not load a model whose requests fail.
+        OSError: if there is no SavedModel, or the requests cannot be written.
+
+    Example:
+
+    ```python
+    texts = [["two cats"], ["two cats"] * 8]
+    write_warmup(path, {"serving_default": [{"text": text} for text in texts]})
+    ```
+    """
+    number = sum(map(len, requests.values()))
+    if number > MOST:
+        raise ValueError(f"A server takes {MOST} requests at most. Received: {number} requests")
+    saved_model = saved_model_pb2.SavedModel.FromString(pathlib.Path(path, "saved_model.pb").read_bytes())
+    signatures = saved_model.meta_graphs[0].signature_def
+    with atomic_path(pathlib.Path(path, RECORDS)) as temporary, tf.io.TFRecordWriter(str(temporary)) as file:
+        for name, group in requests.items():
+            for inputs in group:
+                file.write(_record(name, inputs, signatures))
+
+
+def read_warmup(path):
+    """Reads what `write_warmup` wrote.
+
+    Args:
+        path: str or path of a version of a SavedModel.
+
+    Returns:
+        List of tuples of the name of a signature and a dictionary of the name of an input to its array.
+    """
+    requests = []
+    for record in tf.data.TFRecordDataset(str(pathlib.Path(path, RECORDS))).as_numpy_iterator():
+        request = _prediction_log().FromString(record).predict_log.request
+        inputs = {i.key: tf.make_ndarray(tensor_pb2.TensorProto.FromString(i.value)) for i in request.inputs}
+        requests.append((request.model_spec.signature_name, inputs))
+    return requests
+
+
+def sample_texts(tokenizer, lengths):
+    """A text for each length: as many times the same word as have no more ids.
+
+    Args:
+        tokenizer: that of the model.
+        lengths: ints.
+
+    Returns:
+        List of str.
+    """
+
+    def text(words):
+        return " ".join(["a"] * words)
+
+    def count(words):
+        return len(tokenizer.encode([text(words)])[0])
+
+    return [text(max(0, bisect.bisect(range(length + 1), length, key=count) - 1)) for length in lengths]
+
+
+def batches(name, rows, batch_sizes):
+    """Requests of one input, for all batch sizes.
+
+    Args:
+        name: of the input.
+        rows: list of arrays, or of what NumPy makes an array of: each is repeated to the rows of a batch.
+        batch_sizes: ints.
+
+    Returns:
+        List of dictionaries of the name to an array.
+    """
+    rows = [np.array(row, object if isinstance(row, str | bytes) else None) for row in rows]
+    return [{name: np.broadcast_to(row, (size, *row.shape))} for row in rows for size in batch_sizes]
+
+
+def _record(name, inputs, signatures):
+    """A request as bytes."""
+    if name not in signatures:
+        raise ValueError(f"The model has the signatures {sorted(signatures)}. Received: requests of {name!r}")
+    specs = signatures[name].inputs
+    if specs.keys() != inputs.keys():
+        raise ValueError(f"The signature {name!r} has the inputs {sorted(specs)}. Received: {sorted(inputs)}")
+    log = _prediction_log()()
+    request = log.predict_log.request
+    request.model_spec.signature_name = name
+    for key, value in sorted(inputs.items()):
+        value, spec = np.asarray(value), specs[key]
+        if not tf.TensorShape(spec.tensor_shape).is_compatible_with(value.shape):
+            shape = tuple(tf.TensorShape(spec.tensor_shape).as_list())
+            raise ValueError(f"`{key}` of {name!r} has the shape {shape}. Received: an array of shape {value.shape}")
+        # One element stands for all, where all are alike.
+        alike = value.size and (value == value.flat[0]).all()
+        tensor = tf.make_tensor_proto(value.flat[:1] if alike else value, spec.dtype, value.shape)
+        request.inputs.add(key=key, value=tensor.SerializeToString())
+    return log.SerializeToString(deterministic=True)
+
+
+@functools.cache
+def _prediction_log():
+    """The class of the messages in the file, made here rather than imported from a package more."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    kinds = descriptor_pb2.FieldDescriptorProto
+    types = {str: kinds.TYPE_STRING, bytes: kinds.TYPE_BYTES}
+    file = descriptor_pb2.FileDescriptorProto(name="warmup.proto", package="warmup", syntax="proto3")
+    for message, fields in MESSAGES.items():
+        message = file.message_type.add(name=message)
+        for name, (number, kind) in fields.items():
+            label = kinds.LABEL_REPEATED if name == "inputs" else kinds.LABEL_OPTIONAL
+            field = message.field.add(name=name, number=number, label=label, type=types.get(kind, kinds.TYPE_MESSAGE))
+            if kind not in types:
+                field.type_name = f".warmup.{kind}"
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("warmup.PredictionLog"))

@@ -1,0 +1,125 @@
+"""A small SavedModel of each kind, with requests that a server may be sent."""
+
+import dataclasses
+import functools
+import pathlib
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_headattn.data import central_crop
+from keras_headattn.decoding import Searcher
+from keras_headattn.layers import MultiHeadAttention
+from keras_headattn.models import Transformer
+from keras_headattn.serving import (
+    export_classifier,
+    export_id_translator,
+    export_image_classifier,
+    export_pixel_classifier,
+    export_regressor,
+    export_translator,
+    write_warmup,
+)
+from keras_headattn.serving._warmup import read_warmup
+from keras_headattn.text import SentencePieceTokenizer, WordTokenizer, learn_words, train_sentencepiece
+
+ENGLISH = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat still"]
+GERMAN = ["die Katze saß auf der Matte", "ein Hund lief der Katze nach", "keine Katze saß still"]
+CLASSES = ["Affe", "Bär", "Chamäleon"]
+TEXT = ("translator", "classifier_pieces")  # those that need tensorflow-text
+
+
+@dataclasses.dataclass
+class Export:
+    """A SavedModel.
+
+    Args:
+        path: of the version.
+        own: requests that were exported with it, as `read_warmup` returns them.
+        requests: those of its warm-up file now: its own, and some that differ within a batch.
+    """
+
+    path: pathlib.Path
+    own: list
+    requests: list
+
+
+def export_all(folder):
+    """Writes a SavedModel of each kind.
+
+    Args:
+        folder: path.
+
+    Returns:
+        Dictionary of the name of the kind to an `Export`.
+    """
+    keras.utils.set_random_seed(3)
+    folder = pathlib.Path(folder)
+    pieces = [
+        SentencePieceTokenizer(train_sentencepiece(texts, folder / f"{name}.model", 32))
+        for name, texts in (("source", ENGLISH), ("target", GERMAN))
+    ]
+    words = WordTokenizer(learn_words(ENGLISH))
+    searcher, image_model = _searcher(), _image_model()
+    crop = functools.partial(central_crop, size=8, resized=10)
+    paths = {
+        "translator": export_translator(searcher, *pieces, folder / "translator", xla_signature=True),
+        "ids_translator": export_id_translator(searcher, folder / "ids_translator"),
+        "classifier_words": export_classifier(
+            _text_model(words, 3, pairs=True), words, CLASSES, folder / "words", 20, True
+        ),
+        "classifier_pieces": export_classifier(_text_model(pieces[0], 3), pieces[0], CLASSES, folder / "pieces"),
+        "regressor": export_regressor(_text_model(words, 1), words, folder / "regressor"),
+        "image_classifier": export_image_classifier(image_model, crop, CLASSES, folder / "images", top=2),
+        "pixel_classifier": export_pixel_classifier(image_model, CLASSES, folder / "pixels"),
+    }
+    images = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), "uint8")
+    files = [tf.io.encode_png(images[0]).numpy(), b"no picture", tf.io.encode_jpeg(images[1]).numpy()]
+    texts = ["the cat sat", "a dog ran after no mat", ""]
+    ids = np.array([[5, 9, 12, 3], [7, 3, 0, 0]], "int32")
+    inputs = {
+        "translator": {name: {"text": texts} for name in ("serving_default", "n_best")},
+        "ids_translator": {"serving_default": {"ids": ids}},
+        "classifier_words": {"serving_default": {"text": texts, "second_text": texts[::-1]}},
+        "classifier_pieces": {"serving_default": {"text": texts}},
+        "regressor": {"serving_default": {"text": texts}},
+        "image_classifier": {"serving_default": {"images": files}},
+        "pixel_classifier": {"serving_default": {"images": images}, "uint8": {"images": images}},
+    }
+    return {kind: _with_requests(path, inputs[kind]) for kind, path in paths.items()}
+
+
+def _with_requests(path, more):
+    own = read_warmup(path)
+    grouped = {}
+    for name, inputs in [*own, *more.items()]:
+        grouped.setdefault(name, []).append(inputs)
+    write_warmup(path, grouped)
+    return Export(path, own, read_warmup(path))
+
+
+def _searcher():
+    shape = dict(num_layers=1, hidden_dim=16, intermediate_dim=32)
+    model = Transformer(32, 32, attention=MultiHeadAttention(2, 8), **shape)
+    model.build()
+    random = np.random.default_rng(3)
+    for weight in model.trainable_weights:  # large ones, so that translations differ
+        if weight.name not in ("gamma", "beta"):
+            weight.assign(random.normal(size=weight.shape) * 4 / weight.shape[-1] ** 0.5)
+    return Searcher(model, 3, max_length=8)
+
+
+def _text_model(tokenizer, outputs, pairs=False):
+    names = ("text", "second_text") if pairs else ("text",)
+    inputs = [keras.Input((None,), dtype="int32", name=name) for name in names]
+    embed = keras.layers.Embedding(tokenizer.vocabulary_size, 6, embeddings_initializer="random_normal")
+    x = keras.layers.Concatenate()([keras.layers.GlobalMaxPooling1D()(embed(ids)) for ids in inputs] * 2)
+    return keras.Model(tuple(inputs) if pairs else inputs[0], keras.layers.Dense(outputs)(x))
+
+
+def _image_model():
+    images = keras.Input((8, 8, 3))
+    x = keras.layers.Conv2D(4, 3, activation="relu")(keras.layers.Rescaling(1 / 255)(images))
+    x = keras.layers.BatchNormalization()(x)
+    return keras.Model(images, keras.layers.Dense(3, kernel_initializer="random_normal")(keras.layers.Flatten()(x)))
