@@ -1,12 +1,12 @@
-# `make translate` runs the main job, `make test` the tests, `make docs` writes the documentation as HTML. Each makes its own
-# environment first.
+# `make translate` runs the main job, `make test` the tests, `make docs` writes the documentation as HTML, `make serve-check` runs
+# exports in an older TensorFlow and in OpenVINO. Each makes its own environments first.
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 VENV ?= .venv
 BIN = $(VENV)/bin
 GPU := $(shell command -v nvidia-smi > /dev/null && echo ,gpu)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: translate test docs lint clean
+.PHONY: translate test docs lint serve-check clean
 
 translate: $(VENV)/.recipes
 	$(BIN)/python -m recipes.translate $(ARGS)
@@ -22,6 +22,9 @@ lint: $(VENV)/.tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+serve-check: $(VENV)/.tests $(VENV)-tensorflow-2.20/complete $(VENV)-openvino/complete
+	$(BIN)/python -m tests.serving.check --tensorflow $(VENV)-tensorflow-2.20/bin/python --openvino $(VENV)-openvino/bin/python
+
 # The file marks that the extra of this name is installed, on machines with NVIDIA GPUs TensorFlow's CUDA libraries too.
 $(VENV)/.%: setup.py | $(VENV)/complete
 	@echo "Installing keras_headattn with what its $* need ($(if $(GPU),CUDA libraries too,about 2 GB), once)"
@@ -33,5 +36,13 @@ $(VENV)/complete:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
+$(VENV)-tensorflow-2.20/complete: PACKAGES = tensorflow==2.20.0 tensorflow-text==2.20.1
+$(VENV)-openvino/complete: PACKAGES = openvino==2026.4.0
+$(VENV)-%/complete:
+	@echo "Installing $(PACKAGES), once"
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet $(PACKAGES)
+	@touch $@
+
 clean:
-	rm -rf $(VENV) build docs/reference *.egg-info
+	rm -rf $(VENV) $(VENV)-* build docs/reference *.egg-info

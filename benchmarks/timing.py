@@ -97,14 +97,15 @@ def memory(function):
     `TF_ENABLE_ONEDNN_OPTS=0`."""
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-    before = _resident("VmRSS")
+    before = resident()
     function()
-    return (_resident("VmHWM") - before) / 1e3
+    return resident("VmHWM") - before
 
 
-def _resident(name):
+def resident(name="VmRSS"):
+    """Megabytes of resident pages of this process; `"VmHWM"`: the most it had."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith(name))  # kB
+    return next(float(line.split()[1]) for line in lines if line.startswith(name)) / 1e3  # from kB
 
 
 class Worker:

@@ -1,0 +1,206 @@
+"""SavedModels as a server runs them: size, time to load, memory, the first call and later ones, and what settings do.
+
+    python -m benchmarks.exports MODEL [MODEL ...] [--text TEXT] [--quick]
+
+MODEL is a version of a SavedModel with warm-up requests, for example `saved_models/quick_translate/1`. Each is loaded
+by a session as of a server, in a process of its own without Keras and without the library: once it runs its warm-up
+requests first, and once it does not. Then it is called with one row of its first request.
+
+Settings are tried on the first MODEL, with one row and with eight: threads of the session, XLA's flags, and the
+signature `xla` where there is one. Calls are timed in paired rounds.
+"""
+
+import argparse
+import concurrent.futures
+import multiprocessing
+import os
+import pathlib
+import sys
+import time
+
+import numpy as np
+
+from benchmarks import timing
+
+XLA = "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"
+SETTINGS = {  # threads of the session, 0 for TensorFlow's choice; `TF_XLA_FLAGS`; signature
+    "no settings": (0, "", "serving_default"),
+    "one thread": (1, "", "serving_default"),
+    "XLA flags": (0, XLA, "serving_default"),
+    "XLA flags, one thread": (1, XLA, "serving_default"),
+    "`xla`": (0, "", "xla"),
+    "`xla`, one thread": (1, "", "xla"),
+}
+ROWS = (1, 8)
+
+
+class Session:
+    """A SavedModel in a session with a server's options.
+
+    Args:
+        path: str, of a version.
+        threads: int, of the session; 0 for TensorFlow's choice.
+    """
+
+    def __init__(self, path, threads=0):
+        import tensorflow.compat.v1 as tf1
+
+        options = tf1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
+        self.session = tf1.Session(graph=tf1.Graph(), config=options)
+        with self.session.graph.as_default():
+            self.model = tf1.saved_model.loader.load(self.session, ["serve"], path)
+
+    def call(self, name, inputs):
+        """Runs a signature."""
+        signature = self.model.signature_def[name]
+        fed = {signature.inputs[key].name: value for key, value in inputs.items()}
+        return self.session.run({key: info.name for key, info in signature.outputs.items()}, fed)
+
+
+def import_tensorflow(path, flags=""):
+    os.environ["TF_XLA_FLAGS"] = flags
+    import tensorflow  # noqa: F401
+
+    if b"SentencepieceOp" in pathlib.Path(path, "saved_model.pb").read_bytes():
+        import tensorflow_text  # noqa: F401
+
+
+def measure(path, requests, inputs, warm, seconds):
+    """Figures of a SavedModel in this process, which has done nothing yet.
+
+    Args:
+        path: str, of a version.
+        requests: its warm-up requests.
+        inputs: dictionary of arrays, those of the timed calls of `serving_default`.
+        warm: bool, whether the requests are run first.
+        seconds: for how long calls are timed.
+
+    Returns:
+        Dictionary of str to float.
+    """
+    timing.limit_threads(timing.cores())
+    import_tensorflow(path)
+    before = timing.resident()
+    found = {}
+    start = time.perf_counter()
+    session = Session(path)
+    found["load"] = time.perf_counter() - start
+    found["memory"] = timing.resident() - before
+    start = time.perf_counter()
+    for request in requests if warm else ():
+        session.call(*request)
+    found["warm-up"] = time.perf_counter() - start
+    call = timing.timed(lambda: session.call("serving_default", inputs))
+    found["first"] = call()
+    end = time.perf_counter() + seconds
+    later = []
+    while len(later) < 5 or time.perf_counter() < end:
+        later.append(call())
+    found["p50"], found["p99"] = np.percentile(later, [50, 99])
+    assert "keras" not in sys.modules and "keras_headattn.layers" not in sys.modules
+    return found
+
+
+def calls(path, requests, batches, setting):
+    """Functions by number of rows, with a setting, after the requests for its signature."""
+    threads, flags, name = SETTINGS[setting]
+    import_tensorflow(path, flags)
+    session = Session(path, threads)
+    start = time.perf_counter()
+    for request in requests:
+        if request[0] == name:
+            session.call(*request)
+    print(f"{setting}: warm-up {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
+    return {rows: lambda inputs=inputs: session.call(name, inputs) for rows, inputs in batches.items()}
+
+
+def in_a_fresh_process(function, *arguments):
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, context) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def request(requests, rows, text):
+    """Inputs of `serving_default` with so many rows: its first request, or the text in the place of others."""
+    inputs = next(inputs for name, inputs in requests if name == "serving_default")
+    inputs = {key: np.repeat(value[:1], rows, axis=0) for key, value in inputs.items()}
+    is_text = {key: text is not None and "text" in key for key in inputs}
+    return {key: np.full(rows, text, object) if is_text[key] else value for key, value in inputs.items()}
+
+
+def table_of_models(models, seconds, text):
+    rows = []
+    for path, requests in models.items():
+        inputs = request(requests, 1, text)
+        cold, warm = (in_a_fresh_process(measure, path, requests, inputs, warm, seconds) for warm in (False, True))
+        size = sum(file.stat().st_size for file in pathlib.Path(path).rglob("*") if file.is_file())
+        rows.append(
+            [
+                f"`{path}`",
+                f"{size / 1e6:.1f}",
+                f"{cold['load']:.2f}",
+                f"{cold['memory']:.0f}",
+                f"{1e3 * cold['first']:.0f}",
+            ]
+            + [len(requests), f"{warm['warm-up']:.1f}", f"{1e3 * warm['first']:.1f}"]
+            + [f"{1e3 * warm[name]:.1f}" for name in ("p50", "p99")]
+        )
+    header = ["model", "MB on disk", "s to load", "MB of memory for it", "ms, first call", "warm-up requests"]
+    header += ["s for them", "ms, first call after them", "ms, median of later calls", "ms, 99 of 100 are faster"]
+    return timing.table(header, rows)
+
+
+def table_of_settings(path, requests, text, limits):
+    batches = {rows: request(requests, rows, text) for rows in ROWS}
+    names = [name for name in SETTINGS if SETTINGS[name][2] in {name for name, _ in requests}]
+    workers = {}
+    try:
+        for name in names:
+            workers[name] = timing.Worker(
+                "benchmarks.exports:calls", path, requests, batches, name, threads=timing.cores()
+            )
+        cases = {(name, rows): workers[name].cases[rows] for rows in ROWS for name in names}
+        rounds = timing.run_rounds(cases, (names[0], ROWS[0]), **limits)
+    finally:
+        for worker in workers.values():
+            worker.close()
+    cells = []
+    for name in names:
+        line = [name]
+        for rows in ROWS:
+            ratio, spread = rounds.ratio((name, rows), (names[0], rows))
+            line += [f"{1e3 * rounds.median((name, rows)):.1f}", f"{ratio:.2f} ± {100 * spread:.0f}%"]
+        cells.append(line)
+    header = ["setting"] + [cell for rows in ROWS for cell in (f"ms, {rows} row" + "s" * (rows > 1), "ratio")]
+    return timing.table(header, cells), len(rounds)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="version of a SavedModel")
+    parser.add_argument("--text", help="what models of text are called with. Default: their first warm-up request")
+    parser.add_argument("--quick", action="store_true", help="a few calls; writes nothing")
+    options = parser.parse_args()
+    from keras_headattn.serving._warmup import read_warmup
+
+    models = {path: read_warmup(path) for path in options.models}
+    table = table_of_models(models, 0.5 if options.quick else 5, options.text)
+    limits = dict(max_rounds=5) if options.quick else dict(min_rounds=15, max_rounds=200, max_seconds=40)
+    path, requests = next(iter(models.items()))
+    settings, number = table_of_settings(path, requests, options.text, limits)
+    text = "" if options.text is None else f" Texts are {options.text!r}."
+    timing.report(
+        None if options.quick else "exports",
+        "# SavedModels in a server's session",
+        "\n".join(timing.machine("tensorflow")),
+        f"Memory is that of the process after loading less that before. Calls have one row.{text}",
+        table,
+        f"## Settings, `{path}`",
+        f'Processes after their warm-up, {number} rounds. {timing.SPREAD} "XLA flags" are `TF_XLA_FLAGS="{XLA}"`; '
+        '"one thread" is one of each kind, inside operations and between them; `xla` is the signature.',
+        settings,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""SavedModels of every kind: their warm-up requests, their operations, and that the code of a server runs them."""
+
+import importlib.util
+import pathlib
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework import op_def_registry
+
+from keras_headattn.serving import write_warmup
+from keras_headattn.serving._warmup import MOST, RECORDS, batches, sample_texts
+from keras_headattn.text import SentencePieceTokenizer, WordTokenizer, train_sentencepiece
+from tests.serving.kinds import ENGLISH, TEXT, export_all
+from tests.serving.ops import allowed, operations
+
+KINDS = (
+    "translator",
+    "ids_translator",
+    "classifier_words",
+    "classifier_pieces",
+    "regressor",
+    "image_classifier",
+    "pixel_classifier",
+)
+TEXT_OPS = {"SentencepieceOp", "SentencepieceTokenizeOp", "SentencepieceDetokenizeOp"}  # tensorflow-text's
+SHAPES = {  # of the requests that each model is exported with
+    "translator": [("serving_default", {"text": (1,)}), ("serving_default", {"text": (8,)})]
+    + [("n_best", {"text": (1,)}), ("n_best", {"text": (8,)}), ("xla", {"text": (1,)}), ("xla", {"text": (8,)})],
+    "ids_translator": [("serving_default", {"ids": (size, 16)}) for size in (1, 8)],
+    "classifier_words": [("serving_default", {"text": (size,), "second_text": (size,)}) for size in (1, 8, 1, 8)],
+    "classifier_pieces": [("serving_default", {"text": (size,)}) for size in (1, 8) * 4],
+    "regressor": [("serving_default", {"text": (size,)}) for size in (1, 8) * 4],
+    "image_classifier": [("serving_default", {"images": (size,)}) for size in (1, 8)],
+    "pixel_classifier": [
+        (name, {"images": (size, 8, 8, 3)}) for name in ("serving_default", "uint8") for size in (1, 8)
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory):
+    return export_all(tmp_path_factory.mktemp("exports"))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """The path of the program that runs a model as a server does."""
+    if shutil.which("g++") is None:
+        pytest.skip("needs g++, which is not installed")
+    libraries = pathlib.Path(tf.sysconfig.get_lib())
+    path = tmp_path_factory.mktemp("server") / "serve"
+    command = ["g++", "-O0", "-std=c++17", "-w", "-DEIGEN_MAX_ALIGN_BYTES=64", f"-I{tf.sysconfig.get_include()}"]
+    command += [str(pathlib.Path(__file__).with_name("serve.cc")), "-o", str(path), f"-L{libraries}"]
+    command += ["-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2", f"-Wl,-rpath,{libraries}"]
+    compiled = subprocess.run(command, capture_output=True, text=True)
+    assert compiled.returncode == 0, compiled.stderr
+    return path
+
+
+def text_library():
+    """The path of tensorflow-text's SentencePiece operations."""
+    package = pathlib.Path(importlib.util.find_spec("tensorflow_text").origin).parent
+    return package / "python" / "ops" / "_sentencepiece_tokenizer.so"
+
+
+def serve(server, path, outputs, *libraries):
+    """All outputs that the program makes of the warm-up requests of a model."""
+    process = subprocess.run([server, path, outputs, "0", "1", *libraries], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    tensors = tf.data.TFRecordDataset(str(outputs)).as_numpy_iterator()
+    return process.stdout, [tf.make_ndarray(tf.compat.v1.TensorProto.FromString(tensor)) for tensor in tensors]
+
+
+def in_python(export):
+    model = tf.saved_model.load(export.path)
+    for name, inputs in export.requests:
+        found = model.signatures[name](**{key: tf.constant(value) for key, value in inputs.items()})
+        yield from (found[key].numpy() for key in sorted(found))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_functions_of_a_server_give_the_same_results_as_python(exports, server, kind, tmp_path):
+    export = exports[kind]
+    printed, found = serve(server, export.path, tmp_path / "outputs", *([text_library()] if kind in TEXT else []))
+    assert [line.split()[0] for line in printed.splitlines()] == ["load", *(name for name, _ in export.requests)]
+    for value, expected in zip(found, in_python(export), strict=True):
+        assert (value.shape, value.dtype) == (expected.shape, expected.dtype)
+        if value.dtype == np.float32:
+            np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(value, expected)
+
+
+def test_text_models_need_the_library_of_tensorflow_text(exports, server, tmp_path):
+    command = [server, exports["translator"].path, tmp_path / "outputs", "0", "1"]
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert process.returncode == 1 and "Op type not registered 'Sentencepiece" in process.stderr
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_models_have_no_new_operations(exports, kind):
+    found = operations(exports[kind].path)
+    assert not found - allowed(kind), "Look whether servers have them; then run python -m tests.serving.ops"
+    assert len(found) > 10 and all(op_def_registry.get(name) for name in found)
+    assert found & TEXT_OPS == (allowed(kind) & TEXT_OPS if kind in TEXT else set())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_exports_have_requests_for_each_signature_length_and_batch_size(exports, kind):
+    export = exports[kind]
+    shapes = [(name, {key: value.shape for key, value in inputs.items()}) for name, inputs in export.own]
+    assert shapes == SHAPES[kind]
+    assert set(tf.saved_model.load(export.path).signatures) == {name for name, _ in export.own}
+    if kind == "image_classifier":
+        found = tf.saved_model.load(export.path).signatures["serving_default"](
+            images=tf.constant(export.own[0][1]["images"])
+        )
+        assert found["valid"].numpy().all()
+
+
+def test_the_messages_are_those_of_tensorflow_serving(exports):
+    messages = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
+    for export in exports.values():
+        records = tf.data.TFRecordDataset(str(export.path / RECORDS)).as_numpy_iterator()
+        for record, (name, inputs) in zip(records, export.requests, strict=True):
+            log = messages.PredictionLog.FromString(record)
+            assert log.WhichOneof("log_type") == "predict_log"
+            request = log.predict_log.request
+            assert request.model_spec.signature_name == name and request.inputs.keys() == inputs.keys()
+            for key, value in inputs.items():
+                np.testing.assert_array_equal(tf.make_ndarray(request.inputs[key]), value)
+
+
+def test_sample_texts_fill_their_lengths(tmp_path):
+    pieces = SentencePieceTokenizer(train_sentencepiece(ENGLISH, tmp_path / "a.model", 32))
+    foreign = SentencePieceTokenizer(train_sentencepiece(["你好世界", "世界很大"], tmp_path / "b.model", 12))
+    for tokenizer in (pieces, foreign, WordTokenizer(["two"])):
+        for length, text in zip((16, 32, 50), sample_texts(tokenizer, (16, 32, 50)), strict=True):
+            assert length - 2 < len(tokenizer.encode([text])[0]) <= length
+    assert sample_texts(pieces, (1, 2)) == ["", ""]
+
+
+def test_requests_that_do_not_fit_are_refused(exports, tmp_path):
+    path = exports["ids_translator"].path
+    before = (path / RECORDS).read_bytes()
+    ids = np.ones((1, 4), "int32")
+    for requests, message in (
+        ({"n_best": [{"ids": ids}]}, r"signatures \['serving_default'\]. Received: requests of 'n_best'"),
+        ({"serving_default": [{"text": ids}]}, r"inputs \['ids'\]. Received: \['text'\]"),
+        ({"serving_default": [{"ids": ids[0]}]}, r"shape \(None, None\). Received: an array of shape \(4,\)"),
+        ({"serving_default": [{"ids": ids}] * (MOST + 1)}, "at most. Received: 1001 requests"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            write_warmup(path, requests)
+    assert (path / RECORDS).read_bytes() == before and len(list((path / RECORDS).parent.iterdir())) == 1
+    with pytest.raises(OSError):
+        write_warmup(tmp_path, {})
+
+
+def test_rows_that_are_alike_take_no_room(exports, tmp_path):
+    path = shutil.copytree(exports["pixel_classifier"].path, tmp_path / "1")
+    write_warmup(path, {"uint8": batches("images", [np.zeros((8, 8, 3), "uint8")], (64,))})
+    assert (path / RECORDS).stat().st_size < 200
