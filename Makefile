@@ -37,7 +37,7 @@ $(VENV)/complete:
 	@touch $@
 
 $(VENV)-tensorflow-2.20/complete: PACKAGES = tensorflow==2.20.0 tensorflow-text==2.20.1
-$(VENV)-openvino/complete: PACKAGES = openvino==2026.4.0
+$(VENV)-openvino/complete: PACKAGES = openvino==2026.4.1
 $(VENV)-%/complete:
 	@echo "Installing $(PACKAGES), once"
 	@$(PYTHON) -m venv $(@D)

@@ -116,7 +116,8 @@ def batches(name, rows, batch_sizes):
 def _record(name, inputs, signatures):
     """A request as bytes."""
     if name not in signatures:
-        raise ValueError(f"The model has the signatures {sorted(signatures)}. Received: requests of {name!r}")
+        names = sorted(known for known in signatures if not known.startswith("__"))
+        raise ValueError(f"The model has the signatures {names}. Received: requests of {name!r}")
     specs = signatures[name].inputs
     if specs.keys() != inputs.keys():
         raise ValueError(f"The signature {name!r} has the inputs {sorted(specs)}. Received: {sorted(inputs)}")

@@ -64,7 +64,7 @@ def export_all(folder):
     searcher, image_model = _searcher(), _image_model()
     crop = functools.partial(central_crop, size=8, resized=10)
     paths = {
-        "translator": export_translator(searcher, *pieces, folder / "translator", xla_signature=True),
+        "translator": export_translator(searcher, *pieces, folder / "translator"),
         "ids_translator": export_id_translator(searcher, folder / "ids_translator"),
         "classifier_words": export_classifier(
             _text_model(words, 3, pairs=True), words, CLASSES, folder / "words", 20, True
