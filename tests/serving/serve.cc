@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
     std::cout << std::endl;
     for (const Tensor& tensor : found) {
       TensorProto proto;
-      tensor.AsProtoTensorContent(&proto);
+      tensor.AsProtoField(&proto);
       Check(writer.WriteRecord(proto.SerializeAsString()));
     }
   }
