@@ -18,7 +18,6 @@ TESTS = [
     "scipy>=1.14",
     "ruff>=0.8",
     "keras-hub>=0.32",
-    "tensorflow-serving-api>=2.21",
 ]
 # The parity oracle: end of life, its wheels stop at Python 3.11.
 ADDONS = ['tensorflow-addons==0.23.0; python_version < "3.12"', 'tf-keras>=2.21; python_version < "3.12"']
