@@ -1,13 +1,26 @@
-"""Greedy and beam search over any step function, as one loop of static shapes."""
+"""Greedy and beam search over any step function, as loops of static shapes.
+
+A loop of a TensorFlow graph that XLA does not compile costs as many operations as its body has. So no size is computed in
+it, and a choice among few is a product with a one-hot matrix.
+"""
+
+import functools
+import itertools
 
 from keras import ops
 
 from keras_headattn._validation import number, positive
-from keras_headattn.decoding._ancestry import ancestry_mask, inherit, initial_ancestry
 from keras_headattn.decoding._top_k import top_k
 
 NEVER = float("-inf")
 EMPTY = -1e9  # score of a place that no hypothesis takes
+FIRST_LENGTH = 32  # positions for which a cache that grows has room at first
+
+
+def search_lengths(max_length):
+    """Positions for which a cache has room, one after the other: `FIRST_LENGTH`, and twice as many each time."""
+    lengths = itertools.takewhile(lambda length: length < max_length, (FIRST_LENGTH << i for i in itertools.count()))
+    return [*lengths, max_length]
 
 
 def check_search(max_length, start_id, end_id, alpha, beam_size=1, vocabulary_size=None):
@@ -33,7 +46,7 @@ def length_penalty(length, alpha):
     return ((5.0 + ops.cast(length, "float32")) / 6.0) ** alpha
 
 
-def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0.0):
+def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0.0, grow=None):
     """The most probable token at each step, until every row has ended.
 
     Args:
@@ -44,6 +57,9 @@ def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0
         max_length: most tokens to produce, `end_id` included.
         start_id, end_id: token ids, integers.
         alpha: exponent of the length penalty, a number of at least 0 or a scalar tensor; 0 for none.
+        grow: function of `(cache, length)` to the cache with room for `length` positions, an integer. A cache that is
+            given with room for `FIRST_LENGTH` positions then grows when it is full, so that a step costs what has been
+            made, not what may be. Default `None`: it has room for `max_length`.
 
     Returns:
         `(tokens (B, max_length), scores (B,))`: integers, zeros after `end_id`; the sum of log probabilities,
@@ -54,22 +70,18 @@ def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0
     """
     check_search(max_length, start_id, end_id, alpha)
 
-    def unfinished(index, last, tokens, scores, lengths, finished, cache):
-        return ops.logical_and(index < max_length, ops.logical_not(ops.all(finished)))
-
     def body(index, last, tokens, scores, lengths, finished, cache):
         logits, cache = step(last[:, None], cache, index, index, None)
-        logits = ops.cast(logits[:, 0], "float32")
-        best, gained = _most_probable(logits)
+        best, gained = _most_probable(ops.cast(ops.reshape(logits, (-1, logits.shape[-1])), "float32"))
         best = ops.where(finished, 0, best)
         scores = scores + ops.where(finished, 0.0, gained)
-        lengths = lengths + ops.cast(ops.logical_not(finished), "int32")
-        column = ops.equal(ops.arange(max_length, dtype="int32"), index)[None]
-        tokens = ops.where(column, best[:, None], tokens)
+        lengths = ops.where(finished, lengths, index + 1)
+        tokens = ops.where(ops.equal(positions, index), best[:, None], tokens)
         finished = ops.logical_or(finished, ops.equal(best, end_id))
         return index + 1, best, tokens, scores, lengths, finished, cache
 
-    start = (
+    positions = ops.arange(max_length, dtype="int32")
+    state = (
         ops.zeros((), "int32"),
         ops.full((batch_size,), start_id, "int32"),
         ops.zeros((batch_size, max_length), "int32"),
@@ -78,11 +90,20 @@ def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0
         ops.zeros((batch_size,), "bool"),
         cache,
     )
-    _, _, tokens, scores, lengths, _, _ = ops.while_loop(unfinished, body, start)
+    for length in search_lengths(max_length) if grow else [max_length]:
+
+        def unfinished(index, last, tokens, scores, lengths, finished, cache):
+            return ops.logical_and(index < length, ops.logical_not(ops.all(finished)))
+
+        *state, cache = state
+        state = ops.while_loop(unfinished, body, (*state, grow(cache, length) if grow else cache))
+    _, _, tokens, scores, lengths, _, _ = state
     return tokens, scores / length_penalty(lengths, alpha)
 
 
-def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size=4, alpha=0.6, reorder=None):
+def beam_search(
+    step, cache, batch_size, max_length, start_id, end_id, beam_size=4, alpha=0.6, reorder=None, grow=None
+):
     """The `beam_size` best translations found with a beam of that size.
 
     A hypothesis that ends leaves the beam for a pool of finished ones, where it is frozen with its score,
@@ -109,6 +130,7 @@ def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size
         beam_size: K, at most half the vocabulary.
         alpha: as in `greedy_search`.
         reorder: function of `(cache, rows (B * K,))` to the cache whose hypotheses are these rows of the other.
+        grow: as in `greedy_search`.
 
     Returns:
         `(tokens (B, K, max_length), scores (B, K))`, best first; zeros after `end_id`. Where fewer than K
@@ -120,55 +142,63 @@ def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size
     """
     check_search(max_length, start_id, end_id, alpha, beam_size)
     k = beam_size
+    slots = ops.arange(k, dtype="float32")
+    positions = ops.arange(max_length + 1, dtype="int32")
+    # Where a hypothesis stands at the next position: an ended one nowhere, an open one in its own slot.
+    next_slots = ops.convert_to_tensor([[-1.0]] * k + [[float(slot)] for slot in range(k)], "float32")
+    items = ops.arange(batch_size, dtype="int32")[:, None]
+    ended_rows = ops.arange(k, dtype="int32") + 0 * items  # (B, K)
 
-    def unfinished(index, beam, pool, cache):
-        # Keras refuses the largest of an empty batch unless `initial` is given.
-        best_open = ops.max(beam["scores"], axis=1, initial=NEVER) / length_penalty(max_length, alpha)
-        worst_ended = ops.min(pool["scores"], axis=1, initial=-NEVER)
-        hopeless = ops.all(best_open <= worst_ended)
-        return ops.logical_and(index < max_length, ops.logical_not(hopeless))
-
-    def body(index, beam, pool, cache):
+    def body(index, last, scores, pool, history, written, cache, length):
         if reorder is None:
-            rows = ancestry_mask(beam["ancestry"], index)
-            logits, cache = step(beam["last"], cache, index * k, index, rows)
+            own = ops.equal(history[:, k:, :length, None], slots)  # (B, K, length, K)
+            rows = ops.reshape(own, (-1, k, length * k))
+            logits, cache = step(last, cache, index * k, index, rows)
         else:
-            logits, cache = step(ops.reshape(beam["last"], (-1, 1)), cache, index, index, None)
+            logits, cache = step(ops.reshape(last, (-1, 1)), cache, index, index, None)
             logits = ops.reshape(logits, (-1, k, logits.shape[-1]))
-        scores, parents, tokens = _best_continuations(logits, beam["scores"], 2 * k)
+        scores, parents, tokens = _best_continuations(logits, scores, 2 * k)
         ends = ops.equal(tokens, end_id)
-
         ended = ops.where(ends, scores / length_penalty(index + 1, alpha), NEVER)
-        histories = _append(_take(beam["tokens"], parents), tokens, index)
-        pool_scores, chosen = ops.top_k(ops.concatenate([pool["scores"], ended], axis=1), k)
-        pool_tokens = _take(ops.concatenate([pool["tokens"], histories], axis=1), chosen)
-
-        open_scores, chosen = ops.top_k(ops.where(ends, NEVER, scores), k)
-        parents = ops.take_along_axis(parents, chosen, axis=1)
+        pool, chosen = ops.top_k(ops.concatenate([pool, ended], axis=1), k)
+        scores, chosen_open = ops.top_k(ops.where(ends, NEVER, scores), k)
+        last = _pick(tokens, chosen_open)
         if reorder is not None:
-            firsts = k * ops.arange(batch_size, dtype="int32")[:, None]
-            cache = reorder(cache, ops.reshape(firsts + parents, (-1,)))
-        beam = {
-            "scores": open_scores,
-            "last": ops.take_along_axis(tokens, chosen, axis=1),
-            "tokens": _take(histories, chosen),
-            "ancestry": inherit(beam["ancestry"], parents, index),
-        }
-        return index + 1, beam, {"scores": pool_scores, "tokens": pool_tokens}, cache
+            cache = reorder(cache, ops.reshape(k * items + _pick(parents, chosen_open), (-1,)))
+        # Of K ended hypotheses and 2K continuations K and K are chosen, whose histories are those of 2K rows.
+        chosen = ops.one_hot(ops.concatenate([chosen, chosen_open + k], axis=1), 3 * k)
+        origins = ops.one_hot(ops.concatenate([ended_rows, parents + k], axis=1), 2 * k)
+        is_next = ops.equal(positions, index + 1)
+        history = ops.where(is_next, next_slots, ops.matmul(ops.matmul(chosen, origins), history))
+        written = ops.where(is_next[:, None], last[:, None], written)
+        return index + 1, last, scores, pool, history, written, cache
 
-    beam = {
+    at_start = ops.equal(positions, 0)
+    state = (
+        ops.zeros((), "int32"),
+        ops.full((batch_size, k), start_id, "int32"),
         # Only one of the equal beams at the start may have descendants.
-        "scores": ops.tile(ops.convert_to_tensor([[0.0] + [NEVER] * (k - 1)], "float32"), (batch_size, 1)),
-        "last": ops.full((batch_size, k), start_id, "int32"),
-        "tokens": ops.zeros((batch_size, k, max_length), "int32"),
-        "ancestry": initial_ancestry(batch_size, k, max_length),
-    }
-    pool = {
-        "scores": ops.full((batch_size, k), NEVER, "float32"),
-        "tokens": ops.zeros((batch_size, k, max_length), "int32"),
-    }
-    index, beam, pool, _ = ops.while_loop(unfinished, body, (ops.zeros((), "int32"), beam, pool, cache))
-    return _fill(pool, beam, length_penalty(index, alpha))
+        ops.tile(ops.convert_to_tensor([[0.0] + [NEVER] * (k - 1)], "float32"), (batch_size, 1)),
+        ops.full((batch_size, k), NEVER, "float32"),
+        ops.tile(ops.where(at_start, next_slots, -1.0)[None], (batch_size, 1, 1)),
+        ops.zeros((batch_size, max_length + 1, k), "int32"),
+        cache,
+    )
+    for length in search_lengths(max_length) if grow else [max_length]:
+
+        def unfinished(index, last, scores, pool, history, written, cache):
+            # Keras refuses the largest of an empty batch unless `initial` is given.
+            best_open = ops.max(scores, axis=1, initial=NEVER) / length_penalty(max_length, alpha)
+            worst_ended = ops.min(pool, axis=1, initial=-NEVER)
+            hopeless = ops.all(best_open <= worst_ended)
+            return ops.logical_and(index < length, ops.logical_not(hopeless))
+
+        *state, cache = state
+        state = (*state, grow(cache, length * (k if reorder is None else 1)) if grow else cache)
+        state = ops.while_loop(unfinished, functools.partial(body, length=length), state)
+    index, _, scores, pool, history, written, _ = state
+    tokens = _tokens(history, written, slots, end_id)
+    return _fill(tokens, pool, scores / length_penalty(index, alpha))
 
 
 def _most_probable(logits):
@@ -190,31 +220,43 @@ def _best_continuations(logits, scores, count):
         )
     # The best of each beam first: the order within a beam does not need the normaliser.
     best, tokens = top_k(logits, count)
-    best = best - ops.logsumexp(logits, axis=-1, keepdims=True) + scores[..., None]
-    batch, k = ops.shape(scores)
-    scores, chosen = ops.top_k(ops.reshape(best, (batch, k * count)), count)
-    tokens = ops.take_along_axis(ops.reshape(tokens, (batch, k * count)), chosen, axis=1)
-    return scores, ops.cast(ops.floor_divide(chosen, count), "int32"), ops.cast(tokens, "int32")
+    largest = best[..., :1]
+    normaliser = largest + ops.log(ops.sum(ops.exp(logits - largest), axis=-1, keepdims=True))
+    every = scores.shape[1] * count
+    scores, chosen = ops.top_k(ops.reshape(best - normaliser + scores[..., None], (-1, every)), count)
+    return scores, chosen // count, _pick(ops.reshape(tokens, (-1, every)), chosen)
 
 
-def _take(histories, chosen):
-    """Rows `chosen` `(B, C)` of `(B, K, T)`."""
-    return ops.take_along_axis(histories, chosen[..., None], axis=1)
+def _pick(values, chosen):
+    """Integers `(B, m)` of `(B, n)` at the places `chosen` `(B, m)`."""
+    is_chosen = ops.equal(chosen[..., None], ops.arange(values.shape[1], dtype="int32"))  # (B, m, n)
+    return ops.sum(ops.where(is_chosen, values[:, None], 0), axis=-1)
 
 
-def _append(histories, tokens, index):
-    column = ops.equal(ops.arange(histories.shape[-1], dtype="int32"), index)
-    return ops.where(column, tokens[..., None], histories)
+def _tokens(history, written, slots, end_id):
+    """Token ids `(B, 2K, T)` of the histories of K ended and K open hypotheses; zeros after the end.
+
+    Args:
+        history: `(B, 2K, T + 1)`, the slot of each position, -1 after the end.
+        written: `(B, T + 1, K)`, the token in each slot.
+        slots: `(K,)`, their numbers.
+        end_id: integer.
+    """
+    k = slots.shape[0]
+    own = ops.equal(history[:, :, 1:, None], slots)
+    tokens = ops.sum(ops.where(own, written[:, None, 1:], 0), axis=-1)
+    is_last = ops.logical_and(history[:, :k, :-1] >= 0, history[:, :k, 1:] < 0)
+    return ops.concatenate([ops.where(is_last, end_id, tokens[:, :k]), tokens[:, k:]], axis=1)
 
 
-def _fill(pool, beam, penalty):
-    """Finished hypotheses by score, then open ones."""
-    k = pool["scores"].shape[1]
-    scores = ops.concatenate([pool["scores"], beam["scores"] / penalty], axis=1)
+def _fill(tokens, pool, open_scores):
+    """Ended hypotheses by score, then open ones."""
+    k = pool.shape[1]
+    scores = ops.concatenate([pool, open_scores], axis=1)
     # Both are in order already. Ranks all differ, as on PyTorch `top_k` puts equal numbers in any order.
     ranks = ops.arange(k, 0, -1, dtype="int32")
-    ended = ops.where(ops.equal(pool["scores"], NEVER), ranks - k, ranks + k)
+    ended = ops.where(ops.equal(pool, NEVER), ranks - k, ranks + k)
     _, chosen = ops.top_k(ops.concatenate([ended, ops.broadcast_to(ranks, ops.shape(ended))], axis=1), k)
-    tokens = _take(ops.concatenate([pool["tokens"], beam["tokens"]], axis=1), chosen)
+    tokens = ops.take_along_axis(tokens, chosen[..., None], axis=1)
     scores = ops.maximum(ops.take_along_axis(scores, chosen, axis=1), EMPTY)
     return ops.where(scores[..., None] <= EMPTY, 0, tokens), scores

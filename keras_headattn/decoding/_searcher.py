@@ -61,24 +61,25 @@ class Searcher(keras.Model):
             self.model.build()
         self.built = True
 
-    def call(self, inputs):
+    def call(self, inputs, kernels=None):
+        if kernels is None:
+            kernels = self.model.decoding_kernels()
+
         def step(tokens, cache, index, position, mask):
             positions = ops.broadcast_to(position, (ops.shape(tokens)[1],))
-            return self.model.decode_step(tokens, cache, index, positions, mask)
+            return self.model.decode_step(tokens, cache, index, positions, mask, kernels)
 
         batch_size = ops.shape(inputs)[0]
         common = (self.max_length, self.start_id, self.end_id)
         if self.beam_size == 1:
-            # XLA is slower at products with one row than with two.
-            copies = 2 if inputs.shape[0] == 1 else 1
-            cache = self.model.init_cache(inputs, self.max_length, copies)
-            tokens, scores = greedy_search(step, cache, batch_size * copies, *common, self.alpha)
-            tokens, scores = tokens[::copies, None], scores[::copies, None]
+            cache = self.model.init_cache(inputs, self.max_length, kernels=kernels)
+            tokens, scores = greedy_search(step, cache, batch_size, *common, self.alpha)
+            tokens, scores = tokens[:, None], scores[:, None]
         elif getattr(self.model, "beams_share_rows", True):
-            cache = self.model.init_cache(inputs, self.max_length * self.beam_size)
+            cache = self.model.init_cache(inputs, self.max_length * self.beam_size, kernels=kernels)
             tokens, scores = beam_search(step, cache, batch_size, *common, self.beam_size, self.alpha)
         else:
-            cache = self.model.init_cache(inputs, self.max_length, self.beam_size)
+            cache = self.model.init_cache(inputs, self.max_length, self.beam_size, kernels)
             tokens, scores = beam_search(
                 step, cache, batch_size, *common, self.beam_size, self.alpha, self.model.reorder_cache
             )

@@ -1,6 +1,8 @@
 """The stages of attention that every layer of this library shares."""
 
 import dataclasses
+import itertools
+import math
 import string
 from typing import Any
 
@@ -15,11 +17,13 @@ from keras_headattn.layers._cache import empty_cache, write_entry, write_positio
 from keras_headattn.layers._head_regularization import as_head_regularizer, head_loss, kernel_regularizer, regularizes
 from keras_headattn.layers._intermediates import is_capturing, record
 from keras_headattn.ops import (
+    apply_kernel,
     attend,
     combine_masks,
     head_product,
+    key_product,
     masked_softmax,
-    rms_normalization,
+    sizes,
     sliding_window_mask,
 )
 from keras_headattn.positions._positions import copy_positions, serialize_positions
@@ -38,6 +42,9 @@ class State:
         previous_map, cache, training: as in the call of `Attention`.
         needs_weights: whether somebody reads the weights: the caller, the head regularizer or
             `capture_intermediates`.
+        projected: dictionary of the name of a projection to what it makes, `(B, n, heads, width)`, where it is made
+            already.
+        kernels: as in the call, or empty.
     """
 
     query: Any = None
@@ -50,6 +57,8 @@ class State:
     cache: Any = None
     training: bool | None = None
     needs_weights: bool = False
+    projected: Any = dataclasses.field(default_factory=dict)
+    kernels: Any = dataclasses.field(default_factory=dict)
 
 
 class Attention(keras.layers.Layer):
@@ -380,7 +389,7 @@ class Attention(keras.layers.Layer):
         Returns:
             `(B, h, n, key_dim)`.
         """
-        return ops.swapaxes(self.apply_dense(self._query_dense, query), 1, 2)
+        return ops.swapaxes(self.project("query", query, state), 1, 2)
 
     def project_key_value(self, key, value, state):
         """The entry of each key, which a cache keeps.
@@ -391,12 +400,11 @@ class Attention(keras.layers.Layer):
             state: `State`.
 
         Returns:
-            Dictionary of `"key"` `(B, h, key_dim, m)`, a column for each key as the product with queries reads it, and
-            `"value"` `(B, h, m, value_dim)`. Tensors that a variant adds have the keys on axis 2.
+            Dictionary of `"key"` `(B, h, m, key_dim)` and `"value"` `(B, h, m, value_dim)`. Tensors that a variant adds
+            have the keys on axis 2 as well.
         """
-        keys = self.apply_dense(self._key_dense, key)  # (B, m, h, key_dim)
-        values = self.apply_dense(self._value_dense, value)  # (B, m, h, value_dim)
-        return {"key": ops.transpose(keys, (0, 2, 3, 1)), "value": ops.swapaxes(values, 1, 2)}
+        # (B, m, h, width) to (B, h, m, width)
+        return {name: ops.swapaxes(self.project(name, x, state), 1, 2) for name, x in (("key", key), ("value", value))}
 
     def score(self, query, entry, state):
         """Logits, how well each key suits each query.
@@ -409,7 +417,7 @@ class Attention(keras.layers.Layer):
         Returns:
             `(B, h, n, m)`.
         """
-        return head_product(query * self.scale, entry["key"])
+        return key_product(query * self.scale, entry["key"])
 
     def evolve(self, logits, state):
         """Logits that take account of the map of the block before.
@@ -459,7 +467,12 @@ class Attention(keras.layers.Layer):
         Returns:
             `(B, n, output_shape)`.
         """
-        return self.apply_dense(self._output_dense, ops.swapaxes(heads, 1, 2))
+        heads = ops.swapaxes(heads, 1, 2)  # (B, n, h, value_dim)
+        if "output" not in state.kernels:
+            return self.apply_dense(self._output_dense, heads)
+        batch, n, h, width = sizes(heads)
+        output = apply_kernel(state.kernels["output"], ops.reshape(heads, (-1, h * width)))
+        return ops.reshape(output, (batch, n, *(self._output_shape or output.shape[1:])))
 
     def attend(self, query, entry, state):
         """The stages from `score` to `mix`, for a variant that needs the whole inside.
@@ -472,9 +485,11 @@ class Attention(keras.layers.Layer):
         Returns:
             Head outputs `(B, h, n, value_dim)`, weights (or `None`), the map for the next block, and the cache.
         """
-        if self._is_fused and not state.needs_weights and not (self.dropout and state.training):
-            key, bias = ops.swapaxes(entry["key"], 2, 3), self._bias(query, state)
-            heads = attend(query, key, entry["value"], state.mask, self.scale, self.flash_attention, bias)
+        # The few queries of a step of decoding gain nothing by it.
+        wanted = state.cache is None and not state.needs_weights and not (self.dropout and state.training)
+        if self._is_fused and wanted:
+            bias = self._bias(query, state)
+            heads = attend(query, entry["key"], entry["value"], state.mask, self.scale, self.flash_attention, bias)
             return heads, None, state.previous_map, state.cache
         logits, own_map, cache = self.evolve(self.biased_score(query, entry, state), state)
         weights = self.weigh(logits, entry, state)
@@ -510,6 +525,21 @@ class Attention(keras.layers.Layer):
         """
         return self._dropout_layer(weights, training=state.training)
 
+    def project(self, name, x, state):
+        """A projection of inputs.
+
+        Args:
+            name: one of `projections`.
+            x: `(B, n, D)`.
+            state: `State`.
+
+        Returns:
+            `(B, n, heads, width)`.
+        """
+        if name in state.projected:
+            return state.projected[name]
+        return self.apply_dense(getattr(self, f"_{name}_dense"), x)
+
     def apply_dense(self, dense, x):
         """A projection, with batch and length as one axis: one product, forward and backward.
 
@@ -541,19 +571,19 @@ class Attention(keras.layers.Layer):
             return state.bias if own is None else own
         return own + ops.cast(state.bias, own.dtype)
 
-    def _place(self, side, heads, positions, axis):
-        """Queries or keys, normalised and rotated; `axis` is that of their features."""
+    def _place(self, side, heads, positions):
+        """Queries or keys, normalised and rotated."""
         if self.qk_norm:
             scale = self.query_norm_scale if side == "query" else self.key_norm_scale
-            heads = rms_normalization(heads, scale, axis)
+            heads = ops.rms_normalization(heads, scale, epsilon=1e-6)
         if self.relative_positions is not None:
-            heads = self.relative_positions.rotate(heads, positions, axis)
+            heads = self.relative_positions.rotate(heads, positions)
         return heads
 
     def _entry(self, key, value, positions, state):
         """The entry of keys that stand at these positions."""
         entry = self.project_key_value(key, value, state)
-        return entry | {"key": self._place("key", entry["key"], positions, -2)} if "key" in entry else entry
+        return entry | {"key": self._place("key", entry["key"], positions)} if "key" in entry else entry
 
     # The call
 
@@ -576,6 +606,7 @@ class Attention(keras.layers.Layer):
         return_map=False,
         bias=None,
         segment_ids=None,
+        kernels=None,
     ):
         key = value if key is None else key
         check_inputs(self, query, value, key, cache, index, positions)
@@ -618,6 +649,8 @@ class Attention(keras.layers.Layer):
             cache=cache,
             training=training,
             needs_weights=return_attention_scores or regularizes(regularizer, "weights") or is_capturing(),
+            projected=self._project_together("query", query, kernels or {}),
+            kernels=kernels or {},
         )
         entry = (
             cache if values is None else self._entry(key, values, key_positions if cache is None else positions, state)
@@ -627,10 +660,10 @@ class Attention(keras.layers.Layer):
             state = dataclasses.replace(state, cache=cache)
         queries = self.project_query(query, state)
         if "query" in self.projections:
-            queries = self._place("query", queries, positions, -1)
+            queries = self._place("query", queries, positions)
         heads, weights, own_map, cache = self.attend(queries, entry, state)
         if self.use_gate:
-            heads = heads * ops.swapaxes(self.apply_dense(self._gate_dense, query), 1, 2)
+            heads = heads * ops.swapaxes(self.project("gate", query, state), 1, 2)
         if regularizes(regularizer, "weights", "outputs", "values"):
             self.add_loss(head_loss(regularizer, self._maps_by_head(weights), heads, entry["value"], mask))
         output = self.merge(heads, state)
@@ -688,7 +721,7 @@ class Attention(keras.layers.Layer):
             max_length: number of rows, positions of all steps together.
 
         Returns:
-            Dictionary of zeros: what `project_key_value` returns, such as `"key"` `(B, h, key_dim, max_length)` and
+            Dictionary of zeros: what `project_key_value` returns, such as `"key"` `(B, h, max_length, key_dim)` and
             `"value"` `(B, h, max_length, value_dim)`; with anything relative to positions also `"positions"`
             `(max_length,)`; and with a map whose rows read those before them `"map"`, the last rows of it.
 
@@ -705,7 +738,68 @@ class Attention(keras.layers.Layer):
             cache["positions"] = ops.zeros((max_length,), "int32")
         return self._with_map(cache)
 
-    def project_cache(self, value, key=None):
+    def decoding_kernels(self):
+        """What decoding with a cache multiplies with, made once, for the call argument `kernels`.
+
+        Kernels of two axes, side by side where they multiply the same input. Every step is a few products with a matrix
+        that stays where it is.
+
+        Returns:
+            Dictionary of `"query"`, what multiplies the query; `"memory"`, what multiplies the keys, of a layer of the
+            `role` `"cross"`; and `"output"`. Each is a dictionary of `"kernel"` and, with biases, `"bias"`. Empty for
+            quantised weights.
+        """
+        self._check_built("decoding_kernels")
+        if self._output_dense.quantization_mode is not None:
+            return {}
+        made = {side: self._side_by_side(side) for side in ("query", "memory") if self._projections_of(side)}
+        kernel = ops.cast(self._output_dense.kernel, self.compute_dtype)  # (h, value_dim, ...)
+        made["output"] = {"kernel": ops.reshape(kernel, (kernel.shape[0] * kernel.shape[1], -1))}
+        if self.use_bias:
+            made["output"]["bias"] = ops.reshape(ops.cast(self._output_dense.bias, self.compute_dtype), (-1,))
+        return made
+
+    def _projections_of(self, side):
+        """Names of the projections of a side, in the order in which decoding has them side by side."""
+        of_memory = ("key", "value") if self.role == "cross" else ()
+        made = [name for name in self.projections if name != "gate" or self.use_gate]
+        return [name for name in made if (name in of_memory) == (side == "memory")]
+
+    def _side_by_side(self, side):
+        weights = [self.projection_weights(name) for name in self._projections_of(side)]
+        parts = {"kernel": [ops.reshape(kernel, (kernel.shape[0], -1)) for kernel, _ in weights]}
+        if self.use_bias:
+            parts["bias"] = [ops.reshape(bias, (-1,)) for _, bias in weights]
+        return {
+            name: ops.cast(ops.concatenate(tensors, axis=-1), self.compute_dtype) for name, tensors in parts.items()
+        }
+
+    def projection_weights(self, name):
+        """Kernel `(D, heads, width)` and bias `(heads, width)`, or `None`, of one of `projections` in decoding."""
+        dense = getattr(self, f"_{name}_dense")
+        return dense.kernel, dense.bias
+
+    def _project_together(self, side, x, kernels):
+        """The projections of a side by one product: a dictionary of `(B, n, heads, width)`."""
+        if side not in kernels:
+            return {}
+        batch, n, _ = sizes(x)
+        shapes = {name: self.projected_shape(name) for name in self._projections_of(side)}
+        ends = list(itertools.accumulate(math.prod(shape) for shape in shapes.values()))
+        product = apply_kernel(kernels[side], x)
+        parts = ops.split(product, ends[:-1], axis=-1) if len(ends) > 1 else [product]
+        made = {
+            name: ops.reshape(part, (batch, n, *shape)) for (name, shape), part in zip(shapes.items(), parts, strict=True)
+        }
+        if "gate" in made:
+            made["gate"] = ops.sigmoid(made["gate"])
+        return made
+
+    def projected_shape(self, name):
+        """Heads and width of one of `projections` in decoding."""
+        return self.projections[name]
+
+    def project_cache(self, value, key=None, kernels=None):
         """A cache with all of `value`, for cross-attention: `layer(x, cache=cache, key_mask=...)`.
 
         Args:
@@ -713,7 +807,7 @@ class Attention(keras.layers.Layer):
             key: `(B, m, D_k)`. Defaults to `value`.
 
         Returns:
-            Dictionary of what `project_key_value` returns, such as `"key"` `(B, h, key_dim, m)` and `"value"`
+            Dictionary of what `project_key_value` returns, such as `"key"` `(B, h, m, key_dim)` and `"value"`
             `(B, h, m, value_dim)`.
 
         Raises:
@@ -723,7 +817,9 @@ class Attention(keras.layers.Layer):
         value, key = as_floats(self.compute_dtype, value, value if key is None else key)
         value, key = self.axes.fold(value, "key"), self.axes.fold(key, "key")
         positions = ops.arange(ops.shape(value)[1], dtype="int32")
-        return self._with_map(self._entry(key, value, positions, State(key=key, key_positions=positions)))
+        projected = self._project_together("memory", value, kernels or {})
+        state = State(key=key, key_positions=positions, projected=projected)
+        return self._with_map(self._entry(key, value, positions, state))
 
     def reorder_cache(self, cache, rows, same_keys=False):
         """The cache of a batch whose items are `rows` of this one.

@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from keras_headattn.ops import write_rows
+from keras_headattn.ops import row_indices, write_rows
 
 
 def empty_cache(entry, batch_size, max_length):
@@ -13,17 +13,19 @@ def empty_cache(entry, batch_size, max_length):
         batch_size: integer or scalar tensor.
         max_length: integer or scalar tensor.
     """
-    cache = {}
-    for name, tensor in entry.items():
-        shape = list(tensor.shape)
-        shape[0], shape[_key_axis(name)] = batch_size, max_length
-        cache[name] = ops.zeros(shape, tensor.dtype)
-    return cache
+    return {
+        name: ops.zeros((batch_size, x.shape[1], max_length, *x.shape[3:]), x.dtype) for name, x in entry.items()
+    }
 
 
 def write_entry(cache, entry, index):
     """The cache with the entry of new keys from row `index` on."""
-    return cache | {name: write_rows(cache[name], x, index, _key_axis(name)) for name, x in entry.items()}
+    indices = {}  # the same for all tensors of as many heads
+    for name, x in entry.items():
+        if x.shape[1] not in indices:
+            indices[x.shape[1]] = row_indices(x, index)
+        cache = cache | {name: write_rows(cache[name], x, indices[x.shape[1]])}
+    return cache
 
 
 def write_positions(cache, positions, index):
@@ -31,9 +33,6 @@ def write_positions(cache, positions, index):
     if "positions" not in cache:
         return cache
     as_rows = (1, 1, -1, 1)
-    stored = write_rows(ops.reshape(cache["positions"], as_rows), ops.reshape(positions, as_rows), index)
+    rows = ops.reshape(positions, as_rows)
+    stored = write_rows(ops.reshape(cache["positions"], as_rows), rows, row_indices(rows, index))
     return cache | {"positions": ops.reshape(stored, (-1,))}
-
-
-def _key_axis(name):
-    return 3 if name == "key" else 2

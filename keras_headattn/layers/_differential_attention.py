@@ -56,15 +56,17 @@ class DifferentialAttention(Attention):
         return 0.8 - 0.6 * math.exp(-0.3 * (self.depth or 0))
 
     def project_query(self, query, state):
-        pairs = super().project_query(query, state)
-        batch, _, n, _ = ops.shape(pairs)
-        pairs = ops.reshape(pairs, (batch, self.num_heads, n, 2, self.key_dim))
-        return ops.reshape(ops.swapaxes(pairs, 2, 3), (batch, 2 * self.num_heads, n, self.key_dim))
+        return self._each_by_itself(super().project_query(query, state))
 
     def project_key_value(self, key, value, state):
         entry = super().project_key_value(key, value, state)
-        batch, _, _, m = ops.shape(entry["key"])  # (B, h, 2 * key_dim, m), the two keys one after the other
-        return entry | {"key": ops.reshape(entry["key"], (batch, 2 * self.num_heads, self.key_dim, m))}
+        return entry | {"key": self._each_by_itself(entry["key"])}
+
+    def _each_by_itself(self, pairs):
+        """Pairs of queries or keys, `(B, h, n, 2 * key_dim)`, as heads of their own, `(B, 2 * h, n, key_dim)`."""
+        batch, _, n, _ = ops.shape(pairs)
+        pairs = ops.reshape(pairs, (batch, self.num_heads, n, 2, self.key_dim))
+        return ops.reshape(ops.swapaxes(pairs, 2, 3), (batch, 2 * self.num_heads, n, self.key_dim))
 
     def weigh(self, logits, entry, state):
         weights = super().weigh(logits, entry, state)

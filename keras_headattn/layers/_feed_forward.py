@@ -1,5 +1,7 @@
-from keras import activations, initializers, layers, regularizers
+from keras import activations, initializers, layers, ops, regularizers
 from keras.saving import register_keras_serializable
+
+from keras_headattn.ops import sizes
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -74,10 +76,11 @@ class FeedForward(layers.Layer):
         return dense
 
     def call(self, inputs, training=None):
-        x = self.inner(inputs)
+        rows = ops.reshape(inputs, (-1, inputs.shape[-1]))  # one product of two axes, whose sizes the graph knows
+        x = self.inner(rows)
         if self.gated:
-            x = x * self.gate(inputs)
-        return self.outer(self.inner_dropout(x, training=training))
+            x = x * self.gate(rows)
+        return ops.reshape(self.outer(self.inner_dropout(x, training=training)), sizes(inputs))
 
     def compute_output_shape(self, input_shape):
         return input_shape

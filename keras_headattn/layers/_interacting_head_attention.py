@@ -49,8 +49,17 @@ class InteractingHeadAttention(Attention):
         # Pairs share one mask: their maps are not indexed by a single head.
         return self.num_heads if self.interaction == "sum" else 1
 
+    def projection_weights(self, name):
+        kernel, bias = super().projection_weights(name)
+        if self.interaction == "pairwise" or name != "query":
+            return kernel, bias
+        return ops.sum(kernel, axis=1), None if bias is None else ops.sum(bias, axis=0)
+
+    def projected_shape(self, name):
+        return (1, self.key_dim) if self.interaction == "sum" and name == "query" else super().projected_shape(name)
+
     def project_query(self, query, state):
-        if self.interaction == "pairwise":
+        if self.interaction == "pairwise" or "query" in state.projected:
             return super().project_query(query, state)
         if self.query_dense.quantization_mode is not None:
             return ops.sum(super().project_query(query, state), axis=1, keepdims=True)

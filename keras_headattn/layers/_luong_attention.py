@@ -2,6 +2,7 @@ from keras import ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn.layers._attention import Attention
+from keras_headattn.ops import key_product
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -56,11 +57,11 @@ class LuongAttention(Attention):
     def score(self, query, entry, state):
         key = entry["key"]
         if self.score_mode == "dot":
-            return ops.matmul(query, key)
+            return key_product(query, key)
         if self.score_mode == "general":
-            return ops.matmul(query, ops.matmul(self.score_kernel, key))
+            return key_product(ops.matmul(query, self.score_kernel), key)
         of_query, of_key = ops.split(ops.convert_to_tensor(self.score_kernel), 2, axis=0)
-        queries, keys = ops.matmul(query, of_query), ops.matmul(ops.swapaxes(key, 2, 3), of_key)
+        queries, keys = ops.matmul(query, of_query), ops.matmul(key, of_key)
         hidden = ops.tanh(queries[:, :, :, None] + keys[:, :, None])  # (B, 1, n, m, key_dim)
         return ops.sum(hidden * self.score_vector, axis=-1)
 

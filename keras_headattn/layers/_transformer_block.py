@@ -98,6 +98,7 @@ class _Block(layers.Layer):
             training=training,
             cache=state["cache"].get(name),
             previous_map=(previous_maps or {}).get(name),
+            kernels=state.get("kernels", {}).get(name),
             return_map=True,
             **call,
         )
@@ -259,13 +260,18 @@ class DecoderBlock(_Block):
             )
         return value
 
-    def init_cache(self, memory, max_length):
+    def decoding_kernels(self):
+        """What decoding multiplies with, of each attention by name, see `Attention.decoding_kernels`."""
+        return {name: layer.decoding_kernels() for name, layer in self.attentions.items()}
+
+    def init_cache(self, memory, max_length, kernels=None):
         """State of step-by-step decoding: an empty cache of the self-attention, and the memory's keys and values.
 
         Args:
             memory: output of the encoder, `(B, n, D)`; a list of them for a list of attentions. Of a block without
                 memory, an empty list is a batch of one.
             max_length: number of rows for the self-attention, positions of all steps together.
+            kernels: of `decoding_kernels`. Default `None`: the layers' own are used.
 
         Returns:
             Dictionary of `"attention"`, see `Attention.init_cache`, and `"cross_attention"`, see
@@ -274,7 +280,8 @@ class DecoderBlock(_Block):
         memories = self._each("memory", memory)
         batch_size = 1 if not memories else memories[0].shape[0] or keras.ops.shape(memories[0])[0]
         crossed = {
-            name: self.attentions[name].project_cache(one) for name, one in zip(self.cross_names, memories, strict=True)
+            name: self.attentions[name].project_cache(one, kernels=(kernels or {}).get(name))
+            for name, one in zip(self.cross_names, memories, strict=True)
         }
         return {"attention": self.attention.init_cache(batch_size, max_length), **crossed}
 
@@ -308,8 +315,9 @@ class DecoderBlock(_Block):
         previous_maps=None,
         return_state=False,
         x_mask=None,
+        kernels=None,
     ):
-        state = {"maps": {}, "cache": dict(cache or {})}
+        state = {"maps": {}, "cache": dict(cache or {}), "kernels": kernels or {}}
         common = dict(state=state, previous_maps=previous_maps, training=training, index=index, positions=positions)
         x = self._attend(
             "attention",
@@ -328,7 +336,7 @@ class DecoderBlock(_Block):
         x = self._feed_forward(x, training)
         if not return_state:
             return x
-        return x, {"maps": state["maps"]} if cache is None else state
+        return x, {"maps": state["maps"]} | ({} if cache is None else {"cache": state["cache"]})
 
     def get_config(self):
         crossed = [self.templates[name].serialize() for name in self.cross_names]

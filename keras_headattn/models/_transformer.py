@@ -9,6 +9,7 @@ from keras_headattn.layers import DecoderBlock, EncoderBlock, FeedForward, captu
 from keras_headattn.layers._template import Template
 from keras_headattn.models._blocks import build_blocks, call_blocks
 from keras_headattn.models._sizes import SIZES
+from keras_headattn.ops import apply_kernel, sizes
 from keras_headattn.positions import SinusoidalPositions
 
 SIDES, STACKS = ("source", "target"), ("encoder", "decoder")
@@ -288,31 +289,46 @@ class Transformer(keras.Model):
         x = call_blocks(self.encoder_blocks, x, ops.not_equal(source, 0), training=training)
         return self.norms[SOURCE](x) if self.norms else x
 
-    def init_cache(self, source, max_length, copies=1):
+    def decoding_kernels(self):
+        """What decoding multiplies with, made once from the weights: see `Attention.decoding_kernels`.
+
+        Returns:
+            Dictionary of `"blocks"`, a list of those of the decoder blocks, and `"output"`, of the output layer.
+        """
+        made = {"blocks": [block.decoding_kernels() for block in self.decoder_blocks]}
+        if self.tie_output and self.target_embedding.quantization_mode is None:
+            kernel = ops.transpose(self.target_embedding.embeddings)
+            made["output"] = {"kernel": ops.cast(kernel, self.compute_dtype)}
+        return made
+
+    def init_cache(self, source, max_length, copies=1, kernels=None):
         """State of decoding translations of `source`, for `decode_step`.
 
         Args:
             source: token ids `(B, n)`, 0 = padding.
             max_length: number of rows of the cache: tokens of all steps together.
             copies: number of translations of each source, which is encoded once; they lie side by side.
+            kernels: of `decoding_kernels`. Default `None`: the layers' own are used.
 
         Returns:
-            Dictionary of `"blocks"`, the decoder blocks' caches, `"source_mask"` `(B * copies, n)`, and with a tied
-            output layer `"output_kernel"` `(D, vocabulary)`.
+            Dictionary of `"blocks"`, the decoder blocks' caches, and `"source_mask"` `(B * copies, n)`.
         """
+        of_blocks = self._kernels_of_blocks(kernels)
         memory, mask = self.encode(source, training=False), ops.not_equal(source, 0)
         if copies > 1:
             memory, mask = (ops.repeat(x, copies, axis=0) for x in (memory, mask))
-        cache = {
-            "blocks": [block.init_cache(memory, max_length) for block in self.decoder_blocks],
+        return {
+            "blocks": [
+                block.init_cache(memory, max_length, its)
+                for block, its in zip(self.decoder_blocks, of_blocks, strict=True)
+            ],
             "source_mask": mask,
         }
-        if self.tie_output and self.target_embedding.quantization_mode is None:
-            # Transposed once: products of a few rows with it are faster.
-            cache["output_kernel"] = ops.cast(ops.transpose(self.target_embedding.embeddings), self.compute_dtype)
-        return cache
 
-    def decode_step(self, tokens, cache, index, positions=None, attention_mask=None):
+    def _kernels_of_blocks(self, kernels):
+        return kernels["blocks"] if kernels else [None] * len(self.decoder_blocks)
+
+    def decode_step(self, tokens, cache, index, positions=None, attention_mask=None, kernels=None):
         """Logits of the tokens that follow `tokens`.
 
         Args:
@@ -322,6 +338,7 @@ class Transformer(keras.Model):
             positions: positions of the tokens in the sentence, `(n,)`. Default to their rows.
             attention_mask: boolean `(B, n, max_length)`: the rows each token may attend to. Defaults to
                 its own and all before.
+            kernels: of `decoding_kernels`. Default `None`: the layers' own are used.
 
         Returns:
             `(logits (B, n, vocabulary), cache)`.
@@ -330,7 +347,8 @@ class Transformer(keras.Model):
             positions = ops.arange(ops.shape(tokens)[1], dtype="int32") + index
         x = self._embed(TARGET, tokens, False, positions)
         blocks, maps = [], {}
-        for block, state in zip(self.decoder_blocks, cache["blocks"], strict=True):
+        of_blocks = self._kernels_of_blocks(kernels)
+        for block, state, its in zip(self.decoder_blocks, cache["blocks"], of_blocks, strict=True):
             x, state = block(
                 x,
                 memory_mask=cache["source_mask"],
@@ -341,10 +359,11 @@ class Transformer(keras.Model):
                 training=False,
                 previous_maps=maps,
                 return_state=True,
+                kernels=its,
             )
             maps = state["maps"]
             blocks.append(state["cache"])
-        return self._logits(x, cache.get("output_kernel")), {**cache, "blocks": blocks}
+        return self._logits(x, (kernels or {}).get("output")), {**cache, "blocks": blocks}
 
     @property
     def beams_share_rows(self):
@@ -374,12 +393,13 @@ class Transformer(keras.Model):
             x = self.positions[side](x, positions)
         return self.dropouts[side](x, training=training)
 
-    def _logits(self, x, kernel=None):
+    def _logits(self, x, weights=None):
         x = self.norms[TARGET](x) if self.norms else x
         if self.output_projection:
             logits = self.output_projection(x)
-        elif kernel is not None:
-            logits = ops.tensordot(x, kernel, axes=1)
+        elif weights is not None:
+            logits = apply_kernel(weights, x)
+            logits = ops.reshape(logits, (*sizes(x)[:-1], logits.shape[-1]))
         else:
             logits = self.target_embedding(x, reverse=True)
         return ops.cast(logits, "float32")

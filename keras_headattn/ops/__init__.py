@@ -5,8 +5,9 @@ from keras_headattn._lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "_attention": ["attend", "head_product", "masked_softmax", "rms_normalization"],
-        "_cache": ["write_rows"],
+        "_attention": ["attend", "head_product", "key_product", "masked_softmax"],
+        "_cache": ["row_indices", "write_rows"],
+        "_dense": ["apply_kernel", "sizes"],
         "_disentanglement": ["cluster_diversity", "kept_information", "shared_information"],
         "_exchange_heads": ["exchange_heads"],
         "_map_convolution": ["convolve_maps"],

@@ -4,6 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_headattn.ops._dense import sizes
+
 
 def masked_softmax(logits, mask=None, sinks=None):
     """Softmax over the last axis that gives a masked position exactly 0.
@@ -39,27 +41,6 @@ def masked_softmax(logits, mask=None, sinks=None):
     return ops.cast(weights, dtype)
 
 
-def rms_normalization(x, scale, axis=-1, epsilon=1e-6):
-    """Divided by the root mean square along one axis, and multiplied by a scale.
-
-    As `keras.ops.rms_normalization`, which on PyTorch knows the last axis only.
-
-    Args:
-        x: of any shape.
-        scale: `(d,)`, d the size of `axis`.
-        axis: -1 or -2.
-        epsilon: added to the mean square.
-
-    Returns:
-        Tensor of the shape and dtype of `x`; computed in float32 at least.
-    """
-    if axis == -1:
-        return ops.rms_normalization(x, scale, epsilon=epsilon)
-    wide = ops.cast(x, keras.backend.result_type(x.dtype, "float32"))
-    factor = ops.rsqrt(ops.mean(ops.square(wide), axis=axis, keepdims=True) + epsilon)
-    return ops.cast(wide * factor * ops.cast(scale, wide.dtype)[:, None], x.dtype)
-
-
 def head_product(x, y):
     """Matrix product head by head, where several heads of `x` in a row may share one of `y`.
 
@@ -70,13 +51,33 @@ def head_product(x, y):
     Returns:
         `(B, h, n, m)`; `(B, g, n, m)` where h = 1.
     """
-    batch, heads, n, width = ops.shape(x)
-    groups = y.shape[1]
-    if heads <= groups:
-        return ops.matmul(x, y)
+    return _grouped(x, y, ops.matmul)
+
+
+def key_product(x, y):
+    """Products of the rows of two tensors head by head, where several heads of `x` in a row may share one of `y`.
+
+    Args:
+        x: `(B, h, n, k)`.
+        y: `(B, g, m, k)`, g a divisor of h; or h = 1.
+
+    Returns:
+        `(B, h, n, m)`; `(B, g, n, m)` where h = 1.
+    """
+    # An einsum, which transposes nothing.
+    return _grouped(x, y, lambda x, y: ops.einsum("bhnk,bhmk->bhnm", x, y))
+
+
+def _grouped(x, y, product):
+    heads, groups = x.shape[1], y.shape[1]
+    if heads == groups:
+        return product(x, y)
+    batch, _, n, width = sizes(x)
+    if heads < groups:  # TensorFlow is slow at products of a tensor that is broadcast
+        return product(ops.tile(x, (1, groups, 1, 1)), y)
     # The rows of the heads that share lie one after the other: (B, h, n, k) to (B, g, h / g * n, k).
-    product = ops.matmul(ops.reshape(x, (batch, groups, heads // groups * n, width)), y)
-    return ops.reshape(product, (batch, heads, n, ops.shape(y)[-1]))
+    found = product(ops.reshape(x, (batch, groups, -1 if n == -1 else heads // groups * n, width)), y)
+    return ops.reshape(found, (batch, heads, n, ops.shape(found)[-1]))
 
 
 # Heads at most this wide: their products are laid out better by XLA from an einsum than from a matmul on transposed
@@ -107,7 +108,7 @@ def attend(query, key, value, mask=None, scale=1.0, flash_attention=None, bias=N
     if keras.backend.backend() != "tensorflow" and query.shape[-1] == value.shape[-1]:
         return _fused(query, key, value, mask, scale, flash_attention, bias)
     if query.shape[-1] > NARROW or query.shape[1] != key.shape[1]:
-        weights, total = _unscaled_softmax(_biased(head_product(query * scale, ops.swapaxes(key, -1, -2)), bias), mask)
+        weights, total = _unscaled_softmax(_biased(key_product(query * scale, key), bias), mask)
         return _divide(head_product(weights, value), total)
     query, key, value = (ops.swapaxes(x, 1, 2) for x in (query, key, value))  # (B, h, n, d) to (B, n, h, d)
     weights, total = _unscaled_softmax(_biased(ops.einsum("bnhd,bmhd->bhnm", query * scale, key), bias), mask)

@@ -1,25 +1,48 @@
 """Writing into the tensors that decoding keeps from step to step."""
 
+import numpy as np
 from keras import ops
 
 
-def write_rows(cache, rows, index, axis=2):
-    """Replaces rows of `cache` from row `index` on.
+def row_indices(rows, index):
+    """Where `write_rows` writes: item, head and row of each new row.
+
+    Args:
+        rows: `(B, h, n, ...)`.
+        index: first row to replace; an integer or a scalar tensor.
+
+    Returns:
+        Integers `(B * h * n, 3)`.
+    """
+    batch, *places = ops.shape(rows)[:3]
+    first = ops.stack([0, 0, ops.cast(index, "int32")])
+    if isinstance(batch, int):
+        return _grid(batch, *places) + first
+    heads_and_rows = _grid(1, *places) + first  # (h * n, 3)
+    items = ops.arange(batch, dtype="int32")[:, None, None] * ops.convert_to_tensor([1, 0, 0], "int32")
+    return ops.reshape(items + heads_and_rows, (-1, 3))
+
+
+def _grid(*sizes):
+    """All indices of these sizes, the last the fastest: integers `(product, len(sizes))`."""
+    if all(isinstance(size, int) for size in sizes):
+        return np.indices(sizes, "int32").reshape(len(sizes), -1).T
+    grids = ops.meshgrid(*(ops.arange(size, dtype="int32") for size in sizes), indexing="ij")
+    return ops.stack([ops.reshape(grid, (-1,)) for grid in grids], axis=-1)
+
+
+def write_rows(cache, rows, indices):
+    """Replaces rows of `cache`.
 
     A scatter rather than `keras.ops.slice_update`: it works in place under XLA as well, and its
     TensorFlow op is one that a model server has without XLA.
 
     Args:
-        cache: `(B, h, L, d)`; with `axis=3`, `(B, h, d, L)`.
-        rows: `(B, h, n, d)`; with `axis=3`, `(B, h, d, n)`.
-        index: first row to replace; an integer or a scalar tensor, at most `L - n`.
-        axis: 2 or 3, along which the rows follow each other.
+        cache: `(B, h, L, ...)`.
+        rows: `(B, h, n, ...)`.
+        indices: of `row_indices`, for at most `L - n` rows.
 
     Returns:
         Tensor of the shape of `cache`.
     """
-    shape = ops.shape(rows)
-    places = [ops.arange(size, dtype="int32") for size in shape[: axis + 1]]
-    places[axis] = places[axis] + ops.cast(index, "int32")
-    indices = ops.stack([ops.reshape(place, (-1,)) for place in ops.meshgrid(*places, indexing="ij")], axis=-1)
-    return ops.scatter_update(cache, indices, ops.reshape(ops.cast(rows, cache.dtype), (-1, *shape[axis + 1 :])))
+    return ops.scatter_update(cache, indices, ops.reshape(ops.cast(rows, cache.dtype), (-1, *rows.shape[3:])))

@@ -39,13 +39,12 @@ class Positions(keras.layers.Layer):
         """Whether the class changes queries and keys."""
         return type(self).rotate is not Positions.rotate
 
-    def rotate(self, heads, positions, axis=-1):
+    def rotate(self, heads, positions):
         """Heads of queries or of keys with their positions in them.
 
         Args:
-            heads: `(B, h, n, d)`, or `(B, h, d, n)` with `axis=-2`.
+            heads: `(B, h, n, d)`.
             positions: integers `(n,)`.
-            axis: of the d features: -1 or -2.
 
         Returns:
             Heads of the same shape and dtype.

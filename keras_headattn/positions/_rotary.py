@@ -21,7 +21,7 @@ class RotaryPositions(Positions):
     query and a key then depends on their distance only. Angles, sines and products are computed in float32, or in
     float64 for heads of float64.
 
-    Shapes: heads `(B, h, n, d)`, or `(B, h, d, n)` with `axis=-2`, and positions `(n,)` give heads of the same shape.
+    Shapes: heads `(B, h, n, d)` and positions `(n,)` give heads of the same shape.
 
     Source: Su et al. 2021, "RoFormer: enhanced transformer with rotary position embedding", eq. 34. Scaling: Chen
     et al. 2023, "Extending context window of large language models via positional interpolation", section 2.3.
@@ -69,27 +69,20 @@ class RotaryPositions(Positions):
         """
         return self.max_wavelength ** (-np.arange(0, width, 2) / width) / self.scaling_factor
 
-    def rotate(self, heads, positions, axis=-1):
-        if axis not in (-1, -2):
-            raise ValueError(f"`axis` must be -1 or -2. Received: axis={axis}")
-        rotated = self._rotated(heads.shape[axis])
-        positions = as_positions("positions", positions, heads.shape[-3 - axis])
+    def rotate(self, heads, positions):
+        rotated = self._rotated(heads.shape[-1])
+        positions = as_positions("positions", positions, heads.shape[-2])
         dtype = backend.result_type(heads.dtype, "float32")
         frequencies = ops.convert_to_tensor(self.frequencies(rotated), dtype)
         angles = ops.cast(positions, dtype)[:, None] * frequencies  # (n, r / 2)
-        angles = angles if axis == -1 else ops.transpose(angles)
         cos, sin = self.magnitude * ops.cos(angles), self.magnitude * ops.sin(angles)
-
-        def part(*bounds):
-            return heads[(..., slice(*bounds), *[slice(None)] * (-1 - axis))]
-
         halves = [(0, rotated, 2), (1, rotated, 2)] if self.interleaved else [(rotated // 2,), (rotated // 2, rotated)]
-        a, b = (ops.cast(part(*bounds), dtype) for bounds in halves)
+        a, b = (ops.cast(heads[..., slice(*bounds)], dtype) for bounds in halves)
         pairs = [ops.cast(half, heads.dtype) for half in (a * cos - b * sin, b * cos + a * sin)]
         if self.interleaved:
-            # (B, h, n, r / 2, 2) or (B, h, r / 2, 2, n), the two of a pair side by side
-            pairs = [ops.reshape(ops.stack(pairs, axis=axis), ops.shape(part(rotated)))]
-        return ops.concatenate([*pairs, part(rotated, None)], axis=axis)
+            # (B, h, n, r / 2, 2), the two of a pair side by side
+            pairs = [ops.reshape(ops.stack(pairs, axis=-1), ops.shape(heads[..., :rotated]))]
+        return ops.concatenate([*pairs, heads[..., rotated:]], axis=-1)
 
     def _rotated(self, width):
         """How many of `width` features are rotated."""

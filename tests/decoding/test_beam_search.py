@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from keras_headattn.decoding import beam_search, greedy_search, length_penalty
-from keras_headattn.decoding._ancestry import ancestry_mask, inherit, initial_ancestry
 from tests.decoding.tables import (
     END,
     START,
@@ -158,23 +157,6 @@ def test_same_as_the_naive_search(seed, scale, alpha):
     for table, sentence_tokens, sentence_scores in zip(tables, tokens.numpy(), scores.numpy(), strict=True):
         expected = naive_beam_search(history_log_probs(table), 7, END, 3, alpha)
         check_same(sentence_tokens, sentence_scores, expected, 1e-4)
-
-
-def test_ancestry_is_the_path_of_parents():
-    rng = np.random.default_rng(4)
-    batch, k, length = 2, 3, 6
-    ancestry = initial_ancestry(batch, k, length)
-    paths = [[[beam] for beam in range(k)] for _ in range(batch)]  # rows at positions 0, 1, ...
-    for position in range(length):
-        mask = ancestry_mask(ancestry, position).numpy()
-        assert mask.shape == (batch, k, length * k)
-        for b in range(batch):
-            for beam in range(k):
-                rows = [t * k + row for t, row in enumerate(paths[b][beam])]
-                assert mask[b, beam].nonzero()[0].tolist() == rows
-        parents = rng.integers(k, size=(batch, k)).astype("int32")
-        ancestry = inherit(ancestry, parents, position)
-        paths = [[paths[b][parents[b, beam]] + [beam] for beam in range(k)] for b in range(batch)]
 
 
 # ---------------------------------------------------------------------------------------------- its results
