@@ -18,9 +18,9 @@ FIRST_LENGTH = 32  # positions for which a cache that grows has room at first
 
 
 def search_lengths(max_length):
-    """Positions for which a cache has room, one after the other: `FIRST_LENGTH`, and twice as many each time."""
-    lengths = itertools.takewhile(lambda length: length < max_length, (FIRST_LENGTH << i for i in itertools.count()))
-    return [*lengths, max_length]
+    """Positions for which a cache has room, one after the other: `FIRST_LENGTH`, and four times as many each time."""
+    lengths = (FIRST_LENGTH * 4**i for i in itertools.count())
+    return [*itertools.takewhile(lambda length: length < max_length, lengths), max_length]
 
 
 def check_search(max_length, start_id, end_id, alpha, beam_size=1, vocabulary_size=None):
@@ -57,9 +57,9 @@ def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0
         max_length: most tokens to produce, `end_id` included.
         start_id, end_id: token ids, integers.
         alpha: exponent of the length penalty, a number of at least 0 or a scalar tensor; 0 for none.
-        grow: function of `(cache, length)` to the cache with room for `length` positions, an integer. A cache that is
-            given with room for `FIRST_LENGTH` positions then grows when it is full, so that a step costs what has been
-            made, not what may be. Default `None`: it has room for `max_length`.
+        grow: function of `(cache, rows)` to the cache with room for so many rows, an integer. The cache then has room
+            for the first of `search_lengths(max_length)` and grows when it is full, so that a step costs what has been
+            made, not what may be. Default `None`: it has room for all.
 
     Returns:
         `(tokens (B, max_length), scores (B,))`: integers, zeros after `end_id`; the sum of log probabilities,

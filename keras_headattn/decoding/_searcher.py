@@ -2,7 +2,7 @@ import keras
 from keras import ops
 from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
 
-from keras_headattn.decoding._search import beam_search, check_search, greedy_search
+from keras_headattn.decoding._search import beam_search, check_search, greedy_search, search_lengths
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -15,7 +15,7 @@ class Searcher(keras.Model):
     Args:
         model: a trained `Transformer`, or any model with its `init_cache` and `decode_step`. If it has a
             `max_length`, this is the number of its learned positions. If its `beams_share_rows` is False, it needs a
-            `reorder_cache`, see `beam_search`.
+            `reorder_cache`, see `beam_search`. If it has `decoding_kernels` and `grow_cache`, they are used.
         beam_size: 1 for greedy search.
         alpha: exponent of the length penalty, at least 0; the papers use 1, 0.6 and 0.
         max_length: most tokens of a translation, the end token included; at most the model's learned positions.
@@ -24,6 +24,8 @@ class Searcher(keras.Model):
 
     Call arguments:
         inputs: source token ids `(B, n)`, 0 = padding.
+        kernels: of the model's `decoding_kernels`, where they are kept from call to call. Default `None`: each call
+            makes them.
 
     Returns:
         Dictionary of `"tokens"` `(B, beam_size, max_length)`, best first, zeros after `end_id`, and `"scores"`
@@ -62,27 +64,28 @@ class Searcher(keras.Model):
         self.built = True
 
     def call(self, inputs, kernels=None):
-        if kernels is None:
-            kernels = self.model.decoding_kernels()
+        model, k = self.model, self.beam_size
+        if kernels is None and hasattr(model, "decoding_kernels"):
+            kernels = model.decoding_kernels()
+        given = {} if kernels is None else {"kernels": kernels}
 
         def step(tokens, cache, index, position, mask):
             positions = ops.broadcast_to(position, (ops.shape(tokens)[1],))
-            return self.model.decode_step(tokens, cache, index, positions, mask, kernels)
+            return model.decode_step(tokens, cache, index, positions, mask, **given)
 
-        batch_size = ops.shape(inputs)[0]
-        common = (self.max_length, self.start_id, self.end_id)
-        if self.beam_size == 1:
-            cache = self.model.init_cache(inputs, self.max_length, kernels=kernels)
-            tokens, scores = greedy_search(step, cache, batch_size, *common, self.alpha)
+        grow = getattr(model, "grow_cache", None)
+        length = search_lengths(self.max_length)[0] if grow else self.max_length
+        common = (ops.shape(inputs)[0], self.max_length, self.start_id, self.end_id)
+        if k == 1:
+            cache = model.init_cache(inputs, length, **given)
+            tokens, scores = greedy_search(step, cache, *common, self.alpha, grow)
             tokens, scores = tokens[:, None], scores[:, None]
-        elif getattr(self.model, "beams_share_rows", True):
-            cache = self.model.init_cache(inputs, self.max_length * self.beam_size, kernels=kernels)
-            tokens, scores = beam_search(step, cache, batch_size, *common, self.beam_size, self.alpha)
+        elif getattr(model, "beams_share_rows", True):
+            cache = model.init_cache(inputs, length * k, **given)
+            tokens, scores = beam_search(step, cache, *common, k, self.alpha, grow=grow)
         else:
-            cache = self.model.init_cache(inputs, self.max_length, self.beam_size, kernels)
-            tokens, scores = beam_search(
-                step, cache, batch_size, *common, self.beam_size, self.alpha, self.model.reorder_cache
-            )
+            cache = model.init_cache(inputs, length, k, **given)
+            tokens, scores = beam_search(step, cache, *common, k, self.alpha, model.reorder_cache, grow)
         return {"tokens": tokens, "scores": scores}
 
     def get_config(self):

@@ -25,6 +25,7 @@ from keras_headattn.ops import (
     masked_softmax,
     sizes,
     sliding_window_mask,
+    swap_heads,
 )
 from keras_headattn.positions._positions import copy_positions, serialize_positions
 
@@ -42,7 +43,7 @@ class State:
         previous_map, cache, training: as in the call of `Attention`.
         needs_weights: whether somebody reads the weights: the caller, the head regularizer or
             `capture_intermediates`.
-        projected: dictionary of the name of a projection to what it makes, `(B, n, heads, width)`, where it is made
+        projected: dictionary of the name of a projection to what it makes, `(B, heads, n, width)`, where it is made
             already.
         kernels: as in the call, or empty.
     """
@@ -389,7 +390,7 @@ class Attention(keras.layers.Layer):
         Returns:
             `(B, h, n, key_dim)`.
         """
-        return ops.swapaxes(self.project("query", query, state), 1, 2)
+        return self.project("query", query, state)
 
     def project_key_value(self, key, value, state):
         """The entry of each key, which a cache keeps.
@@ -403,8 +404,7 @@ class Attention(keras.layers.Layer):
             Dictionary of `"key"` `(B, h, m, key_dim)` and `"value"` `(B, h, m, value_dim)`. Tensors that a variant adds
             have the keys on axis 2 as well.
         """
-        # (B, m, h, width) to (B, h, m, width)
-        return {name: ops.swapaxes(self.project(name, x, state), 1, 2) for name, x in (("key", key), ("value", value))}
+        return {"key": self.project("key", key, state), "value": self.project("value", value, state)}
 
     def score(self, query, entry, state):
         """Logits, how well each key suits each query.
@@ -467,11 +467,10 @@ class Attention(keras.layers.Layer):
         Returns:
             `(B, n, output_shape)`.
         """
-        heads = ops.swapaxes(heads, 1, 2)  # (B, n, h, value_dim)
         if "output" not in state.kernels:
-            return self.apply_dense(self._output_dense, heads)
-        batch, n, h, width = sizes(heads)
-        output = apply_kernel(state.kernels["output"], ops.reshape(heads, (-1, h * width)))
+            return self.apply_dense(self._output_dense, ops.swapaxes(heads, 1, 2))
+        batch, h, n, width = sizes(heads)
+        output = apply_kernel(state.kernels["output"], ops.reshape(swap_heads(heads), (-1, h * width)))
         return ops.reshape(output, (batch, n, *(self._output_shape or output.shape[1:])))
 
     def attend(self, query, entry, state):
@@ -534,11 +533,11 @@ class Attention(keras.layers.Layer):
             state: `State`.
 
         Returns:
-            `(B, n, heads, width)`.
+            `(B, heads, n, width)`.
         """
         if name in state.projected:
             return state.projected[name]
-        return self.apply_dense(getattr(self, f"_{name}_dense"), x)
+        return ops.swapaxes(self.apply_dense(getattr(self, f"_{name}_dense"), x), 1, 2)
 
     def apply_dense(self, dense, x):
         """A projection, with batch and length as one axis: one product, forward and backward.
@@ -663,7 +662,7 @@ class Attention(keras.layers.Layer):
             queries = self._place("query", queries, positions)
         heads, weights, own_map, cache = self.attend(queries, entry, state)
         if self.use_gate:
-            heads = heads * ops.swapaxes(self.project("gate", query, state), 1, 2)
+            heads = heads * self.project("gate", query, state)
         if regularizes(regularizer, "weights", "outputs", "values"):
             self.add_loss(head_loss(regularizer, self._maps_by_head(weights), heads, entry["value"], mask))
         output = self.merge(heads, state)
@@ -780,17 +779,11 @@ class Attention(keras.layers.Layer):
         return dense.kernel, dense.bias
 
     def _project_together(self, side, x, kernels):
-        """The projections of a side by one product: a dictionary of `(B, n, heads, width)`."""
+        """The projections of a side by one product: a dictionary of `(B, heads, n, width)`."""
         if side not in kernels:
             return {}
-        batch, n, _ = sizes(x)
         shapes = {name: self.projected_shape(name) for name in self._projections_of(side)}
-        ends = list(itertools.accumulate(math.prod(shape) for shape in shapes.values()))
-        product = apply_kernel(kernels[side], x)
-        parts = ops.split(product, ends[:-1], axis=-1) if len(ends) > 1 else [product]
-        made = {
-            name: ops.reshape(part, (batch, n, *shape)) for (name, shape), part in zip(shapes.items(), parts, strict=True)
-        }
+        made = dict(zip(shapes, _split_heads(apply_kernel(kernels[side], x), sizes(x)[:2], [*shapes.values()]), strict=True))
         if "gate" in made:
             made["gate"] = ops.sigmoid(made["gate"])
         return made
@@ -820,6 +813,19 @@ class Attention(keras.layers.Layer):
         projected = self._project_together("memory", value, kernels or {})
         state = State(key=key, key_positions=positions, projected=projected)
         return self._with_map(self._entry(key, value, positions, state))
+
+    def grow_cache(self, cache, max_length):
+        """A cache of self-attention with room for more positions.
+
+        Args:
+            cache: of `init_cache` or a call.
+            max_length: number of rows, an integer, as of `init_cache`; no fewer than there are.
+
+        Returns:
+            Cache of the same structure.
+        """
+        axes = {"positions": 0, "map": 3}
+        return {name: _pad(x, axes.get(name, 2), max_length) for name, x in cache.items()}
 
     def reorder_cache(self, cache, rows, same_keys=False):
         """The cache of a batch whose items are `rows` of this one.
@@ -906,3 +912,18 @@ class Attention(keras.layers.Layer):
             "role": self.role,
             "depth": self.depth,
         }
+
+
+def _split_heads(product, lengths, shapes):
+    """Projections side by side, `(B * n, all)`, as one `(B, heads, n, width)` for each of `shapes`, (heads, width)."""
+    if len({*shapes}) == 1:  # (B, n, k, h, d) to (k, B, h, n, d)
+        together = ops.reshape(product, (*lengths, len(shapes), *shapes[0]))
+        return ops.unstack(ops.transpose(together, (2, 0, 3, 1, 4)), len(shapes))
+    ends = [*itertools.accumulate(math.prod(shape) for shape in shapes)]
+    parts = (product[:, end - math.prod(shape) : end] for end, shape in zip(ends, shapes, strict=True))
+    return [swap_heads(ops.reshape(part, (*lengths, *shape))) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def _pad(x, axis, length):
+    """Zeros added at the end of an axis whose size is known."""
+    return ops.pad(x, [(0, length - size if place == axis else 0) for place, size in enumerate(x.shape)])

@@ -80,7 +80,8 @@ class AttentionAxes:
         if len(shape) == 4 and len(mask.shape) == 3:
             mask = mask[:, None]
         mask = check_mask(name, mask, shape)
-        return ops.reshape(mask, (1,) * (len(shape) - len(mask.shape)) + tuple(ops.shape(mask)))
+        missing = len(shape) - len(mask.shape)
+        return ops.reshape(mask, (1,) * missing + tuple(ops.shape(mask))) if missing else mask
 
     def _fold_axes(self, name, mask, groups, shape, query):
         """Folds a mask's attended axes, group by group, and its batch axes; a head axis between them stays."""

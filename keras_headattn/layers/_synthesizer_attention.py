@@ -89,7 +89,7 @@ class SynthesizerAttention(Attention):
         self._check_length("value", value)
         if "key" in self.projections:
             return super().project_key_value(key, value, state)
-        return {"value": ops.swapaxes(self.project("value", value, state), 1, 2)}
+        return {"value": self.project("value", value, state)}
 
     def _check_length(self, name, x):
         if x.shape[1] is not None and x.shape[1] > self.max_length:

@@ -285,6 +285,10 @@ class DecoderBlock(_Block):
         }
         return {"attention": self.attention.init_cache(batch_size, max_length), **crossed}
 
+    def grow_cache(self, cache, max_length):
+        """The cache with room for more positions, see `Attention.grow_cache`; the encoder's keys and values stay."""
+        return {**cache, "attention": self.attention.grow_cache(cache["attention"], max_length)}
+
     def reorder_cache(self, cache, rows):
         """The cache of a batch whose sentences are `rows` of this one; they keep the encoder's keys and values.
 

@@ -346,6 +346,8 @@ class Transformer(keras.Model):
         if positions is None:
             positions = ops.arange(ops.shape(tokens)[1], dtype="int32") + index
         x = self._embed(TARGET, tokens, False, positions)
+        if attention_mask is not None:
+            attention_mask = attention_mask[:, None]  # once for all blocks
         blocks, maps = [], {}
         of_blocks = self._kernels_of_blocks(kernels)
         for block, state, its in zip(self.decoder_blocks, cache["blocks"], of_blocks, strict=True):
@@ -370,6 +372,21 @@ class Transformer(keras.Model):
         """Whether the hypotheses of a beam may lie side by side in one cache, in any order."""
         attentions = [layer for block in self.decoder_blocks for layer in block.attentions.values()]
         return not any(layer.rows_interact for layer in attentions)
+
+    def grow_cache(self, cache, max_length):
+        """The cache with room for more tokens.
+
+        Args:
+            cache: from `init_cache` or `decode_step`.
+            max_length: number of rows, an integer, no fewer than there are.
+
+        Returns:
+            Cache of the same structure.
+        """
+        blocks = [
+            block.grow_cache(state, max_length) for block, state in zip(self.decoder_blocks, cache["blocks"], strict=True)
+        ]
+        return {**cache, "blocks": blocks}
 
     def reorder_cache(self, cache, rows):
         """The cache of a batch whose sentences are `rows` of this one, as hypotheses of the same sources.

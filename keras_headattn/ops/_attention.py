@@ -64,21 +64,32 @@ def key_product(x, y):
     Returns:
         `(B, h, n, m)`; `(B, g, n, m)` where h = 1.
     """
-    # An einsum, which transposes nothing.
+    if isinstance(x.shape[2], int) and x.shape[2] <= FEW:  # not all keys are transposed, but the few queries
+        return _grouped(x, y, lambda x, y: _swap_rows(ops.matmul(y, _swap_rows(x))))
     return _grouped(x, y, lambda x, y: ops.einsum("bhnk,bhmk->bhnm", x, y))
+
+
+def _swap_rows(x):
+    """`(B, h, a, b)` as `(B, h, b, a)`: a reshape, which moves nothing, where either size is known to be 1."""
+    if 1 not in x.shape[2:]:
+        return ops.swapaxes(x, 2, 3)
+    batch, heads, a, b = sizes(x)
+    return ops.reshape(x, (batch, heads, b, a))
 
 
 def _grouped(x, y, product):
     heads, groups = x.shape[1], y.shape[1]
     if heads == groups:
         return product(x, y)
-    batch, _, n, width = sizes(x)
     if heads < groups:  # TensorFlow is slow at products of a tensor that is broadcast
         return product(ops.tile(x, (1, groups, 1, 1)), y)
+    batch, _, n, width = ops.shape(x)
     # The rows of the heads that share lie one after the other: (B, h, n, k) to (B, g, h / g * n, k).
-    found = product(ops.reshape(x, (batch, groups, -1 if n == -1 else heads // groups * n, width)), y)
+    found = product(ops.reshape(x, (batch, groups, heads // groups * n, width)), y)
     return ops.reshape(found, (batch, heads, n, ops.shape(found)[-1]))
 
+
+FEW = 8  # queries
 
 # Heads at most this wide: their products are laid out better by XLA from an einsum than from a matmul on transposed
 # tensors; without XLA, and for wider heads, the matmul is as fast or faster.

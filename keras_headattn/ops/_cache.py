@@ -45,4 +45,4 @@ def write_rows(cache, rows, indices):
     Returns:
         Tensor of the shape of `cache`.
     """
-    return ops.scatter_update(cache, indices, ops.reshape(ops.cast(rows, cache.dtype), (-1, *rows.shape[3:])))
+    return ops.scatter_update(cache, indices, ops.reshape(ops.cast(rows, cache.dtype), (-1, *ops.shape(rows)[3:])))

@@ -13,8 +13,17 @@ def apply_kernel(weights, x):
     Returns:
         `(rows, E)`, all rows of `x` one after the other.
     """
-    product = ops.matmul(ops.reshape(x, (-1, x.shape[-1])), weights["kernel"])
+    rows = x if len(x.shape) == 2 else ops.reshape(x, (-1, x.shape[-1]))
+    product = ops.matmul(rows, weights["kernel"])
     return product + weights["bias"] if "bias" in weights else product
+
+
+def swap_heads(x):
+    """`(B, a, b, d)` as `(B, b, a, d)`: a reshape, which moves nothing, where either size is known to be 1."""
+    if 1 not in x.shape[1:3]:
+        return ops.swapaxes(x, 1, 2)
+    batch, a, b, width = sizes(x)
+    return ops.reshape(x, (batch, b, a, width))
 
 
 def sizes(x):

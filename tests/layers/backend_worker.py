@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from keras_headattn import layers, positions
-from keras_headattn.ops import write_rows
+from keras_headattn.ops import row_indices, write_rows
 from tests.layers.harness import (
     BATCH,
     CASES,
@@ -113,7 +113,10 @@ def written_rows():
     rng = np.random.default_rng(0)
     cache, rows = (rng.normal(size=(BATCH, 3, n, 5)).astype("float32") for n in (4, 3))
     pieces = ((1, 0), (2, 1), (3, 1))
-    return {f"write_rows/{n}_at_{index}": write_rows(cache, rows[:, :, :n], index) for n, index in pieces}
+    return {
+        f"write_rows/{n}_at_{index}": write_rows(cache, rows[:, :, :n], row_indices(rows[:, :, :n], index))
+        for n, index in pieces
+    }
 
 
 def of_case(given, case, kind):

@@ -48,7 +48,7 @@ def test_step_by_step_and_in_chunks(case, more):
     for sizes in ([1] * LENGTH, [3, 1, 2]):
         output, cache = decode(layer, x, sizes, use_causal_mask=True)
         check_close(output, expected, TOLERANCE)
-    assert cache["key"].shape[0] == BATCH and cache["key"].shape[3] == MAX_LENGTH
+    assert cache["key"].shape[0] == BATCH and cache["key"].shape[2] == MAX_LENGTH
     assert cache["value"].shape[0] == BATCH and cache["value"].shape[2] == MAX_LENGTH
 
 
@@ -118,9 +118,9 @@ def test_the_cache_is_a_value(case):
     for name, tensor in before.items():
         assert tuple(tensor.shape) == tuple(after[name].shape)
         np.testing.assert_array_equal(array(tensor), kept[name])
-    for name, length_axis in (("key", 3), ("value", 2)):
-        assert before[name].shape[0] == BATCH and before[name].shape[length_axis] == MAX_LENGTH
-        written = np.moveaxis(array(after[name]), length_axis, 0)
+    for name in ("key", "value"):
+        assert before[name].shape[0] == BATCH and before[name].shape[2] == MAX_LENGTH
+        written = np.moveaxis(array(after[name]), 2, 0)
         assert not written[2:].any() and written[:2].any()
     again, _ = layer(x[:, :2], x[:, :2], cache=before, index=0, use_causal_mask=True)
     np.testing.assert_array_equal(array(first), array(again))
@@ -243,7 +243,7 @@ def test_cross_attention_key_defaults_to_value(case):
     layer = build(case.make(use_gate=True), query, value)
     cache = layer.project_cache(value)
     check_close(layer(query, cache=cache), layer(query, value), TOLERANCE)
-    assert cache["key"].shape[0] == BATCH and cache["key"].shape[3] == KEYS
+    assert cache["key"].shape[0] == BATCH and cache["key"].shape[2] == KEYS
     assert cache["value"].shape[0] == BATCH and cache["value"].shape[2] == KEYS
     assert value.shape[-1] != KEY_WIDTH
 

@@ -313,7 +313,7 @@ def test_decoding(name):
     options, x = VARIANTS[name], self_input(dtype="float64", length=6)
     layer = build(make(**options), x)
     cache = oracles_variants.check_decoding(layer, x)
-    assert tuple(cache["key"].shape) == (BATCH, HEADS, KEY_DIM, 8)
+    assert tuple(cache["key"].shape) == (BATCH, HEADS, 8, KEY_DIM)
     assert tuple(cache["value"].shape) == (BATCH, HEADS, 8, VALUE_DIM)
     places = {"whole": 2, "query": 0, "gates": 2, "post": 1}[name]
     composition = places * (2 * options.get("rank", 2) + 1) * HEADS

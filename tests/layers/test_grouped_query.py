@@ -202,7 +202,7 @@ def test_decoding(groups, options):
     x = self_input(dtype="float64", length=6)
     layer = build(make(groups, **options), x)
     cache = oracles_variants.check_decoding(layer, x)
-    assert tuple(cache["key"].shape) == (BATCH, groups, KEY_DIM, 8)
+    assert tuple(cache["key"].shape) == (BATCH, groups, 8, KEY_DIM)
     assert tuple(cache["value"].shape) == (BATCH, groups, 8, VALUE_DIM)
 
 
@@ -210,7 +210,7 @@ def test_decoding(groups, options):
 def test_cross_attention_from_a_cache(groups):
     inputs = cross_inputs(dtype="float64")
     cache = oracles_variants.check_cross_decoding(build(make(groups), *inputs), *inputs)
-    assert tuple(cache["key"].shape) == (BATCH, groups, KEY_DIM, KEYS)
+    assert tuple(cache["key"].shape) == (BATCH, groups, KEYS, KEY_DIM)
     assert tuple(cache["value"].shape) == (BATCH, groups, KEYS, VALUE_DIM)
 
 

@@ -279,7 +279,7 @@ def test_a_cache_has_keys_that_are_normed():
     layer = build(make(qk_norm=True), query, value, key)
     oracles_variants.set_weights(layer, key_norm_scale=1.0)
     cache = layer.project_cache(value, key)
-    np.testing.assert_allclose((array(cache["key"]) ** 2).mean(2), 1, atol=1e-3)
+    np.testing.assert_allclose((array(cache["key"]) ** 2).mean(3), 1, atol=1e-3)
 
 
 # ------------------------------------------------------------------------------------------------------------- soft-cap

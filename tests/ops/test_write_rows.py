@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.ops import write_rows
+from keras_headattn import ops
 
 BATCH, HEADS, LENGTH, WIDTH = 2, 3, 6, 4
 
@@ -11,6 +11,10 @@ BATCH, HEADS, LENGTH, WIDTH = 2, 3, 6, 4
 def cache_and_rows(rows, dtype="float32"):
     rng = np.random.default_rng(0)
     return tuple(rng.normal(size=(BATCH, HEADS, n, WIDTH)).astype(dtype) for n in (LENGTH, rows))
+
+
+def write_rows(cache, rows, index):
+    return ops.write_rows(cache, rows, ops.row_indices(rows, index))
 
 
 def expected(cache, rows, index):
@@ -50,15 +54,6 @@ def test_sizes_not_known_in_a_graph():
     )
     cache, new = cache_and_rows(3)
     np.testing.assert_array_equal(write(cache, new, 2), expected(cache, new, 2))
-
-
-@pytest.mark.parametrize("jit_compile", [None, False, True])
-@pytest.mark.parametrize("rows, index", [(1, 0), (2, 4), (3, 1), (4, 1)])
-def test_rows_along_the_last_axis(rows, index, jit_compile):
-    cache, new = cache_and_rows(rows)
-    write = write_rows if jit_compile is None else tf.function(write_rows, jit_compile=jit_compile)
-    result = write(tf.constant(cache.swapaxes(2, 3)), tf.constant(new.swapaxes(2, 3)), tf.constant(index), axis=3)
-    np.testing.assert_array_equal(np.swapaxes(result, 2, 3), expected(cache, new, index))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64"])

@@ -13,7 +13,6 @@ def results(name):
     positions, x = built(name), heads(dtype="float32")
     places, out = np.array([3, 0, 30, 7, 4, 2]), {}
     out["rows"] = positions.rotate(x, places)
-    out["columns"] = positions.rotate(np.swapaxes(x, 2, 3), places.astype("int32"), axis=-2)
     out["half"] = positions.rotate(keras.ops.cast(x, "bfloat16"), places)
     if positions.has_bias:
         out["bias"] = positions.bias(x, places, np.arange(6))

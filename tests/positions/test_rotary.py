@@ -75,19 +75,6 @@ def test_logits_depend_on_the_distance_only(name, i, j, shift):
     np.testing.assert_allclose(logits(i + shift, j + shift), logits(i, j), rtol=0, atol=1e-9)
 
 
-@each
-@settings(max_examples=10, deadline=None)
-@given(places=st.lists(PLACE, min_size=1, max_size=7), dtype=st.sampled_from(["float16", "float32", "float64"]))
-def test_features_before_rows(name, places, dtype):
-    """`axis=-2` is the same of transposed heads."""
-    positions, x = built(name), heads(0, len(places), dtype)
-    rows = array(positions.rotate(x, np.array(places)))
-    columns = array(positions.rotate(np.swapaxes(x, 2, 3), np.array(places), axis=-2))
-    assert rows.dtype == columns.dtype == dtype
-    # Sines of float32 may differ in the last bit by where they stand in memory.
-    np.testing.assert_allclose(np.swapaxes(columns, 2, 3), rows, rtol=0, atol=8 * np.finfo(dtype).eps)
-
-
 @pytest.mark.parametrize("share", [1.0, 0.5])
 def test_interleaved_is_half_split_of_permuted_features(share):
     x, r = heads(), int(WIDTH * share)
@@ -208,14 +195,6 @@ def test_too_few_features_for_ntk():
         (3, r"shape \(\)"),
     ],
 )
-@pytest.mark.parametrize("axis", [-1, -2])
-def test_wrong_positions(places, received, axis):
-    x = heads() if axis == -1 else np.swapaxes(heads(), 2, 3)
+def test_wrong_positions(places, received):
     with pytest.raises(ValueError, match=rf"(?s)`positions` must be 6 integers along one axis. Received: .*{received}"):
-        RotaryPositions().rotate(x, places, axis)
-
-
-@pytest.mark.parametrize("axis", [0, 1, 3, -3])
-def test_wrong_axis(axis):
-    with pytest.raises(ValueError, match=f"`axis` must be -1 or -2. Received: axis={axis}"):
-        RotaryPositions().rotate(heads(), PLACES, axis)
+        RotaryPositions().rotate(heads(), places)

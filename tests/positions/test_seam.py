@@ -33,9 +33,8 @@ class Maps(keras.layers.Layer):
         # (B, n, h * d) -> (B, h, n, d)
         query = ops.transpose(ops.reshape(inputs, (batch, n, HEADS, width // HEADS)), (0, 2, 1, 3))
         places = ops.arange(n, dtype="int32") + offset
-        key = self.positions.rotate(ops.swapaxes(query, 2, 3), places, axis=-2)
         query = self.positions.rotate(query, places)
-        logits, bias = ops.matmul(query, key), self.positions.bias(query, places, places)
+        logits, bias = ops.matmul(query, ops.swapaxes(query, 2, 3)), self.positions.bias(query, places, places)
         return logits if bias is None else logits + bias
 
     def get_config(self):
@@ -72,7 +71,7 @@ def test_every_class_is_tested():
 def test_positions_that_do_nothing():
     positions, x = Positions(), heads()
     positions.build((None, HEADS, None, WIDTH))
-    assert positions.rotate(x, np.arange(6)) is x and positions.rotate(x, np.arange(6), axis=-2) is x
+    assert positions.rotate(x, np.arange(6)) is x
     assert positions.bias(x, np.arange(6), np.arange(6)) is None and positions.weights == []
 
 
