@@ -101,9 +101,7 @@ def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0
     return tokens, scores / length_penalty(lengths, alpha)
 
 
-def beam_search(
-    step, cache, batch_size, max_length, start_id, end_id, beam_size=4, alpha=0.6, reorder=None, grow=None
-):
+def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size=4, alpha=0.6, reorder=None, grow=None):
     """The `beam_size` best translations found with a beam of that size.
 
     A hypothesis that ends leaves the beam for a pool of finished ones, where it is frozen with its score,

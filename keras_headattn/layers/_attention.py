@@ -783,7 +783,9 @@ class Attention(keras.layers.Layer):
         if side not in kernels:
             return {}
         shapes = {name: self.projected_shape(name) for name in self._projections_of(side)}
-        made = dict(zip(shapes, _split_heads(apply_kernel(kernels[side], x), sizes(x)[:2], [*shapes.values()]), strict=True))
+        made = dict(
+            zip(shapes, _split_heads(apply_kernel(kernels[side], x), sizes(x)[:2], [*shapes.values()]), strict=True)
+        )
         if "gate" in made:
             made["gate"] = ops.sigmoid(made["gate"])
         return made

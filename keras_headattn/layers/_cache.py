@@ -13,9 +13,7 @@ def empty_cache(entry, batch_size, max_length):
         batch_size: integer or scalar tensor.
         max_length: integer or scalar tensor.
     """
-    return {
-        name: ops.zeros((batch_size, x.shape[1], max_length, *x.shape[3:]), x.dtype) for name, x in entry.items()
-    }
+    return {name: ops.zeros((batch_size, x.shape[1], max_length, *x.shape[3:]), x.dtype) for name, x in entry.items()}
 
 
 def write_entry(cache, entry, index):

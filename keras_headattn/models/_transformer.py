@@ -384,7 +384,8 @@ class Transformer(keras.Model):
             Cache of the same structure.
         """
         blocks = [
-            block.grow_cache(state, max_length) for block, state in zip(self.decoder_blocks, cache["blocks"], strict=True)
+            block.grow_cache(state, max_length)
+            for block, state in zip(self.decoder_blocks, cache["blocks"], strict=True)
         ]
         return {**cache, "blocks": blocks}
 

@@ -123,7 +123,7 @@ def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, war
     requests = [{spec.name: request["text"] for spec in signature[1]} for request in requests]
     with _any_device(model):
         return save_signatures(
-            {"serving_default": signature}, folder, model, [tokenizer], run, {"serving_default": requests}
+            {"serving_default": signature}, folder, [tokenizer], run, {"serving_default": requests}
         )
 
 
@@ -180,7 +180,7 @@ def export_image_classifier(model, preprocess, class_names, folder, top=5, run=N
     images = tf.TensorSpec((None,), tf.string, name="images")
     file = tf.io.encode_jpeg(np.zeros((SIZE, SIZE, 3), "uint8")).numpy()
     warmup = {"serving_default": batches("images", [file], warmup_batch_sizes)}
-    return save_signatures({"serving_default": (files, [images])}, folder, model, run=run, warmup=warmup)
+    return save_signatures({"serving_default": (files, [images])}, folder, run=run, warmup=warmup)
 
 
 def export_pixel_classifier(model, class_names, folder, top=5, run=None, warmup_batch_sizes=BATCH_SIZES):
@@ -214,7 +214,7 @@ def export_pixel_classifier(model, class_names, folder, top=5, run=None, warmup_
     }
     pixels = np.zeros([size or SIZE for size in shape])
     warmup = dict.fromkeys(signatures, batches("images", [pixels], warmup_batch_sizes))
-    return save_signatures(signatures, folder, model, run=run, warmup=warmup)
+    return save_signatures(signatures, folder, run=run, warmup=warmup)
 
 
 def _decoded(images, preprocess, shape):

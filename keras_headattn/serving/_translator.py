@@ -102,7 +102,7 @@ class Translator:
         pieces = target_tokenizer.vocabulary_size
         if 2 * beam_size > pieces:
             raise ValueError(f"`beam_size` must be at most half of {pieces} pieces. Received: beam_size={beam_size}")
-        self.buckets = _buckets(model, max_length, max_source_length)
+        self.buckets = source_buckets(model, max_length, max_source_length)
         self._search = tf.function(self.searcher, jit_compile=jit_compile, autograph=False)
 
     @property
@@ -134,7 +134,7 @@ class Translator:
         return np.append(row[:last], source.eos_id if source.add_eos else row[last])
 
 
-def _buckets(model, max_length, max_source_length):
+def source_buckets(model, max_length, max_source_length=None):
     """Lengths to which sources are padded; the last is the most tokens that a source may have."""
     lengths, positions = source_lengths(max_length), getattr(model, "max_length", None)
     longest = lengths[-1] if positions is None else min(lengths[-1], positions)

@@ -1,8 +1,9 @@
 """A search as a SavedModel: from text to text, or from ids to ids."""
 
+import keras
 import tensorflow as tf
 
-from keras_headattn.serving._translator import _buckets
+from keras_headattn.serving._translator import source_buckets
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
 
@@ -25,8 +26,11 @@ def export_translator(
       `(B,)`, float32;
     - `n_best`: the same of the whole beam, `(B, beam_size)`, best first. Where there are fewer hypotheses the
       rest are empty strings with a score of -1e9;
-    - `xla`, if asked for: as `serving_default`, with a search compiled by XLA for each batch size and each
-      length, rounded up to a multiple of 16. The other signatures need no XLA.
+    - `xla`, if asked for: as `serving_default`, with a search compiled by XLA for each batch size and each bucket. The
+      other signatures need no XLA.
+
+    Sources are padded to the lengths of few buckets, those of `Translator`. What decoding multiplies with is made once
+    and kept in the SavedModel, see `Attention.decoding_kernels`.
 
     Args:
         searcher: `Searcher` around a trained model.
@@ -71,14 +75,16 @@ def export_translator(
             f"Received: max_source_length={max_source_length}"
         )
 
+    lengths = source_buckets(searcher.model, searcher.max_length, max_source_length)
+
     def encode(text):
         ids = source_tokenizer(text)
-        if max_source_length is None:
-            return ids
-        last = ids[:, max_source_length - 1 : max_source_length]
-        if source_tokenizer.add_eos:
-            last = tf.where(last == source_tokenizer.pad_id, last, source_tokenizer.eos_id)
-        return tf.concat([ids[:, : max_source_length - 1], last], axis=1)
+        if max_source_length is not None:
+            last = ids[:, max_source_length - 1 : max_source_length]
+            if source_tokenizer.add_eos:
+                last = tf.where(last == source_tokenizer.pad_id, last, source_tokenizer.eos_id)
+            ids = tf.concat([ids[:, : max_source_length - 1], last], axis=1)
+        return pad_to_bucket(ids, lengths)
 
     def translate(ids, search):
         found = search(ids)
@@ -92,19 +98,15 @@ def export_translator(
         return translate(encode(text), search)
 
     def xla(text):
-        ids = encode(text)
-        ids = tf.pad(ids, [[0, 0], [0, -tf.shape(ids)[1] % 16]])
-        return {name: beam[:, 0] for name, beam in translate(ids, compiled_search).items()}
+        return {name: beam[:, 0] for name, beam in translate(encode(text), compiled_search).items()}
 
-    search = tf.function(searcher, autograph=False)
-    compiled_search = tf.function(searcher, autograph=False, jit_compile=True)
+    search, compiled_search = kept_search(searcher), kept_search(searcher, jit_compile=True)
     functions = {"serving_default": best, "n_best": n_best} | ({"xla": xla} if xla_signature else {})
     text = tf.TensorSpec((None,), tf.string, name="text")
     signatures = {name: (function, [text]) for name, function in functions.items()}
-    lengths = _buckets(searcher.model, searcher.max_length, max_source_length)
     requests = batches("text", sample_texts(source_tokenizer, lengths), warmup_batch_sizes)
     tokenizers = [source_tokenizer, target_tokenizer]
-    return save_signatures(signatures, folder, searcher, tokenizers, run, dict.fromkeys(signatures, requests))
+    return save_signatures(signatures, folder, tokenizers, run, dict.fromkeys(signatures, requests))
 
 
 def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SIZES):
@@ -136,11 +138,38 @@ def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SI
     ```
     """
 
+    kept = kept_search(searcher)
+
     def search(ids):
-        found = searcher(ids)
+        found = kept(ids)
         return {"ids": found["tokens"], "scores": found["scores"]}
 
     ids = tf.TensorSpec((None, None), tf.int32, name="ids")
-    rows = [[1] * length for length in _buckets(searcher.model, searcher.max_length, None)]
+    rows = [[1] * length for length in source_buckets(searcher.model, searcher.max_length)]
     warmup = {"serving_default": batches("ids", rows, warmup_batch_sizes)}
-    return save_signatures({"serving_default": (search, [ids])}, folder, searcher, run=run, warmup=warmup)
+    return save_signatures({"serving_default": (search, [ids])}, folder, run=run, warmup=warmup)
+
+
+def kept_search(searcher, jit_compile=False):
+    """The search with what decoding multiplies with as variables, so that no call makes it anew.
+
+    Args:
+        searcher: `Searcher` around a trained model.
+        jit_compile: bool, whether XLA compiles it.
+
+    Returns:
+        `tf.function` of ids `(B, n)`.
+    """
+    searcher.build()
+    if not hasattr(searcher.model, "decoding_kernels"):
+        return tf.function(searcher, autograph=False, jit_compile=jit_compile)
+    made = tf.function(searcher.model.decoding_kernels, autograph=False)()
+    kernels = keras.tree.map_structure(tf.Variable, made)
+    return tf.function(lambda ids: searcher(ids, kernels=kernels), autograph=False, jit_compile=jit_compile)
+
+
+def pad_to_bucket(ids, lengths):
+    """Ids `(B, n)` padded to the next of `lengths`; more than the last has room for stay as they are."""
+    size = tf.shape(ids)[1]
+    bucket = tf.reduce_min(tf.where(tf.constant(lengths) >= size, lengths, tf.maximum(size, lengths[-1])))
+    return tf.pad(ids, [[0, 0], [0, bucket - size]])

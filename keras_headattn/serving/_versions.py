@@ -34,13 +34,12 @@ def check_export_folder(folder, run=None):
         _temporary(folder).rmdir()
 
 
-def save_signatures(signatures, folder, model, tokenizers=(), run=None, warmup=None):
+def save_signatures(signatures, folder, tokenizers=(), run=None, warmup=None):
     """Writes functions as the signatures of a SavedModel.
 
     Args:
         signatures: dictionary of name to a function and the list of `tf.TensorSpec` of its arguments.
         folder: str or path, where the next version is written.
-        model: whose Keras variables, `model.variables`, the functions use. It may be built by them.
         tokenizers: layers that the functions use.
         run: str, the name of what the model is of. Default `None`: it has none.
         warmup: requests that a server runs before others, as `write_warmup` takes them. Default `None`: there are none.
@@ -58,7 +57,7 @@ def save_signatures(signatures, folder, model, tokenizers=(), run=None, warmup=N
         for name, (function, specs) in signatures.items()
     }
     module = tf.Module()  # what the signatures use must be within reach of it
-    module.variables_of_model = [variable.value for variable in model.variables]
+    module.weights = list({id(weight): weight for f in functions.values() for weight in f.graph.variables}.values())
     module.tokenizers = list(tokenizers)
 
     def write(path):

@@ -4,7 +4,6 @@ import pathlib
 import resource
 import subprocess
 import sys
-import types
 
 import pytest
 import tensorflow as tf
@@ -120,8 +119,7 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
 def save(folder, run=None):
     """Writes the smallest of models."""
     signature = (lambda x: {"y": x}, [tf.TensorSpec((None,), tf.float32, name="x")])
-    model = types.SimpleNamespace(variables=[])
-    return save_signatures({"serving_default": signature}, folder, model, run=run)
+    return save_signatures({"serving_default": signature}, folder, run=run)
 
 
 def test_versions_are_of_one_run(tmp_path):
