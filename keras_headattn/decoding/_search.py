@@ -1,7 +1,7 @@
 """Greedy and beam search over any step function, as loops of static shapes.
 
-A loop of a TensorFlow graph that XLA does not compile costs as many operations as its body has. So no size is computed in
-it, and a choice among few is a product with a one-hot matrix.
+Without XLA a loop of TensorFlow costs as much as its body has operations. So no size is computed in it, and a choice
+among few is a product with a one-hot matrix.
 """
 
 import functools
@@ -70,6 +70,9 @@ def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0
     """
     check_search(max_length, start_id, end_id, alpha)
 
+    def unfinished(index, last, tokens, scores, lengths, finished, cache, length):
+        return ops.logical_and(index < length, ops.logical_not(ops.all(finished)))
+
     def body(index, last, tokens, scores, lengths, finished, cache):
         logits, cache = step(last[:, None], cache, index, index, None)
         best, gained = _most_probable(ops.cast(ops.reshape(logits, (-1, logits.shape[-1])), "float32"))
@@ -91,12 +94,9 @@ def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0
         cache,
     )
     for length in search_lengths(max_length) if grow else [max_length]:
-
-        def unfinished(index, last, tokens, scores, lengths, finished, cache):
-            return ops.logical_and(index < length, ops.logical_not(ops.all(finished)))
-
         *state, cache = state
-        state = ops.while_loop(unfinished, body, (*state, grow(cache, length) if grow else cache))
+        state = (*state, grow(cache, length) if grow else cache)
+        state = ops.while_loop(functools.partial(unfinished, length=length), body, state)
     _, _, tokens, scores, lengths, _, _ = state
     return tokens, scores / length_penalty(lengths, alpha)
 
@@ -147,6 +147,13 @@ def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size
     items = ops.arange(batch_size, dtype="int32")[:, None]
     ended_rows = ops.arange(k, dtype="int32") + 0 * items  # (B, K)
 
+    def unfinished(index, last, scores, pool, history, written, cache, length):
+        # Keras refuses the largest of an empty batch unless `initial` is given.
+        best_open = ops.max(scores, axis=1, initial=NEVER) / length_penalty(max_length, alpha)
+        worst_ended = ops.min(pool, axis=1, initial=-NEVER)
+        hopeless = ops.all(best_open <= worst_ended)
+        return ops.logical_and(index < length, ops.logical_not(hopeless))
+
     def body(index, last, scores, pool, history, written, cache, length):
         if reorder is None:
             own = ops.equal(history[:, k:, :length, None], slots)  # (B, K, length, K)
@@ -183,17 +190,10 @@ def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size
         cache,
     )
     for length in search_lengths(max_length) if grow else [max_length]:
-
-        def unfinished(index, last, scores, pool, history, written, cache):
-            # Keras refuses the largest of an empty batch unless `initial` is given.
-            best_open = ops.max(scores, axis=1, initial=NEVER) / length_penalty(max_length, alpha)
-            worst_ended = ops.min(pool, axis=1, initial=-NEVER)
-            hopeless = ops.all(best_open <= worst_ended)
-            return ops.logical_and(index < length, ops.logical_not(hopeless))
-
         *state, cache = state
         state = (*state, grow(cache, length * (k if reorder is None else 1)) if grow else cache)
-        state = ops.while_loop(unfinished, functools.partial(body, length=length), state)
+        here = (functools.partial(function, length=length) for function in (unfinished, body))
+        state = ops.while_loop(*here, state)
     index, _, scores, pool, history, written, _ = state
     tokens = _tokens(history, written, slots, end_id)
     return _fill(tokens, pool, scores / length_penalty(index, alpha))
