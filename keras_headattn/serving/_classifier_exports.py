@@ -122,9 +122,7 @@ def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, war
     requests = batches("text", sample_texts(tokenizer, lengths), warmup_batch_sizes)
     requests = [{spec.name: request["text"] for spec in signature[1]} for request in requests]
     with _any_device(model):
-        return save_signatures(
-            {"serving_default": signature}, folder, [tokenizer], run, {"serving_default": requests}
-        )
+        return save_signatures({"serving_default": signature}, folder, [tokenizer], run, {"serving_default": requests})
 
 
 def export_image_classifier(model, preprocess, class_names, folder, top=5, run=None, warmup_batch_sizes=BATCH_SIZES):
