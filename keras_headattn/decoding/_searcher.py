@@ -24,8 +24,7 @@ class Searcher(keras.Model):
 
     Call arguments:
         inputs: source token ids `(B, n)`, 0 = padding.
-        kernels: of the model's `decoding_kernels`, where they are kept from call to call. Default `None`: each call
-            makes them.
+        kernels: of `decoding_kernels`, where they are kept from call to call. Default `None`: each call makes them.
 
     Returns:
         Dictionary of `"tokens"` `(B, beam_size, max_length)`, best first, zeros after `end_id`, and `"scores"`
@@ -65,8 +64,7 @@ class Searcher(keras.Model):
 
     def call(self, inputs, kernels=None):
         model, k = self.model, self.beam_size
-        if kernels is None and hasattr(model, "decoding_kernels"):
-            kernels = model.decoding_kernels()
+        kernels = self.decoding_kernels() if kernels is None else kernels
         given = {} if kernels is None else {"kernels": kernels}
 
         def step(tokens, cache, index, position, mask):
@@ -87,6 +85,13 @@ class Searcher(keras.Model):
             cache = model.init_cache(inputs, length, k, **given)
             tokens, scores = beam_search(step, cache, *common, k, self.alpha, model.reorder_cache, grow)
         return {"tokens": tokens, "scores": scores}
+
+    def decoding_kernels(self):
+        """The model's `decoding_kernels`, for a caller that keeps them; `None` where it makes none."""
+        if not hasattr(self.model, "decoding_kernels"):
+            return None
+        self.build()
+        return self.model.decoding_kernels()
 
     def get_config(self):
         return {

@@ -119,8 +119,9 @@ class Translator:
         ids = [self._cut(row) if cut else row for row, cut in zip(ids, is_cut, strict=True)]
         translations = [Translation("", 0.0)] * len(sentences)
         done = len(sentences) - len(places)
+        kernels = self.searcher.decoding_kernels()  # once, not in each batch
         for indices, batch in source_batches(ids, self.buckets, self.batch_size if len(ids) > 1 else 1):
-            found = self._search(tf.constant(batch))
+            found = self._search(tf.constant(batch), kernels)
             texts = self.text.decode(found["tokens"][: len(indices), 0])
             for index, text, score in zip(indices, texts, found["scores"][:, 0].numpy(), strict=False):
                 translations[places[index]] = Translation(text, float(score), is_cut[index])

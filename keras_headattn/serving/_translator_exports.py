@@ -160,11 +160,9 @@ def kept_search(searcher, jit_compile=False):
     Returns:
         `tf.function` of ids `(B, n)`.
     """
-    searcher.build()
-    if not hasattr(searcher.model, "decoding_kernels"):
-        return tf.function(searcher, autograph=False, jit_compile=jit_compile)
-    made = tf.function(searcher.model.decoding_kernels, autograph=False)()
-    kernels = keras.tree.map_structure(tf.Variable, made)
+    kernels = searcher.decoding_kernels()
+    if kernels is not None:
+        kernels = keras.tree.map_structure(tf.Variable, kernels)
     return tf.function(lambda ids: searcher(ids, kernels=kernels), autograph=False, jit_compile=jit_compile)
 
 
