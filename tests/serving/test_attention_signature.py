@@ -8,8 +8,13 @@ import tensorflow as tf
 from keras_headattn.analysis import attention_maps
 from keras_headattn.decoding import Searcher
 from keras_headattn.layers import InteractingHeadAttention, SelfAttentivePooling, TalkingHeadsAttention
-from keras_headattn.models import BiLSTMEncoder, SentenceClassifier, SentencePairClassifier, Transformer
-from keras_headattn.models import TransformerEncoder
+from keras_headattn.models import (
+    BiLSTMEncoder,
+    SentenceClassifier,
+    SentencePairClassifier,
+    Transformer,
+    TransformerEncoder,
+)
 from keras_headattn.serving import export_classifier, export_regressor, export_translator
 from keras_headattn.text import SentencePieceTokenizer, WordTokenizer, train_sentencepiece
 
