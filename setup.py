@@ -50,6 +50,7 @@ setup(
     ],
     # `recipes` is run from a checkout.
     packages=find_packages(include=["keras_headattn", "keras_headattn.*"]),
+    package_data={"keras_headattn": ["_page/*"]},
     python_requires=">=3.11,<3.14",
     install_requires=[
         "tensorflow>=2.21",

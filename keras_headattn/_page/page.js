@@ -263,7 +263,7 @@ class View {
   updatePatch(card, weights, scale) {
     const [rows, columns] = this.layer.size;
     const grid = Array.from({ length: rows }, (_, row) => weights.slice(row * columns, (row + 1) * columns));
-    paintMap(card.canvas, grid, scale);
+    paintMap(card.canvas, grid, scale, "--over-");
     placeMark(card.map, this.layer.size, this.chosen.index);
   }
 
@@ -329,14 +329,14 @@ function placeMark(box, [rows, columns], index, [tall, wide] = [1, 1]) {
   for (const [side, part] of Object.entries(sides)) box.style.setProperty(`--${side}`, `${(100 * part).toFixed(3)}%`);
 }
 
-function paintMap(canvas, rows, most) {
+function paintMap(canvas, rows, most, prefix = "--") {
   canvas.width = rows[0].length;
   canvas.height = rows.length;
   canvas.style.setProperty("--columns", String(canvas.width));
   canvas.style.setProperty("--rows", String(canvas.height));
   const context = canvas.getContext("2d");
   const pixels = context.createImageData(canvas.width, canvas.height);
-  const colors = { true: colorOf("--negative"), false: colorOf("--positive") };
+  const colors = { true: colorOf(`${prefix}negative`), false: colorOf(`${prefix}positive`) };
   rows.flat().forEach((weight, place) => {
     pixels.data.set(colors[weight < 0], 4 * place);
     pixels.data[4 * place + 3] = most > 0 ? Math.round((255 * Math.min(most, Math.abs(weight))) / most) : 0;
