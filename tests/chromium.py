@@ -26,6 +26,13 @@ OPTIONS = (
     "--remote-debugging-pipe",
 )
 
+MIDDLE = """selector => {
+    const element = document.querySelector(selector);
+    element.scrollIntoView({block: "center"});
+    const box = element.getBoundingClientRect();
+    return [box.x + box.width / 2, box.y + box.height / 2];
+}"""
+
 
 @contextlib.contextmanager
 def chromium(url, width=1200, height=900):
@@ -135,10 +142,7 @@ class Page:
 
     def hover(self, selector):
         """Moves the pointer to the middle of an element."""
-        x, y = self.js(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"
-            " const box = e.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()"
-        )
+        x, y = self.js(f"({MIDDLE})({json.dumps(selector)})")
         self("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
     def media(self, scheme):

@@ -162,7 +162,7 @@ def test_versions_labels_and_metadata(server):
     ("/v1/models/numbers:predict", {"instances": [None]}, 400, "Type: Null"),
     ("/v1/models/numbers:predict", {"instances": [2**60]}, 400, "without loss of precision"),
     ("/v1/models/numbers:predict", {"instances": [[1], [1, 2]]}, 400, r"Expecting shape \[1\] but got: \[2\]"),
-    ("/v1/models/numbers:predict", {"instances": [[1, 2]]}, 400, r"Input x must be of shape \[\?\]. Received: .*\[1,2\]"),
+    ("/v1/models/numbers:predict", {"instances": [[1, 2]]}, 400, r"x must be of shape \[\?\]. Received: .*\[1,2\]"),
     ("/v1/models/numbers:predict", {"inputs": [1, [2]]}, 400, "unexpected level"),
     ("/v1/models/numbers:predict", {"inputs": [[1], 2]}, 400, "found at incorrect level"),
     ("/v1/models/numbers:predict", {"inputs": {"z": 1}}, 400, "Missing named input: x"),
