@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -25,7 +26,14 @@ OPTIONS = (
     "--force-prefers-reduced-motion",
     "--remote-debugging-pipe",
 )
-
+# Chromium reads the pipe that is its file 3 and writes that which is 4.
+LAUNCH = """
+import fcntl, os, sys
+pipes = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3]]
+for number, pipe in enumerate(pipes, 3):
+    os.dup2(pipe, number)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 MIDDLE = """selector => {
     const element = document.querySelector(selector);
     element.scrollIntoView({block: "center"});
@@ -44,7 +52,7 @@ def chromium(url, width=1200, height=900):
         read, write = os.pipe(), os.pipe()  # what it reads, and what it writes
         command = [program, *OPTIONS, f"--user-data-dir={folder}", f"--window-size={width},{height}", "about:blank"]
         process = subprocess.Popen(
-            ["sh", "-c", f'exec "$@" 3<&{read[0]} 4>&{write[1]}', "sh", *command],
+            [sys.executable, "-c", LAUNCH, str(read[0]), str(write[1]), *command],
             pass_fds=(read[0], write[1]),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -122,7 +130,7 @@ class Page:
     def wait(self, expression, seconds=30):
         """Waits until an expression is true."""
         end = time.monotonic() + seconds
-        while not self.js(expression):
+        while not self.js(f"Boolean({expression})"):
             assert time.monotonic() < end, f"not within {seconds} s: {expression}\n{self.console}"
             time.sleep(0.05)
 
