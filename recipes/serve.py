@@ -41,11 +41,14 @@ def main(arguments=None):
             max_seconds=options.max_seconds,
             rate=options.rate,
             origins=options.origin,
+            grpc_port=options.grpc_port,
         )
         server.start()
         print(f"The page: {server.url}/", flush=True)
         for name in models:
             print(f"REST:     {server.url}/v1/models/{name}:predict", flush=True)
+        if server.grpc_port is not None:
+            print(f"gRPC:     {options.host}:{server.grpc_port}", flush=True)
         if options.host not in ("127.0.0.1", "localhost", "::1"):
             print(f"Anyone who reaches {options.host} may ask it: it has no accounts and no encryption.", flush=True)
         print("For trials and tests; production is TensorFlow Serving. Ctrl-C ends it.", flush=True)
@@ -60,6 +63,11 @@ def _parser():
     parser.add_argument("models", nargs="+", metavar="FOLDER", help="folder of a model's versions, or NAME=FOLDER")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on [127.0.0.1: this machine alone]")
     parser.add_argument("--port", type=int, default=8501, help="0: any that is free [8501]")
+    parser.add_argument(
+        "--grpc-port",
+        type=int,
+        help="for gRPC too, with the package tensorflow-serving-api; 0: any that is free [none]",
+    )
     parser.add_argument("--keep", type=int, default=1, help="how many of the latest versions are served [1]")
     parser.add_argument(
         "--label", nargs="*", default=[], metavar="LABEL=VERSION", help="names of versions, for URLs [none]"

@@ -16,6 +16,7 @@ import urllib.parse
 
 from keras_headattn._attention_page import page_files
 from keras_headattn._validation import positive
+from keras_headattn.serving._server_grpc import start_grpc
 from keras_headattn.serving._server_json import (
     RequestError,
     error_json,
@@ -92,6 +93,8 @@ class Server:
         rate: number, requests a second from one address. Default 1000.
         origins: list of str, such as `"http://localhost:8601"`, of other pages that may ask this server, and other
             servers that its own page may ask. Default `()`.
+        grpc_port: int, for TensorFlow Serving's gRPC services, with the package tensorflow-serving-api; 0: any that is
+            free. Default `None`: there are none.
 
     Attributes:
         url: str, such as `"http://127.0.0.1:8501"`, once it is started.
@@ -99,6 +102,7 @@ class Server:
     Raises:
         ValueError: naming the argument and what was received.
         OSError: if it cannot listen; raised by `start`.
+        ImportError: if gRPC is asked for and tensorflow-serving-api is not installed; raised by `start`.
 
     Example:
 
@@ -124,6 +128,7 @@ class Server:
         read_seconds=10,
         rate=1000,
         origins=(),
+        grpc_port=None,
     ):
         if not models:
             raise ValueError(f"`models` must name at least one folder. Received: models={models}")
@@ -140,7 +145,7 @@ class Server:
         self.models = {
             name: ServedModel(name, folder, keep, labels or {}, max_batch) for name, folder in models.items()
         }
-        self.host, self.port = host, port
+        self.host, self.port, self.grpc_port = host, port, grpc_port
         self.max_rows, self.max_bytes, self.max_text = max_rows, max_bytes, max_text
         self.max_seconds, self.read_seconds, self.rate = max_seconds, read_seconds, rate
         self.origins = tuple(origins)
@@ -151,7 +156,7 @@ class Server:
         self._connections = {}  # task to whether it is at work
         self._waiting = collections.Counter()
         self._stopping = False
-        self._thread = None
+        self._thread = self._grpc = None
 
     def start(self):
         """Loads the models, listens, and returns: the server runs in a thread of its own."""
@@ -163,12 +168,20 @@ class Server:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main(ready)), name="server", daemon=True)
         self._thread.start()
         ready.result()
+        if self.grpc_port is not None:
+            try:
+                self._grpc, self.grpc_port = start_grpc(self, self.grpc_port)
+            except BaseException:
+                self.stop()
+                raise
         return self
 
     def stop(self):
         """Listens no more, answers the requests that have come, and ends."""
+        if self._grpc is not None:
+            self._grpc.stop(GRACE_SECONDS).wait()
         if self._thread is not None and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
+            self.loop.call_soon_threadsafe(self._stop.set)
             self._thread.join()
 
     def __enter__(self):
@@ -191,7 +204,7 @@ class Server:
                 signal.signal(number, handler)
 
     async def _main(self, ready):
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self.loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         try:
             listener = await asyncio.start_server(self._connected, self.host, self.port, limit=MOST_HEADER_BYTES)
         except OSError as error:
@@ -369,17 +382,11 @@ class Server:
             raise RequestError(400 if request.path.lower().startswith("/v1/") else 404, f"Malformed request: {shown}")
         name, label, version = match["name"], match["label"], match["version"]
         version = int(version) if version and len(version) < 19 else version
-        model = self.models.get(name)
-        if model is None:
-            message = f"Servable not found for request: Latest({name[:100]})"
-            if not method and not match["metadata"]:
-                message = f"Could not find any versions of model {name[:100]}"
-            raise RequestError(404, message)
         if match["metadata"]:
-            return _metadata(name, *model.find(version, label))
+            return _metadata(name, *self.find(name, version, label))
         if not method:
-            return json.dumps(model.status(version, label), indent=1).encode()
-        return await self._predict(model.find(version, label)[1], method.lower(), request.body)
+            return json.dumps(self.status_of(name, version, label), indent=1).encode()
+        return await self._predict(self.find(name, version, label)[1], method.lower(), request.body)
 
     async def _predict(self, version, method, body):
         asked = await self._beside(len(body), parse, body)
@@ -390,6 +397,22 @@ class Server:
                 "Was: tensorflow/serving/predict"
             )
         arrays, is_rows = await self._beside(len(body), to_tensors, asked, signature.inputs, self.max_text)
+        outputs = await self.run(signature, arrays)
+        return await self._beside(sum(array.nbytes for array in outputs.values()), to_json, outputs, is_rows)
+
+    async def run(self, signature, arrays):
+        """Runs a signature within the limits of the server, in its loop.
+
+        Args:
+            signature: `Signature`.
+            arrays: dictionary of name to NumPy array.
+
+        Returns:
+            Dictionary of name to NumPy array.
+
+        Raises:
+            RequestError: if there are too many rows or requests, or the model refuses the values.
+        """
         rows = signature.rows(arrays)
         most = self.max_rows if signature.batches or not signature.takes_rows else signature.max_batch
         if rows > most:
@@ -398,12 +421,31 @@ class Server:
             raise RequestError(503, "The batch scheduling queue to which this task was submitted is full.")
         self._waiting[signature] += 1
         try:
-            outputs = await signature.run(arrays, self._executor)
+            return await signature.run(arrays, self._executor)
         finally:
             self._waiting[signature] -= 1
             if not self._waiting[signature]:
                 del self._waiting[signature]
-        return await self._beside(sum(array.nbytes for array in outputs.values()), to_json, outputs, is_rows)
+
+    def find(self, name, number=None, label=None):
+        """Number and `Version` of a model: the one that is asked for, or the latest.
+
+        Raises:
+            RequestError: if it is not served.
+        """
+        if name not in self.models:
+            raise RequestError(404, f"Servable not found for request: Latest({name[:100]})")
+        return self.models[name].find(number, label)
+
+    def status_of(self, name, number=None, label=None):
+        """The states of a model's versions, as the API has them.
+
+        Raises:
+            RequestError: if there is none.
+        """
+        if name not in self.models:
+            raise RequestError(404, f"Could not find any versions of model {name[:100]}")
+        return self.models[name].status(number, label)
 
     async def _beside(self, size, function, *arguments):
         """Calls a function, beside the loop where it takes long."""

@@ -131,11 +131,12 @@ class Version:
     def __init__(self, path, max_batch):
         definition = saved_model_pb2.SavedModel()
         definition.ParseFromString((pathlib.Path(path) / "saved_model.pb").read_bytes())
-        self.definitions = {
-            name: _as_json(signature)
+        self.protos = {
+            name: signature
             for graph in definition.meta_graphs
             for name, signature in sorted(graph.signature_def.items())
         }
+        self.definitions = {name: _as_json(signature) for name, signature in self.protos.items()}
         self._model = _load(path)  # TensorFlow frees the variables with it
         if not self._model.signatures:
             raise ValueError(f"The SavedModel has no signatures. Received: {path}")
