@@ -66,7 +66,7 @@ def _parser():
     parser.add_argument(
         "--grpc-port",
         type=int,
-        help="for gRPC too, with the package tensorflow-serving-api; 0: any that is free [none]",
+        help="for gRPC too, with tensorflow-serving-api; 0: any that is free [none]",
     )
     parser.add_argument("--keep", type=int, default=1, help="how many of the latest versions are served [1]")
     parser.add_argument(

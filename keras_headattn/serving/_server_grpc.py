@@ -11,13 +11,7 @@ from keras_headattn._optional import optional_import
 from keras_headattn.serving._server_json import RequestError, wrong
 
 log = logging.getLogger("keras_headattn.serving")
-CODES = {
-    400: "INVALID_ARGUMENT",
-    404: "NOT_FOUND",
-    429: "RESOURCE_EXHAUSTED",
-    503: "UNAVAILABLE",
-    504: "DEADLINE_EXCEEDED",
-}
+CODES = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 503: "UNAVAILABLE"}
 
 
 def start_grpc(server, port):
