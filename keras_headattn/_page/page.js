@@ -56,7 +56,6 @@ class View {
     this.chosen = { side: "queries", index: 0 };
     this.head = null;
     this.said = make("p", { class: "said", role: "status", "aria-live": "polite" });
-    this.body = make("div", { class: "view-body" });
     this.element = make("section", { class: "view", "aria-label": view.model });
     this.element.append(this.titleLine(), ...this.answerLines());
     if (!view.layers.length) return;
@@ -356,7 +355,7 @@ function colorOf(variable) {
 
 const without = (pieces) => pieces.filter((piece) => piece !== "");
 
-function viewOfAnswer(model, text, answer) {
+function viewOfAnswer(model, answer) {
   if (answer.target_pieces) {
     const keys = without(answer.source_pieces), queries = without(answer.target_pieces);
     const layers = answer.weights.map((weights, index) => ({ name: `${index + 1} of ${answer.weights.length}`, keys, queries, weights: cut(weights, queries.length, keys.length) }));
@@ -414,7 +413,7 @@ async function askModel(model, texts, signal) {
   if (inputs.includes("second_text")) instance.second_text = texts[1];
   const body = JSON.stringify({ signature_name: name, instances: [instance] });
   const [answer] = (await fetchJson(`${addressOf(model)}:predict`, { method: "POST", body, signal })).predictions;
-  if (name === "attention") return viewOfAnswer(model, texts[0], answer);
+  if (name === "attention") return viewOfAnswer(model, answer);
   const note = "This model was exported without the signature `attention`: its maps are not known.";
   const found = typeof answer === "object" ? answer : { values: answer };
   const classes = found.classes?.map((label, index) => [label, found.scores[index]]);
