@@ -252,6 +252,13 @@ def test_page(server):
     assert {ask(server, f"/page.{kind}")[0] for kind in ("css", "js")} == {200}
 
 
+def wait_for(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def test_requests_are_run_together(folders):
     """While one runs, others wait, and then run as one; each has its own answer."""
     sizes = []
@@ -262,7 +269,7 @@ def test_requests_are_run_together(folders):
 
         def function(text):
             sizes.append(len(text))
-            released.wait(10)
+            released.wait(20)
             return run(text=text)
 
         signature._function = function
@@ -273,10 +280,11 @@ def test_requests_are_run_together(folders):
 
         texts = [f"the cat {'sat ' * number}" for number in range(12)]
         threads = [threading.Thread(target=one, args=[text]) for text in texts]
-        for thread in threads:
+        threads[0].start()
+        wait_for(lambda: sizes)
+        for thread in threads[1:]:
             thread.start()
-        while len(signature._waiting) < 11:
-            time.sleep(0.01)
+        wait_for(lambda: len(signature._waiting) == 11)
         released.set()
         for thread in threads:
             thread.join()
@@ -297,21 +305,14 @@ def test_versions_come_and_go(folders, tmp_path, monkeypatch, caplog):
         status, answer, _ = ask(server, "/v1/models/numbers:predict", {"instances": [1]})
         return answer["predictions"][0] if status == 200 else status
 
-    def until(server, value):
-        end = time.monotonic() + 20
-        while served(server) != value:
-            assert time.monotonic() < end, (served(server), value)
-            time.sleep(0.02)
-
     with Server({"numbers": folder}, port=0) as server:
         assert served(server) == 2
         shutil.copytree(folders / "numbers" / "2", tmp_path / "new")
         (tmp_path / "new").rename(folder / "5")
-        until(server, 3)
+        wait_for(lambda: served(server) == 3)
         (folder / "7").mkdir()
         (folder / "7" / "saved_model.pb").write_bytes(b"no model")
-        while 7 not in server.models["numbers"]._damaged:
-            time.sleep(0.02)
+        wait_for(lambda: 7 in server.models["numbers"]._damaged)
         _, status, _ = ask(server, "/v1/models/numbers")
         found = {each["version"]: each for each in status["model_version_status"]}
         assert served(server) == 3 and found["7"]["state"] == "END" and found["5"]["state"] == "AVAILABLE"
@@ -319,9 +320,9 @@ def test_versions_come_and_go(folders, tmp_path, monkeypatch, caplog):
         assert "version 7 cannot be loaded; 5 stays" in caplog.text
         shutil.rmtree(folder / "7")
         shutil.rmtree(folder / "5")
-        until(server, 2)
+        wait_for(lambda: served(server) == 2)
         shutil.rmtree(folder / "1")
-        until(server, 404)
+        wait_for(lambda: served(server) == 404)
 
 
 def test_stopping_answers_what_has_come(folders):
@@ -331,8 +332,7 @@ def test_stopping_answers_what_has_come(folders):
     # In this process `py_function` works: the model was exported here.
     thread = threading.Thread(target=lambda: found.append(ask(server, "/v1/models/numbers:predict", body)))
     thread.start()
-    while not server._waiting:
-        time.sleep(0.01)
+    wait_for(lambda: server._waiting)
     server.stop()
     thread.join()
     assert found[0][:2] == (200, {"predictions": [7.0]}) and found[0][2]["Connection"] == "close"
