@@ -267,9 +267,10 @@ class View {
   }
 
   updateStrip(card, pieces, weights, scale) {
-    if (card.strip.childElementCount !== pieces.length || card.side !== this.coloured) {
+    if (card.side !== this.coloured) {
       card.side = this.coloured;
-      card.strip.replaceChildren(...pieces.map((piece) => make("span", { class: classesOf(piece, ""), text: piece.text })));
+      // Spaces of the text, so that lines break between words.
+      card.strip.replaceChildren(...pieces.flatMap((piece) => [piece.space ? " " : "", make("span", { class: piece.special ? "special" : "", text: piece.text })]));
     }
     pieces.forEach((_, index) => shade(card.strip.children[index], weights[index], scale));
     if (!card.mark) return;
