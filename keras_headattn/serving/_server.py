@@ -428,7 +428,15 @@ class Server:
                 del self._waiting[signature]
 
     def find(self, name, number=None, label=None):
-        """Number and `Version` of a model: the one that is asked for, or the latest.
+        """Finds a version of a model that is served.
+
+        Args:
+            name: str, the model's.
+            number: int, that of the version. Default `None`: the latest.
+            label: str, of a version, in place of its number. Default `None`.
+
+        Returns:
+            Tuple of the number and the loaded version, whose `signature(name)` can be run.
 
         Raises:
             RequestError: if it is not served.
@@ -439,6 +447,12 @@ class Server:
 
     def status_of(self, name, number=None, label=None):
         """The states of a model's versions, as the API has them.
+
+        Args:
+            name, number, label: as `find` takes them. Default `None`: all versions.
+
+        Returns:
+            Dictionary, `{"model_version_status": [...]}`.
 
         Raises:
             RequestError: if there is none.

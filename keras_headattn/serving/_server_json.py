@@ -304,7 +304,7 @@ def error_json(message):
 
 
 def message_of(error):
-    """What TensorFlow says about a value, as one line without names of nodes and files."""
+    """An error of TensorFlow about a value as one line, without names of nodes and files."""
     line = (str(error.message).splitlines() or [""])[0]
     line = re.sub(r"\{\{.*?\}\}|\[\[.*?\]\]|\S*/\S+", "", line).strip()
     return f"The model does not take these values: {line[:200]}"

@@ -269,7 +269,7 @@ def _kind(arrays):
 
 
 def _files(path):
-    """What the files of a version are, so far as it tells whether they have changed."""
+    """Names, sizes and times of the files of a version, which tell whether they have changed."""
     try:
         stats = [(file, file.stat()) for file in sorted(pathlib.Path(path).rglob("*"))]
     except OSError:  # it is going away

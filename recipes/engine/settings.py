@@ -113,7 +113,7 @@ class Output:
 
 @settings()
 class Serving:
-    """What SavedModels of text have besides."""
+    """Signatures of SavedModels of text."""
 
     title = "serving"
 
