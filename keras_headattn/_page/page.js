@@ -33,12 +33,18 @@ function shownPieces(pieces) {
 const classesOf = (piece, name) =>
   [name, piece.space && "space", piece.special && "special"].filter(Boolean).join(" ");
 
-// An element's colour: its opacity is the weight's part of the largest.
+// An element's colour: its opacity is the weight's part of the largest. Without a weight it has none.
 function shade(element, weight, most) {
+  if (weight === null) {
+    element.style.setProperty("--shade", "0");
+    element.removeAttribute("title");
+    delete element.dataset.sign;
+    return;
+  }
   const part = most > 0 ? Math.min(1, Math.abs(weight) / most) : 0;
   element.style.setProperty("--shade", part.toFixed(4));
   element.style.setProperty("--shade-color", weight < 0 ? "var(--negative)" : "var(--positive)");
-  if (weight < 0 && part > 0.02) element.dataset.sign = "negative";
+  if (weight < 0 && part > 0.05) element.dataset.sign = "negative";
   else delete element.dataset.sign;
   element.title = number(weight);
 }
@@ -171,11 +177,17 @@ class View {
     words[Math.max(0, Math.min(words.length - 1, next))].focus();
   }
 
+  // Chooses a word here, and in the other view where it has the same words.
   choose(side, index) {
-    if (this.chosen.side === side && this.chosen.index === index) return;
-    this.chosen = { side, index };
-    this.update();
+    for (const view of views) {
+      const isChosen = view.chosen.side === side && view.chosen.index === index;
+      if (isChosen || !view.layer || view.wordsOf(side) !== this.wordsOf(side)) continue;
+      view.chosen = { side, index };
+      view.update();
+    }
   }
+
+  wordsOf(side) { return JSON.stringify([this.layer[side] ?? this.layer.keys, this.layer.size]); }
 
   drawControls() {
     const { layers } = this.view;
@@ -243,7 +255,7 @@ class View {
     for (const [side, words] of Object.entries(this.words)) {
       const place = side === chosen.side || this.isSelf || !layer.queries ? chosen.index : -1;
       words.forEach((word, index) => {
-        shade(word, side === coloured ? mean[index] : 0, scale);
+        shade(word, side === coloured ? mean[index] : null, scale);
         word.setAttribute("aria-pressed", String(index === place));
         word.tabIndex = index === Math.max(place, 0) ? 0 : -1;
       });

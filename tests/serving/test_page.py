@@ -84,7 +84,7 @@ def check_words(page, selector, weights, most):
     """The words are as opaque as their weights are large."""
     opacities, negative = zip(*page.js(OPACITY % selector), strict=True)
     np.testing.assert_allclose(opacities, np.abs(weights) / most, atol=0.005)
-    assert list(negative) == [bool(weight < 0 and -weight > 0.02 * most) for weight in weights]
+    assert list(negative) == [bool(weight < 0 and -weight > 0.05 * most) for weight in weights]
 
 
 def test_translation(page):
@@ -160,6 +160,14 @@ def test_classes_beside_a_translation(page):
     first = ".view:first-child"
     check_words(page, f"{first} .word", POOLING[0].mean(0), POOLING.max())
     check_words(page, f"{first} .head:nth-child(4) .strip span", POOLING[0, 3], POOLING.max())
+
+
+def test_a_word_is_chosen_in_both_models(page):
+    run(page, other="demo/versions/1")
+    page.hover(".view:first-child .texts > :nth-child(2) .word:nth-child(2)")
+    most = np.abs(WEIGHTS[0, 1]).max()
+    for number in (1, 2):
+        check_words(page, f".view:nth-child({number}) .head:nth-child(1) .strip span", WEIGHTS[0, 1, 0, 1], most)
 
 
 def test_errors_and_models_without_maps(page):
