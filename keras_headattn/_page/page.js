@@ -30,8 +30,7 @@ function shownPieces(pieces) {
   });
 }
 
-const classesOf = (piece, name) =>
-  [name, piece.space && "space", piece.special && "special"].filter(Boolean).join(" ");
+const classesOf = (piece, name) => [name, piece.space && "space", piece.special && "special"].filter(Boolean).join(" ");
 
 // An element's colour: its opacity is the weight's part of the largest. Without a weight it has none.
 function shade(element, weight, most) {
@@ -69,7 +68,12 @@ class View {
     this.controls = make("div", { class: "bar-of-controls" });
     this.heads = make("ul", { class: "heads", "aria-label": "Heads" });
     this.table = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Weights as a table" });
-    const details = make("details", { ontoggle: () => this.drawTable() }, make("summary", { text: "Weights as a table" }), this.table);
+    const details = make(
+      "details",
+      { ontoggle: () => this.drawTable() },
+      make("summary", { text: "Weights as a table" }),
+      this.table,
+    );
     this.details = details;
     this.element.append(this.texts, this.said, this.controls, this.heads, details);
     this.drawLayer();
@@ -77,7 +81,8 @@ class View {
 
   titleLine() {
     const line = make("div", { class: "title" }, make("h2", { text: this.view.model }));
-    if (this.view.score !== undefined) line.append(make("span", { class: "score", text: `score ${number(this.view.score)}` }));
+    if (this.view.score !== undefined)
+      line.append(make("span", { class: "score", text: `score ${number(this.view.score)}` }));
     return line;
   }
 
@@ -90,8 +95,12 @@ class View {
     return lines;
   }
 
-  get isSelf() { return this.layer.queries && this.layer.queries === this.layer.keys; }
-  get coloured() { return !this.layer.queries || this.chosen.side === "queries" ? "keys" : "queries"; }
+  get isSelf() {
+    return this.layer.queries && this.layer.queries === this.layer.keys;
+  }
+  get coloured() {
+    return !this.layer.queries || this.chosen.side === "queries" ? "keys" : "queries";
+  }
 
   // Weights of a head at what is chosen, one for each element that is coloured.
   weightsOf(head) {
@@ -112,7 +121,10 @@ class View {
     this.most = largest(layer.weights.flat(2));
     this.signed = layer.weights.flat(2).some((weight) => weight < 0);
     const length = layer.size ? layer.size[0] * layer.size[1] : (layer.queries ?? layer.keys).length;
-    this.chosen = { side: "queries", index: layer.size ? Math.floor(layer.size[0] / 2) * layer.size[1] + Math.floor(layer.size[1] / 2) : 0 };
+    this.chosen = {
+      side: "queries",
+      index: layer.size ? Math.floor(layer.size[0] / 2) * layer.size[1] + Math.floor(layer.size[1] / 2) : 0,
+    };
     if (this.chosen.index >= length) this.chosen.index = 0;
     if (this.head !== null && this.head >= layer.weights.length) this.head = null;
     this.drawTexts();
@@ -128,37 +140,66 @@ class View {
       this.texts.replaceChildren(this.pictureButton());
       return;
     }
-    const lines = layer.queries && !this.isSelf ? [["keys", "Read"], ["queries", "Written"]] : [["keys", layer.title ?? "Read"]];
-    this.texts.replaceChildren(...lines.map(([side, title]) => {
-      const words = make("p", { class: "words", dir: "auto", role: "group", "aria-label": `${title}: words` });
-      this.words[side] = shownPieces(layer[side]).map((piece, index) => this.wordButton(piece, side, index));
-      words.append(...this.words[side]);
-      words.addEventListener("keydown", (event) => this.step(event, side));
-      return make("div", {}, make("h3", { text: title }), words);
-    }));
+    const lines =
+      layer.queries && !this.isSelf
+        ? [
+            ["keys", "Read"],
+            ["queries", "Written"],
+          ]
+        : [["keys", layer.title ?? "Read"]];
+    this.texts.replaceChildren(
+      ...lines.map(([side, title]) => {
+        const words = make("p", { class: "words", dir: "auto", role: "group", "aria-label": `${title}: words` });
+        this.words[side] = shownPieces(layer[side]).map((piece, index) => this.wordButton(piece, side, index));
+        words.append(...this.words[side]);
+        words.addEventListener("keydown", (event) => this.step(event, side));
+        return make("div", {}, make("h3", { text: title }), words);
+      }),
+    );
   }
 
   wordButton(piece, side, index) {
     const choose = () => this.choose(this.isSelf || !this.layer.queries ? "queries" : side, index);
     return make("button", {
-      type: "button", class: classesOf(piece, "word"), text: piece.text, tabindex: "-1", "aria-pressed": "false",
-      onpointerenter: choose, onfocus: choose, onclick: choose,
+      type: "button",
+      class: classesOf(piece, "word"),
+      text: piece.text,
+      tabindex: "-1",
+      "aria-pressed": "false",
+      onpointerenter: choose,
+      onfocus: choose,
+      onclick: choose,
     });
   }
 
   pictureButton() {
     const [rows, columns] = this.layer.size;
-    const button = make("button", { type: "button", class: "picture" }, make("img", { src: this.view.image, alt: "" }), make("span", { class: "mark" }));
+    const button = make(
+      "button",
+      { type: "button", class: "picture" },
+      make("img", { src: this.view.image, alt: "" }),
+      make("span", { class: "mark" }),
+    );
     this.picture = button;
     const at = (event) => {
       const box = button.getBoundingClientRect();
       const place = (offset, size, count) => Math.min(count - 1, Math.max(0, Math.floor((offset / size) * count)));
-      this.choose("queries", place(event.clientY - box.top, box.height, rows) * columns + place(event.clientX - box.left, box.width, columns));
+      this.choose(
+        "queries",
+        place(event.clientY - box.top, box.height, rows) * columns +
+          place(event.clientX - box.left, box.width, columns),
+      );
     };
     button.addEventListener("pointermove", at);
     button.addEventListener("keydown", (event) => {
-      const row = Math.floor(this.chosen.index / columns), column = this.chosen.index % columns;
-      const moves = { ArrowUp: [row - 1, column], ArrowDown: [row + 1, column], ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1] };
+      const row = Math.floor(this.chosen.index / columns),
+        column = this.chosen.index % columns;
+      const moves = {
+        ArrowUp: [row - 1, column],
+        ArrowDown: [row + 1, column],
+        ArrowLeft: [row, column - 1],
+        ArrowRight: [row, column + 1],
+      };
       const [r, c] = moves[event.key] ?? [-1, -1];
       if (event.key in moves) event.preventDefault();
       if (r >= 0 && r < rows && c >= 0 && c < columns) this.choose("queries", r * columns + c);
@@ -187,11 +228,19 @@ class View {
     }
   }
 
-  wordsOf(side) { return JSON.stringify([this.layer[side] ?? this.layer.keys, this.layer.size]); }
+  wordsOf(side) {
+    return JSON.stringify([this.layer[side] ?? this.layer.keys, this.layer.size]);
+  }
 
   drawControls() {
     const { layers } = this.view;
-    const select = make("select", { onchange: () => { this.layer = layers[select.selectedIndex]; this.drawLayer(); select.focus(); } });
+    const select = make("select", {
+      onchange: () => {
+        this.layer = layers[select.selectedIndex];
+        this.drawLayer();
+        select.focus();
+      },
+    });
     select.append(...layers.map((layer) => make("option", { text: layer.name })));
     select.selectedIndex = layers.indexOf(this.layer);
     this.select = select;
@@ -201,7 +250,9 @@ class View {
   }
 
   drawLegend(most) {
-    const ends = this.signed ? [make("span", { class: "key-negative", text: number(-most) }), number(most)] : ["0", number(most)];
+    const ends = this.signed
+      ? [make("span", { class: "key-negative", text: number(-most) }), number(most)]
+      : ["0", number(most)];
     this.legend.replaceChildren(ends[0], make("i"), ends[1]);
   }
 
@@ -209,13 +260,24 @@ class View {
     const { layer } = this;
     this.heads.style.setProperty("--least", layer.size ? "9.5rem" : "13rem");
     this.cards = layer.weights.map((weights, head) => {
-      const button = make("button", { type: "button", text: `Head ${head + 1}`, "aria-pressed": String(this.head === head), onclick: () => this.toggle(head) });
+      const button = make("button", {
+        type: "button",
+        text: `Head ${head + 1}`,
+        "aria-pressed": String(this.head === head),
+        onclick: () => this.toggle(head),
+      });
       const strip = make("p", { class: "strip", dir: "auto" });
       const card = { button, strip, element: make("li", { class: "head" }, button) };
       if (layer.queries) {
         card.canvas = make("canvas", { role: "img", "aria-label": `Map of head ${head + 1}` });
         card.mark = make("span", { class: "mark" });
-        card.map = make("div", { class: "map" }, ...(layer.size ? [make("img", { src: this.view.image, alt: "" })] : []), card.canvas, card.mark);
+        card.map = make(
+          "div",
+          { class: "map" },
+          ...(layer.size ? [make("img", { src: this.view.image, alt: "" })] : []),
+          card.canvas,
+          card.mark,
+        );
         card.element.append(card.map);
         if (!layer.size) this.watchMap(card, weights);
       }
@@ -282,12 +344,23 @@ class View {
     if (card.side !== this.coloured) {
       card.side = this.coloured;
       // Spaces of the text, so that lines break between words.
-      card.strip.replaceChildren(...pieces.flatMap((piece) => [piece.space ? " " : "", make("span", { class: piece.special ? "special" : "", text: piece.text })]));
+      card.strip.replaceChildren(
+        ...pieces.flatMap((piece) => [
+          piece.space ? " " : "",
+          make("span", { class: piece.special ? "special" : "", text: piece.text }),
+        ]),
+      );
     }
     pieces.forEach((_, index) => shade(card.strip.children[index], weights[index], scale));
     if (!card.mark) return;
-    const size = [this.layer.queries.length, this.layer.keys.length], { side, index } = this.chosen;
-    placeMark(card.map, size, side === "queries" ? index * size[1] : index, side === "queries" ? [1, size[1]] : [size[0], 1]);
+    const size = [this.layer.queries.length, this.layer.keys.length],
+      { side, index } = this.chosen;
+    placeMark(
+      card.map,
+      size,
+      side === "queries" ? index * size[1] : index,
+      side === "queries" ? [1, size[1]] : [size[0], 1],
+    );
   }
 
   // What a screen reader says of the word that is chosen.
@@ -297,8 +370,16 @@ class View {
       const [, columns] = layer.size;
       const place = (index) => `row ${Math.floor(index / columns) + 1}, column ${(index % columns) + 1}`;
       const best = this.cards.map((_, head) => strongest(this.weightsOf(head)));
-      this.picture.setAttribute("aria-label", `Picture, ${place(chosen.index)} of ${layer.size[0]} by ${columns}; arrow keys move`);
-      this.said.textContent = `From ${place(chosen.index)}: ` + best.map(([index, weight], head) => `head ${head + 1} to ${place(index)} (${number(weight)})`).slice(0, 4).join(", ");
+      this.picture.setAttribute(
+        "aria-label",
+        `Picture, ${place(chosen.index)} of ${layer.size[0]} by ${columns}; arrow keys move`,
+      );
+      this.said.textContent =
+        `From ${place(chosen.index)}: ` +
+        best
+          .map(([index, weight], head) => `head ${head + 1} to ${place(index)} (${number(weight)})`)
+          .slice(0, 4)
+          .join(", ");
       return;
     }
     const [index, weight] = strongest(this.meanWeights());
@@ -310,7 +391,8 @@ class View {
       return;
     }
     const word = shownPieces(layer[chosen.side])[chosen.index].text;
-    const verb = chosen.side === "queries" ? (this.isSelf ? "looks at" : "was written looking at") : "was looked at for";
+    const verb =
+      chosen.side === "queries" ? (this.isSelf ? "looks at" : "was written looking at") : "was looked at for";
     this.said.textContent = `\u201c${word}\u201d ${verb} \u201c${target}\u201d most: ${number(weight)}, ${heads}`;
   }
 
@@ -321,8 +403,20 @@ class View {
     }
     this.details.hidden = false;
     const pieces = shownPieces(this.layer[this.coloured]);
-    const header = make("tr", {}, make("th", { scope: "col", text: "Head" }), ...pieces.map((piece) => make("th", { scope: "col", text: piece.text })));
-    const rows = this.cards.map((_, head) => make("tr", {}, make("th", { scope: "row", text: String(head + 1) }), ...this.weightsOf(head).map((weight) => make("td", { text: number(weight) }))));
+    const header = make(
+      "tr",
+      {},
+      make("th", { scope: "col", text: "Head" }),
+      ...pieces.map((piece) => make("th", { scope: "col", text: piece.text })),
+    );
+    const rows = this.cards.map((_, head) =>
+      make(
+        "tr",
+        {},
+        make("th", { scope: "row", text: String(head + 1) }),
+        ...this.weightsOf(head).map((weight) => make("td", { text: number(weight) })),
+      ),
+    );
     this.table.replaceChildren(make("table", {}, make("thead", {}, header), make("tbody", {}, ...rows)));
   }
 }
@@ -333,11 +427,21 @@ function classLine([name, share]) {
   return make("li", {}, make("span", { text: name }), bar, make("span", { class: "number", text: number(share) }));
 }
 
-const strongest = (weights) => weights.reduce((best, weight, index) => (Math.abs(weight) > Math.abs(best[1]) ? [index, weight] : best), [0, weights[0]]);
+const strongest = (weights) =>
+  weights.reduce(
+    (best, weight, index) => (Math.abs(weight) > Math.abs(best[1]) ? [index, weight] : best),
+    [0, weights[0]],
+  );
 
 function placeMark(box, [rows, columns], index, [tall, wide] = [1, 1]) {
-  const row = Math.floor(index / columns), column = index % columns;
-  const sides = { top: row / rows, bottom: 1 - (row + tall) / rows, left: column / columns, right: 1 - (column + wide) / columns };
+  const row = Math.floor(index / columns),
+    column = index % columns;
+  const sides = {
+    top: row / rows,
+    bottom: 1 - (row + tall) / rows,
+    left: column / columns,
+    right: 1 - (column + wide) / columns,
+  };
   for (const [side, part] of Object.entries(sides)) box.style.setProperty(`--${side}`, `${(100 * part).toFixed(3)}%`);
 }
 
@@ -359,7 +463,10 @@ function paintMap(canvas, rows, most, prefix = "--") {
 function colorOf(variable) {
   const probe = document.body.appendChild(make("span", { hidden: "" }));
   probe.style.setProperty("color", `var(${variable})`);
-  const found = getComputedStyle(probe).color.match(/[\d.]+/g).slice(0, 3).map(Number);
+  const found = getComputedStyle(probe)
+    .color.match(/[\d.]+/g)
+    .slice(0, 3)
+    .map(Number);
   probe.remove();
   return found;
 }
@@ -370,19 +477,37 @@ const without = (pieces) => pieces.filter((piece) => piece !== "");
 
 function viewOfAnswer(model, answer) {
   if (answer.target_pieces) {
-    const keys = without(answer.source_pieces), queries = without(answer.target_pieces);
-    const layers = answer.weights.map((weights, index) => ({ name: `${index + 1} of ${answer.weights.length}`, keys, queries, weights: cut(weights, queries.length, keys.length) }));
+    const keys = without(answer.source_pieces),
+      queries = without(answer.target_pieces);
+    const layers = answer.weights.map((weights, index) => ({
+      name: `${index + 1} of ${answer.weights.length}`,
+      keys,
+      queries,
+      weights: cut(weights, queries.length, keys.length),
+    }));
     return { model, score: answer.scores, answer: answer.translations, layers };
   }
   const layers = [];
-  for (const [prefix, title] of answer.second_pieces ? [["", "First text"], ["second_", "Second text"]] : [["", undefined]]) {
+  for (const [prefix, title] of answer.second_pieces
+    ? [
+        ["", "First text"],
+        ["second_", "Second text"],
+      ]
+    : [["", undefined]]) {
     const keys = without(answer[`${prefix}pieces`]);
     const suffix = title ? `, ${title.toLowerCase()}` : "";
     (answer[`${prefix}weights`] ?? []).forEach((weights, index, all) => {
-      layers.push({ name: `${index + 1} of ${all.length}${suffix}`, title, keys, queries: keys, weights: cut(weights, keys.length, keys.length) });
+      layers.push({
+        name: `${index + 1} of ${all.length}${suffix}`,
+        title,
+        keys,
+        queries: keys,
+        weights: cut(weights, keys.length, keys.length),
+      });
     });
     const pooling = answer[`${prefix}pooling`];
-    if (pooling) layers.push({ name: `pooling${suffix}`, title, keys, weights: pooling.map((row) => row.slice(0, keys.length)) });
+    if (pooling)
+      layers.push({ name: `pooling${suffix}`, title, keys, weights: pooling.map((row) => row.slice(0, keys.length)) });
   }
   const classes = answer.classes?.slice(0, 6).map((name, index) => [name, answer.scores[index]]);
   return { model, classes, answer: answer.values === undefined ? undefined : number(answer.values), layers };
@@ -430,7 +555,14 @@ async function askModel(model, texts, signal) {
   const note = "This model was exported without the signature `attention`: its maps are not known.";
   const found = typeof answer === "object" ? answer : { values: answer };
   const classes = found.classes?.map((label, index) => [label, found.scores[index]]);
-  return { model, answer: found.translations ?? (classes ? undefined : String(found.values)), score: classes ? undefined : found.scores, classes, note, layers: [] };
+  return {
+    model,
+    answer: found.translations ?? (classes ? undefined : String(found.values)),
+    score: classes ? undefined : found.scores,
+    classes,
+    note,
+    layers: [],
+  };
 }
 
 // The page ------------------------------------------------------------------------------------------------------------
@@ -450,15 +582,26 @@ function showError(message) {
 function startTheme() {
   const themes = ["system", "light", "dark"];
   let theme = "system";
-  try { theme = localStorage.getItem("theme") ?? theme; } catch { /* a page in a file may have no storage */ }
+  try {
+    theme = localStorage.getItem("theme") ?? theme;
+  } catch {
+    /* a page in a file may have no storage */
+  }
   const apply = () => {
     document.documentElement.dataset.theme = theme;
     $("theme").textContent = `Theme: ${theme}`;
-    views.forEach((view) => { view.paint(); view.update(); });
+    views.forEach((view) => {
+      view.paint();
+      view.update();
+    });
   };
   $("theme").addEventListener("click", () => {
     theme = themes[(themes.indexOf(theme) + 1) % themes.length];
-    try { localStorage.setItem("theme", theme); } catch { /* as above */ }
+    try {
+      localStorage.setItem("theme", theme);
+    } catch {
+      /* as above */
+    }
     apply();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", apply);
@@ -472,7 +615,12 @@ function startExamples(data) {
   const names = data.examples.map((example, index) => example.name ?? `${index + 1}`);
   selects[0].append(...names.map((name) => make("option", { text: name })));
   selects[1].append(make("option", { text: "none" }), ...names.map((name) => make("option", { text: name })));
-  const draw = () => show([selects[0].selectedIndex, selects[1].selectedIndex - 1].filter((index) => index >= 0).map((index) => data.examples[index]));
+  const draw = () =>
+    show(
+      [selects[0].selectedIndex, selects[1].selectedIndex - 1]
+        .filter((index) => index >= 0)
+        .map((index) => data.examples[index]),
+    );
   selects.forEach((select) => select.addEventListener("change", draw));
   for (const example of data.examples) {
     for (const layer of example.layers) if (layer.self) layer.queries = layer.keys;
@@ -490,7 +638,9 @@ async function startServer() {
     try {
       const definitions = await Promise.all(models().map((model) => definitionsOf(model)));
       $("second").hidden = !definitions.some((found) => found.serving_default?.inputs.second_text);
-    } catch { /* the answer to a request will say so */ }
+    } catch {
+      /* the answer to a request will say so */
+    }
   };
   fields.forEach((field) => field.addEventListener("change", adapt));
   $("ask").addEventListener("submit", async (event) => {
