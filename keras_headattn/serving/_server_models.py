@@ -13,6 +13,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_headattn._optional import optional_import
 from keras_headattn.serving._server_json import RequestError, message_of
+from keras_headattn.serving._warmup import RECORDS, read_warmup
 
 log = logging.getLogger("keras_headattn.serving")
 REFUSED = (tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError, tf.errors.UnimplementedError)
@@ -121,7 +122,7 @@ class ServedModel:
 
 
 class Version:
-    """A SavedModel in memory.
+    """A SavedModel in memory. Its warm-up requests are run first, as a server does: one that fails is an error.
 
     Args:
         path: of its folder.
@@ -143,6 +144,8 @@ class Version:
         self.signatures = {
             name: Signature(function, max_batch) for name, function in sorted(self._model.signatures.items())
         }
+        for name, inputs in read_warmup(path) if (pathlib.Path(path) / RECORDS).exists() else ():
+            self.signatures[name](inputs)
 
     def signature(self, name):
         """The `Signature` of this name.

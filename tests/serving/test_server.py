@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from keras_headattn.layers import SelfAttentivePooling
 from keras_headattn.models import SentenceClassifier, TransformerEncoder
-from keras_headattn.serving import Server, _server, export_classifier
+from keras_headattn.serving import Server, _server, export_classifier, write_warmup
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.text import WordTokenizer
 
@@ -323,6 +323,17 @@ def test_versions_come_and_go(folders, tmp_path, monkeypatch, caplog):
         wait_for(lambda: served(server) == 2)
         shutil.rmtree(folder / "1")
         wait_for(lambda: served(server) == 404)
+
+
+def test_warm_up_requests_are_run_before_others(folders, tmp_path):
+    folder = shutil.copytree(folders / "numbers" / "1", tmp_path / "numbers" / "1").parent
+    write_warmup(folder / "1", {"serving_default": [{"x": np.ones(3, "float32")}]})
+    with Server({"numbers": folder}, port=0) as server:
+        assert list(server.models["numbers"].loaded) == [1]
+    write_warmup(folder / "1", {"fail": [{"x": np.ones(3, "float32")}]})  # as a server does, it does not load this
+    with Server({"numbers": folder}, port=0) as server:
+        (status,) = ask(server, "/v1/models/numbers")[1]["model_version_status"]
+        assert status["state"] == "END"
 
 
 def test_stopping_answers_what_has_come(folders):
