@@ -207,10 +207,9 @@ class Server:
         self.loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         try:
             listener = await asyncio.start_server(self._connected, self.host, self.port, limit=MOST_HEADER_BYTES)
-        except OSError as error:
-            ready.set_exception(
-                OSError(f"Give another --port or --host. Received: {self.host}:{self.port} ({error.strerror or error})")
-            )
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or error
+            ready.set_exception(OSError(f"Give another --port or --host. Received: {self.host}:{self.port} ({reason})"))
             return
         self.port = listener.sockets[0].getsockname()[1]
         self.url = f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"

@@ -197,7 +197,7 @@ def test_what_is_wrong_is_said(server, path, body, status, message):
 
 def raw(server, data, half=False):
     """What the server answers to bytes."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(data)
         if half:
             connection.shutdown(socket.SHUT_WR)
@@ -381,3 +381,5 @@ def test_arguments(folders, tmp_path):
         assert ask(server, "/v1/models/x:predict", {"instances": [1]})[0] == 404
         with pytest.raises(OSError, match="Give another --port or --host"):
             Server({"x": tmp_path}, port=server.port).start()
+    with pytest.raises(OSError, match="Give another --port or --host"):
+        Server({"x": tmp_path}, port=70_000).start()
