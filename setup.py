@@ -9,6 +9,7 @@ README = re.sub(r"\]\((?!https?://|#)", f"]({URL}/blob/main/", Path("README.md")
 
 METRICS = ["sacrebleu>=2.4", "jiwer>=4.0", "rouge-score>=0.1.2", "nltk>=3.9", "sacremoses>=0.1.1"]
 RECIPES = ["num2words>=0.5.14", "matplotlib>=3.9", "scikit-learn>=1.5"] + METRICS
+SERVING = "tensorflow-serving-api>=2.21"  # gRPC of the local server
 TORCH = "torch>=2.13"
 TESTS = [
     "pytest>=8.3",
@@ -50,6 +51,7 @@ setup(
     ],
     # `recipes` is run from a checkout.
     packages=find_packages(include=["keras_headattn", "keras_headattn.*"]),
+    package_data={"keras_headattn": ["_page/*"]},
     python_requires=">=3.11,<3.14",
     install_requires=[
         "tensorflow>=2.21",
@@ -59,6 +61,7 @@ setup(
         "tensorboard>=2.20",
     ],
     extras_require={
+        "serving": [SERVING],
         "gpu": ["tensorflow[and-cuda]>=2.21"],
         "metrics": METRICS,
         "recipes": RECIPES,
@@ -67,7 +70,7 @@ setup(
         "datasets": ["tensorflow-datasets>=4.9"],
         "chinese": ["jieba>=0.42.1"],
         "docs": ["sphinx>=9.0", "myst-parser>=5.2", "furo>=2025.12"] + RECIPES,
-        "tests": TESTS + RECIPES + ADDONS,
+        "tests": TESTS + RECIPES + ADDONS + [SERVING],
         "benchmarks": [TORCH, "transformers>=5.23", "ctranslate2>=4.8.5"],
         "addons": ADDONS,
     },

@@ -24,6 +24,7 @@ def optional_import(module, extra=None):
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         package = (error.name or module).partition(".")[0].replace("_", "-").replace("sklearn", "scikit-learn")
+        package += "-api" if package == "tensorflow-serving" else ""
         if package == "keras-headattn":
             raise
         among = f' (or, in a checkout of keras_headattn: pip install -e ".[{extra}]")' if extra else ""

@@ -90,7 +90,7 @@ RECIPE = Recipe(
     files=("labels.txt", "vocabulary.txt", "vocabulary.model"),
     check_files=_check_files,
     evaluated=("test", "tfds", "test_splits", *FILES),
-    exported=("export",),
+    exported=("export", "export_maps"),
     commands={
         "classify": Command(
             _classify,

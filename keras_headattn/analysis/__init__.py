@@ -21,6 +21,7 @@ __getattr__, __dir__, __all__ = attach(
         "_heatmaps": ["draw_text_heatmaps", "write_text_heatmaps"],
         "_map_classifier": ["make_map_classifier"],
         "_map_drawings": ["draw_image_maps", "draw_text_maps"],
+        "_map_page": ["write_attention_page"],
         "_redundancy": [
             "draw_head_redundancy",
             "draw_queries",

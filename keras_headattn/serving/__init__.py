@@ -14,6 +14,7 @@ __getattr__, __dir__, __all__ = attach(
         ],
         "_image_classifier": ["ImageClassifier"],
         "_likeliest": ["Classification"],
+        "_server": ["Server"],
         "_translator": ["Translation", "Translator"],
         "_translator_exports": ["export_id_translator", "export_translator"],
         "_versions": ["check_export_folder"],

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_headattn._private import flatten_layers
 from keras_headattn.data import source_lengths
+from keras_headattn.serving._attention_signature import text_attention
 from keras_headattn.serving._likeliest import likeliest, probabilities_of
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
@@ -27,6 +28,7 @@ def export_classifier(
     run=None,
     activation="softmax",
     warmup_batch_sizes=BATCH_SIZES,
+    attention=False,
 ):
     """Writes a SavedModel that takes texts, with the vocabulary inside.
 
@@ -34,6 +36,10 @@ def export_classifier(
     too. This library is not. Its signature `serving_default` takes strings `text` `(B,)`, and of pairs `second_text`
     `(B,)`. It returns `classes` `(B, top)`, strings, the likeliest first, and their probabilities, `scores`, float32
     `(B, top)`.
+
+    The signature `attention`, if asked for, returns besides strings `pieces` `(B, n)`, `""` where there is padding, and
+    float32 `weights` `(B, layers, heads, n, n)` of attention layers of this library, and `pooling` `(B, heads, n)` of
+    `SelfAttentivePooling`, whichever the model has. Of pairs, `second_pieces` and so on are those of the second text.
 
     Args:
         model: Keras model from ids `(B, n)` to logits `(B, C)`; of pairs, from a tuple of two.
@@ -51,13 +57,14 @@ def export_classifier(
             probability. Default `"softmax"`.
         warmup_batch_sizes: ints, batch sizes for which requests are written that a server runs before others:
             `allowed_batch_sizes` of one that batches. Default (1, 8); none are written for an empty tuple.
+        attention: bool, whether to add the signature `attention`. Default False.
 
     Returns:
         `pathlib.Path` of the new version.
 
     Raises:
         ValueError: if the model has another number of classes than there are names, or the folder has the model of
-            another run.
+            another run, or if `attention` is asked for and the model has no heads of this library.
         OSError: if it cannot be written.
 
     Example:
@@ -69,17 +76,26 @@ def export_classifier(
     ```
     """
     classify = likeliest(model, class_names, top, activation)
-    return _export_texts(classify, model, tokenizer, folder, max_length, pairs, run, warmup_batch_sizes)
+    return _export_texts(classify, model, tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention)
 
 
-def export_regressor(model, tokenizer, folder, max_length=None, pairs=False, run=None, warmup_batch_sizes=BATCH_SIZES):
+def export_regressor(
+    model,
+    tokenizer,
+    folder,
+    max_length=None,
+    pairs=False,
+    run=None,
+    warmup_batch_sizes=BATCH_SIZES,
+    attention=False,
+):
     """Writes a SavedModel that takes texts and returns a number for each.
 
     It is as that of `export_classifier`, but for its only output, `values`, float32 `(B,)`.
 
     Args:
         model: Keras model from ids `(B, n)` to numbers `(B, 1)`; of pairs, from a tuple of two.
-        tokenizer, folder, max_length, pairs, run, warmup_batch_sizes: as `export_classifier` takes them.
+        tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention: as `export_classifier` takes them.
 
     Returns:
         `pathlib.Path` of the new version.
@@ -100,29 +116,32 @@ def export_regressor(model, tokenizer, folder, max_length=None, pairs=False, run
     def rate(inputs):
         return {"values": numbers(inputs)[:, 0]}
 
-    return _export_texts(rate, model, tokenizer, folder, max_length, pairs, run, warmup_batch_sizes)
+    return _export_texts(rate, model, tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention)
 
 
-def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, warmup_batch_sizes):
-    """Writes a function of ids, or of a tuple of two, as a signature of strings."""
+def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention):
+    """Writes functions of ids, or of a tuple of two, as signatures of strings."""
 
     def encode(text):
         return tokenizer(text)[:, :max_length]
 
-    def one(text):
-        return predict(encode(text))
+    def of_strings(function):
+        if pairs:
+            return lambda text, second_text: function((encode(text), encode(second_text)))
+        return lambda text: function(encode(text))
 
-    def two(text, second_text):
-        return predict((encode(text), encode(second_text)))
-
-    specs = [tf.TensorSpec((None,), tf.string, name=name) for name in ("text", "second_text")]
-    signature = (two, specs) if pairs else (one, specs[:1])
+    functions = {"serving_default": predict}
+    if attention:
+        functions["attention"] = text_attention(predict, model, tokenizer)
+    names = ("text", "second_text") if pairs else ("text",)
+    specs = [tf.TensorSpec((None,), tf.string, name=name) for name in names]
+    signatures = {name: (of_strings(function), specs) for name, function in functions.items()}
     longest = max_length or LONGEST
     lengths = [*(length for length in source_lengths(longest) if length < longest), longest]
     requests = batches("text", sample_texts(tokenizer, lengths), warmup_batch_sizes)
-    requests = [{spec.name: request["text"] for spec in signature[1]} for request in requests]
+    warmup = {"serving_default": [dict.fromkeys(names, request["text"]) for request in requests]}
     with _any_device(model):
-        return save_signatures({"serving_default": signature}, folder, [tokenizer], run, {"serving_default": requests})
+        return save_signatures(signatures, folder, [tokenizer], run, warmup)
 
 
 def export_image_classifier(model, preprocess, class_names, folder, top=5, run=None, warmup_batch_sizes=BATCH_SIZES):

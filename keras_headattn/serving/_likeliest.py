@@ -52,7 +52,7 @@ def probabilities_of(model, class_names, activation="softmax"):
 
     def probabilities(inputs):
         rows = tf.shape(tf.nest.flatten(inputs)[0])[0]
-        logits = tf.cast(model(tf.nest.map_structure(_not_empty, inputs), training=False), tf.float32)
+        logits = tf.cast(model(tf.nest.map_structure(not_empty, inputs), training=False), tf.float32)
         if logits.shape[-1] != len(class_names):
             raise ValueError(
                 f"`class_names` must be as many as the classes of the model, {logits.shape[-1]}. "
@@ -104,7 +104,7 @@ def classifications(probabilities, class_names, top=None):
     ]
 
 
-def _not_empty(tensor):
+def not_empty(tensor):
     """Zeros are added where an axis has no entry."""
     sizes = tf.shape(tensor)
     least = [size if size is not None else tf.maximum(sizes[axis], 1) for axis, size in enumerate(tensor.shape)]

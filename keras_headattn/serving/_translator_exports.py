@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from keras_headattn.serving._attention_signature import translation_attention
 from keras_headattn.serving._translator import source_buckets
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
@@ -17,6 +18,7 @@ def export_translator(
     max_source_length=None,
     run=None,
     warmup_batch_sizes=BATCH_SIZES,
+    attention=False,
 ):
     """Writes a SavedModel that translates text, with both vocabularies inside.
 
@@ -28,6 +30,9 @@ def export_translator(
       rest are empty strings with a score of -1e9;
     - `xla`, if asked for: as `serving_default`, with a search compiled by XLA for each batch size and each bucket. The
       other signatures need no XLA.
+    - `attention`, if asked for: the outputs of `serving_default`, strings `source_pieces` `(B, n)` and `target_pieces`
+      `(B, m)`, `""` where there is padding, and float32 `weights` `(B, layers, heads, m, n)` of the cross-attention: a
+      row is where each head looked when the model wrote that piece. Heads in pairs are `heads * heads` maps.
 
     Sources are padded to the lengths of few buckets, those of `Translator`. What decoding multiplies with is made once
     and kept in the SavedModel, see `Attention.decoding_kernels`.
@@ -45,13 +50,16 @@ def export_translator(
             it has no name.
         warmup_batch_sizes: ints, batch sizes for which requests are written that a server runs before others:
             `allowed_batch_sizes` of one that batches. Default (1, 8); none are written for an empty tuple.
+        attention: bool, whether to add the signature `attention`, for which no such requests are written. Default
+            False.
 
     Returns:
         `pathlib.Path` of the new version.
 
     Raises:
         ValueError: if the searcher and the target tokenizer disagree on the end symbol, or `max_source_length` has
-            no room for text, or if the folder has the model of another run.
+            no room for text, or if the folder has the model of another run, or if `attention` is asked for and the
+            model has no cross-attention of this library.
         OSError: if it cannot be written.
 
     Example:
@@ -102,11 +110,14 @@ def export_translator(
 
     search, compiled_search = kept_search(searcher), kept_search(searcher, jit_compile=True)
     functions = {"serving_default": best, "n_best": n_best} | ({"xla": xla} if xla_signature else {})
+    warm = list(functions)
+    if attention:
+        functions["attention"] = translation_attention(encode, search, searcher, source_tokenizer, target_tokenizer)
     text = tf.TensorSpec((None,), tf.string, name="text")
     signatures = {name: (function, [text]) for name, function in functions.items()}
     requests = batches("text", sample_texts(source_tokenizer, lengths), warmup_batch_sizes)
     tokenizers = [source_tokenizer, target_tokenizer]
-    return save_signatures(signatures, folder, tokenizers, run, dict.fromkeys(signatures, requests))
+    return save_signatures(signatures, folder, tokenizers, run, dict.fromkeys(warm, requests))
 
 
 def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SIZES):

@@ -19,6 +19,11 @@ print(json.dumps(result))
 """
 
 
+def show_page(config):
+    """Prints how to try the SavedModels of a run in a browser."""
+    print(f"Try it, and see where its heads look: python -m recipes.serve {config.export_folder}")
+
+
 def try_out(path, code, given, *packages):
     """Tries a SavedModel out in a fresh process.
 

@@ -112,6 +112,19 @@ class Output:
 
 
 @settings()
+class Serving:
+    """Signatures of SavedModels of text."""
+
+    title = "serving"
+
+    export_maps: bool = option(
+        True,
+        "the SavedModel of text says where its heads look, by the signature `attention`; --no-export-maps: it does not",
+        changeable=True,
+    )
+
+
+@settings()
 class Settings(Heads, Training, Devices, Output):
     """All settings that every recipe has.
 

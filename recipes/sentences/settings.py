@@ -1,7 +1,7 @@
 """The settings of a text classification run."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings, TextFiles
+from recipes.engine.settings import Serving, Settings, TextFiles
 
 FORMATS = ("csv", "tsv", "jsonl", "label_text", "aligned")
 
@@ -74,7 +74,7 @@ class Model:
 
 
 @settings(select="val_accuracy", run="runs/classify")
-class ClassifyConfig(Texts, Words, Model, Settings):
+class ClassifyConfig(Texts, Words, Model, Settings, Serving):
     """Every setting of a run. Other values, of papers and of the embedded task, are in `recipes/configs`.
 
     The defaults are for texts of your own. Widths are those of Lin et al. 2017, "A structured self-attentive sentence

@@ -6,7 +6,7 @@ from keras_headattn._files import read_lines, write_atomically
 from keras_headattn.data import LabelledBatches, balanced_class_weights, choose_buckets, example_lengths
 from keras_headattn.serving import export_classifier, export_regressor
 from keras_headattn.training import Model, default_jit
-from recipes.engine.fresh_process import try_out
+from recipes.engine.fresh_process import show_page, try_out
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
 from recipes.sentences.data import load_corpora, load_tests, names_of_tests, read_tests
@@ -121,7 +121,7 @@ class Classify(Task):
 
     def export(self, model):
         config, tokenizer, targets = self.config, self.tokenizer, self.targets
-        common = dict(max_length=config.max_length, pairs=config.is_pair, run=config.run)
+        common = dict(max_length=config.max_length, pairs=config.is_pair, run=config.run, attention=config.export_maps)
         if config.predict == "number":
             path = export_regressor(model, tokenizer, config.export_folder, **common)
         else:
@@ -135,3 +135,4 @@ class Classify(Task):
             found = try_out(path, TRY_OUT, sides, *["tensorflow_text"] * (config.tokens == "pieces"))
             for label, prediction, *texts in zip(samples.labels, found, *sides.values(), strict=True):
                 print(f"  {' | '.join(texts)}\n    -> {prediction}, labelled {label}")
+        show_page(config)

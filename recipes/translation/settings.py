@@ -3,7 +3,7 @@
 from keras_headattn import layers
 from keras_headattn.models import SIZES
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings, TextFiles
+from recipes.engine.settings import Serving, Settings, TextFiles
 
 ROLES = ("encoder", "decoder", "cross")
 DECODING = ("beam_size", "alpha", "max_length")  # what a finished run may translate with others of
@@ -138,7 +138,7 @@ class Decoding:
     label_smoothing=0.1,
     run="runs/translate",
 )
-class TranslateConfig(Corpora, Vocabulary, Model, Settings, Decoding):
+class TranslateConfig(Corpora, Vocabulary, Model, Settings, Decoding, Serving):
     """Every setting of a run. Other values, of papers and of the embedded task, are in `recipes/configs`.
 
     The defaults are for a text of your own. Size, dropout, label smoothing, tokens per batch, learning rate and warm-up

@@ -17,7 +17,7 @@ from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import InverseSquareRoot
 from keras_headattn.serving import export_id_translator, export_translator
 from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
-from recipes.engine.fresh_process import try_out
+from recipes.engine.fresh_process import show_page, try_out
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
 from recipes.translation.corpora import check_sizes, files_of_tests, load_corpora, load_tests, names_of_tests
@@ -197,7 +197,7 @@ class Translate(Task):
     def export(self, model):
         config, translator = self.config, self.translator(model)
         text, searcher, folder = translator.text, translator.searcher, config.export_folder
-        common = dict(max_source_length=translator.max_source_length, run=config.run)
+        common = dict(max_source_length=translator.max_source_length, run=config.run, attention=config.export_maps)
         path = export_translator(searcher, text.source, text.target, folder, **common)
         ids_path = export_id_translator(searcher, f"{folder}_ids", run=config.run)
         print(f"SavedModels: {path} (text), {ids_path} (token ids)")
@@ -208,6 +208,7 @@ class Translate(Task):
             found = try_out(path, TRY_OUT, samples, "tensorflow_text")
             for source, translation, score in zip(samples, *found, strict=True):
                 print(f"  {source}\n    -> {translation}  ({score:.3f})")
+        show_page(config)
 
     def _samples(self):
         """Sentences of the test sets: of those read, or of those translated before."""

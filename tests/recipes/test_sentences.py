@@ -158,8 +158,9 @@ def test_training_on_numbers_and_labels(table, tmp_path, monkeypatch, predict, o
     config = config_of(table, predict=predict, epochs=1, export=export, samples=1, num_buckets=1)
     _, history = train_here(RECIPE, config, monkeypatch)
     assert np.isfinite(history[0]["val_loss"])
-    signature = tf.saved_model.load(f"{export}/1").signatures["serving_default"]
-    assert set(signature(text=tf.constant(["red one", "two"]))) == outputs
+    model = tf.saved_model.load(f"{export}/1")
+    assert set(model.signatures["serving_default"](text=tf.constant(["red one", "two"]))) == outputs
+    assert set(model.signatures["attention"](text=tf.constant(["red one"]))) == outputs | {"pieces", "pooling"}
     scores = json.loads((tmp_path / "run" / "results" / "test" / "scores.json").read_text())
     assert ("spearman" if predict == "number" else "f1_micro") in scores
     header, *rows = (tmp_path / "run" / "results" / "test" / "predictions.tsv").read_text().splitlines()

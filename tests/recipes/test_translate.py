@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from matplotlib.image import imread
+from tensorflow.core.protobuf import saved_model_pb2
 
 from recipes.translate import main
 from tests.recipes.commands import ROOT, quick_run, run_here, run_process
@@ -43,11 +44,20 @@ def test_a_run_leaves_scores_and_translations(quick):
     assert list((folder / "run" / "tensorboard").rglob("events*"))
 
 
+def signatures_in(path):
+    """Names of the signatures of a SavedModel."""
+    definition = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
+    names = {name for graph in definition.meta_graphs for name in graph.signature_def}
+    return {name for name in names if not name.startswith("__")}
+
+
 def test_the_exported_model_translates(quick):
     folder, process = quick
     assert (folder / "exported" / "1" / "saved_model.pb").exists()
     assert (folder / "exported_ids" / "1" / "saved_model.pb").exists()
     assert process.stdout.count("    -> ") == 5
+    assert process.stdout.endswith(f"python -m recipes.serve {folder / 'exported'}\n")
+    assert signatures_in(folder / "exported" / "1") == {"serving_default", "n_best", "attention"}
 
 
 def test_translating_standard_input(quick):
@@ -118,8 +128,9 @@ def test_evaluating_another_test_set_with_other_settings(quick, recipe, tmp_path
 
 
 def test_exporting_again_needs_no_data(quick, recipe):
-    printed = recipe("export", quick[0] / "run", "--export", quick[0] / "again", "--samples", 1)
-    assert printed.count("    -> ") == 1 and (quick[0] / "again" / "1").is_dir()
+    printed = recipe("export", quick[0] / "run", "--export", quick[0] / "again", "--samples", 1, "--no-export-maps")
+    assert printed.count("    -> ") == 1
+    assert signatures_in(quick[0] / "again" / "1") == {"serving_default", "n_best"}
 
 
 def test_a_folder_of_other_settings_is_refused(quick, recipe):

@@ -1,0 +1,68 @@
+"""The page that shows what heads attend to: as a server sends it, and as one file with its data."""
+
+import base64
+import hashlib
+import json
+import pathlib
+
+FOLDER = pathlib.Path(__file__).parent / "_page"
+LINK, SCRIPT = '<link rel="stylesheet" href="page.css">', '<script src="page.js"></script>'
+# No request leaves the machine, whatever a user types for the address of a model.
+LOCAL = "http://127.0.0.1:* http://localhost:*"
+TYPES = "; require-trusted-types-for 'script'; trusted-types 'none'"
+
+
+def page_files(origins=()):
+    """The page for a server.
+
+    Args:
+        origins: list of str, of servers elsewhere that the page may ask.
+
+    Returns:
+        Dictionary of a path to its type, its bytes, and a dictionary of headers.
+    """
+    policy = (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
+        f"connect-src 'self' {' '.join([LOCAL, *origins])}; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'" + TYPES
+    )
+    headers = {
+        "Content-Security-Policy": policy,
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }
+    kinds = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+    files = {
+        f"/page.{kind}": (f"{kinds[kind]}; charset=utf-8", (FOLDER / f"page.{kind}").read_bytes(), headers)
+        for kind in kinds
+    }
+    return files | {"/": files["/page.html"]}
+
+
+def single_file(data):
+    """The page as one file that needs no other, and asks no server.
+
+    Args:
+        data: what JSON can hold: `{"title": ..., "examples": [...]}`, as `page.js` reads it.
+
+    Returns:
+        str.
+    """
+    page, style, script = ((FOLDER / f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'" + TYPES
+    )
+    # Nothing in it can end the element, or begin another.
+    embedded = json.dumps(data, allow_nan=False)
+    for character in "<>&":
+        embedded = embedded.replace(character, f"\\u{ord(character):04x}")
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+    page = page.replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n{meta}', 1)
+    page = page.replace(LINK, f"<style>{style}</style>", 1)
+    block = f'<script type="application/json" id="data">{embedded}</script>\n<script>{script}</script>'
+    return page.replace(SCRIPT, block, 1)
+
+
+def _hash(text):
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"

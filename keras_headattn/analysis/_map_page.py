@@ -1,0 +1,131 @@
+"""Attention maps as a page of HTML to look around in."""
+
+import base64
+import struct
+import zlib
+
+import keras
+import numpy as np
+
+from keras_headattn._attention_page import single_file
+from keras_headattn._files import write_atomically
+from keras_headattn.analysis._validation import check_named
+
+
+def write_attention_page(path, examples, title="Where the heads look"):
+    """Writes a page that shows what each head looks at from a word, or from a place of an image, that is pointed at.
+
+    It is the page of `serving.Server`, with its data inside. It needs no other file and no network. The keyboard and
+    screen readers can use it, and it is dark where the reader's system is. Weights below zero have a colour of their
+    own. Any two examples can be seen side by side. Heads are counted from 1 on it.
+
+    Args:
+        path: str or path of the file.
+        examples: list of dictionaries, each of one text or one image:
+
+            - `"maps"`: dictionary of the name of a layer to its weights, `(h, n, m)`, or `(h, h, n, m)` of heads in
+              pairs, or `(h, m)` of a pooling;
+            - `"tokens"`: list of str, or two lists: those of queries and those of keys. They may be shorter than the
+              maps, whose rest is padding and not shown;
+            - or `"image"`, `(H, W, 3)`, from 0 to 1 or integers to 255, and `"size"`, `(height, width)` of the grid of
+              places that attend, or a dictionary of such, one a layer;
+            - if need be, str: `"name"` by which it is chosen, `"model"` above it, and `"answer"`, such as the
+              translation or the class.
+        title: str, of the page.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> maps = {"decoder 1": np.full((2, 2, 3), 1 / 3)}
+    >>> write_attention_page("maps.html", [{"maps": maps, "tokens": [["zwei", "Katzen"], ["two", "cats", "."]]}])
+    """
+    if not len(examples):
+        raise ValueError(f"`examples` must have at least one dictionary. Received: examples={examples}")
+    data = {"title": title, "examples": [_view(example, number) for number, example in enumerate(examples, 1)]}
+    write_atomically(path, single_file(data).encode("utf-8"))
+
+
+def _view(example, number):
+    """An example as the page reads it."""
+    known = {"maps", "tokens", "image", "size", "name", "model", "answer"}
+    if "maps" not in example or example.keys() - known or ("tokens" in example) == ("image" in example):
+        raise ValueError(
+            "An example must have `maps` and either `tokens` or `image`; it may have `size`, `name`, `model` and "
+            f"`answer`. Received: {sorted(example)}"
+        )
+    check_named("maps", example["maps"])
+    words = {name: str(example[name]) for name in ("name", "model", "answer") if name in example}
+    view = {"model": words.get("name", f"Example {number}")} | words
+    if "image" in example:
+        layers = [_image_layer(name, weights, example.get("size")) for name, weights in example["maps"].items()]
+        return view | {"image": _data_url(example["image"]), "layers": layers}
+    return view | {
+        "layers": [_text_layer(name, weights, example["tokens"]) for name, weights in example["maps"].items()]
+    }
+
+
+def _text_layer(name, weights, tokens):
+    is_self = not len(tokens) or isinstance(tokens[0], str)
+    queries, keys = (tokens, tokens) if is_self else tokens
+    weights = _as_weights(name, weights, ranks=(2, 3, 4))
+    lengths = (len(keys),) if weights.ndim == 2 else (len(queries), len(keys))
+    if min(lengths) < 1 or any(size < length for size, length in zip(weights.shape[1:], lengths, strict=True)):
+        raise ValueError(
+            f"`tokens` must be at least one, and no more than the maps have. Received: {name!r} of shape "
+            f"{weights.shape} for {lengths} tokens"
+        )
+    layer = {"name": str(name), "keys": list(map(str, keys))}
+    if weights.ndim == 2:
+        return layer | {"weights": _rounded(weights[:, : len(keys)])}
+    layer |= {"self": True} if is_self else {"queries": list(map(str, queries))}
+    return layer | {"weights": _rounded(weights[:, : len(queries), : len(keys)])}
+
+
+def _image_layer(name, weights, size):
+    height, width = size[name] if isinstance(size, dict) else size or (None, None)
+    weights = _as_weights(name, weights, ranks=(3, 4))
+    if height is None or weights.shape[1:] != (height * width,) * 2:
+        raise ValueError(
+            "`size` must be the height and width of the grid whose places attend to each other. "
+            f"Received: size={size} for {name!r} of shape {weights.shape}"
+        )
+    # The page knows places by their numbers.
+    return {"name": str(name), "keys": [], "self": True, "size": [height, width], "weights": _rounded(weights)}
+
+
+def _as_weights(name, weights, ranks):
+    weights = np.asarray(keras.ops.convert_to_numpy(weights), "float64")
+    if weights.ndim not in ranks or not weights.size or not np.isfinite(weights).all():
+        raise ValueError(
+            "`maps` must be finite weights (heads, queries, keys), of one text or image. "
+            f"Received: {name!r} of shape {weights.shape}"
+        )
+    return weights.reshape(-1, *weights.shape[-2:]) if weights.ndim == 4 else weights
+
+
+def _rounded(weights):
+    return weights.round(5).tolist()
+
+
+def _data_url(image):
+    image = np.asarray(keras.ops.convert_to_numpy(image))
+    if image.ndim != 3 or image.shape[-1] != 3:
+        raise ValueError(f"`image` must be (height, width, 3). Received: image of shape {image.shape}")
+    if np.issubdtype(image.dtype, np.floating):
+        image = image * 255
+    pixels = np.clip(np.rint(image), 0, 255).astype("uint8")
+    return "data:image/png;base64," + base64.b64encode(_png(pixels)).decode("ascii")
+
+
+def _png(pixels):
+    """The bytes of a PNG file of `(H, W, 3)`, uint8."""
+
+    def chunk(kind, data):
+        checked = kind + data
+        return struct.pack(">I", len(data)) + checked + struct.pack(">I", zlib.crc32(checked))
+
+    height, width, _ = pixels.shape
+    rows = np.concatenate([np.zeros((height, 1), "uint8"), pixels.reshape(height, -1)], axis=1)
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    parts = chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows.tobytes(), 9)), chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)

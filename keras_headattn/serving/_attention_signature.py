@@ -1,0 +1,131 @@
+"""The signature `attention` of SavedModels: answers, and where each head looked for them."""
+
+import inspect
+
+import tensorflow as tf
+
+from keras_headattn.layers import capture_intermediates
+from keras_headattn.serving._likeliest import not_empty
+
+
+def translation_attention(encode, search, searcher, source_tokenizer, target_tokenizer):
+    """A function of texts that gives the best translations and the maps of the cross-attention.
+
+    The model reads the translation it has found once more, so that all its tokens are there at once.
+
+    Args:
+        encode: function of strings `(B,)` to source ids `(B, n)`.
+        search: function of source ids to the `"tokens"` and `"scores"` of `Searcher`.
+        searcher: `Searcher` around the model.
+        source_tokenizer, target_tokenizer: which name the pieces.
+
+    Returns:
+        Function of strings `text` `(B,)` to a dictionary, see `export_translator`.
+
+    Raises:
+        ValueError: if the model has no cross-attention whose maps can be had; raised by the function.
+    """
+    source_name, target_name = _names(source_tokenizer), _names(target_tokenizer)
+
+    def attention(text):
+        source = encode(text)
+        rows = tf.shape(source)[0]
+        found = search(source)
+        tokens = found["tokens"][:, 0]
+        is_written = tf.cumsum(tf.cast(tokens == searcher.end_id, tf.int32), axis=1, exclusive=True) == 0
+        longest = tf.reduce_max(tf.reduce_sum(tf.cast(is_written, tf.int32), axis=1))
+        longest = tf.maximum(longest, 0)  # an empty batch has none
+        tokens, is_written = tokens[:, :longest], is_written[:, :longest]
+        start = tf.fill([rows, 1], searcher.start_id)
+        shifted = tf.where(is_written, tf.concat([start, tokens], axis=1)[:, :-1], 0)
+        inputs = {"source": not_empty(source), "target": not_empty(shifted)}
+        with capture_intermediates() as intermediates:
+            searcher.model(inputs, training=False)
+        maps = {path: layer for path, layer in intermediates.items() if path.endswith("cross_attention")}
+        weights = _stacked(maps, "`attention=True` needs a model with cross-attention of this library")
+        is_pair = is_written[:, None, None, :, None] & (source > 0)[:, None, None, None, :]
+        return {
+            "translations": target_tokenizer.detokenize(tokens),
+            "scores": found["scores"][:, 0],
+            "source_pieces": source_name(source),
+            "target_pieces": target_name(tokens),
+            "weights": tf.where(is_pair, weights[:rows, :, :, :longest, : tf.shape(source)[1]], 0.0),
+        }
+
+    return attention
+
+
+def text_attention(predict, model, tokenizer):
+    """A function of token ids that gives predictions and the maps of all heads over the text.
+
+    Args:
+        predict: function of ids, or of a tuple of two, to a dictionary of predictions.
+        model: Keras model that it runs.
+        tokenizer: which names the pieces.
+
+    Returns:
+        Function of the same ids to a dictionary, see `export_classifier`.
+
+    Raises:
+        ValueError: if the model has no layer whose maps can be had; raised by the function.
+    """
+    name = _names(tokenizer)
+
+    def attention(inputs):
+        texts = inputs if isinstance(inputs, tuple) else (inputs,)
+        padded = tf.nest.map_structure(not_empty, inputs)
+        if "return_intermediates" in inspect.signature(model.call).parameters:
+            _, found = model(padded, training=False, return_intermediates=True)
+        elif len(texts) == 1:
+            with capture_intermediates() as found:
+                model(padded, training=False)
+        else:  # a layer that is called for both texts would have the maps of the second alone
+            found = {}
+        outputs = dict(predict(inputs))
+        for ids, side, prefix in zip(texts, ("first/", "second/"), ("", "second_"), strict=False):
+            own = {path: layer for path, layer in found.items() if len(texts) == 1 or path.startswith(side)}
+            outputs |= {prefix + key: value for key, value in _maps_of(own, ids).items()}
+            outputs[f"{prefix}pieces"] = name(ids)
+        return outputs
+
+    return attention
+
+
+def _maps_of(found, ids):
+    """`weights` `(B, layers, heads, n, n)` and `pooling` `(B, heads, n)` of one text, as far as there are such."""
+    rows, length, real = tf.shape(ids)[0], tf.shape(ids)[1], ids > 0
+    found = {path: layer for path, layer in found.items() if "weights" in layer}
+    poolings = [layer["weights"] for layer in found.values() if layer["weights"].shape.rank == 3]
+    maps = {path: layer for path, layer in found.items() if layer["weights"].shape.rank > 3}
+    outputs = {}
+    if maps or not poolings:
+        weights = _stacked(maps, "`attention=True` needs a model with attention or pooling of this library")
+        is_pair = real[:, None, None, :, None] & real[:, None, None, None, :]
+        outputs["weights"] = tf.where(is_pair, weights[:rows, :, :, :length, :length], 0.0)
+    if poolings:
+        pooling = tf.cast(tf.concat(poolings, axis=1), tf.float32)
+        outputs["pooling"] = tf.where(real[:, None, :], pooling[:rows, :, :length], 0.0)
+    return outputs
+
+
+def _stacked(found, needs):
+    """Maps of all layers, float32 `(B, layers, heads, n, m)`. Pairs of heads stand in one row."""
+    maps = [_flat_heads(tf.cast(layer["weights"], tf.float32)) for layer in found.values() if "weights" in layer]
+    heads = {weights.shape[1] for weights in maps}
+    if len(heads) != 1:
+        received = f"layers of {', '.join(map(str, sorted(heads)))} heads" if maps else "no maps"
+        raise ValueError(f"{needs}, with as many heads in each layer. Received: {received}")
+    return tf.stack(maps, axis=1)
+
+
+def _flat_heads(weights):
+    if weights.shape.rank == 4:
+        return weights
+    shape, heads = tf.shape(weights), weights.shape[1] * weights.shape[2]
+    return tf.ensure_shape(tf.reshape(weights, [shape[0], heads, shape[3], shape[4]]), [None, heads, None, None])
+
+
+def _names(tokenizer):
+    """A function of ids to the names of their pieces; that of padding is empty."""
+    names = tf.constant(["", *map(tokenizer.id_to_token, range(1, tokenizer.vocabulary_size))])
+    return lambda ids: tf.gather(names, ids)

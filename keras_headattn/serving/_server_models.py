@@ -1,0 +1,309 @@
+"""The versions of a model in a folder, as a server loads them, runs them and lets them go."""
+
+import asyncio
+import collections
+import gc
+import logging
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import types_pb2
+from tensorflow.core.protobuf import saved_model_pb2
+
+from keras_headattn._optional import optional_import
+from keras_headattn.serving._server_json import RequestError, message_of
+from keras_headattn.serving._warmup import RECORDS, read_warmup
+
+log = logging.getLogger("keras_headattn.serving")
+REFUSED = (tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError, tf.errors.UnimplementedError)
+
+
+class ServedModel:
+    """The versions of one model that are loaded.
+
+    Args:
+        name: str, in URLs.
+        folder: path, where versions are folders whose names are numbers.
+        keep: int, how many of the latest are loaded.
+        labels: dictionary of a label to a version.
+        max_batch: int, most rows that run together.
+    """
+
+    def __init__(self, name, folder, keep, labels, max_batch):
+        self.name = name
+        self.folder = pathlib.Path(folder)
+        self.keep = keep
+        self.labels = labels
+        self.max_batch = max_batch
+        self.loaded = {}  # replaced as a whole, so that any thread may read it
+        self._damaged = {}  # version to what its files were, and what was wrong
+
+    def poll(self):
+        """Loads versions that have appeared, and lets go of those that have gone or are no longer the latest."""
+        paths = {int(path.name): path for path in self._folders() if path.name.isdecimal()}
+        self._damaged = {number: found for number, found in self._damaged.items() if number in paths}
+        wanted = {}
+        for number in sorted(paths, reverse=True):
+            if len(wanted) == self.keep:
+                break
+            version = self.loaded.get(number) or self._load(number, paths[number])
+            if version is not None:
+                wanted[number] = version
+        gone = self.loaded.keys() - wanted.keys()
+        self.loaded = wanted
+        for number in sorted(gone):
+            log.info("%s: version %d is unloaded", self.name, number)
+        if gone:
+            gc.collect()
+
+    def _folders(self):
+        try:
+            return [path for path in self.folder.iterdir() if path.is_dir()]
+        except OSError:
+            return []
+
+    def _load(self, number, path):
+        """The version, or `None` where it is damaged. It is tried again when its files have changed."""
+        files = _files(path)
+        if self._damaged.get(number, (None,))[0] == files:
+            return None
+        try:
+            version = Version(path, self.max_batch)
+        except Exception as error:  # whatever is wrong with a file
+            self._damaged[number] = files, error
+            kept = f"; {', '.join(map(str, self.loaded))} stays" if self.loaded else ""
+            log.warning("%s: version %d cannot be loaded%s: %s", self.name, number, kept, error)
+            return None
+        self._damaged.pop(number, None)
+        log.info("%s: version %d is served: %s", self.name, number, ", ".join(version.signatures))
+        return version
+
+    def find(self, number=None, label=None):
+        """Number and `Version` of the one that is asked for, or of the latest.
+
+        Raises:
+            RequestError: if it is not loaded.
+        """
+        if label is not None:
+            if label not in self.labels:
+                raise RequestError(400, f"Unrecognized servable version label: {label}")
+            number = self.labels[label]
+        loaded = self.loaded
+        if number is None and loaded:
+            number = max(loaded)
+        if number not in loaded:
+            asked = f"Latest({self.name})" if number is None else f"Specific({self.name}, {number})"
+            raise RequestError(404, f"Servable not found for request: {asked}")
+        return number, loaded[number]
+
+    def status(self, number=None, label=None):
+        """The states of versions, as the API has them, or of one.
+
+        Raises:
+            RequestError: if there is none.
+        """
+        if label is not None:
+            number, _ = self.find(label=label)
+        states = dict.fromkeys(self.loaded, ("AVAILABLE", "OK", ""))
+        damaged = "The version could not be loaded: the server's log has the reason."
+        states |= dict.fromkeys(self._damaged, ("END", "INTERNAL", damaged))
+        if number is not None:
+            states = {number: states[number]} if number in states else {}
+        if not states:
+            which = "any versions" if number is None else f"version {number}"
+            raise RequestError(404, f"Could not find {which} of model {self.name}")
+        return {
+            "model_version_status": [
+                {"version": str(number), "state": state, "status": {"error_code": code, "error_message": message}}
+                for number, (state, code, message) in sorted(states.items(), reverse=True)
+            ]
+        }
+
+
+class Version:
+    """A SavedModel in memory. Its warm-up requests are run first, as a server does: one that fails is an error.
+
+    Args:
+        path: of its folder.
+        max_batch: int, most rows that run together.
+    """
+
+    def __init__(self, path, max_batch):
+        definition = saved_model_pb2.SavedModel()
+        definition.ParseFromString((pathlib.Path(path) / "saved_model.pb").read_bytes())
+        self.protos = {
+            name: signature
+            for graph in definition.meta_graphs
+            for name, signature in sorted(graph.signature_def.items())
+        }
+        self.definitions = {name: _as_json(signature) for name, signature in self.protos.items()}
+        self._model = _load(path)  # TensorFlow frees the variables with it
+        if not self._model.signatures:
+            raise ValueError(f"The SavedModel has no signatures. Received: {path}")
+        self.signatures = {
+            name: Signature(function, max_batch) for name, function in sorted(self._model.signatures.items())
+        }
+        for name, inputs in read_warmup(path) if (pathlib.Path(path) / RECORDS).exists() else ():
+            self.signatures[name](inputs)
+
+    def signature(self, name):
+        """The `Signature` of this name.
+
+        Raises:
+            RequestError: if there is none.
+        """
+        if name not in self.signatures:
+            raise RequestError(400, f'Serving signature name: "{name[:100]}" not found in signature def')
+        return self.signatures[name]
+
+
+class Signature:
+    """A signature, and the requests that wait for it. What waits while it runs is run together.
+
+    Rows of requests are put together where no output has a size that depends on the other rows.
+
+    Args:
+        function: concrete function.
+        max_batch: int, most rows that run together.
+    """
+
+    def __init__(self, function, max_batch):
+        self.inputs = dict(function.structured_input_signature[1])
+        outputs = function.structured_outputs
+        self.outputs = list(outputs)
+        self.takes_rows = all(spec.shape.rank and spec.shape[0] is None for spec in self.inputs.values())
+        shapes = [tensor.shape for tensor in outputs.values()]
+        self.batches = self.takes_rows and all(
+            shape.rank and shape[0] is None and shape[1:].is_fully_defined() for shape in shapes
+        )
+        self.max_batch = max_batch
+        self._function = function
+        self._waiting = collections.deque()
+        self._is_running = False
+
+    def __call__(self, arrays):
+        """Runs the signature: dictionary of name to NumPy array, both ways."""
+        found = self._function(**{name: tf.constant(array) for name, array in arrays.items()})
+        return {name: found[name].numpy() for name in sorted(found)}
+
+    def rows(self, arrays):
+        """How many rows a request has."""
+        return max((len(array) if array.ndim else 1 for array in arrays.values()), default=1)
+
+    async def run(self, arrays, executor):
+        """Waits for its turn, and for the outputs.
+
+        Args:
+            arrays: dictionary of name to NumPy array.
+            executor: which runs it.
+
+        Returns:
+            Dictionary of name to NumPy array.
+
+        Raises:
+            RequestError: if the model refuses the values, or fails.
+        """
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append((arrays, future))
+        if not self._is_running:
+            self._is_running = True
+            self._runner = asyncio.create_task(self._run_waiting(executor))
+        return await future
+
+    async def _run_waiting(self, executor):
+        loop = asyncio.get_running_loop()
+        try:
+            while self._waiting:
+                group = self._next_group()
+                found = await loop.run_in_executor(executor, self._run_group, [arrays for arrays, _ in group])
+                for (_, future), outputs in zip(group, found, strict=True):
+                    if future.done():  # whoever asked has gone
+                        continue
+                    if isinstance(outputs, Exception):
+                        future.set_exception(outputs)
+                    else:
+                        future.set_result(outputs)
+        finally:
+            self._is_running = False
+
+    def _next_group(self):
+        """The requests that run next, the first and those like it."""
+        group, rows = [], 0
+        while self._waiting:
+            arrays, future = self._waiting[0]
+            fits = not group or (
+                self.batches and _kind(arrays) == _kind(group[0][0]) and rows + self.rows(arrays) <= self.max_batch
+            )
+            if not fits:
+                break
+            self._waiting.popleft()
+            if not future.done():
+                group.append((arrays, future))
+                rows += self.rows(arrays)
+        return group
+
+    def _run_group(self, requests):
+        """Outputs, or an exception, of each request."""
+        if len(requests) > 1:
+            try:
+                together = {name: np.concatenate([arrays[name] for arrays in requests]) for name in self.inputs}
+                outputs = self(together)
+                ends = np.cumsum([self.rows(arrays) for arrays in requests])
+                if all(len(array) == ends[-1] for array in outputs.values()):
+                    parts = {name: np.split(array, ends[:-1]) for name, array in outputs.items()}
+                    return [{name: parts[name][i] for name in parts} for i in range(len(requests))]
+            except Exception as error:
+                log.debug("Requests are run one by one: %s", error)
+        return [self._run_one(arrays) for arrays in requests]
+
+    def _run_one(self, arrays):
+        try:
+            return self(arrays)
+        except REFUSED as error:
+            return RequestError(400, message_of(error))
+        except Exception:
+            log.exception("A request failed")
+            return RequestError(500, "The model failed: the server's log has the reason.")
+
+
+def _kind(arrays):
+    return {name: (array.dtype, array.shape[1:]) for name, array in arrays.items()}
+
+
+def _files(path):
+    """Names, sizes and times of the files of a version, which tell whether they have changed."""
+    try:
+        stats = [(file, file.stat()) for file in sorted(pathlib.Path(path).rglob("*"))]
+    except OSError:  # it is going away
+        return None
+    return [(file, stat.st_size, stat.st_mtime_ns) for file, stat in stats]
+
+
+def _load(path):
+    try:
+        return tf.saved_model.load(str(path))
+    except Exception as error:
+        if "Op type not registered" not in str(error):
+            raise
+        optional_import("tensorflow_text")  # the operations of tokenizers
+        return tf.saved_model.load(str(path))
+
+
+def _as_json(signature):
+    """A `SignatureDef` as the API shows it."""
+
+    def tensor(info):
+        dims = [{"size": str(dim.size), "name": dim.name} for dim in info.tensor_shape.dim]
+        return {
+            "dtype": types_pb2.DataType.Name(info.dtype),
+            "tensor_shape": {"dim": dims, "unknown_rank": info.tensor_shape.unknown_rank},
+            "name": info.name,
+        }
+
+    return {
+        "inputs": {name: tensor(info) for name, info in sorted(signature.inputs.items())},
+        "outputs": {name: tensor(info) for name, info in sorted(signature.outputs.items())},
+        "method_name": signature.method_name,
+        "defaults": {},
+    }

@@ -1,0 +1,108 @@
+"""A local server of SavedModels, with a page that shows where their heads look.
+
+    python -m recipes.serve saved_models/translate
+    python -m recipes.serve saved_models/translate saved_models/other --port 8600
+    python -m recipes.serve saved_models/translate --keep 2 --label stable=1
+
+It speaks TensorFlow Serving's REST API, for trials and tests on this machine. Production is TensorFlow Serving, which
+serves the same folders. A model is named after its folder; NAME=FOLDER gives it another name. New versions are taken up
+as they appear. Ctrl-C or SIGTERM ends it once the requests that have come are answered.
+
+The page is at the address that is printed. It shows the maps of models that were exported with the signature
+`attention`, as those of recipes.translate and recipes.classify are.
+"""
+
+import argparse
+import logging
+import pathlib
+import sys
+
+from recipes.engine.command import one_line_errors
+
+
+def main(arguments=None):
+    options = _parser().parse_args(arguments)
+    from recipes.engine.quiet import quiet_tensorflow
+
+    with one_line_errors():
+        models = _models(options.models)
+        labels = dict(map(_label, options.label))
+        quiet_tensorflow()
+        from keras_headattn.serving import Server
+
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout)
+        server = Server(
+            models,
+            host=options.host,
+            port=options.port,
+            keep=options.keep,
+            labels=labels,
+            max_bytes=options.max_bytes,
+            max_seconds=options.max_seconds,
+            rate=options.rate,
+            origins=options.origin,
+            grpc_port=options.grpc_port,
+        )
+        server.start()
+        print(f"The page: {server.url}/", flush=True)
+        for name in models:
+            print(f"REST:     {server.url}/v1/models/{name}:predict", flush=True)
+        if server.grpc_port is not None:
+            print(f"gRPC:     {options.host}:{server.grpc_port}", flush=True)
+        if options.host not in ("127.0.0.1", "localhost", "::1"):
+            print(f"Anyone who reaches {options.host} may ask it: it has no accounts and no encryption.", flush=True)
+        print("For trials and tests; production is TensorFlow Serving. Ctrl-C ends it.", flush=True)
+        server.serve()
+        print("Stopped.", flush=True)
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="python -m recipes.serve", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("models", nargs="+", metavar="FOLDER", help="folder of a model's versions, or NAME=FOLDER")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on [127.0.0.1: this machine alone]")
+    parser.add_argument("--port", type=int, default=8501, help="0: any that is free [8501]")
+    parser.add_argument(
+        "--grpc-port",
+        type=int,
+        help="for gRPC too, with tensorflow-serving-api; 0: any that is free [none]",
+    )
+    parser.add_argument("--keep", type=int, default=1, help="how many of the latest versions are served [1]")
+    parser.add_argument(
+        "--label", nargs="*", default=[], metavar="LABEL=VERSION", help="names of versions, for URLs [none]"
+    )
+    parser.add_argument("--max-bytes", type=int, default=8 * 2**20, help="most bytes of a request [8388608]")
+    parser.add_argument("--max-seconds", type=float, default=60, help="for the answer to a request [60]")
+    parser.add_argument("--rate", type=float, default=1000, help="most requests a second from one address [1000]")
+    parser.add_argument(
+        "--origin",
+        nargs="*",
+        default=[],
+        metavar="URL",
+        help="pages elsewhere that may ask this server, and servers that its page may ask, such as "
+        "http://gpu.example:8501 [none but those of this machine]",
+    )
+    return parser
+
+
+def _models(given):
+    models = {}
+    for each in given:
+        name, _, folder = each.rpartition("=")
+        name = name or pathlib.Path(folder).resolve().name
+        if name in models:
+            raise ValueError(f"Two models have the name {name}: give one another, by NAME=FOLDER. Received: {each}")
+        models[name] = folder
+    return models
+
+
+def _label(given):
+    label, equals, version = given.partition("=")
+    if not equals or not version.isdecimal():
+        raise ValueError(f"--label takes names of versions, such as stable=1. Received: {given}")
+    return label, int(version)
+
+
+if __name__ == "__main__":
+    main()
