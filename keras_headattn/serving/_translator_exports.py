@@ -108,7 +108,8 @@ def export_translator(
     def xla(text):
         return {name: beam[:, 0] for name, beam in translate(encode(text), compiled_search).items()}
 
-    search, compiled_search = kept_search(searcher), kept_search(searcher, jit_compile=True)
+    kernels = kept_kernels(searcher)
+    search, compiled_search = (kept_search(searcher, kernels, jit_compile) for jit_compile in (False, True))
     functions = {"serving_default": best, "n_best": n_best} | ({"xla": xla} if xla_signature else {})
     warm = list(functions)
     if attention:
@@ -149,7 +150,7 @@ def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SI
     ```
     """
 
-    kept = kept_search(searcher)
+    kept = kept_search(searcher, kept_kernels(searcher))
 
     def search(ids):
         found = kept(ids)
@@ -161,19 +162,14 @@ def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SI
     return save_signatures({"serving_default": (search, [ids])}, folder, run=run, warmup=warmup)
 
 
-def kept_search(searcher, jit_compile=False):
-    """The search with what decoding multiplies with as variables, so that no call makes it anew.
+def kept_kernels(searcher):
+    """What decoding multiplies with as variables, which a SavedModel keeps, so that no call makes it anew."""
+    made = searcher.decoding_kernels()
+    return None if made is None else keras.tree.map_structure(tf.Variable, made)
 
-    Args:
-        searcher: `Searcher` around a trained model.
-        jit_compile: bool, whether XLA compiles it.
 
-    Returns:
-        `tf.function` of ids `(B, n)`.
-    """
-    kernels = searcher.decoding_kernels()
-    if kernels is not None:
-        kernels = keras.tree.map_structure(tf.Variable, kernels)
+def kept_search(searcher, kernels, jit_compile=False):
+    """The search with `kernels` of `kept_kernels`, as a `tf.function` of ids `(B, n)`."""
     return tf.function(lambda ids: searcher(ids, kernels=kernels), autograph=False, jit_compile=jit_compile)
 
 

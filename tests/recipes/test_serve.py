@@ -7,7 +7,6 @@ import subprocess
 import sys
 import urllib.request
 
-import keras
 import pytest
 import tensorflow as tf
 
@@ -19,7 +18,7 @@ from tests.recipes.commands import ROOT, run_here
 @pytest.fixture
 def folder(tmp_path):
     x = tf.TensorSpec((None,), tf.float32, name="x")
-    save_signatures({"serving_default": (lambda x: {"y": 2 * x}, [x])}, tmp_path / "twice", keras.Sequential())
+    save_signatures({"serving_default": (lambda x: {"y": 2 * x}, [x])}, tmp_path / "twice")
     return tmp_path / "twice"
 
 

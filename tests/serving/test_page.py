@@ -2,7 +2,6 @@
 
 import re
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -56,7 +55,7 @@ def server(tmp_path_factory):
         "plain": {"serving_default": (translate, text)},
     }
     for name, signatures in models.items():
-        save_signatures(signatures, folder / name, keras.Sequential())
+        save_signatures(signatures, folder / name)
     with Server({name: folder / name for name in models}, port=0, max_text=100) as it:
         yield it
 

@@ -11,7 +11,6 @@ import socket
 import threading
 import time
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -55,7 +54,7 @@ def numbers_signatures(scale):
 
 
 def export_numbers(folder, scale):
-    return save_signatures(numbers_signatures(scale), folder, keras.Sequential())
+    return save_signatures(numbers_signatures(scale), folder)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """The local server over gRPC, by the stubs of tensorflow-serving-api."""
 
-import keras
 import pytest
 import tensorflow as tf
 
@@ -27,7 +26,7 @@ def channel(tmp_path_factory):
         return {"y": 2 * x, "text": tf.strings.as_string(x)}
 
     for _ in range(2):
-        save_signatures({"serving_default": (twice, [x])}, folder, keras.Sequential())
+        save_signatures({"serving_default": (twice, [x])}, folder)
     with Server({"twice": folder}, port=0, grpc_port=0, keep=2, labels={"old": 1}) as server:
         with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as it:
             yield it
