@@ -57,7 +57,7 @@ def test_translations(attention, maps, vocabulary, tmp_path):
     tokens = searcher(source)["tokens"][:, 0].numpy()
     lengths = [[*row, tokenizer.eos_id].index(tokenizer.eos_id) + 1 for row in tokens.tolist()]
     tokens = tokens[:, : max(lengths)]
-    assert found["weights"].shape == (3, 2, maps, tokens.shape[1], source.shape[1])
+    assert found["weights"].shape == (3, 2, maps, tokens.shape[1], found["source_pieces"].shape[1])
     for row, length in enumerate(lengths):  # each by itself, unpadded
         read, written = source.numpy()[row], tokens[row, :length]
         read = read[read > 0]
