@@ -138,6 +138,8 @@ class Attention(keras.layers.Layer):
         bias: added to the logits, after the soft cap; broadcasts to `(B, h, n, m)`.
         segment_ids: integers `(B, n)`, of self-attention without a cache: tokens attend to those of the same number,
             where several sequences are packed into one.
+        kernels: of `decoding_kernels`, for decoding with a cache, where query, key and value are one input or the cache
+            holds what is attended to. Default `None`: the layer's own.
 
     Returns:
         Output `(B, n, D)`; then, if asked for, the weights `(B, h, n, m)` before dropout; then, with
@@ -738,10 +740,10 @@ class Attention(keras.layers.Layer):
         return self._with_map(cache)
 
     def decoding_kernels(self):
-        """What decoding with a cache multiplies with, made once, for the call argument `kernels`.
+        """Kernels for decoding with a cache, made once from the weights, for the call argument `kernels`.
 
-        Kernels of two axes, side by side where they multiply the same input. Every step is a few products with a matrix
-        that stays where it is.
+        They have two axes and lie side by side where they multiply the same input: a step is a few products with
+        matrices that stay where they are.
 
         Returns:
             Dictionary of `"query"`, what multiplies the query; `"memory"`, what multiplies the keys, of a layer of the
@@ -774,7 +776,14 @@ class Attention(keras.layers.Layer):
         }
 
     def projection_weights(self, name):
-        """Kernel `(D, heads, width)` and bias `(heads, width)`, or `None`, of one of `projections` in decoding."""
+        """Weights of a projection as `decoding_kernels` takes them.
+
+        Args:
+            name: one of `projections`.
+
+        Returns:
+            Kernel `(D, heads, width)` and bias `(heads, width)`, or `None`.
+        """
         dense = getattr(self, f"_{name}_dense")
         return dense.kernel, dense.bias
 
@@ -782,7 +791,7 @@ class Attention(keras.layers.Layer):
         """The projections of a side by one product: a dictionary of `(B, heads, n, width)`."""
         if side not in kernels:
             return {}
-        shapes = {name: self.projected_shape(name) for name in self._projections_of(side)}
+        shapes = {name: tuple(self.projection_weights(name)[0].shape[1:]) for name in self._projections_of(side)}
         made = dict(
             zip(shapes, _split_heads(apply_kernel(kernels[side], x), sizes(x)[:2], [*shapes.values()]), strict=True)
         )
@@ -790,16 +799,14 @@ class Attention(keras.layers.Layer):
             made["gate"] = ops.sigmoid(made["gate"])
         return made
 
-    def projected_shape(self, name):
-        """Heads and width of one of `projections` in decoding."""
-        return self.projections[name]
-
     def project_cache(self, value, key=None, kernels=None):
         """A cache with all of `value`, for cross-attention: `layer(x, cache=cache, key_mask=...)`.
 
         Args:
             value: `(B, m, D_v)`.
             key: `(B, m, D_k)`. Defaults to `value`.
+            kernels: of `decoding_kernels`, of a layer of the `role` `"cross"` and without `key`. Default `None`: the
+                layer's own.
 
         Returns:
             Dictionary of what `project_key_value` returns, such as `"key"` `(B, h, m, key_dim)` and `"value"`

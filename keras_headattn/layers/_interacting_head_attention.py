@@ -53,10 +53,7 @@ class InteractingHeadAttention(Attention):
         kernel, bias = super().projection_weights(name)
         if self.interaction == "pairwise" or name != "query":
             return kernel, bias
-        return ops.sum(kernel, axis=1), None if bias is None else ops.sum(bias, axis=0)
-
-    def projected_shape(self, name):
-        return (1, self.key_dim) if self.interaction == "sum" and name == "query" else super().projected_shape(name)
+        return ops.sum(kernel, axis=1, keepdims=True), None if bias is None else ops.sum(bias, axis=0, keepdims=True)
 
     def project_query(self, query, state):
         if self.interaction == "pairwise" or "query" in state.projected:

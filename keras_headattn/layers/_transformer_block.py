@@ -261,7 +261,7 @@ class DecoderBlock(_Block):
         return value
 
     def decoding_kernels(self):
-        """What decoding multiplies with, of each attention by name, see `Attention.decoding_kernels`."""
+        """Kernels of each attention by name, see `Attention.decoding_kernels`."""
         return {name: layer.decoding_kernels() for name, layer in self.attentions.items()}
 
     def init_cache(self, memory, max_length, kernels=None):
@@ -286,7 +286,15 @@ class DecoderBlock(_Block):
         return {"attention": self.attention.init_cache(batch_size, max_length), **crossed}
 
     def grow_cache(self, cache, max_length):
-        """The cache with room for more positions, see `Attention.grow_cache`; the encoder's keys and values stay."""
+        """The cache with room for more positions; the encoder's keys and values stay.
+
+        Args:
+            cache: from `init_cache` or a call.
+            max_length: number of rows for the self-attention, an integer, no fewer than there are.
+
+        Returns:
+            Cache of the same structure.
+        """
         return {**cache, "attention": self.attention.grow_cache(cache["attention"], max_length)}
 
     def reorder_cache(self, cache, rows):

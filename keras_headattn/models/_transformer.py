@@ -290,7 +290,7 @@ class Transformer(keras.Model):
         return self.norms[SOURCE](x) if self.norms else x
 
     def decoding_kernels(self):
-        """What decoding multiplies with, made once from the weights: see `Attention.decoding_kernels`.
+        """Kernels of decoding, made once from the weights, see `Attention.decoding_kernels`.
 
         Returns:
             Dictionary of `"blocks"`, a list of those of the decoder blocks, and `"output"`, of the output layer.

@@ -19,7 +19,14 @@ def apply_kernel(weights, x):
 
 
 def swap_heads(x):
-    """`(B, a, b, d)` as `(B, b, a, d)`: a reshape, which moves nothing, where either size is known to be 1."""
+    """The two middle axes exchanged: by a reshape, which moves nothing, where either size is known to be 1.
+
+    Args:
+        x: `(B, a, b, d)`.
+
+    Returns:
+        `(B, b, a, d)`.
+    """
     if 1 not in x.shape[1:3]:
         return ops.swapaxes(x, 1, 2)
     batch, a, b, width = sizes(x)

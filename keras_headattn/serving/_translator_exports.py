@@ -163,7 +163,7 @@ def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SI
 
 
 def kept_kernels(searcher):
-    """What decoding multiplies with as variables, which a SavedModel keeps, so that no call makes it anew."""
+    """Kernels of decoding as variables, which a SavedModel keeps, so that no call makes them anew."""
     made = searcher.decoding_kernels()
     return None if made is None else keras.tree.map_structure(tf.Variable, made)
 
