@@ -35,6 +35,8 @@ def evaluate(predictor, tests, targets, folder):
         results[name]["examples"] = len(corpus)
         _write(folder / name, corpus, labels, predicted, targets, results[name])
         print(f"{name}: " + ", ".join(f"{m} {v:.4f}" for m, v in scores.items()))
+        if isinstance(targets, Classes) and labels.ndim == 1 and len({*predicted.argmax(axis=1)}) == 1 < len({*labels}):
+            print(f"{name}: every text was taken for {targets.names[predicted[0].argmax()]}.")
     return results
 
 

@@ -277,7 +277,7 @@ def test_pairs_on_two_replicas_in_mixed_precision(table, tmp_path, monkeypatch):
     assert lines[0].split("\t") == ["label", "predicted", "0", "1", "2", "text", "second_text"] and len(lines) == 7
 
 
-def test_measures_of_known_probabilities(table, tmp_path, figures):
+def test_measures_of_known_probabilities(table, tmp_path, figures, capsys):
     class Known:
         config = override(ClassifyConfig(), {"pooling_heads": 1})
 
@@ -287,6 +287,7 @@ def test_measures_of_known_probabilities(table, tmp_path, figures):
     corpora = load_corpora(config_of(table, test=(str(table),)))
     targets = Classes(["0", "1", "2"], Known.config)
     scores = evaluate(Known(), corpora.tests, targets, tmp_path)["data"]
+    assert "data: every text was taken for 0.\n" in capsys.readouterr().out
     share = corpora.tests["data"].labels.count("0") / 60
     assert scores["accuracy"] == pytest.approx(share) and scores["mcc"] == 0 and scores["dist"] is None
     assert scores["loss"] == pytest.approx(-share * np.log(0.8) - (1 - share) * np.log(0.1), rel=1e-5)
