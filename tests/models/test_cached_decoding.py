@@ -157,5 +157,5 @@ def test_size_of_the_cache():
     model, inputs = make(num_decoder_layers=2), sentences()
     cache = model.init_cache(inputs["source"], 9)
     shapes = [tuple(x.shape) for x in tf.nest.flatten(cache["blocks"])]
-    assert shapes == [(2, 3, 9, 4), (2, 3, 9, 5), (2, 3, 4, 5), (2, 3, 5, 5)] * 2
+    assert shapes == [(2, 3, 9, 4), (2, 3, 9, 5), (2, 3, 5, 4), (2, 3, 5, 5)] * 2
     assert keras.backend.standardize_dtype(cache["source_mask"].dtype) == "bool"

@@ -1,0 +1,199 @@
+"""Latency of one sentence at a time as it is served: our export in a server's session, CTranslate2 and Hugging Face.
+
+    python -m benchmarks.serving [--quick]
+
+Each case runs in a process of its own, and they take turns, a sentence a turn. The export of token ids runs in a
+session without this library, as it comes and with the settings that docs/serving.md names; the same search runs in
+Python as the `Searcher`, compiled by XLA. Random weights; 8 to 64 source tokens, padded to buckets where shapes are
+compiled, and exactly 32 target tokens as no translation may end.
+"""
+
+import argparse
+import contextlib
+import functools
+import itertools
+import tempfile
+
+import numpy as np
+
+from benchmarks import timing
+from benchmarks.exports import XLA, Session, import_tensorflow
+from benchmarks.sizes import DROPOUT, FEED_FORWARD, HEADS, LAYERS, TITLE, VOCABULARY, WIDTH
+
+LENGTHS = (8, 14, 20, 27, 33, 40, 52, 64)  # of the sources
+TARGET = 32
+BEAMS = (1, 4)
+SESSIONS = {  # threads of the session, 0 for TensorFlow's choice, and `TF_XLA_FLAGS`
+    "export": (0, ""),
+    "export, one thread": (1, ""),
+    "export, XLA flags": (0, XLA),
+    "export, XLA flags, one thread": (1, XLA),
+}
+SEARCHER, PEERS = "Searcher, XLA", ("Hugging Face Marian", "CTranslate2")
+
+
+def sources():
+    """Token ids, one row a sentence, without those of special tokens in any of the libraries."""
+    rng = np.random.default_rng(0)
+    return [rng.integers(10, VOCABULARY - 10, (1, length), "int32") for length in LENGTHS]
+
+
+def padded(source):
+    """The source in the bucket of `data.source_lengths`."""
+    bucket = next(length for length in (16, 32, 64) if length >= source.shape[1])
+    return np.pad(source, [(0, 0), (0, bucket - source.shape[1])])
+
+
+def in_turn(translate, inputs):
+    """A function that translates the next of the inputs, after a first time of each of them, which may compile."""
+    for source in [*inputs] * 2:
+        translate(source)
+    order = itertools.cycle(inputs)
+    return lambda: translate(next(order))
+
+
+def make_searcher(beam_size):
+    import keras
+
+    from keras_headattn.decoding import Searcher
+    from keras_headattn.models import Transformer
+
+    keras.utils.set_random_seed(0)
+    model = Transformer(
+        VOCABULARY,
+        num_layers=LAYERS,
+        hidden_dim=WIDTH,
+        intermediate_dim=FEED_FORWARD,
+        num_heads=HEADS,
+        dropout=DROPOUT,
+    )
+    model.build()
+    searcher = Searcher(model, beam_size=beam_size, max_length=TARGET, start_id=2)
+    searcher.end_id = VOCABULARY  # no token has it, so that every search has all its steps
+    return searcher
+
+
+def searcher_cases(folder):
+    """The search in Python; and its exports in `folder` for the sessions."""
+    import tensorflow as tf
+
+    from keras_headattn.serving import export_id_translator
+    from keras_headattn.serving._translator_exports import kept_kernels, kept_search
+
+    cases = {}
+    for beam_size in BEAMS:
+        searcher = make_searcher(beam_size)
+        export_id_translator(searcher, f"{folder}/{beam_size}", warmup_batch_sizes=())
+        search = kept_search(searcher, kept_kernels(searcher), jit_compile=True)
+        inputs = [tf.constant(padded(source)) for source in sources()]
+        cases[beam_size, SEARCHER] = in_turn(lambda ids, search=search: search(ids)["tokens"].numpy(), inputs)
+    return cases
+
+
+def session_cases(folder, name):
+    threads, flags = SESSIONS[name]
+    import_tensorflow(f"{folder}/{BEAMS[0]}/1", flags)
+    cases = {}
+    for beam_size in BEAMS:
+        session = Session(f"{folder}/{beam_size}/1", threads)
+        call = functools.partial(session.call, "serving_default")
+        inputs = [{"ids": padded(source)} for source in sources()]
+        cases[beam_size, name] = in_turn(call, inputs)
+    return cases
+
+
+def marian_cases(folder, threads):
+    """Marian's; and saves the model in `folder` for CTranslate2."""
+    import torch
+
+    from benchmarks.marian import make_marian, save_for_ctranslate2
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    model = make_marian().eval()
+    save_for_ctranslate2(model, folder)
+    model.generation_config.eos_token_id = None
+    model.generation_config.bad_words_ids = None
+
+    def generate(source, beam_size):
+        mask = torch.ones_like(source)
+        model.generate(
+            input_ids=source, attention_mask=mask, num_beams=beam_size, max_new_tokens=TARGET, do_sample=False
+        )
+
+    inputs = [torch.from_numpy(source).long() for source in sources()]
+    return {
+        (beam_size, f"{PEERS[0]}, {threads}"): in_turn(functools.partial(generate, beam_size=beam_size), inputs)
+        for beam_size in BEAMS
+    }
+
+
+def ctranslate2_cases(folder, threads):
+    import ctranslate2
+
+    translator = ctranslate2.Translator(folder, compute_type="float32", inter_threads=1, intra_threads=threads)
+
+    def translate(source, beam_size):
+        translator.translate_batch(source, beam_size=beam_size, min_decoding_length=TARGET, max_decoding_length=TARGET)
+
+    inputs = [[[str(token) for token in source[0].tolist()]] for source in sources()]
+    return {
+        (beam_size, f"{PEERS[1]}, {threads}"): in_turn(functools.partial(translate, beam_size=beam_size), inputs)
+        for beam_size in BEAMS
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="16 sentences; writes nothing")
+    quick = parser.parse_args().quick
+    number = 16 if quick else 96
+    rows = []
+    with (
+        tempfile.TemporaryDirectory() as exports,
+        tempfile.TemporaryDirectory() as marian,
+        contextlib.ExitStack() as stack,
+    ):
+
+        def start(cases, *arguments, threads):
+            worker = timing.Worker(f"benchmarks.serving:{cases}", *arguments, threads=threads)
+            return stack.enter_context(worker).cases
+
+        cases = start("searcher_cases", exports, threads=timing.cores())  # which exports for the sessions
+        for name in SESSIONS:
+            cases |= start("session_cases", exports, name, threads=timing.cores())
+        for peer in ("marian_cases", "ctranslate2_cases"):  # the first saves the model for the second
+            for threads in sorted({1, timing.cores()}):
+                cases |= start(peer, marian, threads, threads=threads)
+        for beam_size in BEAMS:
+            names = [name for of_beam, name in cases if of_beam == beam_size]
+            rounds = timing.run_rounds(
+                {name: cases[beam_size, name] for name in names},
+                SEARCHER,
+                min_rounds=number,
+                max_rounds=number,
+                max_seconds=1e9,
+            )
+            best = rounds.fastest([name for name in names if name.startswith(PEERS[1])])
+            rows += [_row(rounds, beam_size, name, best) for name in names]
+            print(*rows[-len(names) :], sep="\n", flush=True)
+    timing.report(
+        None if quick else "serving",
+        "# Latency of one sentence, as it is served",
+        f"{TITLE}; {LENGTHS[0]} to {LENGTHS[-1]} tokens in, exactly {TARGET} out; {number} sentences. The number after "
+        "a peer's name is that of its threads. The last column says how many times as fast each is as CTranslate2 with "
+        "the number of threads that suits it best.",
+        timing.table(["beam", "", "p50, ms", "p99, ms", "to CTranslate2"], rows),
+        timing.SPREAD,
+        "\n".join(timing.machine("tensorflow", "keras", "torch", "transformers", "ctranslate2")),
+    )
+
+
+def _row(rounds, beam_size, name, best):
+    p50, p99 = 1e3 * np.percentile(rounds.seconds[name], [50, 99])
+    ratio, spread = rounds.ratio(best, name)
+    return [beam_size, name, f"{p50:.1f}", f"{p99:.1f}", f"{ratio:.2f} ± {spread:.0%}"]
+
+
+if __name__ == "__main__":
+    main()
