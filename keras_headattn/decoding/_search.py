@@ -171,8 +171,8 @@ def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size
         if reorder is not None:
             cache = reorder(cache, ops.reshape(k * items + _pick(parents, chosen_open), (-1,)))
         # Of K ended hypotheses and 2K continuations K and K are chosen, whose histories are those of 2K rows.
-        chosen = ops.one_hot(ops.concatenate([chosen, chosen_open + k], axis=1), 3 * k)
-        origins = ops.one_hot(ops.concatenate([ended_rows, parents + k], axis=1), 2 * k)
+        chosen = ops.one_hot(ops.concatenate([chosen, chosen_open + k], axis=1), 3 * k, dtype="float32")
+        origins = ops.one_hot(ops.concatenate([ended_rows, parents + k], axis=1), 2 * k, dtype="float32")
         is_next = ops.equal(positions, index + 1)
         history = ops.where(is_next, next_slots, ops.matmul(ops.matmul(chosen, origins), history))
         written = ops.where(is_next[:, None], last[:, None], written)
