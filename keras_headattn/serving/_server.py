@@ -451,7 +451,7 @@ class Server:
             name, number, label: as `find` takes them. Default `None`: all versions.
 
         Returns:
-            Dictionary, `{"model_version_status": [...]}`.
+            Dictionary of `"model_version_status"` to a list of dictionaries, one a version.
 
         Raises:
             RequestError: if there is none.
