@@ -1,8 +1,6 @@
 """The stages of attention that every layer of this library shares."""
 
 import dataclasses
-import itertools
-import math
 import string
 from typing import Any
 
@@ -14,18 +12,16 @@ from keras_headattn._validation import as_axes, as_shape, natural, number, posit
 from keras_headattn.layers._attention_axes import AttentionAxes
 from keras_headattn.layers._attention_inputs import as_floats, call_mask, check_inputs, check_segments
 from keras_headattn.layers._cache import empty_cache, write_entry, write_positions
+from keras_headattn.layers._decoding_kernels import make_kernels, merge_by_kernel, project_together
 from keras_headattn.layers._head_regularization import as_head_regularizer, head_loss, kernel_regularizer, regularizes
 from keras_headattn.layers._intermediates import is_capturing, record
 from keras_headattn.ops import (
-    apply_kernel,
     attend,
     combine_masks,
     head_product,
     key_product,
     masked_softmax,
-    sizes,
     sliding_window_mask,
-    swap_heads,
 )
 from keras_headattn.positions._positions import copy_positions, serialize_positions
 
@@ -471,9 +467,7 @@ class Attention(keras.layers.Layer):
         """
         if "output" not in state.kernels:
             return self.apply_dense(self._output_dense, ops.swapaxes(heads, 1, 2))
-        batch, h, n, width = sizes(heads)
-        output = apply_kernel(state.kernels["output"], ops.reshape(swap_heads(heads), (-1, h * width)))
-        return ops.reshape(output, (batch, n, *(self._output_shape or output.shape[1:])))
+        return merge_by_kernel(state.kernels["output"], heads, self._output_shape)
 
     def attend(self, query, entry, state):
         """The stages from `score` to `mix`, for a variant that needs the whole inside.
@@ -650,7 +644,7 @@ class Attention(keras.layers.Layer):
             cache=cache,
             training=training,
             needs_weights=return_attention_scores or regularizes(regularizer, "weights") or is_capturing(),
-            projected=self._project_together("query", query, kernels or {}),
+            projected=project_together(self, "query", query, kernels),
             kernels=kernels or {},
         )
         entry = (
@@ -751,29 +745,7 @@ class Attention(keras.layers.Layer):
             quantised weights.
         """
         self._check_built("decoding_kernels")
-        if self._output_dense.quantization_mode is not None:
-            return {}
-        made = {side: self._side_by_side(side) for side in ("query", "memory") if self._projections_of(side)}
-        kernel = ops.cast(self._output_dense.kernel, self.compute_dtype)  # (h, value_dim, ...)
-        made["output"] = {"kernel": ops.reshape(kernel, (kernel.shape[0] * kernel.shape[1], -1))}
-        if self.use_bias:
-            made["output"]["bias"] = ops.reshape(ops.cast(self._output_dense.bias, self.compute_dtype), (-1,))
-        return made
-
-    def _projections_of(self, side):
-        """Names of the projections of a side, in the order in which decoding has them side by side."""
-        of_memory = ("key", "value") if self.role == "cross" else ()
-        made = [name for name in self.projections if name != "gate" or self.use_gate]
-        return [name for name in made if (name in of_memory) == (side == "memory")]
-
-    def _side_by_side(self, side):
-        weights = [self.projection_weights(name) for name in self._projections_of(side)]
-        parts = {"kernel": [ops.reshape(kernel, (kernel.shape[0], -1)) for kernel, _ in weights]}
-        if self.use_bias:
-            parts["bias"] = [ops.reshape(bias, (-1,)) for _, bias in weights]
-        return {
-            name: ops.cast(ops.concatenate(tensors, axis=-1), self.compute_dtype) for name, tensors in parts.items()
-        }
+        return make_kernels(self)
 
     def projection_weights(self, name):
         """Weights of a projection as `decoding_kernels` takes them.
@@ -786,18 +758,6 @@ class Attention(keras.layers.Layer):
         """
         dense = getattr(self, f"_{name}_dense")
         return dense.kernel, dense.bias
-
-    def _project_together(self, side, x, kernels):
-        """The projections of a side by one product: a dictionary of `(B, heads, n, width)`."""
-        if side not in kernels:
-            return {}
-        shapes = {name: tuple(self.projection_weights(name)[0].shape[1:]) for name in self._projections_of(side)}
-        made = dict(
-            zip(shapes, _split_heads(apply_kernel(kernels[side], x), sizes(x)[:2], [*shapes.values()]), strict=True)
-        )
-        if "gate" in made:
-            made["gate"] = ops.sigmoid(made["gate"])
-        return made
 
     def project_cache(self, value, key=None, kernels=None):
         """A cache with all of `value`, for cross-attention: `layer(x, cache=cache, key_mask=...)`.
@@ -819,7 +779,7 @@ class Attention(keras.layers.Layer):
         value, key = as_floats(self.compute_dtype, value, value if key is None else key)
         value, key = self.axes.fold(value, "key"), self.axes.fold(key, "key")
         positions = ops.arange(ops.shape(value)[1], dtype="int32")
-        projected = self._project_together("memory", value, kernels or {})
+        projected = project_together(self, "memory", value, kernels)
         state = State(key=key, key_positions=positions, projected=projected)
         return self._with_map(self._entry(key, value, positions, state))
 
@@ -921,16 +881,6 @@ class Attention(keras.layers.Layer):
             "role": self.role,
             "depth": self.depth,
         }
-
-
-def _split_heads(product, lengths, shapes):
-    """Projections side by side, `(B * n, all)`, as one `(B, heads, n, width)` for each of `shapes`, (heads, width)."""
-    if len({*shapes}) == 1:  # (B, n, k, h, d) to (k, B, h, n, d)
-        together = ops.reshape(product, (*lengths, len(shapes), *shapes[0]))
-        return ops.unstack(ops.transpose(together, (2, 0, 3, 1, 4)), len(shapes))
-    ends = [*itertools.accumulate(math.prod(shape) for shape in shapes)]
-    parts = (product[:, end - math.prod(shape) : end] for end, shape in zip(ends, shapes, strict=True))
-    return [swap_heads(ops.reshape(part, (*lengths, *shape))) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def _pad(x, axis, length):

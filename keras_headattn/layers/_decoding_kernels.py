@@ -1,0 +1,75 @@
+"""The kernels of an attention layer as decoding multiplies with them: of two axes, those of one input side by side."""
+
+import itertools
+import math
+
+from keras import ops
+
+from keras_headattn.ops import apply_kernel, sizes, swap_heads
+
+
+def make_kernels(layer):
+    """See `Attention.decoding_kernels`."""
+    dense = layer.output_dense
+    if dense.quantization_mode is not None:
+        return {}
+    weights = {side: _side_by_side(layer, side) for side in ("query", "memory") if _projections(layer, side)}
+    weights["output"] = {"kernel": ops.reshape(dense.kernel, (math.prod(dense.kernel.shape[:2]), -1))}
+    if layer.use_bias:
+        weights["output"]["bias"] = ops.reshape(dense.bias, (-1,))
+    return {
+        side: {name: ops.cast(tensor, layer.compute_dtype) for name, tensor in tensors.items()}
+        for side, tensors in weights.items()
+    }
+
+
+def project_together(layer, side, x, kernels):
+    """The projections of an input by one product.
+
+    Args:
+        layer: attention layer.
+        side: `"query"`, of what multiplies the query, or `"memory"`.
+        x: `(B, n, D)`.
+        kernels: of `make_kernels`, or `None`.
+
+    Returns:
+        Dictionary of the name of a projection to `(B, heads, n, width)`; empty without kernels.
+    """
+    if not kernels or side not in kernels:
+        return {}
+    names = _projections(layer, side)
+    shapes = [tuple(layer.projection_weights(name)[0].shape[1:]) for name in names]
+    made = dict(zip(names, _split_heads(apply_kernel(kernels[side], x), sizes(x)[:2], shapes), strict=True))
+    return made | {"gate": ops.sigmoid(made["gate"])} if "gate" in made else made
+
+
+def merge_by_kernel(weights, heads, output_shape):
+    """Heads `(B, h, n, width)` through the output kernel: `(B, n, D)`, or as `output_shape` has the last axes."""
+    batch, h, n, width = sizes(heads)
+    output = apply_kernel(weights, ops.reshape(swap_heads(heads), (-1, h * width)))
+    return ops.reshape(output, (batch, n, *(output_shape or output.shape[1:])))
+
+
+def _projections(layer, side):
+    """Names of the projections of a side, in the order in which they lie side by side."""
+    of_memory = ("key", "value") if layer.role == "cross" else ()
+    made = [name for name in layer.projections if name != "gate" or layer.use_gate]
+    return [name for name in made if (name in of_memory) == (side == "memory")]
+
+
+def _side_by_side(layer, side):
+    weights = [layer.projection_weights(name) for name in _projections(layer, side)]
+    kernels = [ops.reshape(kernel, (kernel.shape[0], -1)) for kernel, _ in weights]
+    biases = [ops.reshape(bias, (-1,)) for _, bias in weights if bias is not None]
+    parts = {"kernel": kernels} | ({"bias": biases} if biases else {})
+    return {name: ops.concatenate(tensors, axis=-1) for name, tensors in parts.items()}
+
+
+def _split_heads(product, lengths, shapes):
+    """Projections side by side, `(B * n, all)`, as one `(B, heads, n, width)` for each of `shapes`, (heads, width)."""
+    if len({*shapes}) == 1:  # (B, n, k, h, d) to (k, B, h, n, d)
+        together = ops.reshape(product, (*lengths, len(shapes), *shapes[0]))
+        return ops.unstack(ops.transpose(together, (2, 0, 3, 1, 4)), len(shapes))
+    ends = [*itertools.accumulate(math.prod(shape) for shape in shapes)]
+    parts = (product[:, end - math.prod(shape) : end] for end, shape in zip(ends, shapes, strict=True))
+    return [swap_heads(ops.reshape(part, (*lengths, *shape))) for part, shape in zip(parts, shapes, strict=True)]
