@@ -28,6 +28,19 @@ def make_marian():
     return MarianMTModel(config)
 
 
+def make_endless_marian(folder, threads):
+    """The model for translations that no token ends, saved in `folder` for CTranslate2, with so many threads."""
+    import torch
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    model = make_marian().eval()
+    save_for_ctranslate2(model, folder)
+    model.generation_config.eos_token_id = None
+    model.generation_config.bad_words_ids = None
+    return model
+
+
 def save_for_ctranslate2(model, folder):
     """Saves a Marian model as CTranslate2 reads it. Its tokens are the decimal numbers of the ids."""
     from ctranslate2.converters.transformers import MarianMTLoader

@@ -106,14 +106,9 @@ def marian_cases(folder, threads):
     """Marian's; and saves the model in `folder` for CTranslate2."""
     import torch
 
-    from benchmarks.marian import make_marian, save_for_ctranslate2
+    from benchmarks.marian import make_endless_marian
 
-    torch.set_num_threads(threads)
-    torch.manual_seed(0)
-    model = make_marian().eval()
-    save_for_ctranslate2(model, folder)
-    model.generation_config.eos_token_id = None
-    model.generation_config.bad_words_ids = None
+    model = make_endless_marian(folder, threads)
 
     def generate(source, beam_size):
         mask = torch.ones_like(source)
