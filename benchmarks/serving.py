@@ -78,13 +78,14 @@ def searcher_cases(folder):
     import tensorflow as tf
 
     from keras_headattn.serving import export_id_translator
-    from keras_headattn.serving._translator_exports import kept_kernels, kept_search
+    from keras_headattn.serving._kept_weights import KeptWeights
+    from keras_headattn.serving._translator_exports import kept_search
 
     cases = {}
     for beam_size in BEAMS:
         searcher = make_searcher(beam_size)
         export_id_translator(searcher, f"{folder}/{beam_size}", warmup_batch_sizes=())
-        search = kept_search(searcher, kept_kernels(searcher), jit_compile=True)
+        search = kept_search(searcher, KeptWeights(searcher), jit_compile=True)
         inputs = [tf.constant(padded(source)) for source in sources()]
         cases[beam_size, SEARCHER] = in_turn(lambda ids, search=search: search(ids)["tokens"].numpy(), inputs)
     return cases

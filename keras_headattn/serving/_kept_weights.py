@@ -1,0 +1,78 @@
+"""What a search multiplies with, as variables of a SavedModel: made once, and in fewer bytes if asked for."""
+
+import contextlib
+import math
+
+import keras
+import tensorflow as tf
+
+STORED = ("float32", "bfloat16", "int8")
+LEAST = 4096  # numbers of a matrix that is kept in fewer bytes
+
+
+class KeptWeights:
+    """Kernels of decoding, and the weights of a model, as a SavedModel keeps them.
+
+    Matrices in fewer bytes are made float32 once in each call, so that all products and sums are float32.
+
+    Args:
+        searcher: `Searcher` around a model.
+        stored: "float32"; "bfloat16"; or "int8", with a float32 factor for each output of a kernel and for each token
+            of an embedding, the largest of its absolute values divided by 127. Matrices of fewer than 4,096 numbers,
+            and weights of one axis, are kept as they are.
+
+    Raises:
+        ValueError: for another `stored`.
+    """
+
+    def __init__(self, searcher, stored="float32"):
+        if stored not in STORED:
+            raise ValueError(f"`weights` must be one of {', '.join(STORED)}. Received: weights={stored!r}")
+        made = searcher.decoding_kernels()
+        self._kernels = None if made is None else keras.tree.map_structure(lambda kernel: _keep(kernel, stored), made)
+        self._weights = []
+        if stored != "float32":
+            # An embedding has its tokens on the first axis, and a kernel its inputs.
+            axes = {id(weight): -1 if weight.name == "embeddings" else 0 for weight in searcher.variables}
+            self._weights = [
+                (weight, _keep(weight, stored, axes[id(weight)]))
+                for weight in self._read_by(searcher)
+                if _is_large(weight)
+            ]
+
+    @contextlib.contextmanager
+    def read(self):
+        """Context manager of the kernels, `None` where there are none; within it the model has the kept weights."""
+        with keras.StatelessScope([(weight, value()) for weight, value in self._weights]):
+            yield None if self._kernels is None else keras.tree.map_structure(lambda value: value(), self._kernels)
+
+    def _read_by(self, searcher):
+        """The model's weights that a search reads, some of which the kernels replace."""
+        with self.read() as kernels:
+            search = tf.function(lambda ids: searcher(ids, kernels=kernels), autograph=False)
+            read = search.get_concrete_function(tf.TensorSpec((None, None), tf.int32)).graph.variables
+        read = {id(variable) for variable in read}
+        return [weight for weight in searcher.variables if id(weight.value) in read]
+
+
+def _is_large(tensor):
+    return len(tensor.shape) > 1 and math.prod(tensor.shape) >= LEAST
+
+
+def _keep(tensor, stored, axis=0):
+    """A function that returns the tensor, from variables that it makes now.
+
+    Args:
+        tensor: of any shape.
+        stored: as `KeptWeights` takes it.
+        axis: over which numbers share a factor of int8.
+    """
+    tensor = tf.convert_to_tensor(tensor)
+    if stored == "float32" or tensor.dtype != tf.float32 or not _is_large(tensor):
+        return tf.Variable(tensor).read_value  # once, not in each step
+    if stored == "bfloat16":
+        kept = tf.Variable(tf.cast(tensor, tf.bfloat16))
+        return lambda: tf.cast(kept, tf.float32)
+    factors = tf.maximum(tf.reduce_max(tf.abs(tensor), axis, keepdims=True) / 127.0, 1e-30)
+    kept, factors = tf.Variable(tf.cast(tf.round(tensor / factors), tf.int8)), tf.Variable(factors)
+    return lambda: tf.cast(kept, tf.float32) * factors
