@@ -1,12 +1,13 @@
 """SavedModels as a server runs them: size, time to load, memory, the first call and later ones, and what settings do.
 
-    python -m benchmarks.exports MODEL [MODEL ...] [--text TEXT] [--quick]
+    python -m benchmarks.exports [MODEL ...] [--text TEXT] [--settings N] [--quick]
 
-MODEL is a version of a SavedModel with warm-up requests, for example `saved_models/quick_translate/1`. Each is loaded
-by a session as of a server, in a process of its own without this library: once it runs its warm-up requests first, and
-once it does not. Then it is called with one row of its first request.
+MODEL is a version of a SavedModel with warm-up requests, for example `saved_models/quick_translate/1`. Without any,
+exports of the other benchmarks' Transformer with random weights are written and measured. Each is loaded by a session
+as of a server, in a process of its own without this library: once it runs its warm-up requests first, and once it does
+not. Then it is called with one row of its first request, or of the text.
 
-Settings are tried on the first MODEL, with one row and with eight: threads of the session, XLA's flags, and the
+Settings are tried on the first N models, with one row and with eight: threads of the session, XLA's flags, and the
 signature `xla` where there is one. Calls are timed in paired rounds.
 """
 
@@ -17,11 +18,13 @@ import multiprocessing
 import os
 import pathlib
 import sys
+import tempfile
 import time
 
 import numpy as np
 
 from benchmarks import timing
+from benchmarks.sizes import TITLE
 
 XLA = "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"
 SETTINGS = {  # threads of the session, 0 for TensorFlow's choice; `TF_XLA_FLAGS`; signature
@@ -133,13 +136,17 @@ def request(requests, rows, text):
 
 def table_of_models(models, seconds, text):
     rows = []
-    for path, requests in models.items():
+    for name, (path, requests) in models.items():
         inputs = request(requests, 1, text)
-        cold, warm = (in_a_fresh_process(measure, path, requests, inputs, warm, seconds) for warm in (False, True))
+        found = {}
+        for warm in (False, True):
+            found[warm] = in_a_fresh_process(measure, path, requests, inputs, warm, seconds)
+            print(f"{name}: {found[warm]}", file=sys.stderr, flush=True)
+        cold, warm = found[False], found[True]
         size = sum(file.stat().st_size for file in pathlib.Path(path).rglob("*") if file.is_file())
         rows.append(
             [
-                f"`{path}`",
+                name,
                 f"{size / 1e6:.1f}",
                 f"{cold['load']:.2f}",
                 f"{cold['memory']:.0f}",
@@ -178,28 +185,49 @@ def table_of_settings(path, requests, text, limits):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="+", metavar="MODEL", help="version of a SavedModel")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="version of a SavedModel. Default: made here")
     parser.add_argument("--text", help="what models of text are called with. Default: their first warm-up request")
+    parser.add_argument("--settings", type=int, default=1, help="on how many models settings are tried [1]")
     parser.add_argument("--quick", action="store_true", help="a few calls; writes nothing")
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        paths, text = {f"`{path}`": path for path in options.models}, options.text
+        if not paths:
+            paths, text = in_a_fresh_process(make_models, folder)
+        report(options, paths, text)
+
+
+def make_models(folder):
+    """Names and paths of exports, and a text for them."""
+    timing.limit_threads(timing.cores())
+    from benchmarks.translator import export_all, make_pieces, make_texts
+
+    (text,) = make_texts(make_pieces(folder), [16])
+    return export_all(folder), text
+
+
+def report(options, paths, text):
     from keras_headattn.serving._warmup import read_warmup
 
-    models = {path: read_warmup(path) for path in options.models}
-    table = table_of_models(models, 0.5 if options.quick else 5, options.text)
-    limits = dict(max_rounds=5) if options.quick else dict(min_rounds=15, max_rounds=200, max_seconds=30)
-    path, requests = next(iter(models.items()))
-    settings, number = table_of_settings(path, requests, options.text, limits)
-    text = "" if options.text is None else f" Texts are {options.text!r}."
+    models = {name: (path, read_warmup(path)) for name, path in paths.items()}
+    table = table_of_models(models, 0.5 if options.quick else 5, text)
+    limits = dict(max_rounds=5) if options.quick else dict(min_rounds=15, max_rounds=200, max_seconds=20)
+    sections = []
+    for name in list(models)[: options.settings]:
+        settings, number = table_of_settings(*models[name], text, limits)
+        sections += [f"## Settings: {name}", f"{number} rounds.", settings]
+    calls = "" if text is None else f" Texts are {text!r}."
+    if not options.models:
+        calls += f" {TITLE}; translators have a beam of 4 and write exactly 32 tokens."
     timing.report(
         None if options.quick else "exports",
         "# SavedModels in a server's session",
         "\n".join(timing.machine("tensorflow")),
-        f"Memory is that of the process after loading less that before. Calls have one row.{text}",
+        f"Memory is that of the process after loading less that before. Calls have one row.{calls}",
         table,
-        f"## Settings, `{path}`",
-        f'Later calls, {number} rounds. {timing.SPREAD} "XLA flags" are `TF_XLA_FLAGS="{XLA}"`; '
-        '"one thread" is one of each kind, inside operations and between them; `xla` is the signature.',
-        settings,
+        *sections,
+        f'{timing.SPREAD} "XLA flags" are `TF_XLA_FLAGS="{XLA}"`; "one thread" is one of each kind, inside operations '
+        "and between them; `xla` is the signature.",
     )
 
 

@@ -86,8 +86,8 @@ def export_all(folder):
     """
     pieces = make_pieces(folder)
     writers = {
+        "text, all signatures": functools.partial(export_texts, pieces, attention=True, xla_signature=True),
         "text": functools.partial(export_texts, pieces),
-        "text, with `attention` and `xla`": functools.partial(export_texts, pieces, attention=True, xla_signature=True),
         "ids": functools.partial(export_id_translator, make_searcher(4)),
         "texts to classify": functools.partial(export_classes, pieces),
     }
