@@ -1,6 +1,7 @@
 """SavedModels of every kind: their warm-up requests, their operations, and that the code of a server runs them."""
 
 import base64
+import concurrent.futures
 import importlib.util
 import json
 import pathlib
@@ -127,6 +128,28 @@ def as_json(name, values):
     if name != "images":
         return [value.decode() for value in values]
     return [{"b64": base64.b64encode(value).decode()} for value in values]
+
+
+def test_batches_of_the_sizes_that_the_documentation_names(exports):
+    """TensorFlow's own batching, whose library is the server's: requests of single texts run in ones and eights."""
+    model = tf.saved_model.load(exports["translator"].path)
+    signature = model.signatures["serving_default"]
+    texts = [*ENGLISH, "", "a mat", "no dog sat on the cat"] * 4
+
+    @tf.nondifferentiable_batch_function(
+        2, 8, 20_000, allowed_batch_sizes=[1, 8], max_enqueued_batches=100, autograph=False
+    )
+    def batched(text):
+        found = signature(text=text)
+        return found["translations"], found["scores"], tf.fill(tf.shape(text), tf.size(text))
+
+    function = tf.function(batched, input_signature=[tf.TensorSpec((None,), tf.string)], autograph=False)
+    with concurrent.futures.ThreadPoolExecutor(len(texts)) as pool:
+        found = list(pool.map(lambda text: function(tf.constant([text])), texts))
+    assert 8 in {int(size[0]) for *_, size in found} <= {1, 8}
+    expected = signature(text=tf.constant(texts))
+    assert [row.numpy()[0] for row, *_ in found] == expected["translations"].numpy().tolist()
+    np.testing.assert_allclose([score.numpy()[0] for _, score, _ in found], expected["scores"], rtol=1e-5)
 
 
 def test_text_models_need_the_library_of_tensorflow_text(exports, server, tmp_path):
