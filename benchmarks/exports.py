@@ -1,14 +1,15 @@
 """SavedModels as a server runs them: size, time to load, memory, the first call and later ones, and what settings do.
 
-    python -m benchmarks.exports [MODEL ...] [--text TEXT] [--settings N] [--quick]
+    python -m benchmarks.exports [MODEL ...] [--text TEXT] [--quick]
+    python -m benchmarks.exports --settings [MODEL] [--text TEXT] [--quick]
 
 MODEL is a version of a SavedModel with warm-up requests, for example `saved_models/quick_translate/1`. Without any,
 exports of the other benchmarks' Transformer with random weights are written and measured. Each is loaded by a session
 as of a server, in a process of its own without this library: once it runs its warm-up requests first, and once it does
 not. Then it is called with one row of its first request, or of the text.
 
-Settings are tried on the first N models, with one row and with eight: threads of the session, XLA's flags, and the
-signature `xla` where there is one. Calls are timed in paired rounds.
+The second command tries settings on one model, with one row and with eight: threads of the session, XLA's flags, and
+the signature `xla` where there is one. Calls are timed in paired rounds.
 """
 
 import argparse
@@ -187,47 +188,56 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", metavar="MODEL", help="version of a SavedModel. Default: made here")
     parser.add_argument("--text", help="what models of text are called with. Default: their first warm-up request")
-    parser.add_argument("--settings", type=int, default=1, help="on how many models settings are tried [1]")
+    parser.add_argument("--settings", action="store_true", help="try settings on the first model")
     parser.add_argument("--quick", action="store_true", help="a few calls; writes nothing")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         paths, text = {f"`{path}`": path for path in options.models}, options.text
         if not paths:
-            paths, text = in_a_fresh_process(make_models, folder)
-        report(options, paths, text)
+            paths, text = in_a_fresh_process(make_models, folder, options.settings)
+        from keras_headattn.serving._warmup import read_warmup
+
+        models = {name: (path, read_warmup(path)) for name, path in paths.items()}
+        (report_settings if options.settings else report_models)(models, text, options)
 
 
-def make_models(folder):
-    """Names and paths of exports, and a text for them."""
+def make_models(folder, one):
+    """Names and paths of exports, or of the first, and a text for them."""
     timing.limit_threads(timing.cores())
     from benchmarks.translator import export_all, make_pieces, make_texts
 
     (text,) = make_texts(make_pieces(folder), [16])
-    return export_all(folder), text
+    return export_all(folder, one), text
 
 
-def report(options, paths, text):
-    from keras_headattn.serving._warmup import read_warmup
+def describe(text, options):
+    """What is called with what."""
+    calls = "" if text is None else f"Texts are {text!r}. "
+    return calls if options.models else f"{calls}{TITLE}; translators have a beam of 4 and write exactly 32 tokens."
 
-    models = {name: (path, read_warmup(path)) for name, path in paths.items()}
-    table = table_of_models(models, 0.5 if options.quick else 5, text)
-    limits = dict(max_rounds=5) if options.quick else dict(min_rounds=15, max_rounds=200, max_seconds=20)
-    sections = []
-    for name in list(models)[: options.settings]:
-        settings, number = table_of_settings(*models[name], text, limits)
-        sections += [f"## Settings: {name}", f"{number} rounds.", settings]
-    calls = "" if text is None else f" Texts are {text!r}."
-    if not options.models:
-        calls += f" {TITLE}; translators have a beam of 4 and write exactly 32 tokens."
+
+def report_models(models, text, options):
     timing.report(
         None if options.quick else "exports",
         "# SavedModels in a server's session",
-        "\n".join(timing.machine("tensorflow")),
-        f"Memory is that of the process after loading less that before. Calls have one row.{calls}",
+        f"Memory is that of the process after loading less that before. Calls have one row. {describe(text, options)}",
+        table_of_models(models, 0.5 if options.quick else 3, text),
+        "\n".join(timing.machine("tensorflow", "keras", "tensorflow-text")),
+    )
+
+
+def report_settings(models, text, options):
+    limits = dict(max_rounds=5) if options.quick else dict(min_rounds=15, max_rounds=200, max_seconds=20)
+    name = next(iter(models))
+    table, number = table_of_settings(*models[name], text, limits)
+    timing.report(
+        None if options.quick else "exports_settings",
+        f"# A server's settings for a SavedModel: {name}",
+        f'{describe(text, options)} {number} rounds. "XLA flags" are `TF_XLA_FLAGS="{XLA}"`; "one thread" is one of each '
+        "kind, inside operations and between them; `xla` is the signature.",
         table,
-        *sections,
-        f'{timing.SPREAD} "XLA flags" are `TF_XLA_FLAGS="{XLA}"`; "one thread" is one of each kind, inside operations '
-        "and between them; `xla` is the signature.",
+        timing.SPREAD,
+        "\n".join(timing.machine("tensorflow", "keras", "tensorflow-text")),
     )
 
 

@@ -75,11 +75,12 @@ def export_classes(pieces, folder):
     return export_classifier(model, tokenizer, ["no", "yes"], folder, max_length=128)
 
 
-def export_all(folder):
+def export_all(folder, one=False):
     """Writes exports of each kind.
 
     Args:
         folder: str, of a SentencePiece model and of the exports.
+        one: bool, whether only the first is written.
 
     Returns:
         Dictionary of what it is to the path of a version.
@@ -91,4 +92,5 @@ def export_all(folder):
         "ids": functools.partial(export_id_translator, make_searcher(4)),
         "texts to classify": functools.partial(export_classes, pieces),
     }
-    return {name: str(write(f"{folder}/{number}")) for number, (name, write) in enumerate(writers.items())}
+    written = list(writers.items())[: 1 if one else None]
+    return {name: str(write(f"{folder}/{number}")) for number, (name, write) in enumerate(written)}
