@@ -1,13 +1,15 @@
 """SavedModels as a server runs them: size, time to load, memory, the first call and later ones, and what settings do.
 
-    python -m benchmarks.exports MODEL [MODEL ...] [--text TEXT] [--quick]
+    python -m benchmarks.exports [MODEL ...] [--text TEXT] [--quick]
+    python -m benchmarks.exports --settings [MODEL] [--text TEXT] [--quick]
 
-MODEL is a version of a SavedModel with warm-up requests, for example `saved_models/quick_translate/1`. Each is loaded
-by a session as of a server, in a process of its own without this library: once it runs its warm-up requests first, and
-once it does not. Then it is called with one row of its first request.
+MODEL is a version of a SavedModel with warm-up requests, for example `saved_models/quick_translate/1`. Without any,
+exports of the other benchmarks' Transformer with random weights are written and measured. Each is loaded by a session
+as of a server, in a process of its own without this library: once it runs its warm-up requests first, and once it does
+not. Then it is called with one row of its first request, or of the text.
 
-Settings are tried on the first MODEL, with one row and with eight: threads of the session, XLA's flags, and the
-signature `xla` where there is one. Calls are timed in paired rounds.
+The second command tries settings on one model, with one row and with eight: threads of the session, XLA's flags, and
+the signature `xla` where there is one. Calls are timed in paired rounds.
 """
 
 import argparse
@@ -17,11 +19,13 @@ import multiprocessing
 import os
 import pathlib
 import sys
+import tempfile
 import time
 
 import numpy as np
 
 from benchmarks import timing
+from benchmarks.sizes import TITLE
 
 XLA = "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"
 SETTINGS = {  # threads of the session, 0 for TensorFlow's choice; `TF_XLA_FLAGS`; signature
@@ -133,13 +137,17 @@ def request(requests, rows, text):
 
 def table_of_models(models, seconds, text):
     rows = []
-    for path, requests in models.items():
+    for name, (path, requests) in models.items():
         inputs = request(requests, 1, text)
-        cold, warm = (in_a_fresh_process(measure, path, requests, inputs, warm, seconds) for warm in (False, True))
+        found = {}
+        for warm in (False, True):
+            found[warm] = in_a_fresh_process(measure, path, requests, inputs, warm, seconds)
+            print(f"{name}: {found[warm]}", file=sys.stderr, flush=True)
+        cold, warm = found[False], found[True]
         size = sum(file.stat().st_size for file in pathlib.Path(path).rglob("*") if file.is_file())
         rows.append(
             [
-                f"`{path}`",
+                name,
                 f"{size / 1e6:.1f}",
                 f"{cold['load']:.2f}",
                 f"{cold['memory']:.0f}",
@@ -178,28 +186,58 @@ def table_of_settings(path, requests, text, limits):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="+", metavar="MODEL", help="version of a SavedModel")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="version of a SavedModel. Default: made here")
     parser.add_argument("--text", help="what models of text are called with. Default: their first warm-up request")
+    parser.add_argument("--settings", action="store_true", help="try settings on the first model")
     parser.add_argument("--quick", action="store_true", help="a few calls; writes nothing")
     options = parser.parse_args()
-    from keras_headattn.serving._warmup import read_warmup
+    with tempfile.TemporaryDirectory() as folder:
+        paths, text = {f"`{path}`": path for path in options.models}, options.text
+        if not paths:
+            paths, text = in_a_fresh_process(make_models, folder, options.settings)
+        from keras_headattn.serving._warmup import read_warmup
 
-    models = {path: read_warmup(path) for path in options.models}
-    table = table_of_models(models, 0.5 if options.quick else 5, options.text)
-    limits = dict(max_rounds=5) if options.quick else dict(min_rounds=15, max_rounds=200, max_seconds=30)
-    path, requests = next(iter(models.items()))
-    settings, number = table_of_settings(path, requests, options.text, limits)
-    text = "" if options.text is None else f" Texts are {options.text!r}."
+        models = {name: (path, read_warmup(path)) for name, path in paths.items()}
+        (report_settings if options.settings else report_models)(models, text, options)
+
+
+def make_models(folder, one):
+    """Names and paths of exports, or of the first, and a text for them."""
+    timing.limit_threads(timing.cores())
+    from benchmarks.translator import export_all, make_pieces, make_texts
+
+    (text,) = make_texts(make_pieces(folder), [16])
+    return export_all(folder, one), text
+
+
+def describe(text, options):
+    """What is called with what."""
+    calls = "" if text is None else f"Texts are {text!r}. "
+    return calls if options.models else f"{calls}{TITLE}; translators have a beam of 4 and write exactly 32 tokens."
+
+
+def report_models(models, text, options):
     timing.report(
         None if options.quick else "exports",
         "# SavedModels in a server's session",
-        "\n".join(timing.machine("tensorflow")),
-        f"Memory is that of the process after loading less that before. Calls have one row.{text}",
+        f"Memory is that of the process after loading less that before. Calls have one row. {describe(text, options)}",
+        table_of_models(models, 0.5 if options.quick else 3, text),
+        "\n".join(timing.machine("tensorflow", "keras", "tensorflow-text")),
+    )
+
+
+def report_settings(models, text, options):
+    limits = dict(max_rounds=5) if options.quick else dict(min_rounds=15, max_rounds=200, max_seconds=20)
+    name = next(iter(models))
+    table, number = table_of_settings(*models[name], text, limits)
+    timing.report(
+        None if options.quick else "exports_settings",
+        f"# A server's settings for a SavedModel: {name}",
+        f'{describe(text, options)} {number} rounds. "XLA flags" are `TF_XLA_FLAGS="{XLA}"`; "one thread" is one of '
+        "each kind, inside operations and between them; `xla` is the signature.",
         table,
-        f"## Settings, `{path}`",
-        f'Later calls, {number} rounds. {timing.SPREAD} "XLA flags" are `TF_XLA_FLAGS="{XLA}"`; '
-        '"one thread" is one of each kind, inside operations and between them; `xla` is the signature.',
-        settings,
+        timing.SPREAD,
+        "\n".join(timing.machine("tensorflow", "keras", "tensorflow-text")),
     )
 
 

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from keras_headattn._private import in_sequence
 from keras_headattn.serving._attention_signature import translation_attention
+from keras_headattn.serving._buckets import pad_to_bucket
 from keras_headattn.serving._kept_weights import KeptWeights
 from keras_headattn.serving._translator import source_buckets
 from keras_headattn.serving._versions import save_signatures
@@ -185,10 +186,3 @@ def kept_search(searcher, kept, jit_compile=False):
             return function(ids)
 
     return call
-
-
-def pad_to_bucket(ids, lengths):
-    """Ids `(B, n)` padded to the next of `lengths`; more than the last has room for stay as they are."""
-    size = tf.shape(ids)[1]
-    bucket = tf.reduce_min(tf.where(tf.constant(lengths) >= size, lengths, tf.maximum(size, lengths[-1])))
-    return tf.pad(ids, [[0, 0], [0, bucket - size]])

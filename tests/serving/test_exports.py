@@ -1,9 +1,13 @@
 """SavedModels of every kind: their warm-up requests, their operations, and that the code of a server runs them."""
 
+import base64
+import concurrent.futures
 import importlib.util
+import json
 import pathlib
 import shutil
 import subprocess
+import urllib.request
 
 import numpy as np
 import pytest
@@ -11,7 +15,7 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.python.framework import op_def_registry
 
-from keras_headattn.serving import write_warmup
+from keras_headattn.serving import Server, write_warmup
 from keras_headattn.serving._warmup import MOST, RECORDS, batches, sample_texts
 from keras_headattn.text import SentencePieceTokenizer, WordTokenizer, train_sentencepiece
 from tests.serving.kinds import ENGLISH, TEXT, export_all
@@ -92,6 +96,60 @@ def test_the_functions_of_a_server_give_the_same_results_as_python(exports, serv
             np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
         else:
             np.testing.assert_array_equal(value, expected)
+
+
+@pytest.fixture(scope="module")
+def local_server(exports):
+    with Server({kind: export.path.parent for kind, export in exports.items()}, port=0) as server:
+        yield server
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_local_server_gives_the_same_results(exports, local_server, kind):
+    expected = in_python(exports[kind])
+    for name, inputs in exports[kind].requests:
+        body = json.dumps({"signature_name": name, "inputs": {key: as_json(key, inputs[key]) for key in inputs}})
+        with urllib.request.urlopen(f"{local_server.url}/v1/models/{kind}:predict", body.encode()) as answer:
+            outputs = json.load(answer)["outputs"]
+        for _, value in sorted(outputs.items()) if isinstance(outputs, dict) else [("the only", outputs)]:
+            ours = next(expected)
+            if ours.dtype == np.float32:
+                np.testing.assert_allclose(value, ours, rtol=1e-5, atol=1e-6)
+            else:
+                np.testing.assert_array_equal(
+                    value, np.char.decode(ours.astype(bytes)) if ours.dtype == object else ours
+                )
+
+
+def as_json(name, values):
+    """Values of an input; the bytes of images in base64."""
+    if values.dtype != object:
+        return values.tolist()
+    if name != "images":
+        return [value.decode() for value in values]
+    return [{"b64": base64.b64encode(value).decode()} for value in values]
+
+
+def test_batches_of_the_sizes_that_the_documentation_names(exports):
+    """TensorFlow's own batching, whose library is the server's: requests of single texts run in ones and eights."""
+    model = tf.saved_model.load(exports["translator"].path)
+    signature = model.signatures["serving_default"]
+    texts = [*ENGLISH, "", "a mat", "no dog sat on the cat"] * 4
+
+    @tf.nondifferentiable_batch_function(
+        2, 8, 20_000, allowed_batch_sizes=[1, 8], max_enqueued_batches=100, autograph=False
+    )
+    def batched(text):
+        found = signature(text=text)
+        return found["translations"], found["scores"], tf.fill(tf.shape(text), tf.size(text))
+
+    function = tf.function(batched, input_signature=[tf.TensorSpec((None,), tf.string)], autograph=False)
+    with concurrent.futures.ThreadPoolExecutor(len(texts)) as pool:
+        found = list(pool.map(lambda text: function(tf.constant([text])), texts))
+    assert 8 in {int(size[0]) for *_, size in found} <= {1, 8}
+    expected = signature(text=tf.constant(texts))
+    assert [row.numpy()[0] for row, *_ in found] == expected["translations"].numpy().tolist()
+    np.testing.assert_allclose([score.numpy()[0] for _, score, _ in found], expected["scores"], rtol=1e-5)
 
 
 def test_text_models_need_the_library_of_tensorflow_text(exports, server, tmp_path):

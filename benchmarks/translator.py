@@ -1,0 +1,96 @@
+"""A translator and a classifier of texts as large as the other benchmarks' model: random weights, made-up words."""
+
+import functools
+import pathlib
+
+import numpy as np
+
+from benchmarks.sizes import DROPOUT, FEED_FORWARD, HEADS, LAYERS, VOCABULARY, WIDTH
+from keras_headattn.decoding import Searcher
+from keras_headattn.layers import SelfAttentivePooling
+from keras_headattn.models import SentenceClassifier, Transformer, TransformerEncoder
+from keras_headattn.serving import export_classifier, export_id_translator, export_translator
+from keras_headattn.text import SentencePieceTokenizer, train_sentencepiece
+
+SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
+TARGET = 32  # tokens of a translation
+
+
+class EndlessTokenizer(SentencePieceTokenizer):
+    """Of the target: no token ends a translation, so that each has `TARGET` tokens."""
+
+    eos_id = VOCABULARY
+
+
+def make_pieces(folder):
+    """The path in `folder` of a SentencePiece model with `VOCABULARY` pieces."""
+    path = pathlib.Path(folder, "pieces.model")
+    if not path.exists():
+        rng = np.random.default_rng(0)
+        words = np.array(["".join(rng.choice(SYLLABLES, size)) for size in rng.integers(1, 5, 2 * VOCABULARY)])
+        order = np.minimum(rng.zipf(1.1, 400_000), len(words)) - 1
+        train_sentencepiece((" ".join(words[row]) for row in order.reshape(-1, 20)), path, VOCABULARY)
+    return path
+
+
+def make_texts(pieces, lengths):
+    """A text for each length, of so many ids, the end symbol included: words that are one piece each."""
+    tokenizer = SentencePieceTokenizer(pieces)
+    rng = np.random.default_rng(1)
+    names = [tokenizer.id_to_token(number) for number in range(10, VOCABULARY // 2)]
+    words = [name[1:] for name in names if name.startswith("\u2581") and len(name) > 1]
+    texts = [" ".join(rng.choice(words, length - 1)) for length in lengths]
+    assert [len(ids) for ids in tokenizer.encode(texts)] == list(lengths)
+    return texts
+
+
+def make_searcher(beam_size):
+    model = Transformer(
+        VOCABULARY,
+        num_layers=LAYERS,
+        hidden_dim=WIDTH,
+        intermediate_dim=FEED_FORWARD,
+        num_heads=HEADS,
+        dropout=DROPOUT,
+    )
+    model.build()
+    searcher = Searcher(model, beam_size=beam_size, max_length=TARGET, start_id=2)
+    searcher.end_id = EndlessTokenizer.eos_id
+    return searcher
+
+
+def export_texts(pieces, folder, beam_size=4, **kwargs):
+    """Writes the translator of texts, with the arguments of `export_translator`."""
+    tokenizers = SentencePieceTokenizer(pieces), EndlessTokenizer(pieces)
+    return export_translator(make_searcher(beam_size), *tokenizers, folder, max_source_length=64, **kwargs)
+
+
+def export_classes(pieces, folder):
+    """Writes a classifier of texts: an encoder of that size under attentive pooling."""
+    tokenizer = SentencePieceTokenizer(pieces)
+    encoder = TransformerEncoder(
+        VOCABULARY, WIDTH, FEED_FORWARD, num_layers=LAYERS, attention="multi_head", num_heads=HEADS
+    )
+    model = SentenceClassifier(encoder, 2, SelfAttentivePooling(WIDTH, HEADS), mlp_dim=WIDTH)
+    return export_classifier(model, tokenizer, ["no", "yes"], folder, max_length=128)
+
+
+def export_all(folder, one=False):
+    """Writes exports of each kind.
+
+    Args:
+        folder: str, of a SentencePiece model and of the exports.
+        one: bool, whether only the first is written.
+
+    Returns:
+        Dictionary of what it is to the path of a version.
+    """
+    pieces = make_pieces(folder)
+    writers = {
+        "text, all signatures": functools.partial(export_texts, pieces, attention=True, xla_signature=True),
+        "text": functools.partial(export_texts, pieces),
+        "ids": functools.partial(export_id_translator, make_searcher(4)),
+        "texts to classify": functools.partial(export_classes, pieces),
+    }
+    written = list(writers.items())[: 1 if one else None]
+    return {name: str(write(f"{folder}/{number}")) for number, (name, write) in enumerate(written)}
