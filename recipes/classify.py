@@ -28,7 +28,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def _check_files(config):
-    check_readable(*config.train, *config.validation, *config.test, config.embeddings)
+    check_readable(*config.train, *config.validation, *config.test, encoding=config.encoding)
+    check_readable(config.embeddings)
 
 
 def _add_classify(parser):
@@ -65,7 +66,7 @@ def _pair(line):
     return first, second
 
 
-FILES = ("format", "header", "text_column", "second_column", "label_column", "drop_labels", "max_examples")
+FILES = ("format", "encoding", "header", "text_column", "second_column", "label_column", "drop_labels", "max_examples")
 RECIPE = Recipe(
     name="classify",
     doc=__doc__,

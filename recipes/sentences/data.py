@@ -78,7 +78,7 @@ def _from_files(config):
 
 def _read(config, files):
     columns = config.text_column, config.label_column, config.second_column
-    return read_labelled(files, *columns, format=config.format, header=config.header)
+    return read_labelled(files, *columns, format=config.format, header=config.header, encoding=config.encoding)
 
 
 def _read_split(config, split):

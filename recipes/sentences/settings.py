@@ -1,5 +1,7 @@
 """The settings of a text classification run."""
 
+import codecs
+
 from recipes.engine.config import option, settings
 from recipes.engine.settings import Serving, Settings, TextFiles
 
@@ -19,6 +21,7 @@ class Texts(TextFiles):
     format: str | None = option(
         None, "of the files; none: by their ending; aligned: one file a column, its lines belong together", FORMATS
     )
+    encoding: str = option("utf-8", "of the files, such as latin-1")
     header: bool = option(True, "--no-header: csv and tsv whose first line is an example; columns are numbers from 1")
     text_column: str = option("text", "name of the column with the text")
     second_column: str | None = option(None, "name of that with the second text, where pairs are classified")
@@ -37,6 +40,18 @@ class Texts(TextFiles):
     max_examples: int | None = option(None, "use only so many examples of each set, at random", at_least=1)
     batch_size: int = option(32, "examples a step, over all replicas", at_least=1)
     num_buckets: int = option(6, "lengths to which batches are padded, at most; XLA compiles once for each", at_least=1)
+
+    def __post_init__(self):
+        super().__post_init__()
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError:
+            raise ValueError(f"--encoding must be one that Python knows. Received: {self.encoding}") from None
+
+    @property
+    def is_pair(self):
+        """Whether pairs of texts are classified."""
+        return self.second_column is not None
 
 
 @settings()
@@ -119,8 +134,3 @@ class ClassifyConfig(Texts, Words, Model, Settings, Serving):
     def changed(self, given):
         """These settings with others in their place, as of all recipes. Word vectors bring their own width."""
         return super().changed(({"embedding_dim": None} if given.get("embeddings") else {}) | given)
-
-    @property
-    def is_pair(self):
-        """Whether pairs of texts are classified."""
-        return self.second_column is not None
