@@ -10,6 +10,7 @@ from keras_headattn._files import read_lines
 from keras_headattn.text._pair_tokenizer import PairTokenizer, clean_utf8
 
 SPECIALS = {"pad": "[PAD]", "unk": "[UNK]", "bos": "[CLS]", "eos": "[SEP]", "mask": "[MASK]"}
+NO_TEXT = r"[^\P{C}\t\n\r]|\x{fffd}"  # control characters, invisible ones, and what stands for bytes that are no text
 
 
 @keras.saving.register_keras_serializable(package="keras_headattn")
@@ -71,12 +72,16 @@ class WordPieceTokenizer(PairTokenizer):
         twice = len(self.vocabulary) - len(set(self.vocabulary))
         if twice:
             raise ValueError(f"`vocabulary` must hold every token once. Received: {twice} that are there again")
-        self._graph_tokenizer = tensorflow_text.FastBertTokenizer(
-            list(self.vocabulary), token_out_type=tf.int32, lower_case_nfd_strip_accents=lowercase
-        )
+        # Its own lower case, `lower_case_nfd_strip_accents`, also takes signs such as ² and … apart, as BERT does not.
+        self._graph_tokenizer = tensorflow_text.FastBertTokenizer(list(self.vocabulary), token_out_type=tf.int32)
 
     def _pieces(self, strings):
-        return self._graph_tokenizer.tokenize(clean_utf8(strings))
+        strings = tf.strings.regex_replace(clean_utf8(strings), NO_TEXT, "")
+        if self.lowercase:
+            strings = tf.strings.regex_replace(tensorflow_text.normalize_utf8(strings, "NFD"), r"\p{Mn}", "")
+            strings = tf.strings.regex_replace(strings, "Σ", "σ")  # or it would become ς where a word ends
+            strings = tf.strings.lower(strings, encoding="utf-8")
+        return self._graph_tokenizer.tokenize(strings)
 
     def _text(self, ids):
         specials = tf.constant([self.pad_id, self.bos_id, self.eos_id, self.mask_id])
