@@ -52,6 +52,8 @@ class SentencePieceTokenizer(keras.layers.Layer):
     ```
     """
 
+    joins_pairs = False
+
     def __init__(self, proto, sequence_length=None, add_bos=False, add_eos=True, lowercase=False, **kwargs):
         super().__init__(**kwargs)
         self._proto = _read_proto(proto)
