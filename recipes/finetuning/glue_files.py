@@ -40,7 +40,7 @@ def read_split(folder, task, split, seed=0):
             f"{task.folder} needs a file {split}.tsv, as GLUE has it, in the folder or in {task.folder}/ there. "
             f"Received: {folder}"
         )
-    return read_file(path, task, is_test=split in task.tests)
+    return read_file(path, task, split)
 
 
 def find(folder, task, split):
@@ -61,13 +61,13 @@ def task_folder(folder, task):
     return next((path for path in found if path.is_dir() and path.name.lower() in names), folder)
 
 
-def read_file(path, task, is_test=False):
+def read_file(path, task, split="train"):
     """A file of a task. Rows that are short or damaged are counted and named; those of tests are kept.
 
     Args:
         path: of the file, plain or `.gz`.
         task: `GlueTask`.
-        is_test: bool, whether it has the columns of test sets, and no labels.
+        split: str, whose columns it has: that of a test set has no labels. Default "train".
 
     Returns:
         `LabelledText`, as of `read_split`.
@@ -76,7 +76,7 @@ def read_file(path, task, is_test=False):
         ValueError: if there are no whole rows.
     """
     rows = (line.rstrip("\r\n").split("\t") for line in read_lines(path, strip=False))
-    columns = task.columns[is_test]
+    columns, is_test = task.columns_of(split), split in task.tests
     width, found, damaged = None, [], []
     for number, row in enumerate(rows, 1):
         if row == [""]:
@@ -134,7 +134,7 @@ def _read_msr(folder, task, split, seed):
     name = FILES_OF_MSR["test" if split == "test" else "train"]
     if not (folder / name).is_file():
         raise FileNotFoundError(f"MRPC needs a file {split}.tsv, or {name} as Microsoft has it. Received: {folder}")
-    corpus = read_file(folder / name, task, is_test=split == "test")
+    corpus = read_file(folder / name, task, split)
     if split == "test":
         return corpus
     ids = next((folder / name for name in IDS_OF_DEV if (folder / name).is_file()), None)

@@ -8,6 +8,11 @@ appendix D.
 import dataclasses
 
 
+OF_CLASSES = ("accuracy", "f1", "f1_macro", "mcc")
+OF_NUMBERS = ("pearson", "spearman")
+MEASURES = (*OF_CLASSES, *OF_NUMBERS)
+
+
 @dataclasses.dataclass(frozen=True)
 class GlueTask:
     """One task.
@@ -16,7 +21,7 @@ class GlueTask:
         name: str, in tensorflow-datasets, and of `--task`.
         folder: str, of its files.
         fields: tuple of the names of its one or two texts.
-        columns: tuples of the columns of the texts in its files, from 0: of training and validation, of tests.
+        columns: tuples of the columns of its texts in its files, from 0: of training and validation, of tests.
         label_column: int, -1 for the last.
         num_columns: of a file without a header; `None`: all files have one.
         labels: tuple of str as in the files, in order; () for numbers.
@@ -38,6 +43,12 @@ class GlueTask:
     splits: dict = dataclasses.field(default_factory=lambda: {"dev": "validation"})
     num_columns: int | None = None
 
+    def columns_of(self, split):
+        """The columns of its texts in the file of a split, from 0."""
+        if split == "ax":
+            return 1, 2
+        return self.columns[split in self.tests]
+
     @property
     def is_pair(self):
         """Whether it is on pairs of texts."""
@@ -47,14 +58,6 @@ class GlueTask:
     def kind(self):
         """What is predicted: `"class"` or `"number"`."""
         return "class" if self.labels else "number"
-
-    def score(self, measures):
-        """Its score, times 100: the mean of its measures, or `None` where one of them is not defined.
-
-        Args:
-            measures: dictionary of names to numbers.
-        """
-        return mean_score(measures, self.measures)
 
     def text(self, texts):
         """The text that T5 reads.
@@ -99,11 +102,8 @@ class GlueTask:
 
 
 def mean_score(measures, names):
-    """The mean of some measures, times 100; `None` where one of them is not defined."""
-    values = [measures[name] for name in names]
-    if any(value is None or value != value for value in values):
-        return None
-    return 100 * sum(values) / len(values)
+    """The mean of some measures, times 100."""
+    return 100 * sum(measures[name] for name in names) / len(names)
 
 
 def _test(name, rows):
