@@ -3,14 +3,13 @@
 import numpy as np
 
 
-def pad_ids(ids, rows, length, pad_id=0):
-    """Writes lists of ids into one array, padded.
+def pad_ids(ids, rows, length):
+    """Writes lists of ids into one array, padded with 0.
 
     Args:
         ids: sequence of at most `rows` integer arrays, each of at most `length` ids.
-        rows: int, rows of the result; those beyond `len(ids)` are all padding.
+        rows: int, rows of the result; those beyond `len(ids)` are all 0.
         length: int, columns of the result.
-        pad_id: int, of padding. Default 0.
 
     Returns:
         int32 array (rows, length).
@@ -18,7 +17,7 @@ def pad_ids(ids, rows, length, pad_id=0):
     >>> pad_ids([[5, 3], [7, 8, 3]], rows=3, length=4).tolist()
     [[5, 3, 0, 0], [7, 8, 3, 0], [0, 0, 0, 0]]
     """
-    padded = np.full((rows, length), pad_id, "int32")
+    padded = np.zeros((rows, length), "int32")
     if len(ids):
         lengths = np.zeros(rows, "int64")
         lengths[: len(ids)] = [len(row) for row in ids]
@@ -186,7 +185,7 @@ def source_lengths(max_length):
     return tuple(lengths)
 
 
-def source_batches(columns, bucket_lengths=(16, 32, 64, 128), batch_size=32, filler=0, pad_id=0):
+def source_batches(columns, bucket_lengths=(16, 32, 64, 128), batch_size=32, filler=0):
     """Batches without an order of epochs, to decode or classify: shortest examples first, in one shape a bucket.
 
     Args:
@@ -194,7 +193,6 @@ def source_batches(columns, bucket_lengths=(16, 32, 64, 128), batch_size=32, fil
         bucket_lengths: ascending ints. Default (16, 32, 64, 128).
         batch_size: int, B, the rows of every batch. Default 32.
         filler: int, the one id of rows without ids. Default 0: they are all padding.
-        pad_id: int, of padding. Default 0.
 
     Returns:
         List of tuples (indices, padded): int array `(k,)` with k <= B, the positions of the first k rows among the
@@ -223,16 +221,14 @@ def source_batches(columns, bucket_lengths=(16, 32, 64, 128), batch_size=32, fil
         members = order[bucket[order] == number]
         for start in range(0, len(members), batch_size):
             indices = members[start : start + batch_size]
-            padded = pad_columns(named, indices, batch_size, length, filler, pad_id)
+            padded = pad_columns(named, indices, batch_size, length, filler)
             batches.append((indices, padded if named is columns else padded["ids"]))
     return batches
 
 
-def pad_columns(columns, indices, rows, length, filler=0, pad_id=0):
+def pad_columns(columns, indices, rows, length, filler=0):
     """The examples at these indices: a dict of int32 arrays `(rows, length)`; the one id of empty rows is `filler`."""
-    chosen = {name: [column[i] for i in indices] for name, column in columns.items()}
-    padded = {name: pad_ids(column, rows, length, pad_id) for name, column in chosen.items()}
-    if filler:
-        for name, ids in padded.items():
-            ids[[row for row in range(rows) if row >= len(indices) or not len(chosen[name][row])], 0] = filler
+    padded = {name: pad_ids([column[i] for i in indices], rows, length) for name, column in columns.items()}
+    for ids in padded.values():
+        ids[:, 0] += filler * ~ids.any(axis=1)
     return padded

@@ -27,7 +27,6 @@ class LabelledBatches(MemoryBatches):
         num_replicas: int, of which B must be a multiple. Default 1.
         training: bool. Default False.
         seed: int. Default 0.
-        pad_id: int, of padding. Default 0.
 
     Each item is a tuple `(inputs, labels, sample_weight)`:
         inputs: dict of str to int32 `(B, L)`, the columns.
@@ -56,7 +55,6 @@ class LabelledBatches(MemoryBatches):
         num_replicas=1,
         training=False,
         seed=0,
-        pad_id=0,
         **kwargs,
     ):
         if batch_size % num_replicas:
@@ -67,7 +65,6 @@ class LabelledBatches(MemoryBatches):
         if self.num_dropped:
             raise ValueError(f"Every example must fit in a bucket. Received: bucket_lengths={self.bucket_lengths}")
         self.batch_size = batch_size
-        self.pad_id = pad_id
         self.labels = _checked_labels(labels, self.num_examples)
         self.class_weights = None if class_weights is None else np.asarray(class_weights, "float32")
         if class_weights is not None and (self.labels.ndim > 1 or self.labels.dtype != "int32"):
@@ -78,8 +75,7 @@ class LabelledBatches(MemoryBatches):
 
     def _batch(self, bucket, members):
         number = len(members)
-        length = self.bucket_lengths[bucket]
-        inputs = pad_columns(self.columns, members, self.batch_size, length, filler=1, pad_id=self.pad_id)
+        inputs = pad_columns(self.columns, members, self.batch_size, self.bucket_lengths[bucket], filler=1)
         labels = np.zeros((self.batch_size, *self.labels.shape[1:]), self.labels.dtype)
         weights = np.zeros(self.batch_size, "float32")
         if number:

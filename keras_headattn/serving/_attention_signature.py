@@ -59,7 +59,7 @@ def text_attention(predict, model, tokenizer):
     """A function of token ids that gives predictions and the maps of all heads over the text.
 
     Args:
-        predict: function of ids, of a tuple of two, or of a dictionary with `token_ids`, to a dictionary of predictions.
+        predict: function of ids, or of a tuple of two, to a dictionary of predictions.
         model: Keras model that it runs.
         tokenizer: which names the pieces.
 
@@ -69,11 +69,10 @@ def text_attention(predict, model, tokenizer):
     Raises:
         ValueError: if the model has no layer whose maps can be had; raised by the function.
     """
-    name, pad_id = _names(tokenizer), getattr(tokenizer, "pad_id", 0)
+    name = _names(tokenizer)
 
     def attention(inputs):
-        ids = inputs["token_ids"] if isinstance(inputs, dict) else inputs
-        texts = ids if isinstance(ids, tuple) else (ids,)
+        texts = inputs if isinstance(inputs, tuple) else (inputs,)
         padded = tf.nest.map_structure(not_empty, inputs)
         if "return_intermediates" in inspect.signature(model.call).parameters:
             _, found = model(padded, training=False, return_intermediates=True)
@@ -85,16 +84,16 @@ def text_attention(predict, model, tokenizer):
         outputs = dict(predict(inputs))
         for ids, side, prefix in zip(texts, ("first/", "second/"), ("", "second_"), strict=False):
             own = {path: layer for path, layer in found.items() if len(texts) == 1 or path.startswith(side)}
-            outputs |= {prefix + key: value for key, value in _maps_of(own, ids, pad_id).items()}
+            outputs |= {prefix + key: value for key, value in _maps_of(own, ids).items()}
             outputs[f"{prefix}pieces"] = name(ids)
         return outputs
 
     return attention
 
 
-def _maps_of(found, ids, pad_id):
+def _maps_of(found, ids):
     """`weights` `(B, layers, heads, n, n)` and `pooling` `(B, heads, n)` of one text, as far as there are such."""
-    rows, length, real = tf.shape(ids)[0], tf.shape(ids)[1], ids != pad_id
+    rows, length, real = tf.shape(ids)[0], tf.shape(ids)[1], ids > 0
     found = {path: layer for path, layer in found.items() if "weights" in layer}
     poolings = [layer["weights"] for layer in found.values() if layer["weights"].shape.rank == 3]
     maps = {path: layer for path, layer in found.items() if layer["weights"].shape.rank > 3}
@@ -128,7 +127,5 @@ def _flat_heads(weights):
 
 def _names(tokenizer):
     """A function of ids to the names of their pieces; that of padding is empty."""
-    names = list(map(tokenizer.id_to_token, range(tokenizer.vocabulary_size)))
-    names[getattr(tokenizer, "pad_id", 0)] = ""
-    names = tf.constant(names)
+    names = tf.constant(["", *map(tokenizer.id_to_token, range(1, tokenizer.vocabulary_size))])
     return lambda ids: tf.gather(names, ids)

@@ -6,7 +6,6 @@ import tensorflow as tf
 from keras_headattn._validation import positive
 from keras_headattn.data import source_batches, source_lengths
 from keras_headattn.serving._likeliest import classifications, probabilities_of
-from keras_headattn.text import TextInputs
 
 
 class Classifier:
@@ -15,9 +14,8 @@ class Classifier:
     Texts are sorted by length and classified in batches of few shapes.
 
     Args:
-        model: trained Keras model from what `TextInputs` makes of texts, ids `(B, n)`, to logits `(B, C)`; of pairs,
-            from a tuple of two, or a dictionary.
-        tokenizer: tokenizer of `keras_headattn.text`.
+        model: trained Keras model from ids `(B, n)`, 0 = padding, to logits `(B, C)`; of pairs, from a tuple of two.
+        tokenizer: `WordTokenizer` or `SentencePieceTokenizer`.
         class_names: list of C str.
         max_length: int, ids of a text beyond which it is cut. Default `None`: none is cut.
         top: int, how many classes are returned; all, if there are fewer. Default `None`: all.
@@ -60,9 +58,9 @@ class Classifier:
         self.top = None if top is None else positive("top", top)
         self.batch_size = positive("batch_size", batch_size)
         probabilities = probabilities_of(model, self.class_names, activation)
-        self.inputs = TextInputs(tokenizer, self.max_length)
-        self._function = probabilities
-        self._functions = {}
+        ids = tf.TensorSpec((None, None), tf.int32)  # one graph for all shapes
+        self._one = tf.function(probabilities, input_signature=[ids], autograph=False)
+        self._two = tf.function(probabilities, input_signature=[(ids, ids)], autograph=False)
 
     def __call__(self, texts, second_texts=None, progress=None):
         return classifications(self.probabilities(texts, second_texts, progress), self.class_names, self.top)
@@ -79,19 +77,13 @@ class Classifier:
         found = np.zeros((len(texts), len(self.class_names)), "float32")
         done = 0
         for members, inputs in self.batches(texts, second_texts):
-            given = self.inputs.of_columns({name: tf.constant(ids) for name, ids in inputs.items()})
-            found[members] = self._graph(tuple(inputs))(given).numpy()[: len(members)]
+            ids = tuple(map(tf.constant, inputs.values()))
+            rows = self._one(*ids) if second_texts is None else self._two(ids)
+            found[members] = rows.numpy()[: len(members)]
             done += len(members)
             if progress:
                 progress(done)
         return found
-
-    def _graph(self, names):
-        """One graph for all shapes of columns of these names."""
-        if names not in self._functions:
-            specs = self.inputs.of_columns(dict.fromkeys(names, tf.TensorSpec((None, None), tf.int32)))
-            self._functions[names] = tf.function(self._function, input_signature=[specs], autograph=False)
-        return self._functions[names]
 
     def batches(self, texts, second_texts=None):
         """The batches in which texts are classified.
@@ -100,8 +92,8 @@ class Classifier:
             texts, second_texts: as a call takes them.
 
         Yields:
-            Tuples of the indices of the first rows, int array `(k,)`, and a dictionary of the columns that `TextInputs`
-            names, int32 `(B, L)`. Further rows are to be dropped.
+            Tuples of the indices of the first rows, int array `(k,)`, and a dictionary of `"text"` and, of pairs,
+            `"second_text"`, int32 `(B, L)`. Further rows are to be dropped.
         """
         if isinstance(texts, str) or isinstance(second_texts, str):
             raise ValueError(f"Give lists of str. Received: the str {(second_texts or texts)[:60]!r}")
@@ -112,7 +104,11 @@ class Classifier:
             )
         if not texts:
             return
-        columns = self.inputs.columns(texts, second_texts)
+        sides = {"text": texts} | ({} if second_texts is None else {"second_text": second_texts})
+        columns = {name: self._encode(side) for name, side in sides.items()}
         longest = self.max_length or max(1, *(len(ids) for column in columns.values() for ids in column))
         lengths = [length for length in source_lengths(longest) if length < longest]
-        yield from source_batches(columns, (*lengths, longest), self.batch_size, filler=1, pad_id=self.inputs.pad_id)
+        yield from source_batches(columns, (*lengths, longest), self.batch_size, filler=1)
+
+    def _encode(self, texts):
+        return [ids[: self.max_length] for ids in self.tokenizer.encode(texts)]

@@ -11,7 +11,6 @@ from keras_headattn.serving._attention_signature import text_attention
 from keras_headattn.serving._likeliest import likeliest, probabilities_of
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
-from keras_headattn.text import TextInputs
 
 PARALLEL = 10  # files that are decoded at a time
 SIZE = 224  # pixels of the sides of images in warm-up requests, where images may have any size
@@ -33,20 +32,18 @@ def export_classifier(
 ):
     """Writes a SavedModel that takes texts, with the vocabulary inside.
 
-    With a `WordTokenizer` or a `BytePairTokenizer` it runs wherever TensorFlow does; with others tensorflow-text is
-    needed too. This library is not. Its signature `serving_default` takes strings `text` `(B,)`, and of pairs `second_text`
+    With a `WordTokenizer` it runs wherever TensorFlow does; with a `SentencePieceTokenizer` tensorflow-text is needed
+    too. This library is not. Its signature `serving_default` takes strings `text` `(B,)`, and of pairs `second_text`
     `(B,)`. It returns `classes` `(B, top)`, strings, the likeliest first, and their probabilities, `scores`, float32
     `(B, top)`.
 
     The signature `attention`, if asked for, returns besides strings `pieces` `(B, n)`, `""` where there is padding, and
     float32 `weights` `(B, layers, heads, n, n)` of attention layers of this library, and `pooling` `(B, heads, n)` of
-    `SelfAttentivePooling`, whichever the model has. Of pairs, `second_pieces` and so on are those of the second text;
-    there are none where the tokenizer joins both in one sequence.
+    `SelfAttentivePooling`, whichever the model has. Of pairs, `second_pieces` and so on are those of the second text.
 
     Args:
-        model: Keras model from what `text.TextInputs` makes of texts, ids `(B, n)`, to logits `(B, C)`; of pairs, from
-            a tuple of two, or a dictionary.
-        tokenizer: tokenizer of `keras_headattn.text`.
+        model: Keras model from ids `(B, n)` to logits `(B, C)`; of pairs, from a tuple of two.
+        tokenizer: `WordTokenizer` or `SentencePieceTokenizer`.
         class_names: list of C str.
         folder: str or path, where the next version is written: `folder/1`, `folder/2`, ... It appears only when
             complete, and older versions stay as they are.
@@ -97,7 +94,7 @@ def export_regressor(
     It is as that of `export_classifier`, but for its only output, `values`, float32 `(B,)`.
 
     Args:
-        model: Keras model to numbers `(B, 1)`, from what `export_classifier` says.
+        model: Keras model from ids `(B, n)` to numbers `(B, 1)`; of pairs, from a tuple of two.
         tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention: as `export_classifier` takes them.
 
     Returns:
@@ -123,13 +120,15 @@ def export_regressor(
 
 
 def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention):
-    """Writes functions of what `TextInputs` makes of texts as signatures of strings."""
-    inputs = TextInputs(tokenizer, max_length)
+    """Writes functions of ids, or of a tuple of two, as signatures of strings."""
+
+    def encode(text):
+        return tokenizer(text)[:, :max_length]
 
     def of_strings(function):
         if pairs:
-            return lambda text, second_text: function(inputs.of_strings(text, second_text))
-        return lambda text: function(inputs.of_strings(text))
+            return lambda text, second_text: function((encode(text), encode(second_text)))
+        return lambda text: function(encode(text))
 
     functions = {"serving_default": predict}
     if attention:
@@ -142,7 +141,7 @@ def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, war
     requests = batches("text", sample_texts(tokenizer, lengths), warmup_batch_sizes)
     warmup = {"serving_default": [dict.fromkeys(names, request["text"]) for request in requests]}
     with _any_device(model):
-        return save_signatures(signatures, folder, [inputs.tokenizer], run, warmup)
+        return save_signatures(signatures, folder, [tokenizer], run, warmup)
 
 
 def export_image_classifier(model, preprocess, class_names, folder, top=5, run=None, warmup_batch_sizes=BATCH_SIZES):

@@ -10,7 +10,6 @@ __getattr__, __dir__, __all__ = attach(
         "_moses_preprocessor": ["MosesPreprocessor"],
         "_sentencepiece_tokenizer": ["SentencePieceTokenizer"],
         "_sentencepiece_training": ["sample_lines", "train_sentencepiece"],
-        "_text_inputs": ["TextInputs"],
         "_vocabularies": ["assign_word_vectors", "learn_tokenizer"],
         "_word_tokenizer": ["WordTokenizer", "learn_words", "split_words"],
         "_wordpiece_tokenizer": ["WordPieceTokenizer"],

@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_headattn.metrics import read_word_vectors, word_vector_width
-from keras_headattn.text import TextInputs, assign_word_vectors, learn_tokenizer
+from keras_headattn.text import assign_word_vectors, learn_tokenizer
 
 FILES = {"words": "vocabulary.txt", "pieces": "vocabulary.model"}
 
@@ -33,8 +33,9 @@ def make_tokenizer(config, train, folder):
 
 
 def encode_columns(config, tokenizer, corpus):
-    """Ids of a `LabelledText`, of each text at most `max_length`: a dict, as of `TextInputs`."""
-    return TextInputs(tokenizer, config.max_length).columns(corpus.texts, corpus.second_texts)
+    """Ids of a `LabelledText`, of each text at most `max_length`: a dict of `"text"` and, of pairs, `"second_text"`."""
+    sides = {"text": corpus.texts, "second_text": corpus.second_texts}
+    return {name: [ids[: config.max_length] for ids in tokenizer.encode(side)] for name, side in sides.items() if side}
 
 
 def embedding_width(config):
