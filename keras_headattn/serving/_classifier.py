@@ -4,7 +4,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn._validation import positive
-from keras_headattn.data import source_batches, source_lengths
+from keras_headattn.data import source_batches
+from keras_headattn.serving._buckets import bucket_lengths
 from keras_headattn.serving._likeliest import classifications, probabilities_of
 
 
@@ -107,8 +108,7 @@ class Classifier:
         sides = {"text": texts} | ({} if second_texts is None else {"second_text": second_texts})
         columns = {name: self._encode(side) for name, side in sides.items()}
         longest = self.max_length or max(1, *(len(ids) for column in columns.values() for ids in column))
-        lengths = [length for length in source_lengths(longest) if length < longest]
-        yield from source_batches(columns, (*lengths, longest), self.batch_size, filler=1)
+        yield from source_batches(columns, bucket_lengths(longest), self.batch_size, filler=1)
 
     def _encode(self, texts):
         return [ids[: self.max_length] for ids in self.tokenizer.encode(texts)]

@@ -6,15 +6,15 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn._private import flatten_layers
-from keras_headattn.data import source_lengths
 from keras_headattn.serving._attention_signature import text_attention
+from keras_headattn.serving._buckets import bucket_lengths, pad_to_bucket
 from keras_headattn.serving._likeliest import likeliest, probabilities_of
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
 
 PARALLEL = 10  # files that are decoded at a time
 SIZE = 224  # pixels of the sides of images in warm-up requests, where images may have any size
-LONGEST = 128  # ids of the texts in warm-up requests, where texts may have any number
+LONGEST = 128  # ids to which texts are padded at most, where they may have any number
 
 
 def export_classifier(
@@ -41,8 +41,11 @@ def export_classifier(
     float32 `weights` `(B, layers, heads, n, n)` of attention layers of this library, and `pooling` `(B, heads, n)` of
     `SelfAttentivePooling`, whichever the model has. Of pairs, `second_pieces` and so on are those of the second text.
 
+    Texts are padded with 0 to few lengths: 16, 32, 64 and so on, and `max_length`, or 128 where none is cut; a longer
+    text then stays as it is.
+
     Args:
-        model: Keras model from ids `(B, n)` to logits `(B, C)`; of pairs, from a tuple of two.
+        model: Keras model from ids `(B, n)`, 0 = padding, to logits `(B, C)`; of pairs, from a tuple of two.
         tokenizer: `WordTokenizer` or `SentencePieceTokenizer`.
         class_names: list of C str.
         folder: str or path, where the next version is written: `folder/1`, `folder/2`, ... It appears only when
@@ -121,9 +124,10 @@ def export_regressor(
 
 def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention):
     """Writes functions of ids, or of a tuple of two, as signatures of strings."""
+    lengths = bucket_lengths(max_length or LONGEST)
 
     def encode(text):
-        return tokenizer(text)[:, :max_length]
+        return pad_to_bucket(tokenizer(text)[:, :max_length], lengths)
 
     def of_strings(function):
         if pairs:
@@ -136,8 +140,6 @@ def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, war
     names = ("text", "second_text") if pairs else ("text",)
     specs = [tf.TensorSpec((None,), tf.string, name=name) for name in names]
     signatures = {name: (of_strings(function), specs) for name, function in functions.items()}
-    longest = max_length or LONGEST
-    lengths = [*(length for length in source_lengths(longest) if length < longest), longest]
     requests = batches("text", sample_texts(tokenizer, lengths), warmup_batch_sizes)
     warmup = {"serving_default": [dict.fromkeys(names, request["text"]) for request in requests]}
     with _any_device(model):
