@@ -6,15 +6,15 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn._private import flatten_layers
-from keras_headattn.data import source_lengths
 from keras_headattn.serving._attention_signature import text_attention
+from keras_headattn.serving._buckets import bucket_lengths, pad_to_bucket
 from keras_headattn.serving._likeliest import likeliest, probabilities_of
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
 
 PARALLEL = 10  # files that are decoded at a time
 SIZE = 224  # pixels of the sides of images in warm-up requests, where images may have any size
-LONGEST = 128  # ids of the texts in warm-up requests, where texts may have any number
+LONGEST = 128  # ids to which texts are padded at most, where they may have any number
 
 
 def export_classifier(
@@ -32,8 +32,8 @@ def export_classifier(
 ):
     """Writes a SavedModel that takes texts, with the vocabulary inside.
 
-    With a `WordTokenizer` it runs wherever TensorFlow does; with a `SentencePieceTokenizer` tensorflow-text is needed
-    too. This library is not. Its signature `serving_default` takes strings `text` `(B,)`, and of pairs `second_text`
+    With a `WordTokenizer` or a `BytePairTokenizer` it runs wherever TensorFlow does; with a `SentencePieceTokenizer` or
+    a `WordPieceTokenizer` tensorflow-text is needed too. This library is not. Its signature `serving_default` takes strings `text` `(B,)`, and of pairs `second_text`
     `(B,)`. It returns `classes` `(B, top)`, strings, the likeliest first, and their probabilities, `scores`, float32
     `(B, top)`.
 
@@ -41,9 +41,14 @@ def export_classifier(
     float32 `weights` `(B, layers, heads, n, n)` of attention layers of this library, and `pooling` `(B, heads, n)` of
     `SelfAttentivePooling`, whichever the model has. Of pairs, `second_pieces` and so on are those of the second text.
 
+    Texts are padded to few lengths: 16, 32, 64 and so on, and `max_length`, or 128 where none is cut; a longer
+    text then stays as it is.
+
     Args:
-        model: Keras model from ids `(B, n)` to logits `(B, C)`; of pairs, from a tuple of two.
-        tokenizer: `WordTokenizer` or `SentencePieceTokenizer`.
+        model: Keras model from ids `(B, n)`, padded with the tokenizer's `pad_id`, to logits `(B, C)`; of pairs, from a
+            tuple of two or, where the tokenizer joins them, from what it makes of a pair.
+        tokenizer: `WordTokenizer`, `SentencePieceTokenizer`, or `WordPieceTokenizer` or `BytePairTokenizer`, which join
+            pairs.
         class_names: list of C str.
         folder: str or path, where the next version is written: `folder/1`, `folder/2`, ... It appears only when
             complete, and older versions stay as they are.
@@ -94,7 +99,7 @@ def export_regressor(
     It is as that of `export_classifier`, but for its only output, `values`, float32 `(B,)`.
 
     Args:
-        model: Keras model from ids `(B, n)` to numbers `(B, 1)`; of pairs, from a tuple of two.
+        model: Keras model from ids `(B, n)` to numbers `(B, 1)`; of pairs, as `export_classifier` takes it.
         tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention: as `export_classifier` takes them.
 
     Returns:
@@ -120,15 +125,23 @@ def export_regressor(
 
 
 def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention):
-    """Writes functions of ids, or of a tuple of two, as signatures of strings."""
+    """Writes functions of what the model takes as signatures of strings."""
+    joins_pairs = getattr(tokenizer, "joins_pairs", False)
+    if joins_pairs:
+        tokenizer = tokenizer.with_max_length(max_length)
+        max_length = tokenizer.max_length
+    lengths = bucket_lengths(max_length or LONGEST)
 
-    def encode(text):
-        return tokenizer(text)[:, :max_length]
+    def encode(*texts):
+        ids = tokenizer(*texts) if joins_pairs else tokenizer(*texts)[:, :max_length]
+        return pad_to_bucket(ids, lengths, getattr(tokenizer, "pad_id", 0))
 
     def of_strings(function):
-        if pairs:
-            return lambda text, second_text: function((encode(text), encode(second_text)))
-        return lambda text: function(encode(text))
+        if not pairs:
+            return lambda text: function(encode(text))
+        if joins_pairs:
+            return lambda text, second_text: function(encode(text, second_text))
+        return lambda text, second_text: function((encode(text), encode(second_text)))
 
     functions = {"serving_default": predict}
     if attention:
@@ -136,9 +149,7 @@ def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, war
     names = ("text", "second_text") if pairs else ("text",)
     specs = [tf.TensorSpec((None,), tf.string, name=name) for name in names]
     signatures = {name: (of_strings(function), specs) for name, function in functions.items()}
-    longest = max_length or LONGEST
-    lengths = [*(length for length in source_lengths(longest) if length < longest), longest]
-    requests = batches("text", sample_texts(tokenizer, lengths), warmup_batch_sizes)
+    requests = batches("text", sample_texts(tokenizer, lengths, 2 if pairs and joins_pairs else 1), warmup_batch_sizes)
     warmup = {"serving_default": [dict.fromkeys(names, request["text"]) for request in requests]}
     with _any_device(model):
         return save_signatures(signatures, folder, [tokenizer], run, warmup)

@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras_headattn._validation import positive
 from keras_headattn.data import source_batches, source_lengths
 from keras_headattn.decoding import Searcher
+from keras_headattn.serving._buckets import bucket_lengths
 from keras_headattn.text import LanguagePair
 
 
@@ -137,15 +138,15 @@ class Translator:
 
 def source_buckets(model, max_length, max_source_length=None):
     """Lengths to which sources are padded; the last is the most tokens that a source may have."""
-    lengths, positions = source_lengths(max_length), getattr(model, "max_length", None)
-    longest = lengths[-1] if positions is None else min(lengths[-1], positions)
+    longest, positions = source_lengths(max_length)[-1], getattr(model, "max_length", None)
+    if positions is not None:
+        longest = min(longest, positions)
     if max_source_length is not None:
         longest = max_source_length
-        lengths = source_lengths(longest)
     if longest < 2 or longest > (positions or longest):
         most = "" if positions is None else f", and at most {positions}, the number of the model's learned positions"
         raise ValueError(
             f"`max_source_length` must have room for a token beside the end symbol{most}. "
             f"Received: max_source_length={longest}"
         )
-    return *(length for length in lengths if length < longest), longest
+    return bucket_lengths(longest)

@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from keras_headattn.serving._attention_signature import translation_attention
+from keras_headattn.serving._buckets import pad_to_bucket
 from keras_headattn.serving._translator import source_buckets
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
@@ -171,10 +172,3 @@ def kept_kernels(searcher):
 def kept_search(searcher, kernels, jit_compile=False):
     """The search with `kernels` of `kept_kernels`, as a `tf.function` of ids `(B, n)`."""
     return tf.function(lambda ids: searcher(ids, kernels=kernels), autograph=False, jit_compile=jit_compile)
-
-
-def pad_to_bucket(ids, lengths):
-    """Ids `(B, n)` padded to the next of `lengths`; more than the last has room for stay as they are."""
-    size = tf.shape(ids)[1]
-    bucket = tf.reduce_min(tf.where(tf.constant(lengths) >= size, lengths, tf.maximum(size, lengths[-1])))
-    return tf.pad(ids, [[0, 0], [0, bucket - size]])

@@ -47,8 +47,7 @@ class BytePairTokenizer(PairTokenizer):
         second_texts: as many strings, of pairs. Default `None`: single texts.
 
     Returns:
-        int32 tensor (B, n), padded with `pad_id`, which is 1 in RoBERTa; of pairs a dictionary of two, `token_ids` and
-        `segment_ids`, which are all 0.
+        int32 tensor (B, n), padded with `pad_id`, which is 1 in RoBERTa. RoBERTa has no segments.
 
     Raises:
         FileNotFoundError: if `vocabulary` or `merges` names no file.
@@ -64,7 +63,7 @@ class BytePairTokenizer(PairTokenizer):
     >>> tokenizer = BytePairTokenizer(vocabulary, ["a t", "Ġ c", "Ġc at"])
     >>> tokenizer(["a cat", "at"]).numpy().tolist()
     [[0, 4, 10, 2], [0, 8, 2, 1]]
-    >>> tokenizer(["a cat"], ["at"])["token_ids"].numpy().tolist()
+    >>> tokenizer(["a cat"], ["at"]).numpy().tolist()
     [[0, 4, 10, 2, 2, 8, 2]]
     >>> tokenizer.detokenize([[0, 4, 10, 2]]).numpy().tolist()
     [b'a cat']

@@ -82,8 +82,10 @@ class PairTokenizer(keras.layers.Layer):
         texts = _strings("texts", texts)
         if second_texts is None:
             return self._row(texts).to_tensor(self.pad_id)
-        ids, segments = self._joined(texts, _strings("second_texts", second_texts))
-        return {"token_ids": ids.to_tensor(self.pad_id), "segment_ids": segments.to_tensor(0)}
+        joined = self._joined(texts, _strings("second_texts", second_texts))
+        if not self.has_segments:
+            return joined.to_tensor(self.pad_id)
+        return {"token_ids": joined.to_tensor(self.pad_id), "segment_ids": self._segments(joined).to_tensor(0)}
 
     def _row(self, texts):
         """Ids of single texts, int32 `tf.RaggedTensor`."""
@@ -94,7 +96,7 @@ class PairTokenizer(keras.layers.Layer):
         return tf.concat([one * self.bos_id, pieces, one * self.eos_id], axis=1)
 
     def _joined(self, texts, second_texts):
-        """Ids and segments of pairs of texts, two int32 `tf.RaggedTensor` of one shape."""
+        """Ids of pairs of texts, int32 `tf.RaggedTensor`."""
         tf.debugging.assert_equal(
             tf.size(texts), tf.size(second_texts), "There must be as many `second_texts` as `texts`."
         )
@@ -104,12 +106,13 @@ class PairTokenizer(keras.layers.Layer):
             kept = longest_first(first.row_lengths(), second.row_lengths(), room)
             first, second = _cut(first, kept[0]), _cut(second, kept[1])
         one = tf.ones([first.nrows(), 1], tf.int32)
-        sides = [
-            tf.concat([one * self.bos_id, first, tf.tile(one * self.eos_id, [1, self.num_between])], axis=1),
-            tf.concat([second, one * self.eos_id], axis=1),
-        ]
-        segments = [tf.zeros_like(sides[0]), tf.ones_like(sides[1]) * int(self.has_segments)]
-        return tf.concat(sides, axis=1), tf.concat(segments, axis=1)
+        between = tf.tile(one * self.eos_id, [1, self.num_between])
+        return tf.concat([one * self.bos_id, first, between, second, one * self.eos_id], axis=1)
+
+    def _segments(self, joined):
+        """0 up to the first end symbol of each row, 1 after it."""
+        ends = tf.cumsum(tf.cast(joined.flat_values == self.eos_id, tf.int32), exclusive=True)
+        return joined.with_flat_values(ends % 2)  # a row has two ends
 
     def encode(self, texts, second_texts=None):
         """Turns lists of texts into ids outside the graph, unpadded, for data sets.
@@ -119,17 +122,21 @@ class PairTokenizer(keras.layers.Layer):
             second_texts: list of as many str, of pairs. Default `None`: single texts.
 
         Returns:
-            List of int32 arrays, the same ids that a call gives; of pairs a dictionary of two such lists, `token_ids`
-            and `segment_ids`.
+            List of int32 arrays, the same ids that a call gives; of pairs, where there are segments, a dictionary of two
+            such lists, `token_ids` and `segment_ids`.
+
+        Raises:
+            ValueError: if there are more or fewer second texts.
         """
         if second_texts is None:
             return [row for some in _portions(texts) for row in _rows(self._row(tf.constant(some)))]
-        columns = {"token_ids": [], "segment_ids": []}
+        token_ids, segment_ids = [], []
         for some in _portions(zip(texts, second_texts, strict=True)):
             joined = self._joined(*map(tf.constant, zip(*some, strict=True)))
-            for column, ids in zip(columns.values(), joined, strict=True):
-                column += _rows(ids)
-        return columns
+            token_ids += _rows(joined)
+            if self.has_segments:
+                segment_ids += _rows(self._segments(joined))
+        return {"token_ids": token_ids, "segment_ids": segment_ids} if self.has_segments else token_ids
 
     def detokenize(self, ids):
         """Turns ids back into text, without special tokens.
@@ -145,9 +152,10 @@ class PairTokenizer(keras.layers.Layer):
     def compute_output_spec(self, texts, second_texts=None):
         _check_shape("texts", texts.shape)
         ids = keras.KerasTensor((texts.shape[0], None), "int32")
-        if second_texts is None:
+        if second_texts is not None:
+            _check_shape("second_texts", second_texts.shape)
+        if second_texts is None or not self.has_segments:
             return ids
-        _check_shape("second_texts", second_texts.shape)
         return {"token_ids": ids, "segment_ids": keras.KerasTensor(ids.shape, "int32")}
 
     def get_config(self):

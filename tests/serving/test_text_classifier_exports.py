@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn.layers import SelfAttentivePooling
-from keras_headattn.models import BiLSTMEncoder, SentencePairClassifier
-from keras_headattn.serving import export_classifier
+from keras_headattn.models import BiLSTMEncoder, SentenceClassifier, SentencePairClassifier, TransformerEncoder
+from keras_headattn.serving import export_classifier, export_regressor
 from keras_headattn.text import WordTokenizer
 
 CLASSES = ["gut", "schön", "übel"]
@@ -67,7 +67,8 @@ def test_pairs_and_long_texts(tokenizer, tmp_path):
 
 
 def test_texts(tokenizer, tmp_path):
-    model = keras.Sequential([keras.layers.Embedding(5, 3), keras.layers.GlobalAveragePooling1D()])
+    embedding = keras.layers.Embedding(5, 3, mask_zero=True)
+    model = keras.Sequential([embedding, keras.layers.GlobalAveragePooling1D()])
     model.build((None, None))
     export_classifier(model, tokenizer, CLASSES, tmp_path, top=2)
     classify = tf.saved_model.load(tmp_path / "1").signatures["serving_default"]
@@ -77,3 +78,28 @@ def test_texts(tokenizer, tmp_path):
     assert classify(text=tf.constant([], tf.string))["scores"].shape == (0, 2)
     with pytest.raises(ValueError, match="classes of the model, 3. Received: 2 names"):
         export_classifier(model, tokenizer, CLASSES[:2], tmp_path)
+
+
+class Length(keras.layers.Layer):
+    """The number of columns of its input."""
+
+    def call(self, ids):
+        return tf.fill([tf.shape(ids)[0], 1], tf.cast(tf.shape(ids)[1], tf.float32))
+
+
+def test_padding(tokenizer, tmp_path):
+    """Texts come to the model in few lengths, and padding does not change what it makes of them."""
+    sizes, columns = (1, 9, 17, 33, 50), [16, 16, 32, 40, 40]
+    texts = [" ".join(("two cats dog it " * size).split()[:size]) for size in sizes]
+    path = export_regressor(keras.Sequential([Length()]), tokenizer, tmp_path / "length", max_length=40)
+    measure = tf.saved_model.load(path).signatures["serving_default"]
+    assert [measure(text=tf.constant([text]))["values"].numpy()[0] for text in texts] == columns
+
+    encoder = TransformerEncoder(tokenizer.vocabulary_size, 8, 16, num_layers=2, attention="evolving", num_heads=2)
+    model = SentenceClassifier(encoder, 3, SelfAttentivePooling(5, 4), mlp_dim=6)
+    path = export_classifier(model, tokenizer, CLASSES, tmp_path / "classes", max_length=40)
+    classify = tf.saved_model.load(path).signatures["serving_default"]
+    for text in texts:
+        found = classify(text=tf.constant([text]))
+        names = [name.decode() for name in found["classes"].numpy()[0]]
+        check(([names], found["scores"]), model(tokenizer([text])[:, :40]))
