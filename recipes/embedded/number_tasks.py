@@ -13,8 +13,8 @@ from recipes.embedded.numbers import SPLITS, assign_numbers, number_in_words, nu
 
 # Words that count; two of them next to each other may be in either order.
 COUNTS = {
-    *"one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen".split(),
-    *"eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety".split(),
+    *"one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen".split(),
+    *"seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety".split(),
 }
 
 

@@ -5,7 +5,12 @@ from recipes.engine.settings import Serving, Settings
 from recipes.finetuning.glue_tasks import MEASURES, TASKS
 from recipes.sentences.settings import Texts
 
-NUMBER_TASKS = ("acceptability", "paraphrase", "similarity")
+# Of the embedded data: labels, measures, and whether it is on pairs.
+NUMBER_TASKS = {
+    "acceptability": (("0", "1"), ("mcc",), False),
+    "paraphrase": (("0", "1"), ("f1",), True),
+    "similarity": ((), ("pearson",), True),
+}
 
 
 @settings(predict=option("class", "what a text of your own has: a class or a number", ("class", "number")))
@@ -60,7 +65,7 @@ class GlueConfig(Data, Model, Settings, Serving):
     title = "optimizer"
     SOURCES = ("train", "glue", "tfds", "embedded")
 
-    warmup_share: float = option(0.1, "share of the steps with linear warm-up, before linear decay", at_least=0, below=1)
+    warmup_share: float = option(0.1, "share of the steps with linear warm-up; then linear decay", at_least=0, below=1)
     weight_decay: float = option(0.01, "of AdamW; biases and norms have none", at_least=0)
     beta_2: float = option(0.999, "Adam's second-moment decay", at_least=0, below=1)
     epsilon: float = option(1e-8, "Adam's epsilon", above=0)
@@ -72,7 +77,7 @@ class GlueConfig(Data, Model, Settings, Serving):
     def __post_init__(self):
         super().__post_init__()
         if self.embedded and self.task is None:
-            object.__setattr__(self, "task", NUMBER_TASKS[0])
+            object.__setattr__(self, "task", next(iter(NUMBER_TASKS)))
         if self._source() and self.embedded != (self.task in NUMBER_TASKS):
             raise ValueError(
                 f"The tasks of the embedded data are {', '.join(NUMBER_TASKS)}. "
@@ -88,6 +93,37 @@ class GlueConfig(Data, Model, Settings, Serving):
             raise ValueError(
                 f"--pretraining-epochs is of the embedded data. Received: {self.pretraining_epochs}, embedded=False"
             )
+
+        if self.class_weights != "none" and self.predicts_number:
+            raise ValueError(f"--class-weights are of classes. Received: task={self.task}, predict={self.predict!r}")
+
+    @property
+    def is_pair(self):
+        """Whether pairs of texts are read."""
+        if self.task is None:
+            return super().is_pair
+        return self.glue_task.is_pair if self.glue_task else NUMBER_TASKS[self.task][2]
+
+    @property
+    def predicts_number(self):
+        """Whether a number is predicted, rather than a class."""
+        return self.predict == "number" if self.task is None else not self.task_labels
+
+    @property
+    def task_labels(self):
+        """The labels of the task, () for numbers; `None` for texts of one's own."""
+        if self.task is None:
+            return None
+        return self.glue_task.labels if self.glue_task else NUMBER_TASKS[self.task][0]
+
+    @property
+    def measures(self):
+        """Names of the measures whose mean is the score."""
+        if self.score:
+            return self.score
+        if self.task is None:
+            return ("pearson",) if self.predict == "number" else ("accuracy",)
+        return self.glue_task.measures if self.glue_task else NUMBER_TASKS[self.task][1]
 
     @property
     def glue_task(self):

@@ -39,6 +39,7 @@ class Texts(TextFiles):
     split_seed: int = option(0, "of the choice of these shares and of --max-examples")
     max_examples: int | None = option(None, "use only so many examples of each set, at random", at_least=1)
     batch_size: int = option(32, "examples a step, over all replicas", at_least=1)
+    class_weights: str = option("none", "balanced: all classes count the same in training", ("none", "balanced"))
     num_buckets: int = option(6, "lengths to which batches are padded, at most; XLA compiles once for each", at_least=1)
 
     def __post_init__(self):
@@ -102,7 +103,6 @@ class ClassifyConfig(Texts, Words, Model, Settings, Serving):
     optimizer: str = option("adam", "optimizer, at a constant learning rate", ("adam", "sgd", "adagrad"))
     clipvalue: float | None = option(None, "largest value of a gradient", above=0)
     l2: float = option(0.0, "weight of the squared kernels in the loss; embeddings are left out", at_least=0)
-    class_weights: str = option("none", "balanced: all classes count the same in training", ("none", "balanced"))
 
     def __post_init__(self):
         super().__post_init__()
