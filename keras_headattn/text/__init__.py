@@ -13,5 +13,6 @@ __getattr__, __dir__, __all__ = attach(
         "_vocabularies": ["assign_word_vectors", "learn_tokenizer"],
         "_word_tokenizer": ["WordTokenizer", "learn_words", "split_words"],
         "_wordpiece_tokenizer": ["WordPieceTokenizer"],
+        "_wordpiece_training": ["learn_wordpieces"],
     },
 )

@@ -205,7 +205,7 @@ def _merge_ids(merges, ids):
         merged.append(ids["".join(parts)])
     if len(set(pairs)) < len(pairs):
         raise ValueError(f"No merge may be there twice. Received: {len(pairs) - len(set(pairs))} that are there again")
-    return np.array(pairs, "int64"), tf.constant(merged or [0], tf.int32)
+    return np.array(pairs or [-1], "int64"), tf.constant(merged or [0], tf.int32)  # no table may be empty
 
 
 def _read_vocabulary(vocabulary):

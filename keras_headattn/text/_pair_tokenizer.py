@@ -129,9 +129,9 @@ class PairTokenizer(keras.layers.Layer):
             ValueError: if there are more or fewer second texts.
         """
         if second_texts is None:
-            return [row for some in _portions(texts) for row in _rows(self._row(tf.constant(some)))]
+            return [row for some in portions(texts) for row in _rows(self._row(tf.constant(some)))]
         token_ids, segment_ids = [], []
-        for some in _portions(zip(texts, second_texts, strict=True)):
+        for some in portions(zip(texts, second_texts, strict=True)):
             joined = self._joined(*map(tf.constant, zip(*some, strict=True)))
             token_ids += _rows(joined)
             if self.has_segments:
@@ -211,7 +211,7 @@ def _rows(ragged):
     return np.split(ragged.flat_values.numpy(), ragged.row_splits.numpy()[1:-1])
 
 
-def _portions(texts, size=10_000):
+def portions(texts, size=10_000):
     """Lists of at most so many texts, which are few enough to be held as tensors."""
     texts = iter(texts)
     while portion := list(itertools.islice(texts, size)):

@@ -76,12 +76,7 @@ class WordPieceTokenizer(PairTokenizer):
         self._graph_tokenizer = tensorflow_text.FastBertTokenizer(list(self.vocabulary), token_out_type=tf.int32)
 
     def _pieces(self, strings):
-        strings = tf.strings.regex_replace(clean_utf8(strings), NO_TEXT, "")
-        if self.lowercase:
-            strings = tf.strings.regex_replace(tensorflow_text.normalize_utf8(strings, "NFD"), r"\p{Mn}", "")
-            strings = tf.strings.regex_replace(strings, "Σ", "σ")  # or it would become ς where a word ends
-            strings = tf.strings.lower(strings, encoding="utf-8")
-        return self._graph_tokenizer.tokenize(strings)
+        return self._graph_tokenizer.tokenize(normalize_bert(strings, self.lowercase))
 
     def _text(self, ids):
         specials = tf.constant([self.pad_id, self.bos_id, self.eos_id, self.mask_id])
@@ -91,3 +86,24 @@ class WordPieceTokenizer(PairTokenizer):
 
     def get_config(self):
         return {**super().get_config(), "lowercase": self.lowercase}
+
+
+def normalize_bert(strings, lowercase=True):
+    """Strings without what BERT does not read: control characters and, in lower case, accents.
+
+    Args:
+        strings: string tensor (B,).
+        lowercase: bool, whether text is lower-cased and loses its accents. Default True.
+
+    Returns:
+        String tensor (B,), UTF-8.
+
+    >>> normalize_bert(tf.constant(["Ça, 3 km²!"])).numpy()[0].decode()
+    'ca, 3 km²!'
+    """
+    strings = tf.strings.regex_replace(clean_utf8(strings), NO_TEXT, "")
+    if not lowercase:
+        return strings
+    strings = tf.strings.regex_replace(tensorflow_text.normalize_utf8(strings, "NFD"), r"\p{Mn}", "")
+    strings = tf.strings.regex_replace(strings, "Σ", "σ")  # or it would become ς where a word ends
+    return tf.strings.lower(strings, encoding="utf-8")
