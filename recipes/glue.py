@@ -18,9 +18,9 @@ Source: Wang et al. 2021, "Evolving attention with residual convolutions", secti
 2019, "BERT". The settings of table 9 are in recipes/configs/glue.py.
 """
 
-from recipes.engine.command import Command, classify_lines
 from recipes.engine.recipe import Recipe, check_readable
 from recipes.finetuning.settings import GlueConfig
+from recipes.sentences.lines import classify_command
 
 
 def _check_files(config):
@@ -39,7 +39,7 @@ RECIPE = Recipe(
     check_files=_check_files,
     evaluated=("test",),
     exported=("export", "export_maps"),
-    commands={},
+    commands={"classify": classify_command(lambda: RECIPE)},
 )
 main = RECIPE.main
 

@@ -7,7 +7,6 @@ appendix D.
 
 import dataclasses
 
-
 OF_CLASSES = ("accuracy", "f1", "f1_macro", "mcc")
 OF_NUMBERS = ("pearson", "spearman")
 MEASURES = (*OF_CLASSES, *OF_NUMBERS)
@@ -150,9 +149,7 @@ _TASKS = (
         F1_ACCURACY,
         _test("MRPC", 1725),
     ),
-    GlueTask(
-        "stsb", "STS-B", SENTENCES, ((7, 8), (7, 8)), 9, (), (), ("pearson", "spearman"), _test("STS-B", 1379)
-    ),
+    GlueTask("stsb", "STS-B", SENTENCES, ((7, 8), (7, 8)), 9, (), (), ("pearson", "spearman"), _test("STS-B", 1379)),
     GlueTask(
         "qqp",
         "QQP",
@@ -191,9 +188,7 @@ _TASKS = (
         ("accuracy",),
         _test("QNLI", 5463),
     ),
-    GlueTask(
-        "rte", "RTE", SENTENCES, ((1, 2), (1, 2)), 3, ENTAILMENT, ENTAILMENT, ("accuracy",), _test("RTE", 3000)
-    ),
+    GlueTask("rte", "RTE", SENTENCES, ((1, 2), (1, 2)), 3, ENTAILMENT, ENTAILMENT, ("accuracy",), _test("RTE", 3000)),
     GlueTask(
         "wnli",
         "WNLI",

@@ -79,7 +79,9 @@ class Glue(TextTask):
 
             return tokenizer_of(config.checkpoint)
         train = self.data.train
-        texts = number_sentences(seed=config.split_seed) if config.embedded else train.texts + (train.second_texts or [])
+        texts = (
+            number_sentences(seed=config.split_seed) if config.embedded else train.texts + (train.second_texts or [])
+        )
         return learn_tokenizer(self.run.folder / "vocab.txt", texts, "wordpieces", config.vocabulary_size)
 
     def prepare(self):
@@ -104,6 +106,11 @@ class Glue(TextTask):
     def encode(self, corpus):
         ids = self.tokenizer.encode(corpus.texts, corpus.second_texts)
         return ids if isinstance(ids, dict) else {"text": ids}
+
+    def lengths(self, texts, second_texts=None):
+        whole = type(self.tokenizer).from_config({**self.tokenizer.get_config(), "max_length": None})
+        ids = whole.encode(texts, second_texts)
+        return map(len, ids["token_ids"] if isinstance(ids, dict) else ids)
 
     def make_model(self):
         model = make_classifier(self.config, self.tokenizer, self.targets.width)

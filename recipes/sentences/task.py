@@ -55,6 +55,10 @@ class TextTask(Task):
         """Ids of a `LabelledText`: dictionary of columns, which are the inputs of the model by name."""
         raise NotImplementedError
 
+    def lengths(self, texts, second_texts=None):
+        """How many tokens texts have, of pairs the longer side, or both together: iterable of int."""
+        raise NotImplementedError
+
     def predictor(self, model):
         """A `Classifier` of the run, for `recipes.sentences.evaluation.evaluate`."""
         raise NotImplementedError
@@ -206,6 +210,10 @@ class Classify(TextTask):
         if self.config.embeddings:
             texts = [ids for column in self.batches.columns.values() for ids in column]
             load_embeddings(self.config, self.tokenizer, model.encoder.embedding, texts)
+
+    def lengths(self, texts, second_texts=None):
+        sides = [texts] if second_texts is None else [texts, second_texts]
+        return (max(map(len, ids)) for ids in zip(*map(self.tokenizer.encode, sides), strict=True))
 
     def predictor(self, model):
         return Predictor(model, self.tokenizer, self.targets, self.config)
