@@ -78,10 +78,9 @@ class Glue(TextTask):
             from keras_headattn.interop import tokenizer_of
 
             return tokenizer_of(config.checkpoint)
-        train = self.data.train
-        texts = (
-            number_sentences(seed=config.split_seed) if config.embedded else train.texts + (train.second_texts or [])
-        )
+        texts = [*self.data.train.texts, *(self.data.train.second_texts or ())]
+        if config.embedded:
+            texts = number_sentences(seed=config.split_seed)
         return learn_tokenizer(self.run.folder / "vocab.txt", texts, "wordpieces", config.vocabulary_size)
 
     def prepare(self):

@@ -101,6 +101,8 @@ def pretrain(encoder, batches, epochs, learning_rate, quiet=False):
         The share of masked tokens that were found in the last epoch.
     """
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("token_ids", "mask_positions")}
+    if encoder.pooler is not None:
+        encoder.pooler.trainable = False  # it has no part in this
     trainer = Model(inputs, MaskedLM(encoder)(inputs))
     steps = epochs * len(batches)
     schedule = LinearDecay(learning_rate, max(1, steps // 10), steps + 1)
