@@ -20,7 +20,10 @@ Source: Wang et al. 2021, "Evolving attention with residual convolutions", secti
 
 import os
 
+from recipes.engine.command import Command
+from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable
+from recipes.finetuning.glue_tasks import SUBMISSION
 from recipes.finetuning.settings import GlueConfig
 from recipes.sentences.lines import classify_command
 
@@ -30,6 +33,50 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 def _check_files(config):
     check_readable(*config.train, *config.validation, *config.test, encoding=config.encoding)
+
+
+def _add_submit(parser):
+    parser.add_argument("folders", nargs="+", help="folders of finished runs")
+    parser.add_argument("--output", default="submission.zip", help="the zip, or none for the files alone")
+    parser.add_argument(
+        "--fill",
+        nargs="*",
+        default=[],
+        choices=SUBMISSION,
+        metavar="NAME",
+        help="files of no run: the majority's label",
+    )
+    parser.add_argument("--glue", help="folder of GLUE [that of the run]")
+
+
+def _submit(options):
+    for folder in options.folders:
+        RECIPE.run_of(folder)
+    quiet_tensorflow()
+    from recipes.finetuning.submission import collect, write_zip
+
+    runs = [_predicted(folder, options) for folder in options.folders]
+    if options.output != "none":
+        write_zip(options.output, collect(runs, options.fill))
+        print(options.output)
+
+
+def _predicted(folder, options):
+    """The run in a folder, whose predictions of the test sets are written, if they are not."""
+    from recipes.finetuning.data import read_unlabelled
+    from recipes.finetuning.submission import predict_tests
+
+    run = RECIPE.run_of(folder)
+    config = run.config() if options.glue is None else run.config().changed({"glue": options.glue})
+    if config.glue_task is None:
+        raise ValueError(f"The run in {folder} is of no task of GLUE. Received: task={config.task}")
+    known = {path.stem for path in (run.folder / "submission").glob("*.tsv")}
+    missing = {name: corpus for name, corpus in read_unlabelled(config).items() if name not in known}
+    if not missing and not known:
+        raise ValueError(f"There are no test files of {config.task}. Give --glue. Received: glue={config.glue!r}")
+    if missing:
+        predict_tests(RECIPE.finished(folder), run.load_model(), missing)
+    return run
 
 
 RECIPE = Recipe(
@@ -44,7 +91,10 @@ RECIPE = Recipe(
     check_files=_check_files,
     evaluated=("test",),
     exported=("export", "export_maps"),
-    commands={"classify": classify_command(lambda: RECIPE)},
+    commands={
+        "classify": classify_command(lambda: RECIPE),
+        "submit": Command(_submit, "predictions of GLUE's test sets, and the zip for its server", _add_submit),
+    },
 )
 main = RECIPE.main
 
