@@ -52,6 +52,7 @@ class Transformer(keras.Model):
         relative_positions: one of `keras_headattn.positions`, such as `BucketPositions()`, whose configuration is
             copied: the self-attentions of the encoder share one, and those of the decoder another.
         tie_output: whether the output layer is the transposed target embedding.
+        output_bias: whether the output layer has a bias. Default False.
         seed: of the dropouts.
 
     Call arguments:
@@ -98,6 +99,7 @@ class Transformer(keras.Model):
         positions="sinusoidal",
         relative_positions=None,
         tie_output=True,
+        output_bias=False,
         seed=None,
         **kwargs,
     ):
@@ -117,6 +119,7 @@ class Transformer(keras.Model):
         self.activation = activation
         self.normalize_first = normalize_first
         self.tie_output = tie_output
+        self.output_bias = output_bias
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
             raise ValueError(f"`seed` must be an integer or None. Received: seed={seed!r}")
         self.seed = seed
@@ -195,7 +198,7 @@ class Transformer(keras.Model):
         if not self.tie_output:
             self.output_projection = layers.Dense(
                 target_size,
-                use_bias=False,
+                use_bias=self.output_bias,
                 kernel_initializer=self._normal(),
                 dtype=self.dtype_policy,
                 name="output_projection",
@@ -250,6 +253,9 @@ class Transformer(keras.Model):
         build_blocks(self.decoder_blocks, shape, shape)
         if self.output_projection:
             self.output_projection.build(shape)
+        elif self.output_bias:
+            size = self.target_vocabulary_size or self.source_vocabulary_size
+            self.tied_bias = self.add_weight(name="output_bias", shape=(size,), initializer="zeros")
         self.built = True
 
     def call(self, inputs, training=None, return_intermediates=False):
@@ -299,6 +305,8 @@ class Transformer(keras.Model):
         if self.tie_output and self.target_embedding.quantization_mode is None:
             kernel = ops.transpose(self.target_embedding.embeddings)
             made["output"] = {"kernel": ops.cast(kernel, self.compute_dtype)}
+            if self.output_bias:
+                made["output"]["bias"] = ops.cast(self.tied_bias, self.compute_dtype)
         return made
 
     def init_cache(self, source, max_length, copies=1, kernels=None):
@@ -420,6 +428,8 @@ class Transformer(keras.Model):
             logits = ops.reshape(logits, (*sizes(x)[:-1], logits.shape[-1]))
         else:
             logits = self.target_embedding(x, reverse=True)
+            if self.output_bias:
+                logits = logits + ops.cast(self.tied_bias, logits.dtype)
         return ops.cast(logits, "float32")
 
     def get_config(self):
@@ -436,6 +446,7 @@ class Transformer(keras.Model):
             "activation",
             "normalize_first",
             "tie_output",
+            "output_bias",
             "seed",
         )
         return {
