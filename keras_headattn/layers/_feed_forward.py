@@ -5,6 +5,12 @@ from keras_headattn.ops import sizes
 
 
 @register_keras_serializable(package="keras_headattn")
+def gelu_tanh(x):
+    """GELU in its tanh form (Hendrycks and Gimpel 2016, "Gaussian error linear units", section 2)."""
+    return ops.gelu(x, approximate=True)
+
+
+@register_keras_serializable(package="keras_headattn")
 class FeedForward(layers.Layer):
     """Two dense layers, applied to each position (Vaswani et al. 2017, eq. 2).
 
@@ -13,7 +19,7 @@ class FeedForward(layers.Layer):
 
     Args:
         intermediate_dim: width between the two.
-        activation: after the first.
+        activation: after the first, as Keras takes it; or `"gelu_tanh"`, the tanh form of GELU, as T5 1.1 has it.
         dropout: rate of dropout after the activation.
         gated: whether there is a gate.
         use_bias: whether the dense layers have biases.
@@ -47,7 +53,7 @@ class FeedForward(layers.Layer):
         super().__init__(**kwargs)
         self.supports_masking = True
         self.intermediate_dim = intermediate_dim
-        self.activation = activations.get(activation)
+        self.activation = activations.get(gelu_tanh if activation == "gelu_tanh" else activation)
         self.dropout = dropout
         self.gated = gated
         self.use_bias = use_bias
