@@ -269,8 +269,12 @@ class Transformer(keras.Model):
         source, target = inputs["source"], inputs["target"]
         memory = self.encode(source, training)
         x = self._embed(TARGET, target, training)
-        masks = {"memory_mask": ops.not_equal(source, 0), "x_mask": ops.not_equal(target, 0)}
-        return self._logits(call_blocks(self.decoder_blocks, x, memory, training=training, **masks))
+        masks = {"memory_mask": ops.not_equal(source, 0), "x_mask": self._target_mask(target)}
+        x = call_blocks(self.decoder_blocks, x, memory, training=training, **masks)
+        return self._logits(x, training=training)
+
+    def _target_mask(self, target):
+        return ops.not_equal(target, 0)
 
     def _by_name(self, found):
         """The captured tensors by names of blocks and attentions, in place of paths."""
@@ -293,7 +297,11 @@ class Transformer(keras.Model):
         """
         x = self._embed(SOURCE, source, training)
         x = call_blocks(self.encoder_blocks, x, ops.not_equal(source, 0), training=training)
-        return self.norms[SOURCE](x) if self.norms else x
+        return self._finish(SOURCE, x, training)
+
+    def _finish(self, side, x, training):
+        """Output of a stack from that of its last block."""
+        return self.norms[side](x) if self.norms else x
 
     def decoding_kernels(self):
         """Kernels of decoding, made once from the weights, see `Attention.decoding_kernels`.
@@ -419,8 +427,8 @@ class Transformer(keras.Model):
             x = self.positions[side](x, positions)
         return self.dropouts[side](x, training=training)
 
-    def _logits(self, x, weights=None):
-        x = self.norms[TARGET](x) if self.norms else x
+    def _logits(self, x, weights=None, training=False):
+        x = self._finish(TARGET, x, training)
         if self.output_projection:
             logits = self.output_projection(x)
         elif weights is not None:
