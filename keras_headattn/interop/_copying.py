@@ -1,14 +1,17 @@
 """Tensors of a checkpoint into the weights of a model, by name."""
 
 import dataclasses
+import functools
 import math
 import re
 
 import numpy as np
 
+from keras_headattn.models import Bert
+
 # What the last part of a name is called in PyTorch.
 OF_TORCH = {"kernel": "weight", "gamma": "weight", "embeddings": "weight", "scale": "weight", "beta": "bias"}
-PLACES = {"i": r"\d+", "p": "query|key|value", "side": "encoder|decoder"}
+PLACES = {"i": r"\d+", "p": "query|key|value", "side": "encoder|decoder", "w": "wi|wi_0|wi_1|wo"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,11 +49,13 @@ class Names:
         return any(re.fullmatch(pattern, name) for pattern in self.unused)
 
 
+@functools.cache
 def _pattern(template):
-    pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>@\1@)", re.escape(template))
+    pattern = re.escape(template)
     for place, values in PLACES.items():
-        pattern = pattern.replace(f"@{place}@", values)
-    return pattern
+        pattern = pattern.replace(f"\\{{{place}\\}}", f"(?P<{place}>{values})", 1)
+        pattern = pattern.replace(f"\\{{{place}\\}}", f"(?P={place})")
+    return re.compile(pattern)
 
 
 def _values(found):
@@ -91,8 +96,16 @@ def weights_by_name(model):
     `"block_0/attention/query/kernel"`."""
     if not model.built:
         model.build()
+    if isinstance(getattr(model, "encoder", None), Bert):  # a head, whose encoder may have been built before
+        inside = {id(weight) for weight in model.encoder.weights}
+        own = [weight for weight in model.weights if id(weight) not in inside]
+        return weights_by_name(model.encoder) | _below(model, own)
+    return _below(model, model.weights)
+
+
+def _below(model, weights):
     found = {}
-    for weight in model.weights:
+    for weight in weights:
         parts = weight.path.split("/")
         below = parts[parts.index(model.name) + 1 :] if model.name in parts[:-1] else parts
         found["/".join(below)] = weight
