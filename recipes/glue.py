@@ -31,6 +31,9 @@ from recipes.sentences.lines import classify_command
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
+FILES = ("format", "encoding", "header", "text_column", "second_column", "label_column", "drop_labels")
+
+
 def _check_files(config):
     check_readable(*config.train, *config.validation, *config.test, encoding=config.encoding)
 
@@ -89,7 +92,7 @@ RECIPE = Recipe(
     quick_data=dict(max_examples=500, max_length=32, pretraining_epochs=0),
     files=("labels.txt", "tokenizer.json", "vocab.txt", "pretrained.weights.h5", "submission"),
     check_files=_check_files,
-    evaluated=("test",),
+    evaluated=("test", *FILES),
     exported=("export", "export_maps"),
     commands={
         "classify": classify_command(lambda: RECIPE),

@@ -28,8 +28,8 @@ def read_corpora(config):
     elif config.data == "train":
         corpora = _of_files(config)
     else:
-        validation = {name: _part(config, name) for name in task.splits}
-        corpora = Corpora(_part(config, "train"), next(iter(validation.values())), validation)
+        train, validation = _part(config, "train"), {name: _part(config, name) for name in task.splits}
+        corpora = Corpora(train, next(iter(validation.values())), validation)
     tests = {name: sentences.chosen(config, test) for name, test in corpora.tests.items()}
     return Corpora(sentences.chosen(config, corpora.train), sentences.chosen(config, corpora.validation), tests)
 

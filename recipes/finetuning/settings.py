@@ -78,6 +78,11 @@ class GlueConfig(Data, Model, Settings, Serving):
         super().__post_init__()
         if self.embedded and self.task is None:
             object.__setattr__(self, "task", next(iter(NUMBER_TASKS)))
+        if self.tfds and self.tfds.removeprefix("glue/") in TASKS and "/" in self.tfds:
+            named = self.tfds.removeprefix("glue/")
+            if self.task not in (None, named):
+                raise ValueError(f"--tfds names the task. Received: tfds={self.tfds!r}, task={self.task!r}")
+            object.__setattr__(self, "task", named)
         if self._source() and self.embedded != (self.task in NUMBER_TASKS):
             raise ValueError(
                 f"The tasks of the embedded data are {', '.join(NUMBER_TASKS)}. "
@@ -94,7 +99,7 @@ class GlueConfig(Data, Model, Settings, Serving):
                 f"--pretraining-epochs is of the embedded data. Received: {self.pretraining_epochs}, embedded=False"
             )
 
-        if self.class_weights != "none" and self.predicts_number:
+        if self.class_weights != "none" and self.predicts == "number":
             raise ValueError(f"--class-weights are of classes. Received: task={self.task}, predict={self.predict!r}")
 
     @property
@@ -105,9 +110,11 @@ class GlueConfig(Data, Model, Settings, Serving):
         return self.glue_task.is_pair if self.glue_task else NUMBER_TASKS[self.task][2]
 
     @property
-    def predicts_number(self):
-        """Whether a number is predicted, rather than a class."""
-        return self.predict == "number" if self.task is None else not self.task_labels
+    def predicts(self):
+        """What a text has: "class" or "number"."""
+        if self.task is None:
+            return self.predict
+        return "class" if self.task_labels else "number"
 
     @property
     def task_labels(self):

@@ -37,7 +37,7 @@ def targets_of(config, names=None, corpus=None):
     Raises:
         ValueError: for measures that are not of these targets, or as `Classes.learn`.
     """
-    cls, known = (ScoredNumbers, OF_NUMBERS) if config.predicts_number else (ScoredClasses, OF_CLASSES)
+    cls, known = (ScoredNumbers, OF_NUMBERS) if config.predicts == "number" else (ScoredClasses, OF_CLASSES)
     if unknown := set(config.measures) - set(known):
         raise ValueError(f"--score takes {', '.join(known)} here. Received: {', '.join(sorted(unknown))}")
     if names is None and config.task_labels is None:

@@ -50,6 +50,11 @@ class Texts(TextFiles):
             raise ValueError(f"--encoding must be one that Python knows. Received: {self.encoding}") from None
 
     @property
+    def predicts(self):
+        """What a text has: "class", "labels" or "number"."""
+        return self.predict
+
+    @property
     def is_pair(self):
         """Whether pairs of texts are classified."""
         return self.second_column is not None
