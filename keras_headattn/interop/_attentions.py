@@ -11,7 +11,13 @@ from keras_headattn.interop._tables import STOCK
 from keras_headattn.layers import Attention
 
 STOCK_CLASSES = (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention)
-OF_ADDONS = {"query_kernel": "query", "key_kernel": "key", "value_kernel": "value", "projection_kernel": "attention_output"}
+OF_ADDONS = {
+    "query_kernel": "query",
+    "key_kernel": "key",
+    "value_kernel": "value",
+    "projection_kernel": "attention_output",
+}
+ADDONS_NAME = re.compile(rf"(.*?)/?({'|'.join(OF_ADDONS)}|projection_bias)(?::0)?")
 
 
 def copy_attention(source, target, strict=True):
@@ -19,7 +25,8 @@ def copy_attention(source, target, strict=True):
 
     Args:
         source: `keras.layers.MultiHeadAttention` or `keras.layers.GroupQueryAttention` that is built, or a model with
-            any number of them, however deep. Attention of this library is taken as well.
+            any number of them, however deep. Attention of this library is taken as well, and the tensors of one layer,
+            as `of_addons` returns them.
         target: attention layer of this library that is built, or a model with as many, in the same order.
         strict: bool, whether weights that are left over are an error, such as those of the keys for a layer without.
             Default True.
@@ -39,13 +46,15 @@ def copy_attention(source, target, strict=True):
     Not in the checkpoint: initialised: pre_softmax_kernel, post_softmax_kernel.
     >>> np.testing.assert_allclose(ours(x, x), expected, atol=1e-5)
     """
-    theirs, ours = _attentions(source, (*STOCK_CLASSES, Attention)), _attentions(target, Attention)
+    is_tensors = isinstance(source, dict)
+    theirs = [source] if is_tensors else _attentions(source, (*STOCK_CLASSES, Attention))
+    ours = _attentions(target, Attention)
     if len(theirs) != len(ours) or not ours:
         raise ValueError(
             "`source` and `target` must have as many attention layers, and at least one. "
             f"Received: {len(theirs)} and {len(ours)}"
         )
-    tensors = [_of_stock(layer) for layer in theirs]
+    tensors = theirs if is_tensors else [_of_stock(layer) for layer in theirs]
     kept = [[np.array(weight) for weight in layer.weights] for layer in ours]
     try:
         return [copy_weights(layer, own, STOCK, strict) for layer, own in zip(ours, tensors, strict=True)]
@@ -86,22 +95,21 @@ def of_addons(tensors):
             file of weights.
 
     Returns:
-        Dictionary of the path of each layer in the checkpoint to its tensors, which `copy_weights` takes with the names
-        `STOCK_NAMES`.
+        Dictionary of the path of each layer in the checkpoint to its tensors, which `copy_attention` takes.
 
     Raises:
         ValueError: if there is no such layer.
 
     >>> kernel, output = np.ones((2, 16, 4), "float32"), np.ones((2, 4, 16), "float32")
     >>> found = {f"model/attention/{name}_kernel": kernel for name in ("query", "key", "value")}
-    >>> found |= {"model/attention/projection_kernel": output, "model/attention/projection_bias": np.zeros(16, "float32")}
+    >>> found |= {"model/attention/projection_kernel": output, "model/attention/projection_bias": np.zeros(16)}
     >>> layers = of_addons(found)
     >>> {name: tensor.shape for name, tensor in layers["model/attention"].items() if "query" in name}
     {'query/kernel': (16, 2, 4), 'query/bias': (2, 4)}
     """
     layers = {}
     for name, tensor in tensors.items():
-        found = re.fullmatch(r"(.*?)/?(query_kernel|key_kernel|value_kernel|projection_kernel|projection_bias)(?::0)?", name)
+        found = ADDONS_NAME.fullmatch(name)
         if found and "OPTIMIZER_SLOT" not in name:
             layers.setdefault(found[1], {})[found[2]] = tensor
     if not layers:

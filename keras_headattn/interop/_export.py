@@ -256,7 +256,9 @@ def _of_translator(model):
         tensors["final_logits_bias"] = tensors["final_logits_bias"][None]
     if separate := model.target_vocabulary_size is not None:
         if model.source_vocabulary_size != size:
-            refuse("vocabularies of one size, as padding is the last of both", f"{model.source_vocabulary_size}, {size}")
+            refuse(
+                "vocabularies of one size, as padding is the last of both", f"{model.source_vocabulary_size}, {size}"
+            )
         tensors["model.decoder.embed_tokens.weight"] = tensors.pop("model.shared.weight")
     start = pad_id if is_marian else 2
     config = dict(

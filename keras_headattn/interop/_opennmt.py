@@ -75,7 +75,9 @@ def from_opennmt(path, num_heads=None, attention="multi_head", return_report=Fal
 
 def _without_copies(tensors):
     """A shared embedding once, as the target's; TensorFlow writes it under whichever attribute it meets first."""
-    tensors = {name: x for name, x in tensors.items() if not re.search("OPTIMIZER_SLOT|^optimizer/|^save_counter", name)}
+    tensors = {
+        name: x for name, x in tensors.items() if not re.search("OPTIMIZER_SLOT|^optimizer/|^save_counter", name)
+    }
     target, source = (f"{INPUTTERS}/{side}_inputter/embedding" for side in ("labels", "features"))
     output = [f"model/decoder/output_layer/{name}" for name in ("weight", "kernel")]
     bias = tensors.get("model/decoder/output_layer/bias")

@@ -1,6 +1,7 @@
 """Tokenizers of checkpoints, with the token ids of our models."""
 
 import json
+import pathlib
 
 from keras_headattn.interop._configs import Config
 
@@ -68,11 +69,11 @@ def _t5(path, config, arguments):
 def _marian(path, config, arguments):
     from keras_headattn.text import LanguagePair, SentencePieceTokenizer
 
-    protos = marian_protos(path, config)
+    protos = marian_vocabularies(path, config)
     return LanguagePair(*(SentencePieceTokenizer(proto, **arguments) for proto in protos))
 
 
-def marian_protos(path, config=None):
+def marian_vocabularies(path, config=None):
     """The SentencePiece models of a Marian folder, of source and target, whose ids are those of our `Transformer`.
 
     Marian looks pieces up in a vocabulary of its own, vocab.json. These models have its tokens at its ids, with padding
@@ -81,15 +82,16 @@ def marian_protos(path, config=None):
     vocabulary has not are left out: text with such a piece is split into others, where Marian has an unknown token.
 
     Args:
-        path: path of the folder.
-        config: `Config`. Default `None`: it is read.
+        path: str or path of the folder.
+        config: its configuration. Default `None`: it is read.
 
     Returns:
-        `(bytes, bytes)`.
+        `(bytes, bytes)`, which `SentencePieceTokenizer` takes.
 
     Raises:
         FileNotFoundError, ValueError: if a file is missing, or the vocabulary is of another size than the model.
     """
+    path = pathlib.Path(path)
     config = config or Config.load(_need(path, "config.json"))
     ids = {"source": _read_ids(_need(path, "vocab.json")), "target": None}
     separate = not config.get("share_encoder_decoder_embeddings", True)
