@@ -18,7 +18,8 @@ ACTIVATIONS = {
 HARMLESS = """
     _name_or_path _num_labels architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens
     bos_token_id chunk_size_feed_forward classif_dropout classifier_activation classifier_dropout cls_token_id
-    custom_pipelines decoder_layerdrop decoder_start_token_id directionality diversity_penalty do_sample dtype early_stopping
+    custom_pipelines decoder_layerdrop decoder_start_token_id directionality diversity_penalty do_sample dtype
+    early_stopping
     encoder_layerdrop encoder_no_repeat_ngram_size eos_token_id eos_token_ids exponential_decay_length_penalty
     extra_pos_embeddings finetuning_task
     force_bos_token_to_be_generated forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label init_std
