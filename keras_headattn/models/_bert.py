@@ -55,7 +55,8 @@ class Bert(keras.Model):
         attention: a layer, whose configuration every block copies, with its own dropout and initializer; or a class, a
             name or a function, such as `functools.partial(EvolvingAttention, alpha=0.1, beta=0.1)`, which is given
             `num_heads`, `key_dim`, `dropout` and `kernel_initializer`; or the stock Keras layer. See `layers.get`.
-        max_length: number of positions.
+        max_length: number of positions. Those beyond have the last one's vector, where the length of the sequence is
+            not known when the graph is made.
         num_segments: number of segments that have embeddings; 0 for none.
         embedding_dim: width of the embeddings, which a dense layer projects to `hidden_dim`, as in ELECTRA. Default
             `None`: `hidden_dim`, without that layer.
@@ -239,6 +240,12 @@ class Bert(keras.Model):
         """Positions `(B, n)`, or `None` where all tokens count."""
         if not self.skip_padding:
             return None
+        length = ids.shape[1]
+        if length is not None and length > self.max_length:
+            raise ValueError(
+                f"There are positions for {self.max_length} tokens; make the model with a larger `max_length`. "
+                f"Received: a sequence of {length}"
+            )
         real = ops.cast(ops.not_equal(ids, self.pad_id), "int32")
         return ops.maximum(ops.cumsum(real, axis=1) - 1, 0)
 
