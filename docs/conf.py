@@ -26,6 +26,7 @@ GROUPS = {
         "Training </docs/training>",
         "/docs/distributed",
         "/docs/reliability",
+        "/docs/tokenizers",
         "/docs/serving",
         "Analysis </docs/analysis>",
         "/docs/tensorboard",

@@ -10,8 +10,8 @@ class LabelledBatches(MemoryBatches):
     """Batches of examples and their labels for `fit` and `evaluate`, of which `dataset()` makes a `tf.data.Dataset`.
 
     An example goes to the shortest bucket that holds all of its columns. Every batch has the same number of rows; the
-    last one of a bucket is filled up. A row without ids has one id, 1 or, where that is padding, 0. Each example comes once an epoch. To train,
-    the order is a function of `(seed, epoch)` alone, so that training can be resumed exactly:
+    last one of a bucket is filled up. A row without ids has one id, 1 or, where that is padding, 0. Each example comes
+    once an epoch. To train, the order is a function of `(seed, epoch)` alone, so that training can be resumed exactly:
     `keras_headattn.training.Resume` sets `epoch`. To evaluate it is that of the examples, shortest bucket first.
 
     The weights make the mean over all rows of a batch the mean over its real ones, times the weights of their classes.

@@ -1,6 +1,7 @@
 """What a config.json says, as arguments of our models."""
 
 import json
+import pathlib
 
 ACTIVATIONS = {
     "gelu": "gelu",
@@ -15,9 +16,10 @@ ACTIVATIONS = {
 }
 # Keys that say nothing of what the encoder computes: of files, of training, of heads, of searching.
 HARMLESS = """
-    _name_or_path _num_labels architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens bos_token_id
-    chunk_size_feed_forward classif_dropout classifier_activation classifier_dropout cls_token_id custom_pipelines
-    decoder_layerdrop decoder_start_token_id directionality diversity_penalty do_sample dtype early_stopping
+    _name_or_path _num_labels architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens
+    bos_token_id chunk_size_feed_forward classif_dropout classifier_activation classifier_dropout cls_token_id
+    custom_pipelines decoder_layerdrop decoder_start_token_id directionality diversity_penalty do_sample dtype
+    early_stopping
     encoder_layerdrop encoder_no_repeat_ngram_size eos_token_id eos_token_ids exponential_decay_length_penalty
     extra_pos_embeddings finetuning_task
     force_bos_token_to_be_generated forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label init_std
@@ -46,6 +48,25 @@ FIXED = dict(
     add_final_layer_norm=False,
     add_bias_logits=False,
 )
+
+
+def read_config(path):
+    """Reads the configuration of a checkpoint.
+
+    Args:
+        path: str or path of a folder with config.json, or of the file.
+
+    Returns:
+        Dictionary.
+
+    Raises:
+        FileNotFoundError, ValueError: if there is no such file, or it cannot be read.
+    """
+    path = pathlib.Path(path)
+    path = path / "config.json" if path.is_dir() else path
+    if not path.exists():
+        raise FileNotFoundError(f"There is no configuration. Received: {path}")
+    return Config.load(path).values
 
 
 class Config:

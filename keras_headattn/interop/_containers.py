@@ -109,7 +109,9 @@ def _read_safetensors(path):
         with safe_open(path, "numpy") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (it is no dictionary)
     except (SafetensorError, OSError, ValueError) as error:
-        raise ValueError(f"The safetensors file is damaged or cut off; get it again. Received: {path} ({error})") from error
+        raise ValueError(
+            f"The safetensors file is damaged or cut off; get it again. Received: {path} ({error})"
+        ) from error
 
 
 def _read_torch(path):
@@ -160,7 +162,9 @@ def _read_tensorflow(path):
         found = {name: np.asarray(reader.get_tensor(name)) for name in sorted(names)}
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
-        raise ValueError(f"The TensorFlow checkpoint is damaged or not complete. Received: {prefix} ({reason})") from error
+        raise ValueError(
+            f"The TensorFlow checkpoint is damaged or not complete. Received: {prefix} ({reason})"
+        ) from error
     return {name.removesuffix(OF_CHECKPOINTS): array for name, array in found.items()}
 
 

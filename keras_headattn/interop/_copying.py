@@ -11,7 +11,13 @@ from keras_headattn.models import Bert
 
 # What the last part of a name is called in PyTorch.
 OF_TORCH = {"kernel": "weight", "gamma": "weight", "embeddings": "weight", "scale": "weight", "beta": "bias"}
-PLACES = {"i": r"\d+", "p": "query|key|value", "side": "encoder|decoder", "w": "wi|wi_0|wi_1|wo"}
+PLACES = {
+    "i": r"\d+",
+    "p": "query|key|value",
+    "side": "encoder|decoder",
+    "a": "attention|self_attention",
+    "w": "wi|wi_0|wi_1|wo",
+}
 
 
 @dataclasses.dataclass(frozen=True)

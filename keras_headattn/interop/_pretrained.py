@@ -8,12 +8,12 @@ import re
 import numpy as np
 from keras import layers
 
+from keras_headattn import layers as ours
 from keras_headattn.interop._configs import Config, bert_arguments, t5_arguments, translator_arguments
 from keras_headattn.interop._containers import find_file, read_tensors
 from keras_headattn.interop._copying import Names, copy_weights
 from keras_headattn.interop._sizes import bert_sizes, t5_sizes
 from keras_headattn.interop._tables import BERT, HEADS, MARIAN, T5, T5_GATED, of_t5x, of_tensorflow
-from keras_headattn import layers as ours
 from keras_headattn.layers import ATTENTIONS
 from keras_headattn.models import T5 as T5Model
 from keras_headattn.models import Bert, EncoderClassifier, MaskedLM, ReplacedTokenDetector, Transformer
@@ -219,7 +219,11 @@ def _make_t5(kind, config, path, tensors, attention, head, ignore, overrides):
         arguments = t5_arguments(config)
         config.check(ignore)
     model = T5Model(**{**arguments, "attention": attention, **overrides})
-    if model.tie_output and "lm_head.weight" in tensors and np.array_equal(tensors["lm_head.weight"], tensors.get("shared.weight")):
+    if (
+        model.tie_output
+        and "lm_head.weight" in tensors
+        and np.array_equal(tensors["lm_head.weight"], tensors.get("shared.weight"))
+    ):
         tensors = {name: x for name, x in tensors.items() if name != "lm_head.weight"}
     return model, T5_GATED if model.gated else T5, tensors
 

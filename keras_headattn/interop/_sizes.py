@@ -51,4 +51,6 @@ def t5_sizes(tensors, path):
             tie_output="lm_head.weight" not in tensors,
         )
     except KeyError as error:
-        raise ValueError(f"The checkpoint in {path} lacks a tensor whose shape is needed. Received: no {error}") from error
+        raise ValueError(
+            f"The checkpoint in {path} lacks a tensor whose shape is needed. Received: no {error}"
+        ) from error

@@ -51,7 +51,7 @@ T5 = Names(
     {
         "target_embedding": "shared",
         "output_projection": "lm_head",
-        "{side}_{i}/attention/{side}_relative_positions": "{side}.block.{i}.layer.0.SelfAttention.relative_attention_bias",
+        "{side}_{i}/attention/{side}_relative_positions": _SELF + ".relative_attention_bias",
         "{side}_{i}/attention/{p}": _SELF + ".{p[0]}",
         "{side}_{i}/attention/attention_output": _SELF + ".o",
         "{side}_{i}/attention_norm": "{side}.block.{i}.layer.0.layer_norm",
@@ -71,9 +71,7 @@ T5 = Names(
     unused=(r"(encoder|decoder)\.embed_tokens\.weight", r".*EncDecAttention\.relative_attention_bias\.weight"),
 )
 # 1.1 has two inner layers, of which the first is activated.
-T5_GATED = Names(
-    {ours: theirs + "_0" * ours.endswith("/inner") for ours, theirs in T5.table.items()}, unused=T5.unused
-)
+T5_GATED = Names({ours: theirs + "_0" * ours.endswith("/inner") for ours, theirs in T5.table.items()}, unused=T5.unused)
 
 _MARIAN_BLOCK = "model.{side}.layers.{i}"
 MARIAN = Names(
@@ -149,23 +147,20 @@ KERAS_HUB = Names(
 # The stock layer, whose sublayers have our names.
 STOCK = Names({name: name for name in ("{p}", "gate", "attention_output")}, kernels="heads")
 
-# t5x to Hugging Face's names; `layers_{i}` of an encoder has `attention`, of a decoder the other two.
+# t5x to Hugging Face's names.
 T5X = {
     "token_embedder/embedding": "shared.weight",
     "decoder/logits_dense/kernel": "lm_head.weight",
     "{side}/{side}_norm/scale": "{side}.final_layer_norm.weight",
     "{side}/relpos_bias/rel_embedding": "{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
-    "encoder/layers_{i}/attention/{p}/kernel": "encoder.block.{i}.layer.0.SelfAttention.{p[0]}.weight",
-    "encoder/layers_{i}/attention/out/kernel": "encoder.block.{i}.layer.0.SelfAttention.o.weight",
-    "encoder/layers_{i}/pre_attention_layer_norm/scale": "encoder.block.{i}.layer.0.layer_norm.weight",
+    "{side}/layers_{i}/{a}/{p}/kernel": _SELF + ".{p[0]}.weight",
+    "{side}/layers_{i}/{a}/out/kernel": _SELF + ".o.weight",
+    "{side}/layers_{i}/pre_{a}_layer_norm/scale": "{side}.block.{i}.layer.0.layer_norm.weight",
+    "decoder/layers_{i}/encoder_decoder_attention/{p}/kernel": _CROSS + ".{p[0]}.weight",
+    "decoder/layers_{i}/encoder_decoder_attention/out/kernel": _CROSS + ".o.weight",
+    "decoder/layers_{i}/pre_cross_attention_layer_norm/scale": "decoder.block.{i}.layer.1.layer_norm.weight",
     "encoder/layers_{i}/mlp/{w}/kernel": "encoder.block.{i}.layer.1.DenseReluDense.{w}.weight",
     "encoder/layers_{i}/pre_mlp_layer_norm/scale": "encoder.block.{i}.layer.1.layer_norm.weight",
-    "decoder/layers_{i}/self_attention/{p}/kernel": "decoder.block.{i}.layer.0.SelfAttention.{p[0]}.weight",
-    "decoder/layers_{i}/self_attention/out/kernel": "decoder.block.{i}.layer.0.SelfAttention.o.weight",
-    "decoder/layers_{i}/pre_self_attention_layer_norm/scale": "decoder.block.{i}.layer.0.layer_norm.weight",
-    "decoder/layers_{i}/encoder_decoder_attention/{p}/kernel": "decoder.block.{i}.layer.1.EncDecAttention.{p[0]}.weight",
-    "decoder/layers_{i}/encoder_decoder_attention/out/kernel": "decoder.block.{i}.layer.1.EncDecAttention.o.weight",
-    "decoder/layers_{i}/pre_cross_attention_layer_norm/scale": "decoder.block.{i}.layer.1.layer_norm.weight",
     "decoder/layers_{i}/mlp/{w}/kernel": "decoder.block.{i}.layer.2.DenseReluDense.{w}.weight",
     "decoder/layers_{i}/pre_mlp_layer_norm/scale": "decoder.block.{i}.layer.2.layer_norm.weight",
 }
@@ -224,7 +219,9 @@ def of_t5x(tensors):
         else:
             found[theirs] = array.T if re.search("/(kernel|rel_embedding)$", name) else array
     if unknown or not found:
-        raise ValueError(f"The checkpoint is not t5x's of a T5 1.0 or 1.1. Received: {', '.join(unknown[:4]) or 'no target/'}")
+        raise ValueError(
+            f"The checkpoint is not t5x's of a T5 1.0 or 1.1. Received: {', '.join(unknown[:4]) or 'no target/'}"
+        )
     return {name: np.asarray(array) for name, array in found.items()}
 
 

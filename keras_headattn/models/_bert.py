@@ -55,8 +55,8 @@ class Bert(keras.Model):
         attention: a layer, whose configuration every block copies, with its own dropout and initializer; or a class, a
             name or a function, such as `functools.partial(EvolvingAttention, alpha=0.1, beta=0.1)`, which is given
             `num_heads`, `key_dim`, `dropout` and `kernel_initializer`; or the stock Keras layer. See `layers.get`.
-        max_length: number of positions. Those beyond have the last one's vector, where the length of the sequence is not
-            known when the graph is made.
+        max_length: number of positions. Those beyond have the last one's vector, where the length of the sequence is
+            not known when the graph is made.
         num_segments: number of segments that have embeddings; 0 for none.
         embedding_dim: width of the embeddings, which a dense layer projects to `hidden_dim`, as in ELECTRA. Default
             `None`: `hidden_dim`, without that layer.

@@ -183,8 +183,9 @@ class MaskedLM(_Head):
     def _build_head(self, width):
         self.hidden.build((None, width))
         self.norm.build((None, self.encoder.embedding_dim))
+        # Added in float32, not in the compute dtype.
         self.output_bias = self.add_weight(
-            name="output_bias", shape=(self.encoder.vocabulary_size,), initializer="zeros"
+            name="output_bias", shape=(self.encoder.vocabulary_size,), initializer="zeros", autocast=False
         )
 
     def _encode(self, inputs, training, **kwargs):

@@ -15,8 +15,8 @@ class Classifier:
     Texts are sorted by length and classified in batches of few shapes.
 
     Args:
-        model: trained Keras model from ids `(B, n)`, padded with the tokenizer's `pad_id`, to logits `(B, C)`; of pairs,
-            from a tuple of two or, where the tokenizer joins them, from what it makes of a pair.
+        model: trained Keras model from ids `(B, n)`, padded with the tokenizer's `pad_id`, to logits `(B, C)`; of
+            pairs, from a tuple of two or, where the tokenizer joins them, from what it makes of a pair.
         tokenizer: `WordTokenizer`, `SentencePieceTokenizer`, or `WordPieceTokenizer` or `BytePairTokenizer`, which join
             pairs.
         class_names: list of C str.
@@ -119,9 +119,7 @@ class Classifier:
             ids = self.tokenizer.encode(texts, second_texts)
             return ids if isinstance(ids, dict) else {"text": ids}
         sides = {"text": texts} | ({} if second_texts is None else {"second_text": second_texts})
-        return {
-            name: [ids[: self.max_length] for ids in self.tokenizer.encode(side)] for name, side in sides.items()
-        }
+        return {name: [ids[: self.max_length] for ids in self.tokenizer.encode(side)] for name, side in sides.items()}
 
     def _run(self, inputs):
         tensors = {name: tf.constant(ids) for name, ids in inputs.items()}

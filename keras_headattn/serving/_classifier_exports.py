@@ -33,13 +33,14 @@ def export_classifier(
     """Writes a SavedModel that takes texts, with the vocabulary inside.
 
     With a `WordTokenizer` or a `BytePairTokenizer` it runs wherever TensorFlow does; with a `SentencePieceTokenizer` or
-    a `WordPieceTokenizer` tensorflow-text is needed too. This library is not. Its signature `serving_default` takes strings `text` `(B,)`, and of pairs `second_text`
-    `(B,)`. It returns `classes` `(B, top)`, strings, the likeliest first, and their probabilities, `scores`, float32
-    `(B, top)`.
+    a `WordPieceTokenizer` tensorflow-text is needed too. This library is not. Its signature `serving_default` takes
+    strings `text` `(B,)`, and of pairs `second_text` `(B,)`. It returns `classes` `(B, top)`, strings, the likeliest
+    first, and their probabilities, `scores`, float32 `(B, top)`.
 
     The signature `attention`, if asked for, returns besides strings `pieces` `(B, n)`, `""` where there is padding, and
     float32 `weights` `(B, layers, heads, n, n)` of attention layers of this library, and `pooling` `(B, heads, n)` of
-    `SelfAttentivePooling`, whichever the model has. Of pairs, `second_pieces` and so on are those of the second text.
+    `SelfAttentivePooling`, whichever the model has. Of pairs that are two inputs of the
+    model, `second_pieces` and so on are those of the second text.
 
     Texts are padded to few lengths: 16, 32, 64 and so on, and `max_length`, or 128 where none is cut; a longer
     text then stays as it is.

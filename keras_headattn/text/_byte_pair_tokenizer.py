@@ -84,7 +84,7 @@ class BytePairTokenizer(PairTokenizer):
         pairs, self._merged = _merge_ids(self.merges, ids)
         ranks = tf.range(len(pairs), dtype=tf.int32)
         self._ranks = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(pairs, ranks), NO_RANK)
-        self._texts = tf.constant([_text_of(token, token in SPECIALS.values()) for token in self.vocabulary])
+        self._texts = tf.constant(_texts_of(self.vocabulary))
 
     def _pieces(self, strings):
         words = split_gpt2(clean_utf8(strings), self.add_prefix_space)
@@ -183,12 +183,14 @@ def byte_signs():
     return [chr(byte if byte in visible else next(others)) for byte in range(256)]
 
 
-def _text_of(token, is_special):
-    """The bytes of a token; those of a special one are none."""
-    signs = {sign: byte for byte, sign in enumerate(byte_signs())}
-    if is_special or not all(sign in signs for sign in token):
-        return b"" if is_special else token.encode("utf-8")
-    return bytes(signs[sign] for sign in token)
+def _texts_of(vocabulary):
+    """The bytes of each token; special ones have none."""
+    bytes_of = {sign: bytes([byte]) for byte, sign in enumerate(byte_signs())}
+    specials = set(SPECIALS.values())
+    return [
+        b"" if token in specials else b"".join(bytes_of.get(sign, sign.encode("utf-8")) for sign in token)
+        for token in vocabulary
+    ]
 
 
 def _merge_ids(merges, ids):
@@ -229,5 +231,5 @@ def _read_vocabulary(vocabulary):
 def _read_merges(merges):
     if isinstance(merges, (str, os.PathLike)):
         lines = [line.rstrip("\r\n") for line in read_lines(merges, strip=False)]
-        merges = [line for number, line in enumerate(lines) if line and not (number == 0 and line.startswith("#version"))]
+        merges = filter(None, lines[1:] if lines[:1] and lines[0].startswith("#version") else lines)
     return tuple(merges)

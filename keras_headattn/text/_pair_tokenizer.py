@@ -122,8 +122,8 @@ class PairTokenizer(keras.layers.Layer):
             second_texts: list of as many str, of pairs. Default `None`: single texts.
 
         Returns:
-            List of int32 arrays, the same ids that a call gives; of pairs, where there are segments, a dictionary of two
-            such lists, `token_ids` and `segment_ids`.
+            List of int32 arrays, the same ids that a call gives; of pairs, where there are segments, a dictionary of
+            two such lists, `token_ids` and `segment_ids`.
 
         Raises:
             ValueError: if there are more or fewer second texts.

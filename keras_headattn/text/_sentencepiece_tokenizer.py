@@ -32,11 +32,11 @@ class SentencePieceTokenizer(keras.layers.Layer):
         add_bos: bool, whether ids begin with the symbol that begins a sentence. Default False.
         add_eos: bool, whether ids end with the symbol that ends a sentence. Default True.
         lowercase: bool, whether text is lower-cased first; the model should be trained on such text. Default False.
-        max_length: int, ids beyond which a sentence is cut; it keeps its end symbol. Unlike `sequence_length` it adds no
-            padding. Default `None`: none is cut.
-        num_sentinels: int, how many sentinels have the ids after those of the model, `<extra_id_0>` the last one: 100 in
-            T5, whose model has 32,000 pieces, no begin symbol, and the end symbol 1. They are no part of texts. Default
-            0.
+        max_length: int, ids beyond which a sentence is cut; it keeps its end symbol. Unlike `sequence_length` it adds
+            no padding. Default `None`: none is cut.
+        num_sentinels: int, how many sentinels have the ids after those of the model, `<extra_id_0>` the last one: 100
+            in T5, whose model has 32,000 pieces, no begin symbol, and the end symbol 1. They are no part of texts.
+            Default 0.
 
     Call arguments:
         strings: string tensor (B,) or (B, 1), or a list of str.

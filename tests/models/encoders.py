@@ -14,8 +14,10 @@ OF = {
 }
 
 
-def make(kind="bert", weights_seed=1, **arguments):
-    """A built encoder, all of whose weights are seeded random numbers."""
+def make(kind="bert", randomly=True, **arguments):
+    """A built encoder, all of whose weights are seeded random numbers if so asked. Luong attention has one head."""
+    if arguments.get("attention") == "luong":
+        arguments = {"num_heads": 1, **arguments}
     model = Bert(
         **{
             "vocabulary_size": VOCABULARY,
@@ -29,7 +31,7 @@ def make(kind="bert", weights_seed=1, **arguments):
         }
     )
     model.build()
-    return randomize(model, weights_seed)
+    return randomize(model) if randomly else model
 
 
 def sentences(seed=0, batch=3, length=6, pad_id=0):
