@@ -58,11 +58,20 @@ def _encoder(config, tokenizer, **arguments):
     return from_pretrained(config.checkpoint, strict="pooler" not in arguments, **arguments)
 
 
+def is_t5(config):
+    """Whether the checkpoint is of a T5."""
+    return bool(config.checkpoint) and "t5" in _model_type(config.checkpoint)
+
+
 def kind_of(path):
     """The kind of a checkpoint's head: "bert", "roberta" or "electra"."""
+    return next((kind for kind in ("roberta", "electra") if kind in _model_type(path)), "bert")
+
+
+def _model_type(path):
+    """What config.json says the model is, in small letters; "" where there is none."""
     file = pathlib.Path(path, "config.json")
     if not file.is_file():
-        return "bert"
+        return ""
     values = json.loads(file.read_text(encoding="utf-8"))
-    name = str(values.get("model_type") or values.get("registered_name", "")).lower()
-    return next((kind for kind in ("roberta", "electra") if kind in name), "bert")
+    return str(values.get("model_type") or values.get("registered_name", "")).lower()

@@ -26,18 +26,19 @@ class ScoredNumbers(_Scored, Numbers):
         return [*super().make_metrics(), NumberScore()]
 
 
-def targets_of(config, names=None, corpus=None):
+def targets_of(config, names=None, corpus=None, kinds=(ScoredNumbers, ScoredClasses)):
     """What is predicted.
 
     Args:
         config: `GlueConfig`.
         names: list of str, the labels. Default `None`: those of the task, or of a training set.
         corpus: `LabelledText`, the training set.
+        kinds: the classes of numbers and of classes.
 
     Raises:
         ValueError: for measures that are not of these targets, or as `Classes.learn`.
     """
-    cls, known = (ScoredNumbers, OF_NUMBERS) if config.predicts == "number" else (ScoredClasses, OF_CLASSES)
+    cls, known = (kinds[0], OF_NUMBERS) if config.predicts == "number" else (kinds[1], OF_CLASSES)
     if unknown := set(config.measures) - set(known):
         raise ValueError(f"--score takes {', '.join(known)} here. Received: {', '.join(sorted(unknown))}")
     if names is None and config.task_labels is None:

@@ -13,8 +13,8 @@ from keras_headattn.text import learn_tokenizer
 from recipes.embedded.number_tasks import number_sentences
 from recipes.engine.training import make_optimizer
 from recipes.finetuning.data import names_of_tests, read_corpora, read_tests
-from recipes.finetuning.modelling import check_attention, make_classifier
-from recipes.finetuning.targets import targets_of
+from recipes.finetuning.modelling import check_attention, is_t5, make_classifier
+from recipes.finetuning.targets import ScoredClasses, ScoredNumbers, targets_of
 from recipes.pretraining.masked_lm import MaskedBatches, pretrain
 from recipes.sentences.task import TextTask
 
@@ -38,8 +38,19 @@ class EncoderPredictor(Classifier):
         return {}
 
 
+def make_task(config, run):
+    """The task of a model of this kind: T5 writes its labels, others have a head."""
+    if is_t5(config):
+        from recipes.finetuning.text_to_text import TextToText
+
+        return TextToText(config, run)
+    return Glue(config, run)
+
+
 class Glue(TextTask):
     """An encoder with its head, and the labels of a task."""
+
+    kinds = (ScoredNumbers, ScoredClasses)
 
     def check(self):
         config = self.config
@@ -63,12 +74,12 @@ class Glue(TextTask):
         return names_of_tests(self.run.config())
 
     def make_targets(self, names=None):
-        return targets_of(self.config, names, self.data and self.data.train)
+        return targets_of(self.config, names, self.data and self.data.train, self.kinds)
 
     def make_tokenizer(self):
         path = self.run.folder / "tokenizer.json"
         if not path.exists():
-            tokenizer = self._new_tokenizer().with_max_length(self.config.max_length)
+            tokenizer = self._new_tokenizer()
             write_atomically(path, json.dumps(serialize_keras_object(tokenizer)).encode())
         return deserialize_keras_object(json.loads(path.read_text(encoding="utf-8")))
 
@@ -77,11 +88,12 @@ class Glue(TextTask):
         if config.checkpoint:
             from keras_headattn.interop import tokenizer_of
 
-            return tokenizer_of(config.checkpoint)
+            return tokenizer_of(config.checkpoint, max_length=config.max_length)
         texts = [*self.data.train.texts, *(self.data.train.second_texts or ())]
         if config.embedded:
             texts = number_sentences(seed=config.split_seed)
-        return learn_tokenizer(self.run.folder / "vocab.txt", texts, "wordpieces", config.vocabulary_size)
+        tokenizer = learn_tokenizer(self.run.folder / "vocab.txt", texts, "wordpieces", config.vocabulary_size)
+        return tokenizer.with_max_length(config.max_length)
 
     def prepare(self):
         super().prepare()

@@ -131,14 +131,18 @@ class TextTask(Task):
     def evaluate(self, model, tests):
         evaluate(self.predictor(model), tests, self.targets, self.run.results)
 
-    def export(self, model):
+    def write(self, model):
+        """Writes the SavedModel, and returns its path."""
         config, tokenizer, targets = self.config, self.tokenizer, self.targets
         common = dict(max_length=config.max_length, pairs=self.is_pair, run=config.run, attention=config.export_maps)
         if not targets.names:
-            path = export_regressor(model, tokenizer, config.export_folder, **common)
-        else:
-            common |= dict(activation=targets.activation)
-            path = export_classifier(model, tokenizer, targets.names, config.export_folder, **common)
+            return export_regressor(model, tokenizer, config.export_folder, **common)
+        common |= dict(activation=targets.activation)
+        return export_classifier(model, tokenizer, targets.names, config.export_folder, **common)
+
+    def export(self, model):
+        config, tokenizer = self.config, self.tokenizer
+        path = self.write(model)
         print(f"SavedModel: {path}")
         if self.data and config.samples:
             corpus = next(iter(self.data.tests.values()), self.data.validation)

@@ -22,12 +22,14 @@ from recipes.finetuning import glue_files
 from recipes.finetuning.data import read_corpora, read_tests, read_unlabelled
 from recipes.finetuning.glue_files import read_file, read_split, read_tfds_split
 from recipes.finetuning.glue_tasks import MAJORITY, SUBMISSION, TASKS, mean_score
+from recipes.finetuning.label_texts import WrittenClasses, WrittenNumbers
 from recipes.finetuning.scores import ClassScore, NumberScore
 from recipes.finetuning.settings import GlueConfig
 from recipes.finetuning.submission import check_file, clipped, collect, rows_text, write_zip
 from recipes.finetuning.targets import targets_of
 from recipes.glue import RECIPE
 from recipes.pretraining.masked_lm import mask_tokens
+from tests.recipes.commands import train_here
 
 SHARED = pathlib.Path(os.environ.get("HEADATTN_SHARED", "../shared"))
 HEADERS = {
@@ -338,3 +340,37 @@ def test_tasks_made_by_code():
     sentences = number_sentences(20)
     assert len(sentences) == 20 and sum(" is " in sentence and "." in sentence for sentence in sentences) == 10
     assert json.dumps(sentences) == json.dumps(number_sentences(20))
+
+
+def test_t5_writes_its_labels(tmp_path, monkeypatch):
+    """From a checkpoint made here to scores and a SavedModel; other texts count as wrong."""
+    from keras_headattn.interop import to_hugging_face
+    from keras_headattn.models import T5
+    from keras_headattn.text import train_sentencepiece
+
+    rows = [f"gj04\t{i % 2}\t\t{('bad', 'good')[i % 2]} sentence {i}." for i in range(40)]
+    path = write(tmp_path / "cola.tsv", *rows)
+    texts = [f"cola sentence: {row} unacceptable acceptable" for row in rows]
+    folder = tmp_path / "t5"
+    to_hugging_face(T5(80, 16, 32, num_layers=1, num_heads=2, key_dim=8), folder)
+    train_sentencepiece(texts, folder / "spiece.model", 80)
+    (folder / "tokenizer_config.json").write_text('{"extra_ids": 0}')
+    given = dict(task="cola", train=(str(path),), validation=(str(path),), checkpoint=str(folder), epochs=1)
+    given |= dict(run=str(tmp_path / "run"), export=str(tmp_path / "exported"), samples=1, num_buckets=1)
+    config = override(GlueConfig(), given | dict(attention="evolving", attention_arguments=dict(alpha=0.1, beta=0.1)))
+    _, history = train_here(RECIPE, config, monkeypatch)
+    assert np.isfinite(history[0]["val_loss"]) and "val_score" in history[0]
+    scores = json.loads((tmp_path / "run" / "results" / "dev" / "scores.json").read_text())
+    assert {"score", "mcc", "accuracy", "other_text"} <= set(scores)
+    serve = tf.saved_model.load(str(tmp_path / "exported" / "1")).signatures["serving_default"]
+    found = serve(text=tf.constant(["good sentence 3.", "bad"]))
+    assert found["classes"].shape == found["scores"].shape == (2, 1)
+    targets = WrittenClasses(["0", "1"], config)
+    assert targets.texts.sources(LabelledText(["a"], ["1"], "x")) == ["cola sentence: a"]
+    predicted = targets.rows(["acceptable", "unacceptable", "nonsense", "acceptable"])
+    measures = targets.measure(np.array([1, 0, 0, 0]), predicted)
+    assert measures["accuracy"] == 0.5 and measures["other_text"] == 0.25
+    assert WrittenNumbers((), override(config, dict(task="stsb"))).rows(["3.8", "so"]).tolist() == [
+        [pytest.approx(3.8)],
+        [-1.0],
+    ]
