@@ -130,7 +130,7 @@ def _acceptability(sentences, seed, place):
 
 def _paraphrase(rng, place, split_of, number):
     amount = _amount(rng, place, split_of)
-    other = amount if number % 2 else _near(rng, amount)
+    other = amount if number % 2 else _amount(rng, place, split_of)
     return in_words(amount), str(int(amount == other)), in_digits(other)
 
 
@@ -147,14 +147,6 @@ def _amount(rng, place, split_of):
         euros = number_up_to(rng, 4)
         if split_of[euros] == place:
             return 100 * euros + int(rng.integers(1, 100))
-
-
-def _near(rng, amount):
-    """Another amount, of which one digit differs."""
-    digits = list(str(amount))
-    place = int(rng.integers(len(digits)))
-    digits[place] = str((int(digits[place]) + rng.integers(1, 10)) % 10)
-    return max(1, int("".join(digits)))
 
 
 def _corpus(rows, name):
