@@ -37,6 +37,7 @@ GROUPS = {
         "All of them, and your own </docs/recipes>",
         "Translation </docs/translation>",
         "Sentence classification </docs/classification>",
+        "Fine-tuning on GLUE </docs/glue>",
         "Image classification </docs/imagenet>",
         "Sweep </docs/sweep>",
     ],
