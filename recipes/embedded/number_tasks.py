@@ -39,8 +39,8 @@ def number_tasks(task, train_size=4_000, validation_size=400, test_size=400, see
         ImportError: if num2words is not installed.
 
     >>> task = number_tasks("paraphrase", 8, 4, 4)
-    >>> len(task["train"]), len(task["test"].second_texts), set(task["train"].labels)
-    (8, 4, {'0', '1'})
+    >>> len(task["train"]), len(task["test"].second_texts), task["train"].labels[:4]
+    (8, 4, ['0', '1', '0', '1'])
     """
     sizes = dict(zip(SPLITS, (train_size, validation_size, test_size), strict=True))
     if task == "acceptability":

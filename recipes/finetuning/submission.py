@@ -40,10 +40,8 @@ def clipped(values):
 def rows_text(cells):
     """A file of predictions, one for each row of the test set.
 
-    >>> print(rows_text(["entailment", "neutral"]), end="")
-    index	prediction
-    0	entailment
-    1	neutral
+    >>> rows_text(["entailment", "neutral"]).splitlines()
+    ['index\\tprediction', '0\\tentailment', '1\\tneutral']
     """
     return "\n".join(["index\tprediction", *(f"{row}\t{cell}" for row, cell in enumerate(cells))]) + "\n"
 
