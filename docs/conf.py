@@ -23,6 +23,7 @@ GROUPS = {
     "Guides": [
         "/docs/layers",
         "/docs/positions",
+        "/docs/migrate",
         "Training </docs/training>",
         "/docs/distributed",
         "/docs/reliability",
