@@ -71,7 +71,7 @@ def from_pretrained(
             damaged, a tensor that is missing, left over or of another shape, a configuration that asks for something
             else.
 
-    >>> from keras_headattn.models import Bert
+    >>> from keras_headattn.interop import to_hugging_face
     >>> to_hugging_face(Bert(50, 16, 32, num_layers=2, num_heads=4), "tiny-bert")
     >>> model, report = from_pretrained("tiny-bert", attention="evolving", map_initializer="identity", return_report=True)
     >>> print(report)

@@ -1,6 +1,7 @@
 """Tiny checkpoints of other libraries, made by code: their names are written down here a second time."""
 
 import json
+import re
 
 import numpy as np
 import tensorflow as tf
@@ -29,9 +30,12 @@ CONFIGS["t5_v1_1"] = CONFIGS["t5"] | dict(feed_forward_proj="gated-gelu", tie_wo
 
 
 def numbers(shapes, seed=0):
-    """Random tensors of these shapes, by name."""
-    rng = np.random.default_rng(seed)
-    return {name: rng.normal(scale=0.3, size=shape).astype("float32") for name, shape in shapes.items()}
+    """Random tensors of these shapes, by name; scales of norms are around 1."""
+    rng, scale = np.random.default_rng(seed), re.compile(r"(?i)norm(\.weight|/gamma)$")
+    return {
+        name: (rng.normal(scale=0.3, size=shape) + bool(scale.search(name))).astype("float32")
+        for name, shape in shapes.items()
+    }
 
 
 def _linear(name, inputs, outputs):
@@ -57,7 +61,9 @@ def bert_state(kind="bert", pooler=True, heads=True):
         layer = f"encoder.layer.{i}"
         for name in ("query", "key", "value"):
             shapes |= _linear(f"{layer}.attention.self.{name}", WIDTH, WIDTH)
-        shapes |= _linear(f"{layer}.attention.output.dense", WIDTH, WIDTH) | _norm(f"{layer}.attention.output.LayerNorm")
+        shapes |= _linear(f"{layer}.attention.output.dense", WIDTH, WIDTH) | _norm(
+            f"{layer}.attention.output.LayerNorm"
+        )
         shapes |= _linear(f"{layer}.intermediate.dense", WIDTH, INNER) | _linear(f"{layer}.output.dense", INNER, WIDTH)
         shapes |= _norm(f"{layer}.output.LayerNorm")
     if pooler and kind == "bert":

@@ -124,7 +124,9 @@ def test_cut_off(name, kept, tmp_path):
     """One line each, which names the file."""
     if name == "checkpoint":
         msgpack = pytest.importorskip("msgpack")
-        (tmp_path / name).write_bytes(msgpack.packb({"target": {n: flax_array(msgpack, t) for n, t in TENSORS.items()}}))
+        (tmp_path / name).write_bytes(
+            msgpack.packb({"target": {n: flax_array(msgpack, t) for n, t in TENSORS.items()}})
+        )
     elif name == "ckpt.index":
         save_tensorflow(tmp_path / "ckpt", TENSORS)
     elif name == "tf_model.h5":

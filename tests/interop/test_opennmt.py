@@ -31,7 +31,9 @@ def checkpoint(share="none", pre_norm=True, layers=2):
                 for name in ("queries", "keys", "values", "output"):
                     shapes |= dense(f"{prefix}/{part}/layer/linear_{name}", WIDTH, WIDTH)
                 shapes |= norm(f"{prefix}/{part}/{own}")
-            shapes |= dense(f"{prefix}/ffn/layer/inner", WIDTH, INNER) | dense(f"{prefix}/ffn/layer/outer", INNER, WIDTH)
+            shapes |= dense(f"{prefix}/ffn/layer/inner", WIDTH, INNER) | dense(
+                f"{prefix}/ffn/layer/outer", INNER, WIDTH
+            )
             shapes |= norm(f"{prefix}/ffn/{own}")
     shapes |= dense("model/decoder/output_layer", WIDTH, TARGET)
     embeddings = "model/examples_inputter/{}_inputter/embedding"
@@ -64,7 +66,7 @@ def test_transformers(share, pre_norm, tmp_path):
 
 def test_relative_positions_are_refused(tmp_path):
     name = f"model/encoder/layers/0/self_attention/layer/relative_position_keys{END}"
-    with pytest.raises(ValueError, match="left over: model/encoder/layers/0/self_attention/layer/relative_position_keys"):
+    with pytest.raises(ValueError, match=r"left over: model/encoder/.*/relative_position_keys"):
         from_opennmt(write(tmp_path, checkpoint() | {name: np.zeros((41, 4), "float32")}), num_heads=2)
 
 

@@ -1,6 +1,7 @@
 """Models from folders: every layout, every attention, and folders that must be refused."""
 
 import functools
+import json
 import re
 
 import numpy as np
@@ -102,7 +103,7 @@ def test_the_map_initializer(folders):
     model = from_pretrained(folders["bert"], attention="evolving", map_initializer="identity")
     kernel = array(model.blocks[1].attention.map_kernel)
     np.testing.assert_array_equal(kernel[1, 1], np.eye(HEADS))
-    with pytest.raises(ValueError, match="`map_initializer` is of EvolvingAttention.* Received: attention='multi_head'"):
+    with pytest.raises(ValueError, match="`map_initializer` is of EvolvingAttention.* Received: att"):
         from_pretrained(folders["bert"], map_initializer="identity")
 
 
@@ -139,11 +140,8 @@ def test_tensorflow_1(kind, tmp_path, models):
     tensors["global_step"] = np.int64(3)
     save_tensorflow(tmp_path / "model.ckpt", tensors)
     if kind == "bert":
-        import json
-
-        (tmp_path / "bert_config.json").write_text(json.dumps({**CONFIGS[kind], "model_type": None} | {}))
-    overrides = dict(activation="gelu", num_heads=HEADS)
-    model = from_pretrained(tmp_path, **overrides)
+        (tmp_path / "bert_config.json").write_text(json.dumps(CONFIGS[kind]))
+    model = from_pretrained(tmp_path, activation="gelu", num_heads=HEADS)
     np.testing.assert_array_equal(outputs(model), outputs(models[kind]))
     assert from_pretrained(tmp_path / "model.ckpt", num_heads=HEADS).activation == "gelu_tanh"
 
@@ -183,36 +181,28 @@ def test_mesh_tensorflow(kind, tmp_path, models):
 
 
 def as_t5x(state):
-    found = {}
     words = {"q": "query", "k": "key", "v": "value", "o": "out"}
+    table = r"(\w+)\.layers_0\.SelfAttention\.relative_attention_bias\.weight"
+    found = {}
     for name, tensor in state.items():
         keeps = "layer_norm" in name or name == "shared.weight"
-        is_decoder = name.startswith("decoder")
-        own = "self_attention" if is_decoder else "attention"
+        parts = ["attention", "mlp"] if name.startswith("encoder") else ["self_attention", "cross_attention", "mlp"]
+        # Norms are called after the part that follows them.
+        name = re.sub(
+            r"block\.(\d+)\.layer\.(\d)\.layer_norm\.weight",
+            lambda m, parts=parts: f"layers_{m[1]}.pre_{parts[int(m[2])]}_layer_norm.scale",
+            name,
+        )
         name = re.sub(r"block\.(\d+)\.layer\.\d\.", r"layers_\1.", name)
-        name = re.sub(r"(\w+)\.layers_0\.SelfAttention\.relative_attention_bias\.weight", r"\1.relpos_bias.rel_embedding", name)
-        for theirs, part in (("SelfAttention", own), ("EncDecAttention", "encoder_decoder_attention")):
+        name = re.sub(table, r"\1.relpos_bias.rel_embedding", name)
+        for theirs, part in (("SelfAttention", parts[0]), ("EncDecAttention", "encoder_decoder_attention")):
             name = re.sub(rf"{theirs}\.(\w)\.weight", lambda m, part=part: f"{part}.{words[m[1]]}.kernel", name)
         name = re.sub(r"DenseReluDense\.(\w+)\.weight", r"mlp.\1.kernel", name)
         name = re.sub(r"(\w+)\.final_layer_norm\.weight", r"\1.\1_norm.scale", name)
         name = name.replace("shared.weight", "token_embedder.embedding")
         name = name.replace("lm_head.weight", "decoder.logits_dense.kernel")
         found[name.replace(".", "/")] = tensor if keeps else tensor.T
-    for name in list(found):
-        if name.endswith("layer_norm/weight"):
-            raise AssertionError(name)
     return found
-
-
-def with_norms_of_t5x(state):
-    """Norms are called after the part that follows them."""
-    renamed = {}
-    for name, tensor in state.items():
-        if found := re.fullmatch(r"(\w+)\.block\.(\d+)\.layer\.(\d)\.layer_norm\.weight", name):
-            parts = ["attention", "mlp"] if found[1] == "encoder" else ["self_attention", "cross_attention", "mlp"]
-            name = f"{found[1]}.layers_{found[2]}.pre_{parts[int(found[3])]}_layer_norm.scale"
-        renamed[name] = tensor
-    return renamed
 
 
 @pytest.mark.parametrize("kind", ["t5", "t5_v1_1"])
@@ -221,7 +211,7 @@ def test_t5x(kind, tmp_path, models):
     from tests.interop.test_containers import flax_array
 
     tree = {"optimizer": {"state": {"step": 3}}}
-    for name, tensor in as_t5x(with_norms_of_t5x(state_of(kind))).items():
+    for name, tensor in as_t5x(state_of(kind)).items():
         at = tree
         *path, last = ["optimizer", "target", *name.split("/")]
         for part in path:
