@@ -219,12 +219,11 @@ def _make_t5(kind, config, path, tensors, attention, head, ignore, overrides):
         arguments = t5_arguments(config)
         config.check(ignore)
     model = T5Model(**{**arguments, "attention": attention, **overrides})
-    if (
-        model.tie_output
-        and "lm_head.weight" in tensors
-        and np.array_equal(tensors["lm_head.weight"], tensors.get("shared.weight"))
-    ):
-        tensors = {name: x for name, x in tensors.items() if name != "lm_head.weight"}
+    tensors, shared = dict(tensors), tensors.get("shared.weight")
+    if model.tie_output and np.array_equal(tensors.get("lm_head.weight"), shared):
+        del tensors["lm_head.weight"]  # the same once more
+    elif not model.tie_output and config is not None and config.get("tie_word_embeddings", True):
+        tensors.setdefault("lm_head.weight", shared)
     return model, T5_GATED if model.gated else T5, tensors
 
 

@@ -228,6 +228,14 @@ def test_old_names_of_norms_and_no_prefix(tmp_path, models):
     np.testing.assert_array_equal(outputs(from_pretrained(write(tmp_path, "bert", state))), outputs(models["bert"]))
 
 
+def test_t5_of_transformers_5(tmp_path, models):
+    """It writes T5 1.1 as tied, and says beside it that the output is not scaled."""
+    state = state_of("t5_v1_1")
+    del state["lm_head.weight"]
+    model = from_pretrained(write(tmp_path, "t5_v1_1", state, tie_word_embeddings=True, scale_decoder_outputs=False))
+    np.testing.assert_array_equal(array(model.output_projection.kernel), state["shared.weight"].T)
+
+
 def test_without_pooler(tmp_path):
     model = from_pretrained(write(tmp_path, "bert", bert_state(pooler=False)))
     assert model.pooler is None
@@ -246,7 +254,7 @@ def test_without_pooler(tmp_path):
     ("bert", {"num_hidden_layers": 1}, "left over: encoder.layer.1.attention"),
     ("bert", {"num_hidden_layers": 3}, "missing: encoder.layer.2.attention"),
     ("t5", {"decoder_start_token_id": 1}, "`decoder_start_token_id` of T5 must be 0"),
-    ("t5", {"tie_word_embeddings": False, "scale_decoder_outputs": True}, "`scale_decoder_outputs` must be"),
+    ("t5", {"tie_word_embeddings": False, "scale_decoder_outputs": True}, "`scale_decoder_outputs` must be False"),
     ("t5_v1_1", {"feed_forward_proj": "relu"}, "missing: encoder.block.0.layer.1.DenseReluDense.wi.weight"),
 ])  # fmt: skip
 def test_refused_configurations(kind, changes, told, tmp_path):
