@@ -6,7 +6,8 @@ import pathlib
 import numpy as np
 import pytest
 
-from keras_headattn.interop import from_pretrained, read_tensors, to_hugging_face
+from keras_headattn import text
+from keras_headattn.interop import from_pretrained, read_tensors, to_hugging_face, tokenizer_of
 from tests.layers.harness import array
 
 SHARED = pathlib.Path(os.environ.get("HEADATTN_SHARED", pathlib.Path(__file__).resolve().parents[3] / "shared"))
@@ -96,3 +97,13 @@ def test_true_names_of_t5x():
     kernel = tensors["optimizer/target/decoder/layers_1/encoder_decoder_attention/query/kernel"]
     found = model.decoder_blocks[1].cross_attention.query_dense.kernel
     np.testing.assert_array_equal(array(found).reshape(kernel.shape), kernel)
+
+
+def test_tokenizer_of_real_weights():
+    """The ids of all texts, and one that is longer than the others."""
+    if not hasattr(text, "WordPieceTokenizer"):
+        pytest.skip("needs keras_headattn.text.WordPieceTokenizer")
+    folder = DATA / "ckpt_minilm_l6_bert"
+    with np.load(folder / "expected.npz") as file:
+        texts, ids = [str(line) for line in file["texts"]], file["ids"]
+    np.testing.assert_array_equal(tokenizer_of(folder)(texts), ids)
