@@ -23,6 +23,7 @@ GROUPS = {
     "Guides": [
         "/docs/layers",
         "/docs/positions",
+        "/docs/encoders",
         "Training </docs/training>",
         "/docs/distributed",
         "/docs/reliability",
