@@ -24,6 +24,7 @@ GROUPS = {
         "/docs/layers",
         "/docs/positions",
         "/docs/migrate",
+        "/docs/encoders",
         "Training </docs/training>",
         "/docs/distributed",
         "/docs/reliability",

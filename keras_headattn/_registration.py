@@ -12,6 +12,7 @@ import sys
 # Rooms with classes that Keras saves, and modules with such classes.
 ROOMS = ("decoding", "layers", "metrics", "models", "optimizers", "positions", "text", "training")
 NAMES = {
+    "layers._feed_forward": ["gelu_tanh"],
     "losses": ["LabelSmoothedCrossentropy"],
     "regularizers": ["CosineSimilarity", "Disagreement", "Frobenius"],
     "training._distribution.model": ["FunctionalModel"],

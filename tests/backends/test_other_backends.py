@@ -7,17 +7,18 @@ import numpy as np
 import pytest
 
 from keras_headattn import layers
-from keras_headattn.models import BiLSTMEncoder, ResNet, SentenceClassifier, SentencePairClassifier
+from keras_headattn.models import BiLSTMEncoder, EncoderClassifier, ResNet, SentenceClassifier, SentencePairClassifier
 from keras_headattn.regularizers import Frobenius
 from tests.backends import load_from, run_on, worker
 from tests.layers.backend_worker import EVERY
 from tests.layers.harness import build, cross_inputs, each, output_bias, randomize, self_input
+from tests.models import encoders
 from tests.models.small import CASES, make
 from tests.positions.cases import ALL
 
 # Of the Transformers the first moves rows of the cache, the second has positions in it.
 TRANSFORMERS = ("evolving_decoder", "relative")
-CLASSIFIERS = ("resnet", "single", "pair")
+CLASSIFIERS = ("resnet", "single", "pair", "encoder")
 
 
 def save_weights_of_layers(folder):
@@ -44,6 +45,11 @@ def classifiers():
         model = cls(BiLSTMEncoder(11, 12, 5, dropout=0.0), 3, pooling, mlp_dim=7, dropout=0.0, **own)
         model.build()
         yield name, randomize(model), inputs
+    evolving = layers.EvolvingAttention(3, 4, alpha=0.4, beta=0.5)
+    encoder = encoders.make("roberta", attention=evolving, dropout=0.0)
+    model = EncoderClassifier(encoder, 3, "roberta", dropout=0.0)
+    model.build()
+    yield "encoder", randomize(model), [encoders.sentences(pad_id=1)]
     resnet = ResNet(
         (1,),
         attention=layers.EvolvingAttention(num_heads=2, key_dim=4, alpha=0.5, beta=1.0),
