@@ -6,8 +6,13 @@ from keras_headattn.ops import sizes
 
 @register_keras_serializable(package="keras_headattn")
 def gelu_tanh(x):
-    """GELU in its tanh form (Hendrycks and Gimpel 2016, "Gaussian error linear units", section 2)."""
-    return ops.gelu(x, approximate=True)
+    """GELU by its formula with tanh, as BERT and T5 1.1 were trained with."""
+    return activations.gelu(x, approximate=True)
+
+
+def get_activation(identifier):
+    """An activation, as Keras finds it; `"gelu_tanh"` is one more name."""
+    return gelu_tanh if identifier == "gelu_tanh" else activations.get(identifier)
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -19,7 +24,7 @@ class FeedForward(layers.Layer):
 
     Args:
         intermediate_dim: width between the two.
-        activation: after the first, as Keras takes it; or `"gelu_tanh"`, the tanh form of GELU, as T5 1.1 has it.
+        activation: after the first; `"gelu"` is exact, `"gelu_tanh"` its formula with tanh.
         dropout: rate of dropout after the activation.
         gated: whether there is a gate.
         use_bias: whether the dense layers have biases.
@@ -53,7 +58,7 @@ class FeedForward(layers.Layer):
         super().__init__(**kwargs)
         self.supports_masking = True
         self.intermediate_dim = intermediate_dim
-        self.activation = activations.get(gelu_tanh if activation == "gelu_tanh" else activation)
+        self.activation = get_activation(activation)
         self.dropout = dropout
         self.gated = gated
         self.use_bias = use_bias
