@@ -507,7 +507,8 @@ def test_scale(case):
     """Twice the scale is twice the queries, but of those that are normalised or make other logits than products."""
     x = self_input()
     layer = build(case.make(), x, x, x)
-    scaled = copy_weights(layer, build(case.make(scale=2 * layer.scale), x, x, x))
+    scaled = build(case.make(scale=2 * layer.scale), x, x, x)
+    copy_weights(layer, scaled)
     plain = array(layer(x, x))
     for weight in layer.query_dense.weights:
         weight.assign(2 * array(weight))
