@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from keras_headattn import layers
-from keras_headattn.models import BiLSTMEncoder, EncoderClassifier, ResNet, SentenceClassifier, SentencePairClassifier
+from keras_headattn.models import (
+    T5,
+    BiLSTMEncoder,
+    EncoderClassifier,
+    ResNet,
+    SentenceClassifier,
+    SentencePairClassifier,
+)
 from keras_headattn.regularizers import Frobenius
 from tests.backends import load_from, run_on, worker
 from tests.layers.backend_worker import EVERY
@@ -72,6 +79,9 @@ def save_models(folder):
     for case in CASES:
         if case.name in TRANSFORMERS:
             make(case, dropout=0.0).save(folder / f"{case.name}.keras")
+    t5 = T5(13, 12, 10, 1, num_heads=3, key_dim=5, activation="gelu_tanh", gated=True, dropout=0.0)
+    t5.build()
+    randomize(t5).save(folder / "t5.keras")
     for name, model, inputs in classifiers():
         model.save(folder / f"{name}.keras")
         np.savez(folder / f"{name}.npz", *inputs, labels=np.array([0, 2, 1])[: len(inputs[0])])
@@ -186,7 +196,7 @@ def test_repulsive_attention(ours, theirs):
 # --------------------------------------------------------------------------------------------------- models
 
 
-@pytest.mark.parametrize("model", TRANSFORMERS)
+@pytest.mark.parametrize("model", (*TRANSFORMERS, "t5"))
 def test_translations(model, ours, theirs):
     """A Transformer saved here translates and trains the same."""
 
