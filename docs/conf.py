@@ -23,6 +23,8 @@ GROUPS = {
     "Guides": [
         "/docs/layers",
         "/docs/positions",
+        "/docs/migrate",
+        "/docs/encoders",
         "Training </docs/training>",
         "/docs/distributed",
         "/docs/reliability",

@@ -175,8 +175,12 @@ def t5_arguments(config):
     for key in ("pad_token_id", "decoder_start_token_id"):
         if config.get(key, 0) != 0:
             raise ValueError(f"`{key}` of T5 must be 0. Received: {key}={config[key]} in {config.path}")
-    if config.get("scale_decoder_outputs", tied) != tied:
-        raise ValueError(f"`scale_decoder_outputs` must be that of tie_word_embeddings, {tied}. Received: {not tied}")
+    # transformers 5 calls all T5 tied, and says here which are of 1.0.
+    scaled = config.get("scale_decoder_outputs", tied)
+    if scaled and not tied:
+        raise ValueError(
+            f"`scale_decoder_outputs` must be False of an output layer of its own. Received: True in {config.path}"
+        )
     return dict(
         vocabulary_size=config["vocab_size"],
         hidden_dim=config["d_model"],
@@ -187,7 +191,7 @@ def t5_arguments(config):
         key_dim=config["d_kv"],
         activation=activation,
         gated=gated,
-        tie_output=tied,
+        tie_output=scaled,
         num_buckets=config.get("relative_attention_num_buckets", 32),
         max_distance=config.get("relative_attention_max_distance", 128),
         norm_epsilon=config.get("layer_norm_epsilon", 1e-6),

@@ -39,7 +39,14 @@ class Names:
     unused: tuple = ()
 
     def find(self, name):
-        """The name there of a weight of ours; `None` if it has none."""
+        """Translates a name.
+
+        Args:
+            name: str, of a weight of ours.
+
+        Returns:
+            Its name in the format; `None` if it has none.
+        """
         owner, _, leaf = name.rpartition("/")
         leaves = self.leaves if self.leaves is not None else OF_TORCH if self.kernels == "torch" else {}
         for ours, theirs in self.table.items():
@@ -51,7 +58,14 @@ class Names:
         return None
 
     def is_unused(self, name):
-        """Whether a name there is known to have no place in ours."""
+        """Whether a tensor is known to have no place in models of ours.
+
+        Args:
+            name: str, its name in the format.
+
+        Returns:
+            bool.
+        """
         return any(re.fullmatch(pattern, name) for pattern in self.unused)
 
 
@@ -98,8 +112,20 @@ def _some(names, most=6):
 
 
 def weights_by_name(model):
-    """Weights of a model or a layer, that is built, by their paths below it, such as
-    `"block_0/attention/query/kernel"`."""
+    """Finds all weights of a model or a layer by their paths below it.
+
+    Args:
+        model: model or layer. One that is not built is built without arguments. The encoder of a head, such as
+            `MaskedLM`, counts as the head itself.
+
+    Returns:
+        Dictionary of names, such as `"block_0/attention/query/kernel"`, to `keras.Variable`.
+
+    >>> layer = keras.layers.Dense(2)
+    >>> layer.build((None, 3))
+    >>> sorted(weights_by_name(layer))
+    ['bias', 'kernel']
+    """
     if not model.built:
         model.build()
     if isinstance(getattr(model, "encoder", None), Bert):  # a head, whose encoder may have been built before
@@ -155,17 +181,15 @@ def copy_weights(model, tensors, names, strict=True):
     left_over = sorted(set(tensors) - set(copied.values()))
     fitted, misshapen, averaged = {}, [], []
     for name, theirs in copied.items():
-        if theirs in tensors:
-            shape = tuple(weights[name].shape)
-            value = _fit(name, tensors[theirs], shape, names.kernels)
-            if value is None and (groups := _groups(name, weights)):
-                value = _fit(name, tensors[theirs], groups, names.kernels)
-                value = None if value is None else _mean_of_heads(value, groups, shape)
-                averaged += [name]
-            if value is None:
-                expected = stored_shape(name, shape, names.kernels)
-                misshapen.append(f"{theirs} {tuple(tensors[theirs].shape)}, not {expected}")
-            fitted[name] = value
+        if theirs not in tensors:
+            continue
+        shape, tensor = tuple(weights[name].shape), tensors[theirs]
+        fitted[name] = _fit(name, tensor, shape, names.kernels)
+        if fitted[name] is None and (groups := _groups(name, weights)):
+            fitted[name] = _mean_of_heads(_fit(name, tensor, groups, names.kernels), groups, shape)
+            averaged.append(name)
+        if fitted[name] is None:
+            misshapen.append(f"{theirs} {tuple(tensor.shape)}, not {stored_shape(name, shape, names.kernels)}")
     surplus = [name for name in left_over if not names.is_unused(name)] if strict else []
     faults = {"missing": missing, "of another shape": misshapen, "left over": surplus}
     if any(faults.values()):
@@ -218,6 +242,8 @@ def _groups(name, weights):
 
 
 def _mean_of_heads(value, shape, grouped):
+    if value is None:
+        return None
     *rest, heads, width = shape
     groups = grouped[-2]
     return value.astype("float32").reshape(*rest, groups, heads // groups, width).mean(axis=-2)

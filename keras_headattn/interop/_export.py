@@ -47,7 +47,7 @@ def to_hugging_face(model, folder, model_type=None):
         ValueError: if Hugging Face has no equal: for attention other than multi-head attention, and for whatever else
             the format cannot say. Nothing is written then.
 
-    >>> from keras_headattn.models import Bert
+    >>> from keras_headattn.interop import from_pretrained
     >>> model = Bert(50, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4)
     >>> to_hugging_face(model, "exported")
     >>> same = from_pretrained("exported")
@@ -224,28 +224,9 @@ def _of_t5(model):
 
 
 def _of_translator(model):
-    attentions = _attentions(model)
-    check_plain(attentions, model.hidden_dim)
-    heads = {layer.num_heads for layer in attentions}
-    positions = model.templates["positions"].layer
-    if not isinstance(positions, SinusoidalPositions):
-        refuse("sinusoidal positions", f"positions={positions!r}")
-    is_marian = not model.normalize_first and not positions.endpoint and positions.first == 0
-    is_m2m_100 = model.normalize_first and positions.endpoint and positions.first > 0
-    if not (is_marian or is_m2m_100):
-        refuse(
-            "the blocks and positions of Marian or of M2M100, see `from_pretrained`",
-            f"normalize_first={model.normalize_first}, endpoint={positions.endpoint}, first={positions.first}",
-        )
-    norm, feed_forward = model.templates["norm"].layer, model.templates["feed_forward"].layer
-    if type(norm).__name__ != "LayerNormalization" or norm.epsilon != 1e-5:
-        refuse("layer normalisation with an epsilon of 1e-5", f"{norm.name}, {getattr(norm, 'epsilon', None)}")
-    if len(heads) > 1 or feed_forward.gated or not feed_forward.use_bias or not model.tie_output:
-        refuse("one number of heads, a plain feed-forward layer and a tied output", f"heads {sorted(heads)}")
-    if is_m2m_100 and (model.output_bias or model.target_vocabulary_size):
-        refuse("one vocabulary and no output bias in M2M100", f"output_bias={model.output_bias}")
+    is_marian, heads = _check_translator(model)
     size = model.target_vocabulary_size or model.source_vocabulary_size
-    pad_id = size - 1 if is_marian else positions.first - 1
+    pad_id = size - 1 if is_marian else model.templates["positions"].layer.first - 1
     tensors = _tensors(model, MARIAN)
     if is_marian:
         tensors.setdefault("final_logits_bias", np.zeros(size, "float32"))
@@ -255,26 +236,18 @@ def _of_translator(model):
     if is_marian:
         tensors["final_logits_bias"] = tensors["final_logits_bias"][None]
     if separate := model.target_vocabulary_size is not None:
-        if model.source_vocabulary_size != size:
-            refuse(
-                "vocabularies of one size, as padding is the last of both", f"{model.source_vocabulary_size}, {size}"
-            )
         tensors["model.decoder.embed_tokens.weight"] = tensors.pop("model.shared.weight")
-    start = pad_id if is_marian else 2
+    feed_forward = model.templates["feed_forward"].layer
+    sizes = dict(layers=model.num_layers, attention_heads=heads, ffn_dim=feed_forward.intermediate_dim)
     config = dict(
         model_type="marian" if is_marian else "m2m_100",
         architectures=["MarianMTModel" if is_marian else "M2M100ForConditionalGeneration"],
         vocab_size=model.source_vocabulary_size,
         d_model=model.hidden_dim,
-        encoder_layers=model.num_layers,
-        decoder_layers=model.num_decoder_layers,
-        encoder_attention_heads=min(heads),
-        decoder_attention_heads=min(heads),
-        encoder_ffn_dim=feed_forward.intermediate_dim,
-        decoder_ffn_dim=feed_forward.intermediate_dim,
+        **{f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sizes.items()},
         activation_function=activation_there(feed_forward.activation),
         dropout=model.dropout,
-        attention_dropout=attentions[0].dropout,
+        attention_dropout=_attentions(model)[0].dropout,
         activation_dropout=feed_forward.dropout,
         scale_embedding=True,
         max_position_embeddings=512 if is_marian else 1024,
@@ -282,10 +255,38 @@ def _of_translator(model):
         eos_token_id=0 if is_marian else 2,
         bos_token_id=0,
         forced_eos_token_id=0 if is_marian else None,
-        decoder_start_token_id=start,
+        decoder_start_token_id=pad_id if is_marian else 2,
         is_encoder_decoder=True,
         tie_word_embeddings=True,
     )
+    config["decoder_layers"] = model.num_decoder_layers
     if is_marian:
         config |= dict(share_encoder_decoder_embeddings=not separate, decoder_vocab_size=size)
     return config, tensors
+
+
+def _check_translator(model):
+    """Whether the model is built as Marian, otherwise as M2M100, and its number of heads."""
+    attentions = _attentions(model)
+    check_plain(attentions, model.hidden_dim)
+    heads = {layer.num_heads for layer in attentions}
+    positions = model.templates["positions"].layer
+    if not isinstance(positions, SinusoidalPositions):
+        refuse("sinusoidal positions", f"positions={positions!r}")
+    is_marian = not model.normalize_first and not positions.endpoint and positions.first == 0
+    if not is_marian and not (model.normalize_first and positions.endpoint and positions.first > 0):
+        refuse(
+            "the blocks and positions of Marian or of M2M100, see `from_pretrained`",
+            f"normalize_first={model.normalize_first}, endpoint={positions.endpoint}, first={positions.first}",
+        )
+    norm, feed_forward = model.templates["norm"].layer, model.templates["feed_forward"].layer
+    if type(norm).__name__ != "LayerNormalization" or norm.epsilon != 1e-5:
+        refuse("layer normalisation with an epsilon of 1e-5", f"{norm.name}, {getattr(norm, 'epsilon', None)}")
+    if len(heads) > 1 or feed_forward.gated or not feed_forward.use_bias or not model.tie_output:
+        refuse("one number of heads, a plain feed-forward layer and a tied output", f"heads {sorted(heads)}")
+    if not is_marian and (model.output_bias or model.target_vocabulary_size):
+        refuse("one vocabulary and no output bias in M2M100", f"output_bias={model.output_bias}")
+    if model.target_vocabulary_size not in (None, model.source_vocabulary_size):
+        sizes = f"{model.source_vocabulary_size}, {model.target_vocabulary_size}"
+        refuse("vocabularies of one size, as padding is the last of both", sizes)
+    return is_marian, min(heads)

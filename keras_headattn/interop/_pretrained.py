@@ -71,7 +71,7 @@ def from_pretrained(
             damaged, a tensor that is missing, left over or of another shape, a configuration that asks for something
             else.
 
-    >>> from keras_headattn.models import Bert
+    >>> from keras_headattn.interop import to_hugging_face
     >>> to_hugging_face(Bert(50, 16, 32, num_layers=2, num_heads=4), "tiny-bert")
     >>> model, report = from_pretrained("tiny-bert", attention="evolving", map_initializer="identity", return_report=True)
     >>> print(report)
@@ -219,12 +219,11 @@ def _make_t5(kind, config, path, tensors, attention, head, ignore, overrides):
         arguments = t5_arguments(config)
         config.check(ignore)
     model = T5Model(**{**arguments, "attention": attention, **overrides})
-    if (
-        model.tie_output
-        and "lm_head.weight" in tensors
-        and np.array_equal(tensors["lm_head.weight"], tensors.get("shared.weight"))
-    ):
-        tensors = {name: x for name, x in tensors.items() if name != "lm_head.weight"}
+    tensors, shared = dict(tensors), tensors.get("shared.weight")
+    if model.tie_output and np.array_equal(tensors.get("lm_head.weight"), shared):
+        del tensors["lm_head.weight"]  # the same once more
+    elif not model.tie_output and config is not None and config.get("tie_word_embeddings", True):
+        tensors.setdefault("lm_head.weight", shared)
     return model, T5_GATED if model.gated else T5, tensors
 
 

@@ -14,7 +14,7 @@ __getattr__, __dir__, __all__ = attach(
         "_sentence_classifiers": ["SentenceClassifier", "SentencePairClassifier"],
         "_sentence_encoders": ["BiLSTMEncoder", "TransformerEncoder"],
         "_sizes": ["SIZES"],
-        "_t5": ["T5"],
+        "_t5": ["T5", "T5_SIZES"],
         "_transformer": ["Transformer"],
     },
 )

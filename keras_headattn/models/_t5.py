@@ -7,9 +7,7 @@ from keras_headattn.models._transformer import SIDES, TARGET, Transformer
 from keras_headattn.positions import BucketPositions
 
 SAME = "same"
-# Arguments of `Transformer` that T5 has not.
-FIXED = ("source_vocabulary_size", "target_vocabulary_size", "activation_dropout", "normalize_first", "norm")
-FIXED += ("feed_forward", "positions", "relative_positions")
+ATTENTIONS = ("attention", "decoder_attention", "cross_attention")
 
 
 def _size(hidden_dim, intermediate_dim, num_layers, num_heads, key_dim=64):
@@ -23,7 +21,7 @@ def _size(hidden_dim, intermediate_dim, num_layers, num_heads, key_dim=64):
 
 
 NEWER = dict(activation="gelu_tanh", gated=True, tie_output=False)
-SIZES = {
+T5_SIZES = {
     "t5_small": _size(512, 2048, 6, 8),
     "t5_base": _size(768, 3072, 12, 12),
     "t5_large": _size(1024, 4096, 24, 16),
@@ -139,8 +137,8 @@ class T5(Transformer):
         """A `T5` of a published size.
 
         Args:
-            size: "t5_small", "t5_base", "t5_large", "t5_3b", "t5_11b", or "t5_v1_1_small", "t5_v1_1_base",
-                "t5_v1_1_large", "t5_v1_1_xl", "t5_v1_1_xxl".
+            size: one of `keras_headattn.models.T5_SIZES`: "t5_small", "t5_base", "t5_large", "t5_3b", "t5_11b", or
+                "t5_v1_1_small", "t5_v1_1_base", "t5_v1_1_large", "t5_v1_1_xl", "t5_v1_1_xxl".
             **kwargs: as for `T5`; arguments that are given replace those of the size.
 
         Raises:
@@ -150,9 +148,9 @@ class T5(Transformer):
         >>> model.hidden_dim, model.num_layers, model.gated
         (512, 2, True)
         """
-        if size not in SIZES:
-            raise ValueError(f"There are the sizes {', '.join(SIZES)}. Received: size={size!r}")
-        return cls(**{**SIZES[size], **kwargs})
+        if size not in T5_SIZES:
+            raise ValueError(f"There are the sizes {', '.join(T5_SIZES)}. Received: size={size!r}")
+        return cls(**{**T5_SIZES[size], **kwargs})
 
     def _make_layers(self):
         super()._make_layers()
@@ -181,9 +179,28 @@ class T5(Transformer):
         return x * self.hidden_dim**-0.5 if side == TARGET and self.tie_output else x
 
     def get_config(self):
-        config = {name: value for name, value in super().get_config().items() if name not in FIXED}
-        names = ("vocabulary_size", "key_dim", "gated", "num_buckets", "max_distance", "norm_epsilon")
-        return config | {name: getattr(self, name) for name in names}
+        names = (
+            "vocabulary_size",
+            "hidden_dim",
+            "intermediate_dim",
+            "num_layers",
+            "num_decoder_layers",
+            "num_heads",
+            "key_dim",
+            "activation",
+            "gated",
+            "tie_output",
+            "num_buckets",
+            "max_distance",
+            "norm_epsilon",
+            "dropout",
+            "seed",
+        )
+        return {
+            **super(Transformer, self).get_config(),  # the arguments of `Transformer` are others
+            **{name: getattr(self, name) for name in names},
+            **{name: self.templates[name].serialize() for name in ATTENTIONS},
+        }
 
 
 def _templates(attention, decoder_attention, cross_attention, num_heads, key_dim, dropout):

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn import layers
-from keras_headattn.layers import EvolvingAttention, MultiHeadAttention, RealFormerAttention
+from keras_headattn.layers import EvolvingAttention, MultiHeadAttention, RealFormerAttention, TalkingHeadsAttention
 from keras_headattn.models import Bert, EncoderClassifier, MaskedLM, ReplacedTokenDetector
 from tests.layers.harness import copy_weights
 from tests.models.encoders import HEADS, LENGTH, OF, VOCABULARY, WIDTH, make, pairs, sentences
@@ -17,6 +17,7 @@ from tests.models.small import array, check_close, randomize
 
 TOLERANCE = 5e-6
 EVOLVING = functools.partial(EvolvingAttention, alpha=0.4, beta=0.5)
+ALONE = functools.partial(EvolvingAttention, alpha=0.0, beta=0.5)  # convolves without a block below
 each_kind = pytest.mark.parametrize("kind", OF)
 each_attention = pytest.mark.parametrize("attention", layers.ATTENTIONS)
 
@@ -212,14 +213,21 @@ def test_maps_travel_through_the_blocks():
     check_close(x, states(model, ids), TOLERANCE)
 
 
-def test_share_of_zero_is_the_plain_model():
-    """Of evolving attention: exactly, and with the same weights."""
-    plain = make()
-    evolving = make(attention=functools.partial(EvolvingAttention, alpha=0.0, beta=0.0))
-    assert paths(plain) == paths(evolving)
-    inputs = pairs()
+@pytest.mark.parametrize(
+    "attention",
+    [
+        functools.partial(EvolvingAttention, alpha=0.0, beta=0.0),
+        functools.partial(TalkingHeadsAttention, mixing_initializer="identity"),
+    ],
+)
+def test_attention_that_is_the_plain_one(attention):
+    """Exactly, with the same weights and without the fused kernel; with it but for rounding."""
+    plain, inputs = make(), pairs()
+    model = make(attention=attention, randomly=False)
+    copy_weights(plain, model)
+    assert set(paths(plain)) <= set(paths(model))
     expected, _ = plain(inputs, return_intermediates=True)
-    found = evolving(inputs)
+    found = model(inputs)
     for name in expected:
         np.testing.assert_array_equal(array(found[name]), array(expected[name]))
         check_close(found[name], plain(inputs)[name], 1e-6)
@@ -287,7 +295,8 @@ def test_two_replicas():
     results = []
     for strategy in (None, tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])):
         with strategy.scope() if strategy else tf.device("CPU:0"):
-            model = EncoderClassifier(make(attention=EVOLVING, dropout=0.0, attention_dropout=0.0), 3, dropout=0.0)
+            encoder = make(num_layers=1, attention=ALONE, dropout=0.0, attention_dropout=0.0)
+            model = EncoderClassifier(encoder, 3, dropout=0.0)
             model.build()
             randomize(model)
             model.compile(keras.optimizers.SGD(0.1), loss_of(model), jit_compile=False)
@@ -318,14 +327,14 @@ def test_dropout():
 # ---------------------------------------------------------------------------------- precision, files, shapes
 
 
-@each_head
+@pytest.mark.parametrize("head", ["bert", "roberta", "masked", "replaced"])
 def test_mixed_precision(head):
     """Outputs of heads are in float32; weights too, and a sentence may be padding alone."""
     dtype = "bfloat16" if head == "roberta" else "float16"
     keras.config.set_dtype_policy(f"mixed_{dtype}")
-    mixed = make_head(head, attention=EVOLVING)
+    mixed = make_head(head, num_layers=1, attention=ALONE)
     keras.config.set_dtype_policy("float32")
-    model = make_head(head, attention=EVOLVING)
+    model = make_head(head, num_layers=1, attention=ALONE)
     inputs = inputs_of(model)
     logits = mixed(inputs)
     assert keras.backend.standardize_dtype(logits.dtype) == "float32"

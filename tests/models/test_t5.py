@@ -90,7 +90,7 @@ def test_attention_of_the_decoder():
     """It convolves its own logits; `None` is plain."""
 
     def of(name, **arguments):
-        layer = make(attention=EVOLVING, **arguments).templates[name].layer
+        layer = T5(9, attention=EVOLVING, **arguments).templates[name].layer
         return type(layer).__name__, getattr(layer, "alpha", None), getattr(layer, "beta", None)
 
     convolving, plain = ("EvolvingAttention", 0.0, 0.4), ("MultiHeadAttention", None, None)
@@ -268,11 +268,11 @@ def test_exports(tmp_path):
     model = make(vocabulary_size=32, attention=EVOLVING, **NEWER)
     searcher = Searcher(model, 2, max_length=5, start_id=0, end_id=tokenizer.eos_id)
     ids = np.array([[5, 6, 7, 3, 0]], "int32")
-    loaded = tf.saved_model.load(export_id_translator(searcher, tmp_path / "ids"))
+    loaded = tf.saved_model.load(export_id_translator(searcher, tmp_path / "ids", warmup_batch_sizes=()))
     found, expected = loaded.signatures["serving_default"](ids=tf.constant(ids)), searcher(ids)
     np.testing.assert_array_equal(array(found["ids"]), array(expected["tokens"]))
     check_close(found["scores"], expected["scores"], TOLERANCE)
-    path = export_translator(searcher, tokenizer, tokenizer, tmp_path / "text", attention=True)
+    path = export_translator(searcher, tokenizer, tokenizer, tmp_path / "text", warmup_batch_sizes=(), attention=True)
     signatures = tf.saved_model.load(path).signatures
     text = tf.constant(texts)
     translated = [signatures[name](text=text)["translations"] for name in ("serving_default", "attention")]
