@@ -11,6 +11,7 @@ METRICS = ["sacrebleu>=2.4", "jiwer>=4.0", "rouge-score>=0.1.2", "nltk>=3.9", "s
 RECIPES = ["num2words>=0.5.14", "matplotlib>=3.9", "scikit-learn>=1.5"] + METRICS
 SERVING = "tensorflow-serving-api>=2.21"  # gRPC of the local server
 TORCH = "torch>=2.13"
+MSGPACK = "msgpack>=1.1"  # checkpoints of t5x
 TESTS = [
     "pytest>=8.3",
     "pytest-xdist>=3.8",
@@ -19,6 +20,7 @@ TESTS = [
     "scipy>=1.14",
     "ruff>=0.8",
     "keras-hub>=0.32",
+    MSGPACK,
 ]
 # The parity oracle: end of life, its wheels stop at Python 3.11.
 ADDONS = ['tensorflow-addons==0.23.0; python_version < "3.12"', 'tf-keras>=2.21; python_version < "3.12"']
@@ -59,6 +61,7 @@ setup(
         "tensorflow-text>=2.21.1",  # 2.21.0 cannot be imported
         "sentencepiece>=0.2",
         "tensorboard>=2.20",
+        "safetensors>=0.5",
     ],
     extras_require={
         "serving": [SERVING],
@@ -66,6 +69,7 @@ setup(
         "metrics": METRICS,
         "recipes": RECIPES,
         "torch": [TORCH],
+        "t5x": [MSGPACK],
         "profile": ["tensorboard-plugin-profile>=2.24"],
         "datasets": ["tensorflow-datasets>=4.9"],
         "chinese": ["jieba>=0.42.1"],

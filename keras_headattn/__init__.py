@@ -14,6 +14,7 @@ __all__ = [
     "analysis",
     "data",
     "decoding",
+    "interop",
     "layers",
     "losses",
     "metrics",

@@ -8,8 +8,8 @@ import secrets
 import zlib
 
 
-def read_lines(path, strip=True):
-    """Reads a UTF-8 text file, plain or gzipped (`.gz`), one sentence a line.
+def read_lines(path, strip=True, encoding="utf-8"):
+    """Reads a text file, plain or gzipped (`.gz`), one sentence a line.
 
     Only a line feed ends a line: the rarer Unicode line separators occur inside sentences of web corpora.
     A byte order mark is removed.
@@ -17,13 +17,14 @@ def read_lines(path, strip=True):
     Args:
         path: str or path.
         strip: bool, whether white space at both ends of a line is removed, its line feed too. Default True.
+        encoding: str, one that Python knows. Default "utf-8".
 
     Yields:
         str, the lines.
 
     Raises:
         FileNotFoundError, IsADirectoryError: if there is no such file.
-        ValueError: if a line is not UTF-8 (names file and line), or a `.gz` file is damaged.
+        ValueError: if a line is not in this encoding (names file and line), or a `.gz` file is damaged.
     """
     path = pathlib.Path(path)
     if path.is_dir():
@@ -32,31 +33,31 @@ def read_lines(path, strip=True):
         raise FileNotFoundError(f"No such file. Give the path of a text file, plain or .gz. Received: {path}")
     try:
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-            yield from decode_lines(file, path, strip)
+            yield from decode_lines(file, path, strip, encoding)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"The gzip file is damaged; get it again. Received: {path} ({error})") from error
 
 
-def decode_lines(file, name, strip=True):
+def decode_lines(file, name, strip=True, encoding="utf-8"):
     """Reads the lines of a file that is open, as `read_lines` does.
 
     Args:
         file: binary file, or other iterable of bytes.
         name: of the file, for errors.
-        strip: as of `read_lines`.
+        strip, encoding: as of `read_lines`.
 
     Yields:
         str, the lines.
 
     Raises:
-        ValueError: if a line is not UTF-8 (names file and line).
+        ValueError: if a line is not in this encoding (names file and line).
     """
     for number, line in enumerate(file, 1):
         try:
-            text = line.decode("utf-8").removeprefix("\ufeff")
+            text = line.decode(encoding).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
             raise ValueError(
-                f"{name}, line {number} is not UTF-8. Convert the file first (for instance with iconv). "
+                f"{name}, line {number} is not {encoding.upper()}. Convert the file first (for instance with iconv). "
                 f"Received: byte 0x{line[error.start]:02x} at position {error.start + 1} of the line"
             ) from error
         yield text.strip() if strip else text

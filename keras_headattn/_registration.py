@@ -9,9 +9,10 @@ import importlib.abc
 import importlib.util
 import sys
 
-# Rooms with classes that Keras saves, and modules with such classes.
+# Rooms with classes that Keras saves, and modules with such classes and functions.
 ROOMS = ("decoding", "layers", "metrics", "models", "optimizers", "positions", "text", "training")
 NAMES = {
+    "layers._feed_forward": ["gelu_tanh"],
     "losses": ["LabelSmoothedCrossentropy"],
     "regularizers": ["CosineSimilarity", "Disagreement", "Frobenius"],
     "training._distribution.model": ["FunctionalModel"],

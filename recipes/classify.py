@@ -19,8 +19,8 @@ sst5.
 
 import os
 
-from recipes.engine.command import Command, portions, report_cut
 from recipes.engine.recipe import Recipe, check_readable
+from recipes.sentences.lines import classify_command
 from recipes.sentences.settings import ClassifyConfig
 
 # Keras's LSTM transposes masks, which oneDNN calls an error where a CPU cannot, and TensorFlow then does.
@@ -28,44 +28,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def _check_files(config):
-    check_readable(*config.train, *config.validation, *config.test, config.embeddings)
+    check_readable(*config.train, *config.validation, *config.test, encoding=config.encoding)
+    check_readable(config.embeddings)
 
 
-def _add_classify(parser):
-    RECIPE.add_run(parser)
-    parser.add_argument(
-        "file", nargs="?", default="-", help="a text a line, two with a tab between where the run is on pairs; .gz too"
-    )
-    parser.add_argument("--top", type=int, default=1, help="how many labels of each [1]")
-
-
-def _classify(options):
-    check_readable(options.file)
-    if options.top < 1:
-        raise ValueError(f"--top must be at least 1. Received: top={options.top}")
-    task = RECIPE.finished(options.folder)
-    predictor = task.predictor(task.run.load_model())
-    done, cut, longest = 0, [], task.config.max_length
-    for texts in portions(options.file):
-        sides = [list(side) for side in zip(*map(_pair, texts), strict=True)] if task.config.is_pair else [texts]
-        for row in predictor(*sides):
-            order = row.argsort()[::-1][: options.top]
-            names = task.targets.names
-            print("\t".join(f"{names[i]} {row[i]:.3f}" if names else f"{row[i]:.4f}" for i in order), flush=True)
-        encoded = zip(*map(task.tokenizer.encode, sides), strict=True)
-        cut += [line for line, ids in enumerate(encoded, done + 1) if max(map(len, ids)) > longest]
-        done += len(texts)
-    report_cut(cut, done, longest)
-
-
-def _pair(line):
-    first, tab, second = line.partition("\t")
-    if not tab:
-        raise ValueError(f"A pair is two texts with a tab between. Received: {line[:60]!r}")
-    return first, second
-
-
-FILES = ("format", "header", "text_column", "second_column", "label_column", "drop_labels", "max_examples")
+FILES = ("format", "encoding", "header", "text_column", "second_column", "label_column", "drop_labels", "max_examples")
 RECIPE = Recipe(
     name="classify",
     doc=__doc__,
@@ -91,14 +58,7 @@ RECIPE = Recipe(
     check_files=_check_files,
     evaluated=("test", "tfds", "test_splits", *FILES),
     exported=("export", "export_maps"),
-    commands={
-        "classify": Command(
-            _classify,
-            "the likeliest labels, or the number, of each line of a file or standard input",
-            _add_classify,
-            filters=True,
-        )
-    },
+    commands={"classify": classify_command(lambda: RECIPE)},
 )
 main = RECIPE.main
 

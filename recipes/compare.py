@@ -1,4 +1,4 @@
-"""Finished runs of `recipes.classify` side by side, as tables and as pictures.
+"""Finished runs of `recipes.classify` and `recipes.glue` side by side, as tables and as pictures.
 
     python -m recipes.compare scores runs/standard runs/svgd runs/spos
     python -m recipes.compare reliability runs/standard runs/svgd --output reliability.png
@@ -17,17 +17,18 @@ figures of An et al. 2020, "Repulsive attention":
   with `--bins`, a histogram as in the paper;
 - `heatmap`, figures 1 and 6 to 10: where heads look, as a picture or a page of HTML, of the first seed;
 - `errors`, figure 3: the error against the number of heads, of runs that differ in it.
+
+The last two are of runs of `recipes.classify`, whose pooling has heads.
 """
 
 import pathlib
 
 from keras_headattn._files import read_lines
 from keras_headattn._terminal import shows_bar
-from recipes.classify import RECIPE
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.finished import by_title, indices, save
 from recipes.engine.quiet import quiet_tensorflow
-from recipes.sentences.comparing import common_test, markdown, read_predictions, read_scores, runs_of
+from recipes.sentences.comparing import common_test, markdown, read_predictions, read_scores, recipe_of, runs_of
 
 
 def main(arguments=None):
@@ -76,17 +77,24 @@ def _runs_and_test(options):
 
 
 def _predictors(options):
-    """A predictor and a run of each title: of several seeds the first."""
+    """A predictor and the finished task of each title: of several seeds the first."""
 
     def load(run):
-        return RECIPE.finished(_of_classes(run).folder).predictor(run.load_model()), run
+        task = recipe_of(run.folder).finished(_of_classes(run).folder)
+        return task.predictor(run.load_model()), task
 
     return {title: load(next(iter(seeds.values()))) for title, seeds in _runs(options).items()}
 
 
 def _of_classes(run):
-    if run.config().predict != "class":
-        raise ValueError(f"{run.folder} predicts no classes. Received: predict={run.config().predict!r}")
+    if run.config().predicts != "class":
+        raise ValueError(f"{run.folder} predicts no classes. Received: {run.config().predicts}")
+    return run
+
+
+def _with_pooling(run):
+    if not hasattr(_of_classes(run).config(), "pooling_heads"):
+        raise ValueError(f"The run must have a pooling with heads. Received: {run.folder}, of {run.recipe.name}")
     return run
 
 
@@ -108,7 +116,7 @@ def _entropy(options):
     from keras_headattn.analysis import draw_entropy_cdf
 
     texts, predictors = list(read_lines(options.file)), _predictors(options)
-    if pairs := [title for title, (_, run) in predictors.items() if run.config().is_pair]:
+    if pairs := [title for title, (_, task) in predictors.items() if task.is_pair]:
         raise ValueError(f"--file has single texts. Received: runs that classify pairs of texts: {', '.join(pairs)}")
     found = {title: predict(texts) for title, (predict, _) in predictors.items()}
     save(draw_entropy_cdf(found, f"How unsure predictions are, {pathlib.Path(options.file).name}"), options.output)
@@ -116,11 +124,9 @@ def _entropy(options):
 
 def _ablation(options):
     from keras_headattn.analysis import draw_head_ablation, head_ablation
-    from recipes.sentences.data import load_tests
-    from recipes.sentences.predicting import Predictor
 
     predictors, drops = _predictors(options), {}
-    corpora = {title: load_tests(run.config()) for title, (_, run) in predictors.items()}
+    corpora = {title: task.read_tests(None) for title, (_, task) in predictors.items()}
     common = [name for name in next(iter(corpora.values())) if all(name in tests for tests in corpora.values())]
     if not common or options.set not in (None, *common):
         raise ValueError(
@@ -134,7 +140,7 @@ def _ablation(options):
         sides = [side and side[: options.examples] for side in (corpus.texts, corpus.second_texts)]
 
         def accuracy(predictor=predictor, labels=labels, sides=sides):
-            anew = Predictor(predictor.model, predictor.tokenizer, predictor.targets, predictor.config)
+            anew = type(predictor)(predictor.model, predictor.tokenizer, predictor.targets, predictor.config)
             return (anew(*sides).argmax(axis=1) == labels).mean()
 
         drops[title] = head_ablation(predictor.model, accuracy, verbose=shows_bar())
@@ -149,6 +155,8 @@ def _heatmap(options):
     as_html = pathlib.Path(options.output).suffix == ".html"
     if len(options.text) > 1 and not as_html:
         raise ValueError(f"Several texts are written as HTML. Received: --output {options.output}")
+    for seeds in _runs(options).values():
+        _with_pooling(next(iter(seeds.values())))
     predictors = _predictors(options)
     pages = [_maps(predictors, text) for text in options.text]
     heads = options.heads and indices("--heads", options.heads, min(map(len, pages[0][1].values())))
@@ -176,7 +184,7 @@ def _errors(options):
     runs, test = _runs_and_test(options)
     errors, settings = {}, {}
     for seeds in runs.values():
-        config = _of_classes(next(iter(seeds.values()))).config()
+        config = _with_pooling(next(iter(seeds.values()))).config()
         kinds = [kind for kind in (config.repulsive, config.attention_regularizer) if kind != "none"]
         kind = " + ".join(kinds) or "standard"
         ours = {**vars(config), "pooling_heads": None, "seed": None, "run": None, "export": None}

@@ -4,6 +4,8 @@
     python -m recipes.translate                  the embedded task: English numbers and dates to German
     python -m recipes.translate --train train.en train.de --validation val.en val.de --test test.en test.de
     python -m recipes.translate --attention evolving --attention-arguments alpha=0.1 kernel_size=5
+    python -m recipes.translate --pretrained opus-mt-en-de --attention multi_head --train ...
+    python -m recipes.translate import opus-mt-en-de --run runs/opus
     python -m recipes.translate prepare --records records/mine --train ... --validation ...
     python -m recipes.translate evaluate runs/translate
     python -m recipes.translate export runs/translate
@@ -70,6 +72,24 @@ def _prepare(options):
     prepare(config, repair=True)
 
 
+def _add_import(parser):
+    parser.add_argument("checkpoint", help="folder of a Marian model as Hugging Face has it")
+    RECIPE.add_settings(parser, without=("pretrained",))
+
+
+def _import(options):
+    config = TranslateConfig(attention="multi_head").changed(given_settings(options, RECIPE.names()))
+    config = config.changed({"pretrained": options.checkpoint})
+    quiet_tensorflow()
+    task = RECIPE.make_task(config)
+    task.run.check(config)
+    task.check()
+    task.run.start(config)
+    task.prepare()
+    task.run.save_model(task.make_model(), task.run.model)
+    print(f"python -m recipes.translate translate {config.run} < sentences.txt")
+
+
 RECIPE = Recipe(
     name="translate",
     doc=__doc__,
@@ -94,6 +114,7 @@ RECIPE = Recipe(
     exported=(*DECODING, "export", "samples", "export_maps", "export_weights"),
     commands={
         "translate": Command(_translate, "translate a file, or standard input", _add_translate, filters=True),
+        "import": Command(_import, "make a run of a Marian model, such as OPUS-MT's, without training", _add_import),
         "prepare": Command(
             _prepare,
             "write the training text as tokens to the folder --records; takes the options of train",

@@ -24,7 +24,7 @@ FLOORS = [
     ["recipes"],
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-SIDEWAYS = {("serving", "text"), ("serving", "data")}
+SIDEWAYS = {("serving", "text"), ("serving", "data"), ("interop", "text")}
 
 PURE = {"keras", "numpy"}
 WITH_TENSORFLOW = PURE | {"tensorflow", "tensorboard"}
@@ -39,7 +39,7 @@ OUTSIDE = {
     "_private": (set(PURE), None),  # names of TensorFlow in functions that only rooms with it call
     "text": (WITH_TENSORFLOW | {"tensorflow_text", "sentencepiece"}, None),
 }
-NEVER_TENSORFLOW = {room for room, (top, _) in OUTSIDE.items() if "tensorflow" not in top} - {"_private"}
+NEVER_TENSORFLOW = {room for room, (top, _) in OUTSIDE.items() if "tensorflow" not in top} - {"_private", "interop"}
 
 FILES = sorted(path for folder in ("keras_headattn", "recipes") for path in (ROOT / folder).rglob("*.py"))
 

@@ -3,13 +3,14 @@
 import numpy as np
 
 
-def pad_ids(ids, rows, length):
-    """Writes lists of ids into one array, padded with 0.
+def pad_ids(ids, rows, length, pad_id=0):
+    """Writes lists of ids into one array, padded with `pad_id`.
 
     Args:
         ids: sequence of at most `rows` integer arrays, each of at most `length` ids.
-        rows: int, rows of the result; those beyond `len(ids)` are all 0.
+        rows: int, rows of the result; those beyond `len(ids)` are all padding.
         length: int, columns of the result.
+        pad_id: int. Default 0.
 
     Returns:
         int32 array (rows, length).
@@ -17,7 +18,7 @@ def pad_ids(ids, rows, length):
     >>> pad_ids([[5, 3], [7, 8, 3]], rows=3, length=4).tolist()
     [[5, 3, 0, 0], [7, 8, 3, 0], [0, 0, 0, 0]]
     """
-    padded = np.zeros((rows, length), "int32")
+    padded = np.full((rows, length), pad_id, "int32")
     if len(ids):
         lengths = np.zeros(rows, "int64")
         lengths[: len(ids)] = [len(row) for row in ids]
@@ -185,14 +186,15 @@ def source_lengths(max_length):
     return tuple(lengths)
 
 
-def source_batches(columns, bucket_lengths=(16, 32, 64, 128), batch_size=32, filler=0):
+def source_batches(columns, bucket_lengths=(16, 32, 64, 128), batch_size=32, filler=0, pad_id=0):
     """Batches without an order of epochs, to decode or classify: shortest examples first, in one shape a bucket.
 
     Args:
         columns: list of N integer arrays; or a dict of str to such a list, as many in each.
         bucket_lengths: ascending ints. Default (16, 32, 64, 128).
         batch_size: int, B, the rows of every batch. Default 32.
-        filler: int, the one id of rows without ids. Default 0: they are all padding.
+        filler: int, the one id of rows without ids. Default 0.
+        pad_id: int, id of padding; that of a column `"segment_ids"` is 0, as is its filler. Default 0.
 
     Returns:
         List of tuples (indices, padded): int array `(k,)` with k <= B, the positions of the first k rows among the
@@ -221,14 +223,16 @@ def source_batches(columns, bucket_lengths=(16, 32, 64, 128), batch_size=32, fil
         members = order[bucket[order] == number]
         for start in range(0, len(members), batch_size):
             indices = members[start : start + batch_size]
-            padded = pad_columns(named, indices, batch_size, length, filler)
+            padded = pad_columns(named, indices, batch_size, length, filler, pad_id)
             batches.append((indices, padded if named is columns else padded["ids"]))
     return batches
 
 
-def pad_columns(columns, indices, rows, length, filler=0):
+def pad_columns(columns, indices, rows, length, filler=0, pad_id=0):
     """The examples at these indices: a dict of int32 arrays `(rows, length)`; the one id of empty rows is `filler`."""
-    padded = {name: pad_ids([column[i] for i in indices], rows, length) for name, column in columns.items()}
-    for ids in padded.values():
-        ids[:, 0] += filler * ~ids.any(axis=1)
+    padded = {}
+    for name, column in columns.items():
+        pad, fill = (0, 0) if name == "segment_ids" else (pad_id, filler)
+        padded[name] = ids = pad_ids([column[i] for i in indices], rows, length, pad)
+        ids[(ids == pad).all(axis=1), 0] = fill
     return padded

@@ -10,8 +10,8 @@ class LabelledBatches(MemoryBatches):
     """Batches of examples and their labels for `fit` and `evaluate`, of which `dataset()` makes a `tf.data.Dataset`.
 
     An example goes to the shortest bucket that holds all of its columns. Every batch has the same number of rows; the
-    last one of a bucket is filled up. A row without ids has the one id 1. Each example comes once an epoch. To train,
-    the order is a function of `(seed, epoch)` alone, so that training can be resumed exactly:
+    last one of a bucket is filled up. A row without ids has one id, 1 or, where that is padding, 0. Each example comes
+    once an epoch. To train, the order is a function of `(seed, epoch)` alone, so that training can be resumed exactly:
     `keras_headattn.training.Resume` sets `epoch`. To evaluate it is that of the examples, shortest bucket first.
 
     The weights make the mean over all rows of a batch the mean over its real ones, times the weights of their classes.
@@ -27,6 +27,7 @@ class LabelledBatches(MemoryBatches):
         num_replicas: int, of which B must be a multiple. Default 1.
         training: bool. Default False.
         seed: int. Default 0.
+        pad_id: int, id of padding; that of a column `"segment_ids"` is 0. Default 0.
 
     Each item is a tuple `(inputs, labels, sample_weight)`:
         inputs: dict of str to int32 `(B, L)`, the columns.
@@ -55,6 +56,7 @@ class LabelledBatches(MemoryBatches):
         num_replicas=1,
         training=False,
         seed=0,
+        pad_id=0,
         **kwargs,
     ):
         if batch_size % num_replicas:
@@ -65,6 +67,7 @@ class LabelledBatches(MemoryBatches):
         if self.num_dropped:
             raise ValueError(f"Every example must fit in a bucket. Received: bucket_lengths={self.bucket_lengths}")
         self.batch_size = batch_size
+        self.pad_id = pad_id
         self.labels = _checked_labels(labels, self.num_examples)
         self.class_weights = None if class_weights is None else np.asarray(class_weights, "float32")
         if class_weights is not None and (self.labels.ndim > 1 or self.labels.dtype != "int32"):
@@ -75,7 +78,8 @@ class LabelledBatches(MemoryBatches):
 
     def _batch(self, bucket, members):
         number = len(members)
-        inputs = pad_columns(self.columns, members, self.batch_size, self.bucket_lengths[bucket], filler=1)
+        length, filler = self.bucket_lengths[bucket], int(self.pad_id != 1)
+        inputs = pad_columns(self.columns, members, self.batch_size, length, filler, self.pad_id)
         labels = np.zeros((self.batch_size, *self.labels.shape[1:]), self.labels.dtype)
         weights = np.zeros(self.batch_size, "float32")
         if number:

@@ -85,7 +85,7 @@ class LabelledText:
         return [self.take(sorted(part)) for part in parts]
 
 
-def read_labelled(files, text, label, second=None, format=None, header=True):
+def read_labelled(files, text, label, second=None, format=None, header=True, encoding="utf-8"):
     """Reads examples from files, plain or `.gz`.
 
     | format | |
@@ -103,6 +103,7 @@ def read_labelled(files, text, label, second=None, format=None, header=True):
         second: str, the same of the second text. Default `None`: there is none.
         format: str. Default `None`: by the ending of the file.
         header: bool, whether the first line of csv and tsv names the columns. Default True.
+        encoding: str, of the files. Default "utf-8".
 
     Returns:
         `LabelledText`.
@@ -114,9 +115,9 @@ def read_labelled(files, text, label, second=None, format=None, header=True):
     """
     columns = [column for column in (text, label, second) if column is not None]
     if format == "aligned":
-        rows = _aligned(files, columns)
+        rows = _aligned(files, columns, encoding)
     else:
-        rows = (row for path in files for row in _rows(path, format, header, columns))
+        rows = (row for path in files for row in _rows(path, format, header, columns, encoding))
     return _labelled(rows, " and ".join(map(str, files)))
 
 
@@ -129,7 +130,7 @@ def _labelled(rows, name):
     return LabelledText(texts, labels, name, second_texts)
 
 
-def _rows(path, format, header, columns):
+def _rows(path, format, header, columns, encoding):
     """Yields the values of the columns of each row, of which the second is the label."""
     readers = {"csv": _csv, "tsv": _tsv, "jsonl": _jsonl, "label_text": _label_text}
     format = format or pathlib.Path(str(path).removesuffix(".gz")).suffix[1:]
@@ -138,7 +139,7 @@ def _rows(path, format, header, columns):
             "The file's name must end in .csv, .tsv or .jsonl, .gz too, or `format` be given, one of "
             f"{', '.join(readers)}, aligned. Received: {path}, {format!r}"
         )
-    rows = readers[format](path)
+    rows = readers[format](path, encoding)
     if format in ("csv", "tsv"):
         rows = _named(path, rows, header)
     for place, row in rows:
@@ -151,8 +152,8 @@ def _rows(path, format, header, columns):
         yield values
 
 
-def _csv(path):
-    reader = csv.reader(read_lines(path, strip=False), strict=True)
+def _csv(path, encoding):
+    reader = csv.reader(read_lines(path, False, encoding), strict=True)
     try:
         for fields in reader:
             if fields:  # an empty line has none
@@ -161,8 +162,8 @@ def _csv(path):
         raise ValueError(f"{path}, line {reader.line_num} is not CSV: {error}") from error
 
 
-def _tsv(path):
-    for number, line in enumerate(read_lines(path, strip=False), 1):
+def _tsv(path, encoding):
+    for number, line in enumerate(read_lines(path, False, encoding), 1):
         if line.strip():
             yield f"{path}, line {number}", [field.strip() for field in line.split("\t")]
 
@@ -182,8 +183,8 @@ def _named(path, rows, header):
         yield place, dict(zip(names, fields, strict=True))
 
 
-def _jsonl(path):
-    for number, line in enumerate(read_lines(path), 1):
+def _jsonl(path, encoding):
+    for number, line in enumerate(read_lines(path, True, encoding), 1):
         place = f"{path}, line {number}"
         if not line:
             continue
@@ -196,21 +197,21 @@ def _jsonl(path):
         yield place, {name: str(value).strip() for name, value in row.items() if isinstance(value, (str, int, float))}
 
 
-def _label_text(path):
-    for number, line in enumerate(read_lines(path, strip=False), 1):
+def _label_text(path, encoding):
+    for number, line in enumerate(read_lines(path, False, encoding), 1):
         if line.strip():
             label, _, text = line.rstrip().partition(" ")
             yield f"{path}, line {number}", {"label": label, "text": text.strip()}
 
 
-def _aligned(files, columns):
+def _aligned(files, columns, encoding):
     """Rows of files whose lines belong together; a column is the number of its file."""
     numbers = [str(number) for number in range(1, len(files) + 1)]
     unknown = [column for column in columns if column not in numbers]
     if unknown:
         raise ValueError(f"Columns of aligned files are their numbers, {', '.join(numbers)}. Received: {unknown[0]!r}")
     chosen = [files[int(column) - 1] for column in columns]
-    sides = [list(read_lines(path)) for path in chosen]
+    sides = [list(read_lines(path, True, encoding)) for path in chosen]
     if len(set(map(len, sides))) > 1:
         counts = ", ".join(f"{len(side)} in {path}" for side, path in zip(sides, chosen, strict=True))
         raise ValueError(f"Files whose lines belong together must have the same number of them. Received: {counts}")

@@ -108,6 +108,7 @@ class Attention(keras.layers.Layer):
         logit_soft_cap: largest size of a logit `c`: logits become `c * tanh(logits / c)` (Gemma 2). Default `None`.
         use_sinks: whether each head has a learned logit that takes part in the softmax and attends to nothing (Xiao et
             al. 2024, "Efficient streaming language models with attention sinks", in the form of gpt-oss).
+        scale: factor of the queries in the logits. Defaults to `key_dim ** -0.5`; T5 has 1.
         role: `"encoder"`; `"decoder"` for causal self-attention, or `"cross"` for attention of a decoder to an
             encoder. Default `None`: blocks fill it in.
         depth: number of blocks below this one. Default `None`: models fill it in.
@@ -183,6 +184,7 @@ class Attention(keras.layers.Layer):
         qk_norm=False,
         logit_soft_cap=None,
         use_sinks=False,
+        scale=None,
         role=None,
         depth=None,
         **kwargs,
@@ -217,6 +219,7 @@ class Attention(keras.layers.Layer):
         self.qk_norm = qk_norm
         self.logit_soft_cap = None if logit_soft_cap is None else number("logit_soft_cap", logit_soft_cap, above=0)
         self.use_sinks = use_sinks
+        self._scale = None if scale is None else number("scale", scale, above=0)
         if role not in (None, *ROLES):
             raise ValueError(f"`role` must be 'encoder', 'decoder', 'cross' or None. Received: role={role!r}")
         self.role = role
@@ -255,7 +258,7 @@ class Attention(keras.layers.Layer):
     @property
     def scale(self):
         """Factor of the queries in the logits."""
-        return self.key_dim**-0.5
+        return self.key_dim**-0.5 if self._scale is None else self._scale
 
     # Building
 
@@ -880,6 +883,7 @@ class Attention(keras.layers.Layer):
             "qk_norm": self.qk_norm,
             "logit_soft_cap": self.logit_soft_cap,
             "use_sinks": self.use_sinks,
+            "scale": self._scale,
             "role": self.role,
             "depth": self.depth,
         }

@@ -1,4 +1,4 @@
-from keras import ops
+from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._validation import chains, number, positive
@@ -39,6 +39,9 @@ class EvolvingAttention(Attention):
         beta: share of the convolution, from 0 to 1.
         kernel_size: of the convolution, odd.
         convolve_first: whether a layer without a previous map convolves too.
+        map_initializer: of the kernel of the convolution. `"identity"` begins with 0 but for the unit matrix at the
+            place of the entry itself, the centre for an encoder: positive logits pass as they are, which keeps most of
+            what a pre-trained model computes.
         **kwargs: see `Attention`, also for call arguments, results and errors. The convolution of a layer of the
             `role` `"decoder"` or `"cross"` reads no later row of the map, see `keras_headattn.ops.convolve_maps`; a
             layer without a role counts as `"encoder"`. The weights of the convolution
@@ -64,6 +67,7 @@ class EvolvingAttention(Attention):
         beta=0.1,
         kernel_size=3,
         convolve_first=False,
+        map_initializer="glorot_uniform",
         **kwargs,
     ):
         super().__init__(num_heads, key_dim, *args, **kwargs)
@@ -73,6 +77,7 @@ class EvolvingAttention(Attention):
         self.beta = number("beta", beta, least=0, most=1)
         self.kernel_size = kernel_size
         self.convolve_first = convolve_first
+        self.map_initializer = initializers.get(map_initializer)
 
     @property
     def rows_interact(self):
@@ -88,7 +93,7 @@ class EvolvingAttention(Attention):
         self.map_kernel = self.map_bias = None
         if self._convolves(chains(previous_map_shape, own)):
             size, heads = self.kernel_size, self.num_heads
-            self.map_kernel = self.add_kernel("map_kernel", (size, size, heads, heads))
+            self.map_kernel = self.add_kernel("map_kernel", (size, size, heads, heads), self._kernel_initializer())
             self.map_bias = self.add_weight(
                 name="map_bias",
                 shape=(heads,),
@@ -96,6 +101,14 @@ class EvolvingAttention(Attention):
                 regularizer=self.bias_regularizer,
                 constraint=self.bias_constraint,
             )
+
+    def _kernel_initializer(self):
+        if not isinstance(self.map_initializer, initializers.Identity):
+            return self.map_initializer
+        # `convolve_maps` says where an entry meets itself.
+        last, centre = self.kernel_size - 1, self.kernel_size // 2
+        place = {"decoder": (last, last), "cross": (last, centre)}.get(self.role, (centre, centre))
+        return _AtOnePlace(self.map_initializer, place)
 
     def _convolves(self, chained):
         return self.beta > 0 and (self.alpha == 0 or chained or self.convolve_first)
@@ -132,4 +145,20 @@ class EvolvingAttention(Attention):
             "beta": self.beta,
             "kernel_size": self.kernel_size,
             "convolve_first": self.convolve_first,
+            "map_initializer": initializers.serialize(self.map_initializer),
         }
+
+
+class _AtOnePlace(initializers.Initializer):
+    """A kernel `(k, k, h, h)` that is 0 but for one place, whose matrix an initializer makes."""
+
+    def __init__(self, initializer, place):
+        self.initializer = initializer
+        self.place = place
+
+    def __call__(self, shape, dtype=None):
+        before_and_after = [(place, size - 1 - place) for place, size in zip(self.place, shape[:2], strict=True)]
+        return ops.pad(self.initializer(shape[2:], dtype)[None, None], (*before_and_after, (0, 0), (0, 0)))
+
+    def clone(self):
+        return self

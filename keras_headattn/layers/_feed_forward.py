@@ -5,6 +5,17 @@ from keras_headattn.ops import sizes
 
 
 @register_keras_serializable(package="keras_headattn")
+def gelu_tanh(x):
+    """GELU by its formula with tanh, as BERT and T5 1.1 were trained with."""
+    return activations.gelu(x, approximate=True)
+
+
+def get_activation(identifier):
+    """An activation, as Keras finds it; `"gelu_tanh"` is one more name."""
+    return gelu_tanh if identifier == "gelu_tanh" else activations.get(identifier)
+
+
+@register_keras_serializable(package="keras_headattn")
 class FeedForward(layers.Layer):
     """Two dense layers, applied to each position (Vaswani et al. 2017, eq. 2).
 
@@ -13,7 +24,7 @@ class FeedForward(layers.Layer):
 
     Args:
         intermediate_dim: width between the two.
-        activation: after the first.
+        activation: after the first; `"gelu"` is exact, `"gelu_tanh"` its formula with tanh.
         dropout: rate of dropout after the activation.
         gated: whether there is a gate.
         use_bias: whether the dense layers have biases.
@@ -47,7 +58,7 @@ class FeedForward(layers.Layer):
         super().__init__(**kwargs)
         self.supports_masking = True
         self.intermediate_dim = intermediate_dim
-        self.activation = activations.get(activation)
+        self.activation = get_activation(activation)
         self.dropout = dropout
         self.gated = gated
         self.use_bias = use_bias

@@ -11,7 +11,7 @@ class LuongAttention(Attention):
 
     For a projected query `m` and a projected key `x`, both `key_dim` wide:
 
-    - `score_mode="dot"`: m . x, not scaled;
+    - `score_mode="dot"`: m . x, not scaled unless a `scale` is given;
     - `score_mode="general"`: m . W x, with `score_kernel` W of shape `(key_dim, key_dim)`;
     - `score_mode="concat"`: v . tanh(W [m; x]), with `score_kernel` W of shape `(2 * key_dim, key_dim)` and
       `score_vector` v of shape `(key_dim,)`.
@@ -40,7 +40,9 @@ class LuongAttention(Attention):
             raise ValueError(f"`score_mode` must be 'dot', 'general' or 'concat'. Received: score_mode={score_mode!r}")
         self.score_mode = score_mode
 
-    scale = 1.0  # of the query before relative positions: the scores are not scaled
+    @property
+    def scale(self):
+        return 1.0 if self._scale is None else self._scale
 
     @property
     def scores_are_products(self):
@@ -55,7 +57,7 @@ class LuongAttention(Attention):
             self.score_vector = self.add_kernel("score_vector", (self.key_dim,))
 
     def score(self, query, entry, state):
-        key = entry["key"]
+        query, key = query * self.scale, entry["key"]
         if self.score_mode == "dot":
             return key_product(query, key)
         if self.score_mode == "general":

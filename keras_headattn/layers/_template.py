@@ -31,13 +31,14 @@ class Template:
         self.layer = None if layer is None else type(layer).from_config(layer.get_config())
 
     @classmethod
-    def of_attention(cls, name, identifier, num_heads=None, width=None):
+    def of_attention(cls, name, identifier, num_heads=None, width=None, **arguments):
         """A template of attention.
 
         Args:
             name: argument name for error messages.
             identifier: as `layers.get` takes it, or a `Template`.
             num_heads, width: number of heads and their width together, of attention that is given by a class or a name.
+            **arguments: others of its constructor.
         """
         if isinstance(identifier, (dict, Template)):
             return cls(name, identifier)
@@ -46,7 +47,8 @@ class Template:
                 f"`num_heads` must divide the width of the model; or give `{name}` as a layer. "
                 f"Received: num_heads={num_heads} for a width of {width}"
             )
-        arguments = {} if width is None else {"num_heads": num_heads, "key_dim": width // num_heads}
+        if width is not None:
+            arguments = {"num_heads": num_heads, "key_dim": width // num_heads, **arguments}
         try:
             return cls(name, get(identifier, **arguments))
         except ValueError as error:

@@ -52,6 +52,7 @@ class Transformer(keras.Model):
         relative_positions: one of `keras_headattn.positions`, such as `BucketPositions()`, whose configuration is
             copied: the self-attentions of the encoder share one, and those of the decoder another.
         tie_output: whether the output layer is the transposed target embedding.
+        output_bias: whether the output layer has a bias. Default False.
         seed: of the dropouts.
 
     Call arguments:
@@ -98,6 +99,7 @@ class Transformer(keras.Model):
         positions="sinusoidal",
         relative_positions=None,
         tie_output=True,
+        output_bias=False,
         seed=None,
         **kwargs,
     ):
@@ -117,6 +119,7 @@ class Transformer(keras.Model):
         self.activation = activation
         self.normalize_first = normalize_first
         self.tie_output = tie_output
+        self.output_bias = output_bias
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
             raise ValueError(f"`seed` must be an integer or None. Received: seed={seed!r}")
         self.seed = seed
@@ -195,7 +198,7 @@ class Transformer(keras.Model):
         if not self.tie_output:
             self.output_projection = layers.Dense(
                 target_size,
-                use_bias=False,
+                use_bias=self.output_bias,
                 kernel_initializer=self._normal(),
                 dtype=self.dtype_policy,
                 name="output_projection",
@@ -250,6 +253,9 @@ class Transformer(keras.Model):
         build_blocks(self.decoder_blocks, shape, shape)
         if self.output_projection:
             self.output_projection.build(shape)
+        elif self.output_bias:
+            size = self.target_vocabulary_size or self.source_vocabulary_size
+            self.tied_bias = self.add_weight(name="output_bias", shape=(size,), initializer="zeros")
         self.built = True
 
     def call(self, inputs, training=None, return_intermediates=False):
@@ -263,8 +269,12 @@ class Transformer(keras.Model):
         source, target = inputs["source"], inputs["target"]
         memory = self.encode(source, training)
         x = self._embed(TARGET, target, training)
-        masks = {"memory_mask": ops.not_equal(source, 0), "x_mask": ops.not_equal(target, 0)}
-        return self._logits(call_blocks(self.decoder_blocks, x, memory, training=training, **masks))
+        masks = {"memory_mask": ops.not_equal(source, 0), "x_mask": self._target_mask(target)}
+        x = call_blocks(self.decoder_blocks, x, memory, training=training, **masks)
+        return self._logits(x, training=training)
+
+    def _target_mask(self, target):
+        return ops.not_equal(target, 0)
 
     def _by_name(self, found):
         """The captured tensors by names of blocks and attentions, in place of paths."""
@@ -287,7 +297,11 @@ class Transformer(keras.Model):
         """
         x = self._embed(SOURCE, source, training)
         x = call_blocks(self.encoder_blocks, x, ops.not_equal(source, 0), training=training)
-        return self.norms[SOURCE](x) if self.norms else x
+        return self._finish(SOURCE, x, training)
+
+    def _finish(self, side, x, training):
+        """Output of a stack from that of its last block."""
+        return self.norms[side](x) if self.norms else x
 
     def decoding_kernels(self):
         """Kernels of decoding, made once from the weights, see `Attention.decoding_kernels`.
@@ -299,6 +313,8 @@ class Transformer(keras.Model):
         if self.tie_output and self.target_embedding.quantization_mode is None:
             kernel = ops.transpose(self.target_embedding.embeddings)
             made["output"] = {"kernel": ops.cast(kernel, self.compute_dtype)}
+            if self.output_bias:
+                made["output"]["bias"] = ops.cast(self.tied_bias, self.compute_dtype)
         return made
 
     def init_cache(self, source, max_length, copies=1, kernels=None):
@@ -411,8 +427,8 @@ class Transformer(keras.Model):
             x = self.positions[side](x, positions)
         return self.dropouts[side](x, training=training)
 
-    def _logits(self, x, weights=None):
-        x = self.norms[TARGET](x) if self.norms else x
+    def _logits(self, x, weights=None, training=False):
+        x = self._finish(TARGET, x, training)
         if self.output_projection:
             logits = self.output_projection(x)
         elif weights is not None:
@@ -420,6 +436,8 @@ class Transformer(keras.Model):
             logits = ops.reshape(logits, (*sizes(x)[:-1], logits.shape[-1]))
         else:
             logits = self.target_embedding(x, reverse=True)
+            if self.output_bias:
+                logits = logits + ops.cast(self.tied_bias, logits.dtype)
         return ops.cast(logits, "float32")
 
     def get_config(self):
@@ -436,6 +454,7 @@ class Transformer(keras.Model):
             "activation",
             "normalize_first",
             "tie_output",
+            "output_bias",
             "seed",
         )
         return {

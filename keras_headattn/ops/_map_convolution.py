@@ -49,8 +49,8 @@ def convolve_maps(maps, kernel, bias, role, earlier_rows=None, query_positions=N
     if role == "decoder":
         kernel = kernel * ops.cast(np.tri(size)[:, :, None, None], kernel.dtype)
         there = ops.logical_and(there, ops.greater_equal(ops.arange(m, dtype="int32"), shift))
-    # TensorFlow does not make an empty batch smaller.
-    convolved = _convolve(padded, kernel, bias, "valid")[:, :, :n, :m]
+    # TensorFlow does not make an empty batch smaller. One slice of both axes forgets a known n where m is not known.
+    convolved = _convolve(padded, kernel, bias, "valid")[:, :, :n][..., :m]
     return ops.where(there, convolved, ops.zeros((), convolved.dtype))
 
 

@@ -7,6 +7,6 @@ __getattr__, __dir__, __all__ = attach(
     {
         "_heads": ["head_axis", "mark_heads"],
         "_repulsive": ["Repulsive"],
-        "_schedules": ["InverseSquareRoot", "StepDecay"],
+        "_schedules": ["InverseSquareRoot", "LinearDecay", "StepDecay"],
     },
 )

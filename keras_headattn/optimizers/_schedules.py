@@ -56,6 +56,40 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
 
 
 @register_keras_serializable(package="keras_headattn")
+class LinearDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """Linear warm-up from 0 to `peak`, then linear decay to 0.
+
+    Source: Devlin et al. 2019, "BERT: Pre-training of deep bidirectional transformers", appendix A.2.
+
+    Args:
+        peak: the learning rate at step `warmup_steps`.
+        warmup_steps: steps of warm-up; 0: none.
+        total_steps: the step at which the rate is 0 again, as it is after it; above `warmup_steps`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> schedule = LinearDecay(2e-5, warmup_steps=10, total_steps=110)
+    >>> [round(1e5 * float(schedule(step)), 3) for step in (0, 5, 10, 60, 110, 120)]
+    [0.0, 1.0, 2.0, 1.0, 0.0, 0.0]
+    """
+
+    def __init__(self, peak, warmup_steps, total_steps):
+        self.peak = number("peak", peak, least=0)
+        self.warmup_steps = number("warmup_steps", warmup_steps, least=0)
+        self.total_steps = number("total_steps", total_steps, above=warmup_steps)
+
+    def __call__(self, step):
+        step = ops.cast(step, "float32")
+        warmed = ops.minimum(1.0, step / self.warmup_steps) if self.warmup_steps else 1.0
+        left = ops.clip((self.total_steps - step) / (self.total_steps - self.warmup_steps), 0.0, 1.0)
+        return self.peak * ops.minimum(warmed, left)
+
+    def get_config(self):
+        return {"peak": self.peak, "warmup_steps": self.warmup_steps, "total_steps": self.total_steps}
+
+
+@register_keras_serializable(package="keras_headattn")
 class StepDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Linear warm-up from 0 to `peak`, then multiplied by `factor` at each of the `boundaries`.
 

@@ -2,6 +2,8 @@ import numpy as np
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._validation import natural
+
 
 @register_keras_serializable(package="keras_headattn")
 class SinusoidalPositions(layers.Layer):
@@ -9,6 +11,11 @@ class SinusoidalPositions(layers.Layer):
 
     Source: Vaswani et al. 2017, "Attention is all you need", section 3.5 (sines in the first half of the
     features, cosines in the second, as in tensor2tensor).
+
+    Args:
+        endpoint: whether the longest wavelength is 10,000 * 2 pi, as in tensor2tensor; otherwise it is the one before
+            in a series that ends there, as in the paper and in Marian.
+        first: the position of the first token. Default 0.
 
     Call arguments:
         inputs: `(B, n, D)`.
@@ -21,22 +28,28 @@ class SinusoidalPositions(layers.Layer):
         ValueError: if D is odd.
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, endpoint=True, first=0, **kwargs):
         super().__init__(**kwargs)
         self.supports_masking = True
+        self.endpoint = endpoint
+        self.first = natural("first", first)
 
     def call(self, inputs, positions=None):
         length, width = ops.shape(inputs)[-2:]
         if width % 2:
             raise ValueError(f"Sinusoidal positions need an even number of features. Received: {width}")
         positions = ops.arange(length) if positions is None else positions
-        frequencies = 10_000.0 ** (-np.arange(width // 2) / max(width // 2 - 1, 1))
-        angles = ops.cast(positions, "float32")[:, None] * ops.convert_to_tensor(frequencies, "float32")
+        steps = max(width // 2 - self.endpoint, 1)
+        frequencies = 10_000.0 ** (-np.arange(width // 2) / steps)
+        angles = ops.cast(positions + self.first, "float32")[:, None] * ops.convert_to_tensor(frequencies, "float32")
         table = ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
         return inputs + ops.cast(table, inputs.dtype)
 
     def compute_output_shape(self, input_shape):
         return input_shape
+
+    def get_config(self):
+        return {**super().get_config(), "endpoint": self.endpoint, "first": self.first}
 
 
 @register_keras_serializable(package="keras_headattn")

@@ -64,17 +64,18 @@ def text_attention(predict, model, tokenizer):
     """A function of token ids that gives predictions and the maps of all heads over the text.
 
     Args:
-        predict: function of ids, or of a tuple of two, to a dictionary of predictions.
+        predict: function of what the model takes, ids, a tuple of two or a dictionary with `token_ids`, to a dictionary
+            of predictions.
         model: Keras model that it runs.
         tokenizer: which names the pieces.
 
     Returns:
-        Function of the same ids to a dictionary, see `export_classifier`.
+        Function of the same to a dictionary, see `export_classifier`.
 
     Raises:
         ValueError: if the model has no layer whose maps can be had; raised by the function.
     """
-    name = _names(tokenizer)
+    name, pad_id = _names(tokenizer), getattr(tokenizer, "pad_id", 0)
 
     def attention(inputs):
         texts = inputs if isinstance(inputs, tuple) else (inputs,)
@@ -87,18 +88,19 @@ def text_attention(predict, model, tokenizer):
         else:  # a layer that is called for both texts would have the maps of the second alone
             found = {}
         outputs = dict(predict(inputs))
-        for ids, side, prefix in zip(texts, ("first/", "second/"), ("", "second_"), strict=False):
+        for text, side, prefix in zip(texts, ("first/", "second/"), ("", "second_"), strict=False):
+            ids = text["token_ids"] if isinstance(text, dict) else text
             own = {path: layer for path, layer in found.items() if len(texts) == 1 or path.startswith(side)}
-            outputs |= {prefix + key: value for key, value in _maps_of(own, ids).items()}
+            outputs |= {prefix + key: value for key, value in _maps_of(own, ids != pad_id).items()}
             outputs[f"{prefix}pieces"] = name(ids)
         return outputs
 
     return attention
 
 
-def _maps_of(found, ids):
+def _maps_of(found, real):
     """`weights` `(B, layers, heads, n, n)` and `pooling` `(B, heads, n)` of one text, as far as there are such."""
-    rows, length, real = tf.shape(ids)[0], tf.shape(ids)[1], ids > 0
+    rows, length = tf.shape(real)[0], tf.shape(real)[1]
     found = {path: layer for path, layer in found.items() if "weights" in layer}
     poolings = [layer["weights"] for layer in found.values() if layer["weights"].shape.rank == 3]
     maps = {path: layer for path, layer in found.items() if layer["weights"].shape.rank > 3}
@@ -132,5 +134,7 @@ def _flat_heads(weights):
 
 def _names(tokenizer):
     """A function of ids to the names of their pieces; that of padding is empty."""
-    names = tf.constant(["", *map(tokenizer.id_to_token, range(1, tokenizer.vocabulary_size))])
+    names = list(map(tokenizer.id_to_token, range(tokenizer.vocabulary_size)))
+    names[getattr(tokenizer, "pad_id", 0)] = ""
+    names = tf.constant(names)
     return lambda ids: tf.gather(names, ids)

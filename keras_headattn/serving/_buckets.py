@@ -14,8 +14,14 @@ def bucket_lengths(longest):
     return *(length for length in source_lengths(longest) if length < longest), longest
 
 
-def pad_to_bucket(ids, lengths):
-    """Ids `(B, n)` padded to the next of `lengths`; more than the last has room for stay as they are."""
+def pad_to_bucket(ids, lengths, pad_id=0):
+    """Ids `(B, n)` padded to the next of `lengths`; more than the last has room for stay as they are.
+
+    Of a dictionary all are, `segment_ids` with 0.
+    """
+    if isinstance(ids, dict):
+        pads = {name: 0 if name == "segment_ids" else pad_id for name in ids}
+        return {name: pad_to_bucket(ids[name], lengths, pad) for name, pad in pads.items()}
     size = tf.shape(ids)[1]
     bucket = tf.reduce_min(tf.where(tf.constant(lengths) >= size, lengths, tf.maximum(size, lengths[-1])))
-    return tf.pad(ids, [[0, 0], [0, bucket - size]])
+    return tf.pad(ids, [[0, 0], [0, bucket - size]], constant_values=pad_id)

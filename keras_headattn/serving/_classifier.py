@@ -15,8 +15,10 @@ class Classifier:
     Texts are sorted by length and classified in batches of few shapes.
 
     Args:
-        model: trained Keras model from ids `(B, n)`, 0 = padding, to logits `(B, C)`; of pairs, from a tuple of two.
-        tokenizer: `WordTokenizer` or `SentencePieceTokenizer`.
+        model: trained Keras model from ids `(B, n)`, padded with the tokenizer's `pad_id`, to logits `(B, C)`; of
+            pairs, from a tuple of two or, where the tokenizer joins them, from what it makes of a pair.
+        tokenizer: `WordTokenizer`, `SentencePieceTokenizer`, or `WordPieceTokenizer` or `BytePairTokenizer`, which join
+            pairs.
         class_names: list of C str.
         max_length: int, ids of a text beyond which it is cut. Default `None`: none is cut.
         top: int, how many classes are returned; all, if there are fewer. Default `None`: all.
@@ -53,15 +55,18 @@ class Classifier:
 
     def __init__(self, model, tokenizer, class_names, max_length=None, top=None, batch_size=64, activation="softmax"):
         self.model = model
-        self.tokenizer = tokenizer
         self.class_names = list(class_names)
         self.max_length = None if max_length is None else positive("max_length", max_length)
+        self.joins_pairs = getattr(tokenizer, "joins_pairs", False)
+        self.tokenizer = tokenizer.with_max_length(max_length) if self.joins_pairs else tokenizer
         self.top = None if top is None else positive("top", top)
         self.batch_size = positive("batch_size", batch_size)
         probabilities = probabilities_of(model, self.class_names, activation)
         ids = tf.TensorSpec((None, None), tf.int32)  # one graph for all shapes
-        self._one = tf.function(probabilities, input_signature=[ids], autograph=False)
-        self._two = tf.function(probabilities, input_signature=[(ids, ids)], autograph=False)
+        inputs = {1: ids, 2: (ids, ids), "segments": {"token_ids": ids, "segment_ids": ids}}
+        self._functions = {
+            kind: tf.function(probabilities, input_signature=[spec], autograph=False) for kind, spec in inputs.items()
+        }
 
     def __call__(self, texts, second_texts=None, progress=None):
         return classifications(self.probabilities(texts, second_texts, progress), self.class_names, self.top)
@@ -78,9 +83,7 @@ class Classifier:
         found = np.zeros((len(texts), len(self.class_names)), "float32")
         done = 0
         for members, inputs in self.batches(texts, second_texts):
-            ids = tuple(map(tf.constant, inputs.values()))
-            rows = self._one(*ids) if second_texts is None else self._two(ids)
-            found[members] = rows.numpy()[: len(members)]
+            found[members] = self._run(inputs).numpy()[: len(members)]
             done += len(members)
             if progress:
                 progress(done)
@@ -94,7 +97,8 @@ class Classifier:
 
         Yields:
             Tuples of the indices of the first rows, int array `(k,)`, and a dictionary of `"text"` and, of pairs,
-            `"second_text"`, int32 `(B, L)`. Further rows are to be dropped.
+            `"second_text"`, int32 `(B, L)`. Of pairs that are joined it has `"text"` alone, or `"token_ids"` and
+            `"segment_ids"`. Further rows are to be dropped.
         """
         if isinstance(texts, str) or isinstance(second_texts, str):
             raise ValueError(f"Give lists of str. Received: the str {(second_texts or texts)[:60]!r}")
@@ -105,10 +109,21 @@ class Classifier:
             )
         if not texts:
             return
-        sides = {"text": texts} | ({} if second_texts is None else {"second_text": second_texts})
-        columns = {name: self._encode(side) for name, side in sides.items()}
+        columns = self._columns(texts, second_texts)
         longest = self.max_length or max(1, *(len(ids) for column in columns.values() for ids in column))
-        yield from source_batches(columns, bucket_lengths(longest), self.batch_size, filler=1)
+        pad_id = getattr(self.tokenizer, "pad_id", 0)
+        yield from source_batches(columns, bucket_lengths(longest), self.batch_size, int(pad_id != 1), pad_id)
 
-    def _encode(self, texts):
-        return [ids[: self.max_length] for ids in self.tokenizer.encode(texts)]
+    def _columns(self, texts, second_texts):
+        if self.joins_pairs:
+            ids = self.tokenizer.encode(texts, second_texts)
+            return ids if isinstance(ids, dict) else {"text": ids}
+        sides = {"text": texts} | ({} if second_texts is None else {"second_text": second_texts})
+        return {name: [ids[: self.max_length] for ids in self.tokenizer.encode(side)] for name, side in sides.items()}
+
+    def _run(self, inputs):
+        tensors = {name: tf.constant(ids) for name, ids in inputs.items()}
+        if "segment_ids" in tensors:
+            return self._functions["segments"](tensors)
+        ids = tuple(tensors.values())
+        return self._functions[len(ids)](ids if len(ids) > 1 else ids[0])

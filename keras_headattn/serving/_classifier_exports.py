@@ -32,21 +32,24 @@ def export_classifier(
 ):
     """Writes a SavedModel that takes texts, with the vocabulary inside.
 
-    With a `WordTokenizer` it runs wherever TensorFlow does; with a `SentencePieceTokenizer` tensorflow-text is needed
-    too. This library is not. Its signature `serving_default` takes strings `text` `(B,)`, and of pairs `second_text`
-    `(B,)`. It returns `classes` `(B, top)`, strings, the likeliest first, and their probabilities, `scores`, float32
-    `(B, top)`.
+    With a `WordTokenizer` or a `BytePairTokenizer` it runs wherever TensorFlow does; with a `SentencePieceTokenizer` or
+    a `WordPieceTokenizer` tensorflow-text is needed too. This library is not. Its signature `serving_default` takes
+    strings `text` `(B,)`, and of pairs `second_text` `(B,)`. It returns `classes` `(B, top)`, strings, the likeliest
+    first, and their probabilities, `scores`, float32 `(B, top)`.
 
     The signature `attention`, if asked for, returns besides strings `pieces` `(B, n)`, `""` where there is padding, and
     float32 `weights` `(B, layers, heads, n, n)` of attention layers of this library, and `pooling` `(B, heads, n)` of
-    `SelfAttentivePooling`, whichever the model has. Of pairs, `second_pieces` and so on are those of the second text.
+    `SelfAttentivePooling`, whichever the model has. Of pairs that are two inputs of the
+    model, `second_pieces` and so on are those of the second text.
 
-    Texts are padded with 0 to few lengths: 16, 32, 64 and so on, and `max_length`, or 128 where none is cut; a longer
+    Texts are padded to few lengths: 16, 32, 64 and so on, and `max_length`, or 128 where none is cut; a longer
     text then stays as it is.
 
     Args:
-        model: Keras model from ids `(B, n)`, 0 = padding, to logits `(B, C)`; of pairs, from a tuple of two.
-        tokenizer: `WordTokenizer` or `SentencePieceTokenizer`.
+        model: Keras model from ids `(B, n)`, padded with the tokenizer's `pad_id`, to logits `(B, C)`; of pairs, from a
+            tuple of two or, where the tokenizer joins them, from what it makes of a pair.
+        tokenizer: `WordTokenizer`, `SentencePieceTokenizer`, or `WordPieceTokenizer` or `BytePairTokenizer`, which join
+            pairs.
         class_names: list of C str.
         folder: str or path, where the next version is written: `folder/1`, `folder/2`, ... It appears only when
             complete, and older versions stay as they are.
@@ -97,7 +100,7 @@ def export_regressor(
     It is as that of `export_classifier`, but for its only output, `values`, float32 `(B,)`.
 
     Args:
-        model: Keras model from ids `(B, n)` to numbers `(B, 1)`; of pairs, from a tuple of two.
+        model: Keras model from ids `(B, n)` to numbers `(B, 1)`; of pairs, as `export_classifier` takes it.
         tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention: as `export_classifier` takes them.
 
     Returns:
@@ -123,16 +126,23 @@ def export_regressor(
 
 
 def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention):
-    """Writes functions of ids, or of a tuple of two, as signatures of strings."""
+    """Writes functions of what the model takes as signatures of strings."""
+    joins_pairs = getattr(tokenizer, "joins_pairs", False)
+    if joins_pairs:
+        tokenizer = tokenizer.with_max_length(max_length)
+        max_length = tokenizer.max_length
     lengths = bucket_lengths(max_length or LONGEST)
 
-    def encode(text):
-        return pad_to_bucket(tokenizer(text)[:, :max_length], lengths)
+    def encode(*texts):
+        ids = tokenizer(*texts) if joins_pairs else tokenizer(*texts)[:, :max_length]
+        return pad_to_bucket(ids, lengths, getattr(tokenizer, "pad_id", 0))
 
     def of_strings(function):
-        if pairs:
-            return lambda text, second_text: function((encode(text), encode(second_text)))
-        return lambda text: function(encode(text))
+        if not pairs:
+            return lambda text: function(encode(text))
+        if joins_pairs:
+            return lambda text, second_text: function(encode(text, second_text))
+        return lambda text, second_text: function((encode(text), encode(second_text)))
 
     functions = {"serving_default": predict}
     if attention:
@@ -140,7 +150,7 @@ def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, war
     names = ("text", "second_text") if pairs else ("text",)
     specs = [tf.TensorSpec((None,), tf.string, name=name) for name in names]
     signatures = {name: (of_strings(function), specs) for name, function in functions.items()}
-    requests = batches("text", sample_texts(tokenizer, lengths), warmup_batch_sizes)
+    requests = batches("text", sample_texts(tokenizer, lengths, 2 if pairs and joins_pairs else 1), warmup_batch_sizes)
     warmup = {"serving_default": [dict.fromkeys(names, request["text"]) for request in requests]}
     with _any_device(model):
         return save_signatures(signatures, folder, [tokenizer], run, warmup)

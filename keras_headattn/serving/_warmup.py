@@ -78,12 +78,13 @@ def read_warmup(path):
     return requests
 
 
-def sample_texts(tokenizer, lengths):
+def sample_texts(tokenizer, lengths, number=1):
     """A text for each length: as many times the same word as have no more ids.
 
     Args:
         tokenizer: that of the model.
         lengths: ints.
+        number: int, how many times the text is in what is encoded: 2 where pairs are joined. Default 1.
 
     Returns:
         List of str.
@@ -93,7 +94,8 @@ def sample_texts(tokenizer, lengths):
         return " ".join(["a"] * words)
 
     def count(words):
-        return len(tokenizer.encode([text(words)])[0])
+        ids = tokenizer.encode(*[[text(words)]] * number)
+        return len((ids["token_ids"] if isinstance(ids, dict) else ids)[0])
 
     return [text(max(0, bisect.bisect(range(length + 1), length, key=count) - 1)) for length in lengths]
 

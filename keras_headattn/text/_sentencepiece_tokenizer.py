@@ -12,6 +12,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from keras_headattn._private import accept_any_input, set_vocabulary, vocabulary_handle
+from keras_headattn._validation import natural
 
 STANDS_FOR_NUL = "\ufdd0"  # Unicode keeps it for use inside a program
 
@@ -31,6 +32,11 @@ class SentencePieceTokenizer(keras.layers.Layer):
         add_bos: bool, whether ids begin with the symbol that begins a sentence. Default False.
         add_eos: bool, whether ids end with the symbol that ends a sentence. Default True.
         lowercase: bool, whether text is lower-cased first; the model should be trained on such text. Default False.
+        max_length: int, ids beyond which a sentence is cut; it keeps its end symbol. Unlike `sequence_length` it adds
+            no padding. Default `None`: none is cut.
+        num_sentinels: int, how many sentinels have the ids after those of the model, `<extra_id_0>` the last one: 100
+            in T5, whose model has 32,000 pieces, no begin symbol, and the end symbol 1. They are no part of texts.
+            Default 0.
 
     Call arguments:
         strings: string tensor (B,) or (B, 1), or a list of str.
@@ -41,7 +47,11 @@ class SentencePieceTokenizer(keras.layers.Layer):
     Raises:
         FileNotFoundError: if `proto` names no file.
         ValueError: if `proto` is no SentencePiece model, lacks a special piece that is needed,
-            `sequence_length` has no room for text, or `strings` has another shape.
+            `sequence_length` or `max_length` has no room for text, or `strings` has another shape.
+
+    Source: Kudo & Richardson 2018, "SentencePiece: a simple and language independent subword tokenizer and
+    detokenizer for neural text processing"; of sentinels Raffel et al. 2020, "Exploring the limits of transfer
+    learning with a unified text-to-text Transformer".
 
     Example:
 
@@ -49,16 +59,32 @@ class SentencePieceTokenizer(keras.layers.Layer):
     tokenizer = SentencePieceTokenizer("runs/vocabulary.model")
     ids = tokenizer(["two cats", "a dog sleeps"])  # (2, n)
     tokenizer.detokenize(ids)                      # ["two cats", "a dog sleeps"]
+    t5 = SentencePieceTokenizer("t5-base/spiece.model", num_sentinels=100, max_length=512)
+    t5.sentinel_id(0)                              # 32099
     ```
     """
 
-    def __init__(self, proto, sequence_length=None, add_bos=False, add_eos=True, lowercase=False, **kwargs):
+    joins_pairs = False
+
+    def __init__(
+        self,
+        proto,
+        sequence_length=None,
+        add_bos=False,
+        add_eos=True,
+        lowercase=False,
+        max_length=None,
+        num_sentinels=0,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         self._proto = _read_proto(proto)
         self.sequence_length = sequence_length
         self.add_bos = add_bos
         self.add_eos = add_eos
         self.lowercase = lowercase
+        self.max_length = max_length
+        self.num_sentinels = natural("num_sentinels", num_sentinels)
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=self._proto)
         self._check()
         # Not FastSentencepieceTokenizer, whose ids differ for BPE models.
@@ -77,20 +103,27 @@ class SentencePieceTokenizer(keras.layers.Layer):
                 "The SentencePiece model needs a piece for each special symbol in use, padding as id 0; "
                 f"train_sentencepiece makes such a model. Received: one without {', '.join(missing)}"
             )
-        if self.sequence_length is not None and self.sequence_length <= self._num_special:
-            raise ValueError(
-                f"`sequence_length` must leave room for text beside {self._num_special} special ids. "
-                f"Received: sequence_length={self.sequence_length}"
-            )
+        for name, length in (("sequence_length", self.sequence_length), ("max_length", self.max_length)):
+            if length is not None and length <= self._num_special:
+                raise ValueError(
+                    f"`{name}` must leave room for text beside {self._num_special} special ids. "
+                    f"Received: {name}={length}"
+                )
 
     @property
     def _num_special(self):
         return int(self.add_bos) + int(self.add_eos)
 
     @property
+    def _limit(self):
+        """Pieces of a sentence that are kept: int, or `None` for all."""
+        lengths = [length for length in (self.sequence_length, self.max_length) if length is not None]
+        return min(lengths) - self._num_special if lengths else None
+
+    @property
     def vocabulary_size(self):
-        """int, number of pieces."""
-        return self._processor.vocab_size()
+        """int, number of pieces, sentinels included."""
+        return self._processor.vocab_size() + self.num_sentinels
 
     @property
     def pad_id(self):
@@ -126,7 +159,25 @@ class SentencePieceTokenizer(keras.layers.Layer):
         """
         if not 0 <= piece_id < self.vocabulary_size:
             raise ValueError(f"Ids are 0 to {self.vocabulary_size - 1}. Received: {piece_id}")
+        if piece_id >= self._processor.vocab_size():
+            return f"<extra_id_{self.vocabulary_size - 1 - piece_id}>"
         return self._processor.id_to_piece(int(piece_id))
+
+    def sentinel_id(self, number):
+        """The id of a sentinel.
+
+        Args:
+            number: int, from 0 to `num_sentinels - 1`, as in `<extra_id_0>`.
+
+        Returns:
+            int.
+
+        Raises:
+            ValueError: if there is no such sentinel.
+        """
+        if not 0 <= number < self.num_sentinels:
+            raise ValueError(f"There are {self.num_sentinels} sentinels, counted from 0. Received: number={number}")
+        return self.vocabulary_size - 1 - number
 
     def call(self, strings):
         strings = tf.convert_to_tensor(strings, tf.string)
@@ -135,8 +186,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
         if self.lowercase:
             strings = _lower(strings)
         ids = self._graph_tokenizer.tokenize(strings)
-        if self.sequence_length is not None:
-            ids = ids[:, : self.sequence_length - self._num_special]
+        ids = ids[:, : self._limit]
         column = tf.ones([tf.shape(strings)[0], 1], tf.int32)
         parts = [column * self.bos_id] * self.add_bos + [ids] + [column * self.eos_id] * self.add_eos
         return tf.concat(parts, axis=1).to_tensor(self.pad_id, shape=[None, self.sequence_length])
@@ -145,7 +195,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
         """Turns ids back into strings.
 
         Args:
-            ids: integer tensor (B, n). Padding and begin symbols are dropped, and everything from the first
+            ids: integer tensor (B, n). Padding, begin symbols and sentinels are dropped, and everything from the first
                 end symbol on.
 
         Returns:
@@ -153,7 +203,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
         """
         ids = tf.cast(ids, tf.int32)
         ended = tf.cumsum(tf.cast(ids == self.eos_id, tf.int32), axis=1) > 0
-        text = ~ended & (ids != self.pad_id) & (ids != self.bos_id)
+        text = ~ended & (ids != self.pad_id) & (ids != self.bos_id) & (ids < self._processor.vocab_size())
         return self._graph_tokenizer.detokenize(tf.ragged.boolean_mask(ids, text))
 
     def encode(self, sentences):
@@ -165,12 +215,11 @@ class SentencePieceTokenizer(keras.layers.Layer):
         Returns:
             List of int32 arrays, the same ids that a call gives.
         """
-        limit = None if self.sequence_length is None else self.sequence_length - self._num_special
         bos, eos = [self.bos_id] * self.add_bos, [self.eos_id] * self.add_eos
         sentences = list(sentences)
         if self.lowercase:
             sentences = _lower(tf.constant(sentences, tf.string)).numpy().tolist()
-        return [np.array(bos + ids[:limit] + eos, "int32") for ids in self._processor.encode(sentences)]
+        return [np.array(bos + ids[: self._limit] + eos, "int32") for ids in self._processor.encode(sentences)]
 
     def compute_output_spec(self, strings):
         _check_shape(strings.shape)
@@ -187,6 +236,8 @@ class SentencePieceTokenizer(keras.layers.Layer):
             "add_bos": self.add_bos,
             "add_eos": self.add_eos,
             "lowercase": self.lowercase,
+            "max_length": self.max_length,
+            "num_sentinels": self.num_sentinels,
         }
 
 

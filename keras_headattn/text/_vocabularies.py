@@ -8,8 +8,10 @@ from keras_headattn._files import write_atomically
 from keras_headattn.text._sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_headattn.text._sentencepiece_training import train_sentencepiece
 from keras_headattn.text._word_tokenizer import WordTokenizer, learn_words
+from keras_headattn.text._wordpiece_tokenizer import WordPieceTokenizer
+from keras_headattn.text._wordpiece_training import learn_wordpieces
 
-TOKENIZERS = {"words": WordTokenizer, "pieces": SentencePieceTokenizer}
+TOKENIZERS = {"words": WordTokenizer, "pieces": SentencePieceTokenizer, "wordpieces": WordPieceTokenizer}
 
 
 def learn_tokenizer(path, texts=None, kind="words", vocabulary_size=None, min_count=1, lowercase=True):
@@ -18,17 +20,17 @@ def learn_tokenizer(path, texts=None, kind="words", vocabulary_size=None, min_co
     Args:
         path: str or path, the file of the vocabulary: a word a line, or a SentencePiece model.
         texts: iterable of str. Default `None`: the vocabulary has been learned.
-        kind: "words" (default) or "pieces".
+        kind: "words" (default), "pieces" of SentencePiece, or "wordpieces" of BERT, whose file is `vocab.txt`.
         vocabulary_size: int, number of ids; words may be fewer. Default `None`: all words; pieces need a number.
         min_count: int, how often a word must occur. Default 1.
         lowercase: bool, whether text is lower-cased. Default True.
 
     Returns:
-        `WordTokenizer` or `SentencePieceTokenizer`.
+        `WordTokenizer`, `SentencePieceTokenizer` or `WordPieceTokenizer`.
 
     Raises:
-        ValueError: for another `kind`, without `texts` if there is no such file, or as `learn_words` and
-            `train_sentencepiece` raise it.
+        ValueError: for another `kind`, without `texts` if there is no such file, or as `learn_words`,
+            `train_sentencepiece` and `learn_wordpieces` raise it.
 
     >>> tokenizer = learn_tokenizer("vocabulary.txt", ["a cat sat", "a dog"], vocabulary_size=4)
     >>> tokenizer.vocabulary
@@ -43,11 +45,16 @@ def learn_tokenizer(path, texts=None, kind="words", vocabulary_size=None, min_co
                 f"The folder {path.parent} is not complete: it has no {path.name}. Give the text to learn it from. "
                 "Received: texts=None"
             )
-        if kind == "words":
-            words = learn_words(texts, vocabulary_size, min_count, lowercase)
-            write_atomically(path, "".join(f"{word}\n" for word in words).encode("utf-8"))
-        else:
+        if kind == "pieces":
             train_sentencepiece(map(str.lower, texts) if lowercase else texts, path, vocabulary_size, "unigram")
+        else:
+            is_word = kind == "words"
+            words = (
+                learn_words(texts, vocabulary_size, min_count, lowercase)
+                if is_word
+                else learn_wordpieces(texts, vocabulary_size, lowercase)
+            )
+            write_atomically(path, "".join(f"{word}\n" for word in words).encode("utf-8"))
     return TOKENIZERS[kind](path, lowercase=lowercase)
 
 

@@ -47,6 +47,9 @@ class WordTokenizer(keras.layers.Layer):
     [[2, 3, 1], [4, 5, 0]]
     """
 
+    joins_pairs = False
+    pad_id = 0
+
     def __init__(self, vocabulary, lowercase=True, **kwargs):
         super().__init__(**kwargs)
         if isinstance(vocabulary, (str, os.PathLike)):
@@ -89,7 +92,7 @@ class WordTokenizer(keras.layers.Layer):
         strings = tf.convert_to_tensor(strings, tf.string)
         if len(strings.shape) != 1 and tuple(strings.shape[1:]) != (1,):
             raise ValueError(f"`strings` must be of shape (B,) or (B, 1). Received: shape {tuple(strings.shape)}")
-        return self._ids(tf.reshape(strings, [-1])).to_tensor(0)
+        return self._ids(tf.reshape(strings, [-1])).to_tensor(self.pad_id)
 
     def _ids(self, strings):
         words = split_words(strings, self.lowercase)

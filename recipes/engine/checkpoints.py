@@ -7,7 +7,7 @@ import keras
 from keras_headattn._files import write_atomically
 from keras_headattn.training import average_weights, gather
 
-NAMES = {"val_loss": "validation loss", "val_accuracy": "validation accuracy"}
+NAMES = {"val_loss": "validation loss", "val_accuracy": "validation accuracy", "val_score": "validation score"}
 
 
 class SaveEpochs(keras.callbacks.Callback):
@@ -70,18 +70,18 @@ def weights_of(run, epoch):
 
 
 def best_epoch(history, select="val_loss"):
-    """The epoch (1 = the first) with the lowest validation loss, or the highest validation accuracy.
+    """The epoch (1 = the first) with the lowest validation loss, or the highest validation accuracy or score.
 
     Args:
         history: list of the logs of all epochs.
-        select: `"val_loss"` or `"val_accuracy"`. Of equal ones the first counts.
+        select: `"val_loss"`, `"val_accuracy"` or `"val_score"`. Of equal ones the first counts.
     """
     return _from_best(history, select)[0]
 
 
 def _from_best(history, select):
     """All epochs (1 = the first), the best one first."""
-    sign = -1 if select == "val_accuracy" else 1
+    sign = 1 if select == "val_loss" else -1
     return sorted(range(1, len(history) + 1), key=lambda epoch: sign * history[epoch - 1][select])
 
 

@@ -209,7 +209,7 @@ def given_settings(options, names):
     return {name: value for name, value in vars(options).items() if name in names}
 
 
-def check_readable(*paths):
+def check_readable(*paths, encoding="utf-8"):
     """Opens text files, so that one that cannot be read is reported before long work begins.
 
     `None` and `"-"`, standard input, are passed over.
@@ -219,7 +219,7 @@ def check_readable(*paths):
     """
     for path in paths:
         if path not in (None, "-"):
-            next(read_lines(path), None)
+            next(read_lines(path, encoding=encoding), None)
 
 
 @functools.cache

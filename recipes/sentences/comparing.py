@@ -1,13 +1,29 @@
-"""Finished runs of sentence classification side by side: what they scored and predicted."""
+"""Finished runs of classification side by side: what they scored and predicted."""
 
+import importlib
 import json
+import pathlib
 
 import numpy as np
 
 from keras_headattn._files import read_lines
-from recipes.classify import RECIPE
 from recipes.engine.finished import folders_of_seeds
 from recipes.engine.tables import mean_text, table
+
+RECIPES = ("classify", "glue")
+
+
+def recipe_of(folder):
+    """The `Recipe` of a run of classification.
+
+    Raises:
+        ValueError: if it is a run of another recipe.
+    """
+    path = pathlib.Path(folder, "config.json")
+    name = json.loads(path.read_text(encoding="utf-8")).get("recipe") if path.exists() else None
+    if name not in RECIPES:
+        raise ValueError(f"The runs must be of {' or '.join(RECIPES)}. Received: {folder}, of {name}")
+    return importlib.import_module(f"recipes.{name}").RECIPE
 
 
 def runs_of(folder):
@@ -16,7 +32,7 @@ def runs_of(folder):
     Raises:
         ValueError: if there is none, or it is a run of another recipe.
     """
-    runs = map(RECIPE.run_of, folders_of_seeds(folder))
+    runs = [recipe_of(path).run_of(path) for path in folders_of_seeds(folder)]
     found = {run.config().seed: run for run in runs if any(run.results.glob("*/scores.json"))}
     if not found:
         raise ValueError(f"There is no finished run in {folder}. Train one first, or several by --seeds.")
@@ -32,8 +48,8 @@ def read_predictions(runs, test):
     """Labels `(N,)` and probabilities `(N, C)` on a test set, of all seeds one below the other."""
     labels, probabilities = [], []
     for run in runs.values():
-        if run.config().predict != "class":
-            raise ValueError(f"{run.folder} predicts no classes. Received: predict={run.config().predict!r}")
+        if run.config().predicts != "class":
+            raise ValueError(f"{run.folder} predicts no classes. Received: {run.config().predicts}")
         names = list(read_lines(run.folder / "labels.txt"))
         header, *lines = _result(run, test, "predictions.tsv").splitlines()
         rows = [line.split("\t") for line in lines]
@@ -58,7 +74,7 @@ def common_test(runs):
     """
     common = set.intersection(*({path.parent.name for path in run.results.glob("*/scores.json")} for run in runs))
     if not common:
-        raise ValueError("The runs have no test set in common. Name one by `recipes.classify evaluate` on each.")
+        raise ValueError("The runs have no test set in common. Name one by the command `evaluate` on each.")
     return sorted(common)[0]
 
 

@@ -22,16 +22,16 @@ def load_corpora(config):
     else:
         corpora = _from_files(config)
     return Corpora(
-        _chosen(config, corpora.train),
-        _chosen(config, corpora.validation),
-        {name: _chosen(config, test) for name, test in corpora.tests.items()},
+        chosen(config, corpora.train),
+        chosen(config, corpora.validation),
+        {name: chosen(config, test) for name, test in corpora.tests.items()},
     )
 
 
 def load_tests(config):
     """The test sets alone, by name."""
     if config.data == "tfds":
-        return {name: _chosen(config, _read_split(config, name)) for name in config.test_splits}
+        return {name: chosen(config, _read_split(config, name)) for name in config.test_splits}
     if config.data == "train" and config.test:
         return read_tests(config, config.test)
     return load_corpora(config).tests
@@ -52,7 +52,7 @@ def files_of_tests(config, files):
 
 def read_tests(config, files):
     """Test sets of files, by their names."""
-    return {name: _chosen(config, _read(config, part)) for name, part in files_of_tests(config, files).items()}
+    return {name: chosen(config, _read(config, part)) for name, part in files_of_tests(config, files).items()}
 
 
 def _embedded(config):
@@ -78,15 +78,20 @@ def _from_files(config):
 
 def _read(config, files):
     columns = config.text_column, config.label_column, config.second_column
-    return read_labelled(files, *columns, format=config.format, header=config.header)
+    return read_labelled(files, *columns, format=config.format, header=config.header, encoding=config.encoding)
 
 
 def _read_split(config, split):
     return read_tfds_labelled(config.tfds, split, config.text_column, config.label_column, config.second_column)
 
 
-def _chosen(config, corpus):
-    chosen = corpus.without(config.drop_labels).sample(config.max_examples, config.split_seed)
-    if not len(chosen):
+def chosen(config, corpus):
+    """The examples that the settings use.
+
+    Raises:
+        ValueError: if there are none.
+    """
+    found = corpus.without(config.drop_labels).sample(config.max_examples, config.split_seed)
+    if not len(found):
         raise ValueError(f"A data set must not be empty. Received: {corpus.name}")
-    return chosen
+    return found

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from keras_headattn._files import write_atomically
-from keras_headattn.analysis import draw_confusion_matrix, head_distance
+from keras_headattn.analysis import draw_confusion_matrix
 from recipes.engine.progress import progress_bar
 from recipes.sentences.targets import Classes
 
@@ -22,15 +22,15 @@ def evaluate(predictor, tests, targets, folder):
         folder: path; each test set gets a folder of its own in it.
 
     Returns:
-        Dictionary from test set to dictionary of measures: those of `targets`, the mean distance of two heads `dist`,
-        and `examples`, how many there are.
+        Dictionary from test set to dictionary of measures: those of `targets`, those of the predictor, and `examples`,
+        how many there are.
     """
     results = {}
     for name, corpus in tests.items():
         labels = targets.of(corpus)
         sides = corpus.texts, corpus.second_texts
         predicted = predictor(*sides, progress_bar(f"Reading {name}", len(corpus), predictor.config.quiet))
-        scores = targets.measure(labels, predicted) | {"dist": mean_head_distance(predictor, *sides)}
+        scores = targets.measure(labels, predicted) | predictor.measures(*sides)
         results[name] = {metric: None if math.isnan(value) else value for metric, value in scores.items()}
         results[name]["examples"] = len(corpus)
         _write(folder / name, corpus, labels, predicted, targets, results[name])
@@ -38,18 +38,6 @@ def evaluate(predictor, tests, targets, folder):
         if isinstance(targets, Classes) and labels.ndim == 1 and len({*predicted.argmax(axis=1)}) == 1 < len({*labels}):
             print(f"{name}: every text was taken for {targets.names[predicted[0].argmax()]}.")
     return results
-
-
-def mean_head_distance(predictor, texts, second_texts=None):
-    """Mean distance of what two heads make of a text, over all of them; of pairs, over both sides."""
-    distances, counts = [], []
-    if predictor.config.pooling_heads < 2:
-        return math.nan
-    for members, inputs in predictor.batches(texts, second_texts):
-        for ids in inputs.values():
-            distances.append(head_distance(predictor.encode(ids)[: len(members)]))
-            counts.append(len(members))
-    return float(np.average(distances, weights=counts))
 
 
 def confusion_text(labels, predicted, names):

@@ -1,7 +1,11 @@
 """Predictions of a run's model, and where its heads look."""
 
+import math
+
+import numpy as np
 import tensorflow as tf
 
+from keras_headattn.analysis import head_distance
 from keras_headattn.serving import Classifier
 from keras_headattn.text import split_words
 
@@ -34,6 +38,10 @@ class Predictor(Classifier):
     def __call__(self, texts, second_texts=None, progress=None):
         return self.probabilities(texts, second_texts, progress)
 
+    def measures(self, texts, second_texts=None):
+        """The mean distance of two heads of the pooling: a dictionary."""
+        return {"dist": mean_head_distance(self, texts, second_texts)}
+
     def attention(self, text):
         """Where the heads of the pooling look in one text.
 
@@ -50,3 +58,15 @@ class Predictor(Classifier):
         else:
             tokens = [self.tokenizer.id_to_token(int(token)) for token in ids]
         return tokens[: len(ids)], out["pooling"]["weights"][0].numpy()
+
+
+def mean_head_distance(predictor, texts, second_texts=None):
+    """Mean distance of what two heads make of a text, over all of them; of pairs, over both sides."""
+    distances, counts = [], []
+    if predictor.config.pooling_heads < 2:
+        return math.nan
+    for members, inputs in predictor.batches(texts, second_texts):
+        for ids in inputs.values():
+            distances.append(head_distance(predictor.encode(ids)[: len(members)]))
+            counts.append(len(members))
+    return float(np.average(distances, weights=counts))

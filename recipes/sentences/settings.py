@@ -1,5 +1,7 @@
 """The settings of a text classification run."""
 
+import codecs
+
 from recipes.engine.config import option, settings
 from recipes.engine.settings import Serving, Settings, TextFiles
 
@@ -19,6 +21,7 @@ class Texts(TextFiles):
     format: str | None = option(
         None, "of the files; none: by their ending; aligned: one file a column, its lines belong together", FORMATS
     )
+    encoding: str = option("utf-8", "of the files, such as latin-1")
     header: bool = option(True, "--no-header: csv and tsv whose first line is an example; columns are numbers from 1")
     text_column: str = option("text", "name of the column with the text")
     second_column: str | None = option(None, "name of that with the second text, where pairs are classified")
@@ -36,7 +39,25 @@ class Texts(TextFiles):
     split_seed: int = option(0, "of the choice of these shares and of --max-examples")
     max_examples: int | None = option(None, "use only so many examples of each set, at random", at_least=1)
     batch_size: int = option(32, "examples a step, over all replicas", at_least=1)
+    class_weights: str = option("none", "balanced: all classes count the same in training", ("none", "balanced"))
     num_buckets: int = option(6, "lengths to which batches are padded, at most; XLA compiles once for each", at_least=1)
+
+    def __post_init__(self):
+        super().__post_init__()
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError:
+            raise ValueError(f"--encoding must be one that Python knows. Received: {self.encoding}") from None
+
+    @property
+    def predicts(self):
+        """What a text has: "class", "labels" or "number"."""
+        return self.predict
+
+    @property
+    def is_pair(self):
+        """Whether pairs of texts are classified."""
+        return self.second_column is not None
 
 
 @settings()
@@ -87,7 +108,6 @@ class ClassifyConfig(Texts, Words, Model, Settings, Serving):
     optimizer: str = option("adam", "optimizer, at a constant learning rate", ("adam", "sgd", "adagrad"))
     clipvalue: float | None = option(None, "largest value of a gradient", above=0)
     l2: float = option(0.0, "weight of the squared kernels in the loss; embeddings are left out", at_least=0)
-    class_weights: str = option("none", "balanced: all classes count the same in training", ("none", "balanced"))
 
     def __post_init__(self):
         super().__post_init__()
@@ -119,8 +139,3 @@ class ClassifyConfig(Texts, Words, Model, Settings, Serving):
     def changed(self, given):
         """These settings with others in their place, as of all recipes. Word vectors bring their own width."""
         return super().changed(({"embedding_dim": None} if given.get("embeddings") else {}) | given)
-
-    @property
-    def is_pair(self):
-        """Whether pairs of texts are classified."""
-        return self.second_column is not None

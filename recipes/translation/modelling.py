@@ -3,17 +3,20 @@
 import dataclasses
 
 from keras_headattn.data import source_lengths
+from keras_headattn.interop import from_pretrained, read_config
 from keras_headattn.models import Transformer
 from keras_headattn.positions import LearnedPositions, RelativePositions
 from recipes.engine.heads import make_attention
 
 
 def make_transformer(config, source_size, target_size):
-    """The Transformer for vocabularies of these sizes."""
+    """The Transformer for vocabularies of these sizes; that of a checkpoint has its weights."""
+    if config.pretrained:
+        return _make_pretrained(config)
     shape = config.shape
     return Transformer(
         source_size,
-        None if config.shared_vocabulary else target_size,
+        None if config.one_vocabulary else target_size,
         num_layers=shape["num_layers"],
         hidden_dim=shape["hidden_dim"],
         intermediate_dim=shape["intermediate_dim"],
@@ -25,6 +28,19 @@ def make_transformer(config, source_size, target_size):
         tie_output=config.tie_output,
         seed=config.seed,
     )
+
+
+def _make_pretrained(config):
+    model, report = from_pretrained(
+        config.pretrained,
+        **make_attentions(config),
+        dropout=config.dropout,
+        activation_dropout=config.activation_dropout,
+        seed=config.seed,
+        return_report=True,
+    )
+    print(report)
+    return model
 
 
 def make_attentions(config):
@@ -43,6 +59,9 @@ def make_attentions(config):
 
 def _make(config, role, **own):
     shape = config.shape
+    if config.pretrained:
+        sizes = read_config(config.pretrained)
+        shape = {"hidden_dim": sizes["d_model"], "num_heads": sizes["encoder_attention_heads"]}
     own |= dict(dropout=config.attention_dropout, max_length=_positions(config))
     return make_attention(config, shape["hidden_dim"], shape["num_heads"], role, **own)
 

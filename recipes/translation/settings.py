@@ -65,6 +65,11 @@ class Model:
 
     title = "model"
 
+    pretrained: str | None = option(
+        None,
+        "folder of a Marian model as Hugging Face has it, such as OPUS-MT's, to begin with: its vocabularies, sizes "
+        "and weights, with the attention of --attention",
+    )
     size: str = option("small", "named size", tuple(SIZES))
     num_layers: int | None = option(None, "encoder blocks, and decoder blocks; none: the size's", at_least=1)
     hidden_dim: int | None = option(None, "width of the model; none: the size's", at_least=1)
@@ -171,11 +176,27 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Decoding, Serving):
             raise ValueError("--truecase needs --moses. Received: truecase=True, moses=False")
         if self.truecase and self.lowercase:
             raise ValueError("Give one of --truecase and --lowercase. Received: both")
+        if self.pretrained:
+            self._check_pretrained()
         if self.target_vocabulary_size and self.shared_vocabulary:
             raise ValueError(
                 "--target-vocabulary-size is that of a language with a vocabulary of its own: --no-shared-vocabulary. "
                 f"Received: {self.target_vocabulary_size}"
             )
+
+    def _check_pretrained(self):
+        names = ("num_layers", "hidden_dim", "intermediate_dim", "relative_positions", "records")
+        names += ("learned_positions", "moses", "lowercase", "target_vocabulary_size")
+        if given := [name for name in names if getattr(self, name)]:
+            raise ValueError(
+                "--pretrained has its own sizes, positions and vocabularies, and takes no records. "
+                f"Received: {', '.join(f'{name}={getattr(self, name)!r}' for name in given)}"
+            )
+
+    @property
+    def one_vocabulary(self):
+        """Whether both languages have one vocabulary in one file. A pretrained model has a file for each."""
+        return self.shared_vocabulary and not self.pretrained
 
     @property
     def shape(self):

@@ -1,6 +1,10 @@
 """The text of both languages, and what translates it, as a configuration names them."""
 
+import pathlib
+
+from keras_headattn._files import write_atomically
 from keras_headattn.data import pad_ids
+from keras_headattn.interop import marian_vocabularies
 from keras_headattn.serving import Translator
 from keras_headattn.text import LanguagePair, MosesPreprocessor
 from recipes.translation.settings import DECODING
@@ -20,13 +24,15 @@ def make_text(config, train, folder):
     Raises:
         ValueError: without `train`, if the folder lacks something.
     """
+    if config.pretrained:
+        _take_vocabularies(config.pretrained, pathlib.Path(folder))
     return LanguagePair.learn(
         folder,
         None if train is None else (train.source, train.target),
         config.vocabulary_size,
         config.target_vocabulary_size,
         config.vocabulary_type,
-        config.shared_vocabulary,
+        config.one_vocabulary,
         config.lowercase,
         _languages(config) if config.moses else None,
         config.truecase,
@@ -60,7 +66,16 @@ def check_text(config):
 
 def text_files(config):
     """Names of the files that `make_text` makes."""
-    return LanguagePair.file_names(config.shared_vocabulary, config.moses)
+    return LanguagePair.file_names(config.one_vocabulary, config.moses)
+
+
+def _take_vocabularies(checkpoint, folder):
+    """Writes the vocabularies of a checkpoint that the folder lacks."""
+    paths = [folder / name for name in LanguagePair.file_names(shared_vocabulary=False)]
+    if all(path.exists() for path in paths):
+        return
+    for path, proto in zip(paths, marian_vocabularies(checkpoint), strict=True):
+        write_atomically(path, proto)
 
 
 def _languages(config):

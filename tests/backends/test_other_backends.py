@@ -7,17 +7,25 @@ import numpy as np
 import pytest
 
 from keras_headattn import layers
-from keras_headattn.models import BiLSTMEncoder, ResNet, SentenceClassifier, SentencePairClassifier
+from keras_headattn.models import (
+    T5,
+    BiLSTMEncoder,
+    EncoderClassifier,
+    ResNet,
+    SentenceClassifier,
+    SentencePairClassifier,
+)
 from keras_headattn.regularizers import Frobenius
 from tests.backends import load_from, run_on, worker
 from tests.layers.backend_worker import EVERY
 from tests.layers.harness import build, cross_inputs, each, output_bias, randomize, self_input
+from tests.models import encoders
 from tests.models.small import CASES, make
 from tests.positions.cases import ALL
 
 # Of the Transformers the first moves rows of the cache, the second has positions in it.
 TRANSFORMERS = ("evolving_decoder", "relative")
-CLASSIFIERS = ("resnet", "single", "pair")
+CLASSIFIERS = ("resnet", "single", "pair", "encoder")
 
 
 def save_weights_of_layers(folder):
@@ -44,6 +52,11 @@ def classifiers():
         model = cls(BiLSTMEncoder(11, 12, 5, dropout=0.0), 3, pooling, mlp_dim=7, dropout=0.0, **own)
         model.build()
         yield name, randomize(model), inputs
+    evolving = layers.EvolvingAttention(3, 4, alpha=0.4, beta=0.5)
+    encoder = encoders.make("roberta", attention=evolving, dropout=0.0)
+    model = EncoderClassifier(encoder, 3, "roberta", dropout=0.0)
+    model.build()
+    yield "encoder", randomize(model), [encoders.sentences(pad_id=1)]
     resnet = ResNet(
         (1,),
         attention=layers.EvolvingAttention(num_heads=2, key_dim=4, alpha=0.5, beta=1.0),
@@ -66,6 +79,9 @@ def save_models(folder):
     for case in CASES:
         if case.name in TRANSFORMERS:
             make(case, dropout=0.0).save(folder / f"{case.name}.keras")
+    t5 = T5(13, 12, 10, 1, num_heads=3, key_dim=5, activation="gelu_tanh", gated=True, dropout=0.0)
+    t5.build()
+    randomize(t5).save(folder / "t5.keras")
     for name, model, inputs in classifiers():
         model.save(folder / f"{name}.keras")
         np.savez(folder / f"{name}.npz", *inputs, labels=np.array([0, 2, 1])[: len(inputs[0])])
@@ -180,7 +196,7 @@ def test_repulsive_attention(ours, theirs):
 # --------------------------------------------------------------------------------------------------- models
 
 
-@pytest.mark.parametrize("model", TRANSFORMERS)
+@pytest.mark.parametrize("model", (*TRANSFORMERS, "t5"))
 def test_translations(model, ours, theirs):
     """A Transformer saved here translates and trains the same."""
 

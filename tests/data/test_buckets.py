@@ -90,3 +90,11 @@ def test_source_batches_of_columns():
         ([2, 0], {"text": [[1, 0], [5, 0], [1, 0]], "second_text": [[1, 0], [5, 6], [1, 0]]}),
         ([1], {"text": [[6, 7, 8, 0], [1, 0, 0, 0], [1, 0, 0, 0]], "second_text": [[9, 0, 0, 0]] + [[1, 0, 0, 0]] * 2}),
     ]
+
+
+def test_padding_with_another_id():
+    columns = {"token_ids": [[5, 3], [4]], "segment_ids": [[0, 1], [0]]}
+    ((indices, padded),) = source_batches(columns, (3,), batch_size=3, filler=2, pad_id=1)
+    assert indices.tolist() == [1, 0]
+    assert padded["token_ids"].tolist() == [[4, 1, 1], [5, 3, 1], [2, 1, 1]]
+    assert padded["segment_ids"].tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 0]]

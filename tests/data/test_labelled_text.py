@@ -74,6 +74,7 @@ def test_mistakes_of_aligned_files(tmp_path):
     (tmp_path / "a.tsv").write_bytes("text\tlabel\nsch\xf6n\ta\n".encode("latin-1"))
     with pytest.raises(ValueError, match="a.tsv, line 2 is not UTF-8"):
         read_labelled([tmp_path / "a.tsv"], "text", "label")
+    assert read_labelled([tmp_path / "a.tsv"], "text", "label", encoding="latin-1").texts == ["schön"]
     with pytest.raises(FileNotFoundError, match="none.csv"):
         read_labelled([tmp_path / "none.csv"], "text", "label")
 

@@ -175,6 +175,7 @@ def test_defaults():
     layer = EvolvingAttention(3, 4)
     assert (layer.role, layer.alpha, layer.beta, layer.kernel_size) == (None, 0.5, 0.1, 3)
     assert layer.convolve_first is False
+    assert type(layer.map_initializer) is keras.initializers.GlorotUniform
 
 
 # ----------------------------------------------------------------------------------------- the map as an argument
@@ -231,12 +232,51 @@ def test_symbolic_map_is_the_real_one(role):
 UNUSUAL = {"role": "cross", "alpha": 0.25, "beta": 0.75, "kernel_size": 5, "convolve_first": True}
 
 
-def test_config_round_trip():
-    layer = EvolvingAttention(**SIZES, **UNUSUAL)
+@pytest.mark.parametrize("map_initializer", ["glorot_uniform", "identity", "zeros", keras.initializers.Identity(0.5)])
+def test_config_round_trip(map_initializer):
+    layer = EvolvingAttention(**SIZES, **UNUSUAL, map_initializer=map_initializer)
     config = json.loads(json.dumps(layer.get_config()))
     assert {name: config[name] for name in UNUSUAL} == UNUSUAL
     assert EvolvingAttention.from_config(config).get_config() == layer.get_config()
     assert set(UNUSUAL) - {"role"} <= set(inspect.signature(EvolvingAttention.__init__).parameters)
+
+
+@each_role
+@pytest.mark.parametrize("kernel_size", [1, 3, 5])
+def test_identity_kernel(role, kernel_size):
+    """Positive logits pass as they are, but where a shift brings in zeros; without a role as in an encoder."""
+    arguments = {**SIZES, "alpha": 0.0, "beta": 1.0, "kernel_size": kernel_size, "map_initializer": "identity"}
+    layer, inputs = EvolvingAttention(**arguments, role=role), given(role, "float32")
+    logits = EvolvingAttention(**{**arguments, "beta": 0.0})
+    for one in (layer, logits):
+        one.build(*(x.shape for x in inputs))
+    layer.query_dense.set_weights(logits.query_dense.get_weights())
+    layer.key_dense.set_weights(logits.key_dense.get_weights())
+    expected, evolved = (array(one(*inputs, return_map=True)[1]) for one in (logits, layer))
+    shift = kernel_size // 2
+    rows, columns = {"encoder": (0, 0), "decoder": (shift, shift), "cross": (shift, 0)}[role]
+    check_close(evolved[:, :, rows:, columns:], np.maximum(expected, 0)[:, :, rows:, columns:])
+    if role == "encoder":
+        layer = EvolvingAttention(**arguments)
+        layer.build(*(x.shape for x in inputs))
+        np.testing.assert_array_equal(array(layer.map_kernel)[shift, shift], np.eye(HEADS))
+        assert array(layer.map_kernel).sum() == HEADS
+
+
+def test_initial_kernels():
+    """Glorot's by default, whatever the other kernels have; each layer of a template has its own."""
+    x = self_input()
+    limit = (6 / (2 * 9 * HEADS)) ** 0.5
+    layers_ = [EvolvingAttention(**SIZES, alpha=0.0, kernel_initializer="zeros") for _ in range(2)]
+    layers_.append(
+        EvolvingAttention(**SIZES, alpha=0.0, map_initializer=keras.initializers.TruncatedNormal(stddev=0.02))
+    )
+    for layer in layers_:
+        layer.build(x.shape, x.shape)
+    first, second, small = (array(layer.map_kernel) for layer in layers_)
+    assert 0.8 * limit < np.abs(first).max() <= limit and not array(layers_[0].query_dense.kernel).any()
+    assert np.abs(first - second).max() > 0.1 * limit
+    assert 0.02 < np.abs(small).max() <= 0.04
 
 
 @pytest.mark.parametrize("layer", ["EvolvingAttention", "RealFormerAttention"])

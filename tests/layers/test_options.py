@@ -499,11 +499,33 @@ def test_gradients_of_a_bias(scores):
     np.testing.assert_allclose(gradient.sum(-1), 0, atol=1e-12)
 
 
+# --------------------------------------------------------------------------------------------------------------- scale
+
+
+@each([case for case in KINDS if case.name not in ("options", "synthesizer")])
+def test_scale(case):
+    """Twice the scale is twice the queries, but of those that are normalised or make other logits than products."""
+    x = self_input()
+    layer = build(case.make(), x, x, x)
+    scaled = build(case.make(scale=2 * layer.scale), x, x, x)
+    copy_weights(layer, scaled)
+    plain = array(layer(x, x))
+    for weight in layer.query_dense.weights:
+        weight.assign(2 * array(weight))
+    check_close(scaled(x, x), layer(x, x))
+    assert np.abs(array(layer(x, x)) - plain).max() > 1e-2
+
+
+def test_scale_of_zero():
+    with pytest.raises(ValueError, match="`scale` must be a finite number, above 0. Received: scale=0"):
+        make(scale=0)
+
+
 # -------------------------------------------------------------------------------------------------------- configuration
 
 
 def test_configuration():
-    for options in ({"qk_norm": False, "logit_soft_cap": None, "use_sinks": False}, ALL):
+    for options in ({"qk_norm": False, "logit_soft_cap": None, "use_sinks": False}, {**ALL, "scale": 1.0}):
         layer = layers.MultiHeadAttention(**SIZES, **options)
         again = layers.MultiHeadAttention.from_config(layer.get_config())
         assert again.get_config() == layer.get_config()

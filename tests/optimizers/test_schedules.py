@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.optimizers import InverseSquareRoot, StepDecay
+from keras_headattn.optimizers import InverseSquareRoot, LinearDecay, StepDecay
 
 
 def paper(step, model_dim, warmup_steps):
@@ -101,3 +101,21 @@ def test_steps_down():
 def test_bad_steps(arguments, name):
     with pytest.raises(ValueError, match=f"`{name}` must .* Received: {name}="):
         StepDecay(*arguments)
+
+
+def test_linear_decay():
+    schedule = LinearDecay(0.2, 4, 10)
+    np.testing.assert_allclose(
+        [float(schedule(step)) for step in range(12)],
+        [0, 0.05, 0.1, 0.15, 0.2, *(0.2 * (10 - step) / 6 for step in range(5, 11)), 0],
+        atol=1e-7,
+    )
+    assert float(LinearDecay(0.2, 0, 4)(0)) == pytest.approx(0.2)
+    clone = keras.optimizers.schedules.deserialize(keras.optimizers.schedules.serialize(schedule))
+    assert type(clone) is LinearDecay and clone.get_config() == schedule.get_config()
+
+
+@pytest.mark.parametrize("arguments", [(-1.0, 4, 10), (0.2, -1, 10), (0.2, 4, 4)])
+def test_linear_decays_that_cannot_be(arguments):
+    with pytest.raises(ValueError, match="Received"):
+        LinearDecay(*arguments)

@@ -9,5 +9,15 @@ from recipes.__main__ import main
 def test_all_recipes_are_listed_and_can_be_run(capsys):
     main()
     names = re.findall(r"python -m recipes\.(\w+) {2,}\S", capsys.readouterr().out)
-    assert {"translate", "classify", "imagenet", "sweep", "compare", "curves", "attention_maps", "serve"} == set(names)
+    assert {
+        "translate",
+        "classify",
+        "glue",
+        "imagenet",
+        "sweep",
+        "compare",
+        "curves",
+        "attention_maps",
+        "serve",
+    } == set(names)
     assert all(callable(importlib.import_module(f"recipes.{name}").main) for name in names)

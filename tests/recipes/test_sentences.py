@@ -284,6 +284,9 @@ def test_measures_of_known_probabilities(table, tmp_path, figures, capsys):
         def __call__(self, texts, second_texts=None, progress=None):
             return np.eye(3, dtype="float32")[[0] * len(texts)] * 0.7 + 0.1
 
+        def measures(self, texts, second_texts=None):
+            return {"dist": np.nan}
+
     corpora = load_corpora(config_of(table, test=(str(table),)))
     targets = Classes(["0", "1", "2"], Known.config)
     scores = evaluate(Known(), corpora.tests, targets, tmp_path)["data"]

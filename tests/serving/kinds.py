@@ -22,12 +22,24 @@ from keras_headattn.serving import (
     write_warmup,
 )
 from keras_headattn.serving._warmup import read_warmup
-from keras_headattn.text import SentencePieceTokenizer, WordTokenizer, learn_words, train_sentencepiece
+from keras_headattn.text import (
+    BytePairTokenizer,
+    SentencePieceTokenizer,
+    WordPieceTokenizer,
+    WordTokenizer,
+    learn_wordpieces,
+    learn_words,
+    train_sentencepiece,
+)
 
 ENGLISH = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat still"]
 GERMAN = ["die Katze saß auf der Matte", "ein Hund lief der Katze nach", "keine Katze saß still"]
 CLASSES = ["Affe", "Bär", "Chamäleon"]
-TEXT = ("translator", "classifier_pieces")  # those that need tensorflow-text
+TEXT = {  # those that need tensorflow-text, with the names of its libraries
+    "translator": ("sentencepiece_tokenizer",),
+    "classifier_pieces": ("sentencepiece_tokenizer",),
+    "pairs_word_pieces": ("normalize_ops", "fast_bert_normalizer", "fast_wordpiece_tokenizer"),
+}
 
 
 @dataclasses.dataclass
@@ -61,6 +73,8 @@ def export_all(folder):
         for name, texts in (("source", ENGLISH), ("target", GERMAN))
     ]
     words = WordTokenizer(learn_words(ENGLISH))
+    word_pieces = WordPieceTokenizer(learn_wordpieces(ENGLISH, 60))
+    byte_pairs = BytePairTokenizer(["<s>", "<pad>", "</s>", "<unk>", *"acdeghnorstuw", "Ġ", "at", "Ġt"], ["a t", "Ġ t"])
     searcher, image_model = _searcher(), _image_model()
     crop = functools.partial(central_crop, size=8, resized=10)
     paths = {
@@ -70,6 +84,10 @@ def export_all(folder):
             _text_model(words, 3, pairs=True), words, CLASSES, folder / "words", 20, True
         ),
         "classifier_pieces": export_classifier(_text_model(pieces[0], 3), pieces[0], CLASSES, folder / "pieces"),
+        "pairs_word_pieces": export_classifier(
+            _segments_model(word_pieces), word_pieces, CLASSES, folder / "word_pieces", 20, True
+        ),
+        "pairs_bytes": export_classifier(_text_model(byte_pairs, 3), byte_pairs, CLASSES, folder / "bytes", 20, True),
         "regressor": export_regressor(_text_model(words, 1), words, folder / "regressor"),
         "image_classifier": export_image_classifier(image_model, crop, CLASSES, folder / "images", top=2),
         "pixel_classifier": export_pixel_classifier(image_model, CLASSES, folder / "pixels"),
@@ -83,6 +101,8 @@ def export_all(folder):
         "ids_translator": {"serving_default": {"ids": ids}},
         "classifier_words": {"serving_default": {"text": texts, "second_text": texts[::-1]}},
         "classifier_pieces": {"serving_default": {"text": texts}},
+        "pairs_word_pieces": {"serving_default": {"text": texts, "second_text": texts[::-1]}},
+        "pairs_bytes": {"serving_default": {"text": texts, "second_text": texts[::-1]}},
         "regressor": {"serving_default": {"text": texts}},
         "image_classifier": {"serving_default": {"images": files}},
         "pixel_classifier": {"serving_default": {"images": images}, "uint8": {"images": images}},
@@ -116,6 +136,14 @@ def _text_model(tokenizer, outputs, pairs=False):
     embed = keras.layers.Embedding(tokenizer.vocabulary_size, 6, embeddings_initializer="random_normal")
     x = keras.layers.Concatenate()([keras.layers.GlobalMaxPooling1D()(embed(ids)) for ids in inputs] * 2)
     return keras.Model(tuple(inputs) if pairs else inputs[0], keras.layers.Dense(outputs)(x))
+
+
+def _segments_model(tokenizer):
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("token_ids", "segment_ids")}
+    tokens = keras.layers.Embedding(tokenizer.vocabulary_size, 6, embeddings_initializer="random_normal")
+    segments = keras.layers.Embedding(2, 6, embeddings_initializer="random_normal")
+    x = keras.layers.Add()([tokens(inputs["token_ids"]), segments(inputs["segment_ids"])])
+    return keras.Model(inputs, keras.layers.Dense(3)(keras.layers.GlobalMaxPooling1D()(x)))
 
 
 def _image_model():

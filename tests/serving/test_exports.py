@@ -26,16 +26,27 @@ KINDS = (
     "ids_translator",
     "classifier_words",
     "classifier_pieces",
+    "pairs_word_pieces",
+    "pairs_bytes",
     "regressor",
     "image_classifier",
     "pixel_classifier",
 )
-TEXT_OPS = {"SentencepieceOp", "SentencepieceTokenizeOp", "SentencepieceDetokenizeOp"}  # tensorflow-text's
+TEXT_OPS = {  # tensorflow-text's
+    "SentencepieceOp",
+    "SentencepieceTokenizeOp",
+    "SentencepieceDetokenizeOp",
+    "NormalizeUTF8",
+    "FastBertNormalize",
+    "FastWordpieceTokenizeWithOffsets",
+}
 SHAPES = {  # of the requests that each model is exported with
     "translator": [(name, {"text": (size,)}) for name in ("serving_default", "n_best") for size in (1, 8)],
     "ids_translator": [("serving_default", {"ids": (size, 16)}) for size in (1, 8)],
     "classifier_words": [("serving_default", {"text": (size,), "second_text": (size,)}) for size in (1, 8, 1, 8)],
     "classifier_pieces": [("serving_default", {"text": (size,)}) for size in (1, 8) * 4],
+    "pairs_word_pieces": [("serving_default", {"text": (size,), "second_text": (size,)}) for size in (1, 8, 1, 8)],
+    "pairs_bytes": [("serving_default", {"text": (size,), "second_text": (size,)}) for size in (1, 8, 1, 8)],
     "regressor": [("serving_default", {"text": (size,)}) for size in (1, 8) * 4],
     "image_classifier": [("serving_default", {"images": (size,)}) for size in (1, 8)],
     "pixel_classifier": [
@@ -64,10 +75,10 @@ def server(tmp_path_factory):
     return path
 
 
-def text_library():
-    """The path of tensorflow-text's SentencePiece operations."""
+def text_libraries(kind):
+    """The paths of those operations of tensorflow-text that a kind of model needs."""
     package = pathlib.Path(importlib.util.find_spec("tensorflow_text").origin).parent
-    return package / "python" / "ops" / "_sentencepiece_tokenizer.so"
+    return [package / "python" / "ops" / f"_{name}.so" for name in TEXT.get(kind, ())]
 
 
 def serve(server, path, outputs, *libraries):
@@ -88,7 +99,7 @@ def in_python(export):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_functions_of_a_server_give_the_same_results_as_python(exports, server, kind, tmp_path):
     export = exports[kind]
-    printed, found = serve(server, export.path, tmp_path / "outputs", *([text_library()] if kind in TEXT else []))
+    printed, found = serve(server, export.path, tmp_path / "outputs", *text_libraries(kind))
     assert [line.split()[0] for line in printed.splitlines()] == ["load", *(name for name, _ in export.requests)]
     for value, expected in zip(found, in_python(export), strict=True):
         assert (value.shape, value.dtype) == (expected.shape, expected.dtype)

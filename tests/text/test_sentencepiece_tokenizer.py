@@ -214,3 +214,42 @@ def test_lower_case_in_the_graph_and_outside(tmp_path):
         np.testing.assert_array_equal(row[row != 0], encoded)
     again = SentencePieceTokenizer.from_config(tokenizer.get_config())
     np.testing.assert_array_equal(again(sentences), ids)
+
+
+def test_max_length_cuts_without_padding(model_path):
+    tokenizer = SentencePieceTokenizer(model_path, max_length=5)
+    full = SentencePieceTokenizer(model_path).encode(SENTENCES[:1])[0]
+    assert tokenizer([SENTENCES[0], ""]).numpy().tolist() == [[*full[:4], 3], [3, 0, 0, 0, 0]]
+    assert tokenizer.encode(SENTENCES[:1])[0].tolist() == [*full[:4], 3]
+    assert tokenizer([""]).shape == (1, 1)
+    with pytest.raises(ValueError, match="Received: max_length=1"):
+        SentencePieceTokenizer(model_path, max_length=1)
+
+
+def test_sentinels(model_path):
+    tokenizer = SentencePieceTokenizer(model_path, num_sentinels=2)
+    assert tokenizer.vocabulary_size == 42
+    assert [tokenizer.sentinel_id(number) for number in (0, 1)] == [41, 40]
+    assert [tokenizer.id_to_token(i) for i in (40, 41)] == ["<extra_id_1>", "<extra_id_0>"]
+    ids = tokenizer.encode(["a cat"])[0].tolist()
+    table = [*ids[:-1], 41, 40, 44, 3]  # the table of a model may have more rows than that
+    assert texts(tokenizer.detokenize([table])) == ["a cat"]
+    assert max(tokenizer.encode(["<extra_id_0>"])[0]) < 40
+    copy = SentencePieceTokenizer.from_config(tokenizer.get_config())
+    assert copy.get_config() == tokenizer.get_config()
+    with pytest.raises(ValueError, match="There are 2 sentinels, counted from 0. Received: number=2"):
+        tokenizer.sentinel_id(2)
+    with pytest.raises(ValueError, match="num_sentinels=-1"):
+        SentencePieceTokenizer(model_path, num_sentinels=-1)
+
+
+def test_t5(shared_data):
+    """The layout of T5: padding 0, end symbol 1, unknown 2, no begin symbol, 32,000 pieces and 100 sentinels."""
+    path = shared_data / "tokenizers_trax" / "sentencepiece.model"
+    tokenizer = SentencePieceTokenizer(path, num_sentinels=100)
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    assert tokenizer.vocabulary_size == 32_100 and tokenizer.sentinel_id(0) == 32_099
+    sentences = ["sst2 sentence: a gorgeous, witty film", "", "  It's 3.5 km² …", "中 é <extra_id_0> </s>"]
+    for row, sentence in zip(tokenizer(sentences).numpy(), sentences, strict=True):
+        expected = [*processor.encode(sentence), 1]
+        assert row[: len(expected)].tolist() == expected and not row[len(expected) :].any()

@@ -25,7 +25,7 @@ def test_pieces(tmp_path):
 def test_no_text_to_learn_from(tmp_path):
     with pytest.raises(ValueError, match="has no vocabulary.txt.*Received: texts=None"):
         learn_tokenizer(tmp_path / "vocabulary.txt")
-    with pytest.raises(ValueError, match="words, pieces. Received: kind='letters'"):
+    with pytest.raises(ValueError, match="words, pieces, wordpieces. Received: kind='letters'"):
         learn_tokenizer(tmp_path / "vocabulary.txt", TEXTS, "letters")
 
 

@@ -1,0 +1,135 @@
+"""Weights of single attention layers: live stock ones, and those of tensorflow-addons."""
+
+import re
+
+import keras
+import numpy as np
+
+from keras_headattn._private import flatten_layers
+from keras_headattn.interop._copying import copy_weights, weights_by_name
+from keras_headattn.interop._tables import STOCK
+from keras_headattn.layers import Attention
+
+STOCK_CLASSES = (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention)
+OF_ADDONS = {
+    "query_kernel": "query",
+    "key_kernel": "key",
+    "value_kernel": "value",
+    "projection_kernel": "attention_output",
+}
+ADDONS_NAME = re.compile(rf"(.*?)/?({'|'.join(OF_ADDONS)}|projection_bias)(?::0)?")
+
+
+def copy_attention(source, target, strict=True):
+    """Copies the weights of stock attention into attention of this library.
+
+    Args:
+        source: `keras.layers.MultiHeadAttention` or `keras.layers.GroupQueryAttention` that is built, or a model with
+            any number of them, however deep. Attention of this library is taken as well, and the tensors of one layer,
+            as `of_addons` returns them.
+        target: attention layer of this library that is built, or a model with as many, in the same order.
+        strict: bool, whether weights that are left over are an error, such as those of the keys for a layer without.
+            Default True.
+
+    Returns:
+        List of `Report`, one a layer.
+
+    Raises:
+        ValueError: if numbers of layers or shapes differ. Nothing is copied then.
+
+    >>> from keras_headattn.layers import TalkingHeadsAttention
+    >>> x = keras.random.normal((2, 5, 16))
+    >>> stock, ours = keras.layers.MultiHeadAttention(4, 4), TalkingHeadsAttention(4, 4, mixing_initializer="identity")
+    >>> expected, _ = stock(x, x), ours(x, x)
+    >>> print(copy_attention(stock, ours)[0])
+    8 tensors copied.
+    Not in the checkpoint: initialised: pre_softmax_kernel, post_softmax_kernel.
+    >>> np.testing.assert_allclose(ours(x, x), expected, atol=1e-5)
+    """
+    is_tensors = isinstance(source, dict)
+    theirs = [source] if is_tensors else _attentions(source, (*STOCK_CLASSES, Attention))
+    ours = _attentions(target, Attention)
+    if len(theirs) != len(ours) or not ours:
+        raise ValueError(
+            "`source` and `target` must have as many attention layers, and at least one. "
+            f"Received: {len(theirs)} and {len(ours)}"
+        )
+    tensors = theirs if is_tensors else [_of_stock(layer) for layer in theirs]
+    kept = [[np.array(weight) for weight in layer.weights] for layer in ours]
+    try:
+        return [copy_weights(layer, own, STOCK, strict) for layer, own in zip(ours, tensors, strict=True)]
+    except ValueError:
+        for layer, weights in zip(ours, kept, strict=True):
+            layer.set_weights(weights)
+        raise
+
+
+def _attentions(layer, classes):
+    found, seen = [], set()
+    for each in flatten_layers(layer):
+        if isinstance(each, classes) and id(each) not in seen:
+            seen.add(id(each))
+            found.append(each)
+    for each in found:
+        if not each.built:
+            raise ValueError(f"The layers must be built: call the model first. Received: {each.name!r} without weights")
+    return found
+
+
+def _of_stock(layer):
+    tensors = {name: np.array(weight) for name, weight in weights_by_name(layer).items()}
+    if isinstance(layer, Attention):
+        return {name: x for name, x in tensors.items() if STOCK.find(name)}
+    return tensors
+
+
+def of_addons(tensors):
+    """Weights of `tensorflow_addons.layers.MultiHeadAttention` by the names of the layer here.
+
+    tensorflow-addons has no biases but that of the output. Where it has this one, those of the projections become 0,
+    which computes the same; without it, make the layer with `use_bias=False`. Its `head_size` is `key_dim`, and
+    `num_heads` the first axis of its kernels.
+
+    Args:
+        tensors: dictionary of name to array, as `read_tensors` gives it for a checkpoint of TensorFlow 2 or an HDF5
+            file of weights.
+
+    Returns:
+        Dictionary of the path of each layer in the checkpoint to its tensors, which `copy_attention` takes.
+
+    Raises:
+        ValueError: if there is no such layer.
+
+    >>> kernel, output = np.ones((2, 16, 4), "float32"), np.ones((2, 4, 16), "float32")
+    >>> found = {f"model/attention/{name}_kernel": kernel for name in ("query", "key", "value")}
+    >>> found |= {"model/attention/projection_kernel": output, "model/attention/projection_bias": np.zeros(16)}
+    >>> layers = of_addons(found)
+    >>> {name: tensor.shape for name, tensor in layers["model/attention"].items() if "query" in name}
+    {'query/kernel': (16, 2, 4), 'query/bias': (2, 4)}
+    """
+    layers = {}
+    for name, tensor in tensors.items():
+        found = ADDONS_NAME.fullmatch(name)
+        if found and "OPTIMIZER_SLOT" not in name:
+            layers.setdefault(found[1], {})[found[2]] = tensor
+    if not layers:
+        raise ValueError(
+            "There must be tensors such as query_kernel and projection_kernel. "
+            f"Received: {', '.join(sorted(tensors)[:4])}"
+        )
+    return {path: _of_addons(path, own) for path, own in layers.items()}
+
+
+def _of_addons(path, own):
+    if missing := OF_ADDONS.keys() - own.keys():
+        raise ValueError(f"The layer lacks kernels. Received: {path} without {', '.join(sorted(missing))}")
+    # (h, D, d) there, (D, h, d) here; the output's axes are the same.
+    found = {
+        f"{ours}/kernel": own[theirs] if theirs == "projection_kernel" else own[theirs].transpose(1, 0, 2)
+        for theirs, ours in OF_ADDONS.items()
+    }
+    if "projection_bias" in own:
+        for name in ("query", "key", "value"):
+            found[f"{name}/bias"] = np.zeros(found[f"{name}/kernel"].shape[1:], own["projection_bias"].dtype)
+        found["attention_output/bias"] = own["projection_bias"]
+    return found

@@ -1,0 +1,229 @@
+"""What a config.json says, as arguments of our models."""
+
+import json
+import pathlib
+
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+    "tanh": "tanh",
+}
+# Keys that say nothing of what the encoder computes: of files, of training, of heads, of searching.
+HARMLESS = """
+    _name_or_path _num_labels architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens
+    bos_token_id chunk_size_feed_forward classif_dropout classifier_activation classifier_dropout cls_token_id
+    custom_pipelines decoder_layerdrop decoder_start_token_id directionality diversity_penalty do_sample dtype
+    early_stopping
+    encoder_layerdrop encoder_no_repeat_ngram_size eos_token_id eos_token_ids exponential_decay_length_penalty
+    extra_pos_embeddings finetuning_task
+    force_bos_token_to_be_generated forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label init_std
+    initializer_factor initializer_range is_encoder_decoder label2id language layerdrop length_penalty mask_token_id
+    max_length min_length model_type n_positions no_repeat_ngram_size num_beam_groups num_beams num_hidden_layers
+    num_labels num_return_sequences output_attentions output_hidden_states output_past output_scores pooler_fc_size
+    pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type prefix problem_type pruned_heads
+    remove_invalid_values repetition_penalty return_dict return_dict_in_generate save_step sep_token_id
+    sentence_transformers suppress_tokens summary_activation summary_first_dropout summary_last_dropout
+    summary_type summary_use_proj task_specific_params temperature tf_legacy_loss tie_encoder_decoder
+    tie_word_embeddings tokenizer_class top_k top_p torch_dtype torchscript transformers_version typical_p use_bfloat16
+    use_cache xla_device
+""".split()
+# Keys that change what is computed, and the value that our models have.
+FIXED = dict(
+    position_embedding_type="absolute",
+    is_decoder=False,
+    add_cross_attention=False,
+    cross_attention_hidden_size=None,
+    pruned_heads={},
+    tie_encoder_decoder=False,
+    scale_embedding=True,
+    static_position_embeddings=True,
+    normalize_before=False,
+    normalize_embedding=False,
+    add_final_layer_norm=False,
+    add_bias_logits=False,
+)
+
+
+def read_config(path):
+    """Reads the configuration of a checkpoint.
+
+    Args:
+        path: str or path of a folder with config.json, or of the file.
+
+    Returns:
+        Dictionary.
+
+    Raises:
+        FileNotFoundError, ValueError: if there is no such file, or it cannot be read.
+    """
+    path = pathlib.Path(path)
+    path = path / "config.json" if path.is_dir() else path
+    if not path.exists():
+        raise FileNotFoundError(f"There is no configuration. Received: {path}")
+    return Config.load(path).values
+
+
+class Config:
+    """A config.json, of which every key must be known.
+
+    Args:
+        values: dictionary.
+        path: of the file, for errors.
+    """
+
+    def __init__(self, values, path):
+        self.values = values
+        self.path = path
+        self._read = set(HARMLESS) - set(FIXED)
+
+    @classmethod
+    def load(cls, path):
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, OSError) as error:
+            raise ValueError(f"The configuration cannot be read. Received: {path} ({error})") from error
+        if not isinstance(values, dict):
+            raise ValueError(f"The configuration must be a dictionary. Received: {path} with a {type(values).__name__}")
+        return cls(values, path)
+
+    def __getitem__(self, key):
+        if key not in self.values:
+            raise ValueError(f"The configuration lacks {key!r}. Received: {self.path}")
+        return self.get(key)
+
+    def get(self, key, default=None):
+        self._read.add(key)
+        return self.values.get(key, default)
+
+    def activation(self, key, default, prefix=""):
+        """An activation of ours."""
+        name = self.get(key, default).removeprefix(prefix)
+        if name not in ACTIVATIONS:
+            raise ValueError(f"`{key}` must be one of {', '.join(ACTIVATIONS)}. Received: {name!r} in {self.path}")
+        return ACTIVATIONS[name]
+
+    def same(self, *keys):
+        """The one value of several keys."""
+        values = [self[key] for key in keys]
+        if len(set(values)) > 1:
+            told = ", ".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))
+            raise ValueError(f"Encoder and decoder must be alike here. Received: {told} in {self.path}")
+        return values[0]
+
+    def check(self, ignore=()):
+        """Checks the keys that no one has read.
+
+        Args:
+            ignore: names of keys to be passed over.
+
+        Raises:
+            ValueError: for one that changes what the model computes, or may do so.
+        """
+        for key, value in self.values.items():
+            if key in ignore or key in self._read:
+                continue
+            if key not in FIXED:
+                raise ValueError(
+                    f"The configuration has the key {key!r}, which is not known here and may change what the model "
+                    f"computes; `ignore=[{key!r}]` passes it over. Received: {key}={value!r} in {self.path}"
+                )
+            if value != FIXED[key] and not (value is None or FIXED[key] in (None, {}, False) and not value):
+                raise ValueError(f"`{key}` must be {FIXED[key]!r} here. Received: {key}={value!r} in {self.path}")
+
+
+def bert_arguments(config):
+    """Arguments of `Bert` from the configuration of a BERT, RoBERTa or ELECTRA."""
+    kind = config.get("model_type", "bert")
+    found = dict(
+        vocabulary_size=config["vocab_size"],
+        hidden_dim=config["hidden_size"],
+        intermediate_dim=config["intermediate_size"],
+        num_layers=config["num_hidden_layers"],
+        num_heads=config["num_attention_heads"],
+        max_length=config["max_position_embeddings"],
+        num_segments=config.get("type_vocab_size", 2),
+        embedding_dim=config.get("embedding_size") if kind == "electra" else None,
+        pad_id=config.get("pad_token_id", 0) or 0,
+        activation=config.activation("hidden_act", "gelu"),
+        norm_epsilon=config.get("layer_norm_eps", 1e-12),
+        dropout=config.get("hidden_dropout_prob", 0.1),
+        attention_dropout=config.get("attention_probs_dropout_prob", 0.1),
+    )
+    if kind == "roberta":
+        # Their first token is at the position after that of padding.
+        found |= dict(max_length=found["max_length"] - found["pad_id"] - 1, num_segments=0, skip_padding=True)
+        if config.get("type_vocab_size", 1) != 1:
+            raise ValueError(f"RoBERTa has one segment. Received: type_vocab_size={config['type_vocab_size']}")
+    return found
+
+
+def t5_arguments(config):
+    """Arguments of `T5`."""
+    kind = config.get("feed_forward_proj", "relu")
+    gated = kind.startswith("gated-")
+    # Hugging Face takes this one name for GELU by tanh.
+    activation = "gelu_tanh" if kind == "gated-gelu" else config.activation("feed_forward_proj", kind, "gated-")
+    tied = config.get("tie_word_embeddings", True)
+    for derived in ("dense_act_fn", "is_gated_act"):
+        config.get(derived)
+    for key in ("pad_token_id", "decoder_start_token_id"):
+        if config.get(key, 0) != 0:
+            raise ValueError(f"`{key}` of T5 must be 0. Received: {key}={config[key]} in {config.path}")
+    # transformers 5 calls all T5 tied, and says here which are of 1.0.
+    scaled = config.get("scale_decoder_outputs", tied)
+    if scaled and not tied:
+        raise ValueError(
+            f"`scale_decoder_outputs` must be False of an output layer of its own. Received: True in {config.path}"
+        )
+    return dict(
+        vocabulary_size=config["vocab_size"],
+        hidden_dim=config["d_model"],
+        intermediate_dim=config["d_ff"],
+        num_layers=config["num_layers"],
+        num_decoder_layers=config.get("num_decoder_layers") or config["num_layers"],
+        num_heads=config["num_heads"],
+        key_dim=config["d_kv"],
+        activation=activation,
+        gated=gated,
+        tie_output=scaled,
+        num_buckets=config.get("relative_attention_num_buckets", 32),
+        max_distance=config.get("relative_attention_max_distance", 128),
+        norm_epsilon=config.get("layer_norm_epsilon", 1e-6),
+        dropout=config.get("dropout_rate", 0.1),
+    )
+
+
+def translator_arguments(config):
+    """Arguments of `Transformer`, but for attention, norm and positions, of a Marian or an M2M100."""
+    is_marian = config["model_type"] == "marian"
+    shared = config.get("share_encoder_decoder_embeddings", True)
+    target_size = config.get("decoder_vocab_size") or config["vocab_size"]
+    if not shared and not is_marian:
+        raise ValueError("An M2M100 has one vocabulary. Received: share_encoder_decoder_embeddings=False")
+    passed_over = ["max_position_embeddings", "pad_token_id", "attention_dropout"]
+    if not is_marian:  # old files say here what is true of all M2M100
+        passed_over += ["normalize_before", "add_final_layer_norm", "static_position_embeddings"]
+    for key in passed_over:
+        config.get(key)
+    if config["scale_embedding"] is not True:
+        raise ValueError(f"`scale_embedding` must be True here. Received: {config['scale_embedding']}")
+    return dict(
+        source_vocabulary_size=config["vocab_size"],
+        target_vocabulary_size=None if shared else target_size,
+        num_layers=config["encoder_layers"],
+        num_decoder_layers=config["decoder_layers"],
+        hidden_dim=config["d_model"],
+        intermediate_dim=config.same("encoder_ffn_dim", "decoder_ffn_dim"),
+        num_heads=config.same("encoder_attention_heads", "decoder_attention_heads"),
+        dropout=config.get("dropout", 0.1),
+        activation_dropout=config.get("activation_dropout", 0.0),
+        activation=config.activation("activation_function", "gelu"),
+        normalize_first=not is_marian,
+        output_bias=is_marian,
+    )

@@ -1,0 +1,249 @@
+"""Tensors of a checkpoint into the weights of a model, by name."""
+
+import dataclasses
+import functools
+import math
+import re
+
+import numpy as np
+
+from keras_headattn.models import Bert
+
+# What the last part of a name is called in PyTorch.
+OF_TORCH = {"kernel": "weight", "gamma": "weight", "embeddings": "weight", "scale": "weight", "beta": "bias"}
+PLACES = {
+    "i": r"\d+",
+    "p": "query|key|value",
+    "side": "encoder|decoder",
+    "a": "attention|self_attention",
+    "w": "wi|wi_0|wi_1|wo",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Names:
+    """The names of a format.
+
+    Args:
+        table: dictionary of a name of a layer, or of a weight, of ours to its name there. `{i}` stands for a number,
+            `{p}` for `query`, `key` or `value`, `{side}` for `encoder` or `decoder`.
+        kernels: `"torch"`, `(out, in)`; `"dense"`, `(in, out)`; or `"heads"`, of the same axes as ours.
+        leaves: dictionary of the last part of our name to the last part there, where they differ. Default that of
+            PyTorch for `"torch"`.
+        unused: regular expressions of names that belong to the format, and have no place in a model of ours.
+    """
+
+    table: dict
+    kernels: str = "torch"
+    leaves: dict | None = None
+    unused: tuple = ()
+
+    def find(self, name):
+        """Translates a name.
+
+        Args:
+            name: str, of a weight of ours.
+
+        Returns:
+            Its name in the format; `None` if it has none.
+        """
+        owner, _, leaf = name.rpartition("/")
+        leaves = self.leaves if self.leaves is not None else OF_TORCH if self.kernels == "torch" else {}
+        for ours, theirs in self.table.items():
+            if found := re.fullmatch(_pattern(ours), owner):
+                separator = "." if self.kernels == "torch" else "/"
+                return theirs.format(**_values(found)) + separator + leaves.get(leaf, leaf)
+            if found := re.fullmatch(_pattern(ours), name):
+                return theirs.format(**_values(found))
+        return None
+
+    def is_unused(self, name):
+        """Whether a tensor is known to have no place in models of ours.
+
+        Args:
+            name: str, its name in the format.
+
+        Returns:
+            bool.
+        """
+        return any(re.fullmatch(pattern, name) for pattern in self.unused)
+
+
+@functools.cache
+def _pattern(template):
+    pattern = re.escape(template)
+    for place, values in PLACES.items():
+        pattern = pattern.replace(f"\\{{{place}\\}}", f"(?P<{place}>{values})", 1)
+        pattern = pattern.replace(f"\\{{{place}\\}}", f"(?P={place})")
+    return re.compile(pattern)
+
+
+def _values(found):
+    return {name: int(value) if name == "i" else value for name, value in found.groupdict().items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What `copy_weights` did, by name.
+
+    Args:
+        copied: dictionary of the name of a weight of the model to that of the tensor in the checkpoint.
+        averaged: those of them that are means of heads, of attention whose heads share keys and values.
+        initialised: weights of the model that are not in the checkpoint, and keep what they were initialised with.
+        left_over: tensors of the checkpoint that have no place in the model.
+    """
+
+    copied: dict
+    averaged: list
+    initialised: list
+    left_over: list
+
+    def __str__(self):
+        lines = [f"{len(self.copied)} tensors copied."]
+        lines += [f"Means of heads: {_some(self.averaged)}."] if self.averaged else []
+        lines += [f"Not in the checkpoint: initialised: {_some(self.initialised)}."] if self.initialised else []
+        lines += [f"Left over: {_some(self.left_over)}."] if self.left_over else []
+        return "\n".join(lines)
+
+
+def _some(names, most=6):
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def weights_by_name(model):
+    """Finds all weights of a model or a layer by their paths below it.
+
+    Args:
+        model: model or layer. One that is not built is built without arguments. The encoder of a head, such as
+            `MaskedLM`, counts as the head itself.
+
+    Returns:
+        Dictionary of names, such as `"block_0/attention/query/kernel"`, to `keras.Variable`.
+
+    >>> layer = keras.layers.Dense(2)
+    >>> layer.build((None, 3))
+    >>> sorted(weights_by_name(layer))
+    ['bias', 'kernel']
+    """
+    if not model.built:
+        model.build()
+    if isinstance(getattr(model, "encoder", None), Bert):  # a head, whose encoder may have been built before
+        inside = {id(weight) for weight in model.encoder.weights}
+        own = [weight for weight in model.weights if id(weight) not in inside]
+        return weights_by_name(model.encoder) | _below(model, own)
+    return _below(model, model.weights)
+
+
+def _below(model, weights):
+    found = {}
+    for weight in weights:
+        parts = weight.path.split("/")
+        below = parts[parts.index(model.name) + 1 :] if model.name in parts[:-1] else parts
+        found["/".join(below)] = weight
+    return found
+
+
+def copy_weights(model, tensors, names, strict=True):
+    """Copies tensors into a model by their names. Nothing is changed if anything does not fit.
+
+    Weights of the model that have no name in the format, such as the map's convolution of `EvolvingAttention`, keep
+    what they were initialised with. Where heads share keys and values, as in `GroupedQueryAttention`, each gets the
+    mean of the heads that it stands for (Ainslie et al. 2023, "GQA", section 2.1).
+
+    Args:
+        model: model or layer; one that is not built is built without arguments.
+        tensors: dictionary of name to array, as `read_tensors` returns it.
+        names: `Names` of the format, or a dictionary of our name to theirs.
+        strict: bool, whether tensors that are left over are an error. Default True.
+
+    Returns:
+        `Report`.
+
+    Raises:
+        ValueError: that names what is missing, left over or of another shape.
+
+    >>> from keras_headattn.layers import EvolvingAttention
+    >>> layer = EvolvingAttention(num_heads=4, key_dim=4, name="attention")
+    >>> layer.build((None, None, 16), (None, None, 16), previous_map_shape=(None, 4, None, None))
+    >>> stock = keras.layers.MultiHeadAttention(4, 4, name="stock")
+    >>> stock.build((None, None, 16), (None, None, 16))
+    >>> names = Names({"{p}": "{p}", "attention_output": "attention_output"}, kernels="heads")
+    >>> print(copy_weights(layer, {name: w.numpy() for name, w in weights_by_name(stock).items()}, names))
+    8 tensors copied.
+    Not in the checkpoint: initialised: map_kernel, map_bias.
+    """
+    names = names if isinstance(names, Names) else Names(names)
+    weights = weights_by_name(model)
+    found = {name: names.find(name) for name in weights}
+    copied = {name: theirs for name, theirs in found.items() if theirs is not None}
+    missing = [theirs for theirs in copied.values() if theirs not in tensors]
+    left_over = sorted(set(tensors) - set(copied.values()))
+    fitted, misshapen, averaged = {}, [], []
+    for name, theirs in copied.items():
+        if theirs not in tensors:
+            continue
+        shape, tensor = tuple(weights[name].shape), tensors[theirs]
+        fitted[name] = _fit(name, tensor, shape, names.kernels)
+        if fitted[name] is None and (groups := _groups(name, weights)):
+            fitted[name] = _mean_of_heads(_fit(name, tensor, groups, names.kernels), groups, shape)
+            averaged.append(name)
+        if fitted[name] is None:
+            misshapen.append(f"{theirs} {tuple(tensor.shape)}, not {stored_shape(name, shape, names.kernels)}")
+    surplus = [name for name in left_over if not names.is_unused(name)] if strict else []
+    faults = {"missing": missing, "of another shape": misshapen, "left over": surplus}
+    if any(faults.values()):
+        told = "; ".join(f"{fault}: {_some(found)}" for fault, found in faults.items() if found)
+        raise ValueError(f"The checkpoint does not fit the model, and nothing was copied. Received: {told}")
+    for name, value in fitted.items():
+        weights[name].assign(value)
+    return Report(copied, averaged, [name for name, theirs in found.items() if theirs is None], left_over)
+
+
+def stored_shape(name, shape, kernels):
+    """Shape in a checkpoint of a weight of ours of this name and shape."""
+    if kernels == "heads" or not name.endswith(("/kernel", "/bias")):
+        return shape
+    if name.endswith("/bias"):
+        return (math.prod(shape),)
+    inputs = len(shape) - 1 if "attention_output/" in name else 1
+    flat = math.prod(shape[:inputs]), math.prod(shape[inputs:])
+    return flat[::-1] if kernels == "torch" else flat
+
+
+def _fit(name, tensor, shape, kernels):
+    """The tensor in our shape; `None` if it is of another."""
+    if tuple(tensor.shape) != stored_shape(name, shape, kernels):
+        return None
+    return (tensor.T if _is_transposed(name, kernels) else tensor).reshape(shape)
+
+
+def store(name, value, kernels):
+    """A weight of ours as a checkpoint has it: the opposite of what `copy_weights` does."""
+    value = np.asarray(value)
+    shape = stored_shape(name, value.shape, kernels)
+    if _is_transposed(name, kernels):
+        return np.ascontiguousarray(value.reshape(shape[::-1]).T)
+    return value.reshape(shape)
+
+
+def _is_transposed(name, kernels):
+    return kernels == "torch" and name.endswith("/kernel")
+
+
+def _groups(name, weights):
+    """Shape of a weight of keys or values before its heads are grouped: with as many heads as queries."""
+    own = re.fullmatch(r"(.*/|)(?:key|value)/(kernel|bias)", name)
+    query = own and weights.get(f"{own[1]}query/{own[2]}")
+    if query is None:
+        return None
+    heads, (*rest, groups, width) = query.shape[-2], weights[name].shape
+    return (*rest, heads, width) if heads > groups and heads % groups == 0 else None
+
+
+def _mean_of_heads(value, shape, grouped):
+    if value is None:
+        return None
+    *rest, heads, width = shape
+    groups = grouped[-2]
+    return value.astype("float32").reshape(*rest, groups, heads // groups, width).mean(axis=-2)

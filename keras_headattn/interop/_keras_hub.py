@@ -1,0 +1,191 @@
+"""Backbones of KerasHub, live or from a preset."""
+
+import numpy as np
+
+from keras_headattn._optional import optional_import
+from keras_headattn.interop._copying import copy_weights, weights_by_name
+from keras_headattn.interop._export import check_plain, refuse
+from keras_headattn.interop._tables import KERAS_HUB, T5, T5_GATED
+from keras_headattn.models import T5 as T5Model
+from keras_headattn.models import Bert
+
+# Of each class: arguments that its configuration does not say.
+ENCODERS = {
+    "BertBackbone": dict(activation="gelu_tanh", norm_epsilon=1e-12),
+    "ElectraBackbone": dict(activation="gelu_tanh", norm_epsilon=1e-12),
+    "RobertaBackbone": dict(
+        activation="gelu", norm_epsilon=1e-5, num_segments=0, pad_id=1, skip_padding=True, pooler=False
+    ),
+}
+SAME = ("num_layers", "hidden_dim", "intermediate_dim", "dropout", "num_segments", "embedding_dim")
+
+
+def from_keras_hub(backbone, attention="multi_head", return_report=False, **overrides):
+    """Makes a model of a backbone of KerasHub, with its weights and an attention of one's own.
+
+    KerasHub's BERT and ELECTRA have GELU by its formula with tanh. Padding is what `pad_id` says, 0, or 1 for RoBERTa,
+    where KerasHub is given a `padding_mask`.
+
+    Args:
+        backbone: `BertBackbone`, `RobertaBackbone`, `ElectraBackbone` or `T5Backbone` of keras_hub.
+        attention: as the model takes it.
+        return_report: bool, whether the `Report` of what was copied is returned too. Default False.
+        **overrides: arguments of the model, in place of the backbone's.
+
+    Returns:
+        `Bert` or `T5`; with `return_report` `(model, report)`.
+
+    Raises:
+        ValueError: for another backbone, or one that does not fit.
+
+    Example:
+
+    ```python
+    backbone = keras_hub.models.BertBackbone.from_preset("bert_tiny_en_uncased")
+    model = from_keras_hub(backbone, attention="evolving")
+    ```
+    """
+    name = type(backbone).__name__
+    if name == "T5Backbone":
+        model, tensors, names = _of_t5(backbone, attention, overrides)
+    elif name in ENCODERS:
+        config = backbone.get_config()
+        given = {key: config[key] for key in SAME if key in config}
+        given |= dict(
+            vocabulary_size=config.get("vocabulary_size") or config["vocab_size"],
+            num_heads=config["num_heads"],
+            max_length=config["max_sequence_length"],
+            attention_dropout=config["dropout"],
+        )
+        model = Bert(**{**given, **ENCODERS[name], "attention": attention, **overrides})
+        tensors, names = _weights_of(backbone), KERAS_HUB
+    else:
+        known = ", ".join((*ENCODERS, "T5Backbone"))
+        raise ValueError(f"`backbone` must be of KerasHub's {known}. Received: {backbone!r}")
+    report = copy_weights(model, tensors, names)
+    return (model, report) if return_report else model
+
+
+def _weights_of(backbone):
+    """Arrays by path; RoBERTa has its embeddings in a layer of two."""
+    return {path.removeprefix("embeddings/"): np.array(weight) for path, weight in _variables(backbone).items()}
+
+
+def _variables(backbone):
+    return {weight.path: weight for weight in backbone.weights}
+
+
+def from_preset(path, attention, **overrides):
+    """The model of a folder that KerasHub wrote, and the `Report`."""
+    keras_hub = optional_import("keras_hub")
+    try:
+        backbone = keras_hub.models.Backbone.from_preset(str(path))
+    except Exception as error:  # KerasHub raises whatever its parts raise
+        reason = str(error).strip().partition("\n")[0][:160]
+        raise ValueError(f"KerasHub cannot read the preset. Received: {path} ({reason})") from error
+    return from_keras_hub(backbone, attention, return_report=True, **overrides)
+
+
+def to_keras_hub(model):
+    """Makes a backbone of KerasHub with the weights of an encoder.
+
+    Args:
+        model: `Bert` with multi-head attention, and what else KerasHub's class has: see `from_keras_hub`.
+
+    Returns:
+        `keras_hub.models.BertBackbone` if it has a pooler and segments, `RobertaBackbone` if positions skip padding, or
+        `ElectraBackbone` if its embeddings have a width of their own and it has a pooler.
+
+    Raises:
+        ValueError: if KerasHub has no equal.
+        ImportError: if keras-hub is not installed.
+
+    Example:
+
+    ```python
+    backbone = to_keras_hub(from_pretrained("bert-base-uncased", activation="gelu_tanh"))
+    backbone.save_to_preset("preset")
+    ```
+    """
+    if not isinstance(model, Bert):
+        refuse("encoders alone, keras_headattn.models.Bert", type(model).__name__)
+    models = optional_import("keras_hub").models
+    if not model.built:
+        model.build()
+    check_plain([block.attention for block in model.blocks], model.hidden_dim)
+    wide = model.embedding_dim != model.hidden_dim
+    name = "RobertaBackbone" if model.skip_padding else "ElectraBackbone" if wide else "BertBackbone"
+    fixed = {"pad_id": 0, "skip_padding": False, **ENCODERS[name]}
+    got = {key: getattr(model, key) for key in fixed if key != "pooler"} | {"pooler": model.pooler is not None}
+    fixed = {"pooler": True, **fixed}
+    if different := {key: got[key] for key in fixed if got[key] != fixed[key]}:
+        needed = ", ".join(f"{key}={fixed[key]!r}" for key in different)
+        refuse(f"{needed} in {name}", ", ".join(f"{key}={value!r}" for key, value in different.items()))
+    given = {key: getattr(model, key) for key in SAME if key not in fixed}
+    given |= dict(num_heads=model.blocks[0].attention.num_heads, max_sequence_length=model.max_length)
+    given["vocab_size" if name == "ElectraBackbone" else "vocabulary_size"] = model.vocabulary_size
+    if name != "ElectraBackbone":
+        given.pop("embedding_dim")
+    backbone = getattr(models, name)(**given)
+    theirs = {path.removeprefix("embeddings/"): weight for path, weight in _variables(backbone).items()}
+    found = {KERAS_HUB.find(ours): weight for ours, weight in weights_by_name(model).items()}
+    if found.keys() != theirs.keys():
+        refuse(f"the weights of {name}", ", ".join(sorted(map(str, found.keys() ^ theirs.keys()))))
+    for path, weight in found.items():
+        theirs[path].assign(weight)
+    return backbone
+
+
+def _of_t5(backbone, attention, overrides):
+    """A `T5`, and the weights by Hugging Face's names: the backbone's own tell its stacks apart by order alone."""
+    config = backbone.get_config()
+    gated = config["use_gated_activation"]
+    activation = config["activation"]
+    activation = activation if isinstance(activation, str) else getattr(activation, "__name__", str(activation))
+    model = T5Model(
+        **{
+            "vocabulary_size": config["vocabulary_size"],
+            **{key: config[key] for key in ("hidden_dim", "intermediate_dim", "num_layers", "num_heads", "dropout")},
+            "key_dim": config["key_value_dim"] or config["hidden_dim"] // config["num_heads"],
+            "activation": {"gelu_approximate": "gelu_tanh", "gelu": "gelu_tanh"}.get(activation, activation),
+            "gated": gated,
+            "norm_epsilon": config["layer_norm_epsilon"],
+            "tie_output": config["tie_embedding_weights"],
+            "attention": attention,
+            **overrides,
+        }
+    )
+    table = backbone.token_embedding
+    found = {"shared": table.embeddings}
+    if not model.tie_output:
+        found["lm_head"] = table.reverse_embeddings
+    for side in ("encoder", "decoder"):
+        found[f"{side}.final_layer_norm"] = getattr(backbone, f"{side}_layer_norm").weight
+        for number, layer in enumerate(getattr(backbone, f"{side}_transformer_layers")):
+            found |= _of_t5_block(layer, f"{side}.block.{number}.layer", gated, side == "decoder")
+    transposed = (".q", ".k", ".v", ".o", ".wi", ".wi_0", ".wi_1", ".wo", "lm_head")
+    tensors = {
+        f"{name}.weight": np.array(weight).T if name.endswith(transposed) else np.array(weight)
+        for name, weight in found.items()
+    }
+    return model, tensors, T5_GATED if gated else T5
+
+
+def _of_t5_block(layer, prefix, gated, is_decoder):
+    parts = {"0.SelfAttention": (layer.self_attention, layer.self_attention_layer_norm)}
+    if is_decoder:
+        parts["1.EncDecAttention"] = layer.cross_attention, layer.cross_attention_layer_norm
+    found = {}
+    for name, (attention, norm) in parts.items():
+        for letter, projector in zip("qkvo", ("query", "key", "value", "output"), strict=True):
+            found[f"{prefix}.{name}.{letter}"] = getattr(attention, f"{projector}_projector").kernel
+        found[f"{prefix}.{name[0]}.layer_norm"] = norm.weight
+        if getattr(attention, "use_relative_attention_bias", False):
+            found[f"{prefix}.{name}.relative_attention_bias"] = attention.relative_attention_bias
+    last = f"{prefix}.{len(parts)}"
+    found[f"{last}.DenseReluDense.{'wi_0' if gated else 'wi'}"] = layer.input_projector.kernel
+    if gated:
+        found[f"{last}.DenseReluDense.wi_1"] = layer.gate_projector.kernel
+    found[f"{last}.DenseReluDense.wo"] = layer.output_projector.kernel
+    found[f"{last}.layer_norm"] = layer.layer_norm.weight
+    return found

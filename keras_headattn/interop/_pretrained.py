@@ -1,0 +1,286 @@
+"""Models of checkpoints, with an attention of one's own."""
+
+import functools
+import inspect
+import pathlib
+import re
+
+import numpy as np
+from keras import layers
+
+from keras_headattn import layers as ours
+from keras_headattn.interop._configs import Config, bert_arguments, t5_arguments, translator_arguments
+from keras_headattn.interop._containers import find_file, read_tensors
+from keras_headattn.interop._copying import Names, copy_weights
+from keras_headattn.interop._sizes import bert_sizes, t5_sizes
+from keras_headattn.interop._tables import BERT, HEADS, MARIAN, T5, T5_GATED, of_t5x, of_tensorflow
+from keras_headattn.layers import ATTENTIONS
+from keras_headattn.models import T5 as T5Model
+from keras_headattn.models import Bert, EncoderClassifier, MaskedLM, ReplacedTokenDetector, Transformer
+from keras_headattn.positions import SinusoidalPositions
+
+ENCODERS = ("bert", "roberta", "electra")
+TRANSLATORS = ("marian", "m2m_100")
+HEAD_CLASSES = {"masked_lm": MaskedLM, "replaced_token": ReplacedTokenDetector, "classifier": EncoderClassifier}
+
+
+def from_pretrained(
+    path,
+    attention="multi_head",
+    map_initializer=None,
+    head=None,
+    ignore=(),
+    strict=True,
+    return_report=False,
+    **overrides,
+):
+    """Makes a model from a checkpoint, with its weights and an attention of one's own.
+
+    The format is known by the files:
+
+    | format | files | model |
+    |---|---|---|
+    | Hugging Face | `config.json` of model type bert, roberta, electra, t5, marian or m2m_100; tensors as `read_tensors` has them | `Bert`, `T5`, `Transformer` |
+    | TensorFlow 1 | BERT: `bert_config.json` and `.index`; ELECTRA and Mesh TensorFlow's T5: `.index` alone | `Bert`, `T5` |
+    | t5x | `checkpoint` in one file | `T5` |
+    | KerasHub | a preset: `config.json` and `model.weights.h5` | `Bert` |
+
+    Sizes come from the configuration, or from the shapes of the tensors where there is none. Of ELECTRA without
+    configuration, heads are 64 wide. Names are matched one by one: what the attention has beyond the checkpoint, such
+    as the convolution of `EvolvingAttention`, is initialised.
+
+    Token ids are the checkpoint's, but for Marian and M2M100: `Transformer` has padding at 0, so the token of id 0
+    and padding change places.
+
+    Args:
+        path: str or path of a folder; of TensorFlow 1 and t5x also of the checkpoint itself.
+        attention: of the encoder, and of the decoder where there is one: as the model takes it.
+        map_initializer: of `EvolvingAttention` that is given by its name or class; see there. Default `None`: its own.
+        head: `None`, the model without head; `"masked_lm"`, `"replaced_token"` or `"classifier"`: of BERT, RoBERTa and
+            ELECTRA, with the checkpoint's head.
+        ignore: list of str, keys of the configuration that are not known and may be passed over.
+        strict: bool, whether tensors that have no place in the model are an error. Those of other heads are not.
+        return_report: bool, whether the `Report` of what was copied is returned too. Default False.
+        **overrides: arguments of the model, in place of the checkpoint's, such as `dropout=0.0`.
+
+    Returns:
+        The model; with `return_report` `(model, report)`.
+
+    Raises:
+        FileNotFoundError, ValueError, ImportError: in one line, before a model is there: a file that is missing or
+            damaged, a tensor that is missing, left over or of another shape, a configuration that asks for something
+            else.
+
+    >>> from keras_headattn.interop import to_hugging_face
+    >>> to_hugging_face(Bert(50, 16, 32, num_layers=2, num_heads=4), "tiny-bert")
+    >>> model, report = from_pretrained("tiny-bert", attention="evolving", map_initializer="identity", return_report=True)
+    >>> print(report)
+    39 tensors copied.
+    Not in the checkpoint: initialised: block_1/attention/map_kernel, block_1/attention/map_bias.
+    """  # noqa: E501
+    path = pathlib.Path(path)
+    if map_initializer is not None:
+        attention = _with_map_initializer(attention, map_initializer)
+    if (path / "config.json").exists():
+        config = Config.load(path / "config.json")
+        if "registered_name" in config.values:
+            from keras_headattn.interop._keras_hub import from_preset
+
+            model, report = from_preset(path, attention, **overrides)
+            return (model, report) if return_report else model
+        kind = config["model_type"]
+        if kind not in (*ENCODERS, *TRANSLATORS, "t5"):
+            known = ", ".join((*ENCODERS, "t5", *TRANSLATORS))
+            raise ValueError(f"`model_type` must be one of {known}. Received: {kind!r} in {config.path}")
+    else:
+        config, kind = None, None
+    tensors = _canonical(read_tensors(path), path)
+    kind = kind or _kind_of(tensors, path)
+    make = _make_t5 if kind == "t5" else _make_translator if kind in TRANSLATORS else _make_encoder
+    if head is not None and kind not in ENCODERS:
+        raise ValueError(f"`head` is of BERT, RoBERTa and ELECTRA. Received: head={head!r} for {kind}")
+    model, names, tensors = make(kind, config, path, tensors, attention, head, ignore, overrides)
+    report = copy_weights(model, tensors, names, strict)
+    return (model, report) if return_report else model
+
+
+def _with_map_initializer(attention, map_initializer):
+    """A function that makes this attention with this initializer."""
+    cls = getattr(ours, ATTENTIONS[attention]) if isinstance(attention, str) and attention in ATTENTIONS else attention
+    made = cls.func if isinstance(cls, functools.partial) else cls
+    if not (isinstance(made, type) and issubclass(made, ours.EvolvingAttention)):
+        raise ValueError(
+            "`map_initializer` is of EvolvingAttention by its name or class; give it to the layer itself. "
+            f"Received: attention={attention!r}"
+        )
+    return functools.partial(cls, map_initializer=map_initializer)
+
+
+def _canonical(tensors, path):
+    """Tensors by PyTorch's names, in its layout, whatever file they were read from."""
+    file = find_file(path) if path.is_dir() else path
+    if file.suffix == ".h5":
+        # The name of the layer, and that of the model's class: its scope.
+        tensors = of_tensorflow({re.sub(r"^[^/]+/tf_\w+?/", "", name): array for name, array in tensors.items()})
+    elif any("/" in name for name in tensors):
+        is_t5x = any(re.search("(^|/)target/", name) for name in tensors)
+        tensors = of_t5x(tensors) if is_t5x else of_tensorflow(tensors)
+    old = {".LayerNorm.gamma": ".LayerNorm.weight", ".LayerNorm.beta": ".LayerNorm.bias"}
+    for end, new in old.items():
+        tensors = {name.removesuffix(end) + new if name.endswith(end) else name: x for name, x in tensors.items()}
+    return tensors
+
+
+def _kind_of(tensors, path):
+    """The model type of a checkpoint without config.json."""
+    if "shared.weight" in tensors:
+        return "t5"
+    if any(name.startswith("electra.") for name in tensors):
+        return "electra"
+    if any(name.startswith("bert.") for name in tensors):
+        return "bert"
+    raise ValueError(
+        "A folder without config.json must be of BERT, ELECTRA or T5, see `from_pretrained`. "
+        f"Received: {path} with {', '.join(sorted(tensors)[:3])}"
+    )
+
+
+def _make_encoder(kind, config, path, tensors, attention, head, ignore, overrides):
+    is_model = re.compile(rf"({kind}|discriminator)\.")
+    tensors = {is_model.sub("", name, count=1): x for name, x in tensors.items()}
+    if config is None:
+        own = path if path.is_dir() else path.parent
+        file = own / "bert_config.json"
+        config = Config.load(file) if file.exists() else Config(bert_sizes(tensors, kind), path)
+        # Google's own code has GELU by its formula with tanh.
+        config.values |= {"model_type": kind}
+        arguments = bert_arguments(config)
+        arguments["activation"] = "gelu_tanh" if arguments["activation"] == "gelu" else arguments["activation"]
+    else:
+        arguments = bert_arguments(config)
+    config.check(ignore)
+    head_class, head_arguments = _head_arguments(head, kind, tensors)
+    has_pooler = "pooler.dense.weight" in tensors
+    arguments["pooler"] = has_pooler and not (kind == "roberta" and head_class)
+    model = Bert(**{**arguments, "attention": attention, **overrides})
+    names = BERT
+    if head_class is not None:
+        model = head_class(model, **head_arguments)
+        names = Names(BERT.table | HEADS[kind, head_class.__name__], unused=BERT.unused)
+        names = _with_tied_bias(names, tensors)
+    if kind == "roberta":
+        tensors = fold_segment(tensors, arguments["pad_id"] + 1)
+    return model, names, tensors
+
+
+def _head_arguments(head, kind, tensors):
+    if head is None:
+        return None, {}
+    cls = HEAD_CLASSES.get(head)
+    if cls is None or (kind, cls.__name__) not in HEADS:
+        there = [name for name, each in HEAD_CLASSES.items() if (kind, each.__name__) in HEADS]
+        raise ValueError(f"`head` of {kind} must be None or one of {', '.join(there)}. Received: head={head!r}")
+    if cls is MaskedLM and kind == "electra":
+        return cls, {"activation": "gelu"}
+    if cls is not EncoderClassifier:
+        return cls, {}
+    output = HEADS[kind, "EncoderClassifier"]["output_projection"] + ".weight"
+    if output not in tensors:
+        raise ValueError(f"The checkpoint has no head of a classifier. Received: head={head!r}, no tensor {output}")
+    return cls, {"num_outputs": len(tensors[output]), "kind": kind}
+
+
+def _with_tied_bias(names, tensors):
+    """RoBERTa's files have the output bias under one of two names."""
+    table = dict(names.table)
+    if table.get("output_bias") == "lm_head.bias" and "lm_head.bias" not in tensors:
+        table["output_bias"] = "lm_head.decoder.bias"
+    if table.get("output_bias") == "cls.predictions.bias" and "cls.predictions.bias" not in tensors:
+        table["output_bias"] = "cls.predictions.decoder.bias"
+    return Names(table, unused=names.unused)
+
+
+def fold_segment(tensors, first):
+    """Positions from the first on, with the one segment of RoBERTa added, which every token has."""
+    tensors = dict(tensors)
+    segment = tensors.pop("embeddings.token_type_embeddings.weight", None)
+    table = tensors.get("embeddings.position_embeddings.weight")
+    if table is not None and table.ndim == 2:
+        table = table[first:].astype("float32")
+        segment = 0.0 if segment is None else segment[:1].astype("float32")
+        tensors["embeddings.position_embeddings.weight"] = table + segment
+    return tensors
+
+
+def _make_t5(kind, config, path, tensors, attention, head, ignore, overrides):
+    if config is None:
+        arguments = t5_sizes(tensors, path)
+    else:
+        arguments = t5_arguments(config)
+        config.check(ignore)
+    model = T5Model(**{**arguments, "attention": attention, **overrides})
+    tensors, shared = dict(tensors), tensors.get("shared.weight")
+    if model.tie_output and np.array_equal(tensors.get("lm_head.weight"), shared):
+        del tensors["lm_head.weight"]  # the same once more
+    elif not model.tie_output and config is not None and config.get("tie_word_embeddings", True):
+        tensors.setdefault("lm_head.weight", shared)
+    return model, T5_GATED if model.gated else T5, tensors
+
+
+def _make_translator(kind, config, path, tensors, attention, head, ignore, overrides):
+    arguments = translator_arguments(config)
+    pad_id, attention_dropout = config["pad_token_id"], config.get("attention_dropout", 0.0)
+    config.check(ignore)
+    is_marian = kind == "marian"
+    positions = SinusoidalPositions(endpoint=not is_marian, first=0 if is_marian else pad_id + 1)
+    if isinstance(attention, str) or inspect.isclass(attention) or isinstance(attention, functools.partial):
+        attention = _narrow(attention, arguments, attention_dropout)
+    own = dict(attention=attention, norm=layers.LayerNormalization(epsilon=1e-5), positions=positions)
+    model = Transformer(**{**arguments, **own, **overrides})
+    tensors = dict(tensors)
+    shared = [name for name in ("model.encoder.embed_tokens.weight", "lm_head.weight") if name in tensors]
+    if arguments["target_vocabulary_size"] is None:
+        if "model.shared.weight" not in tensors and shared:
+            tensors["model.shared.weight"] = tensors[shared[0]]
+    elif "model.decoder.embed_tokens.weight" in tensors:
+        tensors["model.shared.weight"] = tensors.pop("model.decoder.embed_tokens.weight")
+    if model.output_bias and "final_logits_bias" not in tensors:
+        tensors["final_logits_bias"] = np.zeros((1, model.target_vocabulary_size or model.source_vocabulary_size))
+    if "final_logits_bias" in tensors:
+        tensors["final_logits_bias"] = np.reshape(tensors["final_logits_bias"], -1)
+    for name in ("model.shared.weight", "model.encoder.embed_tokens.weight", "final_logits_bias"):
+        if name in tensors:
+            tensors[name] = exchange_padding(tensors[name], pad_id)
+    return model, MARIAN, tensors
+
+
+def _narrow(attention, arguments, dropout):
+    """Attention with the checkpoint's heads and dropout of weights."""
+    heads, width = arguments["num_heads"], arguments["hidden_dim"]
+    return ours.get(attention, num_heads=heads, key_dim=width // heads, dropout=dropout)
+
+
+def exchange_padding(rows, pad_id):
+    """Rows of tokens with that of padding and that of id 0 in each other's places."""
+    rows = np.array(rows)
+    rows[[0, pad_id]] = rows[[pad_id, 0]]
+    return rows
+
+
+def tokenizer_of(path, **arguments):
+    """The tokenizer of a checkpoint, with the token ids of the model that `from_pretrained` makes of it.
+
+    Args:
+        path: str or path of a folder as Hugging Face has it.
+        **arguments: of the tokenizer.
+
+    Returns:
+        Of Marian a `LanguagePair` of two `SentencePieceTokenizer`; of BERT and ELECTRA a `WordPieceTokenizer`; of
+        RoBERTa a `BytePairTokenizer`; of T5 a `SentencePieceTokenizer`.
+
+    Raises:
+        FileNotFoundError, ValueError: if the folder has no such tokenizer, or one for a vocabulary of another size.
+    """
+    from keras_headattn.interop._tokenizers import read_tokenizer
+
+    return read_tokenizer(pathlib.Path(path), arguments)

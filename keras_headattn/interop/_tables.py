@@ -1,0 +1,232 @@
+"""Names of each format. PyTorch's names, as Hugging Face has them, are what the others are turned into."""
+
+import re
+
+import numpy as np
+
+from keras_headattn.interop._copying import Names, _pattern, _values
+
+_ENCODER = {
+    "token_embedding": "embeddings.word_embeddings",
+    "position_embedding": "embeddings.position_embeddings",
+    "segment_embedding": "embeddings.token_type_embeddings",
+    "embedding_norm": "embeddings.LayerNorm",
+    "embedding_projection": "embeddings_project",
+    "block_{i}/attention/{p}": "encoder.layer.{i}.attention.self.{p}",
+    "block_{i}/attention/attention_output": "encoder.layer.{i}.attention.output.dense",
+    "block_{i}/attention_norm": "encoder.layer.{i}.attention.output.LayerNorm",
+    "block_{i}/feed_forward/inner": "encoder.layer.{i}.intermediate.dense",
+    "block_{i}/feed_forward/outer": "encoder.layer.{i}.output.dense",
+    "block_{i}/feed_forward_norm": "encoder.layer.{i}.output.LayerNorm",
+    "pooler": "pooler.dense",
+}
+# Heads that a checkpoint may have, and no model of ours takes with it unless it is asked to.
+_HEADS = (r"(cls|lm_head|classifier|qa_outputs|discriminator_predictions|generator(_predictions|_lm_head)?)\..*",)
+_HEADS += (r"(.*\.)?(position_ids|token_type_ids)", r"pooler\..*", "global_step", r"sequence_summary\..*")
+BERT = Names(_ENCODER, unused=_HEADS)
+# Of each kind of checkpoint, the names of each head.
+HEADS = {
+    ("bert", "MaskedLM"): {
+        "hidden": "cls.predictions.transform.dense",
+        "norm": "cls.predictions.transform.LayerNorm",
+        "output_bias": "cls.predictions.bias",
+    },
+    ("roberta", "MaskedLM"): {"hidden": "lm_head.dense", "norm": "lm_head.layer_norm", "output_bias": "lm_head.bias"},
+    ("electra", "MaskedLM"): {
+        "hidden": "generator_predictions.dense",
+        "norm": "generator_predictions.LayerNorm",
+        "output_bias": "generator_lm_head.bias",
+    },
+    ("electra", "ReplacedTokenDetector"): {
+        "hidden": "discriminator_predictions.dense",
+        "output_projection": "discriminator_predictions.dense_prediction",
+    },
+    ("bert", "EncoderClassifier"): {"output_projection": "classifier"},
+    ("roberta", "EncoderClassifier"): {"hidden": "classifier.dense", "output_projection": "classifier.out_proj"},
+    ("electra", "EncoderClassifier"): {"hidden": "classifier.dense", "output_projection": "classifier.out_proj"},
+}
+
+_SELF, _CROSS = "{side}.block.{i}.layer.0.SelfAttention", "decoder.block.{i}.layer.1.EncDecAttention"
+T5 = Names(
+    {
+        "target_embedding": "shared",
+        "output_projection": "lm_head",
+        "{side}_{i}/attention/{side}_relative_positions": _SELF + ".relative_attention_bias",
+        "{side}_{i}/attention/{p}": _SELF + ".{p[0]}",
+        "{side}_{i}/attention/attention_output": _SELF + ".o",
+        "{side}_{i}/attention_norm": "{side}.block.{i}.layer.0.layer_norm",
+        "decoder_{i}/cross_attention/{p}": _CROSS + ".{p[0]}",
+        "decoder_{i}/cross_attention/attention_output": _CROSS + ".o",
+        "decoder_{i}/cross_attention_norm": "decoder.block.{i}.layer.1.layer_norm",
+        "encoder_{i}/feed_forward/inner": "encoder.block.{i}.layer.1.DenseReluDense.wi",
+        "encoder_{i}/feed_forward/gate": "encoder.block.{i}.layer.1.DenseReluDense.wi_1",
+        "encoder_{i}/feed_forward/outer": "encoder.block.{i}.layer.1.DenseReluDense.wo",
+        "encoder_{i}/feed_forward_norm": "encoder.block.{i}.layer.1.layer_norm",
+        "decoder_{i}/feed_forward/inner": "decoder.block.{i}.layer.2.DenseReluDense.wi",
+        "decoder_{i}/feed_forward/gate": "decoder.block.{i}.layer.2.DenseReluDense.wi_1",
+        "decoder_{i}/feed_forward/outer": "decoder.block.{i}.layer.2.DenseReluDense.wo",
+        "decoder_{i}/feed_forward_norm": "decoder.block.{i}.layer.2.layer_norm",
+        "{side}_norm": "{side}.final_layer_norm",
+    },
+    unused=(r"(encoder|decoder)\.embed_tokens\.weight", r".*EncDecAttention\.relative_attention_bias\.weight"),
+)
+# 1.1 has two inner layers, of which the first is activated.
+T5_GATED = Names({ours: theirs + "_0" * ours.endswith("/inner") for ours, theirs in T5.table.items()}, unused=T5.unused)
+
+_MARIAN_BLOCK = "model.{side}.layers.{i}"
+MARIAN = Names(
+    {
+        "target_embedding": "model.shared",
+        "source_embedding": "model.encoder.embed_tokens",
+        "output_bias": "final_logits_bias",
+        "{side}_{i}/attention/{p}": _MARIAN_BLOCK + ".self_attn.{p[0]}_proj",
+        "{side}_{i}/attention/attention_output": _MARIAN_BLOCK + ".self_attn.out_proj",
+        "{side}_{i}/attention_norm": _MARIAN_BLOCK + ".self_attn_layer_norm",
+        "{side}_{i}/cross_attention/{p}": _MARIAN_BLOCK + ".encoder_attn.{p[0]}_proj",
+        "{side}_{i}/cross_attention/attention_output": _MARIAN_BLOCK + ".encoder_attn.out_proj",
+        "{side}_{i}/cross_attention_norm": _MARIAN_BLOCK + ".encoder_attn_layer_norm",
+        "{side}_{i}/feed_forward/inner": _MARIAN_BLOCK + ".fc1",
+        "{side}_{i}/feed_forward/outer": _MARIAN_BLOCK + ".fc2",
+        "{side}_{i}/feed_forward_norm": _MARIAN_BLOCK + ".final_layer_norm",
+        "{side}_norm": "model.{side}.layer_norm",
+    },
+    # Tables of sinusoids, and the one embedding under its other names.
+    unused=(r"model\.\w+\.embed_positions\.weights?", r"model\.\w+\.embed_tokens\.weight", r"lm_head\.weight"),
+)
+
+# OpenNMT-tf 2: attributes of its `Transformer`, one after the other, as TensorFlow 2 writes them.
+OPENNMT = Names(
+    {
+        "target_embedding/embeddings": "model/examples_inputter/labels_inputter/embedding",
+        "source_embedding/embeddings": "model/examples_inputter/features_inputter/embedding",
+        "output_projection": "model/decoder/output_layer",
+        "output_bias": "model/decoder/output_layer/bias",
+        **{
+            f"{block}/{ours}": f"{theirs}/{part}"
+            for block, theirs, name in (
+                ("{side}_{i}/attention", "model/{side}/layers/{i}/self_attention", "self_attention"),
+                ("decoder_{i}/cross_attention", "model/decoder/layers/{i}/attention/0", "attention"),
+            )
+            for ours, part in (
+                ("query", "layer/linear_queries"),
+                ("key", "layer/linear_keys"),
+                ("value", "layer/linear_values"),
+                ("attention_output", "layer/linear_output"),
+            )
+        },
+        "{side}_{i}/attention_norm": "model/{side}/layers/{i}/self_attention/input_layer_norm",
+        "decoder_{i}/cross_attention_norm": "model/decoder/layers/{i}/attention/0/input_layer_norm",
+        "{side}_{i}/feed_forward/inner": "model/{side}/layers/{i}/ffn/layer/inner",
+        "{side}_{i}/feed_forward/outer": "model/{side}/layers/{i}/ffn/layer/outer",
+        "{side}_{i}/feed_forward_norm": "model/{side}/layers/{i}/ffn/input_layer_norm",
+        "{side}_norm": "model/{side}/layer_norm",
+    },
+    kernels="dense",
+    unused=(r"optimizer/.*", r".*\.OPTIMIZER_SLOT/.*", "save_counter.*"),
+)
+
+# KerasHub's backbones, whose kernels have our axes.
+KERAS_HUB = Names(
+    {
+        "token_embedding": "token_embedding",
+        "position_embedding": "position_embedding",
+        "segment_embedding": "segment_embedding",
+        "embedding_norm": "embeddings_layer_norm",
+        "embedding_projection": "embeddings_projection",
+        "block_{i}/attention/{p}": "transformer_layer_{i}/self_attention_layer/{p}",
+        "block_{i}/attention/attention_output": "transformer_layer_{i}/self_attention_layer/attention_output",
+        "block_{i}/attention_norm": "transformer_layer_{i}/self_attention_layer_norm",
+        "block_{i}/feed_forward/inner": "transformer_layer_{i}/feedforward_intermediate_dense",
+        "block_{i}/feed_forward/outer": "transformer_layer_{i}/feedforward_output_dense",
+        "block_{i}/feed_forward_norm": "transformer_layer_{i}/feedforward_layer_norm",
+        "pooler": "pooled_dense",
+    },
+    kernels="heads",
+)
+
+# The stock layer, whose sublayers have our names.
+STOCK = Names({name: name for name in ("{p}", "gate", "attention_output")}, kernels="heads")
+
+# t5x to Hugging Face's names.
+T5X = {
+    "token_embedder/embedding": "shared.weight",
+    "decoder/logits_dense/kernel": "lm_head.weight",
+    "{side}/{side}_norm/scale": "{side}.final_layer_norm.weight",
+    "{side}/relpos_bias/rel_embedding": "{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+    "{side}/layers_{i}/{a}/{p}/kernel": _SELF + ".{p[0]}.weight",
+    "{side}/layers_{i}/{a}/out/kernel": _SELF + ".o.weight",
+    "{side}/layers_{i}/pre_{a}_layer_norm/scale": "{side}.block.{i}.layer.0.layer_norm.weight",
+    "decoder/layers_{i}/encoder_decoder_attention/{p}/kernel": _CROSS + ".{p[0]}.weight",
+    "decoder/layers_{i}/encoder_decoder_attention/out/kernel": _CROSS + ".o.weight",
+    "decoder/layers_{i}/pre_cross_attention_layer_norm/scale": "decoder.block.{i}.layer.1.layer_norm.weight",
+    "encoder/layers_{i}/mlp/{w}/kernel": "encoder.block.{i}.layer.1.DenseReluDense.{w}.weight",
+    "encoder/layers_{i}/pre_mlp_layer_norm/scale": "encoder.block.{i}.layer.1.layer_norm.weight",
+    "decoder/layers_{i}/mlp/{w}/kernel": "decoder.block.{i}.layer.2.DenseReluDense.{w}.weight",
+    "decoder/layers_{i}/pre_mlp_layer_norm/scale": "decoder.block.{i}.layer.2.layer_norm.weight",
+}
+
+# TensorFlow's names of BERT, ELECTRA and T5, part by part, where they are not Hugging Face's with `/` for `.`.
+TENSORFLOW = (
+    (r"(^|/)(layer|block)_(?:\._)?0*(\d+)", r"\1\2/\3"),
+    (r"/(kernel|gamma|scale)$", "/weight"),
+    (r"/beta$", "/bias"),
+    (r"(embeddings/(?:word|position|token_type)_embeddings)$", r"\1/weight"),
+    (r"_embeddings/embeddings$", "_embeddings/weight"),
+    (r"relative_attention_bias(/embeddings)?$", "relative_attention_bias/weight"),
+    (r"/(q|k|v|o)$", r"/\1/weight"),
+    (r"^shared/(shared/)?(embedding|weight)$", "shared/weight"),
+    (r"^generator_predictions/output_bias$", "generator_lm_head/bias"),
+    (r"output_bias$", "bias"),
+    (r"output_weights$", "weight"),
+    (r"(en|de)coder/rms_norm/weight$", r"\1coder/final_layer_norm/weight"),
+    (r"^decoder/logits/weight$", "lm_head/weight"),
+)
+
+
+def of_tensorflow(tensors):
+    """Tensors of BERT, ELECTRA or T5 as TensorFlow 1 and `tf_model.h5` have them, as PyTorch has them.
+
+    Args:
+        tensors: dictionary of name to array.
+
+    Returns:
+        Dictionary of name to array. Slots of optimizers are left out.
+    """
+    found = {}
+    for name, array in tensors.items():
+        if re.search(r"(adam_[mv]|_slot_\w+|/Adafactor|/Adam(_1)?|^global_step|_power)$", name):
+            continue
+        theirs = name
+        for pattern, replacement in TENSORFLOW:
+            theirs = re.sub(pattern, replacement, theirs)
+        is_kernel = name.endswith("/kernel") or re.search(r"/(q|k|v|o)$", name)
+        if array.ndim == 2 and (is_kernel or name.endswith("relative_attention_bias")):
+            array = array.T
+        found[theirs.replace("/", ".")] = array
+    return found
+
+
+def of_t5x(tensors):
+    """Tensors of a t5x checkpoint as PyTorch has them; those of its optimizer are left out."""
+    found, unknown = {}, []
+    for name, array in tensors.items():
+        head, target, below = name.rpartition("target/")
+        if not target or "state" in head:
+            continue
+        theirs = _translate(below, T5X)
+        if theirs is None:
+            unknown.append(name)
+        else:
+            found[theirs] = array.T if re.search("/(kernel|rel_embedding)$", name) else array
+    if unknown or not found:
+        raise ValueError(
+            f"The checkpoint is not t5x's of a T5 1.0 or 1.1. Received: {', '.join(unknown[:4]) or 'no target/'}"
+        )
+    return {name: np.asarray(array) for name, array in found.items()}
+
+
+def _translate(name, table):
+    for theirs, ours in table.items():
+        if found := re.fullmatch(_pattern(theirs), name):
+            return ours.format(**_values(found))
+    return None

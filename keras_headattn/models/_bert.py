@@ -1,0 +1,275 @@
+import keras
+from keras import layers, ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn._validation import natural, positive, rate
+from keras_headattn.layers import EncoderBlock, FeedForward, capture_intermediates
+from keras_headattn.layers._template import Template
+from keras_headattn.models._blocks import build_blocks, call_blocks
+from keras_headattn.positions import LearnedPositions
+
+_SHAPES = ("num_layers", "hidden_dim", "intermediate_dim", "num_heads")
+_OF_BERT = {"vocabulary_size": 30522}
+_OF_ROBERTA = dict(vocabulary_size=50265, num_segments=0, pad_id=1, skip_padding=True, norm_epsilon=1e-5, pooler=False)
+_OF_ELECTRA = {"vocabulary_size": 30522, "pooler": False}
+
+BERT_SIZES = {
+    # Devlin et al. 2019, and Turc et al. 2019, "Well-read students learn better", for the small ones
+    "bert_tiny": dict(zip(_SHAPES, (2, 128, 512, 2), strict=True), **_OF_BERT),
+    "bert_mini": dict(zip(_SHAPES, (4, 256, 1024, 4), strict=True), **_OF_BERT),
+    "bert_small": dict(zip(_SHAPES, (4, 512, 2048, 8), strict=True), **_OF_BERT),
+    "bert_medium": dict(zip(_SHAPES, (8, 512, 2048, 8), strict=True), **_OF_BERT),
+    "bert_base": dict(zip(_SHAPES, (12, 768, 3072, 12), strict=True), **_OF_BERT),
+    "bert_large": dict(zip(_SHAPES, (24, 1024, 4096, 16), strict=True), **_OF_BERT),
+    # Liu et al. 2019
+    "roberta_base": dict(zip(_SHAPES, (12, 768, 3072, 12), strict=True), **_OF_ROBERTA),
+    "roberta_large": dict(zip(_SHAPES, (24, 1024, 4096, 16), strict=True), **_OF_ROBERTA),
+    # Clark et al. 2020
+    "electra_small": dict(zip(_SHAPES, (12, 256, 1024, 4), strict=True), embedding_dim=128, **_OF_ELECTRA),
+    "electra_base": dict(zip(_SHAPES, (12, 768, 3072, 12), strict=True), **_OF_ELECTRA),
+    "electra_large": dict(zip(_SHAPES, (24, 1024, 4096, 16), strict=True), **_OF_ELECTRA),
+}
+
+
+def initializer():
+    """Of kernels and embeddings of BERT: a normal distribution of deviation 0.02, cut at two deviations."""
+    return keras.initializers.TruncatedNormal(stddev=0.02)
+
+
+@register_keras_serializable(package="keras_headattn")
+class Bert(keras.Model):
+    """Encoder of BERT, of RoBERTa and of ELECTRA, whose attention is any layer of this library.
+
+    Its blocks are those of `TransformerEncoder`, with a norm after each sum. A map, as `EvolvingAttention` has it, goes
+    from block to block. Padding changes no other position's output.
+
+    Source: Devlin et al. 2019, "BERT: Pre-training of deep bidirectional transformers"; Liu et al. 2019, "RoBERTa";
+    Clark et al. 2020, "ELECTRA"; Wang et al. 2021, "Evolving attention with residual convolutions", section 4.2.
+
+    Args:
+        vocabulary_size: number of token ids.
+        hidden_dim: width of the encoder.
+        intermediate_dim: width of the feed-forward layers.
+        num_layers: number of blocks.
+        num_heads: of attention that is given by a class or a name.
+        attention: a layer, whose configuration every block copies, with its own dropout and initializer; or a class, a
+            name or a function, such as `functools.partial(EvolvingAttention, alpha=0.1, beta=0.1)`, which is given
+            `num_heads`, `key_dim`, `dropout` and `kernel_initializer`; or the stock Keras layer. See `layers.get`.
+        max_length: number of positions. Those beyond have the last one's vector, where the length of the sequence is
+            not known when the graph is made.
+        num_segments: number of segments that have embeddings; 0 for none.
+        embedding_dim: width of the embeddings, which a dense layer projects to `hidden_dim`, as in ELECTRA. Default
+            `None`: `hidden_dim`, without that layer.
+        pad_id: token id of padding.
+        skip_padding: whether padding has no position of its own, as in RoBERTa: the first real token is at position 0
+            wherever it stands.
+        activation: of the feed-forward layers. `"gelu"` is exact, `"gelu_tanh"` its formula with tanh.
+        norm_epsilon: of layer normalisation.
+        dropout: rate of dropout of embeddings and sublayers.
+        attention_dropout: rate of dropout of attention weights, of attention that is given by a class or a name.
+        pooler: whether there is a dense layer with tanh on the first token.
+        seed: of the dropouts.
+
+    Call arguments:
+        inputs: token ids, integers `(B, n)`; or a dictionary of `"token_ids"` and `"segment_ids"`, both `(B, n)`.
+            Without the latter all tokens are of segment 0.
+        training: whether dropout is active.
+        return_intermediates: returns `(outputs, out)`: a dictionary of the name of each attention, such as
+            `"block_0/attention"`, to what it computes on the way, by name: `"weights"` `(B, h, n, n)` and so on, see
+            `layers.capture_intermediates`.
+
+    Returns:
+        Dictionary of `"sequence_output"` `(B, n, hidden_dim)` and, with a pooler, `"pooled_output"` `(B, hidden_dim)`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> model = Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=2, num_heads=4, attention="evolving")
+    >>> outputs, out = model(np.ones((2, 5), "int32"), return_intermediates=True)
+    >>> tuple(outputs["sequence_output"].shape), tuple(outputs["pooled_output"].shape)
+    ((2, 5, 16), (2, 16))
+    >>> tuple(out["block_1/attention"]["weights"].shape)
+    (2, 4, 5, 5)
+    """
+
+    compute_output_spec = keras.Operation.compute_output_spec
+
+    def __init__(
+        self,
+        vocabulary_size,
+        hidden_dim=768,
+        intermediate_dim=3072,
+        num_layers=12,
+        num_heads=12,
+        attention="multi_head",
+        max_length=512,
+        num_segments=2,
+        embedding_dim=None,
+        pad_id=0,
+        skip_padding=False,
+        activation="gelu",
+        norm_epsilon=1e-12,
+        dropout=0.1,
+        attention_dropout=0.1,
+        pooler=True,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.vocabulary_size = positive("vocabulary_size", vocabulary_size)
+        self.hidden_dim = positive("hidden_dim", hidden_dim)
+        self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
+        self.num_layers = positive("num_layers", num_layers)
+        self.num_heads = positive("num_heads", num_heads)
+        self.max_length = positive("max_length", max_length)
+        self.num_segments = natural("num_segments", num_segments)
+        self.embedding_dim = positive("embedding_dim", hidden_dim if embedding_dim is None else embedding_dim)
+        self.pad_id = natural("pad_id", pad_id)
+        self.skip_padding = skip_padding
+        self.activation = activation
+        self.norm_epsilon = norm_epsilon
+        self.dropout = rate("dropout", dropout)
+        self.attention_dropout = rate("attention_dropout", attention_dropout)
+        self.seed = seed
+        given = dict(dropout=attention_dropout, kernel_initializer=initializer())
+        self.template = Template.of_attention("attention", attention, num_heads, hidden_dim, **given)
+        self._make_embeddings()
+        self.blocks = [self._make_block(number) for number in range(num_layers)]
+        self.pooler = self._dense("pooler", "tanh") if pooler else None
+
+    @classmethod
+    def from_size(cls, size, **kwargs):
+        """A `Bert` of a named size, with random weights.
+
+        Args:
+            size: one of `keras_headattn.models.BERT_SIZES`, such as "bert_base", "bert_large", "roberta_large" or
+                "electra_small".
+            **kwargs: as for `Bert`; arguments that are given replace those of the size.
+
+        Raises:
+            ValueError: for a size that is not there.
+
+        >>> model = Bert.from_size("bert_tiny", attention="real_former")
+        >>> model.hidden_dim, model.num_layers
+        (128, 2)
+        """
+        if size not in BERT_SIZES:
+            raise ValueError(f"There are the sizes {', '.join(BERT_SIZES)}. Received: size={size!r}")
+        return cls(**{**BERT_SIZES[size], **kwargs})
+
+    def _make_embeddings(self):
+        common = dict(embeddings_initializer=initializer(), dtype=self.dtype_policy)
+        width = self.embedding_dim
+        self.token_embedding = layers.ReversibleEmbedding(self.vocabulary_size, width, name="token_embedding", **common)
+        self.segment_embedding = None
+        if self.num_segments:
+            common["embeddings_initializer"] = initializer()
+            self.segment_embedding = layers.Embedding(self.num_segments, width, name="segment_embedding", **common)
+        self.position_embedding = LearnedPositions(
+            self.max_length, initializer(), dtype=self.dtype_policy, name="position_embedding"
+        )
+        self.embedding_norm = self._norm("embedding_norm")
+        self.embedding_dropout = layers.Dropout(self.dropout, seed=self.seed, dtype=self.dtype_policy)
+        self.embedding_projection = None if width == self.hidden_dim else self._dense("embedding_projection")
+
+    def _norm(self, name=None):
+        return layers.LayerNormalization(epsilon=self.norm_epsilon, dtype=self.dtype_policy, name=name)
+
+    def _dense(self, name, activation=None):
+        return layers.Dense(
+            self.hidden_dim, activation, kernel_initializer=initializer(), dtype=self.dtype_policy, name=name
+        )
+
+    def _make_block(self, number):
+        return EncoderBlock(
+            self.template,
+            feed_forward=FeedForward(self.intermediate_dim, self.activation, kernel_initializer=initializer()),
+            dropout=self.dropout,
+            norm=self._norm(),
+            depth=number,
+            seed=None if self.seed is None else self.seed + 10 * (number + 1),
+            dtype=self.dtype_policy,
+            name=f"block_{number}",
+        )
+
+    def build(self, input_shape=None):
+        self.token_embedding.build((None, None))
+        if self.segment_embedding is not None:
+            self.segment_embedding.build((None, None))
+        embedded, shape = ((None, None, width) for width in (self.embedding_dim, self.hidden_dim))
+        self.position_embedding.build(embedded)
+        self.embedding_norm.build(embedded)
+        if self.embedding_projection is not None:
+            self.embedding_projection.build(embedded)
+        build_blocks(self.blocks, shape)
+        if self.pooler is not None:
+            self.pooler.build((None, self.hidden_dim))
+        self.built = True
+
+    def call(self, inputs, training=None, return_intermediates=False):
+        if return_intermediates:
+            with capture_intermediates() as found:
+                outputs = self.call(inputs, training)
+            named = {f"{block.name}/attention": block.attention.path for block in self.blocks}
+            return outputs, {name: found[path] for name, path in named.items() if path in found}
+        ids, segments = self._ids_and_segments(inputs)
+        x = self._embed(ids, segments, training)
+        x = call_blocks(self.blocks, x, ops.not_equal(ids, self.pad_id), training=training)
+        return {"sequence_output": x} | ({} if self.pooler is None else {"pooled_output": self.pooler(x[:, 0])})
+
+    def _ids_and_segments(self, inputs):
+        if not isinstance(inputs, dict):
+            return inputs, None
+        allowed = {"token_ids", "segment_ids"} if self.num_segments else {"token_ids"}
+        if "token_ids" not in inputs or not set(inputs) <= allowed:
+            raise ValueError(
+                '`inputs` must be token ids, or a dictionary of "token_ids" and, of a model with segments, '
+                f'"segment_ids". Received: inputs={sorted(inputs)}, num_segments={self.num_segments}'
+            )
+        return inputs["token_ids"], inputs.get("segment_ids")
+
+    def _embed(self, ids, segments, training):
+        x = self.token_embedding(ids)
+        if self.segment_embedding is not None:
+            x = x + self.segment_embedding(ops.zeros_like(ids) if segments is None else segments)
+        x = self.position_embedding(x, self._positions(ids))
+        x = self.embedding_dropout(self.embedding_norm(x), training=training)
+        return x if self.embedding_projection is None else self.embedding_projection(x)
+
+    def _positions(self, ids):
+        """Positions `(B, n)`, or `None` where all tokens count."""
+        if not self.skip_padding:
+            return None
+        length = ids.shape[1]
+        if length is not None and length > self.max_length:
+            raise ValueError(
+                f"There are positions for {self.max_length} tokens; make the model with a larger `max_length`. "
+                f"Received: a sequence of {length}"
+            )
+        real = ops.cast(ops.not_equal(ids, self.pad_id), "int32")
+        return ops.maximum(ops.cumsum(real, axis=1) - 1, 0)
+
+    def get_config(self):
+        names = (
+            "vocabulary_size",
+            "hidden_dim",
+            "intermediate_dim",
+            "num_layers",
+            "num_heads",
+            "max_length",
+            "num_segments",
+            "embedding_dim",
+            "pad_id",
+            "skip_padding",
+            "activation",
+            "norm_epsilon",
+            "dropout",
+            "attention_dropout",
+            "seed",
+        )
+        return {
+            **super().get_config(),
+            **{name: getattr(self, name) for name in names},
+            "attention": self.template.serialize(),
+            "pooler": self.pooler is not None,
+        }

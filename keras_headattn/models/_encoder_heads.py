@@ -1,0 +1,244 @@
+"""Heads of pre-trained encoders: classes and numbers, masked tokens, replaced tokens."""
+
+import keras
+from keras import layers, ops
+from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
+
+from keras_headattn._validation import positive, rate
+from keras_headattn.layers._feed_forward import get_activation
+from keras_headattn.models._bert import Bert, initializer
+from keras_headattn.ops import sizes
+
+# Activation of the dense layer before the output, by kind of head.
+KINDS = {"bert": "tanh", "roberta": "tanh", "electra": "gelu"}
+
+
+class _Head(keras.Model):
+    """A `Bert`, which is used itself, and what a subclass makes of its outputs."""
+
+    compute_output_spec = keras.Operation.compute_output_spec
+
+    def __init__(self, encoder, **kwargs):
+        super().__init__(**kwargs)
+        if not isinstance(encoder, Bert):
+            raise ValueError(f"`encoder` must be a keras_headattn.models.Bert. Received: encoder={encoder!r}")
+        self.encoder = encoder
+
+    def _dense(self, name, width, activation=None):
+        return layers.Dense(
+            width,
+            get_activation(activation),
+            kernel_initializer=initializer(),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def build(self, input_shape=None):
+        if not self.encoder.built:
+            self.encoder.build()
+        self._build_head(self.encoder.hidden_dim)
+        self.built = True
+
+    def call(self, inputs, training=None, return_intermediates=False):
+        if not return_intermediates:
+            return self._head(inputs, self._encode(inputs, training), training)
+        outputs, out = self._encode(inputs, training, return_intermediates=True)
+        return self._head(inputs, outputs, training), out
+
+    def _encode(self, inputs, training, **kwargs):
+        return self.encoder(inputs, training=training, **kwargs)
+
+    def get_config(self):
+        encoder = serialize_keras_object(self.encoder)
+        encoder.pop("build_config", None)  # the head builds it
+        return {**super().get_config(), "encoder": encoder}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        encoder = deserialize_keras_object(config["encoder"], custom_objects)
+        return super().from_config({**config, "encoder": encoder}, custom_objects)
+
+
+@register_keras_serializable(package="keras_headattn")
+class EncoderClassifier(_Head):
+    """Classes or numbers of texts and of pairs of texts, from the first token of a `Bert`.
+
+    The output is logits, or numbers of a regression, in float32 under mixed precision too. The `kind` is that of the
+    checkpoint:
+
+    - `"bert"`: pooler, dropout, linear. An encoder without pooler gets one here.
+    - `"roberta"`: dropout, dense layer with tanh, dropout, linear.
+    - `"electra"`: dropout, dense layer with GELU, dropout, linear.
+
+    Source: Devlin et al. 2019, section 4.1; Liu et al. 2019; Clark et al. 2020; for `head_dim` Wang et al. 2021,
+    "Evolving attention with residual convolutions", appendix A.2.
+
+    Args:
+        encoder: `Bert`. It is used itself, with its weights and its dtype. It must have no pooler where the head
+            has a dense layer of its own: kind `"roberta"` or `"electra"`, or a `head_dim`.
+        num_outputs: number of classes; 1 for regression.
+        kind: `"bert"`, `"roberta"` or `"electra"`.
+        head_dim: width of the dense layer, which stands in place of the pooler. Default `None`: that of the encoder.
+        dropout: rate of dropout in the head.
+        seed: of these dropouts, which have `seed` and `seed + 1`.
+
+    Call arguments:
+        inputs: as of `Bert`.
+        training: whether dropout is active.
+        return_intermediates: returns `(logits, out)`, as `Bert` does.
+
+    Returns:
+        `(B, num_outputs)`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> encoder = Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4)
+    >>> tuple(EncoderClassifier(encoder, 3)(np.ones((2, 5), "int32")).shape)
+    (2, 3)
+    """
+
+    def __init__(self, encoder, num_outputs, kind="bert", head_dim=None, dropout=0.1, seed=None, **kwargs):
+        super().__init__(encoder, **kwargs)
+        if kind not in KINDS:
+            raise ValueError(f"`kind` must be one of {', '.join(KINDS)}. Received: kind={kind!r}")
+        self.num_outputs = positive("num_outputs", num_outputs)
+        self.kind = kind
+        self.head_dim = None if head_dim is None else positive("head_dim", head_dim)
+        self.dropout = rate("dropout", dropout)
+        self.seed = seed
+        has_pooler = encoder.pooler is not None
+        if has_pooler and (kind != "bert" or head_dim is not None):
+            raise ValueError(
+                "`encoder` must have no pooler where the head has a dense layer of its own: give it `pooler=False`. "
+                f"Received: a pooler, kind={kind!r}, head_dim={head_dim}"
+            )
+        seeds = (None, None) if seed is None else (seed, seed + 1)
+        self.dropouts = [layers.Dropout(dropout, seed=each, dtype=self.dtype_policy) for each in seeds]
+        width = self.head_dim or encoder.hidden_dim
+        self.hidden = None if has_pooler else self._dense("hidden", width, KINDS[kind])
+        self.output_projection = self._dense("output_projection", num_outputs)
+
+    def _build_head(self, width):
+        if self.hidden is not None:
+            self.hidden.build((None, width))
+            width = self.hidden.units
+        self.output_projection.build((None, width))
+
+    def _head(self, inputs, outputs, training):
+        x = outputs["sequence_output"][:, 0]
+        if self.kind != "bert":
+            x = self.dropouts[0](x, training=training)
+        x = outputs["pooled_output"] if self.hidden is None else self.hidden(x)
+        return ops.cast(self.output_projection(self.dropouts[1](x, training=training)), "float32")
+
+    def get_config(self):
+        names = ("num_outputs", "kind", "head_dim", "dropout", "seed")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+
+
+@register_keras_serializable(package="keras_headattn")
+class MaskedLM(_Head):
+    """Logits of masked tokens, from the states of a `Bert`: of BERT and RoBERTa, and of ELECTRA's generator.
+
+    A dense layer with activation, a norm, and the token embedding transposed, with a bias. Logits are in float32 under
+    mixed precision too. An encoder that is trained with this head alone needs no pooler.
+
+    Source: Devlin et al. 2019, section 3.1.
+
+    Args:
+        encoder: `Bert`. It is used itself, with its weights and its dtype.
+        activation: of the dense layer. Default `None`: that of the encoder.
+        norm_epsilon: of layer normalisation. Default `None`: that of the encoder.
+
+    Call arguments:
+        inputs: as of `Bert`. A dictionary may have `"mask_positions"` too, integers `(B, K)`: the positions of the
+            tokens whose logits are computed. Without it those of all are.
+        training: whether dropout is active.
+        return_intermediates: returns `(logits, out)`, as `Bert` does.
+
+    Returns:
+        `(B, K, vocabulary_size)`; or `(B, n, vocabulary_size)` without positions.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> encoder = Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4, pooler=False)
+    >>> inputs = {"token_ids": np.ones((2, 5), "int32"), "mask_positions": np.array([[1, 2], [3, 0]])}
+    >>> tuple(MaskedLM(encoder)(inputs).shape)
+    (2, 2, 100)
+    """
+
+    def __init__(self, encoder, activation=None, norm_epsilon=None, **kwargs):
+        super().__init__(encoder, **kwargs)
+        self.activation = activation
+        self.norm_epsilon = norm_epsilon
+        self.hidden = self._dense("hidden", encoder.embedding_dim, activation or encoder.activation)
+        self.norm = layers.LayerNormalization(
+            epsilon=encoder.norm_epsilon if norm_epsilon is None else norm_epsilon,
+            dtype=self.dtype_policy,
+            name="norm",
+        )
+
+    def _build_head(self, width):
+        self.hidden.build((None, width))
+        self.norm.build((None, self.encoder.embedding_dim))
+        # Added in float32, not in the compute dtype.
+        self.output_bias = self.add_weight(
+            name="output_bias", shape=(self.encoder.vocabulary_size,), initializer="zeros", autocast=False
+        )
+
+    def _encode(self, inputs, training, **kwargs):
+        if isinstance(inputs, dict):
+            inputs = {name: value for name, value in inputs.items() if name != "mask_positions"}
+        return super()._encode(inputs, training, **kwargs)
+
+    def _head(self, inputs, outputs, training):
+        x = outputs["sequence_output"]
+        if isinstance(inputs, dict) and "mask_positions" in inputs:
+            x = ops.take_along_axis(x, inputs["mask_positions"][:, :, None], axis=1)
+        rows = self.norm(self.hidden(ops.reshape(x, (-1, x.shape[-1]))))
+        logits = ops.cast(self.encoder.token_embedding(rows, reverse=True), "float32") + self.output_bias
+        return ops.reshape(logits, (*sizes(x)[:-1], self.encoder.vocabulary_size))
+
+    def get_config(self):
+        return {**super().get_config(), "activation": self.activation, "norm_epsilon": self.norm_epsilon}
+
+
+@register_keras_serializable(package="keras_headattn")
+class ReplacedTokenDetector(_Head):
+    """Logits of tokens that a generator replaced, from the states of a `Bert`: ELECTRA's discriminator.
+
+    Source: Clark et al. 2020, "ELECTRA: Pre-training text encoders as discriminators rather than generators".
+
+    Args:
+        encoder: `Bert`. It is used itself, with its weights and its dtype.
+
+    Call arguments:
+        inputs: as of `Bert`.
+        training: whether dropout is active.
+        return_intermediates: returns `(logits, out)`, as `Bert` does.
+
+    Returns:
+        `(B, n)`, in float32; above 0 for a token that was replaced.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> encoder = Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4, pooler=False)
+    >>> tuple(ReplacedTokenDetector(encoder)(np.ones((2, 5), "int32")).shape)
+    (2, 5)
+    """
+
+    def __init__(self, encoder, **kwargs):
+        super().__init__(encoder, **kwargs)
+        self.hidden = self._dense("hidden", encoder.hidden_dim, encoder.activation)
+        self.output_projection = self._dense("output_projection", 1)
+
+    def _build_head(self, width):
+        for layer in (self.hidden, self.output_projection):
+            layer.build((None, None, width))
+
+    def _head(self, inputs, outputs, training):
+        logits = self.output_projection(self.hidden(outputs["sequence_output"]))
+        return ops.cast(ops.squeeze(logits, axis=-1), "float32")

@@ -1,0 +1,221 @@
+from keras import initializers, layers, ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn.layers import EvolvingAttention, FeedForward
+from keras_headattn.layers._template import Template
+from keras_headattn.models._transformer import SIDES, TARGET, Transformer
+from keras_headattn.positions import BucketPositions
+
+SAME = "same"
+ATTENTIONS = ("attention", "decoder_attention", "cross_attention")
+
+
+def _size(hidden_dim, intermediate_dim, num_layers, num_heads, key_dim=64):
+    return dict(
+        hidden_dim=hidden_dim,
+        intermediate_dim=intermediate_dim,
+        num_layers=num_layers,
+        num_heads=num_heads,
+        key_dim=key_dim,
+    )
+
+
+NEWER = dict(activation="gelu_tanh", gated=True, tie_output=False)
+T5_SIZES = {
+    "t5_small": _size(512, 2048, 6, 8),
+    "t5_base": _size(768, 3072, 12, 12),
+    "t5_large": _size(1024, 4096, 24, 16),
+    "t5_3b": _size(1024, 16384, 24, 32, 128),
+    "t5_11b": _size(1024, 65536, 24, 128, 128),
+    "t5_v1_1_small": _size(512, 1024, 8, 6) | NEWER,
+    "t5_v1_1_base": _size(768, 2048, 12, 12) | NEWER,
+    "t5_v1_1_large": _size(1024, 2816, 24, 16) | NEWER,
+    "t5_v1_1_xl": _size(2048, 5120, 24, 32) | NEWER,
+    "t5_v1_1_xxl": _size(4096, 10240, 24, 64) | NEWER,
+}
+
+
+@register_keras_serializable(package="keras_headattn")
+class T5(Transformer):
+    """T5 1.0 and 1.1: an encoder-decoder `Transformer` whose attention is any layer of this library.
+
+    Of `Transformer`, it has pre-norm blocks with RMS norm, no biases, embeddings that are not scaled, no positions but
+    one table of bucketed distances for each stack, and logits of attention that are not scaled. T5 1.0 ties its output
+    layer to the embedding and multiplies what goes into it by `hidden_dim ** -0.5`; T5 1.1 has an output layer of its
+    own and a gate in its feed-forward layers. Token id 0 is padding, and the first token of a target.
+
+    Attention of any kind is taken without biases, with `scale=1` unless it has another, and with the dropout of the
+    model. Source: Raffel et al. 2020, "Exploring the limits of transfer learning with a unified text-to-text
+    transformer", and its public code. With `EvolvingAttention` in the encoder: Wang et al. 2021, "Evolving attention
+    with residual convolutions"; the table is part of the logits that evolve.
+
+    Args:
+        vocabulary_size: number of token ids of source and target.
+        hidden_dim: width of the model.
+        intermediate_dim: width of the feed-forward layers.
+        num_layers: number of encoder blocks.
+        num_decoder_layers: number of decoder blocks. Defaults to `num_layers`.
+        num_heads, key_dim: of attention that is given by a class or a name. `num_heads * key_dim` need not be
+            `hidden_dim`.
+        attention: of the encoder, as in `Transformer`.
+        decoder_attention: of the decoder to itself. Default `"same"`: as `attention`, but with `alpha=0` where that is
+            `EvolvingAttention`. `None` is T5's own.
+        cross_attention: of the decoder to the encoder. Default `"same"`: as `decoder_attention`, without sliding
+            window. `None` is T5's own.
+        activation: of the feed-forward layers: `"relu"`; 1.1 has `"gelu_tanh"`.
+        gated: whether the feed-forward layers have a gate; 1.1 has one.
+        tie_output: whether the output layer is the transposed embedding; 1.1 has its own.
+        num_buckets, max_distance: of the distances, see `BucketPositions`.
+        norm_epsilon: of the RMS norms.
+        dropout: rate of all dropouts, also that of attention weights.
+        seed: of the dropouts.
+
+    Call arguments, results and errors: as of `Transformer`. A target begins with id 0. Make a search of it by
+    `Searcher(model, start_id=0, end_id=1)`.
+
+    >>> model = T5(100, 16, 32, num_layers=2, num_heads=4, key_dim=6, attention="evolving")
+    >>> inputs = {"source": np.array([[5, 6, 1, 0]]), "target": np.array([[0, 7, 8]])}
+    >>> tuple(model(inputs).shape)
+    (1, 3, 100)
+    """
+
+    def __init__(
+        self,
+        vocabulary_size=32128,
+        hidden_dim=512,
+        intermediate_dim=2048,
+        num_layers=6,
+        num_decoder_layers=None,
+        num_heads=8,
+        key_dim=64,
+        attention="multi_head",
+        decoder_attention=SAME,
+        cross_attention=SAME,
+        activation="relu",
+        gated=False,
+        tie_output=True,
+        num_buckets=32,
+        max_distance=128,
+        norm_epsilon=1e-6,
+        dropout=0.1,
+        seed=None,
+        **kwargs,
+    ):
+        own = _templates(attention, decoder_attention, cross_attention, num_heads, key_dim, dropout)
+        feed_forward = FeedForward(
+            intermediate_dim, activation, dropout, gated, use_bias=False, kernel_initializer="lecun_normal"
+        )
+        super().__init__(
+            vocabulary_size,
+            None,
+            num_layers,
+            num_decoder_layers,
+            hidden_dim,
+            intermediate_dim,
+            *own,
+            num_heads=num_heads,
+            dropout=dropout,
+            activation=activation,
+            normalize_first=True,
+            norm=layers.RMSNormalization(epsilon=norm_epsilon),
+            feed_forward=feed_forward,
+            positions=None,
+            relative_positions=BucketPositions(num_buckets, max_distance),
+            tie_output=tie_output,
+            seed=seed,
+            **kwargs,
+        )
+        self.vocabulary_size = vocabulary_size
+        self.key_dim = key_dim
+        self.gated = gated
+        self.num_buckets = num_buckets
+        self.max_distance = max_distance
+        self.norm_epsilon = norm_epsilon
+
+    @classmethod
+    def from_size(cls, size, **kwargs):
+        """A `T5` of a published size.
+
+        Args:
+            size: one of `keras_headattn.models.T5_SIZES`: "t5_small", "t5_base", "t5_large", "t5_3b", "t5_11b", or
+                "t5_v1_1_small", "t5_v1_1_base", "t5_v1_1_large", "t5_v1_1_xl", "t5_v1_1_xxl".
+            **kwargs: as for `T5`; arguments that are given replace those of the size.
+
+        Raises:
+            ValueError: for a size that is not there.
+
+        >>> model = T5.from_size("t5_v1_1_small", num_layers=2)
+        >>> model.hidden_dim, model.num_layers, model.gated
+        (512, 2, True)
+        """
+        if size not in T5_SIZES:
+            raise ValueError(f"There are the sizes {', '.join(T5_SIZES)}. Received: size={size!r}")
+        return cls(**{**T5_SIZES[size], **kwargs})
+
+    def _make_layers(self):
+        super()._make_layers()
+        blocks = self.num_layers + self.num_decoder_layers
+        self.output_dropouts = []
+        for number, side in enumerate(SIDES):
+            seed = None if self.seed is None else self.seed + 10 * (2 + blocks + number)
+            dropout = layers.Dropout(self.dropout, seed=seed, dtype=self.dtype_policy, name=f"{side}_output_dropout")
+            self.output_dropouts.append(dropout)
+
+    def _embedding(self, name, size):
+        normal = initializers.RandomNormal(stddev=1.0)
+        return layers.ReversibleEmbedding(
+            size, self.hidden_dim, embeddings_initializer=normal, dtype=self.dtype_policy, name=name
+        )
+
+    def _embed(self, side, tokens, training, positions=None):
+        return self.dropouts[side](self.target_embedding(tokens), training=training)
+
+    def _target_mask(self, target):
+        first = ops.equal(ops.arange(ops.shape(target)[1]), 0)  # its id is that of padding
+        return ops.logical_or(first, ops.not_equal(target, 0))
+
+    def _finish(self, side, x, training):
+        x = self.output_dropouts[side](super()._finish(side, x, training), training=training)
+        return x * self.hidden_dim**-0.5 if side == TARGET and self.tie_output else x
+
+    def get_config(self):
+        names = (
+            "vocabulary_size",
+            "hidden_dim",
+            "intermediate_dim",
+            "num_layers",
+            "num_decoder_layers",
+            "num_heads",
+            "key_dim",
+            "activation",
+            "gated",
+            "tie_output",
+            "num_buckets",
+            "max_distance",
+            "norm_epsilon",
+            "dropout",
+            "seed",
+        )
+        return {
+            **super(Transformer, self).get_config(),  # the arguments of `Transformer` are others
+            **{name: getattr(self, name) for name in names},
+            **{name: self.templates[name].serialize() for name in ATTENTIONS},
+        }
+
+
+def _templates(attention, decoder_attention, cross_attention, num_heads, key_dim, dropout):
+    """Templates of the three attentions in the form of T5."""
+
+    def template(name, identifier, **overrides):
+        identifier = "multi_head" if identifier is None else identifier
+        made = Template.of_attention(name, identifier, num_heads, num_heads * key_dim)
+        return Template(name, made.make({"scale": 1.0}, use_bias=False, dropout=dropout, **overrides))
+
+    encoder = template("attention", attention)
+    if decoder_attention != SAME:
+        decoder = template("decoder_attention", decoder_attention)
+    else:
+        evolves = isinstance(encoder.layer, EvolvingAttention)
+        decoder = template("decoder_attention", encoder, **({"alpha": 0.0} if evolves else {}))
+    cross = decoder.across() if cross_attention == SAME else template("cross_attention", cross_attention)
+    return encoder, decoder, cross

@@ -1,0 +1,235 @@
+"""Byte-level byte-pair encoding as a layer, so that a served model takes text."""
+
+import json
+import os
+import pathlib
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_headattn._files import read_lines
+from keras_headattn.text._pair_tokenizer import PairTokenizer, clean_utf8
+
+SPECIALS = {"pad": "<pad>", "unk": "<unk>", "bos": "<s>", "eos": "</s>", "mask": "<mask>"}
+SPACE = r"[\t-\r\x{85}\p{Z}]"  # what Unicode calls white space
+OTHER = r"[^\t-\r\x{85}\p{Z}\p{L}\p{N}]"
+END = b"\xff"  # after each word; no UTF-8 has this byte, and none of the patterns fits it
+# As GPT-2 splits text: an ending, or letters, digits or other signs, each with the space before them, or white space.
+WORD = rf"('s|'t|'re|'ve|'m|'ll|'d| ?\p{{L}}+| ?\p{{N}}+| ?{OTHER}+|{SPACE}+)"
+NO_RANK = 2**31 - 1
+
+
+@keras.saving.register_keras_serializable(package="keras_headattn")
+class BytePairTokenizer(PairTokenizer):
+    r"""Turns strings into the ids of byte pairs, inside the TensorFlow graph, with TensorFlow's own operations.
+
+    This is the encoding of GPT-2 with the special tokens of RoBERTa: one text is `<s> A </s>`, a pair is
+    `<s> A </s></s> B </s>`. Each byte is a token to begin with, so that no text is unknown; the merges then join
+    neighbours, the earliest in the list first. The vocabulary is part of the layer: it is saved in a model's `.keras`
+    file and in its SavedModel, which then needs no other file, nor the package tensorflow-text.
+
+    Special tokens that are written in a text are ordinary text: nobody who sends a text can end it early. The sign
+    U+FFFD stands for bytes that are not UTF-8.
+
+    Args:
+        vocabulary: the path of `vocab.json` (str or path), or a dictionary of tokens to ids, 0 to `V - 1`, or a list of
+            str, the token of each id. Bytes that are no visible characters are written as GPT-2 does: `"Ġ"` is a space.
+            `<s>`, `<pad>`, `</s>` and `<unk>` must be among them, at any id; `<mask>` is for masked language models.
+        merges: the path of `merges.txt` (str or path), or a list of str, each two tokens with a space between.
+        max_length: int, ids of a row, special ones included, beyond which it is cut; of a pair the longer text is cut
+            first. Default `None`: none is cut.
+        add_prefix_space: bool, whether a text begins with a space, so that its first word is as later ones. Default
+            False, as RoBERTa has it.
+
+    Call arguments:
+        texts: string tensor (B,) or (B, 1), or a list of str.
+        second_texts: as many strings, of pairs. Default `None`: single texts.
+
+    Returns:
+        int32 tensor (B, n), padded with `pad_id`, which is 1 in RoBERTa. RoBERTa has no segments.
+
+    Raises:
+        FileNotFoundError: if `vocabulary` or `merges` names no file.
+        ValueError: if a special token is missing, ids are not 0 to `V - 1`, a merge is not two tokens or makes one that
+            is not in the vocabulary, `max_length` has no room for text, or `texts` has another shape.
+
+    Source: Sennrich et al. 2016, "Neural machine translation of rare words with subword units"; Radford et al. 2019,
+    "Language models are unsupervised multitask learners"; Liu et al. 2019, "RoBERTa".
+
+    Example:
+
+    >>> vocabulary = ["<s>", "<pad>", "</s>", "<unk>", "a", "c", "t", "Ġ", "at", "Ġc", "Ġcat", "<mask>"]
+    >>> tokenizer = BytePairTokenizer(vocabulary, ["a t", "Ġ c", "Ġc at"])
+    >>> tokenizer(["a cat", "at"]).numpy().tolist()
+    [[0, 4, 10, 2], [0, 8, 2, 1]]
+    >>> tokenizer(["a cat"], ["at"]).numpy().tolist()
+    [[0, 4, 10, 2, 2, 8, 2]]
+    >>> tokenizer.detokenize([[0, 4, 10, 2]]).numpy().tolist()
+    [b'a cat']
+    """
+
+    num_between = 2
+    has_segments = False
+
+    def __init__(self, vocabulary, merges, max_length=None, add_prefix_space=False, **kwargs):
+        super().__init__(_read_vocabulary(vocabulary), max_length, **kwargs)
+        self.merges = _read_merges(merges)
+        self.add_prefix_space = add_prefix_space
+        specials = self._special_ids(SPECIALS)
+        self.pad_id, self.unk_id, self.mask_id = specials["pad"], specials["unk"], specials["mask"]
+        self.bos_id, self.eos_id = specials["bos"], specials["eos"]
+        ids = {token: number for number, token in enumerate(self.vocabulary)}
+        self._byte_ids = tf.constant([ids.get(sign, self.unk_id) for sign in byte_signs()], tf.int32)
+        pairs, self._merged = _merge_ids(self.merges, ids)
+        ranks = tf.range(len(pairs), dtype=tf.int32)
+        self._ranks = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(pairs, ranks), NO_RANK)
+        self._texts = tf.constant(_texts_of(self.vocabulary))
+
+    def _pieces(self, strings):
+        words = split_gpt2(clean_utf8(strings), self.add_prefix_space)
+        different, places = tf.unique(words.flat_values, tf.int64)
+        pieces = tf.gather(self._merge(different), places)
+        return tf.RaggedTensor.from_nested_row_splits(
+            pieces.flat_values, [words.row_splits, pieces.row_splits]
+        ).merge_dims(1, 2)
+
+    def _merge(self, words):
+        """The ids of words, strings (W,): int32 `tf.RaggedTensor` (W, n)."""
+        signs = tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8)
+        ids = tf.gather(self._byte_ids, tf.cast(signs, tf.int32))
+        rows = tf.repeat(tf.range(tf.size(words)), tf.strings.length(words))
+
+        def ranks_of(ids, rows):
+            keys = tf.cast(ids[:-1], tf.int64) * self.vocabulary_size + tf.cast(ids[1:], tf.int64)
+            return tf.where(rows[:-1] == rows[1:], self._ranks.lookup(keys), NO_RANK)
+
+        def merge_best(ids, rows, ranks):
+            best = tf.math.unsorted_segment_min(ranks, rows[:-1], tf.size(words))
+            is_best = (ranks == tf.gather(best, rows[:-1])) & (ranks != NO_RANK)
+            is_first = tf.concat([every_other(is_best), [False]], axis=0)
+            merged = tf.gather(self._merged, tf.where(is_first[:-1], ranks, 0))
+            ids = tf.where(is_first, tf.concat([merged, [0]], axis=0), ids)
+            kept = ~tf.concat([[False], is_first[:-1]], axis=0)
+            ids, rows = tf.boolean_mask(ids, kept), tf.boolean_mask(rows, kept)
+            return ids, rows, ranks_of(ids, rows)
+
+        vector = tf.TensorShape([None])
+        ids, rows, _ = tf.while_loop(
+            lambda ids, rows, ranks: tf.reduce_any(ranks != NO_RANK),
+            merge_best,
+            (ids, rows, ranks_of(ids, rows)),
+            (vector, vector, vector),
+        )
+        return tf.RaggedTensor.from_value_rowids(ids, tf.cast(rows, tf.int64), tf.size(words, tf.int64))
+
+    def _text(self, ids):
+        return tf.strings.reduce_join(tf.gather(self._texts, ids), axis=-1)
+
+    def get_config(self):
+        config = {"merges": list(self.merges), "add_prefix_space": self.add_prefix_space}
+        return {**super().get_config(), **config}
+
+
+def split_gpt2(strings, add_prefix_space=False):
+    """Splits strings into words with the spaces before them, as GPT-2 does.
+
+    Args:
+        strings: string tensor (B,), UTF-8.
+        add_prefix_space: bool, whether a space is put before a text that begins with none. Default False.
+
+    Returns:
+        `tf.RaggedTensor` of strings (B, n).
+
+    >>> split_gpt2(tf.constant(["It's  4 o'clock!"])).to_list()
+    [[b'It', b"'s", b' ', b' 4', b' o', b"'", b'clock', b'!']]
+    """
+    if add_prefix_space:
+        strings = tf.strings.regex_replace(strings, rf"^({OTHER}|\p{{L}}|\p{{N}})", r" \1")
+    # Of white space before a word the last sign stands apart, as it belongs to the word if it is a space.
+    strings = tf.strings.regex_replace(strings, rf"({SPACE})({SPACE}[^\t-\r\x{{85}}\p{{Z}}])", rb"\1" + END + rb"\2")
+    strings = tf.strings.regex_replace(strings, WORD, rb"\1" + END)
+    words = tf.strings.split(strings, END)
+    return tf.ragged.boolean_mask(words, tf.strings.length(words) > 0)
+
+
+def every_other(flags):
+    """The first, third, fifth ... of each run of true flags.
+
+    Args:
+        flags: bool tensor (n,).
+
+    Returns:
+        bool tensor (n,).
+
+    >>> every_other(tf.constant([True, True, True, False, True])).numpy().tolist()
+    [True, False, True, False, True]
+    """
+    run = tf.cumsum(tf.cast(~flags, tf.int32))
+    places = tf.range(tf.size(flags))
+    first = tf.math.unsorted_segment_min(tf.where(flags, places, NO_RANK), run, tf.size(flags) + 1)
+    return flags & ((places - tf.gather(first, run)) % 2 == 0)
+
+
+def byte_signs():
+    """The visible character that stands for each byte in a vocabulary: list of 256 str.
+
+    >>> signs = byte_signs()
+    >>> signs[ord("a")], signs[ord(" ")]
+    ('a', 'Ġ')
+    """
+    visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(0x100, 0x200))
+    return [chr(byte if byte in visible else next(others)) for byte in range(256)]
+
+
+def _texts_of(vocabulary):
+    """The bytes of each token; special ones have none."""
+    bytes_of = {sign: bytes([byte]) for byte, sign in enumerate(byte_signs())}
+    specials = set(SPECIALS.values())
+    return [
+        b"" if token in specials else b"".join(bytes_of.get(sign, sign.encode("utf-8")) for sign in token)
+        for token in vocabulary
+    ]
+
+
+def _merge_ids(merges, ids):
+    """Pairs of ids as one number each, in the order of the merges, and the ids they become."""
+    pairs, merged = [], []
+    for number, merge in enumerate(merges):
+        parts = merge.split(" ")
+        if len(parts) != 2 or not all(token in ids for token in (*parts, "".join(parts))):
+            raise ValueError(
+                "A merge must be two tokens with a space between, and they and what they become must be in the "
+                f"vocabulary. Received: merges[{number}]={merge!r}"
+            )
+        pairs.append(ids[parts[0]] * len(ids) + ids[parts[1]])
+        merged.append(ids["".join(parts)])
+    if len(set(pairs)) < len(pairs):
+        raise ValueError(f"No merge may be there twice. Received: {len(pairs) - len(set(pairs))} that are there again")
+    return np.array(pairs or [-1], "int64"), tf.constant(merged or [0], tf.int32)  # no table may be empty
+
+
+def _read_vocabulary(vocabulary):
+    if isinstance(vocabulary, (str, os.PathLike)):
+        path = pathlib.Path(vocabulary)
+        try:
+            vocabulary = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"`vocabulary` must be a file of JSON. Received: {path} ({error})") from error
+    if not isinstance(vocabulary, dict):
+        return vocabulary
+    tokens = sorted(vocabulary, key=vocabulary.get)
+    if [vocabulary[token] for token in tokens] != list(range(len(tokens))):
+        raise ValueError(
+            f"`vocabulary` must have the ids 0 to {len(tokens) - 1}, each once. "
+            f"Received: ids from {min(vocabulary.values(), default=0)} to {max(vocabulary.values(), default=0)}"
+        )
+    return tokens
+
+
+def _read_merges(merges):
+    if isinstance(merges, (str, os.PathLike)):
+        lines = [line.rstrip("\r\n") for line in read_lines(merges, strip=False)]
+        merges = filter(None, lines[1:] if lines[:1] and lines[0].startswith("#version") else lines)
+    return tuple(merges)

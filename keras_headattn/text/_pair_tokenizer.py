@@ -1,0 +1,218 @@
+"""One text, or two joined into one sequence, as encoders such as BERT read them."""
+
+import itertools
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_headattn._private import accept_any_input
+from keras_headattn._validation import positive
+
+
+class PairTokenizer(keras.layers.Layer):
+    """Base of tokenizers that put special ids around a text, and join two texts into one sequence.
+
+    A subclass sets `bos_id`, `eos_id`, `pad_id`, `unk_id` and `mask_id`, and overrides `_pieces` and `_text`.
+
+    Args:
+        vocabulary: list of str, the token of each id.
+        max_length: int, ids of a row beyond which it is cut. Default `None`: none is cut.
+    """
+
+    joins_pairs = True
+    num_between = 1  # end symbols between two texts
+    has_segments = True
+
+    def __init__(self, vocabulary, max_length=None, **kwargs):
+        super().__init__(**kwargs)
+        self.vocabulary = tuple(vocabulary)
+        self.max_length = max_length
+        if max_length is not None and positive("max_length", max_length) <= 2 + self.num_between:
+            raise ValueError(
+                f"`max_length` must leave room for text beside the {2 + self.num_between} special ids of a pair. "
+                f"Received: max_length={max_length}"
+            )
+        accept_any_input(self)  # strings are no floats
+        self.supports_jit = False  # XLA has no strings
+
+    def _special_ids(self, tokens):
+        """The ids of special tokens, -1 of those that are not there; a ValueError if one is missing that is needed."""
+        ids = {token: number for number, token in enumerate(self.vocabulary)}
+        missing = [token for name, token in tokens.items() if token not in ids and name != "mask"]
+        if missing:
+            raise ValueError(f"`vocabulary` must hold the special tokens. Received: one without {', '.join(missing)}")
+        return {name: ids.get(token, -1) for name, token in tokens.items()}
+
+    @property
+    def vocabulary_size(self):
+        """int, number of ids."""
+        return len(self.vocabulary)
+
+    def id_to_token(self, token_id):
+        """Looks a token up.
+
+        Args:
+            token_id: int, from 0 to `vocabulary_size - 1`.
+
+        Returns:
+            The token, a str.
+
+        Raises:
+            ValueError: for an id out of range.
+        """
+        if not 0 <= token_id < self.vocabulary_size:
+            raise ValueError(f"Ids are 0 to {self.vocabulary_size - 1}. Received: {token_id}")
+        return self.vocabulary[token_id]
+
+    def with_max_length(self, max_length):
+        """A tokenizer that cuts rows at `max_length` ids, too.
+
+        Args:
+            max_length: int, or `None` for no further limit.
+
+        Returns:
+            This tokenizer, if it cuts no later; else another one.
+        """
+        if max_length is None or (self.max_length is not None and self.max_length <= max_length):
+            return self
+        return type(self).from_config({**self.get_config(), "max_length": max_length})
+
+    def call(self, texts, second_texts=None):
+        texts = _strings("texts", texts)
+        if second_texts is None:
+            return self._row(texts).to_tensor(self.pad_id)
+        joined = self._joined(texts, _strings("second_texts", second_texts))
+        if not self.has_segments:
+            return joined.to_tensor(self.pad_id)
+        return {"token_ids": joined.to_tensor(self.pad_id), "segment_ids": self._segments(joined).to_tensor(0)}
+
+    def _row(self, texts):
+        """Ids of single texts, int32 `tf.RaggedTensor`."""
+        pieces = self._pieces(texts)
+        if self.max_length is not None:
+            pieces = pieces[:, : self.max_length - 2]
+        one = tf.ones([pieces.nrows(), 1], tf.int32)
+        return tf.concat([one * self.bos_id, pieces, one * self.eos_id], axis=1)
+
+    def _joined(self, texts, second_texts):
+        """Ids of pairs of texts, int32 `tf.RaggedTensor`."""
+        tf.debugging.assert_equal(
+            tf.size(texts), tf.size(second_texts), "There must be as many `second_texts` as `texts`."
+        )
+        first, second = self._pieces(texts), self._pieces(second_texts)
+        if self.max_length is not None:
+            room = self.max_length - 2 - self.num_between
+            kept = longest_first(first.row_lengths(), second.row_lengths(), room)
+            first, second = _cut(first, kept[0]), _cut(second, kept[1])
+        one = tf.ones([first.nrows(), 1], tf.int32)
+        between = tf.tile(one * self.eos_id, [1, self.num_between])
+        return tf.concat([one * self.bos_id, first, between, second, one * self.eos_id], axis=1)
+
+    def _segments(self, joined):
+        """0 up to the first end symbol of each row, 1 after it."""
+        ends = tf.cumsum(tf.cast(joined.flat_values == self.eos_id, tf.int32), exclusive=True)
+        return joined.with_flat_values(ends % 2)  # a row has two ends
+
+    def encode(self, texts, second_texts=None):
+        """Turns lists of texts into ids outside the graph, unpadded, for data sets.
+
+        Args:
+            texts: list of str.
+            second_texts: list of as many str, of pairs. Default `None`: single texts.
+
+        Returns:
+            List of int32 arrays, the same ids that a call gives; of pairs, where there are segments, a dictionary of
+            two such lists, `token_ids` and `segment_ids`.
+
+        Raises:
+            ValueError: if there are more or fewer second texts.
+        """
+        if second_texts is None:
+            return [row for some in portions(texts) for row in _rows(self._row(tf.constant(some)))]
+        token_ids, segment_ids = [], []
+        for some in portions(zip(texts, second_texts, strict=True)):
+            joined = self._joined(*map(tf.constant, zip(*some, strict=True)))
+            token_ids += _rows(joined)
+            if self.has_segments:
+                segment_ids += _rows(self._segments(joined))
+        return {"token_ids": token_ids, "segment_ids": segment_ids} if self.has_segments else token_ids
+
+    def detokenize(self, ids):
+        """Turns ids back into text, without special tokens.
+
+        Args:
+            ids: integer tensor (B, n).
+
+        Returns:
+            String tensor (B,).
+        """
+        return self._text(tf.cast(ids, tf.int32))
+
+    def compute_output_spec(self, texts, second_texts=None):
+        _check_shape("texts", texts.shape)
+        ids = keras.KerasTensor((texts.shape[0], None), "int32")
+        if second_texts is not None:
+            _check_shape("second_texts", second_texts.shape)
+        if second_texts is None or not self.has_segments:
+            return ids
+        return {"token_ids": ids, "segment_ids": keras.KerasTensor(ids.shape, "int32")}
+
+    def get_config(self):
+        return {**super().get_config(), "vocabulary": list(self.vocabulary), "max_length": self.max_length}
+
+
+def longest_first(first, second, room):
+    """How many ids of two texts are kept, where the longer one is cut first.
+
+    Both keep the same number once they are equally long; of an odd `room` the longer one keeps one more, or else the
+    second, as Hugging Face's tokenizers have it.
+
+    Args:
+        first, second: int tensors (B,), ids of the texts.
+        room: int, how many are kept of both together.
+
+    Returns:
+        Two int tensors (B,).
+
+    >>> kept = longest_first(tf.constant([2, 9, 6]), tf.constant([9, 2, 7]), 7)
+    >>> [side.numpy().tolist() for side in kept]
+    [[2, 5, 3], [5, 2, 4]]
+    """
+    short, long = tf.minimum(first, second), tf.maximum(first, second)
+    kept_short = tf.minimum(short, room // 2)
+    kept_long = tf.minimum(long, room - kept_short)
+    is_long = first > second
+    return tf.where(is_long, kept_long, kept_short), tf.where(is_long, kept_short, kept_long)
+
+
+def clean_utf8(strings):
+    """Strings in which the sign U+FFFD stands for bytes that are not UTF-8."""
+    return tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8", errors="replace")
+
+
+def _cut(ragged, lengths):
+    positions = tf.ragged.range(ragged.row_lengths())
+    return tf.ragged.boolean_mask(ragged, positions < lengths[:, None])
+
+
+def _strings(name, strings):
+    strings = tf.convert_to_tensor(strings, tf.string)
+    _check_shape(name, strings.shape)
+    return tf.reshape(strings, [-1])
+
+
+def _check_shape(name, shape):
+    if len(shape) != 1 and tuple(shape[1:]) != (1,):
+        raise ValueError(f"`{name}` must be of shape (B,) or (B, 1). Received: strings of shape {tuple(shape)}")
+
+
+def _rows(ragged):
+    return np.split(ragged.flat_values.numpy(), ragged.row_splits.numpy()[1:-1])
+
+
+def portions(texts, size=10_000):
+    """Lists of at most so many texts, which are few enough to be held as tensors."""
+    texts = iter(texts)
+    while portion := list(itertools.islice(texts, size)):
+        yield portion

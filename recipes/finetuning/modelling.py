@@ -1,0 +1,77 @@
+"""The encoder that settings name, with its head."""
+
+import functools
+import json
+import pathlib
+
+from keras_headattn import layers
+from keras_headattn.models import Bert, EncoderClassifier
+from recipes.engine.heads import make_attention, make_head_regularizer
+
+# Of the encoder's own dense layer on the first token: checkpoints of other kinds have none that fits.
+WITH_POOLER = "bert"
+
+
+def check_attention(config):
+    """Checks that the attention of the settings can be made.
+
+    Raises:
+        ValueError: naming the option and what was received.
+    """
+    # Its number of heads and its width are those of the encoder.
+    make_attention(config, 64 * (config.num_heads or 4), 4)
+
+
+def attention_of(config):
+    """The attention, for `Bert`, which gives it the number of heads, their width, dropout and initializer."""
+    cls = getattr(layers, layers.ATTENTIONS[config.attention])
+    arguments = {} if config.num_heads is None else {"num_heads": config.num_heads}
+    arguments |= {"head_regularizer": make_head_regularizer(config), **config.attention_arguments}
+    return functools.partial(cls, **arguments)
+
+
+def make_classifier(config, tokenizer, num_outputs):
+    """An `EncoderClassifier`: of a checkpoint, or of random weights.
+
+    Raises:
+        FileNotFoundError, ValueError, ImportError: if the checkpoint cannot be read.
+    """
+    kind = kind_of(config.checkpoint) if config.checkpoint else "bert"
+    own = {} if kind == WITH_POOLER and config.head_dim is None else {"pooler": False}
+    own |= dict(dropout=config.dropout, attention_dropout=config.attention_dropout, seed=config.seed)
+    encoder = _encoder(config, tokenizer, attention=attention_of(config), **own)
+    return EncoderClassifier(
+        encoder,
+        num_outputs,
+        kind,
+        head_dim=config.head_dim,
+        dropout=config.dropout,
+        seed=config.seed,
+    )
+
+
+def _encoder(config, tokenizer, **arguments):
+    if not config.checkpoint:
+        return Bert.from_size(config.size, vocabulary_size=tokenizer.vocabulary_size, **arguments)
+    from keras_headattn.interop import from_pretrained
+
+    return from_pretrained(config.checkpoint, strict="pooler" not in arguments, **arguments)
+
+
+def is_t5(config):
+    """Whether the checkpoint is of a T5."""
+    return bool(config.checkpoint) and "t5" in _model_type(config.checkpoint)
+
+
+def kind_of(path):
+    """The kind of a checkpoint's head: "bert", "roberta" or "electra"."""
+    return next((kind for kind in ("roberta", "electra") if kind in _model_type(path)), "bert")
+
+
+def _model_type(path):
+    """What config.json says the model is, in small letters; "" where there is none."""
+    file = pathlib.Path(path, "config.json")
+    if not file.is_file():
+        return ""
+    values = json.loads(file.read_text(encoding="utf-8"))
+    return str(values.get("model_type") or values.get("registered_name", "")).lower()

@@ -1,0 +1,46 @@
+"""The targets of fine-tuning: those of `recipes.classify`, with the score of a task."""
+
+from recipes.finetuning.glue_tasks import OF_CLASSES, OF_NUMBERS, mean_score
+from recipes.finetuning.scores import ClassScore, NumberScore
+from recipes.sentences.targets import Classes, Numbers
+
+
+class _Scored:
+    def measure(self, targets, predicted):
+        """The measures, and first the score that they give."""
+        found = super().measure(targets, predicted)
+        return {"score": mean_score(found, self.config.measures)} | found
+
+
+class ScoredClasses(_Scored, Classes):
+    """Classes, with a score."""
+
+    def make_metrics(self):
+        return [*super().make_metrics(), ClassScore(self.width, self.config.measures)]
+
+
+class ScoredNumbers(_Scored, Numbers):
+    """Numbers, with a score. While it is learned it is Pearson's correlation alone."""
+
+    def make_metrics(self):
+        return [*super().make_metrics(), NumberScore()]
+
+
+def targets_of(config, names=None, corpus=None, kinds=(ScoredNumbers, ScoredClasses)):
+    """What is predicted.
+
+    Args:
+        config: `GlueConfig`.
+        names: list of str, the labels. Default `None`: those of the task, or of a training set.
+        corpus: `LabelledText`, the training set.
+        kinds: the classes of numbers and of classes.
+
+    Raises:
+        ValueError: for measures that are not of these targets, or as `Classes.learn`.
+    """
+    cls, known = (kinds[0], OF_NUMBERS) if config.predicts == "number" else (kinds[1], OF_CLASSES)
+    if unknown := set(config.measures) - set(known):
+        raise ValueError(f"--score takes {', '.join(known)} here. Received: {', '.join(sorted(unknown))}")
+    if names is None and config.task_labels is None:
+        return cls.learn(corpus, config)
+    return cls(list(config.task_labels if names is None else names), config)

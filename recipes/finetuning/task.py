@@ -1,0 +1,155 @@
+"""Fine-tuning an encoder on a task."""
+
+import json
+
+import keras
+from keras.saving import deserialize_keras_object, serialize_keras_object
+
+from keras_headattn._files import write_atomically
+from keras_headattn.models import BERT_SIZES
+from keras_headattn.optimizers import LinearDecay
+from keras_headattn.serving import Classifier
+from keras_headattn.text import learn_tokenizer
+from recipes.embedded.number_tasks import number_sentences
+from recipes.engine.training import make_optimizer
+from recipes.finetuning.data import names_of_tests, read_corpora, read_tests
+from recipes.finetuning.modelling import check_attention, is_t5, make_classifier
+from recipes.finetuning.targets import ScoredClasses, ScoredNumbers, targets_of
+from recipes.pretraining.masked_lm import MaskedBatches, pretrain
+from recipes.sentences.task import TextTask
+
+WITHOUT_DECAY = ["bias", "gamma", "beta", "scale"]  # of layers; norms and biases have these names
+
+
+class EncoderPredictor(Classifier):
+    """A `Classifier` with a run's settings, which gives the outputs of the model when called."""
+
+    def __init__(self, model, tokenizer, targets, config):
+        names = targets.names or ["number"]
+        super().__init__(model, tokenizer, names, config.max_length, activation=targets.activation)
+        self.targets = targets
+        self.config = config
+
+    def __call__(self, texts, second_texts=None, progress=None):
+        return self.probabilities(texts, second_texts, progress)
+
+    def measures(self, texts, second_texts=None):
+        """Measures of the model besides those of its predictions: none."""
+        return {}
+
+
+def make_task(config, run):
+    """The task of a model of this kind: T5 writes its labels, others have a head."""
+    if is_t5(config):
+        from recipes.finetuning.text_to_text import TextToText
+
+        return TextToText(config, run)
+    return Glue(config, run)
+
+
+class Glue(TextTask):
+    """An encoder with its head, and the labels of a task."""
+
+    kinds = (ScoredNumbers, ScoredClasses)
+
+    def check(self):
+        config = self.config
+        if not config.checkpoint and config.size not in BERT_SIZES:
+            raise ValueError(
+                f"Give --checkpoint, or --size, one of {', '.join(BERT_SIZES)}. Received: size={config.size}"
+            )
+        check_attention(config)
+        if config.checkpoint:
+            from keras_headattn.interop import tokenizer_of
+
+            tokenizer_of(config.checkpoint)
+
+    def read(self):
+        return read_corpora(self.config)
+
+    def read_tests(self, files):
+        return read_tests(self.config, files)
+
+    def names_of_tests(self):
+        return names_of_tests(self.run.config())
+
+    def make_targets(self, names=None):
+        return targets_of(self.config, names, self.data and self.data.train, self.kinds)
+
+    def make_tokenizer(self):
+        path = self.run.folder / "tokenizer.json"
+        if not path.exists():
+            tokenizer = self._new_tokenizer()
+            write_atomically(path, json.dumps(serialize_keras_object(tokenizer)).encode())
+        return deserialize_keras_object(json.loads(path.read_text(encoding="utf-8")))
+
+    def _new_tokenizer(self):
+        config = self.config
+        if config.checkpoint:
+            from keras_headattn.interop import tokenizer_of
+
+            return tokenizer_of(config.checkpoint, max_length=config.max_length)
+        texts = [*self.data.train.texts, *(self.data.train.second_texts or ())]
+        if config.embedded:
+            texts = number_sentences(seed=config.split_seed)
+        tokenizer = learn_tokenizer(self.run.folder / "vocab.txt", texts, "wordpieces", config.vocabulary_size)
+        return tokenizer.with_max_length(config.max_length)
+
+    def prepare(self):
+        super().prepare()
+        path = self.run.folder / "pretrained.weights.h5"
+        if self.data and self.config.pretraining_epochs:
+            if not path.exists():
+                self._pretrain(path)
+            keras.utils.set_random_seed(self.config.seed)  # a run that goes on has not drawn what this drew
+
+    def _pretrain(self, path):
+        """Trains the encoder on masked words of the embedded sentences, and keeps its weights."""
+        config = self.config
+        encoder = self.make_model().encoder
+        rows = self.tokenizer.encode(number_sentences(seed=config.split_seed))
+        batches = MaskedBatches(rows, self.tokenizer, seed=config.seed)
+        print(f"Masked words of {len(rows):,} sentences, {config.pretraining_epochs} epochs")
+        found = pretrain(encoder, batches, config.pretraining_epochs, config.pretraining_rate, config.quiet)
+        print(f"{found:.1%} of the masked words were found.")
+        self.run.save_model(encoder, path)
+
+    def encode(self, corpus):
+        ids = self.tokenizer.encode(corpus.texts, corpus.second_texts)
+        return ids if isinstance(ids, dict) else {"text": ids}
+
+    def lengths(self, texts, second_texts=None):
+        whole = type(self.tokenizer).from_config({**self.tokenizer.get_config(), "max_length": None})
+        ids = whole.encode(texts, second_texts)
+        return map(len, ids["token_ids"] if isinstance(ids, dict) else ids)
+
+    def make_model(self):
+        model = make_classifier(self.config, self.tokenizer, self.targets.width)
+        model.build()
+        return model
+
+    def begin(self, model):
+        if self.config.pretraining_epochs:
+            model.encoder.load_weights(self.run.folder / "pretrained.weights.h5")
+
+    def make_optimizer(self, steps, num_replicas):
+        config = self.config
+        total = max(2, steps * config.epochs)
+        schedule = LinearDecay(config.learning_rate, min(round(config.warmup_share * total), total - 1), total)
+        own = dict(learning_rate=schedule, weight_decay=config.weight_decay or None)
+        own |= dict(beta_2=config.beta_2, epsilon=config.epsilon)
+        optimizer = make_optimizer(config, keras.optimizers.AdamW, **own)
+        optimizer.exclude_from_weight_decay(var_names=WITHOUT_DECAY)
+        return optimizer
+
+    def describe(self):
+        source = self.config.checkpoint or self.config.size
+        return f"{super().describe()}, {source}"
+
+    @property
+    def is_pair(self):
+        """Whether pairs of texts are read."""
+        return self.config.is_pair
+
+    def predictor(self, model):
+        return EncoderPredictor(model, self.tokenizer, self.targets, self.config)

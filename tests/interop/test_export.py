@@ -1,0 +1,108 @@
+"""Out to Hugging Face's layout, in again, and what has no equal there."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_headattn.interop import from_pretrained, read_tensors, to_hugging_face
+from keras_headattn.layers import EvolvingAttention, MultiHeadAttention
+from keras_headattn.models import T5, Bert, EncoderClassifier, MaskedLM, ReplacedTokenDetector, Transformer
+from keras_headattn.positions import SinusoidalPositions
+from tests.interop.folders import CONFIGS, ids, state_of, write
+from tests.layers.harness import array, randomize
+
+SIZES = dict(vocabulary_size=20, hidden_dim=8, intermediate_dim=12, num_layers=1, num_heads=2)
+ROBERTA = dict(num_segments=0, pad_id=1, skip_padding=True, pooler=False)
+
+
+def same(model, again):
+    model, again = ({w.path.split("/", 1)[1]: array(w) for w in each.weights} for each in (model, again))
+    assert len(model) == len(again)
+    for first, second in zip(model.values(), again.values(), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def built(model):
+    model.build()
+    return randomize(model, 1)
+
+
+@pytest.mark.parametrize("kind", list(CONFIGS))
+def test_in_and_out(kind, tmp_path):
+    """The tensors of the checkpoint itself, but for those that RoBERTa's import adds up."""
+    head = {"bert": "masked_lm", "roberta": "masked_lm", "electra": "replaced_token"}.get(kind)
+    to_hugging_face(from_pretrained(write(tmp_path / "in", kind), head=head), tmp_path / "out")
+    found, given = read_tensors(tmp_path / "out"), state_of(kind)
+    assert found.keys() == given.keys()
+    folded = {f"roberta.embeddings.{name}_embeddings.weight" for name in ("position", "token_type")}
+    for name in given.keys() - folded:
+        np.testing.assert_array_equal(found[name], given[name])
+
+
+@pytest.mark.parametrize("model, head", [
+    (lambda: Bert(**SIZES), None),
+    (lambda: Bert(**SIZES, **ROBERTA), None),
+    (lambda: Bert(**SIZES, embedding_dim=6, pooler=False), None),
+    (lambda: MaskedLM(Bert(**SIZES)), "masked_lm"),
+    (lambda: MaskedLM(Bert(**SIZES, **ROBERTA)), "masked_lm"),
+    (lambda: ReplacedTokenDetector(Bert(**SIZES, pooler=False)), "replaced_token"),
+    (lambda: EncoderClassifier(Bert(**SIZES), 3), "classifier"),
+    (lambda: EncoderClassifier(Bert(**SIZES, **ROBERTA), 3, kind="roberta"), "classifier"),
+    (lambda: T5(**SIZES, num_decoder_layers=2, key_dim=3), None),
+    (lambda: T5(**SIZES, key_dim=3, gated=True, activation="gelu_tanh", tie_output=False), None),
+])  # fmt: skip
+def test_out_and_in(model, head, tmp_path):
+    model = built(model())
+    to_hugging_face(model, tmp_path)
+    same(model, from_pretrained(tmp_path, head=head))
+
+
+def test_a_file_is_replaced_in_full(tmp_path):
+    to_hugging_face(built(Bert(**SIZES)), tmp_path)
+    with pytest.raises(ValueError, match="There is no equal"):
+        to_hugging_face(Bert(**SIZES, attention="evolving"), tmp_path)
+    assert from_pretrained(tmp_path).num_layers == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
+
+
+def transformer(**arguments):
+    positions = SinusoidalPositions(endpoint=False)
+    norm = keras.layers.LayerNormalization(epsilon=1e-5)
+    return Transformer(**{**dict(
+        source_vocabulary_size=12, num_layers=1, hidden_dim=8, intermediate_dim=12, num_heads=2, norm=norm,
+        positions=positions, output_bias=True,
+    ), **arguments})  # fmt: skip
+
+
+def test_translators(tmp_path):
+    model = built(transformer())
+    to_hugging_face(model, tmp_path)
+    same(model, from_pretrained(tmp_path))
+
+
+@pytest.mark.parametrize("model, told", [
+    (lambda: Bert(**SIZES, attention="evolving"), "Received: EvolvingAttention in"),
+    (lambda: Bert(**SIZES, attention=EvolvingAttention(2, 4, alpha=0.0, beta=0.0)), "Received: EvolvingAttention"),
+    (lambda: Bert(**SIZES, attention=MultiHeadAttention(2, 4, qk_norm=True)), "Received: qk_norm=True"),
+    (lambda: Bert(**SIZES, attention=MultiHeadAttention(2, 4, use_bias=False)), "Received: use_bias=False"),
+    (lambda: Bert(**SIZES, attention=MultiHeadAttention(4, 4)), "Received: num_heads=4, key_dim=4"),
+    (lambda: Bert(**SIZES, activation="elu"), "Received: activation=elu"),
+    (lambda: EncoderClassifier(Bert(**SIZES, pooler=False), 3, head_dim=5), "Received: head_dim=5"),
+    (lambda: T5(**SIZES, attention="real_former"), "Received: RealFormerAttention"),
+    (lambda: transformer(positions="sinusoidal"), "Received: normalize_first=False, endpoint=True, first=0"),
+    (lambda: transformer(tie_output=False), "a tied output"),
+    (lambda: transformer(norm=None), "an epsilon of 1e-5"),
+    (lambda: keras.Sequential(), "`model` must be a Bert"),
+])  # fmt: skip
+def test_no_equal(model, told, tmp_path):
+    with pytest.raises(ValueError, match=told) as error:
+        to_hugging_face(model(), tmp_path / "out")
+    assert "\n" not in str(error.value) and not (tmp_path / "out").exists()
+
+
+def test_outputs_after_the_way_there_and_back(tmp_path):
+    model = built(Bert(**SIZES, **ROBERTA, max_length=9))
+    to_hugging_face(model, tmp_path)
+    given = ids(pad_id=1) % 20
+    again = from_pretrained(tmp_path)
+    np.testing.assert_array_equal(array(model(given)["sequence_output"]), array(again(given)["sequence_output"]))

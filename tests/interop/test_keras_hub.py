@@ -1,0 +1,72 @@
+"""KerasHub's backbones in and out, with their outputs."""
+
+import numpy as np
+import pytest
+
+from keras_headattn.interop import from_keras_hub, from_pretrained, to_keras_hub
+from keras_headattn.models import Bert
+from tests.layers.harness import array, randomize
+
+keras_hub = pytest.importorskip("keras_hub")
+SIZES = dict(num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=12)
+IDS = np.array([[5, 6, 7, 8], [9, 10, 11, 12]], "int32")
+MASK = np.array([[1, 1, 1, 1], [1, 1, 0, 0]], "int32")
+
+
+def backbone(name):
+    own = dict(vocab_size=20, embedding_dim=6) if name == "Electra" else dict(vocabulary_size=20)
+    made = getattr(keras_hub.models, f"{name}Backbone")(**SIZES, **own, max_sequence_length=10)
+    return randomize(made, 1)
+
+
+@pytest.mark.parametrize("name", ["Bert", "Roberta", "Electra"])
+def test_encoders(name):
+    theirs = backbone(name)
+    ids = np.where(MASK, IDS, 1 if name == "Roberta" else 0)
+    segments = {} if name == "Roberta" else {"segment_ids": np.array([[0, 0, 1, 1], [0, 0, 0, 0]], "int32")}
+    expected = theirs({"token_ids": ids, "padding_mask": MASK, **segments})
+    expected = expected if name == "Roberta" else expected["sequence_output"]
+    ours = from_keras_hub(theirs)
+    found = ours({"token_ids": ids, **segments})["sequence_output"]
+    np.testing.assert_allclose(array(found)[MASK > 0], array(expected)[MASK > 0], atol=1e-5)
+    for weight, same in zip(theirs.weights, to_keras_hub(ours).weights, strict=True):
+        np.testing.assert_array_equal(array(weight), array(same))
+    assert from_keras_hub(theirs, attention="evolving").blocks[1].attention.map_kernel is not None
+
+
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.filterwarnings("ignore:Layer '")  # of KerasHub's own layers
+def test_t5(gated):
+    theirs = keras_hub.models.T5Backbone(
+        **SIZES, vocabulary_size=20, key_value_dim=3, use_gated_activation=gated, tie_embedding_weights=not gated
+    )
+    randomize(theirs, 1)
+    outputs = theirs({
+        "encoder_token_ids": IDS * MASK, "encoder_padding_mask": MASK,
+        "decoder_token_ids": IDS, "decoder_padding_mask": np.ones_like(IDS),
+    })  # fmt: skip
+    found = from_keras_hub(theirs).encode(IDS * MASK)
+    expected = array(outputs["encoder_sequence_output"])
+    np.testing.assert_allclose(array(found)[MASK > 0], expected[MASK > 0], atol=1e-5)
+
+
+def test_a_preset(tmp_path):
+    theirs = backbone("Bert")
+    theirs.save_to_preset(str(tmp_path / "preset"))
+    ours = from_pretrained(tmp_path / "preset", attention="real_former")
+    np.testing.assert_array_equal(array(ours.token_embedding.embeddings), array(theirs.token_embedding.embeddings))
+
+
+@pytest.mark.parametrize("arguments, told", [
+    (dict(activation="gelu"), "Received: activation='gelu'"),
+    (dict(activation="gelu_tanh", pooler=False), "Received: pooler=False"),
+    (dict(activation="gelu_tanh", attention="talking_heads"), "Received: TalkingHeadsAttention"),
+])  # fmt: skip
+def test_no_equal(arguments, told):
+    with pytest.raises(ValueError, match=told):
+        to_keras_hub(Bert(20, 8, 12, num_layers=1, num_heads=2, **arguments))
+
+
+def test_another_backbone():
+    with pytest.raises(ValueError, match=r"`backbone` must be of KerasHub's BertBackbone"):
+        from_keras_hub(object())

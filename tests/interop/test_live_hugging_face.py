@@ -1,0 +1,132 @@
+"""The same outputs as live models of Hugging Face's transformers with random weights, saved by it and imported here.
+
+And the other way: transformers reads what `to_hugging_face` writes.
+"""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+from keras_headattn.interop import from_pretrained, to_hugging_face
+from tests.layers.harness import array, check_close
+
+VOCABULARY, WIDTH, HEADS, LAYERS, LENGTH = 17, 16, 4, 2, 12
+ENCODER = dict(
+    vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS, intermediate_size=24,
+    max_position_embeddings=LENGTH,
+)  # fmt: skip
+T5 = dict(
+    vocab_size=VOCABULARY, d_model=WIDTH, d_kv=6, d_ff=24, num_layers=LAYERS, num_heads=HEADS,
+    relative_attention_num_buckets=8, relative_attention_max_distance=9, decoder_start_token_id=0, pad_token_id=0,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def libraries():
+    """torch and transformers, whose imports may warn."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            import torch
+            import transformers
+        except ImportError as error:
+            pytest.skip(f"needs torch and transformers: {error}")
+        yield torch, transformers
+
+
+def saved(libraries, config, model, folder):
+    """Their model of these classes, with random weights, and its folder."""
+    torch, transformers = libraries
+    torch.manual_seed(0)
+    theirs = getattr(transformers, model)(config)
+    for name, parameter in theirs.named_parameters():
+        if parameter.requires_grad and "embed_positions" not in name:
+            torch.nn.init.normal_(parameter, std=0.4)
+    if hasattr(theirs, "final_logits_bias"):
+        theirs.final_logits_bias.normal_()
+    theirs.save_pretrained(folder)
+    return theirs.eval()
+
+
+def random_ids(pad_id, length=7):
+    ids = np.random.default_rng(length).integers(3, VOCABULARY - 1, (2, length))
+    ids[0, 5:] = pad_id
+    return ids.astype("int32")
+
+
+@pytest.mark.parametrize("name, own", [
+    ("Bert", {}), ("Bert", {"hidden_act": "gelu_new"}), ("Roberta", {"type_vocab_size": 1, "pad_token_id": 1}),
+    ("Electra", {"embedding_size": 8}), ("Electra", {"embedding_size": WIDTH}),
+])  # fmt: skip
+def test_encoders(libraries, name, own, tmp_path):
+    torch, transformers = libraries
+    config = getattr(transformers, f"{name}Config")(**ENCODER, **own)
+    theirs = saved(libraries, config, f"{name}Model", tmp_path)
+    ids = random_ids(config.pad_token_id)
+    real = ids != config.pad_token_id
+    with torch.no_grad():
+        expected = theirs(torch.tensor(ids), torch.tensor(real).long()).last_hidden_state.numpy()
+    ours = from_pretrained(tmp_path)
+    check_close(array(ours(ids)["sequence_output"])[real], expected[real], 1e-5)
+    to_hugging_face(ours, tmp_path / "back", model_type=name.lower())
+    again = getattr(transformers, f"{name}Model").from_pretrained(tmp_path / "back").eval()
+    with torch.no_grad():
+        found = again(torch.tensor(ids), torch.tensor(real).long()).last_hidden_state.numpy()
+    np.testing.assert_allclose(found[real], expected[real], atol=1e-5)
+
+
+@pytest.mark.parametrize("proj, tied", [("relu", True), ("gated-gelu", False)])
+def test_t5(libraries, proj, tied, tmp_path):
+    torch, transformers = libraries
+    config = transformers.T5Config(**T5, feed_forward_proj=proj, tie_word_embeddings=tied)
+    theirs = saved(libraries, config, "T5ForConditionalGeneration", tmp_path)
+    ids, target = random_ids(0), random_ids(0, 4)
+    inputs = dict(input_ids=torch.tensor(ids), attention_mask=torch.tensor(ids != 0).long())
+    with torch.no_grad():
+        expected = theirs(**inputs, decoder_input_ids=torch.tensor(target)).logits.numpy()
+    ours = from_pretrained(tmp_path)
+    check_close(ours({"source": ids, "target": target}), expected, 1e-5)
+    to_hugging_face(ours, tmp_path / "back")
+    again = transformers.T5ForConditionalGeneration.from_pretrained(tmp_path / "back").eval()
+    with torch.no_grad():
+        found = again(**inputs, decoder_input_ids=torch.tensor(target)).logits.numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("activation", ["relu", "swish"])
+@pytest.mark.parametrize("name", ["Marian", "M2M100"])
+def test_translators(libraries, name, activation, tmp_path):
+    """Marian has post-norm blocks, M2M100 pre-norm blocks and the sinusoids of tensor2tensor."""
+    torch, transformers = libraries
+    shape = {f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in (
+        ("layers", LAYERS), ("attention_heads", HEADS), ("ffn_dim", 24),
+    )}  # fmt: skip
+    pad_id = VOCABULARY - 1 if name == "Marian" else 1
+    own = dict(decoder_vocab_size=VOCABULARY) if name == "Marian" else {}
+    config = getattr(transformers, f"{name}Config")(
+        vocab_size=VOCABULARY, d_model=WIDTH, activation_function=activation, max_position_embeddings=LENGTH,
+        scale_embedding=True, pad_token_id=pad_id, bos_token_id=0, eos_token_id=2, decoder_start_token_id=2, **shape,
+        **own,
+    )  # fmt: skip
+    model = {"Marian": "MarianMTModel", "M2M100": "M2M100ForConditionalGeneration"}[name]
+    theirs = saved(libraries, config, model, tmp_path)
+    source, target = random_ids(pad_id), random_ids(pad_id, 4)
+    with torch.no_grad():
+        expected = theirs(
+            input_ids=torch.tensor(source),
+            attention_mask=torch.tensor(source != pad_id).long(),
+            decoder_input_ids=torch.tensor(target),
+        ).logits.numpy()
+    ours = from_pretrained(tmp_path)
+    # Padding and id 0 are in each other's places.
+    places = np.arange(VOCABULARY)
+    places[[0, pad_id]] = pad_id, 0
+    found = array(ours({"source": places[source].astype("int32"), "target": places[target].astype("int32")}))
+    check_close(found[..., places], expected, 1e-5)
+    to_hugging_face(ours, tmp_path / "back")
+    assert json.loads((tmp_path / "back" / "config.json").read_text())["pad_token_id"] == pad_id
+    again = getattr(transformers, model).from_pretrained(tmp_path / "back")
+    state, back = theirs.state_dict(), again.state_dict()
+    assert all(torch.equal(state[key], back[key]) for key in state if "embed_positions" not in key)  # a longer table

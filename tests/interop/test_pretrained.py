@@ -1,0 +1,291 @@
+"""Models from folders: every layout, every attention, and folders that must be refused."""
+
+import functools
+import json
+import re
+
+import numpy as np
+import pytest
+
+from keras_headattn.interop import from_pretrained
+from keras_headattn.layers import ATTENTIONS, EvolvingAttention, TalkingHeadsAttention
+from keras_headattn.models import T5, Bert
+from tests.interop.folders import CONFIGS, HEADS, WIDTH, bert_state, ids, numbers, save_tensorflow, state_of, write
+from tests.layers.harness import array
+from tests.models.encoders import move_weights, of_config
+
+KINDS = list(CONFIGS)
+
+
+def outputs(model, pad_id=0):
+    if isinstance(model, T5):
+        return array(model({"source": ids(), "target": ids(1, 4)}))
+    return array(model(ids(pad_id=pad_id))["sequence_output"])
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("checkpoints")
+    return {kind: write(root / kind, kind) for kind in KINDS}
+
+
+@pytest.fixture(scope="module")
+def models(folders):
+    return {kind: from_pretrained(folder) for kind, folder in folders.items()}
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "electra"])
+def test_encoders(kind, models):
+    """The same as weights moved by hand."""
+    by_hand = Bert(**of_config(CONFIGS[kind]))
+    by_hand.build()
+    move_weights(bert_state(kind), by_hand, kind)
+    pad_id = CONFIGS[kind]["pad_token_id"]
+    np.testing.assert_array_equal(outputs(models[kind], pad_id), outputs(by_hand, pad_id))
+
+
+@pytest.mark.parametrize("kind", ["t5", "t5_v1_1"])
+def test_t5(kind, models):
+    from tests.models.test_t5_hugging_face import copy_by_name
+
+    by_hand = T5(
+        30, WIDTH, 12, 2, 1, HEADS, 3, num_buckets=8, max_distance=20,
+        **({} if kind == "t5" else dict(gated=True, activation="gelu_tanh", tie_output=False)),
+    )  # fmt: skip
+    by_hand.build()
+    copy_by_name(state_of(kind), by_hand)
+    np.testing.assert_array_equal(outputs(models[kind]), outputs(by_hand))
+
+
+@pytest.mark.parametrize("kind, head", [
+    ("bert", "masked_lm"), ("roberta", "masked_lm"), ("electra", "replaced_token"),
+])  # fmt: skip
+def test_heads(kind, head, folders, models):
+    model = from_pretrained(folders[kind], head=head)
+    logits = array(model(ids(pad_id=CONFIGS[kind]["pad_token_id"])))
+    assert logits.shape == ((2, 6) if head == "replaced_token" else (2, 6, 30)) and np.ptp(logits) > 0.1
+    np.testing.assert_array_equal(array(model.encoder.weights[0]), array(models[kind].weights[0]))
+
+
+def test_a_classifier(tmp_path):
+    state = bert_state() | numbers({"classifier.weight": (3, WIDTH), "classifier.bias": (3,)})
+    model = from_pretrained(write(tmp_path, "bert", state), head="classifier")
+    assert model(ids()).shape == (2, 3)
+    np.testing.assert_array_equal(array(model.output_projection.kernel), state["classifier.weight"].T)
+
+
+@pytest.mark.parametrize("name", sorted(set(ATTENTIONS) - {"differential", "luong", "synthesizer"}))
+def test_every_attention(name, folders):
+    model, report = from_pretrained(folders["bert"], attention=name, return_report=True)
+    assert len(report.copied) == 39 and np.isfinite(outputs(model)).all()
+    assert bool(report.initialised) == (name not in ("multi_head", "real_former", "interacting", "grouped_query"))
+    assert bool(report.averaged) == (name == "grouped_query")
+
+
+def test_attention_without_keys(folders):
+    with pytest.raises(ValueError, match=r"left over: encoder.layer.0.attention.self.key.bias, .*"):
+        from_pretrained(folders["bert"], attention="synthesizer")
+    report = from_pretrained(folders["bert"], attention="synthesizer", strict=False, return_report=True)[1]
+    assert "block_0/attention/dense_kernel" in report.initialised
+
+
+@pytest.mark.parametrize("attention", [
+    functools.partial(EvolvingAttention, alpha=0.0, beta=0.0),
+    functools.partial(TalkingHeadsAttention, mixing_initializer="identity"),
+])  # fmt: skip
+@pytest.mark.parametrize("kind", ["bert", "t5"])
+def test_attention_that_keeps_the_function(kind, attention, folders, models):
+    model = from_pretrained(folders[kind], attention=attention)
+    np.testing.assert_allclose(outputs(model), outputs(models[kind]), atol=2e-6)
+
+
+def test_the_map_initializer(folders):
+    model = from_pretrained(folders["bert"], attention="evolving", map_initializer="identity")
+    kernel = array(model.blocks[1].attention.map_kernel)
+    np.testing.assert_array_equal(kernel[1, 1], np.eye(HEADS))
+    with pytest.raises(ValueError, match="`map_initializer` is of EvolvingAttention.* Received: att"):
+        from_pretrained(folders["bert"], map_initializer="identity")
+
+
+def test_padding_with_evolving_attention(folders):
+    """A sentence's output does not depend on the padding of its batch."""
+    model = from_pretrained(folders["bert"], attention="evolving", max_length=10)
+    longer = np.pad(ids(), ((0, 0), (0, 3)))
+    found = array(model(longer)["sequence_output"])
+    real = ids() != 0
+    np.testing.assert_allclose(found[:, :6][real], outputs(model)[real], atol=1e-6)
+
+
+# Other layouts of the same tensors
+
+
+def as_tensorflow(state):
+    """BERT's and ELECTRA's names and axes in TensorFlow 1."""
+    found = {}
+    for name, tensor in state.items():
+        is_kernel = name.endswith(".weight") and tensor.ndim == 2 and "embeddings." not in name
+        name = re.sub(r"LayerNorm\.weight", "LayerNorm.gamma", name)
+        name = re.sub(r"LayerNorm\.bias", "LayerNorm.beta", name)
+        name = re.sub(r"predictions\.bias", "predictions.output_bias", name)
+        name = re.sub(r"_embeddings\.weight", "_embeddings", name).replace(".weight", ".kernel")
+        name = re.sub(r"layer\.(\d+)", r"layer_\1", name).replace(".", "/")
+        found[name] = tensor.T if is_kernel else tensor
+    return found
+
+
+@pytest.mark.parametrize("kind", ["bert", "electra"])
+def test_tensorflow_1(kind, tmp_path, models):
+    tensors = as_tensorflow(bert_state(kind))
+    tensors |= {f"{name}/adam_m": tensor for name, tensor in tensors.items()}
+    tensors["global_step"] = np.int64(3)
+    save_tensorflow(tmp_path / "model.ckpt", tensors)
+    if kind == "bert":
+        (tmp_path / "bert_config.json").write_text(json.dumps(CONFIGS[kind]))
+    model = from_pretrained(tmp_path, activation="gelu", num_heads=HEADS)
+    np.testing.assert_array_equal(outputs(model), outputs(models[kind]))
+    assert from_pretrained(tmp_path / "model.ckpt", num_heads=HEADS).activation == "gelu_tanh"
+
+
+def test_tf_model_h5(tmp_path, models):
+    import h5py
+
+    write(tmp_path, "bert")
+    (tmp_path / "model.safetensors").unlink()
+    with h5py.File(tmp_path / "tf_model.h5", "w") as file:
+        for name, tensor in as_tensorflow(bert_state()).items():
+            name = re.sub(r"layer_(\d+)", r"layer_._\1", name)
+            name = name.replace("word_embeddings", "word_embeddings/weight")
+            name = re.sub(r"((position|token_type)_embeddings)$", r"\1/embeddings", name)
+            file[f"{name.partition('/')[0]}/tf_bert_for_pre_training/{name}:0"] = tensor
+    np.testing.assert_array_equal(outputs(from_pretrained(tmp_path)), outputs(models["bert"]))
+
+
+def as_mesh_tensorflow(state):
+    found = {}
+    for name, tensor in state.items():
+        keeps = "layer_norm" in name or name == "shared.weight"
+        name = re.sub(r"\.(block|layer)\.(\d+)", lambda m: f".{m[1]}_{int(m[2]):03d}", name)
+        name = re.sub(r"layer_norm\.weight", "layer_norm.scale", name)
+        name = re.sub(r"\.(q|k|v|o|relative_attention_bias)\.weight", r".\1", name)
+        name = name.replace("shared.weight", "shared.embedding").replace("lm_head.weight", "decoder.logits.kernel")
+        found[name.replace(".weight", ".kernel").replace(".", "/")] = tensor if keeps else tensor.T
+    return found
+
+
+@pytest.mark.parametrize("kind", ["t5", "t5_v1_1"])
+def test_mesh_tensorflow(kind, tmp_path, models):
+    tensors = as_mesh_tensorflow(state_of(kind))
+    tensors |= {f"{name}_slot_vr": np.zeros(2, "float32") for name in tensors}
+    save_tensorflow(tmp_path / "model.ckpt-1000000", tensors)
+    np.testing.assert_array_equal(outputs(from_pretrained(tmp_path, max_distance=20)), outputs(models[kind]))
+
+
+def as_t5x(state):
+    words = {"q": "query", "k": "key", "v": "value", "o": "out"}
+    table = r"(\w+)\.layers_0\.SelfAttention\.relative_attention_bias\.weight"
+    found = {}
+    for name, tensor in state.items():
+        keeps = "layer_norm" in name or name == "shared.weight"
+        parts = ["attention", "mlp"] if name.startswith("encoder") else ["self_attention", "cross_attention", "mlp"]
+        # Norms are called after the part that follows them.
+        name = re.sub(
+            r"block\.(\d+)\.layer\.(\d)\.layer_norm\.weight",
+            lambda m, parts=parts: f"layers_{m[1]}.pre_{parts[int(m[2])]}_layer_norm.scale",
+            name,
+        )
+        name = re.sub(r"block\.(\d+)\.layer\.\d\.", r"layers_\1.", name)
+        name = re.sub(table, r"\1.relpos_bias.rel_embedding", name)
+        for theirs, part in (("SelfAttention", parts[0]), ("EncDecAttention", "encoder_decoder_attention")):
+            name = re.sub(rf"{theirs}\.(\w)\.weight", lambda m, part=part: f"{part}.{words[m[1]]}.kernel", name)
+        name = re.sub(r"DenseReluDense\.(\w+)\.weight", r"mlp.\1.kernel", name)
+        name = re.sub(r"(\w+)\.final_layer_norm\.weight", r"\1.\1_norm.scale", name)
+        name = name.replace("shared.weight", "token_embedder.embedding")
+        name = name.replace("lm_head.weight", "decoder.logits_dense.kernel")
+        found[name.replace(".", "/")] = tensor if keeps else tensor.T
+    return found
+
+
+@pytest.mark.parametrize("kind", ["t5", "t5_v1_1"])
+def test_t5x(kind, tmp_path, models):
+    msgpack = pytest.importorskip("msgpack")
+    from tests.interop.test_containers import flax_array
+
+    tree = {"optimizer": {"state": {"step": 3}}}
+    for name, tensor in as_t5x(state_of(kind)).items():
+        at = tree
+        *path, last = ["optimizer", "target", *name.split("/")]
+        for part in path:
+            at = at.setdefault(part, {})
+        at[last] = flax_array(msgpack, np.ascontiguousarray(tensor))
+    (tmp_path / "checkpoint").write_bytes(msgpack.packb(tree))
+    np.testing.assert_array_equal(outputs(from_pretrained(tmp_path, max_distance=20)), outputs(models[kind]))
+
+
+def test_old_names_of_norms_and_no_prefix(tmp_path, models):
+    state = {name.removeprefix("bert."): tensor for name, tensor in bert_state().items()}
+    state = {re.sub(r"LayerNorm\.weight", "LayerNorm.gamma", name): tensor for name, tensor in state.items()}
+    state = {re.sub(r"LayerNorm\.bias", "LayerNorm.beta", name): tensor for name, tensor in state.items()}
+    np.testing.assert_array_equal(outputs(from_pretrained(write(tmp_path, "bert", state))), outputs(models["bert"]))
+
+
+def test_t5_of_transformers_5(tmp_path, models):
+    """It writes T5 1.1 as tied, and says beside it that the output is not scaled."""
+    state = state_of("t5_v1_1")
+    del state["lm_head.weight"]
+    model = from_pretrained(write(tmp_path, "t5_v1_1", state, tie_word_embeddings=True, scale_decoder_outputs=False))
+    np.testing.assert_array_equal(array(model.output_projection.kernel), state["shared.weight"].T)
+
+
+def test_without_pooler(tmp_path):
+    model = from_pretrained(write(tmp_path, "bert", bert_state(pooler=False)))
+    assert model.pooler is None
+
+
+# What must be refused, in one line
+
+
+@pytest.mark.parametrize("kind, changes, told", [
+    ("bert", {"position_embedding_type": "relative_key"}, "`position_embedding_type` must be 'absolute'"),
+    ("bert", {"is_decoder": True}, "`is_decoder` must be False"),
+    ("bert", {"rotary_base": 10_000}, "has the key 'rotary_base', which is not known here"),
+    ("bert", {"hidden_act": "mish"}, "`hidden_act` must be one of gelu"),
+    ("bert", {"model_type": "gpt2"}, "`model_type` must be one of bert"),
+    ("bert", {"vocab_size": 31}, r"embeddings.word_embeddings.weight \(30, 8\), not \(31, 8\)"),
+    ("bert", {"num_hidden_layers": 1}, "left over: encoder.layer.1.attention"),
+    ("bert", {"num_hidden_layers": 3}, "missing: encoder.layer.2.attention"),
+    ("t5", {"decoder_start_token_id": 1}, "`decoder_start_token_id` of T5 must be 0"),
+    ("t5", {"tie_word_embeddings": False, "scale_decoder_outputs": True}, "`scale_decoder_outputs` must be False"),
+    ("t5_v1_1", {"feed_forward_proj": "relu"}, "missing: encoder.block.0.layer.1.DenseReluDense.wi.weight"),
+])  # fmt: skip
+def test_refused_configurations(kind, changes, told, tmp_path):
+    with pytest.raises(ValueError, match=told) as error:
+        from_pretrained(write(tmp_path, kind, **changes))
+    assert "\n" not in str(error.value) and "Received: " in str(error.value)
+
+
+def test_unknown_keys_may_be_passed_over(tmp_path, models):
+    model = from_pretrained(write(tmp_path, "bert", rotary_base=1), ignore=["rotary_base"])
+    np.testing.assert_array_equal(outputs(model), outputs(models["bert"]))
+
+
+def test_a_missing_and_an_unknown_tensor(tmp_path):
+    state = bert_state()
+    state["bert.adapter.weight"] = state.pop("bert.encoder.layer.1.output.dense.bias")
+    told = "missing: encoder.layer.1.output.dense.bias; left over: adapter.weight"
+    with pytest.raises(ValueError, match=told):
+        from_pretrained(write(tmp_path, "bert", state))
+
+
+@pytest.mark.parametrize("text", ["{", "[]"])
+def test_a_damaged_configuration(text, tmp_path):
+    write(tmp_path, "bert")
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(ValueError, match=r"The configuration .*Received: .*config.json"):
+        from_pretrained(tmp_path)
+
+
+def test_another_head(folders):
+    with pytest.raises(ValueError, match="`head` of bert must be None or one of masked_lm, classifier. Received: "):
+        from_pretrained(folders["bert"], head="replaced_token")
+    with pytest.raises(ValueError, match="`head` is of BERT, RoBERTa and ELECTRA"):
+        from_pretrained(folders["t5"], head="masked_lm")

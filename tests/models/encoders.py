@@ -1,0 +1,102 @@
+"""Small `Bert`s, token ids for them, and weights of Hugging Face's encoders moved into them by hand."""
+
+import numpy as np
+
+from keras_headattn.models import Bert
+from tests.layers.harness import randomize
+
+VOCABULARY, WIDTH, HEADS, LENGTH = 13, 12, 3, 10
+# Arguments that make another encoder of it.
+OF = {
+    "bert": {},
+    "roberta": {"num_segments": 0, "pad_id": 1, "skip_padding": True, "norm_epsilon": 1e-5, "pooler": False},
+    "electra": {"embedding_dim": 8, "pooler": False},
+}
+
+
+def make(kind="bert", randomly=True, **arguments):
+    """A built encoder, all of whose weights are seeded random numbers if so asked. Luong attention has one head."""
+    if arguments.get("attention") == "luong":
+        arguments = {"num_heads": 1, **arguments}
+    model = Bert(
+        **{
+            "vocabulary_size": VOCABULARY,
+            "hidden_dim": WIDTH,
+            "intermediate_dim": 10,
+            "num_layers": 2,
+            "num_heads": HEADS,
+            "max_length": LENGTH,
+            **OF[kind],
+            **arguments,
+        }
+    )
+    model.build()
+    return randomize(model) if randomly else model
+
+
+def sentences(seed=0, batch=3, length=6, pad_id=0):
+    """The first is whole, the second ends with two padding tokens."""
+    ids = np.random.default_rng(seed).integers(2, VOCABULARY, (batch, length)).astype("int32")
+    ids[1, -2:] = pad_id
+    return ids
+
+
+def pairs(**arguments):
+    """Token ids and segments."""
+    ids = sentences(**arguments)
+    return {"token_ids": ids, "segment_ids": np.tile(np.arange(ids.shape[1]) > 2, (len(ids), 1)).astype("int32")}
+
+
+def of_config(config):
+    """Arguments of `Bert` from a dictionary as in Hugging Face's config.json."""
+    kind = config["model_type"]
+    names = {
+        "vocabulary_size": "vocab_size",
+        "hidden_dim": "hidden_size",
+        "intermediate_dim": "intermediate_size",
+        "num_layers": "num_hidden_layers",
+        "num_heads": "num_attention_heads",
+        "norm_epsilon": "layer_norm_eps",
+        "max_length": "max_position_embeddings",
+        "num_segments": "type_vocab_size",
+        "pad_id": "pad_token_id",
+    }
+    found = {name: config[theirs] for name, theirs in names.items()}
+    if kind == "roberta":
+        return found | {"max_length": found["max_length"] - 2, "num_segments": 0, "skip_padding": True, "pooler": False}
+    return found | {"embedding_dim": config.get("embedding_size"), "pooler": kind == "bert"}
+
+
+def move_weights(state, ours, kind):
+    """Weights of the encoder `kind`, a dictionary of Hugging Face's names to arrays, into a built `Bert`."""
+    state = {name.removeprefix(f"{kind}."): value for name, value in state.items()}
+    positions = state["embeddings.position_embeddings.weight"]
+    segments = state["embeddings.token_type_embeddings.weight"]
+    if kind == "roberta":
+        positions = positions[2:] + segments
+    else:
+        ours.segment_embedding.set_weights([segments])
+    ours.token_embedding.set_weights([state["embeddings.word_embeddings.weight"]])
+    ours.position_embedding.set_weights([positions])
+    move_norm(state, "embeddings.LayerNorm", ours.embedding_norm)
+    for name, layer in (("embeddings_project", ours.embedding_projection), ("pooler.dense", ours.pooler)):
+        if layer is not None:
+            move_dense(state, name, layer)
+    for number, block in enumerate(ours.blocks):
+        name = f"encoder.layer.{number}"
+        for theirs in ("query", "key", "value"):
+            move_dense(state, f"{name}.attention.self.{theirs}", getattr(block.attention, f"{theirs}_dense"))
+        move_dense(state, f"{name}.attention.output.dense", block.attention.output_dense)
+        move_norm(state, f"{name}.attention.output.LayerNorm", block.norms["attention"])
+        move_dense(state, f"{name}.intermediate.dense", block.feed_forward.inner)
+        move_dense(state, f"{name}.output.dense", block.feed_forward.outer)
+        move_norm(state, f"{name}.output.LayerNorm", block.norms["feed_forward"])
+
+
+def move_dense(state, name, layer):
+    kernel = state[f"{name}.weight"].T
+    layer.set_weights([kernel.reshape(layer.kernel.shape), state[f"{name}.bias"].reshape(layer.bias.shape)])
+
+
+def move_norm(state, name, layer):
+    layer.set_weights([state[f"{name}.weight"], state[f"{name}.bias"]])

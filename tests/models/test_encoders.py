@@ -1,0 +1,470 @@
+"""`Bert` and its heads: equations, padding, any attention, training, compilation, precision, files."""
+
+import functools
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_headattn import layers
+from keras_headattn.layers import EvolvingAttention, MultiHeadAttention, RealFormerAttention, TalkingHeadsAttention
+from keras_headattn.models import Bert, EncoderClassifier, MaskedLM, ReplacedTokenDetector
+from tests.layers.harness import copy_weights
+from tests.models.encoders import HEADS, LENGTH, OF, VOCABULARY, WIDTH, make, pairs, sentences
+from tests.models.small import array, check_close, randomize
+
+TOLERANCE = 5e-6
+EVOLVING = functools.partial(EvolvingAttention, alpha=0.4, beta=0.5)
+ALONE = functools.partial(EvolvingAttention, alpha=0.0, beta=0.5)  # convolves without a block below
+each_kind = pytest.mark.parametrize("kind", OF)
+each_attention = pytest.mark.parametrize("attention", layers.ATTENTIONS)
+
+
+def states(model, inputs, **call):
+    return array(model(inputs, **call)["sequence_output"])
+
+
+def paths(encoder):
+    """Of its weights, from the encoder on."""
+    return [weight.path.rsplit(f"{encoder.name}/", 1)[1] for weight in encoder.weights]
+
+
+HEADS_OF = {
+    "bert": lambda encoder: EncoderClassifier(encoder("bert"), 3),
+    "own_pooler": lambda encoder: EncoderClassifier(encoder("bert", pooler=False), 3, head_dim=7),
+    "roberta": lambda encoder: EncoderClassifier(encoder("roberta"), 3, "roberta"),
+    "electra": lambda encoder: EncoderClassifier(encoder("electra"), 1, "electra", head_dim=7),
+    "masked": lambda encoder: MaskedLM(encoder("electra")),
+    "replaced": lambda encoder: ReplacedTokenDetector(encoder("electra")),
+}
+each_head = pytest.mark.parametrize("head", HEADS_OF)
+
+
+def make_head(head, randomly=True, **arguments):
+    """A built head on an encoder of its own, with these arguments."""
+    model = HEADS_OF[head](functools.partial(make, randomly=randomly, **arguments))
+    model.build()
+    return randomize(model) if randomly else model
+
+
+def inputs_of(model):
+    """Ids and segments where the encoder has them; of the masked-LM head positions too."""
+    encoder = model.encoder
+    inputs = {"token_ids": sentences(pad_id=1)} if encoder.pad_id else pairs()
+    return inputs | ({"mask_positions": np.array([[1, 4], [3, 0], [2, 2]])} if isinstance(model, MaskedLM) else {})
+
+
+# ----------------------------------------------------------------------------------------------- what it is
+
+
+def test_initial_weights():
+    """Normal numbers of deviation 0.02, each variable its own; those of attention too, and not those of maps."""
+    model = Bert(200, 48, 96, num_layers=2, num_heads=4, attention=EVOLVING, embedding_dim=32)
+    model.build()
+    found = [w for w in model.trainable_weights if "kernel" in w.path or "embeddings" in w.path]
+    found = [array(w).ravel() for w in found if "map_kernel" not in w.path and w.shape[0] > 2]
+    assert len(found) == 2 + 1 + 2 * 6 + 1
+    for values in found:
+        assert np.abs(values).max() <= 0.04 + 1e-6 and 0.015 < values.std() < 0.02
+    assert len({values[0] for values in found}) == len(found)
+    assert np.abs(array(model.blocks[1].attention.map_kernel)).max() > 0.2
+
+
+def test_attention_by_name_and_by_layer():
+    """A name and a function are given dropout and initializer; a layer and the stock layer keep their own."""
+    for attention in ("multi_head", MultiHeadAttention, lambda **given: MultiHeadAttention(**given)):
+        layer = make(attention=attention, attention_dropout=0.3).blocks[0].attention
+        assert (layer.dropout, layer.key_dim, layer.kernel_initializer.stddev) == (0.3, WIDTH // HEADS, 0.02)
+    for cls in (MultiHeadAttention, keras.layers.MultiHeadAttention):
+        layer = make(attention=cls(2, 5, dropout=0.1), attention_dropout=0.3).blocks[0].attention
+        assert (type(layer), layer.dropout, layer.key_dim) == (MultiHeadAttention, 0.1, 5)
+    model = make("roberta")
+    assert model.blocks[1].attention.role == "encoder" and model.blocks[1].attention.depth == 1
+    assert model.blocks[0].norms["attention"].epsilon == model.embedding_norm.epsilon == 1e-5
+
+
+def test_gelu():
+    """Exact by default, and by its formula with tanh."""
+    x = np.linspace(-4, 4, 81)
+    exact, tanh = (array(make(activation=name).blocks[0].feed_forward.activation(x)) for name in ("gelu", "gelu_tanh"))
+    check_close(tanh, 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))), 1e-6)
+    assert 1e-4 < np.abs(exact - tanh).max() < 1e-3
+
+
+def test_embeddings():
+    """Sum, norm and projection, in NumPy."""
+    model, inputs = make("electra"), pairs()
+    tables = [
+        array(layer.embeddings) for layer in (model.token_embedding, model.segment_embedding, model.position_embedding)
+    ]
+    x = tables[0][inputs["token_ids"]] + tables[1][inputs["segment_ids"]] + tables[2][:6]
+    x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-12)
+    x = x * array(model.embedding_norm.gamma) + array(model.embedding_norm.beta)
+    kernel, bias = map(array, model.embedding_projection.weights)
+    check_close(model._embed(inputs["token_ids"], inputs["segment_ids"], False), x @ kernel + bias, 1e-5)
+
+
+def test_pooler_and_segments():
+    model, ids = make(), sentences()
+    outputs = model(ids)
+    kernel, bias = map(array, model.pooler.weights)
+    check_close(outputs["pooled_output"], np.tanh(array(outputs["sequence_output"])[:, 0] @ kernel + bias), 1e-5)
+    zeros = {"token_ids": ids, "segment_ids": np.zeros_like(ids)}
+    np.testing.assert_array_equal(states(model, zeros), array(outputs["sequence_output"]))
+    np.testing.assert_array_equal(states(model, {"token_ids": ids}), array(outputs["sequence_output"]))
+    assert np.abs(states(model, pairs()) - array(outputs["sequence_output"])).max() > 1e-2
+    assert set(make("roberta")(ids)) == {"sequence_output"}
+
+
+def test_positions_without_padding():
+    """Where padding has no positions, it may stand anywhere."""
+    ids = sentences(pad_id=1)[:1]
+    spread = np.insert(ids, [0, 2, 2, 6], 1, axis=1)
+    roberta, counting = make("roberta"), make("roberta", skip_padding=False)
+    check_close(states(roberta, spread)[spread != 1], states(roberta, ids)[0], TOLERANCE)
+    check_close(states(counting, ids), states(roberta, ids), 0)
+    assert np.abs(states(counting, spread)[spread != 1] - states(counting, ids)[0]).max() > 1e-2
+
+
+@each_head
+def test_heads(head):
+    """Their equations, in NumPy."""
+    model = make_head(head)
+    inputs = inputs_of(model)
+    given = {name: value for name, value in inputs.items() if name != "mask_positions"}
+    outputs = {name: array(value) for name, value in model.encoder(given).items()}
+    dense = lambda layer, x: x @ array(layer.kernel) + array(layer.bias)  # noqa: E731
+    gelu = lambda x: array(keras.activations.gelu(x))  # noqa: E731
+    x = outputs["sequence_output"]
+    if head == "masked":
+        x = gelu(dense(model.hidden, x))
+        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-12)
+        x = x * array(model.norm.gamma) + array(model.norm.beta)
+        logits = x @ array(model.encoder.token_embedding.embeddings).T + array(model.output_bias)
+        check_close(model(given), logits, 1e-5)
+        expected = np.take_along_axis(logits, inputs["mask_positions"][:, :, None], axis=1)
+    elif head == "replaced":
+        expected = dense(model.output_projection, gelu(dense(model.hidden, x)))[..., 0]
+    else:
+        hidden = {"bert": lambda _: outputs["pooled_output"], "electra": lambda x: gelu(dense(model.hidden, x))}
+        expected = hidden.get(head, lambda x: np.tanh(dense(model.hidden, x)))(x[:, 0])
+        expected = dense(model.output_projection, expected)
+        assert expected.shape == (3, 1 if head == "electra" else 3)
+    check_close(model(inputs), expected, 1e-5)
+
+
+def test_intermediates():
+    model, inputs = make(attention=EVOLVING), pairs()
+    outputs, out = model(inputs, return_intermediates=True)
+    np.testing.assert_array_equal(array(outputs["sequence_output"]), states(model, inputs))
+    assert set(out) == {"block_0/attention", "block_1/attention"}
+    assert not array(out["block_1/attention"]["weights"])[1, :, :, 4:].any()
+    head = make_head("masked")
+    logits, out = head(inputs_of(head), return_intermediates=True)
+    check_close(logits, head(inputs_of(head)), TOLERANCE)
+    assert set(out) == {"block_0/attention", "block_1/attention"}
+
+
+# -------------------------------------------------------------------------------- attentions, maps, padding
+
+
+@each_attention
+def test_padding_changes_nothing(attention):
+    """Neither how much there is, nor what its embedding is, with every attention of the library."""
+    model, inputs = make(attention=attention), pairs()
+    real, expected = inputs["token_ids"] != 0, states(model, inputs)
+    assert np.abs(states(model, {**inputs, "token_ids": inputs["token_ids"][::-1]}) - expected).max() > 1e-2
+    padded = {name: np.pad(value, ((0, 0), (0, 3))) for name, value in inputs.items()}
+    check_close(states(model, padded)[:, :6][real], expected[real], TOLERANCE)
+    table = array(model.token_embedding.embeddings).copy()
+    table[0] = 50.0
+    model.token_embedding.embeddings.assign(table)
+    check_close(states(model, inputs)[real], expected[real], TOLERANCE)
+
+
+@each_kind
+@pytest.mark.parametrize("kernel_size", [3, 5])
+def test_padding_with_evolving_attention(kind, kernel_size):
+    """Of three blocks; a sentence alone has the states that it has in a batch, and one of padding alone is finite."""
+    model = make(kind, num_layers=3, attention=functools.partial(EVOLVING, kernel_size=kernel_size))
+    ids = sentences(pad_id=model.pad_id)
+    expected = states(model, ids)
+    for length in (4, 5, 9):
+        alone = np.full((1, length), model.pad_id)
+        alone[:, :4] = ids[1, :4]
+        check_close(states(model, alone)[0, :4], expected[1, :4], TOLERANCE)
+    ids[2] = model.pad_id
+    found = states(model, ids)
+    assert np.isfinite(found).all()
+    check_close(found[0], expected[0], TOLERANCE)
+
+
+def test_maps_travel_through_the_blocks():
+    """Each block is given what the one before returns; the first has no convolution."""
+    model, ids = make(num_layers=3, attention=EVOLVING), sentences()
+    kernels = [block.attention.map_kernel for block in model.blocks]
+    assert kernels[0] is None and kernels[1].shape == kernels[2].shape == (3, 3, HEADS, HEADS)
+    x, state = model._embed(ids, None, False), {"maps": {}}
+    for block in model.blocks:
+        x, state = block(x, ids != 0, previous_maps=state["maps"], return_state=True)
+        assert set(state["maps"]) == {"attention"}
+    check_close(x, states(model, ids), TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    "attention",
+    [
+        functools.partial(EvolvingAttention, alpha=0.0, beta=0.0),
+        functools.partial(TalkingHeadsAttention, mixing_initializer="identity"),
+    ],
+)
+def test_attention_that_is_the_plain_one(attention):
+    """Exactly, with the same weights and without the fused kernel; with it but for rounding."""
+    plain, inputs = make(), pairs()
+    model = make(attention=attention, randomly=False)
+    copy_weights(plain, model)
+    assert set(paths(plain)) <= set(paths(model))
+    expected, _ = plain(inputs, return_intermediates=True)
+    found = model(inputs)
+    for name in expected:
+        np.testing.assert_array_equal(array(found[name]), array(expected[name]))
+        check_close(found[name], plain(inputs)[name], 1e-6)
+
+
+def test_identity_kernel_keeps_most():
+    """What begins with it and the weights of a plain model is nearer to that model than what begins by default."""
+    plain, inputs, distances = make(), pairs(), {}
+    for initializer in ("identity", "glorot_uniform"):
+        attention = functools.partial(EvolvingAttention, alpha=0.0, beta=0.2, map_initializer=initializer)
+        model = Bert(**{**plain.get_config(), "attention": attention})
+        model.build()
+        copy_weights(plain, model)
+        distances[initializer] = np.abs(states(model, inputs) - states(plain, inputs)).mean()
+    assert 0 < distances["identity"] < distances["glorot_uniform"]
+
+
+# ------------------------------------------------------------------------------------------------- training
+
+
+def labels_of(model):
+    if isinstance(model, MaskedLM):
+        return np.array([[1, 2], [3, 4], [5, 6]])
+    if isinstance(model, ReplacedTokenDetector):
+        return (sentences(seed=1) > 6).astype("float32")
+    return np.array([0, 2, 1]) if model.num_outputs == 3 else np.array([0.5, -1.0, 2.0])
+
+
+def loss_of(model):
+    if isinstance(model, ReplacedTokenDetector):
+        return keras.losses.BinaryCrossentropy(from_logits=True)
+    if isinstance(model, EncoderClassifier) and model.num_outputs == 1:
+        return keras.losses.MeanSquaredError()
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+@pytest.mark.parametrize(
+    "head, attention, jit_compile",
+    [
+        ("bert", EVOLVING, False),
+        ("own_pooler", RealFormerAttention, False),
+        ("roberta", EVOLVING, False),
+        ("electra", "multi_head", False),
+        ("masked", EVOLVING, True),
+        ("replaced", "talking_heads", False),
+    ],
+)
+def test_training(head, attention, jit_compile):
+    """The loss falls, and every weight moves; with XLA the loss is that of eager mode."""
+    model = make_head(head, randomly=False, attention=attention, dropout=0.0, attention_dropout=0.0, seed=1)
+    inputs, labels = inputs_of(model), labels_of(model)
+    before = model.get_weights()
+    model.compile(keras.optimizers.Adam(0.03), loss_of(model), jit_compile=jit_compile, run_eagerly=not jit_compile)
+    at_first = float(loss_of(model)(labels, model(inputs)))
+    losses = [model.train_on_batch(inputs, labels) for _ in range(10)]
+    assert losses[-1] < 0.9 * losses[0]  # of the last, the mean of all
+    for variable, old in zip(model.weights, before, strict=True):
+        assert np.abs(array(variable) - old).max() > 0 or "key/bias" in variable.path, variable.path
+    if jit_compile:
+        assert losses[0] == pytest.approx(at_first, rel=1e-5)
+
+
+def test_two_replicas():
+    """The loss and the weights of a step are those of one."""
+    results = []
+    for strategy in (None, tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])):
+        with strategy.scope() if strategy else tf.device("CPU:0"):
+            encoder = make(num_layers=1, attention=ALONE, dropout=0.0, attention_dropout=0.0)
+            model = EncoderClassifier(encoder, 3, dropout=0.0)
+            model.build()
+            randomize(model)
+            model.compile(keras.optimizers.SGD(0.1), loss_of(model), jit_compile=False)
+        inputs = pairs(batch=4)
+        data = tf.data.Dataset.from_tensors((inputs, np.array([0, 2, 1, 1]))).unbatch().batch(4)
+        loss = model.fit(data, shuffle=False, verbose=0).history["loss"][0]
+        results.append((loss, [array(weight) for weight in model.trainable_weights]))
+    (loss, weights), (other_loss, other_weights) = results
+    assert abs(loss - other_loss) < 1e-5
+    for one, other in zip(weights, other_weights, strict=True):
+        check_close(one, other, 1e-5)
+
+
+def test_dropout():
+    """Of a seed, in training alone."""
+    ids = sentences()
+    first, again = (make(dropout=0.4, attention_dropout=0.2, seed=3) for _ in range(2))
+    calm = make(dropout=0.0)
+    np.testing.assert_array_equal(states(first, ids), states(calm, ids))
+    np.testing.assert_array_equal(states(first, ids, training=True), states(again, ids, training=True))
+    assert np.abs(states(first, ids, training=True) - states(first, ids)).max() > 1e-2
+    for head in ("bert", "roberta", "masked"):
+        model = make_head(head, dropout=0.0, attention_dropout=0.0)
+        noise = np.abs(array(model(inputs_of(model), training=True)) - array(model(inputs_of(model)))).max()
+        assert (noise > 1e-3) == isinstance(model, EncoderClassifier), head
+
+
+# ---------------------------------------------------------------------------------- precision, files, shapes
+
+
+@pytest.mark.parametrize("head", ["bert", "roberta", "masked", "replaced"])
+def test_mixed_precision(head):
+    """Outputs of heads are in float32; weights too, and a sentence may be padding alone."""
+    dtype = "bfloat16" if head == "roberta" else "float16"
+    keras.config.set_dtype_policy(f"mixed_{dtype}")
+    mixed = make_head(head, num_layers=1, attention=ALONE)
+    keras.config.set_dtype_policy("float32")
+    model = make_head(head, num_layers=1, attention=ALONE)
+    inputs = inputs_of(model)
+    logits = mixed(inputs)
+    assert keras.backend.standardize_dtype(logits.dtype) == "float32"
+    assert all(weight.dtype == "float32" for weight in mixed.trainable_weights)
+    assert {layer.compute_dtype for block in mixed.encoder.blocks for layer in block._flatten_layers()} == {dtype}
+    check_close(logits, model(inputs), 0.02 if dtype == "float16" else 0.15)
+    inputs["token_ids"][0] = model.encoder.pad_id
+    assert np.isfinite(array(mixed(inputs))).all()
+
+
+@each_head
+def test_file_of_a_head(head, tmp_path):
+    model = make_head(head, attention=functools.partial(EVOLVING, map_initializer="identity"), seed=2)
+    expected, inputs = model(inputs_of(model)), inputs_of(model)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(array(loaded(inputs)), array(expected))
+    assert json.dumps(loaded.get_config()) == json.dumps(model.get_config())
+    assert paths(loaded.encoder) == paths(model.encoder)
+
+
+@pytest.mark.parametrize(
+    "kind, attention", [(kind, EVOLVING) for kind in OF] + [("bert", a) for a in layers.ATTENTIONS]
+)
+def test_config(kind, attention):
+    model = make(kind, attention=attention, activation="gelu_tanh", seed=1)
+    again = Bert.from_config(json.loads(json.dumps(model.get_config())))
+    assert again.get_config() == model.get_config()
+    again.build()
+    assert paths(again) == paths(model)
+
+
+def test_file_of_an_encoder(tmp_path):
+    """Also of one that was never built by hand, whose weights load into a head's."""
+    model = Bert(VOCABULARY, WIDTH, 10, num_layers=2, num_heads=HEADS, attention="disentangled_mask", max_length=LENGTH)
+    expected = model(pairs())
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    head = EncoderClassifier(loaded, 2)
+    head(pairs())
+    np.testing.assert_array_equal(states(head.encoder, pairs()), array(expected["sequence_output"]))
+    head.encoder.save_weights(tmp_path / "encoder.weights.h5")
+    other = make(attention="disentangled_mask")
+    other.load_weights(tmp_path / "encoder.weights.h5")
+    np.testing.assert_array_equal(states(other, pairs()), array(expected["sequence_output"]))
+
+
+def test_symbolic():
+    model = make_head("masked")
+    names = ("token_ids", "segment_ids", "mask_positions")
+    symbolic = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
+    output = model(symbolic)
+    assert (output.shape, output.dtype) == ((None, None, VOCABULARY), "float32")
+    check_close(keras.Model(symbolic, output)(inputs_of(model)), model(inputs_of(model)), 1e-5)
+    outputs = make("roberta")(keras.Input((None,), dtype="int32"))
+    assert outputs["sequence_output"].shape == (None, None, WIDTH)
+
+
+def test_empty_batch():
+    for head in ("roberta", "masked"):
+        model = make_head(head)
+        inputs = {name: value[:0] for name, value in inputs_of(model).items()}
+        assert 0 == model(inputs).shape[0]
+
+
+# ----------------------------------------------------------------------------------------- sizes and errors
+
+
+@pytest.mark.parametrize(
+    "size, pooler, plain, convolutions",
+    [
+        ("bert_base", True, 109_482_240, 14_388),
+        ("bert_large", True, 335_141_888, 53_360),
+        ("roberta_large", False, 354_307_072, 53_360),
+        ("electra_small", False, 13_483_008, 11 * (9 * 16 + 4)),
+    ],
+)
+def test_parameters(size, pooler, plain, convolutions):
+    """Wang et al. 2021, table 3. In a graph, whose variables are not made."""
+    with tf.Graph().as_default():
+        model = Bert.from_size(size, attention="evolving")
+        model.build()
+    maps = sum(np.prod(weight.shape) for weight in model.weights if weight.name in ("map_kernel", "map_bias"))
+    assert (model.count_params() - maps, maps, model.pooler is not None) == (plain, convolutions, pooler)
+
+
+def test_parameters_with_a_head_of_2000():
+    """Printed: 110.4M. In place of the pooler, with the classes of a task of two."""
+    with tf.Graph().as_default():
+        model = EncoderClassifier(Bert.from_size("bert_base", attention="evolving", pooler=False), 2, head_dim=2000)
+        model.build()
+    assert model.count_params() == 109_482_240 - 590_592 + 14_388 + 768 * 2000 + 2000 + 2000 * 2 + 2
+    assert round(model.count_params() / 1e6, 2) == 110.45
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"vocabulary_size": 0}, "`vocabulary_size` must be a positive integer. Received: vocabulary_size=0"),
+        ({"num_segments": -1}, "`num_segments` must be an integer, at least 0. Received: num_segments=-1"),
+        ({"num_heads": 5}, "`num_heads` must divide .* Received: num_heads=5 for a width of 12"),
+        ({"attention": "heads"}, "`attention`: Attention must be .* Received: 'heads'"),
+        ({"attention_dropout": 1}, r"`attention_dropout` must be a number in \[0, 1\). Received: attention_dropout=1"),
+        ({"dropout": -0.1}, r"`dropout` must be a number in \[0, 1\). Received: dropout=-0.1"),
+    ],
+)
+def test_arguments_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make(**arguments)
+
+
+def test_calls_refused():
+    ids = sentences()
+    with pytest.raises(ValueError, match=r"`inputs` must be .* Received: inputs=\['padding_mask', 'token_ids'\], num"):
+        make()({"token_ids": ids, "padding_mask": ids != 0})
+    with pytest.raises(ValueError, match=r"Received: inputs=\['segment_ids', 'token_ids'\], num_segments=0"):
+        make("roberta")(pairs())
+    for kind in ("bert", "roberta"):
+        with pytest.raises(ValueError, match="positions for 10 tokens.* Received: a sequence of 11"):
+            make(kind)(np.ones((1, LENGTH + 1), "int32"))
+    with pytest.raises(ValueError, match="There are the sizes bert_tiny, .*. Received: size='base'"):
+        Bert.from_size("base")
+
+
+def test_heads_refused():
+    encoder = make()
+    with pytest.raises(ValueError, match="`encoder` must be a keras_headattn.models.Bert. Received: encoder=<Dense"):
+        MaskedLM(keras.layers.Dense(3))
+    with pytest.raises(ValueError, match="`kind` must be one of bert, roberta, electra. Received: kind='t5'"):
+        EncoderClassifier(encoder, 2, "t5")
+    for arguments in ({"kind": "roberta"}, {"head_dim": 2000}):
+        with pytest.raises(ValueError, match="`encoder` must have no pooler .* Received: a pooler, kind="):
+            EncoderClassifier(encoder, 2, **arguments)

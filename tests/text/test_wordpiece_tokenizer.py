@@ -1,0 +1,182 @@
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_headattn.text import WordPieceTokenizer
+
+SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDS = ["a", "cat", "##s", "dog", "É", "e", "km", "##²", "…", "[", "]", "mask", "cl", "中", "σ", "##σ", "ab"]
+PAD, UNK, CLS, SEP, MASK = range(5)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return WordPieceTokenizer(SPECIALS + WORDS)
+
+
+def tokens(tokenizer, text):
+    ids = tokenizer.encode([text])[0]
+    assert (ids[0], ids[-1]) == (tokenizer.bos_id, tokenizer.eos_id) and ids.dtype == "int32"
+    return " ".join(tokenizer.id_to_token(i) for i in ids[1:-1])
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("Cats a dog", "cat ##s a dog"),
+        ("", ""),
+        (" \t\n", ""),
+        ("É é", "e e"),
+        ("km² …", "km ##² …"),  # one sign each, not "km2" and "..."
+        ("[MASK] [CLS]", "[ mask ] [ cl ##s ]"),  # special tokens are no part of texts
+        ("a中a", "a 中 a"),
+        ("ΣΣ", "σ ##σ"),
+        ("a\0b a\ufffdb a\u200db", "ab ab ab"),
+        ("a\N{NO-BREAK SPACE}cat\u2028dog", "a cat dog"),
+        ("😀 \N{WOMAN}\u200d\N{GIRL} a", "[UNK] [UNK] a"),
+        ("a" * 101 + " a", "[UNK] a"),
+        (b"a \xff\xfe cat\xe2\x82", "a [UNK] cat"),
+    ],
+)
+def test_pieces(tokenizer, text, expected):
+    if isinstance(text, bytes):  # what is no UTF-8 is left out
+        text, expected = text, expected.replace("[UNK] ", "")
+    assert tokens(tokenizer, text) == expected
+
+
+def test_case_may_be_kept():
+    assert tokens(WordPieceTokenizer(SPECIALS + WORDS, lowercase=False), "É é Cat cat") == "É [UNK] [UNK] cat"
+
+
+def test_very_long_text(tokenizer):
+    (ids,) = tokenizer.encode(["cat " * 50_000])
+    assert len(ids) == 50_002
+    assert tokenizer.with_max_length(128)(["cat " * 50_000]).shape == (1, 128)
+
+
+def test_one_text(tokenizer):
+    ids = tf.function(tokenizer, autograph=False)(tf.constant(["a cats", ""]))
+    assert ids.dtype == "int32" and ids.numpy().tolist() == [[CLS, 5, 6, 7, SEP], [CLS, SEP, PAD, PAD, PAD]]
+    np.testing.assert_array_equal(tokenizer([["a cats"], [""]]), ids)
+    assert tokenizer.encode([]) == [] and tokenizer(tf.constant([], tf.string)).shape[0] == 0
+
+
+def test_pairs(tokenizer):
+    texts, second_texts = ["a cats", ""], ["dog", "a a"]
+    found = tokenizer(texts, second_texts)
+    assert found["token_ids"].numpy().tolist() == [[CLS, 5, 6, 7, SEP, 8, SEP], [CLS, SEP, 5, 5, SEP, PAD, PAD]]
+    assert found["segment_ids"].numpy().tolist() == [[0, 0, 0, 0, 0, 1, 1], [0, 0, 1, 1, 1, 0, 0]]
+    encoded = tokenizer.encode(texts, second_texts)
+    for name, rows in encoded.items():
+        for row, ids in zip(found[name].numpy(), rows, strict=True):
+            assert row[: len(ids)].tolist() == ids.tolist() and not row[len(ids) :].any()
+    assert tokenizer.encode([], []) == {"token_ids": [], "segment_ids": []}
+    assert tokenizer.detokenize(found["token_ids"]).numpy().tolist() == [b"a cats dog", b"a a"]
+
+
+def truncated(first, second, room):
+    """Hugging Face's `longest_first`, one id at a time but for who keeps the odd one."""
+    swapped = first > second
+    short, long = sorted((first, second))
+    while short + long > room:
+        if long > short:
+            long -= 1
+        else:
+            short -= 1
+    return (long, short) if swapped else (short, long)
+
+
+def test_the_longer_text_is_cut_first():
+    tokenizer = WordPieceTokenizer(SPECIALS + WORDS, max_length=8)
+    for first, second in itertools.product(range(8), repeat=2):
+        (ids,) = tokenizer(["a " * first], ["dog " * second])["token_ids"].numpy()
+        expected = truncated(first, second, 5)
+        assert ((ids == 5).sum(), (ids == 8).sum()) == expected
+        assert (ids == SEP).sum() == 2
+    assert tokenizer(["a " * 20]).numpy().tolist() == [[CLS, *[5] * 6, SEP]]
+
+
+def test_with_max_length(tokenizer):
+    shorter = tokenizer.with_max_length(6)
+    assert shorter.max_length == 6 and tokenizer.max_length is None
+    assert shorter.with_max_length(None) is shorter.with_max_length(9) is shorter
+    assert shorter.with_max_length(5).max_length == 5
+
+
+def test_attributes(tokenizer):
+    assert tokenizer.vocabulary_size == len(SPECIALS + WORDS)
+    ids = tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.mask_id
+    assert ids == (PAD, UNK, CLS, SEP, MASK) and tokenizer.id_to_token(7) == "##s"
+    assert WordPieceTokenizer(SPECIALS[:-1]).mask_id == -1
+    elsewhere = WordPieceTokenizer(["a", *reversed(SPECIALS)])
+    assert (elsewhere.pad_id, elsewhere.bos_id) == (5, 3)
+    assert elsewhere(["a a", "a"]).numpy().tolist() == [[3, 0, 0, 2], [3, 0, 2, 5]]
+
+
+def test_file_with_odd_tokens(tmp_path):
+    """Only a line feed ends a token: multilingual vocabularies have tokens that are white space elsewhere."""
+    words = ["\N{NO-BREAK SPACE}", "\u2028", "a"]
+    path = tmp_path / "vocab.txt"
+    path.write_bytes("\r\n".join([*SPECIALS, *words, ""]).encode())
+    assert WordPieceTokenizer(path).vocabulary == (*SPECIALS, *words)
+
+
+def test_saved_with_a_model(tokenizer, tmp_path):
+    texts = keras.Input((), dtype="string"), keras.Input((), dtype="string")
+    keras.Model(texts, tokenizer(*texts)).save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    found = again((tf.constant(["a cat"]), tf.constant(["dog"])))
+    assert found["token_ids"].numpy().tolist() == [[CLS, 5, 6, SEP, 8, SEP]]
+    copy = WordPieceTokenizer.from_config(tokenizer.get_config())
+    assert copy.get_config() == tokenizer.get_config()
+
+
+def test_mistakes(tokenizer, tmp_path):
+    with pytest.raises(ValueError, match=r"Received: one without \[UNK\], \[SEP\]"):
+        WordPieceTokenizer(["[PAD]", "[CLS]", "a"])
+    with pytest.raises(ValueError, match="every token once. Received: 1 that"):
+        WordPieceTokenizer([*SPECIALS, "a", "a"])
+    with pytest.raises(FileNotFoundError, match="none.txt"):
+        WordPieceTokenizer(tmp_path / "none.txt")
+    for length in (3, 0):
+        with pytest.raises(ValueError, match=f"Received: max_length={length}"):
+            WordPieceTokenizer(SPECIALS, max_length=length)
+    with pytest.raises(ValueError, match=r"`second_texts` must be of shape .* Received: strings of shape \(1, 2\)"):
+        tokenizer(["a"], [["a", "b"]])
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="as many `second_texts` as `texts`"):
+        tokenizer(["a", "b"], ["a"])
+    with pytest.raises(ValueError, match="argument 2 is shorter"):
+        tokenizer.encode(["a", "b"], ["a"])
+    with pytest.raises(ValueError, match="Ids are 0 to 21. Received: 22"):
+        tokenizer.id_to_token(22)
+
+
+def read(path, *columns):
+    with open(path, encoding="utf-8") as file:
+        rows = [line.rstrip("\n").split("\t") for line in file]
+    return [row[column] for row in rows for column in columns if column < len(row)]
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_ids_of_hugging_face(shared_data, lowercase):
+    """On all sentences of GLUE that there are."""
+    tokenizers = pytest.importorskip("tokenizers")
+    path = next(shared_data.glob("tokenizers_tftext/**/uncased_L-12_H-768_A-12/vocab.txt"))
+    texts = read(shared_data / "sst2_sick" / "sentiment-test", 0)
+    for file in (shared_data / "cola").rglob("raw/*.tsv"):
+        texts += read(file, 3)
+    texts += read(shared_data / "qnli" / "dev.tsv", 1, 2) + read(shared_data / "wnli" / "train.tsv", 1, 2)
+    peer = tokenizers.BertWordPieceTokenizer(str(path), lowercase=lowercase, strip_accents=lowercase)
+    found = WordPieceTokenizer(path, lowercase=lowercase).encode(texts)
+    different = [t for t, a, b in zip(texts, peer.encode_batch(texts), found, strict=True) if a.ids != b.tolist()]
+    assert len(texts) > 20_000 and not different
+    peer.enable_truncation(10)
+    ours = WordPieceTokenizer(path, lowercase=lowercase, max_length=10)
+    pairs = texts[:500], texts[500:1000]
+    for other, ids, segments in zip(
+        peer.encode_batch(list(zip(*pairs, strict=True))), *ours.encode(*pairs).values(), strict=True
+    ):
+        assert (other.ids, other.type_ids) == (ids.tolist(), segments.tolist())
