@@ -67,7 +67,8 @@ def searches(pieces, beams):
     import tensorflow as tf
 
     from benchmarks.translator import EndlessTokenizer, make_searcher
-    from keras_headattn.serving._translator_exports import kept_kernels, kept_search
+    from keras_headattn.serving._kept_weights import KeptWeights
+    from keras_headattn.serving._translator_exports import kept_search
     from keras_headattn.text import SentencePieceTokenizer
 
     source, target = SentencePieceTokenizer(pieces), EndlessTokenizer(pieces)
@@ -86,7 +87,7 @@ def searches(pieces, beams):
     functions = {}
     for beam_size in beams:
         searcher = make_searcher(beam_size)
-        search = kept_search(searcher, kept_kernels(searcher), jit_compile=True)
+        search = kept_search(searcher, KeptWeights(searcher), jit_compile=True)
         for shape in itertools.product(*SHAPES):
             search(tf.ones(shape, "int32"))
         functions[beam_size] = lambda texts, search=search: translate(texts, search)
