@@ -704,7 +704,7 @@ class Attention(keras.layers.Layer):
         has_bias = self.relative_positions is not None and self.relative_positions.has_bias
         return self.sliding_window is not None or has_bias
 
-    def init_cache(self, batch_size, max_length):
+    def init_cache(self, batch_size, max_length, kernels=None):
         """An empty cache for self-attention over at most `max_length` positions.
 
         Decode with `output, cache = layer(x, x, cache=cache, index=i, use_causal_mask=True)`, where the
@@ -714,6 +714,7 @@ class Attention(keras.layers.Layer):
         Args:
             batch_size: number of sequences `B`; an integer or a scalar tensor.
             max_length: number of rows, positions of all steps together.
+            kernels: of `decoding_kernels`, of a `role` other than `"cross"`. Default `None`: the layer's own.
 
         Returns:
             Dictionary of zeros: what `project_key_value` returns, such as `"key"` `(B, h, max_length, key_dim)` and
@@ -727,7 +728,8 @@ class Attention(keras.layers.Layer):
         if isinstance(max_length, int):
             positive("max_length", max_length)
         key, value = (ops.zeros((1, 1, self.widths[side]), self.compute_dtype) for side in ("key", "value"))
-        one = self._entry(key, value, ops.zeros((1,), "int32"), State(key=key))
+        projected = project_together(self, "query", key, kernels)
+        one = self._entry(key, value, ops.zeros((1,), "int32"), State(key=key, projected=projected))
         cache = empty_cache(one, batch_size, max_length)
         if self.keeps_positions:
             cache["positions"] = ops.zeros((max_length,), "int32")

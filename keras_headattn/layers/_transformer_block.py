@@ -290,13 +290,13 @@ class DecoderBlock(_Block):
             Dictionary of `"attention"`, see `Attention.init_cache`, and `"cross_attention"`, see
             `Attention.project_cache`.
         """
-        memories = self._each("memory", memory)
+        memories, kernels = self._each("memory", memory), kernels or {}
         batch_size = 1 if not memories else memories[0].shape[0] or keras.ops.shape(memories[0])[0]
         crossed = {
-            name: self.attentions[name].project_cache(one, kernels=(kernels or {}).get(name))
+            name: self.attentions[name].project_cache(one, kernels=kernels.get(name))
             for name, one in zip(self.cross_names, memories, strict=True)
         }
-        return {"attention": self.attention.init_cache(batch_size, max_length), **crossed}
+        return {"attention": self.attention.init_cache(batch_size, max_length, kernels.get("attention")), **crossed}
 
     def grow_cache(self, cache, max_length):
         """The cache with room for more positions; the encoder's keys and values stay.

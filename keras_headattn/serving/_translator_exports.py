@@ -53,8 +53,7 @@ def export_translator(
             it has no name.
         warmup_batch_sizes: ints, batch sizes for which requests are written that a server runs before others:
             `allowed_batch_sizes` of one that batches. Default (1, 8); none are written for an empty tuple.
-        attention: bool, whether to add the signature `attention`, for which no such requests are written. Default
-            False.
+        attention: bool, whether to add the signature `attention`. Default False.
 
     Returns:
         `pathlib.Path` of the new version.
@@ -114,14 +113,15 @@ def export_translator(
     kernels = kept_kernels(searcher)
     search, compiled_search = (kept_search(searcher, kernels, jit_compile) for jit_compile in (False, True))
     functions = {"serving_default": best, "n_best": n_best} | ({"xla": xla} if xla_signature else {})
-    warm = list(functions)
     if attention:
-        functions["attention"] = translation_attention(encode, search, searcher, source_tokenizer, target_tokenizer)
+        functions["attention"] = translation_attention(
+            encode, search, searcher, kernels, source_tokenizer, target_tokenizer
+        )
     text = tf.TensorSpec((None,), tf.string, name="text")
     signatures = {name: (function, [text]) for name, function in functions.items()}
     requests = batches("text", sample_texts(source_tokenizer, lengths), warmup_batch_sizes)
     tokenizers = [source_tokenizer, target_tokenizer]
-    return save_signatures(signatures, folder, tokenizers, run, dict.fromkeys(warm, requests))
+    return save_signatures(signatures, folder, tokenizers, run, dict.fromkeys(signatures, requests))
 
 
 def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SIZES):

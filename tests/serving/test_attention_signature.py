@@ -1,5 +1,7 @@
 """The signature `attention` against `analysis.attention_maps` of the same model."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from keras_headattn.models import (
     TransformerEncoder,
 )
 from keras_headattn.serving import export_classifier, export_regressor, export_translator
+from keras_headattn.serving._warmup import read_warmup
 from keras_headattn.text import SentencePieceTokenizer, WordTokenizer, train_sentencepiece
 
 ENGLISH = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat still"]
@@ -47,7 +50,11 @@ def test_translations(attention, maps, vocabulary, tmp_path):
     model = make_transformer(attention)
     searcher = Searcher(model, beam_size=2, max_length=8, start_id=tokenizer.bos_id, end_id=tokenizer.eos_id)
     path = export_translator(searcher, tokenizer, tokenizer, tmp_path, attention=True)
-    signatures = tf.saved_model.load(path).signatures
+    loaded = tf.saved_model.load(path)
+    signatures = loaded.signatures
+    names = [weight.name for weight in loaded.weights]
+    assert any("encoder_0/attention/query/kernel" in name for name in names)
+    assert not [name for name in names if re.search("decoder.*(query|key|value|output)/kernel", name)]  # held twice
     default = signatures["serving_default"](text=tf.constant(TEXTS))
     found = {name: value.numpy() for name, value in signatures["attention"](text=tf.constant(TEXTS)).items()}
     assert found["translations"].tolist() == default["translations"].numpy().tolist()
@@ -74,6 +81,7 @@ def test_translations(attention, maps, vocabulary, tmp_path):
 
     none = signatures["attention"](text=tf.constant([], tf.string))
     assert {name: len(value) for name, value in none.items()} == dict.fromkeys(found, 0)
+    assert {name for name, _ in read_warmup(path)} == set(signatures)
 
 
 def test_a_model_without_heads(tmp_path):
