@@ -91,7 +91,7 @@ RECIPE = Recipe(
     files=("vocabulary.model", "source.model", "target.model", "moses.source.json", "moses.target.json"),
     check_files=_check_files,
     evaluated=(*DECODING, "metrics", "embeddings", "test", "test_splits"),
-    exported=(*DECODING, "export", "samples", "export_maps"),
+    exported=(*DECODING, "export", "samples", "export_maps", "export_weights"),
     commands={
         "translate": Command(_translate, "translate a file, or standard input", _add_translate, filters=True),
         "prepare": Command(

@@ -2,13 +2,14 @@
 
 import inspect
 
+import keras
 import tensorflow as tf
 
 from keras_headattn.layers import capture_intermediates
 from keras_headattn.serving._likeliest import not_empty
 
 
-def translation_attention(encode, search, searcher, kernels, source_tokenizer, target_tokenizer):
+def translation_attention(encode, search, searcher, kept, source_tokenizer, target_tokenizer):
     """A function of texts that gives the best translations and the maps of the cross-attention.
 
     The model reads the translation it has found once more, in one step of decoding, so that all its tokens are there
@@ -18,7 +19,7 @@ def translation_attention(encode, search, searcher, kernels, source_tokenizer, t
         encode: function of strings `(B,)` to source ids `(B, n)`.
         search: function of source ids to the `"tokens"` and `"scores"` of `Searcher`.
         searcher: `Searcher` around the model.
-        kernels: of `kept_kernels`, which the step multiplies with.
+        kept: `KeptWeights`, which the step multiplies with.
         source_tokenizer, target_tokenizer: which name the pieces.
 
     Returns:
@@ -28,7 +29,7 @@ def translation_attention(encode, search, searcher, kernels, source_tokenizer, t
         ValueError: if the model has no cross-attention whose maps can be had; raised by the function.
     """
     source_name, target_name = _names(source_tokenizer), _names(target_tokenizer)
-    model, given = searcher.model, {} if kernels is None else {"kernels": kernels}
+    model = searcher.model
 
     def attention(text):
         source = encode(text)
@@ -42,18 +43,20 @@ def translation_attention(encode, search, searcher, kernels, source_tokenizer, t
         start = tf.fill([rows, 1], searcher.start_id)
         shifted = tf.where(is_written, tf.concat([start, tokens], axis=1)[:, :-1], 0)
         source_or_one, target = not_empty(source), not_empty(shifted)
-        cache = model.init_cache(source_or_one, tf.shape(target)[1], **given)
-        with capture_intermediates() as intermediates:
+        kernels, weights = kept.read()
+        with keras.StatelessScope(weights), capture_intermediates() as intermediates:
+            given = {} if kernels is None else {"kernels": kernels}
+            cache = model.init_cache(source_or_one, tf.shape(target)[1], **given)
             model.decode_step(target, cache, 0, tf.range(tf.shape(target)[1]), None, **given)
         maps = {path: layer for path, layer in intermediates.items() if path.endswith("cross_attention")}
-        weights = _stacked(maps, "`attention=True` needs a model with cross-attention of this library")
+        maps = _stacked(maps, "`attention=True` needs a model with cross-attention of this library")
         is_pair = is_written[:, None, None, :, None] & (source > 0)[:, None, None, None, :]
         return {
             "translations": target_tokenizer.detokenize(tokens),
             "scores": found["scores"][:, 0],
             "source_pieces": source_name(source),
             "target_pieces": target_name(tokens),
-            "weights": tf.where(is_pair, weights[:rows, :, :, :longest, : tf.shape(source)[1]], 0.0),
+            "weights": tf.where(is_pair, maps[:rows, :, :, :longest, : tf.shape(source)[1]], 0.0),
         }
 
     return attention

@@ -2,11 +2,11 @@
 
 import contextlib
 
-import keras
 import tensorflow as tf
 
 from keras_headattn._private import in_sequence
 from keras_headattn.serving._attention_signature import translation_attention
+from keras_headattn.serving._kept_weights import KeptWeights
 from keras_headattn.serving._translator import source_buckets
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
@@ -22,6 +22,7 @@ def export_translator(
     run=None,
     warmup_batch_sizes=BATCH_SIZES,
     attention=False,
+    weights="float32",
 ):
     """Writes a SavedModel that translates text, with both vocabularies inside.
 
@@ -54,6 +55,9 @@ def export_translator(
         warmup_batch_sizes: ints, batch sizes for which requests are written that a server runs before others:
             `allowed_batch_sizes` of one that batches. Default (1, 8); none are written for an empty tuple.
         attention: bool, whether to add the signature `attention`. Default False.
+        weights: what large matrices are kept as, for fewer bytes: `"float32"`, the default; `"bfloat16"`, half as many;
+            or `"int8"`, a quarter, with a factor for each output of a kernel and for each token of an embedding. A call
+            makes them float32 again before it multiplies, so it takes a little longer, not less.
 
     Returns:
         `pathlib.Path` of the new version.
@@ -61,7 +65,7 @@ def export_translator(
     Raises:
         ValueError: if the searcher and the target tokenizer disagree on the end symbol, or `max_source_length` has
             no room for text, or if the folder has the model of another run, or if `attention` is asked for and the
-            model has no cross-attention of this library.
+            model has no cross-attention of this library; or for other `weights`.
         OSError: if it cannot be written.
 
     Example:
@@ -110,12 +114,12 @@ def export_translator(
     def xla(text):
         return {name: beam[:, 0] for name, beam in translate(encode(text), compiled_search).items()}
 
-    kernels = kept_kernels(searcher)
-    search, compiled_search = (kept_search(searcher, kernels, jit_compile) for jit_compile in (False, True))
+    kept = kept_kernels(searcher, weights)
+    search, compiled_search = (kept_search(searcher, kept, jit_compile) for jit_compile in (False, True))
     functions = {"serving_default": best, "n_best": n_best} | ({"xla": xla} if xla_signature else {})
     if attention:
         functions["attention"] = translation_attention(
-            encode, search, searcher, kernels, source_tokenizer, target_tokenizer
+            encode, search, searcher, kept, source_tokenizer, target_tokenizer
         )
     text = tf.TensorSpec((None,), tf.string, name="text")
     signatures = {name: (function, [text]) for name, function in functions.items()}
@@ -124,7 +128,7 @@ def export_translator(
     return save_signatures(signatures, folder, tokenizers, run, dict.fromkeys(signatures, requests))
 
 
-def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SIZES):
+def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SIZES, weights="float32"):
     """Writes a SavedModel that translates token ids, for programs that have TensorFlow alone.
 
     It is a model of its own, as a model with a tokenizer does not even load without tensorflow-text. Its signature
@@ -136,12 +140,13 @@ def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SI
         folder: str or path, where the next version is written, as in `export_translator`.
         run: str, as `export_translator` takes it. Default `None`: the model has no name.
         warmup_batch_sizes: ints, as `export_translator` takes them. Default (1, 8).
+        weights: what large matrices are kept as, as `export_translator` takes it. Default `"float32"`.
 
     Returns:
         `pathlib.Path` of the new version.
 
     Raises:
-        ValueError: if the folder has the model of another run.
+        ValueError: if the folder has the model of another run, or for other `weights`.
         OSError: if it cannot be written.
 
     Example:
@@ -153,7 +158,7 @@ def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SI
     ```
     """
 
-    kept = kept_search(searcher, kept_kernels(searcher))
+    kept = kept_search(searcher, kept_kernels(searcher, weights))
 
     def search(ids):
         found = kept(ids)
@@ -165,17 +170,16 @@ def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SI
     return save_signatures({"serving_default": (search, [ids])}, folder, run=run, warmup=warmup)
 
 
-def kept_kernels(searcher):
-    """Kernels of decoding as variables, which a SavedModel keeps, so that no call makes them anew."""
-    made = searcher.decoding_kernels()
-    return None if made is None else keras.tree.map_structure(tf.Variable, made)
+def kept_kernels(searcher, weights="float32"):
+    """Kernels of decoding as `KeptWeights`, variables of a SavedModel, so that no call makes them anew."""
+    return KeptWeights(searcher, weights)
 
 
-def kept_search(searcher, kernels, jit_compile=False):
-    """The search with `kernels` of `kept_kernels`, as a function of ids `(B, n)` for a graph to call."""
+def kept_search(searcher, kept, jit_compile=False):
+    """The search with what `kept_kernels` returns, as a function of ids `(B, n)` for a graph to call."""
     attributes = {"_noinline": True}  # what is inlined has the caller's executor
     search = tf.function(
-        lambda ids: searcher(ids, kernels=kernels),
+        lambda ids: searcher.search(ids, *kept.read()),
         autograph=False,
         jit_compile=jit_compile,
         experimental_attributes=attributes,

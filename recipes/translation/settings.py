@@ -122,6 +122,12 @@ class Decoding:
     images: bool = option(
         True, "attention maps of two validation sentences in TensorBoard after each epoch", changeable=True
     )
+    export_weights: str = option(
+        "float32",
+        "what SavedModels keep large matrices as: bfloat16 for half as many bytes, int8 for a quarter; not faster",
+        ("float32", "bfloat16", "int8"),
+        changeable=True,
+    )
     projector: bool = option(True, "token embeddings in TensorBoard's projector after training", changeable=True)
     peak_flops: float | None = option(
         None,

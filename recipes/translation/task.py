@@ -197,9 +197,10 @@ class Translate(Task):
     def export(self, model):
         config, translator = self.config, self.translator(model)
         text, searcher, folder = translator.text, translator.searcher, config.export_folder
-        common = dict(max_source_length=translator.max_source_length, run=config.run, attention=config.export_maps)
-        path = export_translator(searcher, text.source, text.target, folder, **common)
-        ids_path = export_id_translator(searcher, f"{folder}_ids", run=config.run)
+        common = dict(run=config.run, weights=config.export_weights)
+        own = dict(max_source_length=translator.max_source_length, attention=config.export_maps)
+        path = export_translator(searcher, text.source, text.target, folder, **own, **common)
+        ids_path = export_id_translator(searcher, f"{folder}_ids", **common)
         print(f"SavedModels: {path} (text), {ids_path} (token ids)")
         sentences = self._samples()
         step = max(1, len(sentences) // max(1, config.samples))

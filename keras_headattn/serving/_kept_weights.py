@@ -1,0 +1,84 @@
+"""What a search multiplies with, as variables of a SavedModel: made once, and in fewer bytes if asked for."""
+
+import functools
+import math
+
+import keras
+import tensorflow as tf
+
+STORED = ("float32", "bfloat16", "int8")
+LEAST = 4096  # numbers of a matrix that is kept in fewer bytes
+
+
+class KeptWeights:
+    """Kernels of decoding, and the weights of a model, as a SavedModel keeps them.
+
+    Matrices in fewer bytes are made float32 once in each call, so that all products and sums are float32.
+
+    Args:
+        searcher: `Searcher` around a model.
+        stored: "float32"; "bfloat16"; or "int8", with a float32 factor for each output of a kernel and for each token
+            of an embedding, the largest of its absolute values divided by 127. Matrices of fewer than 4,096 numbers,
+            and weights of one axis, are kept as they are.
+
+    Raises:
+        ValueError: for another `stored`.
+    """
+
+    def __init__(self, searcher, stored="float32"):
+        if stored not in STORED:
+            raise ValueError(f"`weights` must be one of {', '.join(STORED)}. Received: weights={stored!r}")
+        made = searcher.decoding_kernels()
+        self._kernels = None if made is None else keras.tree.map_structure(lambda kernel: _keep(kernel, stored), made)
+        self._weights = []
+        self._weights = [(weight, _keep_weight(weight, stored)) for weight in self._read_by(searcher)]
+
+    def read(self):
+        """The kernels, `None` where there are none, and the weights as `Searcher.search` takes them."""
+        kernels = None if self._kernels is None else keras.tree.map_structure(lambda value: value(), self._kernels)
+        return kernels, [(weight, value()) for weight, value in self._weights]
+
+    def _read_by(self, searcher):
+        """The model's weights that a search reads, some of which the kernels replace."""
+        model, given = searcher.model, {} if self._kernels is None else {"kernels": self.read()[0]}
+
+        @functools.partial(tf.function, autograph=False)
+        def step(ids):
+            cache = model.init_cache(ids, 1, **given)
+            return model.decode_step(ids[:, :1], cache, 0, tf.zeros((1,), tf.int32), None, **given)[0]
+
+        read = step.get_concrete_function(tf.TensorSpec((None, None), tf.int32)).graph.variables
+        read = {id(variable) for variable in read}
+        return [weight for weight in searcher.variables if id(weight.value) in read]
+
+
+def _is_large(tensor):
+    return len(tensor.shape) > 1 and math.prod(tensor.shape) >= LEAST
+
+
+def _keep_weight(weight, stored):
+    """As `_keep`; weights that stay as they are stay the model's."""
+    if stored == "float32" or not _is_large(weight):
+        return lambda: keras.ops.copy(weight)
+    # An embedding has its tokens on the first axis, and a kernel its inputs.
+    return _keep(weight, stored, -1 if weight.name == "embeddings" else 0)
+
+
+def _keep(tensor, stored, axis=0):
+    """A function that returns the tensor, from variables that it makes now.
+
+    Args:
+        tensor: of any shape.
+        stored: as `KeptWeights` takes it.
+        axis: over which numbers share a factor of int8.
+    """
+    tensor = tf.convert_to_tensor(tensor)
+    if stored == "float32" or tensor.dtype != tf.float32 or not _is_large(tensor):
+        kept = tf.Variable(tensor)
+        return lambda: kept
+    if stored == "bfloat16":
+        kept = tf.Variable(tf.cast(tensor, tf.bfloat16))
+        return lambda: tf.cast(kept, tf.float32)
+    factors = tf.maximum(tf.reduce_max(tf.abs(tensor), axis, keepdims=True) / 127.0, 1e-30)
+    kept, factors = tf.Variable(tf.cast(tf.round(tensor / factors), tf.int8)), tf.Variable(factors)
+    return lambda: tf.cast(kept, tf.float32) * factors
