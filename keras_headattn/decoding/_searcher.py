@@ -63,6 +63,19 @@ class Searcher(keras.Model):
         self.built = True
 
     def call(self, inputs, kernels=None):
+        return self.search(inputs, kernels)
+
+    def search(self, inputs, kernels=None, weights=None):
+        """As a call, with other tensors in the place of the model's weights.
+
+        Args:
+            inputs, kernels: as of a call.
+            weights: list of tuples of a variable and the tensor in its place, of those that a search with these kernels
+                reads. Default `None`: all variables, as they are.
+
+        Returns:
+            As a call.
+        """
         model = self.model
         kernels = self.decoding_kernels() if kernels is None else kernels
         given = {} if kernels is None else {"kernels": kernels}
@@ -72,7 +85,9 @@ class Searcher(keras.Model):
             return model.decode_step(tokens, cache, index, positions, mask, **given)
 
         # Variables are read once, not in each step.
-        with keras.StatelessScope([(variable, ops.copy(variable)) for variable in self.variables]):
+        if weights is None:
+            weights = [(variable, ops.copy(variable)) for variable in self.variables]
+        with keras.StatelessScope(weights):
             return self._search(step, inputs, given)
 
     def _search(self, step, inputs, given):

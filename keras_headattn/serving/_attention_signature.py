@@ -2,6 +2,7 @@
 
 import inspect
 
+import keras
 import tensorflow as tf
 
 from keras_headattn.layers import capture_intermediates
@@ -42,19 +43,20 @@ def translation_attention(encode, search, searcher, kept, source_tokenizer, targ
         start = tf.fill([rows, 1], searcher.start_id)
         shifted = tf.where(is_written, tf.concat([start, tokens], axis=1)[:, :-1], 0)
         source_or_one, target = not_empty(source), not_empty(shifted)
-        with kept.read() as kernels, capture_intermediates() as intermediates:
+        kernels, weights = kept.read()
+        with keras.StatelessScope(weights), capture_intermediates() as intermediates:
             given = {} if kernels is None else {"kernels": kernels}
             cache = model.init_cache(source_or_one, tf.shape(target)[1], **given)
             model.decode_step(target, cache, 0, tf.range(tf.shape(target)[1]), None, **given)
         maps = {path: layer for path, layer in intermediates.items() if path.endswith("cross_attention")}
-        weights = _stacked(maps, "`attention=True` needs a model with cross-attention of this library")
+        maps = _stacked(maps, "`attention=True` needs a model with cross-attention of this library")
         is_pair = is_written[:, None, None, :, None] & (source > 0)[:, None, None, None, :]
         return {
             "translations": target_tokenizer.detokenize(tokens),
             "scores": found["scores"][:, 0],
             "source_pieces": source_name(source),
             "target_pieces": target_name(tokens),
-            "weights": tf.where(is_pair, weights[:rows, :, :, :longest, : tf.shape(source)[1]], 0.0),
+            "weights": tf.where(is_pair, maps[:rows, :, :, :longest, : tf.shape(source)[1]], 0.0),
         }
 
     return attention

@@ -1,6 +1,6 @@
 """What a search multiplies with, as variables of a SavedModel: made once, and in fewer bytes if asked for."""
 
-import contextlib
+import functools
 import math
 
 import keras
@@ -30,33 +30,37 @@ class KeptWeights:
             raise ValueError(f"`weights` must be one of {', '.join(STORED)}. Received: weights={stored!r}")
         made = searcher.decoding_kernels()
         self._kernels = None if made is None else keras.tree.map_structure(lambda kernel: _keep(kernel, stored), made)
-        self._weights = []
-        if stored != "float32":
-            # An embedding has its tokens on the first axis, and a kernel its inputs.
-            axes = {id(weight): -1 if weight.name == "embeddings" else 0 for weight in searcher.variables}
-            self._weights = [
-                (weight, _keep(weight, stored, axes[id(weight)]))
-                for weight in self._read_by(searcher)
-                if _is_large(weight)
-            ]
+        self._weights = [(weight, _keep_weight(weight, stored)) for weight in self._read_by(searcher)]
 
-    @contextlib.contextmanager
     def read(self):
-        """Context manager of the kernels, `None` where there are none; within it the model has the kept weights."""
-        with keras.StatelessScope([(weight, value()) for weight, value in self._weights]):
-            yield None if self._kernels is None else keras.tree.map_structure(lambda value: value(), self._kernels)
+        """The kernels, `None` where there are none, and the weights as `Searcher.search` takes them."""
+        kernels = None if self._kernels is None else keras.tree.map_structure(lambda value: value(), self._kernels)
+        return kernels, [(weight, value()) for weight, value in self._weights]
 
     def _read_by(self, searcher):
         """The model's weights that a search reads, some of which the kernels replace."""
-        with self.read() as kernels:
-            search = tf.function(lambda ids: searcher(ids, kernels=kernels), autograph=False)
-            read = search.get_concrete_function(tf.TensorSpec((None, None), tf.int32)).graph.variables
+        model, given = searcher.model, {} if self._kernels is None else {"kernels": self.read()[0]}
+
+        @functools.partial(tf.function, autograph=False)
+        def step(ids):
+            cache = model.init_cache(ids, 1, **given)
+            return model.decode_step(ids[:, :1], cache, 0, tf.zeros((1,), tf.int32), None, **given)[0]
+
+        read = step.get_concrete_function(tf.TensorSpec((None, None), tf.int32)).graph.variables
         read = {id(variable) for variable in read}
         return [weight for weight in searcher.variables if id(weight.value) in read]
 
 
 def _is_large(tensor):
     return len(tensor.shape) > 1 and math.prod(tensor.shape) >= LEAST
+
+
+def _keep_weight(weight, stored):
+    """As `_keep`; weights that stay as they are stay the model's."""
+    if stored == "float32" or not _is_large(weight):
+        return lambda: keras.ops.copy(weight)
+    # An embedding has its tokens on the first axis, and a kernel its inputs.
+    return _keep(weight, stored, -1 if weight.name == "embeddings" else 0)
 
 
 def _keep(tensor, stored, axis=0):

@@ -173,16 +173,16 @@ def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SI
 
 def kept_search(searcher, kept, jit_compile=False):
     """The search with `KeptWeights`, as a function of ids `(B, n)` for a graph to call."""
-
-    def search(ids):
-        with kept.read() as kernels:
-            return searcher(ids, kernels=kernels)
-
     attributes = {"_noinline": True}  # what is inlined has the caller's executor
-    function = tf.function(search, autograph=False, jit_compile=jit_compile, experimental_attributes=attributes)
+    search = tf.function(
+        lambda ids: searcher.search(ids, *kept.read()),
+        autograph=False,
+        jit_compile=jit_compile,
+        experimental_attributes=attributes,
+    )
 
     def call(ids):
         with contextlib.nullcontext() if jit_compile else in_sequence():
-            return function(ids)
+            return search(ids)
 
     return call
