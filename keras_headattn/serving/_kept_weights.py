@@ -30,7 +30,8 @@ class KeptWeights:
             raise ValueError(f"`weights` must be one of {', '.join(STORED)}. Received: weights={stored!r}")
         made = searcher.decoding_kernels()
         self._kernels = None if made is None else keras.tree.map_structure(lambda kernel: _keep(kernel, stored), made)
-        self._weights = [(weight, _keep_weight(weight, stored)) for weight in self._read_by(searcher)]
+        self._weights = []
+        self._weights += [(weight, _keep_weight(weight, stored)) for weight in self._read_by(searcher)]
 
     def read(self):
         """The kernels, `None` where there are none, and the weights as `Searcher.search` takes them."""
