@@ -233,8 +233,8 @@ def report_settings(models, text, options):
     timing.report(
         None if options.quick else "exports_settings",
         f"# A server's settings for a SavedModel: {name}",
-        f'{describe(text, options)} {number} rounds. "XLA flags" are `TF_XLA_FLAGS="{XLA}"`; "one thread" is one of each '
-        "kind, inside operations and between them; `xla` is the signature.",
+        f'{describe(text, options)} {number} rounds. "XLA flags" are `TF_XLA_FLAGS="{XLA}"`; "one thread" is one of '
+        "each kind, inside operations and between them; `xla` is the signature.",
         table,
         timing.SPREAD,
         "\n".join(timing.machine("tensorflow", "keras", "tensorflow-text")),
