@@ -71,7 +71,7 @@ def export_classes(pieces, folder):
     encoder = TransformerEncoder(
         VOCABULARY, WIDTH, FEED_FORWARD, num_layers=LAYERS, attention="multi_head", num_heads=HEADS
     )
-    model = SentenceClassifier(encoder, 2, SelfAttentivePooling(WIDTH, HEADS), mlp_dim=WIDTH)
+    model = SentenceClassifier(encoder, 2, SelfAttentivePooling(HEADS, WIDTH), mlp_dim=WIDTH)
     return export_classifier(model, tokenizer, ["no", "yes"], folder, max_length=128)
 
 
