@@ -5,7 +5,7 @@ import pathlib
 
 import numpy as np
 
-from keras_headattn._files import atomic_path, write_atomically
+from keras_headattn._files import write_atomically
 from keras_headattn.interop._configs import ACTIVATIONS
 from keras_headattn.interop._copying import Names, store, weights_by_name
 from keras_headattn.interop._pretrained import ENCODERS, exchange_padding
@@ -63,11 +63,10 @@ def to_hugging_face(model, folder, model_type=None):
         config, tensors = _of_encoder(model, encoder, model_type)
     else:
         raise ValueError(f"`model` must be a Bert, one of its heads, a T5 or a Transformer. Received: {model!r}")
-    folder = pathlib.Path(folder)
     import safetensors.numpy
 
-    with atomic_path(folder / "model.safetensors") as path:
-        safetensors.numpy.save_file(tensors, path, metadata={"format": "pt"})
+    folder = pathlib.Path(folder)
+    write_atomically(folder / "model.safetensors", safetensors.numpy.save(tensors, metadata={"format": "pt"}))
     write_atomically(folder / "config.json", (json.dumps(config, indent=2) + "\n").encode("utf-8"))
 
 

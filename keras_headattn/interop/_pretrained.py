@@ -146,7 +146,7 @@ def _kind_of(tensors, path):
 
 
 def _make_encoder(kind, config, path, tensors, attention, head, ignore, overrides):
-    is_model = re.compile(rf"({kind}|discriminator)\.")
+    is_model = re.compile(rf"^({kind}|discriminator)\.")
     tensors = {is_model.sub("", name, count=1): x for name, x in tensors.items()}
     if config is None:
         own = path if path.is_dir() else path.parent
