@@ -224,6 +224,27 @@ def set_worker_timeouts(jobs, connect, heartbeat):
     )
 
 
+# SavedModels
+
+
+@contextlib.contextmanager
+def in_sequence():
+    """Within it, a graph's calls of functions run their operations one after the other, in the thread of the call.
+
+    A function of many small operations takes half as long then, as nothing is handed to other threads; a product still
+    has all of them. The setting is an attribute of the stock operation `StatefulPartitionedCall`. Loops, which must be
+    traced within it too, have no other way to it.
+    """
+    from tensorflow.python.eager.context import FunctionCallOptions, context
+
+    options = context().function_call_options
+    context().function_call_options = FunctionCallOptions(executor_type="SINGLE_THREADED_EXECUTOR")
+    try:
+        yield
+    finally:
+        context().function_call_options = options
+
+
 # TensorFlow Text
 
 

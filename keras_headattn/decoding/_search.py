@@ -10,7 +10,7 @@ import itertools
 from keras import ops
 
 from keras_headattn._validation import number, positive
-from keras_headattn.decoding._top_k import top_k
+from keras_headattn.decoding._top_k import pick, top_k
 
 NEVER = float("-inf")
 EMPTY = -1e9  # score of a place that no hypothesis takes
@@ -163,20 +163,20 @@ def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size
             logits, cache = step(ops.reshape(last, (-1, 1)), cache, index, index, None)
             logits = ops.reshape(logits, (-1, k, logits.shape[-1]))
         scores, parents, tokens = _best_continuations(logits, scores, 2 * k)
-        ends = ops.equal(tokens, end_id)
-        ended = ops.where(ends, scores / length_penalty(index + 1, alpha), NEVER)
+        ends, index = ops.equal(tokens, end_id), index + 1
+        ended = ops.where(ends, scores / length_penalty(index, alpha), NEVER)
         pool, chosen = ops.top_k(ops.concatenate([pool, ended], axis=1), k)
         scores, chosen_open = ops.top_k(ops.where(ends, NEVER, scores), k)
-        last = _pick(tokens, chosen_open)
+        last = pick(tokens, chosen_open)
         if reorder is not None:
-            cache = reorder(cache, ops.reshape(k * items + _pick(parents, chosen_open), (-1,)))
+            cache = reorder(cache, ops.reshape(k * items + pick(parents, chosen_open), (-1,)))
         # Of K ended hypotheses and 2K continuations K and K are chosen, whose histories are those of 2K rows.
         chosen = ops.one_hot(ops.concatenate([chosen, chosen_open + k], axis=1), 3 * k, dtype="float32")
         origins = ops.one_hot(ops.concatenate([ended_rows, parents + k], axis=1), 2 * k, dtype="float32")
-        is_next = ops.equal(positions, index + 1)
+        is_next = ops.equal(positions, index)
         history = ops.where(is_next, next_slots, ops.matmul(ops.matmul(chosen, origins), history))
-        written = ops.where(is_next[:, None], last[:, None], written)
-        return index + 1, last, scores, pool, history, written, cache
+        written = ops.where(is_next, last[..., None], written)
+        return index, last, scores, pool, history, written, cache
 
     at_start = ops.equal(positions, 0)
     state = (
@@ -186,7 +186,7 @@ def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size
         ops.tile(ops.convert_to_tensor([[0.0] + [NEVER] * (k - 1)], "float32"), (batch_size, 1)),
         ops.full((batch_size, k), NEVER, "float32"),
         ops.tile(ops.where(at_start, next_slots, -1.0)[None], (batch_size, 1, 1)),
-        ops.zeros((batch_size, max_length + 1, k), "int32"),
+        ops.zeros((batch_size, k, max_length + 1), "int32"),
         cache,
     )
     for length in search_lengths(max_length) if grow else [max_length]:
@@ -216,19 +216,10 @@ def _best_continuations(logits, scores, count):
             "`beam_size` must be at most half the vocabulary. "
             f"Received: beam_size={count // 2} for a vocabulary of {logits.shape[-1]}"
         )
-    # The best of each beam first: the order within a beam does not need the normaliser.
-    best, tokens = top_k(logits, count)
-    largest = best[..., :1]
-    normaliser = largest + ops.log(ops.sum(ops.exp(logits - largest), axis=-1, keepdims=True))
+    best, tokens = top_k(ops.log_softmax(logits, axis=-1), count)  # of each beam, then of all
     every = scores.shape[1] * count
-    scores, chosen = ops.top_k(ops.reshape(best - normaliser + scores[..., None], (-1, every)), count)
-    return scores, chosen // count, _pick(ops.reshape(tokens, (-1, every)), chosen)
-
-
-def _pick(values, chosen):
-    """Integers `(B, m)` of `(B, n)` at the places `chosen` `(B, m)`."""
-    is_chosen = ops.equal(chosen[..., None], ops.arange(values.shape[1], dtype="int32"))  # (B, m, n)
-    return ops.sum(ops.where(is_chosen, values[:, None], 0), axis=-1)
+    scores, chosen = ops.top_k(ops.reshape(best + scores[..., None], (-1, every)), count)
+    return scores, chosen // count, pick(ops.reshape(tokens, (-1, every)), chosen)
 
 
 def _tokens(history, written, slots, end_id):
@@ -236,13 +227,13 @@ def _tokens(history, written, slots, end_id):
 
     Args:
         history: `(B, 2K, T + 1)`, the slot of each position, -1 after the end.
-        written: `(B, T + 1, K)`, the token in each slot.
+        written: `(B, K, T + 1)`, the token in each slot.
         slots: `(K,)`, their numbers.
         end_id: integer.
     """
     k = slots.shape[0]
-    own = ops.equal(history[:, :, 1:, None], slots)
-    tokens = ops.sum(ops.where(own, written[:, None, 1:], 0), axis=-1)
+    own = ops.equal(history[:, :, None, 1:], slots[:, None])  # (B, 2K, K, T)
+    tokens = ops.sum(ops.where(own, written[:, None, :, 1:], 0), axis=2)
     is_last = ops.logical_and(history[:, :k, :-1] >= 0, history[:, :k, 1:] < 0)
     return ops.concatenate([ops.where(is_last, end_id, tokens[:, :k]), tokens[:, k:]], axis=1)
 

@@ -63,7 +63,7 @@ class Searcher(keras.Model):
         self.built = True
 
     def call(self, inputs, kernels=None):
-        model, k = self.model, self.beam_size
+        model = self.model
         kernels = self.decoding_kernels() if kernels is None else kernels
         given = {} if kernels is None else {"kernels": kernels}
 
@@ -71,6 +71,12 @@ class Searcher(keras.Model):
             positions = ops.broadcast_to(position, (ops.shape(tokens)[1],))
             return model.decode_step(tokens, cache, index, positions, mask, **given)
 
+        # Variables are read once, not in each step.
+        with keras.StatelessScope([(variable, ops.copy(variable)) for variable in self.variables]):
+            return self._search(step, inputs, given)
+
+    def _search(self, step, inputs, given):
+        model, k = self.model, self.beam_size
         grow = getattr(model, "grow_cache", None)
         length = search_lengths(self.max_length)[0] if grow else self.max_length
         common = (ops.shape(inputs)[0], self.max_length, self.start_id, self.end_id)

@@ -1,6 +1,9 @@
 """The largest of many numbers."""
 
+import numpy as np
 from keras import ops
+
+from keras_headattn.ops import sizes
 
 BLOCK = 32
 
@@ -20,17 +23,27 @@ def top_k(x, k):
     >>> values.numpy().tolist(), indices.numpy().tolist()
     ([999.0, 998.0], [999, 998])
     """
+    x = ops.convert_to_tensor(x)
     n = x.shape[-1]
     number = -(-n // BLOCK)
     if number < 4 * k:
         return ops.top_k(x, k)
-    lead = ops.shape(x)[:-1]
+    shape = (*sizes(x)[:-1], k)
     if n % BLOCK:
-        padding = [(0, 0)] * len(lead) + [(0, number * BLOCK - n)]
+        padding = [(0, 0)] * (len(shape) - 1) + [(0, number * BLOCK - n)]
         x = ops.pad(x, padding, constant_values=float("-inf"))
-    blocks = ops.reshape(x, (*lead, number, BLOCK))
-    _, chosen = ops.top_k(ops.max(blocks, axis=-1, initial=float("-inf")), k)
-    chosen = ops.sort(chosen, axis=-1)  # equal numbers stay in order
-    candidates = ops.take_along_axis(blocks, chosen[..., None], axis=-2)
-    values, indices = ops.top_k(ops.reshape(candidates, (*lead, k * BLOCK)), k)
-    return values, BLOCK * ops.take_along_axis(chosen, indices // BLOCK, axis=-1) + indices % BLOCK
+    blocks = ops.reshape(x, (-1, BLOCK))
+    maxima = ops.reshape(ops.max(blocks, axis=-1, initial=float("-inf")), (-1, number))  # (rows, number)
+    _, chosen = ops.top_k(maxima, k)
+    chosen = -ops.top_k(-chosen, k)[0]  # equal numbers stay in order
+    first = number * ops.arange(ops.shape(maxima)[0], dtype="int32")[:, None]
+    candidates = ops.take(blocks, first + chosen, axis=0)  # (rows, k, BLOCK)
+    values, places = ops.top_k(ops.reshape(candidates, (-1, k * BLOCK)), k)
+    indices = ops.reshape(BLOCK * chosen[..., None] + np.arange(BLOCK, dtype="int32"), (-1, k * BLOCK))
+    return ops.reshape(values, shape), ops.reshape(pick(indices, places), shape)
+
+
+def pick(values, chosen):
+    """Integers `(B, m)` of `(B, n)` at the places `chosen` `(B, m)`."""
+    is_chosen = ops.equal(chosen[..., None], np.arange(values.shape[1], dtype="int32"))  # (B, m, n)
+    return ops.sum(ops.where(is_chosen, values[:, None], 0), axis=-1)

@@ -4,6 +4,7 @@ import itertools
 import math
 
 from keras import ops
+from keras.layers import LayerNormalization
 
 from keras_headattn.ops import apply_kernel, sizes, swap_heads
 
@@ -46,8 +47,17 @@ def project_together(layer, side, x, kernels):
 def merge_by_kernel(weights, heads, output_shape):
     """Heads `(B, h, n, width)` through the output kernel: `(B, n, D)`, or as `output_shape` has the last axes."""
     batch, h, n, width = sizes(heads)
-    output = apply_kernel(weights, ops.reshape(swap_heads(heads), (-1, h * width)))
+    # Where either size is 1 the reshape that follows would make two of one.
+    rows = heads if 1 in heads.shape[1:3] else ops.swapaxes(heads, 1, 2)
+    output = apply_kernel(weights, ops.reshape(rows, (-1, h * width)))
     return ops.reshape(output, (batch, n, *(output_shape or output.shape[1:])))
+
+
+def norm_weights(norm):
+    """Weights of `ops.normalize` that do what a built layer does; `None` where it does something else."""
+    if type(norm) is not LayerNormalization or norm.gamma is None or norm.beta is None or len(norm.gamma.shape) > 1:
+        return None
+    return {"scale": norm.gamma + 0.0, "offset": norm.beta + 0.0}
 
 
 def _projections(layer, side):
@@ -67,9 +77,13 @@ def _side_by_side(layer, side):
 
 def _split_heads(product, lengths, shapes):
     """Projections side by side, `(B * n, all)`, as one `(B, heads, n, width)` for each of `shapes`, (heads, width)."""
-    if len({*shapes}) == 1:  # (B, n, k, h, d) to (k, B, h, n, d)
-        together = ops.reshape(product, (*lengths, len(shapes), *shapes[0]))
-        return ops.unstack(ops.transpose(together, (2, 0, 3, 1, 4)), len(shapes))
+    if len({*shapes}) == 1:
+        batch, n = lengths
+        heads, width = shapes[0]
+        if isinstance(n, int) and n == 1:
+            return ops.unstack(ops.reshape(product, (batch, len(shapes), heads, 1, width)), len(shapes), axis=1)
+        together = ops.reshape(product, (batch, n, len(shapes), heads, width))
+        return ops.unstack(ops.transpose(together, (2, 0, 3, 1, 4)), len(shapes))  # (k, B, h, n, d)
     ends = [*itertools.accumulate(math.prod(shape) for shape in shapes)]
     parts = (product[:, end - math.prod(shape) : end] for end, shape in zip(ends, shapes, strict=True))
     return [swap_heads(ops.reshape(part, (*lengths, *shape))) for part, shape in zip(parts, shapes, strict=True)]

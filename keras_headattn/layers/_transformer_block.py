@@ -5,8 +5,10 @@ from keras import layers, regularizers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._validation import rate
+from keras_headattn.layers._decoding_kernels import norm_weights
 from keras_headattn.layers._feed_forward import FeedForward
 from keras_headattn.layers._template import Template
+from keras_headattn.ops import normalize
 
 
 class _Block(layers.Layer):
@@ -91,7 +93,7 @@ class _Block(layers.Layer):
 
     def _attend(self, name, x, state, previous_maps, memory=None, training=None, **call):
         """`x` after a sublayer of attention, whose map and cache go into `state`; "attention" is that to itself."""
-        y = self.norms[name](x) if self.normalize_first else x
+        y = self._normalize(name, x, state) if self.normalize_first else x
         y, own_map, *cache = self.attentions[name](
             y,
             y if name == "attention" else memory,
@@ -106,15 +108,19 @@ class _Block(layers.Layer):
             state["maps"][name] = own_map
         if cache:
             state["cache"][name] = cache[0]
-        return self._add(name, x, y, training)
+        return self._add(name, x, y, state, training)
 
-    def _feed_forward(self, x, training):
-        y = self.norms["feed_forward"](x) if self.normalize_first else x
-        return self._add("feed_forward", x, self.feed_forward(y, training=training), training)
+    def _feed_forward(self, x, state, training):
+        y = self._normalize("feed_forward", x, state) if self.normalize_first else x
+        return self._add("feed_forward", x, self.feed_forward(y, training=training), state, training)
 
-    def _add(self, name, x, y, training):
+    def _add(self, name, x, y, state, training):
         x = x + self.dropouts[name](y, training=training)
-        return x if self.normalize_first else self.norms[name](x)
+        return x if self.normalize_first else self._normalize(name, x, state)
+
+    def _normalize(self, name, x, state):
+        weights = state.get("kernels", {}).get(f"{name}_norm")
+        return self.norms[name](x) if weights is None else normalize(x, epsilon=self.norms[name].epsilon, **weights)
 
     def get_config(self):
         shorthand = self.intermediate_dim is not None
@@ -193,7 +199,7 @@ class EncoderBlock(_Block):
         masks = dict(query_mask=mask if counts else None, key_mask=mask, attention_mask=attention_mask)
         call = dict(training=training, bias=bias, segment_ids=segment_ids, **masks)
         x = self._attend("attention", x, state, previous_maps, **call)
-        x = self._feed_forward(x, training)
+        x = self._feed_forward(x, state, training)
         return (x, {"maps": state["maps"]}) if return_state else x
 
 
@@ -261,8 +267,15 @@ class DecoderBlock(_Block):
         return value
 
     def decoding_kernels(self):
-        """Kernels of each attention by name, see `Attention.decoding_kernels`."""
-        return {name: layer.decoding_kernels() for name, layer in self.attentions.items()}
+        """What a step of decoding multiplies with, for the call argument `kernels`.
+
+        Returns:
+            Dictionary of the name of each attention to its kernels, see `Attention.decoding_kernels`; and, where the
+            norms are layer normalisation, of `"attention_norm"` and so on to their weights, see `ops.normalize`.
+        """
+        norms = {f"{name}_norm": norm_weights(norm) for name, norm in self.norms.items()}
+        kernels = {name: layer.decoding_kernels() for name, layer in self.attentions.items()}
+        return kernels | {name: weights for name, weights in norms.items() if weights is not None}
 
     def init_cache(self, memory, max_length, kernels=None):
         """State of step-by-step decoding: an empty cache of the self-attention, and the memory's keys and values.
@@ -345,7 +358,7 @@ class DecoderBlock(_Block):
         for name, one, mask in zip(self.cross_names, memories, masks, strict=True):
             counts = self.attentions[name].adds_losses(training)
             x = self._attend(name, x, memory=one, query_mask=x_mask if counts else None, key_mask=mask, **common)
-        x = self._feed_forward(x, training)
+        x = self._feed_forward(x, state, training)
         if not return_state:
             return x
         return x, {"maps": state["maps"]} | ({} if cache is None else {"cache": state["cache"]})

@@ -73,6 +73,8 @@ def _swap_rows(x):
     """`(B, h, a, b)` as `(B, h, b, a)`: a reshape, which moves nothing, where either size is known to be 1."""
     if 1 not in x.shape[2:]:
         return ops.swapaxes(x, 2, 3)
+    if x.shape[3] == 1:  # where several sizes are not known, two operations for five
+        return ops.expand_dims(ops.squeeze(x, 3), 2)
     batch, heads, a, b = sizes(x)
     return ops.reshape(x, (batch, heads, b, a))
 

@@ -18,6 +18,28 @@ def apply_kernel(weights, x):
     return product + weights["bias"] if "bias" in weights else product
 
 
+def normalize(x, scale, offset, epsilon):
+    """Layer normalisation over the last axis, in float32 or wider: `keras.layers.LayerNormalization` in few operations.
+
+    Source: Ba et al. 2016, "Layer normalization", eq. 4.
+
+    Args:
+        x: `(..., D)`.
+        scale, offset: `(D,)`.
+        epsilon: float, added to the variance.
+
+    Returns:
+        Tensor of the shape and dtype of `x`.
+
+    >>> normalize(np.array([[1.0, 3.0]]), np.ones(2), np.zeros(2), epsilon=0.0).numpy().tolist()
+    [[-1.0, 1.0]]
+    """
+    wide = ops.cast(x, scale.dtype)
+    wide = wide - ops.mean(wide, axis=-1, keepdims=True)
+    variance = ops.mean(ops.square(wide), axis=-1, keepdims=True)
+    return ops.cast(wide * ops.rsqrt(variance + epsilon) * scale + offset, x.dtype)
+
+
 def swap_heads(x):
     """The two middle axes exchanged: by a reshape, which moves nothing, where either size is known to be 1.
 

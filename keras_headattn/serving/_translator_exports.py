@@ -1,8 +1,11 @@
 """A search as a SavedModel: from text to text, or from ids to ids."""
 
+import contextlib
+
 import keras
 import tensorflow as tf
 
+from keras_headattn._private import in_sequence
 from keras_headattn.serving._attention_signature import translation_attention
 from keras_headattn.serving._buckets import pad_to_bucket
 from keras_headattn.serving._translator import source_buckets
@@ -170,5 +173,17 @@ def kept_kernels(searcher):
 
 
 def kept_search(searcher, kernels, jit_compile=False):
-    """The search with `kernels` of `kept_kernels`, as a `tf.function` of ids `(B, n)`."""
-    return tf.function(lambda ids: searcher(ids, kernels=kernels), autograph=False, jit_compile=jit_compile)
+    """The search with `kernels` of `kept_kernels`, as a function of ids `(B, n)` for a graph to call."""
+    attributes = {"_noinline": True}  # what is inlined has the caller's executor
+    search = tf.function(
+        lambda ids: searcher(ids, kernels=kernels),
+        autograph=False,
+        jit_compile=jit_compile,
+        experimental_attributes=attributes,
+    )
+
+    def call(ids):
+        with contextlib.nullcontext() if jit_compile else in_sequence():
+            return search(ids)
+
+    return call

@@ -72,6 +72,11 @@ class WordPieceTokenizer(PairTokenizer):
         twice = len(self.vocabulary) - len(set(self.vocabulary))
         if twice:
             raise ValueError(f"`vocabulary` must hold every token once. Received: {twice} that are there again")
+        if set(self.vocabulary) <= {*SPECIALS.values()}:
+            raise ValueError(
+                "`vocabulary` must hold at least one piece beside the special tokens. "
+                f"Received: {len(self.vocabulary)} tokens"
+            )
         # Its own lower case, `lower_case_nfd_strip_accents`, also takes signs such as ² and … apart, as BERT does not.
         self._graph_tokenizer = tensorflow_text.FastBertTokenizer(list(self.vocabulary), token_out_type=tf.int32)
 

@@ -1,8 +1,5 @@
 """Classifiers of pairs of texts that a tokenizer joins in one sequence."""
 
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -84,16 +81,3 @@ def test_numbers_of_pairs(tokenizer, tmp_path):
     found = rate(text=tf.constant(TEXTS), second_text=tf.constant(SECOND))["values"]
     for row, pair in zip(found, zip(TEXTS, SECOND, strict=True), strict=True):
         np.testing.assert_allclose(row, model(tokenizer(*[[text] for text in pair]))[0, 0], rtol=1e-4)
-
-
-def test_byte_pairs_need_no_tensorflow_text(tmp_path):
-    tokenizer = byte_pairs()
-    path = export_classifier(Tokens(tokenizer), tokenizer, CLASSES, tmp_path, pairs=True, warmup_batch_sizes=())
-    code = f"""
-import sys
-sys.modules["keras_headattn"] = sys.modules["tensorflow_text"] = None
-import tensorflow as tf
-classify = tf.saved_model.load({str(path)!r}).signatures["serving_default"]
-assert classify(text=tf.constant(["a dog"]), second_text=tf.constant(["cats"]))["classes"].shape == (1, 3)
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)

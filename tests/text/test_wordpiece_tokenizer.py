@@ -91,10 +91,10 @@ def truncated(first, second, room):
 
 def test_the_longer_text_is_cut_first():
     tokenizer = WordPieceTokenizer(SPECIALS + WORDS, max_length=8)
-    for first, second in itertools.product(range(8), repeat=2):
-        (ids,) = tokenizer(["a " * first], ["dog " * second])["token_ids"].numpy()
-        expected = truncated(first, second, 5)
-        assert ((ids == 5).sum(), (ids == 8).sum()) == expected
+    sizes = list(itertools.product(range(8), repeat=2))
+    found = tokenizer(["a " * first for first, _ in sizes], ["dog " * second for _, second in sizes])
+    for (first, second), ids in zip(sizes, found["token_ids"].numpy(), strict=True):
+        assert ((ids == 5).sum(), (ids == 8).sum()) == truncated(first, second, 5)
         assert (ids == SEP).sum() == 2
     assert tokenizer(["a " * 20]).numpy().tolist() == [[CLS, *[5] * 6, SEP]]
 
@@ -110,7 +110,7 @@ def test_attributes(tokenizer):
     assert tokenizer.vocabulary_size == len(SPECIALS + WORDS)
     ids = tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.mask_id
     assert ids == (PAD, UNK, CLS, SEP, MASK) and tokenizer.id_to_token(7) == "##s"
-    assert WordPieceTokenizer(SPECIALS[:-1]).mask_id == -1
+    assert WordPieceTokenizer([*SPECIALS[:-1], "a"]).mask_id == -1
     elsewhere = WordPieceTokenizer(["a", *reversed(SPECIALS)])
     assert (elsewhere.pad_id, elsewhere.bos_id) == (5, 3)
     assert elsewhere(["a a", "a"]).numpy().tolist() == [[3, 0, 0, 2], [3, 0, 2, 5]]
@@ -143,7 +143,9 @@ def test_mistakes(tokenizer, tmp_path):
         WordPieceTokenizer(tmp_path / "none.txt")
     for length in (3, 0):
         with pytest.raises(ValueError, match=f"Received: max_length={length}"):
-            WordPieceTokenizer(SPECIALS, max_length=length)
+            WordPieceTokenizer(SPECIALS + WORDS, max_length=length)
+    with pytest.raises(ValueError, match="one piece beside the special tokens. Received: 5 tokens"):
+        WordPieceTokenizer(SPECIALS)
     with pytest.raises(ValueError, match=r"`second_texts` must be of shape .* Received: strings of shape \(1, 2\)"):
         tokenizer(["a"], [["a", "b"]])
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="as many `second_texts` as `texts`"):
