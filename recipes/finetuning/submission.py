@@ -22,10 +22,16 @@ def predict_tests(task, model, corpora):
     for name, corpus in corpora.items():
         shown = progress_bar(f"Reading {name}", len(corpus), task.config.quiet)
         found = predictor(corpus.texts, corpus.second_texts, shown)
-        cells = targets.cells(found) if targets.names else clipped(found[:, 0])
+        cells = _labels(task, targets.cells(found)) if targets.names else clipped(found[:, 0])
         path = task.run.folder / "submission" / f"{name}.tsv"
         write_atomically(path, rows_text(cells).encode("utf-8"))
         print(f"{path}: {len(cells):,} rows")
+
+
+def _labels(task, cells):
+    """Labels of the task; the first one in place of another text, which T5 may write."""
+    labels = task.config.glue_task.labels
+    return [cell if cell in labels else labels[0] for cell in cells]
 
 
 def clipped(values):

@@ -89,6 +89,14 @@ class TextToText(Glue):
 
     kinds = (WrittenNumbers, WrittenClasses)
 
+    def check(self):
+        super().check()
+        if self.config.class_weights != "none" or self.config.head_dim:
+            raise ValueError(
+                "T5 has no head, and no weights of classes. "
+                f"Received: head_dim={self.config.head_dim}, class_weights={self.config.class_weights!r}"
+            )
+
     def encode(self, corpus):
         texts = self.targets.texts
         return {

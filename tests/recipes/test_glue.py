@@ -56,6 +56,13 @@ assert maps["weights"].shape[1:3] == (2, 2) and maps["pieces"].numpy()[0, 0] == 
     assert (quick[0] / "exported" / "1" / "assets.extra" / "tf_serving_warmup_requests").exists()
 
 
+def test_the_same_command_has_nothing_left_to_train(quick, recipe):
+    arguments = ["--attention", "evolving", "--attention-arguments", "alpha=0.1", "beta=0.1", "--epochs", 1]
+    same = ["--quick", "--task", "paraphrase", *arguments, "--max-examples", 640, "--run", quick[0] / "run"]
+    assert "no epoch left" in recipe(*same, "--export", "none")
+    assert "seed=0 (now 4)" in recipe(*same, "--seed", 4)
+
+
 def test_evaluating_and_classifying_others(quick, recipe, tmp_path):
     (tmp_path / "mine.csv").write_text("text,second,label\ntwo euros,2.00 euros,1\ntwo cents,0.20 euros,0\n")
     recipe("evaluate", quick[0] / "run", "--test", tmp_path / "mine.csv", "--second-column", "second")

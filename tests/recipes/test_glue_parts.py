@@ -25,7 +25,7 @@ from recipes.finetuning.glue_tasks import MAJORITY, SUBMISSION, TASKS, mean_scor
 from recipes.finetuning.label_texts import WrittenClasses, WrittenNumbers
 from recipes.finetuning.scores import ClassScore, NumberScore
 from recipes.finetuning.settings import GlueConfig
-from recipes.finetuning.submission import check_file, clipped, collect, rows_text, write_zip
+from recipes.finetuning.submission import check_file, clipped, collect, predict_tests, rows_text, write_zip
 from recipes.finetuning.targets import targets_of
 from recipes.glue import RECIPE
 from recipes.pretraining.masked_lm import mask_tokens
@@ -374,3 +374,35 @@ def test_t5_writes_its_labels(tmp_path, monkeypatch):
         [pytest.approx(3.8)],
         [-1.0],
     ]
+
+
+def test_training_on_pairs_of_ones_own(tmp_path, monkeypatch):
+    """Two replicas, accumulated gradients and bfloat16, with a head in place of the pooler."""
+    rng = np.random.default_rng(0)
+    rows = ["first\tsecond\tgrade"]
+    for grade in rng.uniform(0, 5, 48):
+        rows.append(f"{'good ' * int(1 + grade)}film\ta film\t{grade:.2f}")
+    path = write(tmp_path / "pairs.tsv", *rows)
+    given = dict(text_column="first", second_column="second", label_column="grade", predict="number")
+    given |= dict(train=(str(path),), run=str(tmp_path / "run"), export=None, size="bert_tiny", head_dim=20)
+    given |= dict(epochs=2, batch_size=8, replicas=2, accumulation=2, precision="mixed_bfloat16", num_buckets=1)
+    _, history = train_here(RECIPE, override(GlueConfig(), given | dict(learning_rate=1e-3)), monkeypatch)
+    assert np.isfinite([logs["val_score"] for logs in history]).all()
+    scores = json.loads((tmp_path / "run" / "results" / "test" / "scores.json").read_text())
+    assert {"score", "pearson", "spearman", "mae"} <= set(scores)
+
+
+def test_predictions_of_test_sets(tmp_path, capsys):
+    """Rows in their order, and numbers from 0 to 5."""
+
+    class Known:
+        config = override(GlueConfig(), dict(task="stsb", quiet=True))
+        targets = targets_of(config)
+        run = Run(tmp_path, RECIPE)
+
+        def predictor(self, model):
+            return lambda texts, second_texts, progress: np.array([[len(text)] for text in texts], "float32")
+
+    predict_tests(Known(), None, {"STS-B": LabelledText(["a", "abcdefg"], ["", ""], "x", ["b", "b"])})
+    lines = (tmp_path / "submission" / "STS-B.tsv").read_text().splitlines()
+    assert lines == ["index\tprediction", "0\t1.000", "1\t5.000"]
