@@ -81,7 +81,7 @@ def operations_of_a_step(function):
     return {kind: number for kind, number in kinds.items() if kind not in ("Const", "Identity", "NoOp")}
 
 
-@pytest.mark.parametrize("beam_size, most", [(4, 245), (1, 229)])
+@pytest.mark.parametrize("beam_size, most", [(4, 250), (1, 235)])
 def test_operations_of_a_step_of_two_layers(beam_size, most):
     """Before kernels were made once and sizes left alone it was 750 and 540."""
     model = Transformer(100, num_layers=2, hidden_dim=32, intermediate_dim=64, num_heads=4)
