@@ -3,6 +3,7 @@
 import collections
 import re
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,6 +11,9 @@ import tensorflow as tf
 from keras_headattn.decoding import Searcher
 from keras_headattn.decoding._search import search_lengths
 from keras_headattn.models import Transformer
+from keras_headattn.ops import normalize
+from keras_headattn.serving._kept_weights import KeptWeights
+from keras_headattn.serving._translator_exports import kept_search
 from tests.models.small import CASES, array, check_close, make, sentences, shared
 
 
@@ -41,6 +45,16 @@ def test_quantised_weights_are_not_copied():
     (block,) = kernels["blocks"]
     assert block["attention"] == block["cross_attention"] == {} and "output" not in kernels
     check_close(step(model, source, kernels=kernels)[1], step(model, source)[1], 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_normalize_is_layer_normalisation(dtype):
+    layer = keras.layers.LayerNormalization(epsilon=1e-6, dtype=f"mixed_{dtype}" if dtype == "bfloat16" else dtype)
+    x = keras.ops.cast(3 + np.random.default_rng(0).normal(size=(2, 5, 8)), dtype)
+    expected = layer(x)
+    made = normalize(x, layer.gamma + 0.0, layer.beta + 0.0, layer.epsilon)
+    assert made.dtype == expected.dtype
+    check_close(array(keras.ops.cast(made, "float32")), array(keras.ops.cast(expected, "float32")), 1e-5)
 
 
 def test_lengths_of_a_cache_that_grows():
@@ -91,6 +105,20 @@ def test_operations_of_a_step_of_two_layers(beam_size, most):
     assert sum(kinds.values()) <= most, kinds
     # Products: of inputs, of queries, of heads twice and of the feed-forward layer twice a layer, and the logits.
     assert kinds["MatMul"] == 13 and kinds["BatchMatMulV2"] == 8 + (2 if beam_size > 1 else 0)
+
+
+def test_the_search_of_an_export_runs_in_one_thread_and_reads_variables_once():
+    model = Transformer(100, num_layers=1, hidden_dim=32, intermediate_dim=64, num_heads=4)
+    searcher = Searcher(model, max_length=32)
+    searcher.build()
+    search = tf.function(kept_search(searcher, KeptWeights(searcher)), autograph=False)
+    graph = search.get_concrete_function(tf.TensorSpec((None, None), tf.int32)).graph.as_graph_def()
+    (call,) = (node for node in graph.node if node.op == "StatefulPartitionedCall")
+    assert call.attr["executor_type"].s == b"SINGLE_THREADED_EXECUTOR"
+    functions = {function.signature.name: function for function in graph.library.function}
+    (loop,) = (node for node in functions[call.attr["f"].func.name].node_def if node.op in ("While", "StatelessWhile"))
+    assert not loop.attr["_lower_using_switch_merge"].b  # such a loop has several threads again
+    assert "ReadVariableOp" not in {node.op for node in functions[loop.attr["body"].func.name].node_def}
 
 
 # ---------------------------------------------------------------------------------------------------------- with XLA
