@@ -90,6 +90,8 @@ def export_all(folder, one=False):
         "text, all signatures": functools.partial(export_texts, pieces, attention=True, xla_signature=True),
         "text": functools.partial(export_texts, pieces),
         "ids": functools.partial(export_id_translator, make_searcher(4)),
+        "ids, bfloat16": functools.partial(export_id_translator, make_searcher(4), weights="bfloat16"),
+        "ids, int8": functools.partial(export_id_translator, make_searcher(4), weights="int8"),
         "texts to classify": functools.partial(export_classes, pieces),
     }
     written = list(writers.items())[: 1 if one else None]
