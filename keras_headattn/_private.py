@@ -231,18 +231,14 @@ def set_worker_timeouts(jobs, connect, heartbeat):
 def in_sequence():
     """Within it, a graph's calls of functions run their operations one after the other, in the thread of the call.
 
-    A function of many small operations takes half as long then, as nothing is handed to other threads; a product still
-    has all of them. The setting is an attribute of the stock operation `StatefulPartitionedCall`. Loops, which must be
-    traced within it too, have no other way to it.
+    Nothing is handed to other threads then but parts of a product. The setting is an attribute of the stock operation
+    `StatefulPartitionedCall`. Loops, which must be traced within it too, have no other way to it. TensorFlow runs no
+    function on several devices so, such as a CPU and a GPU.
     """
-    from tensorflow.python.eager.context import FunctionCallOptions, context
+    from tensorflow.python.eager.context import function_executor_type
 
-    options = context().function_call_options
-    context().function_call_options = FunctionCallOptions(executor_type="SINGLE_THREADED_EXECUTOR")
-    try:
+    with function_executor_type("SINGLE_THREADED_EXECUTOR"):
         yield
-    finally:
-        context().function_call_options = options
 
 
 # TensorFlow Text

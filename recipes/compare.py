@@ -134,14 +134,13 @@ def _ablation(options):
             f"Received: --set {options.set}"
         )
     test = options.set or common[0]
-    for title, (predictor, _) in predictors.items():
+    for title, (predictor, task) in predictors.items():
         corpus = corpora[title][test]
         labels = predictor.targets.of(corpus)[: options.examples]
         sides = [side and side[: options.examples] for side in (corpus.texts, corpus.second_texts)]
 
-        def accuracy(predictor=predictor, labels=labels, sides=sides):
-            anew = type(predictor)(predictor.model, predictor.tokenizer, predictor.targets, predictor.config)
-            return (anew(*sides).argmax(axis=1) == labels).mean()
+        def accuracy(task=task, model=predictor.model, labels=labels, sides=sides):
+            return (task.predictor(model)(*sides).argmax(axis=1) == labels).mean()
 
         drops[title] = head_ablation(predictor.model, accuracy, verbose=shows_bar())
         for path, heads in drops[title].items():

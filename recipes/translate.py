@@ -111,7 +111,7 @@ RECIPE = Recipe(
     files=("vocabulary.model", "source.model", "target.model", "moses.source.json", "moses.target.json"),
     check_files=_check_files,
     evaluated=(*DECODING, "metrics", "embeddings", "test", "test_splits"),
-    exported=(*DECODING, "export", "samples", "export_maps", "export_weights"),
+    exported=(*DECODING, "export", "samples", "export_maps", "export_weights", "export_cpu_only"),
     commands={
         "translate": Command(_translate, "translate a file, or standard input", _add_translate, filters=True),
         "import": Command(_import, "make a run of a Marian model, such as OPUS-MT's, without training", _add_import),

@@ -79,7 +79,7 @@ NAMES = {
     "keras.src.random.seed_generator": (None, ["GLOBAL_SEED_GENERATOR", "global_seed_generator"]),
     "keras.src.trainers.trainer": (None, ["model_supports_jit"]),
     "tensorflow.compiler.xla.tsl.protobuf.coordination_config_pb2": (None, ["CoordinatedJob"]),
-    "tensorflow.python.eager.context": (None, ["FunctionCallOptions", "context"]),
+    "tensorflow.python.eager.context": (None, ["context", "function_executor_type"]),
     "a tokenizer of tensorflow_text": (tokenizer, ["_model_resource"]),
     "tensorflow_text.python.ops.sentencepiece_tokenizer": (None, ["gen_sentencepiece_tokenizer"]),
 }

@@ -1,7 +1,10 @@
+import contextlib
+
 import keras
 from keras import ops
 from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
 
+from keras_headattn._private import value_of
 from keras_headattn.decoding._search import beam_search, check_search, greedy_search, search_lengths
 
 
@@ -76,6 +79,7 @@ class Searcher(keras.Model):
         Returns:
             As a call.
         """
+        self.build()
         model = self.model
         kernels = self.decoding_kernels() if kernels is None else kernels
         given = {} if kernels is None else {"kernels": kernels}
@@ -84,11 +88,15 @@ class Searcher(keras.Model):
             positions = ops.broadcast_to(position, (ops.shape(tokens)[1],))
             return model.decode_step(tokens, cache, index, positions, mask, **given)
 
-        # Variables are read once, not in each step.
+        # Variables are read once, not in each step; beneath the cast that mixed precision makes of them.
         if weights is None:
-            weights = [(variable, ops.copy(variable)) for variable in self.variables]
-        with keras.StatelessScope(weights):
+            weights = [(variable, ops.copy(value_of(variable))) for variable in self._read_in_steps()]
+        with keras.StatelessScope(weights) if weights else contextlib.nullcontext():
             return self._search(step, inputs, given)
+
+    def _read_in_steps(self):
+        """Variables that a loop would read anew in each step, which only TensorFlow does."""
+        return self.variables if keras.backend.backend() == "tensorflow" else []
 
     def _search(self, step, inputs, given):
         model, k = self.model, self.beam_size
@@ -109,9 +117,9 @@ class Searcher(keras.Model):
 
     def decoding_kernels(self):
         """The model's `decoding_kernels`, for a caller that keeps them; `None` where it makes none."""
+        self.build()
         if not hasattr(self.model, "decoding_kernels"):
             return None
-        self.build()
         return self.model.decoding_kernels()
 
     def get_config(self):

@@ -1,4 +1,4 @@
-"""What a config.json says, as arguments of our models."""
+"""The settings of a config.json, as arguments of our models."""
 
 import json
 import pathlib
@@ -149,7 +149,7 @@ def bert_arguments(config):
         max_length=config["max_position_embeddings"],
         num_segments=config.get("type_vocab_size", 2),
         embedding_dim=config.get("embedding_size") if kind == "electra" else None,
-        pad_id=config.get("pad_token_id", 0) or 0,
+        pad_id=config.get("pad_token_id", 1 if kind == "roberta" else 0),
         activation=config.activation("hidden_act", "gelu"),
         norm_epsilon=config.get("layer_norm_eps", 1e-12),
         dropout=config.get("hidden_dropout_prob", 0.1),

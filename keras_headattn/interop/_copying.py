@@ -84,7 +84,7 @@ def _values(found):
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What `copy_weights` did, by name.
+    """The outcome of `copy_weights`, by name.
 
     Args:
         copied: dictionary of the name of a weight of the model to that of the tensor in the checkpoint.

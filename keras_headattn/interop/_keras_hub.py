@@ -140,14 +140,13 @@ def _of_t5(backbone, attention, overrides):
     """A `T5`, and the weights by Hugging Face's names: the backbone's own tell its stacks apart by order alone."""
     config = backbone.get_config()
     gated = config["use_gated_activation"]
-    activation = config["activation"]
-    activation = activation if isinstance(activation, str) else getattr(activation, "__name__", str(activation))
+    activation = getattr(backbone.activation, "__name__", str(backbone.activation))
     model = T5Model(
         **{
             "vocabulary_size": config["vocabulary_size"],
             **{key: config[key] for key in ("hidden_dim", "intermediate_dim", "num_layers", "num_heads", "dropout")},
             "key_dim": config["key_value_dim"] or config["hidden_dim"] // config["num_heads"],
-            "activation": {"gelu_approximate": "gelu_tanh", "gelu": "gelu_tanh"}.get(activation, activation),
+            "activation": {"gelu_approximate": "gelu_tanh"}.get(activation, activation),
             "gated": gated,
             "norm_epsilon": config["layer_norm_epsilon"],
             "tie_output": config["tie_embedding_weights"],

@@ -86,6 +86,11 @@ def from_pretrained(
         if "registered_name" in config.values:
             from keras_headattn.interop._keras_hub import from_preset
 
+            if head is not None or ignore or not strict:
+                raise ValueError(
+                    "KerasHub's presets take no `head`, `ignore` and `strict`. "
+                    f"Received: head={head!r}, ignore={ignore!r}, strict={strict} for {path}"
+                )
             model, report = from_preset(path, attention, **overrides)
             return (model, report) if return_report else model
         kind = config["model_type"]
@@ -180,7 +185,7 @@ def _head_arguments(head, kind, tensors):
     if cls is None or (kind, cls.__name__) not in HEADS:
         there = [name for name, each in HEAD_CLASSES.items() if (kind, each.__name__) in HEADS]
         raise ValueError(f"`head` of {kind} must be None or one of {', '.join(there)}. Received: head={head!r}")
-    if cls is MaskedLM and kind == "electra":
+    if cls is MaskedLM and kind in ("roberta", "electra"):  # whatever the encoder has
         return cls, {"activation": "gelu"}
     if cls is not EncoderClassifier:
         return cls, {}

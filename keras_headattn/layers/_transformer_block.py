@@ -267,7 +267,7 @@ class DecoderBlock(_Block):
         return value
 
     def decoding_kernels(self):
-        """What a step of decoding multiplies with, for the call argument `kernels`.
+        """All that a step of decoding multiplies with, for the call argument `kernels`.
 
         Returns:
             Dictionary of the name of each attention to its kernels, see `Attention.decoding_kernels`; and, where the

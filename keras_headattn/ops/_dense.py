@@ -1,5 +1,6 @@
 """Products of rows with a kernel of two axes, and sizes that graphs know."""
 
+import keras
 from keras import ops
 
 
@@ -34,7 +35,8 @@ def normalize(x, scale, offset, epsilon):
     >>> normalize(np.array([[1.0, 3.0]]), np.ones(2), np.zeros(2), epsilon=0.0).numpy().tolist()
     [[-1.0, 1.0]]
     """
-    wide = ops.cast(x, scale.dtype)
+    dtype = keras.backend.result_type(x.dtype, scale.dtype, "float32")
+    wide, scale, offset = (ops.cast(tensor, dtype) for tensor in (x, scale, offset))
     wide = wide - ops.mean(wide, axis=-1, keepdims=True)
     variance = ops.mean(ops.square(wide), axis=-1, keepdims=True)
     return ops.cast(wide * ops.rsqrt(variance + epsilon) * scale + offset, x.dtype)

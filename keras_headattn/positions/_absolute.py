@@ -41,7 +41,8 @@ class SinusoidalPositions(layers.Layer):
         positions = ops.arange(length) if positions is None else positions
         steps = max(width // 2 - self.endpoint, 1)
         frequencies = 10_000.0 ** (-np.arange(width // 2) / steps)
-        angles = ops.cast(positions + self.first, "float32")[:, None] * ops.convert_to_tensor(frequencies, "float32")
+        positions = positions + self.first if self.first else positions
+        angles = ops.cast(positions, "float32")[:, None] * ops.convert_to_tensor(frequencies, "float32")
         table = ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
         return inputs + ops.cast(table, inputs.dtype)
 

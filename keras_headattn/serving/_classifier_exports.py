@@ -151,7 +151,7 @@ def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, war
     specs = [tf.TensorSpec((None,), tf.string, name=name) for name in names]
     signatures = {name: (of_strings(function), specs) for name, function in functions.items()}
     requests = batches("text", sample_texts(tokenizer, lengths, 2 if pairs and joins_pairs else 1), warmup_batch_sizes)
-    warmup = {"serving_default": [dict.fromkeys(names, request["text"]) for request in requests]}
+    warmup = dict.fromkeys(signatures, [dict.fromkeys(names, request["text"]) for request in requests])
     with _any_device(model):
         return save_signatures(signatures, folder, [tokenizer], run, warmup)
 

@@ -1,4 +1,4 @@
-"""What a search multiplies with, as variables of a SavedModel: made once, and in fewer bytes if asked for."""
+"""All that a search multiplies with, as variables of a SavedModel: made once, and in fewer bytes if asked for."""
 
 import functools
 import math
@@ -13,7 +13,8 @@ LEAST = 4096  # numbers of a matrix that is kept in fewer bytes
 class KeptWeights:
     """Kernels of decoding, and the weights of a model, as a SavedModel keeps them.
 
-    Matrices in fewer bytes are made float32 once in each call, so that all products and sums are float32.
+    Matrices in fewer bytes are made float32 once in each call, so that all products and sums are float32. Matrices of
+    another dtype stay as they are.
 
     Args:
         searcher: `Searcher` around a model.
@@ -49,7 +50,12 @@ class KeptWeights:
 
         read = step.get_concrete_function(tf.TensorSpec((None, None), tf.int32)).graph.variables
         read = {id(variable) for variable in read}
-        return [weight for weight in searcher.variables if id(weight.value) in read]
+        # Under `MirroredStrategy` a weight is a variable for each replica.
+        return [
+            weight
+            for weight in searcher.variables
+            if any(id(one) in read for one in getattr(weight.value, "values", (weight.value,)))
+        ]
 
 
 def _is_large(tensor):

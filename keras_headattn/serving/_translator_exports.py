@@ -1,7 +1,5 @@
 """A search as a SavedModel: from text to text, or from ids to ids."""
 
-import contextlib
-
 import tensorflow as tf
 
 from keras_headattn._private import in_sequence
@@ -24,6 +22,7 @@ def export_translator(
     warmup_batch_sizes=BATCH_SIZES,
     attention=False,
     weights="float32",
+    cpu_only=False,
 ):
     """Writes a SavedModel that translates text, with both vocabularies inside.
 
@@ -59,6 +58,8 @@ def export_translator(
         weights: what large matrices are kept as, for fewer bytes: `"float32"`, the default; `"bfloat16"`, half as many;
             or `"int8"`, a quarter, with a factor for each output of a kernel and for each token of an embedding. A call
             makes them float32 again before it multiplies, so it takes a little longer, not less.
+        cpu_only: bool, whether servers have no GPU. The many small operations of a search then run in one thread, which
+            takes half as long on a CPU; TensorFlow does not run such a model on a GPU. Default False.
 
     Returns:
         `pathlib.Path` of the new version.
@@ -116,7 +117,8 @@ def export_translator(
         return {name: beam[:, 0] for name, beam in translate(encode(text), compiled_search).items()}
 
     kept = KeptWeights(searcher, weights)
-    search, compiled_search = (kept_search(searcher, kept, jit_compile) for jit_compile in (False, True))
+    search = kept_search(searcher, kept, cpu_only=cpu_only)
+    compiled_search = kept_search(searcher, kept, jit_compile=True)
     functions = {"serving_default": best, "n_best": n_best} | ({"xla": xla} if xla_signature else {})
     if attention:
         functions["attention"] = translation_attention(
@@ -129,7 +131,7 @@ def export_translator(
     return save_signatures(signatures, folder, tokenizers, run, dict.fromkeys(signatures, requests))
 
 
-def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SIZES, weights="float32"):
+def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SIZES, weights="float32", cpu_only=False):
     """Writes a SavedModel that translates token ids, for programs that have TensorFlow alone.
 
     It is a model of its own, as a model with a tokenizer does not even load without tensorflow-text. Its signature
@@ -142,6 +144,7 @@ def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SI
         run: str, as `export_translator` takes it. Default `None`: the model has no name.
         warmup_batch_sizes: ints, as `export_translator` takes them. Default (1, 8).
         weights: what large matrices are kept as, as `export_translator` takes it. Default `"float32"`.
+        cpu_only: bool, whether servers have no GPU, as `export_translator` takes it. Default False.
 
     Returns:
         `pathlib.Path` of the new version.
@@ -159,7 +162,7 @@ def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SI
     ```
     """
 
-    kept = kept_search(searcher, KeptWeights(searcher, weights))
+    kept = kept_search(searcher, KeptWeights(searcher, weights), cpu_only=cpu_only)
 
     def search(ids):
         found = kept(ids)
@@ -171,18 +174,26 @@ def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SI
     return save_signatures({"serving_default": (search, [ids])}, folder, run=run, warmup=warmup)
 
 
-def kept_search(searcher, kept, jit_compile=False):
-    """The search with `KeptWeights`, as a function of ids `(B, n)` for a graph to call."""
-    attributes = {"_noinline": True}  # what is inlined has the caller's executor
+def kept_search(searcher, kept, jit_compile=False, cpu_only=False):
+    """The search with `KeptWeights`, as a function of ids `(B, n)`.
+
+    Args:
+        searcher: `Searcher`.
+        kept: `KeptWeights` of it.
+        jit_compile: bool, whether XLA compiles it. Default False.
+        cpu_only: bool, whether it runs in one thread where a graph calls it. Default False.
+    """
     search = tf.function(
         lambda ids: searcher.search(ids, *kept.read()),
         autograph=False,
         jit_compile=jit_compile,
-        experimental_attributes=attributes,
+        experimental_attributes={"_noinline": True} if cpu_only else None,  # inlined, it would have several threads
     )
+    if not cpu_only:
+        return search
 
     def call(ids):
-        with contextlib.nullcontext() if jit_compile else in_sequence():
+        with in_sequence():
             return search(ids)
 
     return call

@@ -6,6 +6,7 @@ appendix D.
 """
 
 import dataclasses
+import math
 
 OF_CLASSES = ("accuracy", "f1", "f1_macro", "mcc")
 OF_NUMBERS = ("pearson", "spearman")
@@ -55,7 +56,7 @@ class GlueTask:
 
     @property
     def kind(self):
-        """What is predicted: `"class"` or `"number"`."""
+        """The kind of prediction: `"class"` or `"number"`."""
         return "class" if self.labels else "number"
 
     def text(self, texts):
@@ -101,8 +102,8 @@ class GlueTask:
 
 
 def mean_score(measures, names):
-    """The mean of some measures, times 100."""
-    return 100 * sum(measures[name] for name in names) / len(names)
+    """The mean of some measures, times 100. One that is not defined, as the correlation of a constant, counts 0."""
+    return 100 * sum(0.0 if math.isnan(measures[name]) else measures[name] for name in names) / len(names)
 
 
 def _test(name, rows):

@@ -5,7 +5,6 @@ section 2.4 and appendix D.
 """
 
 import numpy as np
-from sklearn import metrics
 
 from recipes.finetuning.glue_tasks import mean_score
 from recipes.finetuning.targets import ScoredClasses, ScoredNumbers
@@ -41,11 +40,11 @@ class LabelTexts:
             self.parts += [f"{before}{fields[place]}: ", place]
 
     def source(self, texts):
-        """What T5 reads of the one or two texts of an example: list of str and tensors, to be joined."""
+        """The parts that T5 reads of the one or two texts of an example: list of str and tensors, to be joined."""
         return [texts[part] if isinstance(part, int) else part for part in self.parts]
 
     def sources(self, corpus):
-        """What T5 reads of each example of a `LabelledText`."""
+        """The text that T5 reads of each example of a `LabelledText`."""
         sides = [corpus.texts] + ([corpus.second_texts] if corpus.second_texts else [])
         return ["".join(self.source(texts)) for texts in zip(*sides, strict=True)]
 
@@ -83,6 +82,8 @@ class WrittenClasses(ScoredClasses):
 
     def measure(self, targets, predicted):
         """Accuracy, F1, Matthews correlation, and the share of other texts."""
+        from sklearn import metrics
+
         found, labels = predicted.argmax(axis=1), range(len(self.names) - 1)
         measures = {"accuracy": float(np.mean(found == targets))}
         measures["f1_macro"] = float(metrics.f1_score(targets, found, labels=labels, average="macro", zero_division=0))

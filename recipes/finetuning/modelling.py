@@ -55,12 +55,17 @@ def _encoder(config, tokenizer, **arguments):
         return Bert.from_size(config.size, vocabulary_size=tokenizer.vocabulary_size, **arguments)
     from keras_headattn.interop import from_pretrained
 
-    return from_pretrained(config.checkpoint, strict="pooler" not in arguments, **arguments)
+    return from_pretrained(config.checkpoint, **arguments)
 
 
-def is_t5(config):
-    """Whether the checkpoint is of a T5."""
-    return bool(config.checkpoint) and "t5" in _model_type(config.checkpoint)
+def is_t5(config, folder):
+    """Whether the model is a T5: by the checkpoint or, where that is gone, by the tokenizer in the run's folder."""
+    if not config.checkpoint:
+        return False
+    saved = pathlib.Path(folder, "tokenizer.json")
+    if not pathlib.Path(config.checkpoint, "config.json").is_file() and saved.is_file():
+        return json.loads(saved.read_text(encoding="utf-8"))["class_name"] == "SentencePieceTokenizer"
+    return "t5" in _model_type(config.checkpoint)
 
 
 def kind_of(path):
@@ -69,9 +74,9 @@ def kind_of(path):
 
 
 def _model_type(path):
-    """What config.json says the model is, in small letters; "" where there is none."""
+    """The kind of model by config.json, in small letters; "" where there is none."""
     file = pathlib.Path(path, "config.json")
     if not file.is_file():
         return ""
     values = json.loads(file.read_text(encoding="utf-8"))
-    return str(values.get("model_type") or values.get("registered_name", "")).lower()
+    return str(values.get("model_type", "")).lower()

@@ -46,7 +46,7 @@ class NumberScore(keras.metrics.Metric):
     92.86
     """
 
-    def __init__(self, name="score", dtype=None):
+    def __init__(self, name="score", dtype="float64"):  # variances are small differences of sums
         super().__init__(name=name, dtype=dtype)
         self.sums = self.add_variable((6,), "zeros", name="sums")
 

@@ -100,6 +100,10 @@ class GlueConfig(Data, Model, Settings, Serving):
                 f"--pretraining-epochs is of the embedded data. Received: {self.pretraining_epochs}, embedded=False"
             )
 
+        if self.predicts == "number" and self.select == "val_accuracy":
+            raise ValueError(f"Numbers have no accuracy: take val_score or val_loss. Received: select={self.select!r}")
+        if self.tfds and self.task in TASKS and self.tfds != f"glue/{self.task}":
+            raise ValueError(f"--tfds of a task of GLUE is glue/TASK. Received: tfds={self.tfds!r}, task={self.task!r}")
         if self.class_weights != "none" and self.predicts == "number":
             raise ValueError(f"--class-weights are of classes. Received: task={self.task}, predict={self.predict!r}")
 
@@ -112,7 +116,7 @@ class GlueConfig(Data, Model, Settings, Serving):
 
     @property
     def predicts(self):
-        """What a text has: "class" or "number"."""
+        """The target of a text: "class" or "number"."""
         if self.task is None:
             return self.predict
         return "class" if self.task_labels else "number"

@@ -1,4 +1,4 @@
-"""What finished runs predict of GLUE's test sets, as files of the server's format, and all of them in a zip."""
+"""Predictions of finished runs for GLUE's test sets, as files of the server's format, and all of them in a zip."""
 
 import io
 import zipfile

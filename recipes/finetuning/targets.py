@@ -27,7 +27,7 @@ class ScoredNumbers(_Scored, Numbers):
 
 
 def targets_of(config, names=None, corpus=None, kinds=(ScoredNumbers, ScoredClasses)):
-    """What is predicted.
+    """The predictions of a task.
 
     Args:
         config: `GlueConfig`.

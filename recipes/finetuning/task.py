@@ -40,7 +40,7 @@ class EncoderPredictor(Classifier):
 
 def make_task(config, run):
     """The task of a model of this kind: T5 writes its labels, others have a head."""
-    if is_t5(config):
+    if is_t5(config, run.folder):
         from recipes.finetuning.text_to_text import TextToText
 
         return TextToText(config, run)
@@ -136,7 +136,7 @@ class Glue(TextTask):
         config = self.config
         total = max(2, steps * config.epochs)
         schedule = LinearDecay(config.learning_rate, min(round(config.warmup_share * total), total - 1), total)
-        own = dict(learning_rate=schedule, weight_decay=config.weight_decay or None)
+        own = dict(learning_rate=schedule, weight_decay=config.weight_decay)
         own |= dict(beta_2=config.beta_2, epsilon=config.epsilon)
         optimizer = make_optimizer(config, keras.optimizers.AdamW, **own)
         optimizer.exclude_from_weight_decay(var_names=WITHOUT_DECAY)

@@ -46,7 +46,7 @@ class TextBatches(MemoryBatches):
 
 
 class TextPredictor:
-    """What a T5 writes of texts: its labels when called, as rows that `WrittenClasses` reads."""
+    """Labels that a T5 writes of texts when called, as rows that `WrittenClasses` reads."""
 
     def __init__(self, model, tokenizer, targets, config, longest, batch_size=64):
         self.model, self.tokenizer, self.targets, self.config = model, tokenizer, targets, config

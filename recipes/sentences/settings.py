@@ -51,7 +51,7 @@ class Texts(TextFiles):
 
     @property
     def predicts(self):
-        """What a text has: "class", "labels" or "number"."""
+        """The target of a text: "class", "labels" or "number"."""
         return self.predict
 
     @property

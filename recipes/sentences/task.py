@@ -44,7 +44,7 @@ class TextTask(Task):
         raise NotImplementedError
 
     def make_targets(self, names=None):
-        """What is predicted, as of `recipes.sentences.targets`: with these names, or with those of the texts."""
+        """The predictions, as of `recipes.sentences.targets`: with these names, or with those of the texts."""
         raise NotImplementedError
 
     def make_tokenizer(self):
@@ -103,7 +103,7 @@ class TextTask(Task):
         return Model(inputs, model(self.model_inputs(inputs)), name="trainer")
 
     def model_inputs(self, columns):
-        """What the model takes, of the columns: those of a pair as a tuple, but for a dictionary with segments."""
+        """The inputs of the model, of the columns: those of a pair as a tuple, but for a dictionary with segments."""
         if "segment_ids" in columns:
             return columns
         return tuple(columns.values()) if len(columns) > 1 else next(iter(columns.values()))
@@ -187,7 +187,7 @@ class Classify(TextTask):
 
     @property
     def tokens(self):
-        """What tokens are."""
+        """The kind of tokens."""
         return self.config.tokens
 
     def encode(self, corpus):

@@ -133,6 +133,9 @@ class Decoding:
         ("float32", "bfloat16", "int8"),
         changeable=True,
     )
+    export_cpu_only: bool = option(
+        False, "SavedModels for servers without GPU, where a search takes half as long", changeable=True
+    )
     projector: bool = option(True, "token embeddings in TensorBoard's projector after training", changeable=True)
     peak_flops: float | None = option(
         None,

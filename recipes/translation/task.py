@@ -197,7 +197,7 @@ class Translate(Task):
     def export(self, model):
         config, translator = self.config, self.translator(model)
         text, searcher, folder = translator.text, translator.searcher, config.export_folder
-        common = dict(run=config.run, weights=config.export_weights)
+        common = dict(run=config.run, weights=config.export_weights, cpu_only=config.export_cpu_only)
         own = dict(max_source_length=translator.max_source_length, attention=config.export_maps)
         path = export_translator(searcher, text.source, text.target, folder, **own, **common)
         ids_path = export_id_translator(searcher, f"{folder}_ids", **common)

@@ -47,10 +47,11 @@ def test_quantised_weights_are_not_copied():
     check_close(step(model, source, kernels=kernels)[1], step(model, source)[1], 1e-5)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_normalize_is_layer_normalisation(dtype):
-    layer = keras.layers.LayerNormalization(epsilon=1e-6, dtype=f"mixed_{dtype}" if dtype == "bfloat16" else dtype)
-    x = keras.ops.cast(3 + np.random.default_rng(0).normal(size=(2, 5, 8)), dtype)
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "bfloat16", "float16"])
+def test_normalize_is_layer_normalisation(policy):
+    layer = keras.layers.LayerNormalization(epsilon=1e-6, dtype=policy)
+    # Squares of these are infinite in float16.
+    x = keras.ops.cast(400 * np.random.default_rng(0).normal(size=(2, 5, 8)), policy.removeprefix("mixed_"))
     expected = layer(x)
     made = normalize(x, layer.gamma + 0.0, layer.beta + 0.0, layer.epsilon)
     assert made.dtype == expected.dtype
@@ -95,7 +96,7 @@ def operations_of_a_step(function):
     return {kind: number for kind, number in kinds.items() if kind not in ("Const", "Identity", "NoOp")}
 
 
-@pytest.mark.parametrize("beam_size, most", [(4, 250), (1, 235)])
+@pytest.mark.parametrize("beam_size, most", [(4, 245), (1, 229)])
 def test_operations_of_a_step_of_two_layers(beam_size, most):
     """Before kernels were made once and sizes left alone it was 750 and 540."""
     model = Transformer(100, num_layers=2, hidden_dim=32, intermediate_dim=64, num_heads=4)
@@ -107,11 +108,11 @@ def test_operations_of_a_step_of_two_layers(beam_size, most):
     assert kinds["MatMul"] == 13 and kinds["BatchMatMulV2"] == 8 + (2 if beam_size > 1 else 0)
 
 
-def test_the_search_of_an_export_runs_in_one_thread_and_reads_variables_once():
+def test_the_search_of_an_export_for_cpus_runs_in_one_thread_and_reads_variables_once():
     model = Transformer(100, num_layers=1, hidden_dim=32, intermediate_dim=64, num_heads=4)
     searcher = Searcher(model, max_length=32)
     searcher.build()
-    search = tf.function(kept_search(searcher, KeptWeights(searcher)), autograph=False)
+    search = tf.function(kept_search(searcher, KeptWeights(searcher), cpu_only=True), autograph=False)
     graph = search.get_concrete_function(tf.TensorSpec((None, None), tf.int32)).graph.as_graph_def()
     (call,) = (node for node in graph.node if node.op == "StatefulPartitionedCall")
     assert call.attr["executor_type"].s == b"SINGLE_THREADED_EXECUTOR"

@@ -135,7 +135,7 @@ def test_heatmaps(runs, tmp_path, figures):
             ["heatmap", "plain", "--text", "a", "--heads", "0", "3"],
             "counted from 1. Received: --heads 0 3",
         ),
-        (["scores", "plain", "translated"], "config.json is of recipes.translate"),
+        (["scores", "plain", "translated"], "must be of classify or glue. Received: translated, of translate"),
         (["errors", "plain", "other"], "alone. Received: standard with dropout=0.5 and 0.0"),
     ],
 )
