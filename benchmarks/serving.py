@@ -23,11 +23,12 @@ from benchmarks.sizes import DROPOUT, FEED_FORWARD, HEADS, LAYERS, TITLE, VOCABU
 LENGTHS = (8, 14, 20, 27, 33, 40, 52, 64)  # of the sources
 TARGET = 32
 BEAMS = (1, 4)
-SESSIONS = {  # threads of the session, 0 for TensorFlow's choice, and `TF_XLA_FLAGS`
-    "export": (0, ""),
-    "export, one thread": (1, ""),
-    "export, XLA flags": (0, XLA),
-    "export, XLA flags, one thread": (1, XLA),
+SESSIONS = {  # whether the export is for CPUs alone; threads of the session, 0 for TensorFlow's choice; `TF_XLA_FLAGS`
+    "export": (False, 0, ""),
+    "export, one thread": (False, 1, ""),
+    "export, XLA flags": (False, 0, XLA),
+    "export for CPUs": (True, 0, ""),
+    "export for CPUs, one thread": (True, 1, ""),
 }
 SEARCHER, PEERS = "Searcher, XLA", ("Hugging Face Marian", "CTranslate2")
 
@@ -84,7 +85,9 @@ def searcher_cases(folder):
     cases = {}
     for beam_size in BEAMS:
         searcher = make_searcher(beam_size)
-        export_id_translator(searcher, f"{folder}/{beam_size}", warmup_batch_sizes=())
+        for cpu_only in (False, True):
+            path = f"{folder}/{cpu_only}/{beam_size}"
+            export_id_translator(searcher, path, warmup_batch_sizes=(), cpu_only=cpu_only)
         search = kept_search(searcher, KeptWeights(searcher), jit_compile=True)
         inputs = [tf.constant(padded(source)) for source in sources()]
         cases[beam_size, SEARCHER] = in_turn(lambda ids, search=search: search(ids)["tokens"].numpy(), inputs)
@@ -92,11 +95,11 @@ def searcher_cases(folder):
 
 
 def session_cases(folder, name):
-    threads, flags = SESSIONS[name]
-    import_tensorflow(f"{folder}/{BEAMS[0]}/1", flags)
+    cpu_only, threads, flags = SESSIONS[name]
+    import_tensorflow(f"{folder}/{cpu_only}/{BEAMS[0]}/1", flags)
     cases = {}
     for beam_size in BEAMS:
-        session = Session(f"{folder}/{beam_size}/1", threads)
+        session = Session(f"{folder}/{cpu_only}/{beam_size}/1", threads)
         call = functools.partial(session.call, "serving_default")
         inputs = [{"ids": padded(source)} for source in sources()]
         cases[beam_size, name] = in_turn(call, inputs)

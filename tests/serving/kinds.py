@@ -79,7 +79,7 @@ def export_all(folder):
     crop = functools.partial(central_crop, size=8, resized=10)
     paths = {
         "translator": export_translator(searcher, *pieces, folder / "translator"),
-        "ids_translator": export_id_translator(searcher, folder / "ids_translator"),
+        "ids_translator": export_id_translator(searcher, folder / "ids_translator", cpu_only=True),
         "classifier_words": export_classifier(
             _text_model(words, 3, pairs=True), words, CLASSES, folder / "words", 20, True
         ),
