@@ -169,6 +169,9 @@ def _make_encoder(kind, config, path, tensors, attention, head, ignore, override
     arguments["pooler"] = has_pooler and not (kind == "roberta" and head_class)
     model = Bert(**{**arguments, "attention": attention, **overrides})
     names = BERT
+    if head_class is MaskedLM:
+        outputs = ("cls.predictions.decoder.weight", "lm_head.decoder.weight", "generator_lm_head.weight")
+        _check_tied(tensors, outputs, "embeddings.word_embeddings.weight", path)
     if head_class is not None:
         model = head_class(model, **head_arguments)
         names = Names(BERT.table | HEADS[kind, head_class.__name__], unused=BERT.unused)
@@ -193,6 +196,13 @@ def _head_arguments(head, kind, tensors):
     if output not in tensors:
         raise ValueError(f"The checkpoint has no head of a classifier. Received: head={head!r}, no tensor {output}")
     return cls, {"num_outputs": len(tensors[output]), "kind": kind}
+
+
+def _check_tied(tensors, outputs, embedding, path):
+    """Our models have the embedding as their output layer."""
+    for name in outputs:
+        if name in tensors and not np.array_equal(tensors[name], tensors.get(embedding)):
+            raise ValueError(f"The output layer must be the embedding. Received: another {name} in {path}")
 
 
 def _with_tied_bias(names, tensors):
@@ -249,6 +259,7 @@ def _make_translator(kind, config, path, tensors, attention, head, ignore, overr
             tensors["model.shared.weight"] = tensors[shared[0]]
     elif "model.decoder.embed_tokens.weight" in tensors:
         tensors["model.shared.weight"] = tensors.pop("model.decoder.embed_tokens.weight")
+    _check_tied(tensors, ("lm_head.weight",), "model.shared.weight", path)
     if model.output_bias and "final_logits_bias" not in tensors:
         tensors["final_logits_bias"] = np.zeros((1, model.target_vocabulary_size or model.source_vocabulary_size))
     if "final_logits_bias" in tensors:

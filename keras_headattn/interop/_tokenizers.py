@@ -48,7 +48,15 @@ def _settings(path):
 def _word_pieces(path, config, arguments):
     from keras_headattn.text import WordPieceTokenizer
 
-    given = {"lowercase": _settings(path).get("do_lower_case", True), **arguments}
+    settings = _settings(path)
+    given = {"lowercase": settings.get("do_lower_case", True), **arguments}
+    apart = settings.get("tokenize_chinese_chars", True)
+    if settings.get("strip_accents") not in (None, given["lowercase"]) or not apart:
+        raise ValueError(
+            "Accents must go where letters become lower case, and Chinese characters must stand apart. Received: "
+            f"strip_accents={settings.get('strip_accents')}, do_lower_case={given['lowercase']}, "
+            f"tokenize_chinese_chars={apart} in {path}"
+        )
     return _check_size(WordPieceTokenizer(_need(path, "vocab.txt"), **given), config)
 
 

@@ -98,7 +98,7 @@ def _tests_of_files(config, files):
 
 
 def _read(config, files):
-    parts = [read_file(path, config.glue_task) for path in files]
+    parts = [read_file(path, config.glue_task, encoding=config.encoding) for path in files]
     texts, labels = ([value for part in parts for value in getattr(part, side)] for side in ("texts", "labels"))
     second = [text for part in parts for text in part.second_texts] if config.glue_task.is_pair else None
     return dataclasses.replace(parts[0], texts=texts, labels=labels, second_texts=second)

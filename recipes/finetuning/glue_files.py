@@ -61,13 +61,14 @@ def task_folder(folder, task):
     return next((path for path in found if path.is_dir() and path.name.lower() in names), folder)
 
 
-def read_file(path, task, split="train"):
+def read_file(path, task, split="train", encoding="utf-8"):
     """A file of a task. Rows that are short or damaged are counted and named; those of tests are kept.
 
     Args:
         path: of the file, plain or `.gz`.
         task: `GlueTask`.
         split: str, whose columns it has: that of a test set has no labels. Default "train".
+        encoding: str, of the file. Default "utf-8".
 
     Returns:
         `LabelledText`, as of `read_split`.
@@ -75,7 +76,7 @@ def read_file(path, task, split="train"):
     Raises:
         ValueError: if there are no whole rows.
     """
-    rows = (line.rstrip("\r\n").split("\t") for line in read_lines(path, strip=False))
+    rows = (line.rstrip("\r\n").split("\t") for line in read_lines(path, strip=False, encoding=encoding))
     columns, is_test = task.columns_of(split), split in task.tests
     width, found, damaged = None, [], []
     for number, row in enumerate(rows, 1):

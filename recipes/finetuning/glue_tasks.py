@@ -11,6 +11,7 @@ import math
 OF_CLASSES = ("accuracy", "f1", "f1_macro", "mcc")
 OF_NUMBERS = ("pearson", "spearman")
 MEASURES = (*OF_CLASSES, *OF_NUMBERS)
+OTHER = "(other text)"  # a text that T5 writes and that is no label
 
 
 @dataclasses.dataclass(frozen=True)

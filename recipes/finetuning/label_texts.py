@@ -6,10 +6,9 @@ section 2.4 and appendix D.
 
 import numpy as np
 
-from recipes.finetuning.glue_tasks import mean_score
+from recipes.finetuning.glue_tasks import OTHER, mean_score
 from recipes.finetuning.targets import ScoredClasses, ScoredNumbers
 
-OTHER = "(other text)"  # what is no label
 NO_NUMBER = -1.0  # stands for a text that is no number, as in T5's own code
 
 

@@ -107,6 +107,14 @@ class GlueConfig(Data, Model, Settings, Serving):
         if self.class_weights != "none" and self.predicts == "number":
             raise ValueError(f"--class-weights are of classes. Received: task={self.task}, predict={self.predict!r}")
 
+    def changed(self, given):
+        """These settings with others in their place. A checkpoint takes the place of a size and of pre-training."""
+        if given.get("checkpoint"):
+            given = {"size": None, "pretraining_epochs": 0} | given
+        elif given.get("size"):
+            given = {"checkpoint": None} | given
+        return super().changed(given)
+
     @property
     def is_pair(self):
         """Whether pairs of texts are read."""

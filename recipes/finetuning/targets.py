@@ -1,6 +1,6 @@
 """The targets of fine-tuning: those of `recipes.classify`, with the score of a task."""
 
-from recipes.finetuning.glue_tasks import OF_CLASSES, OF_NUMBERS, mean_score
+from recipes.finetuning.glue_tasks import OF_CLASSES, OF_NUMBERS, OTHER, mean_score
 from recipes.finetuning.scores import ClassScore, NumberScore
 from recipes.sentences.targets import Classes, Numbers
 
@@ -42,5 +42,10 @@ def targets_of(config, names=None, corpus=None, kinds=(ScoredNumbers, ScoredClas
     if unknown := set(config.measures) - set(known):
         raise ValueError(f"--score takes {', '.join(known)} here. Received: {', '.join(sorted(unknown))}")
     if names is None and config.task_labels is None:
-        return cls.learn(corpus, config)
-    return cls(list(config.task_labels if names is None else names), config)
+        targets = cls.learn(corpus, config)
+    else:
+        targets = cls(list(config.task_labels if names is None else names), config)
+    classes = [name for name in targets.names if name != OTHER]
+    if "f1" in config.measures and len(classes) != 2:
+        raise ValueError(f"--score f1 is of two classes; f1_macro is of any. Received: {', '.join(classes)}")
+    return targets

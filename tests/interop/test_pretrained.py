@@ -276,6 +276,15 @@ def test_a_missing_and_an_unknown_tensor(tmp_path):
         from_pretrained(write(tmp_path, "bert", state))
 
 
+def test_an_output_layer_of_its_own(tmp_path):
+    state = bert_state()
+    state["cls.predictions.decoder.weight"] = state["bert.embeddings.word_embeddings.weight"].copy()
+    from_pretrained(write(tmp_path, "bert", state), head="masked_lm")  # the same once more
+    state["cls.predictions.decoder.weight"][0] += 1
+    with pytest.raises(ValueError, match="The output layer must be the embedding. Received: another cls.predictions"):
+        from_pretrained(write(tmp_path, "bert", state), head="masked_lm")
+
+
 @pytest.mark.parametrize("text", ["{", "[]"])
 def test_a_damaged_configuration(text, tmp_path):
     write(tmp_path, "bert")

@@ -191,12 +191,31 @@ def test_real_test_sets(name, rows):
         dict(pretraining_epochs=1, glue="GLUE", task="cola"),
         dict(task="stsb", glue="GLUE", class_weights="balanced"),
         dict(tfds="glue/cola", task="rte"),
+        dict(tfds="imdb_reviews", task="cola"),
+        dict(task="stsb", glue="GLUE", select="val_accuracy"),
         dict(encoding="klingon"),
     ],
 )
 def test_settings_that_contradict_each_other(values):
     with pytest.raises(ValueError, match="Received"):
         override(GlueConfig(), values)
+
+
+def test_a_checkpoint_takes_the_place_of_a_size_and_of_pretraining():
+    small = GlueConfig().changed({"size": "bert_tiny", "embedded": True, "pretraining_epochs": 2})
+    given = small.changed({"checkpoint": "MODEL"})
+    assert (given.checkpoint, given.size, given.pretraining_epochs) == ("MODEL", None, 0)
+    assert given.changed({"size": "bert_mini"}).checkpoint is None
+
+
+def test_f1_is_of_two_classes():
+    config = override(GlueConfig(), dict(task="mnli", glue="GLUE", score=("f1",)))
+    with pytest.raises(ValueError, match="Received: contradiction, entailment, neutral"):
+        targets_of(config)
+
+
+def test_a_score_that_is_not_defined_is_no_best():
+    assert mean_score({"pearson": float("nan"), "spearman": 0.5}, ("pearson", "spearman")) == 25
 
 
 def test_the_settings_of_the_paper():
