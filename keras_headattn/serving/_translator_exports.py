@@ -59,7 +59,7 @@ def export_translator(
             or `"int8"`, a quarter, with a factor for each output of a kernel and for each token of an embedding. A call
             makes them float32 again before it multiplies, so it takes a little longer, not less.
         cpu_only: bool, whether servers have no GPU. The many small operations of a search then run in one thread, which
-            takes half as long on a CPU; TensorFlow does not run such a model on a GPU. Default False.
+            takes two thirds of the time on a CPU; TensorFlow does not run such a model on a GPU. Default False.
 
     Returns:
         `pathlib.Path` of the new version.

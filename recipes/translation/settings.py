@@ -134,7 +134,7 @@ class Decoding:
         changeable=True,
     )
     export_cpu_only: bool = option(
-        False, "SavedModels for servers without GPU, where a search takes half as long", changeable=True
+        False, "SavedModels for servers without GPU, where a search takes two thirds of the time", changeable=True
     )
     projector: bool = option(True, "token embeddings in TensorBoard's projector after training", changeable=True)
     peak_flops: float | None = option(
