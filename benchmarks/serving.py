@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks import timing
 from benchmarks.exports import XLA, Session, import_tensorflow
-from benchmarks.sizes import DROPOUT, FEED_FORWARD, HEADS, LAYERS, TITLE, VOCABULARY, WIDTH
+from benchmarks.sizes import TITLE, VOCABULARY
 
 LENGTHS = (8, 14, 20, 27, 33, 40, 52, 64)  # of the sources
 TARGET = 32
@@ -53,31 +53,11 @@ def in_turn(translate, inputs):
     return lambda: translate(next(order))
 
 
-def make_searcher(beam_size):
-    import keras
-
-    from keras_headattn.decoding import Searcher
-    from keras_headattn.models import Transformer
-
-    keras.utils.set_random_seed(0)
-    model = Transformer(
-        VOCABULARY,
-        num_layers=LAYERS,
-        hidden_dim=WIDTH,
-        intermediate_dim=FEED_FORWARD,
-        num_heads=HEADS,
-        dropout=DROPOUT,
-    )
-    model.build()
-    searcher = Searcher(model, beam_size=beam_size, max_length=TARGET, start_id=2)
-    searcher.end_id = VOCABULARY  # no token has it, so that every search has all its steps
-    return searcher
-
-
 def searcher_cases(folder):
     """The search in Python; and its exports in `folder` for the sessions."""
     import tensorflow as tf
 
+    from benchmarks.translator import make_searcher
     from keras_headattn.serving import export_id_translator
     from keras_headattn.serving._kept_weights import KeptWeights
     from keras_headattn.serving._translator_exports import kept_search

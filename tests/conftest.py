@@ -3,6 +3,7 @@
 import os
 import pathlib
 import unittest.mock
+import warnings
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -44,6 +45,19 @@ def shared_data():
     if not path.exists():
         pytest.skip(f"real data sets not present: {path}")
     return path
+
+
+@pytest.fixture(scope="module")
+def libraries():
+    """torch and transformers, whose imports may warn."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            import torch
+            import transformers
+        except ImportError as error:
+            pytest.skip(f"needs torch and transformers: {error}")
+        yield torch, transformers
 
 
 @pytest.fixture(scope="session", params=OTHERS)

@@ -1,7 +1,6 @@
 """Words as tokens, in a layer, so that a served model takes text."""
 
 import collections
-import itertools
 import os
 
 import keras
@@ -11,6 +10,7 @@ import tensorflow as tf
 from keras_headattn._files import read_lines
 from keras_headattn._private import accept_any_input
 from keras_headattn._validation import number
+from keras_headattn.text._pair_tokenizer import portions
 
 # What stands by itself: a number with its points, an ending such as n't or 's, any other sign.
 TOKENS = r"(\p{N}+(?:[.,]\p{N}+)+|n't\b|'(?:s|m|d|re|ve|ll)\b|[^\p{L}\p{M}\p{N}\s])"
@@ -111,7 +111,7 @@ class WordTokenizer(keras.layers.Layer):
             List of int32 arrays, the same ids that a call gives.
         """
         found = []
-        for some in _portions(sentences):
+        for some in portions(sentences):
             ids = self._ids(tf.constant(some))
             found += np.split(ids.flat_values.numpy(), ids.row_splits.numpy()[1:-1])
         return found
@@ -169,7 +169,7 @@ def learn_words(sentences, vocabulary_size=None, min_count=1, lowercase=True):
     if vocabulary_size is not None:
         number("vocabulary_size", vocabulary_size, least=3)
     counts = collections.Counter()
-    for some in _portions(sentences):
+    for some in portions(sentences):
         counts.update(split_words(tf.constant(some), lowercase).flat_values.numpy().tolist())
     words = sorted((word for word in counts if counts[word] >= min_count), key=lambda word: (-counts[word], word))
     if not words:
@@ -177,10 +177,3 @@ def learn_words(sentences, vocabulary_size=None, min_count=1, lowercase=True):
     if vocabulary_size is not None:
         words = words[: vocabulary_size - 2]
     return [word.decode("utf-8") for word in words]
-
-
-def _portions(sentences, size=10_000):
-    """Lists of at most so many sentences, which are few enough to be held as tensors."""
-    sentences = iter(sentences)
-    while portion := list(itertools.islice(sentences, size)):
-        yield portion

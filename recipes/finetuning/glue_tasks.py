@@ -60,18 +60,6 @@ class GlueTask:
         """The kind of prediction: `"class"` or `"number"`."""
         return "class" if self.labels else "number"
 
-    def text(self, texts):
-        """The text that T5 reads.
-
-        Args:
-            texts: its one or two texts, str.
-
-        >>> TASKS["mnli"].text(["Cats sleep.", "Animals sleep."])
-        'mnli hypothesis: Animals sleep. premise: Cats sleep.'
-        """
-        fields = sorted(zip(self.fields, texts, strict=True))
-        return " ".join([self.name, *(f"{name}: {text}" for name, text in fields)])
-
     def target(self, label):
         """The text that T5 writes.
 

@@ -4,7 +4,6 @@ And the other way: transformers reads what `to_hugging_face` writes.
 """
 
 import json
-import warnings
 
 import numpy as np
 import pytest
@@ -21,19 +20,6 @@ T5 = dict(
     vocab_size=VOCABULARY, d_model=WIDTH, d_kv=6, d_ff=24, num_layers=LAYERS, num_heads=HEADS,
     relative_attention_num_buckets=8, relative_attention_max_distance=9, decoder_start_token_id=0, pad_token_id=0,
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def libraries():
-    """torch and transformers, whose imports may warn."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            import torch
-            import transformers
-        except ImportError as error:
-            pytest.skip(f"needs torch and transformers: {error}")
-        yield torch, transformers
 
 
 def saved(libraries, config, model, folder):

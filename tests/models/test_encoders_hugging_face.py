@@ -2,7 +2,6 @@
 
 import json
 import struct
-import warnings
 
 import numpy as np
 import pytest
@@ -14,19 +13,6 @@ from tests.models.small import array, check_close
 TOLERANCE = 1e-5
 KINDS = ("bert", "roberta", "electra")
 each_kind = pytest.mark.parametrize("kind", KINDS)
-
-
-@pytest.fixture(scope="module")
-def libraries():
-    """torch and transformers, whose imports may warn."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            import torch
-            import transformers
-        except ImportError as error:
-            pytest.skip(f"needs torch and transformers: {error}")
-        yield torch, transformers
 
 
 def encoder_of(config, state, **arguments):

@@ -102,19 +102,6 @@ def test_checkpoint(version):
 # --------------------------------------------------------------------------------------------- live models
 
 
-@pytest.fixture(scope="module")
-def libraries():
-    """torch and transformers, whose imports may warn."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            import torch
-            import transformers
-        except ImportError as error:
-            pytest.skip(f"needs torch and transformers: {error}")
-        yield torch, transformers
-
-
 @pytest.fixture(scope="module", params=VERSIONS)
 def pair(request, libraries):
     """Their model, ours, and an end symbol."""

@@ -22,7 +22,7 @@ from recipes.finetuning import glue_files
 from recipes.finetuning.data import read_corpora, read_tests, read_unlabelled
 from recipes.finetuning.glue_files import read_file, read_split, read_tfds_split
 from recipes.finetuning.glue_tasks import MAJORITY, SUBMISSION, TASKS, mean_score
-from recipes.finetuning.label_texts import WrittenClasses, WrittenNumbers
+from recipes.finetuning.label_texts import LabelTexts, WrittenClasses, WrittenNumbers
 from recipes.finetuning.scores import ClassScore, NumberScore
 from recipes.finetuning.settings import GlueConfig
 from recipes.finetuning.submission import check_file, clipped, collect, predict_tests, rows_text, write_zip
@@ -318,7 +318,12 @@ def test_majorities_are_labels():
 
 
 def test_the_texts_of_t5():
-    assert TASKS["qnli"].text(["Who?", "He."]) == "qnli question: Who? sentence: He."
+    pair = LabelledText(["Who?"], [""], "pair", ["He."])
+    for task, expected in (
+        ("qnli", "qnli question: Who? sentence: He."),
+        ("mnli", "mnli hypothesis: He. premise: Who?"),
+    ):
+        assert LabelTexts(GlueConfig(task=task), TASKS[task].labels).sources(pair) == [expected]
     assert TASKS["stsb"].target("2.47") == "2.4" and TASKS["stsb"].label("9.0") is None
     for task in TASKS.values():
         for label in task.labels:
