@@ -55,6 +55,19 @@ def test_matrices_in_fewer_bytes(kind, share, tmp_path):
     np.testing.assert_allclose(found["scores"], expected["scores"], rtol=1e-5)
 
 
+def test_a_model_on_two_replicas(tmp_path):
+    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+        searchers = [make_searcher()]
+    searchers.append(make_searcher())
+    found = []
+    for number, searcher in enumerate(searchers):
+        path = export_id_translator(searcher, tmp_path / str(number), weights="int8", warmup_batch_sizes=())
+        model = tf.saved_model.load(path)
+        found.append(model.signatures["serving_default"](ids=tf.constant(IDS)))
+    np.testing.assert_array_equal(found[0]["ids"], found[1]["ids"])
+    np.testing.assert_allclose(found[0]["scores"], found[1]["scores"], rtol=1e-5)
+
+
 def test_another_kind_of_weights(tmp_path):
     with pytest.raises(ValueError, match="one of float32, bfloat16, int8. Received: weights='float16'"):
         export_id_translator(make_searcher(), tmp_path, weights="float16")
