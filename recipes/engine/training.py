@@ -30,6 +30,8 @@ from recipes.engine.lock import locked
 from recipes.engine.run import try_folder
 from recipes.engine.tensorboard import tensorboard_callbacks, write_scores
 
+LARGE = 10_000_000  # weights, from which their update by XLA is worth its compilation on a CPU
+
 
 def train(task, afresh=False):
     """Trains to the end, or on from the last checkpoint; then evaluates, exports and tries the SavedModel.
@@ -122,6 +124,7 @@ def _fit(task, strategy, batches, validation):
             jit_compile=jit_compile,
             steps_per_execution=config.steps_per_execution,
         )
+        trainer.jit_update = model.count_params() >= LARGE
     print(
         f"{model.count_params():,} parameters, {task.describe()}, {num_replicas} replica(s), "
         f"XLA {'on' if jit_compile else 'off'}"

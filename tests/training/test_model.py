@@ -126,6 +126,23 @@ def test_gradients_of_an_overridden_train_step_are_summed_before_they_are_clippe
     np.testing.assert_allclose(weights[1][0], weights[0][0], atol=1e-6)
 
 
+def adam(**kwargs):
+    return keras.optimizers.AdamW(0.1, global_clipnorm=0.1, gradient_accumulation_steps=2, use_ema=True, **kwargs)
+
+
+@pytest.mark.parametrize("make_optimizer", [adam, lambda: keras.optimizers.LossScaleOptimizer(adam())])
+def test_an_update_compiled_by_itself_is_the_same(make_optimizer):
+    weights = []
+    for jit_update in (False, True):
+        keras.utils.set_random_seed(0)
+        model = functional()
+        model.compile(make_optimizer(), "mse", jit_compile=False)
+        model.jit_update = jit_update
+        model.fit(X, Y, batch_size=2, shuffle=False, verbose=0)
+        weights.append(model.get_weights())
+    np.testing.assert_allclose(weights[1][0], weights[0][0], rtol=1e-5)
+
+
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_an_overridden_compute_loss_is_used(jit_compile, strategy):
     losses = []
