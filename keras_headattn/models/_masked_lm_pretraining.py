@@ -98,7 +98,7 @@ class MaskedLMPretraining(keras.Model):
                 f"Received: mask_id={mask_id}, special_ids={special_ids} and a vocabulary of {size}"
             )
         self.means = {"masked_accuracy": keras.metrics.Mean(name="masked_accuracy")}
-        self._mean = _Mean(dtype="float32")
+        self._mean = _Mean("mean", dtype="float32")
         self._crossentropy = LabelSmoothedCrossentropy(0.0, reduction=None)
 
     def draw_masks(self, inputs, training=True):
@@ -135,7 +135,7 @@ class MaskedLMPretraining(keras.Model):
         return {**inputs, **{name: ops.full_like(count, ops.mean(count)) for name, count in counts.items()}}
 
     def _count(self, inputs, name):
-        """What the batch brings, or, of its own rows, tokens that are drawn, or that are no padding: `(B,)`."""
+        """Of each row `(B,)` the count that the batch brings; or else its tokens that are drawn, or are no padding."""
         if name in inputs:
             return inputs[name]
         is_real, is_free = self._places(inputs["token_ids"])
