@@ -5,6 +5,9 @@ import numpy as np
 
 from keras_headattn.decoding import Searcher
 from keras_headattn.losses import LabelSmoothedCrossentropy
+from keras_headattn.models import ElectraPretraining
+from keras_headattn.optimizers import AdamWeightDecay
+from tests.models.electra import given_numbers, texts
 from tests.models.small import sentences
 
 JIT = keras.backend.backend() == "jax"
@@ -31,9 +34,31 @@ def classified(model, inputs, labels):
     return out | {"loss": np.array(model.train_on_batch(inputs, labels))}
 
 
+def pretrained(model, inputs):
+    """Name to array: of texts with masks, without randomness, and of a step of training; how many tokens are drawn."""
+    drawn = model.draw_masks(texts())
+    chosen = keras.ops.convert_to_numpy(
+        keras.ops.take_along_axis(texts()["token_ids"], drawn["mask_positions"], axis=1)
+    )
+    weights = keras.ops.convert_to_numpy(drawn["mask_weights"])
+    out = {"drawn": weights, "drawn_special": np.array((chosen[weights > 0] < 5).sum())}
+    with given_numbers(0.5):
+        out |= {name: keras.ops.convert_to_numpy(value) for name, value in model(inputs).items()}
+        model.compile(
+            AdamWeightDecay(0.01, rates={"generator": 0.5}, global_clipnorm=1.0, epsilon=0.01), jit_compile=JIT
+        )
+        logs = model.train_on_batch(inputs, return_dict=True)
+        out |= {f"logs_{name}": np.array(value) for name, value in logs.items()}
+        trained = {f"trained_{i}": weight for i, weight in enumerate(model.get_weights())}
+    return out | trained
+
+
 def results(path):
     """Those of a Transformer, or where a file of inputs lies beside it of a classifier."""
     model, data = keras.saving.load_model(path), path.with_suffix(".npz")
+    if isinstance(model, ElectraPretraining):
+        with np.load(data) as given:
+            return pretrained(model, dict(given))
     if not data.exists():
         return translated(model)
     with np.load(data) as given:
