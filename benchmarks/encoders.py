@@ -1,0 +1,290 @@
+"""Fine-tuning and serving of a BERT as large as all-MiniLM-L6: this library and its peers, with the same weights.
+
+    python -m benchmarks.encoders train [--quick]
+    python -m benchmarks.encoders serve [--quick]
+
+The first measures training steps on 2 classes with AdamW, the gradient clipped to norm 1, and dropout 0.1: ours as
+`recipes.glue` trains on a CPU, with plain and with evolving attention; Hugging Face in PyTorch; and KerasHub's
+backbone, which has GELU by its formula with tanh, under stock Keras. The second measures the time from texts to
+probabilities: our export in a server's session, which has its tokenizer inside, and Hugging Face and ONNX Runtime, with
+Hugging Face's fast tokenizer before them.
+
+Each library runs in processes of its own; they take turns. PyTorch and ONNX Runtime run with one thread and with all
+cores', PyTorch with either of its attentions, KerasHub with and without XLA; each is judged by the fastest.
+"""
+
+import argparse
+import contextlib
+import functools
+import pathlib
+import tempfile
+
+import numpy as np
+
+from benchmarks import minilm, timing
+from benchmarks.exports import XLA, Session, import_tensorflow, in_a_fresh_process
+
+OURS, EVOLVING = "this library", "this library, evolving attention"
+ATTENTIONS = {OURS: {}, EVOLVING: dict(attention="evolving", attention_arguments=dict(alpha=0.1, beta=0.1))}
+HUGGING_FACE, KERAS_HUB, ONNX = "Hugging Face", "KerasHub", "ONNX Runtime"
+BATCHES = ((32, 32), (16, 128))  # rows and tokens of the longest, to train
+REQUESTS = ((1, 32), (1, 128), (32, 32), (32, 128))
+SESSIONS = {  # threads of the session, 0 for TensorFlow's choice; `TF_XLA_FLAGS`
+    "export": (0, ""),
+    "export, one thread": (1, ""),
+    "export, XLA flags": (0, XLA),
+}
+RATE, DECAY, CLIPNORM = 2e-5, 0.01, 1.0  # the defaults of `recipes.glue`
+
+
+def labels(number):
+    return np.arange(number, dtype="int32") % 2
+
+
+def our_steps(folder):
+    """Training steps by batch and name, of what the recipe makes of its settings."""
+    from keras_headattn.data import LabelledBatches
+    from keras_headattn.interop import tokenizer_of
+    from recipes.finetuning.settings import GlueConfig
+    from recipes.glue import RECIPE
+
+    cases = {}
+    for name, attention in ATTENTIONS.items():
+        task = RECIPE.make_task(GlueConfig(checkpoint=folder, **attention))
+        task.targets, task.tokenizer = task.make_targets(minilm.CLASSES), tokenizer_of(folder)
+        made = {
+            (number, length): LabelledBatches(
+                {"text": minilm.make_rows(number, length)},
+                labels(number),
+                batch_size=number,
+                bucket_lengths=(length,),
+                training=True,
+            )
+            for number, length in BATCHES
+        }
+        task.batches = made[BATCHES[0]]
+        trainer = task.make_trainer(task.make_model())
+        trainer.compile(
+            task.make_optimizer(10_000, 1),
+            task.make_loss(),
+            weighted_metrics=task.make_metrics(),
+            jit_compile=task.uses_xla(),
+        )
+        cases |= {(batch, name): functools.partial(trainer.train_on_batch, *made[batch][0]) for batch in made}
+    return cases
+
+
+def keras_hub_steps(folder):
+    import keras
+    from keras import layers
+
+    from keras_headattn.interop import from_pretrained, to_keras_hub
+
+    cases = {}
+    for jit_compile in (True, False):
+        backbone = to_keras_hub(from_pretrained(folder, activation="gelu_tanh"))
+        pooled = layers.Dropout(0.1)(backbone.output["pooled_output"])
+        model = keras.Model(backbone.input, layers.Dense(len(minilm.CLASSES))(pooled))
+        optimizer = keras.optimizers.AdamW(RATE, DECAY, global_clipnorm=CLIPNORM)
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(optimizer, loss, jit_compile=jit_compile)
+        for number, length in BATCHES:
+            ids, mask = minilm.padded(minilm.make_rows(number, length))
+            inputs = {"token_ids": ids, "padding_mask": mask, "segment_ids": np.zeros_like(ids)}
+            name = f"{KERAS_HUB}{', XLA' if jit_compile else ''}"
+            cases[(number, length), name] = functools.partial(model.train_on_batch, inputs, labels(number))
+    return cases
+
+
+def torch_models(folder, threads):
+    """The model with each attention that PyTorch has for a CPU, by name."""
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    torch.set_num_threads(threads)
+    return {
+        f"{HUGGING_FACE}, {attention}, {threads}": AutoModelForSequenceClassification.from_pretrained(
+            folder, attn_implementation=attention
+        )
+        for attention in ("eager", "sdpa")
+    }
+
+
+def torch_steps(folder, threads):
+    import torch
+
+    cases = {}
+    for name, model in torch_models(folder, threads).items():
+        optimizer = torch.optim.AdamW(model.train().parameters(), RATE, weight_decay=DECAY, fused=True)
+
+        def step(batch, model=model, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = model(**batch).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), CLIPNORM)
+            optimizer.step()
+            return loss.item()
+
+        for number, length in BATCHES:
+            arrays = (*minilm.padded(minilm.make_rows(number, length)), labels(number))
+            tensors = (torch.from_numpy(array).long() for array in arrays)
+            batch = dict(zip(("input_ids", "attention_mask", "labels"), tensors, strict=True))
+            cases[(number, length), name] = functools.partial(step, batch)
+    return cases
+
+
+def requests():
+    """Texts by the number of rows and of tokens of the longest."""
+    return {request: minilm.make_texts(*request) for request in REQUESTS}
+
+
+def answers(folder, function, name):
+    """Functions that answer each request, of one from texts to probabilities, which are checked."""
+    minilm.check(folder, [function(texts) for texts in requests().values()])
+    return {(request, name): functools.partial(function, texts) for request, texts in requests().items()}
+
+
+def session_answers(folder, path, name):
+    threads, flags = SESSIONS[name]
+    import_tensorflow(path, flags)
+    import tensorflow_text  # noqa: F401  (its operations)
+
+    session = Session(path, threads)
+
+    def classify(texts):
+        found = session.call("serving_default", {"text": np.array(texts, object)})
+        order = np.argsort(found["classes"], axis=1)
+        return np.take_along_axis(found["scores"], order, axis=1)
+
+    return answers(folder, classify, name)
+
+
+def torch_answers(folder, threads):
+    """Hugging Face's; and writes the model for ONNX Runtime."""
+    import torch
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    cases = {}
+    for name, model in torch_models(folder, threads).items():
+        model.eval()
+
+        def classify(texts, model=model):
+            with torch.inference_mode():
+                return torch.softmax(model(**tokenizer(texts, padding=True, return_tensors="pt")).logits, -1).numpy()
+
+        cases |= answers(folder, classify, name)
+    write_onnx(folder, model, tokenizer(["a text"], return_tensors="pt"))
+    return cases
+
+
+def write_onnx(folder, model, inputs):
+    import torch
+
+    path = pathlib.Path(folder, "model.onnx")
+    if path.exists():
+        return
+    names = ["input_ids", "attention_mask", "token_type_ids"]
+    axes = {name: {0: "rows", 1: "tokens"} for name in names} | {"logits": {0: "rows"}}
+    arguments = tuple(inputs[name] for name in names)
+    torch.onnx.export(
+        model, arguments, path, input_names=names, output_names=["logits"], dynamic_axes=axes, dynamo=False
+    )
+
+
+def onnx_answers(folder, threads):
+    import onnxruntime
+    from transformers import AutoTokenizer
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(f"{folder}/model.onnx", options, providers=["CPUExecutionProvider"])
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+
+    def classify(texts):
+        (logits,) = session.run(None, dict(tokenizer(texts, padding=True, return_tensors="np")))
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
+
+    return answers(folder, classify, f"{ONNX}, {threads}")
+
+
+def start(stack, function, *arguments, threads=None):
+    """The cases of a new process."""
+    worker = timing.Worker(f"benchmarks.encoders:{function}", *arguments, threads=threads or timing.cores())
+    return stack.enter_context(worker).cases
+
+
+def train(stack, folder, limits):
+    cases = start(stack, "our_steps", folder) | start(stack, "keras_hub_steps", folder)
+    for threads in sorted({1, timing.cores()}):
+        cases |= start(stack, "torch_steps", folder, threads, threads=threads)
+    rows = []
+    for batch, rounds in measured(cases, OURS, limits):
+        for name in rounds.seconds:
+            ratio, spread = rounds.ratio(name, OURS)
+            time = [f"{rounds.median(name):.3f}", f"{ratio:.2f} ± {spread:.0%}"]
+            rows.append([f"{batch[0]} x {batch[1]}", name, *time, *speeds(rounds, name, (HUGGING_FACE, KERAS_HUB))])
+    return timing.table(["batch", "", "s a step", "time", *(f"to {peer}" for peer in (HUGGING_FACE, KERAS_HUB))], rows)
+
+
+def serve(stack, folder, limits):
+    path = in_a_fresh_process(minilm.export, folder, requests())
+    cases = {}
+    for name in SESSIONS:
+        cases |= start(stack, "session_answers", folder, path, name)
+    for peer in ("torch_answers", "onnx_answers"):  # the first writes the model for the second
+        for threads in sorted({1, timing.cores()}):
+            cases |= start(stack, peer, folder, threads, threads=threads)
+    rows = []
+    for request, rounds in measured(cases, "export", limits):
+        for name in rounds.seconds:
+            time = [f"{value:.1f}" for value in 1e3 * np.percentile(rounds.seconds[name], [50, 99])]
+            rows.append([f"{request[0]} x {request[1]}", name, *time, *speeds(rounds, name, (HUGGING_FACE, ONNX))])
+    return timing.table(["texts", "", "p50, ms", "p99, ms", *(f"to {peer}" for peer in (HUGGING_FACE, ONNX))], rows)
+
+
+def measured(cases, reference, limits):
+    """Pairs of a batch and its `Rounds`."""
+    for batch in dict.fromkeys(batch for batch, _ in cases):
+        own = {name: run for (of_batch, name), run in cases.items() if of_batch == batch}
+        yield batch, timing.run_rounds(own, reference, **limits)
+
+
+def speeds(rounds, name, peers):
+    """How many times as fast a case is as the fastest of each peer, as cells."""
+    best = [rounds.fastest([case for case in rounds.seconds if case.startswith(peer)]) for peer in peers]
+    return [f"{ratio:.2f} ± {spread:.0%}" for ratio, spread in (rounds.ratio(peer, name) for peer in best)]
+
+
+TEXTS = {
+    "train": "Fine-tuning of an encoder",
+    "serve": "Latency of a classifier of texts, as it is served",
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=TEXTS, help="what is measured")
+    parser.add_argument("--quick", action="store_true", help="three rounds; writes nothing")
+    options = parser.parse_args()
+    limits = dict(max_rounds=3) if options.quick else dict(max_rounds=25, max_seconds=120)
+    if options.part == "serve":
+        limits = dict(max_rounds=5) if options.quick else dict(min_rounds=20, max_rounds=100, max_seconds=60)
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        in_a_fresh_process(minilm.make_folder, folder)
+        table = {"train": train, "serve": serve}[options.part](stack, folder, dict(min_rounds=3) | limits)
+    timing.report(
+        None if options.quick else f"encoders_{options.part}",
+        f"# {TEXTS[options.part]}",
+        f"{minilm.TITLE}; rows and tokens of the longest text, of which the shortest has half; {timing.cores()} "
+        "threads. The number after a peer's name is that of its threads. The last columns say how many times as fast "
+        "each is as the fastest of each peer.",
+        table,
+        timing.SPREAD,
+        "\n".join(timing.machine("tensorflow", "keras", "keras-hub", "torch", "transformers", "onnxruntime")),
+    )
+
+
+if __name__ == "__main__":
+    main()
