@@ -9,6 +9,7 @@ __getattr__, __dir__, __all__ = attach(
     {
         "_bert": ["BERT_SIZES", "Bert"],
         "_encoder_heads": ["EncoderClassifier", "MaskedLM", "ReplacedTokenDetector"],
+        "_graph_writer": ["GraphWriter"],
         "_resnet": ["ResNet"],
         "_resnets": [f"{name}{depth}" for name, depths in _DEPTHS.items() for depth in depths],
         "_sentence_classifiers": ["SentenceClassifier", "SentencePairClassifier"],

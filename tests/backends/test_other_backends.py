@@ -19,7 +19,7 @@ from keras_headattn.regularizers import Frobenius
 from tests.backends import load_from, run_on, worker
 from tests.layers.backend_worker import EVERY
 from tests.layers.harness import build, cross_inputs, each, output_bias, randomize, self_input
-from tests.models import encoders
+from tests.models import encoders, graphs
 from tests.models.small import CASES, make
 from tests.positions.cases import ALL
 
@@ -82,6 +82,7 @@ def save_models(folder):
     t5 = T5(13, 12, 10, 1, num_heads=3, key_dim=5, activation="gelu_tanh", gated=True, dropout=0.0)
     t5.build()
     randomize(t5).save(folder / "t5.keras")
+    graphs.make(dropout=0.0).save(folder / "graph_writer.keras")
     for name, model, inputs in classifiers():
         model.save(folder / f"{name}.keras")
         np.savez(folder / f"{name}.npz", *inputs, labels=np.array([0, 2, 1])[: len(inputs[0])])
@@ -196,9 +197,9 @@ def test_repulsive_attention(ours, theirs):
 # --------------------------------------------------------------------------------------------------- models
 
 
-@pytest.mark.parametrize("model", (*TRANSFORMERS, "t5"))
+@pytest.mark.parametrize("model", (*TRANSFORMERS, "t5", "graph_writer"))
 def test_translations(model, ours, theirs):
-    """A Transformer saved here translates and trains the same."""
+    """A Transformer or a writer saved here translates and trains the same."""
 
     def tolerance(name):
         return 0 if "/tokens" in name else 1e-4 if name.endswith("trained") else 1e-5
