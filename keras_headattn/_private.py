@@ -47,6 +47,26 @@ def value_of(variable):
     return variable._value
 
 
+def recurrence(step, inputs, states):
+    """Outputs of a function of `(input, states)` to `(output, states)`, one after the other along the second axis.
+
+    On TensorFlow `keras.ops.scan` says no bound of its loop, which XLA needs for the gradient, and `keras.layers.RNN`
+    knows no tensors that are the same in every step.
+
+    Args:
+        step: function.
+        inputs: `(B, m, d)`.
+        states: list of tensors `(B, ...)`.
+
+    Returns:
+        `(B, m, ...)`.
+    """
+    from keras.src.backend import rnn
+
+    _, outputs, _ = rnn(step, inputs, states)
+    return outputs
+
+
 # Training
 
 

@@ -75,6 +75,7 @@ NAMES = {
     "a CallbackList": (keras.callbacks.CallbackList, ["_async_test", "_async_train"]),
     "`extended` of a strategy": (lambda: tf.distribute.get_strategy().extended, ["_use_merge_call"]),
     "a TrackableResource": (lambda: tf.saved_model.experimental.TrackableResource, ["_create_resource"]),
+    "keras.src.backend": (None, ["rnn"]),
     "keras.src.backend.common.global_state": (None, ["get_global_attribute", "set_global_attribute"]),
     "keras.src.models.functional": (None, ["Functional"]),
     "keras.src.models.model": (None, ["functional_init_arguments"]),

@@ -10,7 +10,7 @@ from keras_headattn.decoding._search import beam_search, check_search, greedy_se
 
 @register_keras_serializable(package="keras_headattn")
 class Searcher(keras.Model):
-    """A model that translates: token ids in, the best translations and their scores out.
+    """A model that translates, or writes: token ids in, the best translations and their scores out.
 
     It is a Keras model: `predict` runs it batch by batch, compiled by XLA where `jit_compile` is on, and
     `export` makes a SavedModel of it. Each length of source is compiled once: pad to few lengths.
@@ -26,7 +26,8 @@ class Searcher(keras.Model):
             `source_vocabulary_size`.
 
     Call arguments:
-        inputs: source token ids `(B, n)`, 0 = padding.
+        inputs: source token ids `(B, n)`, 0 = padding; or what else the model takes, such as the graphs of
+            `GraphWriter`.
         kernels: of `decoding_kernels`, where they are kept from call to call. Default `None`: each call makes them.
 
     Returns:
@@ -102,7 +103,7 @@ class Searcher(keras.Model):
         model, k = self.model, self.beam_size
         grow = getattr(model, "grow_cache", None)
         length = search_lengths(self.max_length)[0] if grow else self.max_length
-        common = (ops.shape(inputs)[0], self.max_length, self.start_id, self.end_id)
+        common = (ops.shape(keras.tree.flatten(inputs)[0])[0], self.max_length, self.start_id, self.end_id)
         if k == 1:
             cache = model.init_cache(inputs, length, **given)
             tokens, scores = greedy_search(step, cache, *common, self.alpha, grow)

@@ -18,6 +18,7 @@ ATTENTIONS = {
     "dynamically_composable": "DynamicallyComposableAttention",
     "differential": "DifferentialAttention",
     "luong": "LuongAttention",
+    "graph": "GraphAttention",
 }
 
 __getattr__, __dir__, __all__ = attach(
@@ -28,6 +29,7 @@ __getattr__, __dir__, __all__ = attach(
         "_augmented_conv_2d": ["AugmentedConv2D", "augmented_widths"],
         "_feed_forward": ["FeedForward"],
         "_get": ["get"],
+        "_graph_block": ["GraphBlock"],
         "_intermediates": ["capture_intermediates"],
         "_gaussian_mixture": ["GaussianMixture"],
         "_self_attentive_pooling": ["SelfAttentivePooling"],

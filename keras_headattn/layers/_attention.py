@@ -279,18 +279,7 @@ class Attention(keras.layers.Layer):
         if self.use_gate:
             self._gate_dense = self._projection("gate", query_shape[-1])
         self._value_dense = self._projection("value", value_shape[-1])
-        output_shape = self._output_shape or (query_shape[-1],)
-        letters = string.ascii_lowercase[3 : 3 + len(output_shape)]
-        self._output_dense = keras.layers.EinsumDense(
-            f"abc,bc{letters}->a{letters}",
-            output_shape=output_shape,
-            bias_axes=letters if self.use_bias else None,
-            name="attention_output",
-            kernel_regularizer=self.kernel_regularizer,
-            **self._projection_arguments(),
-        )
-        self._output_dense.build((None, self.merged_heads, self.value_dim))
-        self._mark_heads("attention_output", self._output_dense, 0)
+        self._output_dense = self._make_output_dense(query_shape)
         if self.qk_norm:
             self.query_norm_scale = self.add_weight(name="query_norm_scale", shape=(self.key_dim,), initializer="ones")
             self.key_norm_scale = self.add_weight(name="key_norm_scale", shape=(self.key_dim,), initializer="ones")
@@ -309,6 +298,22 @@ class Attention(keras.layers.Layer):
             )
         if not self.relative_positions.built:
             self.relative_positions.build((None, self.score_heads, None, self.key_dim))
+
+    def _make_output_dense(self, query_shape):
+        """The projection of the heads, built; `None` in a layer that has none."""
+        output_shape = self._output_shape or (query_shape[-1],)
+        letters = string.ascii_lowercase[3 : 3 + len(output_shape)]
+        dense = keras.layers.EinsumDense(
+            f"abc,bc{letters}->a{letters}",
+            output_shape=output_shape,
+            bias_axes=letters if self.use_bias else None,
+            name="attention_output",
+            kernel_regularizer=self.kernel_regularizer,
+            **self._projection_arguments(),
+        )
+        dense.build((None, self.merged_heads, self.value_dim))
+        self._mark_heads("attention_output", dense, 0)
+        return dense
 
     def _projection(self, name, width):
         if name not in self.projections:

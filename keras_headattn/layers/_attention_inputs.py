@@ -43,6 +43,15 @@ def check_inputs(layer, query, value, key, cache, index, positions):
         )
 
 
+def check_residual(name, layer, shape):
+    """Checks that the output of `layer`, the argument `name` of a block, can be added to queries of this shape."""
+    width = layer.compute_output_shape(shape)[-1]
+    if width != shape[-1]:
+        raise ValueError(
+            f"`{name}` must give as many numbers as its input has, {shape[-1]}. Received: a layer that gives {width}"
+        )
+
+
 def check_segments(layer, segment_ids, query, cache):
     """Checks the argument `segment_ids` of a call of `layer`."""
     if segment_ids is None:

@@ -11,13 +11,14 @@ from keras_headattn.ops import apply_kernel, sizes, swap_heads
 
 def make_kernels(layer):
     """See `Attention.decoding_kernels`."""
-    dense = layer.output_dense
-    if dense.quantization_mode is not None:
+    if layer.value_dense.quantization_mode is not None:
         return {}
     weights = {side: _side_by_side(layer, side) for side in ("query", "memory") if _projections(layer, side)}
-    weights["output"] = {"kernel": ops.reshape(dense.kernel, (math.prod(dense.kernel.shape[:2]), -1))}
-    if layer.use_bias:
-        weights["output"]["bias"] = ops.reshape(dense.bias, (-1,))
+    dense = layer.output_dense
+    if dense is not None:
+        weights["output"] = {"kernel": ops.reshape(dense.kernel, (math.prod(dense.kernel.shape[:2]), -1))}
+        if layer.use_bias:
+            weights["output"]["bias"] = ops.reshape(dense.bias, (-1,))
     return {
         side: {name: ops.cast(tensor, layer.compute_dtype) for name, tensor in tensors.items()}
         for side, tensors in weights.items()

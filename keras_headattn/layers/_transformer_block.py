@@ -5,6 +5,7 @@ from keras import layers, regularizers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._validation import rate
+from keras_headattn.layers._attention_inputs import check_residual
 from keras_headattn.layers._decoding_kernels import norm_weights
 from keras_headattn.layers._feed_forward import FeedForward
 from keras_headattn.layers._template import Template
@@ -79,6 +80,7 @@ class _Block(layers.Layer):
             attention = self.attentions[name] = self._make(name, name, defaults, **self._seed(5 + number))
             if name == "attention" and self.relative_positions is not None:
                 attention.relative_positions = self.relative_positions
+            check_residual(name, attention, x_shape)
             previous = (previous_maps_shape or {}).get(name)
             attention.build(x_shape, memory_shape, previous_map_shape=previous)
             self.map_shapes[name] = attention.compute_map_shape(x_shape, memory_shape, previous)

@@ -10,6 +10,7 @@ __getattr__, __dir__, __all__ = attach(
         "_bert": ["BERT_SIZES", "Bert"],
         "_electra_pretraining": ["ElectraPretraining"],
         "_encoder_heads": ["EncoderClassifier", "MaskedLM", "ReplacedTokenDetector"],
+        "_graph_writer": ["GraphWriter"],
         "_masked_lm_pretraining": ["MaskedLMPretraining"],
         "_resnet": ["ResNet"],
         "_resnets": [f"{name}{depth}" for name, depths in _DEPTHS.items() for depth in depths],

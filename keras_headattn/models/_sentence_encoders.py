@@ -26,6 +26,7 @@ class _Encoder(keras.Model):
         dropout,
         kernel_regularizer,
         seed,
+        embeddings_initializer=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -44,8 +45,8 @@ class _Encoder(keras.Model):
         self.embedding = layers.Embedding(
             vocabulary_size,
             width,
-            # As large as sines and cosines of positions.
-            embeddings_initializer=keras.initializers.RandomNormal(stddev=1.0),
+            # By default as large as sines and cosines of positions.
+            embeddings_initializer=embeddings_initializer or keras.initializers.RandomNormal(stddev=1.0),
             weights=None if embeddings is None else [embeddings],
             trainable=train_embeddings,
             dtype=self.dtype_policy,
@@ -84,6 +85,7 @@ class BiLSTMEncoder(_Encoder):
         dropout: rate of dropout of the embeddings.
         kernel_regularizer: of the kernels of inputs and of states.
         seed: of the dropout.
+        embeddings_initializer: of random embeddings. Default `None`: normal, with a deviation of 1.
 
     Call arguments:
         inputs: token ids, integers `(B, n)`.
@@ -111,10 +113,13 @@ class BiLSTMEncoder(_Encoder):
         dropout=0.5,
         kernel_regularizer=None,
         seed=None,
+        embeddings_initializer=None,
         **kwargs,
     ):
-        given = (embeddings, train_embeddings, dropout, kernel_regularizer, seed)
+        initializer = keras.initializers.get(embeddings_initializer)
+        given = (embeddings, train_embeddings, dropout, kernel_regularizer, seed, initializer)
         super().__init__(vocabulary_size, embedding_dim, num_layers, *given, **kwargs)
+        self.embeddings_initializer = initializer
         self.embedding_dim = positive("embedding_dim", embedding_dim)
         self.hidden_dim = positive("hidden_dim", hidden_dim)
         self.bilstms = [self._make_bilstm(number) for number in range(num_layers)]
@@ -146,7 +151,12 @@ class BiLSTMEncoder(_Encoder):
         return x
 
     def get_config(self):
-        return {**super().get_config(), "embedding_dim": self.embedding_dim, "hidden_dim": self.hidden_dim}
+        return {
+            **super().get_config(),
+            "embedding_dim": self.embedding_dim,
+            "hidden_dim": self.hidden_dim,
+            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
+        }
 
 
 @register_keras_serializable(package="keras_headattn")

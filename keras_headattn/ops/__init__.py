@@ -10,6 +10,7 @@ __getattr__, __dir__, __all__ = attach(
         "_dense": ["apply_kernel", "normalize", "sizes", "swap_heads"],
         "_disentanglement": ["cluster_diversity", "kept_information", "shared_information"],
         "_exchange_heads": ["exchange_heads"],
+        "_graph": ["graph_adjacency"],
         "_map_convolution": ["convolve_maps"],
         "_masks": ["causal_mask", "check_dense", "check_mask", "combine_masks", "sliding_window_mask"],
         "_resize_bilinear": ["resize_bilinear"],

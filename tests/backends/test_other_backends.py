@@ -19,7 +19,7 @@ from keras_headattn.regularizers import Frobenius
 from tests.backends import load_from, run_on, worker
 from tests.layers.backend_worker import EVERY
 from tests.layers.harness import build, cross_inputs, each, output_bias, randomize, self_input
-from tests.models import electra, encoders
+from tests.models import electra, encoders, graphs
 from tests.models.small import CASES, make
 from tests.positions.cases import ALL
 
@@ -86,6 +86,7 @@ def save_models(folder):
     pretraining.build()
     randomize(pretraining).save(folder / "electra.keras")
     np.savez(folder / "electra.npz", **electra.given_masks(pretraining))
+    graphs.make(dropout=0.0).save(folder / "graph_writer.keras")
     for name, model, inputs in classifiers():
         model.save(folder / f"{name}.keras")
         np.savez(folder / f"{name}.npz", *inputs, labels=np.array([0, 2, 1])[: len(inputs[0])])
@@ -200,9 +201,9 @@ def test_repulsive_attention(ours, theirs):
 # --------------------------------------------------------------------------------------------------- models
 
 
-@pytest.mark.parametrize("model", (*TRANSFORMERS, "t5"))
+@pytest.mark.parametrize("model", (*TRANSFORMERS, "t5", "graph_writer"))
 def test_translations(model, ours, theirs):
-    """A Transformer saved here translates and trains the same."""
+    """A Transformer or a writer saved here translates and trains the same."""
 
     def tolerance(name):
         return 0 if "/tokens" in name else 1e-4 if name.endswith("trained") else 1e-5

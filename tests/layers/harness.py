@@ -32,6 +32,7 @@ class Case:
         alike_in_training: whether, but for dropout, the weights in training are those of later.
         rows_sum_to_one: whether the weights of a query do.
         key_bias_cancels: whether the bias of keys adds the same to every logit of a query, so that it changes nothing.
+        has_output: whether the heads go through a projection.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Case:
     alike_in_training: bool = True
     rows_sum_to_one: bool = True
     key_bias_cancels: bool = True
+    has_output: bool = True
 
     def make(self, **overrides):
         return self.layer(**{**self.arguments, **overrides})
@@ -58,6 +60,7 @@ EVOLVING = {**SIZES, "alpha": 0.0, "beta": 0.4}  # without a chain each layer co
 SYNTHESIZER = {**SIZES, "max_length": 3000, "mixture": ("dense", "dot_product")}
 DISENTANGLED = {**SIZES, "num_clusters": 2, "centre_gradient": 1.0}
 OPTIONS = {**SIZES, "qk_norm": True, "logit_soft_cap": 5.0, "use_sinks": True}
+GRAPH = {"num_heads": HEADS, "key_dim": KEY_DIM, "use_bias": True}
 RELATIVE = {**SIZES, "relative_positions": positions.RelativePositions(2)}
 
 CASES = [
@@ -115,6 +118,7 @@ CASES = [
     ),
     Case("differential", layers.DifferentialAttention, SIZES, mask_heads=2 * HEADS, rows_sum_to_one=False),
     Case("real_former", layers.RealFormerAttention, SIZES),
+    Case("graph", layers.GraphAttention, GRAPH, has_output=False),
 ]
 
 
@@ -185,8 +189,8 @@ def array(tensor):
 
 def output_bias(layer):
     """What a query that attends to nothing gets."""
-    names = [variable.path for variable in layer.weights]
-    return array(layer.weights[next(i for i, name in enumerate(names) if "attention_output/bias" in name)])
+    found = [array(variable) for variable in layer.weights if "attention_output/bias" in variable.path]
+    return found[0] if found else np.zeros(QUERY_WIDTH, "float32")
 
 
 def check_close(actual, expected, tolerance=2e-6):

@@ -29,6 +29,11 @@ def multi_head(weights, query, key, value, mask):
     return maps, heads
 
 
+def graph(weights, query, key, value, mask):
+    """Scaled by the width of all heads together."""
+    return multi_head(weights, query / np.sqrt(query.shape[1]), key, value, mask)
+
+
 def talking(weights, query, key, value, mask):
     """Eqs. 6-9, with the transposed matrices."""
     pre, post = weights["pre_softmax_kernel"], weights["post_softmax_kernel"]
@@ -100,6 +105,7 @@ def equations(case):
         layers.MultiHeadAttention: multi_head,
         layers.TalkingHeadsAttention: talking,
         layers.LuongAttention: luong,
+        layers.GraphAttention: graph,
     }[case.layer]
 
 
@@ -131,7 +137,8 @@ def attention(equation, weights, query, value, key=None, mask=None):
         maps, heads = equation(weights | inputs, q, k, v, allowed)
         if "gate.kernel" in weights:
             heads = heads / (1 + np.exp(-project(weights, "gate", query[b].astype("float64"))))
-        kernel = weights["attention_output.kernel"]
+        h, width = heads.shape[1:]
+        kernel = weights.get("attention_output.kernel", np.eye(h * width).reshape(h, width, -1))
         outputs.append(np.einsum("nhv,hvd->nd", heads, kernel) + weights.get("attention_output.bias", 0))
         scores.append(maps)
     return np.stack(outputs), np.stack(scores)

@@ -54,7 +54,7 @@ UNUSUAL = {
 
 
 FUSED = ("multi_head", "gated", "interacting_sum", "interacting_pairwise", "relative", "rotary", "grouped_query")
-FUSED += ("multi_query",)
+FUSED += ("multi_query", "graph")
 
 
 @each_layer

@@ -122,7 +122,7 @@ def own_weights(layer):
 @each_layer
 def test_order_of_the_projections(case):
     """As in keras.layers.MultiHeadAttention, with kernel shapes that say which is which."""
-    projections = "query", "key", "gate", "value", "attention_output"
+    projections = "query", "key", "gate", "value", *["attention_output"] * case.has_output
     weights = build(case.make(use_gate=True), *cross_inputs()).weights
     weights = [w for w in weights if w.path.split("/")[-2] in projections]
     names = ["/".join(w.path.split("/")[1:]) for w in weights]

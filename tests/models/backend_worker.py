@@ -5,23 +5,27 @@ import numpy as np
 
 from keras_headattn.decoding import Searcher
 from keras_headattn.losses import LabelSmoothedCrossentropy
-from keras_headattn.models import ElectraPretraining
+from keras_headattn.models import ElectraPretraining, GraphWriter
 from keras_headattn.optimizers import AdamWeightDecay
 from tests.models.electra import given_numbers, texts
+from tests.models.graphs import graphs
 from tests.models.small import sentences
 
 JIT = keras.backend.backend() == "jax"
 
 
 def translated(model):
-    """Name to array: logits, translations, and the loss and the logits of a step of training."""
-    inputs = sentences()
+    """Name to array: logits, translations or texts, and the loss and the logits of a step of training."""
+    writes = isinstance(model, GraphWriter)
+    inputs = graphs() if writes else sentences()
+    source = {name: ids for name, ids in inputs.items() if name != "target"} if writes else inputs["source"]
     out = {"logits": model.predict(inputs, verbose=0)}
     for beam_size in (1, 3):
         searcher = Searcher(model, beam_size=beam_size, max_length=6)
-        found = searcher.predict(inputs["source"], verbose=0)
+        found = searcher.predict(source, verbose=0)
         out |= {f"{name}_{beam_size}": value for name, value in found.items()}
-    model.compile(keras.optimizers.SGD(0.5), LabelSmoothedCrossentropy(0.1), jit_compile=JIT)
+    smoothing = 0.0 if writes else 0.1  # log probabilities of entities that are not there have no mean
+    model.compile(keras.optimizers.SGD(0.5), LabelSmoothedCrossentropy(smoothing), jit_compile=JIT)
     out["loss"] = np.array(model.train_on_batch(inputs, inputs["target"]))
     return out | {"trained": model.predict(inputs, verbose=0)}
 
@@ -54,7 +58,7 @@ def pretrained(model, inputs):
 
 
 def results(path):
-    """Those of a Transformer, or where a file of inputs lies beside it of a classifier."""
+    """Those of a Transformer or a writer of graphs, or where a file of inputs lies beside it of a classifier."""
     model, data = keras.saving.load_model(path), path.with_suffix(".npz")
     if isinstance(model, ElectraPretraining):
         with np.load(data) as given:

@@ -1,0 +1,64 @@
+from keras import ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn.layers._attention import Attention
+from keras_headattn.ops import sizes, swap_heads
+
+
+@register_keras_serializable(package="keras_headattn")
+class GraphAttention(Attention):
+    """Attention of the vertices of a graph to their neighbours, whose heads are laid side by side.
+
+    The neighbours come as `attention_mask`, the adjacency `(B, n, m)`, as of `ops.graph_adjacency`: True where vertex i
+    attends to vertex j. For each head, with the width D of all heads together,
+
+        weights = softmax over neighbours of (W_Q v_i) . (W_K v_j) / sqrt(D),    head_i = sum_j weights_ij W_V v_j
+
+    There are no biases and no output projection, unless they are asked for.
+
+    Source: Koncel-Kedziorski et al. 2019, "Text generation from knowledge graphs with graph transformers", section 4.3,
+    and its public code.
+
+    Args:
+        num_heads: number of heads `h`.
+        key_dim: width of a query and of a key of one head.
+        detach_neighbours: whether no gradient flows through keys and values to the vertices that are attended to, as
+            in the public code: neighbours then train the kernels, and no layer below.
+        **kwargs: see `Attention`, also for call arguments, results and errors. `use_bias` is False by default, `scale`
+            is `(num_heads * key_dim) ** -0.5`, and with `output_shape=None` the last axis of the output has
+            `num_heads * value_dim` numbers.
+
+    >>> x = keras.random.normal((1, 3, 16))
+    >>> adjacency = np.array([[[True, True, False], [False, True, True], [False, False, True]]])
+    >>> layer = GraphAttention(num_heads=4, key_dim=4)
+    >>> tuple(layer(x, x, attention_mask=adjacency).shape), [v.path.split("/")[1] for v in layer.weights]
+    ((1, 3, 16), ['query', 'key', 'value'])
+    """
+
+    def __init__(self, num_heads, key_dim, *args, use_bias=False, detach_neighbours=False, **kwargs):
+        super().__init__(num_heads, key_dim, *args, use_bias=use_bias, **kwargs)
+        self.detach_neighbours = detach_neighbours
+
+    @property
+    def scale(self):
+        return (self.num_heads * self.key_dim) ** -0.5 if self._scale is None else self._scale
+
+    def _make_output_dense(self, query_shape):
+        return None if self._output_shape is None else super()._make_output_dense(query_shape)
+
+    def project_key_value(self, key, value, state):
+        if self.detach_neighbours:
+            key, value = ops.stop_gradient(key), ops.stop_gradient(value)
+        return super().project_key_value(key, value, state)
+
+    def merge(self, heads, state):
+        if self._output_shape is not None:
+            return super().merge(heads, state)
+        heads = swap_heads(heads)
+        return ops.reshape(heads, (*sizes(heads)[:2], self.merged_heads * self.value_dim))
+
+    def compute_output_shape(self, query_shape, value_shape=None, key_shape=None):
+        return (*query_shape[:-1], *(self._output_shape or (self.merged_heads * self.value_dim,)))
+
+    def get_config(self):
+        return {**super().get_config(), "detach_neighbours": self.detach_neighbours}

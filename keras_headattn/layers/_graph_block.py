@@ -1,0 +1,94 @@
+import keras
+from keras import initializers, layers, ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn._validation import positive, rate
+from keras_headattn.layers._attention_inputs import check_residual
+from keras_headattn.layers._template import Template
+from keras_headattn.ops import sizes
+
+
+@register_keras_serializable(package="keras_headattn")
+class GraphBlock(layers.Layer):
+    """Block of the graph Transformer: attention of vertices to their neighbours, and a feed-forward layer.
+
+    With one layer normalisation LN, which is used twice,
+
+        t = LN(v + attention(v)),    v' = LN(t + W_2 PReLU(W_1 t + b_1) + b_2)
+
+    PReLU has a slope for each unit, 0.25 at first.
+
+    Source: Koncel-Kedziorski et al. 2019, "Text generation from knowledge graphs with graph transformers", section 4.3,
+    and its public code, which has the single layer normalisation.
+
+    Args:
+        attention: a layer, such as `GraphAttention(4, 125)`, whose configuration is copied. Its output must be as wide
+            as the vertices.
+        intermediate_dim: width of the feed-forward layer.
+        dropout: rate of dropout after W_2. (That of attention weights is set in `attention`.)
+        epsilon: of the layer normalisation.
+        depth: number of blocks below this one.
+        seed: of the dropouts.
+
+    Call arguments:
+        vertices: `(B, N, D)`.
+        adjacency: boolean `(B, N, N)`, True where the vertex of the row attends to that of the column.
+        training: whether dropout is active.
+
+    Returns:
+        `(B, N, D)`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> from keras_headattn.layers import GraphAttention
+    >>> vertices, adjacency = keras.random.normal((1, 3, 16)), np.eye(3, dtype=bool)[None]
+    >>> tuple(GraphBlock(GraphAttention(4, 4), 32)(vertices, adjacency).shape)
+    (1, 3, 16)
+    """
+
+    compute_output_spec = keras.Operation.compute_output_spec
+
+    def __init__(self, attention, intermediate_dim, dropout=0.1, epsilon=1e-5, depth=None, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        self.template = Template.of_attention("attention", attention)
+        self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
+        self.dropout = rate("dropout", dropout)
+        self.epsilon = epsilon
+        self.depth = depth
+        self.seed = seed
+
+    def build(self, vertices_shape, adjacency_shape=None):
+        width, common = vertices_shape[-1], {"dtype": self.dtype_policy}
+        seeds = (None, None) if self.seed is None else (self.seed, self.seed + 1)
+        own = {} if self.seed is None else {"seed": seeds[0]}
+        self.attention = self.template.make({"role": "encoder", "depth": self.depth}, name="attention", **own, **common)
+        check_residual("attention", self.attention, vertices_shape)
+        self.attention.build(vertices_shape, vertices_shape)
+        self.norm = layers.LayerNormalization(epsilon=self.epsilon, name="norm", **common)
+        self.norm.build(vertices_shape)
+        self.inner = layers.Dense(self.intermediate_dim, name="inner", **common)
+        self.inner.build((None, width))
+        self.activation = layers.PReLU(initializers.Constant(0.25), name="activation", **common)
+        self.activation.build((None, self.intermediate_dim))
+        self.outer = layers.Dense(width, name="outer", **common)
+        self.outer.build((None, self.intermediate_dim))
+        self.dropout_layer = layers.Dropout(self.dropout, seed=seeds[1], **common)
+
+    def call(self, vertices, adjacency, training=None):
+        attended = self.attention(vertices, vertices, attention_mask=adjacency, training=training)
+        x = self.norm(vertices + attended)
+        rows = ops.reshape(x, (-1, x.shape[-1]))  # one product of two axes
+        y = ops.reshape(self.outer(self.activation(self.inner(rows))), sizes(x))
+        return self.norm(x + self.dropout_layer(y, training=training))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "attention": self.template.serialize(),
+            "intermediate_dim": self.intermediate_dim,
+            "dropout": self.dropout,
+            "epsilon": self.epsilon,
+            "depth": self.depth,
+            "seed": self.seed,
+        }

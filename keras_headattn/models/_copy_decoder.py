@@ -1,0 +1,208 @@
+"""A recurrent decoder that attends to memories, and chooses between words and copies."""
+
+import keras
+from keras import layers, ops
+
+from keras_headattn._private import recurrence
+from keras_headattn.layers import GraphAttention, State
+from keras_headattn.ops import sizes
+
+FAR = -1e9  # logit of what is not there
+
+
+class CopyDecoder(layers.Layer):
+    """An LSTM that attends to memories in each step, whose contexts go into the next one.
+
+    Source: Koncel-Kedziorski et al. 2019, "Text generation from knowledge graphs with graph transformers", section 4.4,
+    and its public code.
+
+    Args:
+        width: of states, memories and embeddings, D.
+        num_heads: of attention to each memory.
+        memories: names of the memories. The attention to `"graph"` is called `"cross_graph"`.
+        dropout: rate of dropout of attention weights.
+        seed: of these dropouts.
+    """
+
+    def __init__(self, width, num_heads, memories, dropout=0.0, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        self.width = width
+        common = {"dtype": self.dtype_policy}
+        self.attentions = {
+            name: GraphAttention(num_heads, width // num_heads, role="cross", name=f"cross_{name}", **common)
+            for name in memories
+        }
+        self.dropouts = {
+            name: layers.Dropout(dropout, seed=None if seed is None else seed + number, **common)
+            for number, name in enumerate(memories)
+        }
+        self.cell = layers.LSTMCell(width, name="lstm", **common)
+
+    def build(self, *_):
+        for attention in self.attentions.values():
+            attention.build((None, None, self.width), (None, None, self.width))
+        self.cell.build((None, (1 + len(self.attentions)) * self.width))
+        self.built = True
+
+    def project(self, memories):
+        """Keys and values of memories, which stay the same in all steps.
+
+        Args:
+            memories: dictionary of name to `(B, m, D)`.
+
+        Returns:
+            Dictionary of name to a cache, see `Attention.project_cache`.
+        """
+        return {name: self.attentions[name].project_cache(memory) for name, memory in memories.items()}
+
+    def start(self, vertex, caches, masks, keep=None):
+        """The state before the first token.
+
+        Args:
+            vertex: `(B, D)`, the first state; no gradient flows to it through the cell.
+            caches: of `project`.
+            masks: dictionary of name to boolean `(B, m)`, True = a place of the memory.
+            keep: dictionary of name to factors of the attention weights, `(B, h, 1, m)`; or `None`.
+
+        Returns:
+            List of `(B, D)`: output of the LSTM, its cell, and a context for each memory.
+        """
+        return [vertex, ops.stop_gradient(vertex), *self._contexts(vertex, caches, masks, keep or {})]
+
+    def step(self, embedded, states, caches, masks, keep=None):
+        """The state after one more token.
+
+        Args:
+            embedded: `(B, D)`.
+            states: of `start`, or of the step before.
+            caches, masks, keep: as of `start`.
+
+        Returns:
+            List as of `start`.
+        """
+        hidden, cell, *contexts = states
+        _, (hidden, cell) = self.cell(ops.concatenate([*contexts, embedded], axis=-1), [hidden, cell])
+        return [hidden, cell, *self._contexts(hidden, caches, masks, keep or {})]
+
+    def _contexts(self, hidden, caches, masks, keep):
+        return [self._context(name, hidden, caches[name], masks[name], keep.get(name)) for name in self.attentions]
+
+    def _context(self, name, hidden, cache, mask, keep):
+        """`hidden` plus what it attends to, by the stages of attention: a layer has no dropout of its own in a loop."""
+        attention, query = self.attentions[name], hidden[:, None]
+        state = State(query=query, mask=mask[:, None, None], cache=cache)
+        queries = attention.project_query(query, state)
+        weights = attention.weigh(attention.biased_score(queries, cache, state), cache, state)
+        if keep is not None:
+            weights = weights * keep
+        return hidden + attention.merge(attention.mix(weights, cache, state), state)[:, 0]
+
+    def call(self, embedded, vertex, caches, masks, training=None):
+        """Outputs of all steps.
+
+        Args:
+            embedded: `(B, m, D)`.
+            vertex, caches, masks: as of `start`.
+            training: whether dropout is active.
+
+        Returns:
+            `(B, m, D + D * number of memories)`: states and contexts side by side.
+        """
+        first, keep, split = {}, [], lambda row: {}
+        if training and any(layer.rate for layer in self.dropouts.values()):
+            first, keep, split = self._draw(embedded, masks)
+
+        def step(row, states):
+            states = self.step(row[:, : self.width], states, caches, masks, split(row[:, self.width :]))
+            hidden, _, *contexts = states
+            return ops.concatenate([hidden, *contexts], axis=-1), states
+
+        inputs = ops.concatenate([embedded, *keep], axis=-1) if keep else embedded
+        return recurrence(step, inputs, self.start(vertex, caches, masks, first))
+
+    def _draw(self, embedded, masks):
+        """Dropout of all steps, drawn before the loop: factors before the first step, and of each later one.
+
+        Returns:
+            Dictionary as `keep` of `start`; list of tensors `(B, m, h * number of places)`; and a function of a row of
+            these, side by side, to a dictionary as `keep` of `step`.
+        """
+        batch, steps, _ = ops.shape(embedded)
+        drawn, lengths = {}, {}
+        heads = next(iter(self.attentions.values())).num_heads
+        for name, dropout in self.dropouts.items():
+            lengths[name] = ops.shape(masks[name])[1]
+            ones = ops.ones((batch, steps + 1, heads * lengths[name]), embedded.dtype)
+            drawn[name] = dropout(ones, training=True)
+
+        def split(row):
+            found, begin = {}, 0
+            for name, length in lengths.items():
+                size = heads * length
+                found[name] = ops.reshape(row[:, begin : begin + size], (-1, heads, 1, length))
+                begin = begin + size
+            return found
+
+        first = {name: ops.reshape(x[:, 0], (-1, heads, 1, lengths[name])) for name, x in drawn.items()}
+        return first, [x[:, 1:] for x in drawn.values()], split
+
+    def attend(self, outputs, caches, masks):
+        """Calls the attentions once more for all steps, so that whoever captures intermediates gets their weights.
+
+        Args:
+            outputs: of a call.
+            caches, masks: as of `start`.
+        """
+        for name, attention in self.attentions.items():
+            attention(outputs[:, :, : self.width], cache=caches[name], key_mask=masks[name])
+
+
+class CopyOutput(layers.Layer):
+    """Log probabilities of words and of copies, of which a switch chooses.
+
+    With the state o and `s = sigmoid(w o + b)`, the word y has `s softmax(W_o o + b_o)_y`, and the copy of entity i
+    `(1 - s) softmax((W_c o + b_c) . e)_i`. Computed in float32, by log-sigmoid and log-softmax.
+
+    Source: Koncel-Kedziorski et al. 2019, section 4.4, and its public code.
+
+    Args:
+        vocabulary_size: number of words V.
+    """
+
+    def __init__(self, vocabulary_size, **kwargs):
+        super().__init__(**kwargs)
+        self.vocabulary_size = vocabulary_size
+
+    def build(self, state_shape, entities_shape, mask_shape=None):
+        common = {"dtype": self.dtype_policy}
+        self.words = layers.Dense(self.vocabulary_size, name="words", **common)
+        self.copies = layers.Dense(entities_shape[-1], name="copies", **common)
+        self.switch = layers.Dense(1, name="switch", **common)
+        for layer in (self.words, self.copies, self.switch):
+            layer.build((None, state_shape[-1]))
+
+    def call(self, states, entities, mask):
+        """Log probabilities.
+
+        Args:
+            states: `(B, m, 3 D)`.
+            entities: `(B, E, D)`.
+            mask: boolean `(B, E)`, True = an entity.
+
+        Returns:
+            `(B, m, V + E)`, float32 or wider.
+        """
+        rows = ops.reshape(states, (-1, states.shape[-1]))
+        lengths = sizes(states)[:2]
+        words, copies, switch = (
+            ops.reshape(layer(rows), (*lengths, layer.units)) for layer in (self.words, self.copies, self.switch)
+        )
+        dtype = keras.backend.result_type(words.dtype, "float32")
+        scores = ops.matmul(copies, ops.swapaxes(entities, 1, 2))
+        words, scores, switch = (ops.cast(x, dtype) for x in (words, scores, switch))
+        scores = ops.where(mask[:, None], scores, ops.cast(FAR, dtype))
+        parts = (
+            ops.log_sigmoid(switch) + ops.log_softmax(words),
+            ops.log_sigmoid(-switch) + ops.log_softmax(scores),
+        )
+        return ops.concatenate(parts, axis=-1)

@@ -1,0 +1,271 @@
+import keras
+import numpy as np
+from keras import layers, ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn._validation import natural, positive, rate
+from keras_headattn.layers import capture_intermediates
+from keras_headattn.layers._intermediates import is_capturing
+from keras_headattn.layers._template import Template
+from keras_headattn.models._copy_decoder import CopyDecoder, CopyOutput
+from keras_headattn.models._graph_encoder import GraphEncoder
+
+
+@register_keras_serializable(package="keras_headattn")
+class GraphWriter(keras.Model):
+    """Writes the text of a graph: a graph Transformer over entities and relations, and an LSTM that copies entities.
+
+    The graph is made of triples, see `ops.graph_adjacency`. The words of an entity go through a BiLSTM, those of a
+    title, if there is one, through another. In each step the decoder attends to all vertices and to the title, and
+    chooses between a word and an entity. Its outputs are log probabilities, in float32 under mixed precision too.
+
+    Token ids of words: 0 padding, 1 unknown, 2 start, 3 end; `vocabulary_size + i` is the entity i. A decoder reads an
+    entity as the word of its type. Ids of relations: 0 padding, 1 unknown, 2 the global vertex, and 3 onwards those of
+    the data, each of which has an inverse too.
+
+    Source: Koncel-Kedziorski et al. 2019, "Text generation from knowledge graphs with graph transformers", and its
+    public code, without these faults of that: attention to a place of padding, a first context of zeros in training
+    alone, dropout of attention in evaluation. The defaults are its settings. The heads of its graph encoder are what An
+    et al. 2020, "Repulsive attention", drive apart in table 4: `Repulsive(optimizer, roles=("encoder",))`.
+
+    Args:
+        vocabulary_size: number of word ids V.
+        entity_vocabulary_size: number of ids of the words of entities.
+        num_relations: number of kinds of relations, unknown ones not counted.
+        title_vocabulary_size: number of ids of the words of titles. Default `None`: there are no titles.
+        num_layers: number of graph blocks.
+        hidden_dim: width of vertices, states and embeddings, D.
+        intermediate_dim: width of the feed-forward layers. Defaults to `4 * hidden_dim`.
+        num_encoder_layers: BiLSTMs one above the other, of titles and of entities.
+        attention: of the graph blocks: a layer, such as `GraphAttention(4, 125, detach_neighbours=True)`, whose
+            configuration every block copies; or a class or a name. See `layers.get`.
+        num_heads: of attention that is given by a class or a name, and of the decoder's attentions.
+        dropout: rate of dropout in graph blocks and, of attention that is given by a class or a name and the
+            decoder's, of attention weights.
+        embedding_dropout: rate of dropout of the embeddings of titles and entities.
+        forbidden_ids: word ids that are never written in a search.
+        seed: of the dropouts.
+
+    Call arguments:
+        inputs: dictionary of integer tensors: `"entities"` `(B, E, P)`, the words of each entity, 0 = padding;
+            `"types"` `(B, E)`, word ids; `"triples"` `(B, R, 3)`, head, relation and tail; with titles `"title"`
+            `(B, n)`; and `"target"` `(B, m)`, shifted to the right.
+        training: whether dropout is active.
+        return_intermediates: returns `(log probabilities, out)`: a dictionary of the name of each attention,
+            `"block_0/attention"`, ..., `"cross_graph"` and `"cross_title"`, to what it computes on the way, by name:
+            `"weights"` `(B, h, N, N)` and so on, see `layers.capture_intermediates`. Vertices are in the order of
+            `ops.graph_adjacency`.
+
+    Returns:
+        Log probabilities `(B, m, V + E)`. To train, take them as logits, and `losses.LabelSmoothedCrossentropy(0.0)`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> model = GraphWriter(50, 40, num_relations=2, num_layers=1, hidden_dim=16)
+    >>> inputs = {
+    ...     "entities": np.array([[[5, 6], [7, 0]]]),
+    ...     "types": np.array([[8, 9]]),
+    ...     "triples": np.array([[[0, 3, 1]]]),
+    ...     "target": np.array([[2, 50, 11, 51]]),
+    ... }
+    >>> log_probabilities, out = model(inputs, return_intermediates=True)
+    >>> tuple(log_probabilities.shape), tuple(out["cross_graph"]["weights"].shape)
+    ((1, 4, 52), (1, 4, 4, 5))
+    """
+
+    compute_output_spec = keras.Operation.compute_output_spec
+    # A search moves the state of a hypothesis with it, see `reorder_cache`.
+    beams_share_rows = False
+
+    def __init__(
+        self,
+        vocabulary_size,
+        entity_vocabulary_size,
+        num_relations,
+        title_vocabulary_size=None,
+        num_layers=6,
+        hidden_dim=500,
+        intermediate_dim=None,
+        num_encoder_layers=2,
+        attention="graph",
+        num_heads=4,
+        dropout=0.1,
+        embedding_dropout=0.0,
+        forbidden_ids=(0, 1, 2),
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.vocabulary_size = positive("vocabulary_size", vocabulary_size)
+        self.entity_vocabulary_size = positive("entity_vocabulary_size", entity_vocabulary_size)
+        self.num_relations = positive("num_relations", num_relations)
+        self.title_vocabulary_size = title_vocabulary_size
+        if title_vocabulary_size is not None:
+            positive("title_vocabulary_size", title_vocabulary_size)
+        self.num_layers = positive("num_layers", num_layers)
+        self.hidden_dim = positive("hidden_dim", hidden_dim)
+        self.intermediate_dim = positive(
+            "intermediate_dim", 4 * hidden_dim if intermediate_dim is None else intermediate_dim
+        )
+        self.num_encoder_layers = positive("num_encoder_layers", num_encoder_layers)
+        self.num_heads = positive("num_heads", num_heads)
+        if hidden_dim % 2 or hidden_dim % num_heads:
+            raise ValueError(
+                "`hidden_dim` must be a multiple of 2 directions and of `num_heads`. "
+                f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}"
+            )
+        self.dropout = rate("dropout", dropout)
+        self.embedding_dropout = rate("embedding_dropout", embedding_dropout)
+        self.forbidden_ids = tuple(natural("forbidden_ids", token) for token in forbidden_ids)
+        self.seed = seed
+        self.template = Template.of_attention("attention", attention, num_heads, hidden_dim, dropout=dropout)
+        self._make_layers()
+
+    def _make_layers(self):
+        width = self.hidden_dim
+        self.encoder = GraphEncoder(
+            width,
+            self.template,
+            self.entity_vocabulary_size,
+            self.num_relations,
+            self.title_vocabulary_size,
+            self.num_layers,
+            self.intermediate_dim,
+            self.num_encoder_layers,
+            self.dropout,
+            self.embedding_dropout,
+            self.seed,
+            dtype=self.dtype_policy,
+            name="encoder",
+        )
+        self.word_embedding = layers.Embedding(
+            self.vocabulary_size,
+            width,
+            embeddings_initializer=keras.initializers.RandomNormal(stddev=1.0),
+            dtype=self.dtype_policy,
+            name="word_embedding",
+        )
+        seed = None if self.seed is None else self.seed + 2
+        memories = ["graph", *["title"] * bool(self.title_vocabulary_size)]
+        self.decoder = CopyDecoder(
+            width, self.num_heads, memories, self.dropout, seed, dtype=self.dtype_policy, name="decoder"
+        )
+        self.output_layer = CopyOutput(self.vocabulary_size, dtype=self.dtype_policy, name="output")
+
+    def build(self, input_shape=None):
+        width = self.hidden_dim
+        self.encoder.build()
+        self.word_embedding.build((None, None))
+        self.decoder.build()
+        self.output_layer.build((None, None, width * (1 + len(self.decoder.attentions))), (None, None, width))
+        self.built = True
+
+    def _encode(self, inputs, training):
+        names = ["entities", "types", "triples", *["title"] * bool(self.title_vocabulary_size)]
+        if not isinstance(inputs, dict) or not {*names} <= set(inputs):
+            received = sorted(inputs) if isinstance(inputs, dict) else type(inputs)
+            raise ValueError(f"`inputs` must be a dictionary of {', '.join(names)}. Received: inputs={received}")
+        return self.encoder(inputs, training=training)
+
+    def call(self, inputs, training=None, return_intermediates=False):
+        if return_intermediates:
+            with capture_intermediates() as found:
+                return self.call(inputs, training), self._by_name(found)
+        encoded = self._encode(inputs, training)
+        if "target" not in inputs:
+            raise ValueError(f'`inputs` must have a "target" to score. Received: inputs={sorted(inputs)}')
+        embedded = self._embed(inputs["target"], encoded["types"])
+        caches, masks = self.decoder.project(encoded["memories"]), encoded["masks"]
+        outputs = self.decoder(embedded, encoded["vertex"], caches, masks, training=training)
+        if is_capturing():
+            self.decoder.attend(outputs, caches, masks)
+        return self.output_layer(outputs, encoded["entities"], encoded["entity_mask"])
+
+    def _by_name(self, found):
+        named = {f"{block.name}/attention": block.attention for block in self.encoder.blocks}
+        named |= {layer.name: layer for layer in self.decoder.attentions.values()}
+        return {name: found[layer.path] for name, layer in named.items() if layer.path in found}
+
+    def _embed(self, tokens, types):
+        """Embeddings of words, and of the types of entities in their place."""
+        tokens = ops.cast(tokens, "int32")
+        entity = ops.clip(tokens - self.vocabulary_size, 0, ops.shape(types)[1] - 1)
+        types = ops.take_along_axis(types, entity, axis=1)
+        return self.word_embedding(ops.where(tokens < self.vocabulary_size, tokens, types))
+
+    def init_cache(self, inputs, max_length=None, copies=1):
+        """State of writing the texts of graphs, for `decode_step`.
+
+        Args:
+            inputs: as of a call; `"target"` is not used.
+            max_length: not used: the state does not grow.
+            copies: number of texts of each graph, which is encoded once; they lie side by side.
+
+        Returns:
+            Dictionary of the states, and of what stays the same in all steps: keys and values, entities, masks.
+        """
+        if not self.built:
+            self.build()
+        encoded = self._encode(inputs, False)
+        caches = self.decoder.project(encoded.pop("memories"))
+        state = self.decoder.start(encoded.pop("vertex"), caches, encoded["masks"])
+        cache = {"state": state, "same": {"memories": caches, **encoded}}
+        return keras.tree.map_structure(lambda x: ops.repeat(x, copies, axis=0), cache) if copies > 1 else cache
+
+    def decode_step(self, tokens, cache, index=None, positions=None, attention_mask=None):
+        """Log probabilities of the tokens that follow `tokens`; -inf for what is never written.
+
+        Args:
+            tokens: `(B, n)`.
+            cache: from `init_cache` or the step before.
+            index, positions, attention_mask: of no effect; a search gives them.
+
+        Returns:
+            `(log probabilities (B, n, V + E), cache)`. Those of what may be written do not add up to 1.
+        """
+        state, same = cache["state"], cache["same"]
+        embedded, outputs = self._embed(tokens, same["types"]), []
+        for place in range(tokens.shape[1]):
+            state = self.decoder.step(embedded[:, place], state, same["memories"], same["masks"])
+            outputs.append(ops.concatenate([state[0], *state[2:]], axis=-1))
+        found = self.output_layer(ops.stack(outputs, axis=1), same["entities"], same["entity_mask"])
+        words = np.isin(np.arange(self.vocabulary_size), self.forbidden_ids, invert=True)
+        entity_mask = same["entity_mask"]
+        words = ops.logical_or(ops.convert_to_tensor(words), ops.zeros_like(entity_mask[:, :1]))  # (B, V)
+        allowed = ops.concatenate([words, entity_mask], axis=1)
+        return ops.where(allowed[:, None], found, float("-inf")), {**cache, "state": state}
+
+    def reorder_cache(self, cache, rows):
+        """The cache of a batch whose texts are `rows` of this one, as hypotheses of the same graphs.
+
+        Args:
+            cache: from `init_cache` or `decode_step`.
+            rows: integers `(B,)`.
+
+        Returns:
+            Cache of the same structure.
+        """
+        return {**cache, "state": [ops.take(x, rows, axis=0) for x in cache["state"]]}
+
+    def get_config(self):
+        names = (
+            "vocabulary_size",
+            "entity_vocabulary_size",
+            "num_relations",
+            "title_vocabulary_size",
+            "num_layers",
+            "hidden_dim",
+            "intermediate_dim",
+            "num_encoder_layers",
+            "num_heads",
+            "dropout",
+            "embedding_dropout",
+            "seed",
+        )
+        return {
+            **super().get_config(),
+            **{name: getattr(self, name) for name in names},
+            "forbidden_ids": list(self.forbidden_ids),
+            "attention": self.template.serialize(),
+        }
