@@ -45,6 +45,7 @@ def our_steps(folder):
     """Training steps by batch and name, of what the recipe makes of its settings."""
     from keras_headattn.data import LabelledBatches
     from keras_headattn.interop import tokenizer_of
+    from recipes.engine.training import LARGE
     from recipes.finetuning.settings import GlueConfig
     from recipes.glue import RECIPE
 
@@ -70,6 +71,7 @@ def our_steps(folder):
             weighted_metrics=task.make_metrics(),
             jit_compile=task.uses_xla(),
         )
+        trainer.jit_update = trainer.count_params() >= LARGE
         cases |= {(batch, name): functools.partial(trainer.train_on_batch, *made[batch][0]) for batch in made}
     return cases
 
