@@ -163,7 +163,7 @@ class MaskedLMPretraining(keras.Model):
         is_real, is_free = self._places(ids)
         positions = draw_positions(is_free, most_drawn(self.drawn_share, ids.shape[1]), next(seeds), self.replacement)
         drawn = number_drawn(is_real, is_free, self.drawn_share, self.replacement)
-        chosen = np.arange(positions.shape[1], dtype="int32") < drawn[:, None]
+        chosen = ops.less(np.arange(positions.shape[1], dtype="int32"), drawn[:, None])
         positions = ops.where(chosen, positions, 0)
         shares = self.masked_share, self.random_share
         masked = mask(ids, positions, chosen, self.mask_id, self._random_tokens, *shares, seeds)

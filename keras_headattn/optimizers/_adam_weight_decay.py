@@ -80,7 +80,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
     def update_step(self, gradient, variable, learning_rate):
         index, factor, decay = self._members[variable_key(self, variable)]
         # On TensorFlow a sum adds up the rows of an embedding that were looked up twice, before they are squared.
-        gradient = ops.cast(ops.add(gradient, ops.zeros_like(variable)), variable.dtype)
+        gradient = ops.add(ops.cast(gradient, variable.dtype), ops.zeros(variable.shape, variable.dtype))
         rate = ops.cast(learning_rate, variable.dtype)
         mean, square = self._means[index], self._squares[index]
         self.assign_add(mean, (1 - self.beta_1) * (gradient - mean))

@@ -39,22 +39,17 @@ def classified(model, inputs, labels):
 
 
 def pretrained(model, inputs):
-    """Name to array: of texts with masks, without randomness, and of a step of training; how many tokens are drawn."""
-    drawn = model.draw_masks(texts())
-    chosen = keras.ops.convert_to_numpy(
-        keras.ops.take_along_axis(texts()["token_ids"], drawn["mask_positions"], axis=1)
-    )
-    weights = keras.ops.convert_to_numpy(drawn["mask_weights"])
-    out = {"drawn": weights, "drawn_special": np.array((chosen[weights > 0] < 5).sum())}
+    """Name to array: how many tokens are drawn; and of given masks what a call returns, and a step of training."""
+    masks, ids = model.draw_masks(texts()), texts()["token_ids"]
+    weights, chosen = masks["mask_weights"], keras.ops.take_along_axis(ids, masks["mask_positions"], axis=1)
+    out = {"drawn": weights, "drawn_special": keras.ops.sum((chosen < 5) & (weights > 0))}
+    optimizer = AdamWeightDecay(0.01, rates={"generator": 0.5}, global_clipnorm=1.0, epsilon=0.01)
     with given_numbers(0.5):
-        out |= {name: keras.ops.convert_to_numpy(value) for name, value in model(inputs).items()}
-        model.compile(
-            AdamWeightDecay(0.01, rates={"generator": 0.5}, global_clipnorm=1.0, epsilon=0.01), jit_compile=JIT
-        )
-        logs = model.train_on_batch(inputs, return_dict=True)
-        out |= {f"logs_{name}": np.array(value) for name, value in logs.items()}
-        trained = {f"trained_{i}": weight for i, weight in enumerate(model.get_weights())}
-    return out | trained
+        out |= model(inputs)
+        model.compile(optimizer, jit_compile=JIT)
+        out |= {f"logs_{name}": value for name, value in model.train_on_batch(inputs, return_dict=True).items()}
+    out |= {f"trained_{number}": weight for number, weight in enumerate(model.get_weights())}
+    return {name: keras.ops.convert_to_numpy(value) for name, value in out.items()}
 
 
 def results(path):
