@@ -106,13 +106,15 @@ class MemoryBatches(Batches, keras.utils.PyDataset):
         columns: dict of str to a list of integer arrays, as many in each.
         rows, bucket_lengths, seed: as `Batches` takes them.
         shuffle: bool, whether the order changes from epoch to epoch.
+        bucket: int array, the number of the bucket of each example. Default `None`: the shortest that holds it.
     """
 
-    def __init__(self, columns, rows, bucket_lengths, shuffle, seed, **kwargs):
+    def __init__(self, columns, rows, bucket_lengths, shuffle, seed, bucket=None, **kwargs):
         lengths = column_lengths(columns)
         self.columns = columns
         self.shuffle = shuffle
-        self._bucket = bucket_of(np.max(list(lengths.values()), axis=0), bucket_lengths)
+        longest = np.max(list(lengths.values()), axis=0)
+        self._bucket = bucket_of(longest, bucket_lengths) if bucket is None else bucket
         counts = np.bincount(self._bucket, minlength=len(bucket_lengths) + 1)
         kept = self._bucket < len(bucket_lengths)
         num_tokens = {name: int(of_rows[kept].sum()) for name, of_rows in lengths.items()}

@@ -1,9 +1,12 @@
+import itertools
+
 from keras_headattn._optional import optional_import
+from keras_headattn._validation import positive
 from keras_headattn.metrics._score import Score, package_version
-from keras_headattn.metrics._sentences import check_sentences
+from keras_headattn.metrics._sentences import check_references, check_sentences
 
 
-def bleu(hypotheses, references, tokenize="13a", lowercase=False):
+def bleu(hypotheses, references, tokenize="13a", lowercase=False, max_ngram_order=4):
     """Corpus BLEU by sacrebleu.
 
     Source: Papineni et al. 2002, "BLEU: a method for automatic evaluation of machine translation"; Post 2018,
@@ -11,30 +14,52 @@ def bleu(hypotheses, references, tokenize="13a", lowercase=False):
 
     Args:
         hypotheses: list of str, the translations as plain text.
-        references: list of str, one for each hypothesis.
+        references: list of str, one for each hypothesis; or of lists of str.
         tokenize: str, sacrebleu's name of a tokenizer. Default `"13a"`, that of WMT; `"none"` for tokenized
             text.
         lowercase: bool, whether case is ignored. Default `False`.
+        max_ngram_order: int, words of the longest n-grams. Default 4; with n other than that the score is called
+            BLEU-n.
 
     Returns:
         `Score`, from 0 to 100.
 
     Raises:
-        ValueError: if there are no sentences, not as many hypotheses as references, or no such tokenizer.
+        ValueError: if there are no sentences, not as many hypotheses as references, no such tokenizer, or for an order
+            below 1.
         ImportError: if sacrebleu is missing.
 
     >>> round(bleu(["the cat is on the mat"], ["the cat is on the mat"]).value)
     100
     """
-    hypotheses, references = check_sentences(hypotheses=hypotheses, references=references)
+    hypotheses, references = check_references(hypotheses, references)
+    positive("max_ngram_order", max_ngram_order)
     sacrebleu = optional_import("sacrebleu.metrics", "metrics")
     if tokenize not in sacrebleu.BLEU.TOKENIZERS:
         names = ", ".join(sorted(sacrebleu.BLEU.TOKENIZERS))
         raise ValueError(f"`tokenize` must be one of {names}. Received: tokenize={tokenize!r}")
     # Forced, as sacrebleu warns of tokenized text, also where it is told not to tokenize.
-    metric = sacrebleu.BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
-    score = metric.corpus_score(hypotheses, [references])
-    return Score("BLEU", score.score, metric.get_signature().format())
+    metric = sacrebleu.BLEU(
+        tokenize=tokenize, lowercase=lowercase, force=tokenize == "none", max_ngram_order=max_ngram_order
+    )
+    score = metric.corpus_score(hypotheses, as_streams(references))
+    name = "BLEU" if max_ngram_order == 4 else f"BLEU-{max_ngram_order}"
+    return Score(name, score.score, metric.get_signature().format())
+
+
+def as_streams(references):
+    """References as sacrebleu takes them: the first of each hypothesis, the second, and so on, `None` for none.
+
+    Args:
+        references: list of lists of str.
+
+    Returns:
+        List of lists of str and `None`, all as long as `references`.
+
+    >>> as_streams([["a", "b"], ["c"]])
+    [['a', 'c'], ['b', None]]
+    """
+    return [list(stream) for stream in itertools.zip_longest(*references)]
 
 
 def tokenized_bleu(hypotheses, references, language="en"):

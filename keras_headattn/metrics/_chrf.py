@@ -1,6 +1,7 @@
 from keras_headattn._optional import optional_import
+from keras_headattn.metrics._bleu import as_streams
 from keras_headattn.metrics._score import Score
-from keras_headattn.metrics._sentences import check_sentences
+from keras_headattn.metrics._sentences import check_references
 
 
 def chrf(hypotheses, references):
@@ -10,7 +11,7 @@ def chrf(hypotheses, references):
 
     Args:
         hypotheses: list of str, the translations as plain text.
-        references: list of str, one for each hypothesis.
+        references: list of str, one for each hypothesis; or of lists of str.
 
     Returns:
         `Score`, from 0 to 100.
@@ -22,7 +23,7 @@ def chrf(hypotheses, references):
     >>> round(chrf(["the cat"], ["the cat"]).value)
     100
     """
-    hypotheses, references = check_sentences(hypotheses=hypotheses, references=references)
+    hypotheses, references = check_references(hypotheses, references)
     metric = optional_import("sacrebleu.metrics", "metrics").CHRF()
-    score = metric.corpus_score(hypotheses, [references])
+    score = metric.corpus_score(hypotheses, as_streams(references))
     return Score(score.name, score.score, metric.get_signature().format())

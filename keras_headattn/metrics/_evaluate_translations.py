@@ -1,8 +1,8 @@
 from keras_headattn.metrics._bleu import bleu
 from keras_headattn.metrics._chrf import chrf
 from keras_headattn.metrics._cider import cider
-from keras_headattn.metrics._rouge_l import rouge_l
-from keras_headattn.metrics._sentences import check_sentences
+from keras_headattn.metrics._rouge import rouge_l
+from keras_headattn.metrics._sentences import check_references
 from keras_headattn.metrics._wer import wer
 
 
@@ -11,7 +11,7 @@ def evaluate_translations(hypotheses, references, metrics=(bleu, chrf, wer, roug
 
     Args:
         hypotheses: list of str, the translations as plain text.
-        references: list of str, one for each hypothesis.
+        references: list of str, one for each hypothesis; or of lists of str, where all metrics take several.
         metrics: functions from `(hypotheses, references)` to a `Score`. Default: those of this package that
             need to know neither the language nor an embedding. Give the others their arguments with
             `functools.partial`: `partial(meteor, language="de")`.
@@ -28,7 +28,9 @@ def evaluate_translations(hypotheses, references, metrics=(bleu, chrf, wer, roug
     >>> {name: round(score.value) for name, score in scores.items()}
     {'BLEU': 100, 'WER': 0}
     """
-    hypotheses, references = check_sentences(hypotheses=hypotheses, references=references)
+    hypotheses, references = check_references(hypotheses, references)
+    if all(len(several) == 1 for several in references):
+        references = [reference for [reference] in references]
     scores = {}
     for metric in metrics:
         score = metric(hypotheses, references)

@@ -2,7 +2,7 @@ import types
 
 from keras_headattn._optional import optional_import
 from keras_headattn.metrics._score import Score, package_version
-from keras_headattn.metrics._sentences import check_sentences, words
+from keras_headattn.metrics._sentences import check_references, words
 
 # The languages of nltk's Snowball stemmers.
 STEMMERS = {
@@ -36,7 +36,7 @@ def meteor(hypotheses, references, language="en"):
 
     Args:
         hypotheses: list of str.
-        references: list of str, one for each hypothesis.
+        references: list of str, one for each hypothesis; or of lists of str, of which the best counts.
         language: str, two-letter code of the language of both. Default `"en"`. One without a Snowball stemmer
             matches by equality alone.
 
@@ -51,13 +51,13 @@ def meteor(hypotheses, references, language="en"):
     >>> meteor(["two dogs run"], ["two dogs running"]).value > 98
     True
     """
-    hypotheses, references = check_sentences(hypotheses=hypotheses, references=references)
+    hypotheses, references = check_references(hypotheses, references)
     nltk_meteor = optional_import("nltk.translate.meteor_score", "metrics")
     stemmer, stem = _stemmer(language)
     wordnet, synonyms = _wordnet(language)
     scores = [
-        nltk_meteor.single_meteor_score(words(reference), words(hypothesis), stemmer=stemmer, wordnet=wordnet)
-        for hypothesis, reference in zip(hypotheses, references, strict=True)
+        nltk_meteor.meteor_score(list(map(words, several)), words(hypothesis), stemmer=stemmer, wordnet=wordnet)
+        for hypothesis, several in zip(hypotheses, references, strict=True)
     ]
     signature = f"case:lc|tok:unicode-words|stem:{stem}|synonyms:{synonyms}|{package_version('nltk')}"
     return Score("METEOR", 100 * sum(scores) / len(scores), signature)

@@ -33,6 +33,28 @@ def check_sentences(**lists):
     return list(lists.values())
 
 
+def check_references(hypotheses, references):
+    """Returns both lists, once they are known to belong together, with a list of references for each hypothesis.
+
+    Args:
+        hypotheses: iterable of str.
+        references: iterable, for each hypothesis a str or a list of several.
+
+    Returns:
+        List of str, and list of lists of str.
+
+    Raises:
+        ValueError: as `check_sentences`, or if a hypothesis has no reference.
+    """
+    several = references
+    if not isinstance(references, str | bytes):
+        several = [list(each) if isinstance(each, list | tuple) else [each] for each in references]
+        references = [each[0] if each else None for each in several]
+    hypotheses, _ = check_sentences(hypotheses=hypotheses, references=references)
+    check_sentences(references=[reference for each in several for reference in each])
+    return hypotheses, several
+
+
 def words(sentence):
     """Splits a sentence into lower-case runs of letters and digits; punctuation is left out.
 

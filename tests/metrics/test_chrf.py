@@ -12,6 +12,10 @@ def test_recall_weighs_more_than_precision():
     assert chrf(["abcdef"], ["abc"]).value > chrf(["abc"], ["abcdef"]).value
 
 
+def test_several_references():
+    assert chrf(["abc", "d"], [["x", "abc"], ["d"]]).value == pytest.approx(100)
+
+
 def test_is_signed():
     score = chrf(["a"], ["a"])
     assert score.name == "chrF2" and "nc:6" in score.signature

@@ -27,6 +27,12 @@ def test_generators_are_read_once():
     assert scores["WER"].value == pytest.approx(100 / 7)
 
 
+def test_several_references():
+    references = [[REFERENCES[0], "x"], [REFERENCES[1]]]
+    scores = evaluate_translations(HYPOTHESES, references, [bleu, meteor])
+    assert scores["BLEU"] == bleu(HYPOTHESES, references) and "METEOR" in scores
+
+
 def test_two_scores_of_one_name():
     with pytest.raises(ValueError, match="Give each metric once. Received: BLEU.*tok:13a.*BLEU.*tok:none"):
         evaluate_translations(HYPOTHESES, REFERENCES, [bleu, functools.partial(bleu, tokenize="none")])

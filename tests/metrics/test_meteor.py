@@ -33,6 +33,11 @@ def test_language_without_a_stemmer():
     assert "stem:no" in score.signature
 
 
+def test_the_best_of_several_references_counts():
+    score = meteor(["two dogs run", "a cat"], [["x", "two dogs sat"], ["a cat"]], language="xx")
+    assert score.value == pytest.approx((by_hand(2, 1, 3, 3) + by_hand(2, 1, 2, 2)) / 2)
+
+
 class LittleWordNet:
     def ensure_loaded(self):
         pass

@@ -1,0 +1,178 @@
+"""Graphs of entities and relations, with their texts."""
+
+import dataclasses
+import re
+
+import numpy as np
+
+SHOWN = 3  # damaged rows that are named
+# As `text.WordTokenizer` splits: words, numbers with their points, English endings, other signs.
+WORDS = re.compile(r"\w+(?=n't\b)|n't\b|'(?:s|m|d|re|ve|ll)\b|\d+(?:[.,]\d+)+|\w+|[^\w\s]")
+
+
+def split_at_signs(text):
+    """Words, numbers, English endings and other signs of a text, each by itself, lower-cased.
+
+    >>> split_at_signs("It isn't Anna's.")
+    ['it', 'is', "n't", 'anna', "'s", '.']
+    """
+    return WORDS.findall(text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
+
+
+def split_at_spaces(text):
+    """Tokens between spaces, lower-cased, of a text that is tokenised already."""
+    return text.lower().split()
+
+
+SPLITS = {"signs": split_at_signs, "spaces": split_at_spaces}
+
+
+@dataclasses.dataclass(frozen=True)
+class Graph:
+    """A graph of entities and relations, and the texts that say the same.
+
+    Args:
+        entities: tuple of str, their names.
+        types: tuple of str, the type of each entity.
+        triples: tuple of `(head, relation, tail)`: numbers of entities and the name of a relation.
+        texts: tuple of texts, each a tuple of words, str, and of the numbers of entities, int.
+        references: tuple of str, the texts in full that one written is scored against.
+        title: str.
+        category: str.
+
+    >>> graph = Graph(("Anna", "Oslo"), ("person", "town"), ((0, "lives in", 1),), ((0, "lives", "in", 1, "."),))
+    >>> graph.fill(graph.texts[0])
+    'Anna lives in Oslo .'
+    """
+
+    entities: tuple
+    types: tuple
+    triples: tuple
+    texts: tuple = ()
+    references: tuple = ()
+    title: str = ""
+    category: str = ""
+
+    def fill(self, tokens):
+        """A text in full, with the names of entities.
+
+        Args:
+            tokens: iterable of str and int, as of `texts`.
+
+        Returns:
+            str, with spaces between tokens.
+        """
+        return " ".join(self.entities[token] if isinstance(token, int) else token for token in tokens)
+
+
+@dataclasses.dataclass(frozen=True)
+class GraphCorpus:
+    """Graphs in the order in which they were read.
+
+    Args:
+        graphs: list of `Graph`.
+        name: str, where they come from. Messages show it.
+        split: str, how titles, names and texts become words: `"signs"`, or `"spaces"` where they are tokenised already.
+        damaged: tuple of str, what is wrong with the rows that were left out.
+    """
+
+    graphs: list
+    name: str
+    split: str = "signs"
+    damaged: tuple = ()
+
+    def __len__(self):
+        return len(self.graphs)
+
+    def take(self, indices):
+        """Some of the graphs, as `GraphCorpus`.
+
+        Args:
+            indices: sequence of ints, in whose order they come.
+        """
+        return dataclasses.replace(self, graphs=[self.graphs[index] for index in indices])
+
+    def sample(self, number, seed=0):
+        """Some of the graphs at random, in the order in which they come, as `GraphCorpus`.
+
+        Args:
+            number: int, how many; `None`: all.
+            seed: int. Default 0.
+        """
+        if number is None or number >= len(self):
+            return self
+        return self.take(sorted(np.random.default_rng(seed).permutation(len(self))[:number]))
+
+    def summary(self):
+        """Returns a line of text: how many graphs there are, and which rows were left out."""
+        texts = sum(len(graph.texts) for graph in self.graphs)
+        line = f"{self.name}: {len(self):,} graphs, {texts:,} texts"
+        if not self.damaged:
+            return line
+        more = "" if len(self.damaged) <= SHOWN else "; ..."
+        named = "; ".join(self.damaged[:SHOWN]) + more
+        return f"{line}; {len(self.damaged):,} damaged rows are left out: {named}"
+
+
+def find_names(words, names):
+    """A text with the numbers of entities in the place of their names, the longest name first.
+
+    Args:
+        words: sequence of str, and of int for entities that are known already.
+        names: list of lists of str, the words of each name.
+
+    Returns:
+        Tuple of str and int.
+
+    >>> find_names(["new", "york", "city", "is", "old"], [["york"], ["new", "york", "city"]])
+    (1, 'is', 'old')
+    """
+    order = sorted((number for number, name in enumerate(names) if name), key=lambda number: -len(names[number]))
+    found, place = [], 0
+    while place < len(words):
+        number = next((n for n in order if [*words[place : place + len(names[n])]] == names[n]), None)
+        found.append(words[place] if number is None else number)
+        place += 1 if number is None else len(names[number])
+    return tuple(found)
+
+
+def find_tags(text, tag, number_of, split):
+    """A text with the numbers of entities in the place of their tags.
+
+    Args:
+        text: str.
+        tag: pattern of a tag.
+        number_of: function of a match to the number of its entity, or to `None` where there is no such entity.
+        split: function of a str to its words.
+
+    Returns:
+        Tuple of str and int.
+
+    Raises:
+        ValueError: for a tag of no entity.
+    """
+    found, begin = [], 0
+    for match in re.finditer(tag, text):
+        number = number_of(match)
+        if number is None:
+            raise ValueError(f"the tag {match[0]} of no entity")
+        found += [*split(text[begin : match.start()]), number]
+        begin = match.end()
+    return (*found, *split(text[begin:]))
+
+
+def fault_of(graph):
+    """What is wrong with a graph, or `None`."""
+    count = len(graph.entities)
+    if not count:
+        return "no entities"
+    if len(graph.types) != count:
+        return f"{len(graph.types)} types for {count} entities"
+    if not all(name.strip() for name in graph.entities):
+        return "an entity without a name"
+    wrong = [end for head, _, tail in graph.triples for end in (head, tail) if not 0 <= end < count]
+    if wrong:
+        return f"a triple with entity {wrong[0]} of {count}"
+    if not graph.texts or not all(graph.texts):
+        return "no text"
+    return None

@@ -1,0 +1,68 @@
+"""Measures of texts that say what a graph says."""
+
+import re
+
+from keras_headattn.metrics._score import Score
+from keras_headattn.metrics._sentences import check_sentences, words
+
+CLAUSE_ENDS = re.compile(r"[.,;:!?]+(?=\s|$)")
+
+
+def entities_named(hypotheses, entities):
+    """Share of the entities of graphs that their texts name.
+
+    An entity is named where all words of its name stand in the text, one after the other, without regard to case and
+    punctuation. One without words does not count.
+
+    Source: An et al. 2020, "Repulsive attention", section 5.4, which counts what graphs and texts have in common.
+
+    Args:
+        hypotheses: list of str, the texts.
+        entities: list of lists of str, the names of the entities of each graph.
+
+    Returns:
+        `Score`, in percent of all entities of all graphs; 0 without entities.
+
+    Raises:
+        ValueError: if there are no texts, or not as many as graphs.
+
+    >>> entities_named(["Anna lives in New York ."], [["Anna", "New York", "York City", "Oslo"]]).value
+    50.0
+    """
+    entities = [list(names) for names in entities]
+    hypotheses, _ = check_sentences(hypotheses=hypotheses, graphs=[""] * len(entities))
+    named = [
+        f" {' '.join(words(name))} " in f" {' '.join(words(text))} "
+        for text, names in zip(hypotheses, entities, strict=True)
+        for name in names
+        if words(name)
+    ]
+    return Score("entities named", 100 * sum(named) / max(1, len(named)), "case:lc|tok:unicode-words|of:all")
+
+
+def repeated_clauses(hypotheses, min_words=3):
+    """Share of the clauses of texts that the same text has said before, word by word.
+
+    Clauses end with a full stop, a comma, a semicolon, a colon, or a question or exclamation mark.
+
+    Args:
+        hypotheses: list of str, the texts.
+        min_words: int, words of a clause that counts. Default 3.
+
+    Returns:
+        `Score`, in percent of all clauses that count; 0 without such clauses.
+
+    Raises:
+        ValueError: if there are no texts.
+
+    >>> repeated_clauses(["we show results , we show results , and a new method ."]).value
+    33.333333333333336
+    """
+    [hypotheses] = check_sentences(hypotheses=hypotheses)
+    number = repeated = 0
+    for text in hypotheses:
+        clauses = [tuple(words(clause)) for clause in CLAUSE_ENDS.split(text)]
+        clauses = [clause for clause in clauses if len(clause) >= min_words]
+        number += len(clauses)
+        repeated += len(clauses) - len(set(clauses))
+    return Score("repeated clauses", 100 * repeated / max(1, number), f"case:lc|words:{min_words}+|ends:.,;:!?")
