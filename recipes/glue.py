@@ -74,7 +74,7 @@ def _predicted(folder, options):
     if config.glue_task is None:
         raise ValueError(f"The run in {folder} is of no task of GLUE. Received: task={config.task}")
     known = {path.stem for path in (run.folder / "submission").glob("*.tsv")}
-    missing = {name: corpus for name, corpus in read_unlabelled(config).items() if name not in known}
+    missing = read_unlabelled(config, without=known)
     if not missing and not known:
         raise ValueError(f"There are no test files of {config.task}. Give --glue. Received: glue={config.glue!r}")
     if missing:

@@ -198,6 +198,18 @@ class TokenBatches(MemoryBatches):
         return self.preprocess(padded) if self.preprocess else padded
 
 
+def check_replicas(batch_size, num_replicas):
+    """Checks that a batch can be split evenly.
+
+    Raises:
+        ValueError: if it cannot.
+    """
+    if batch_size % num_replicas:
+        raise ValueError(
+            f"A batch must be a multiple of the {num_replicas} replicas. Received: batch_size={batch_size}"
+        )
+
+
 def rows_of_tokens(tokens_per_batch, bucket_lengths, num_replicas):
     """Rows of the batches of each bucket: list of ints."""
     return [tokens_per_batch // length // num_replicas * num_replicas for length in bucket_lengths]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_headattn.data._batches import MemoryBatches
+from keras_headattn.data._batches import MemoryBatches, check_replicas
 from keras_headattn.data._buckets import pad_columns
 
 
@@ -59,10 +59,7 @@ class LabelledBatches(MemoryBatches):
         pad_id=0,
         **kwargs,
     ):
-        if batch_size % num_replicas:
-            raise ValueError(
-                f"A batch must be a multiple of the {num_replicas} replicas. Received: batch_size={batch_size}"
-            )
+        check_replicas(batch_size, num_replicas)
         super().__init__(columns, [batch_size] * len(bucket_lengths), bucket_lengths, training, seed, **kwargs)
         if self.num_dropped:
             raise ValueError(f"Every example must fit in a bucket. Received: bucket_lengths={self.bucket_lengths}")

@@ -288,7 +288,7 @@ def tokenizer_of(path, **arguments):
     """The tokenizer of a checkpoint, with the token ids of the model that `from_pretrained` makes of it.
 
     Args:
-        path: str or path of a folder as Hugging Face has it.
+        path: str or path of a folder as Hugging Face has it, or of a preset of KerasHub.
         **arguments: of the tokenizer.
 
     Returns:

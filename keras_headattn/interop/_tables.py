@@ -142,6 +142,7 @@ KERAS_HUB = Names(
         "pooler": "pooled_dense",
     },
     kernels="heads",
+    unused=("pooled_dense/.*",),
 )
 
 # The stock layer, whose sublayers have our names.

@@ -17,6 +17,8 @@ def read_tokenizer(path, arguments):
         raise FileNotFoundError(f"There is no such folder. Received: {path}")
     file = path / "config.json"
     config = Config.load(file if file.exists() else _need(path, "bert_config.json"))
+    if "registered_name" in config.values:
+        return _of_preset(path, Config(config["config"], config.path), arguments)
     kind = config.get("model_type", "bert")
     readers = {"marian": _marian, "bert": _word_pieces, "electra": _word_pieces, "roberta": _byte_pairs, "t5": _t5}
     if kind not in readers:
@@ -72,6 +74,30 @@ def _t5(path, config, arguments):
 
     given = {"num_sentinels": _settings(path).get("extra_ids", 100), **arguments}
     return _check_size(SentencePieceTokenizer(_need(path, "spiece.model"), **given), config)
+
+
+def _of_preset(path, config, arguments):
+    """That of a preset of KerasHub, by the file of its vocabulary.
+
+    KerasHub's own leaves accents in lower-cased text, which BERT was trained without: here they go.
+    """
+    from keras_headattn.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
+
+    settings = Config.load(_need(path, "tokenizer.json"))["config"]
+    folder = path / "assets" / "tokenizer"
+    if (folder / "vocabulary.txt").exists():
+        fixed = dict(split=True, suffix_indicator="##", oov_token="[UNK]")
+        if different := {key: settings[key] for key in fixed if settings.get(key, fixed[key]) != fixed[key]}:
+            raise ValueError(f"The preset must have BERT's word pieces. Received: {different} in {path}")
+        tokenizer = WordPieceTokenizer(
+            folder / "vocabulary.txt", **{"lowercase": settings.get("lowercase", False), **arguments}
+        )
+    elif (folder / "vocabulary.json").exists():
+        given = {"add_prefix_space": settings.get("add_prefix_space", False), **arguments}
+        tokenizer = BytePairTokenizer(folder / "vocabulary.json", _need(folder, "merges.txt"), **given)
+    else:
+        tokenizer = SentencePieceTokenizer(_need(folder, "vocabulary.spm"), **arguments)
+    return _check_size(tokenizer, config, "vocab_size" if "vocab_size" in config.values else "vocabulary_size")
 
 
 def _marian(path, config, arguments):

@@ -28,7 +28,7 @@ def read_corpora(config):
     elif config.data == "train":
         corpora = _of_files(config)
     else:
-        train, validation = _part(config, "train"), {name: _part(config, name) for name in task.splits}
+        train, validation = _part(config, "train"), _validation(config)
         corpora = Corpora(train, next(iter(validation.values())), validation)
     tests = {name: sentences.chosen(config, test) for name, test in corpora.tests.items()}
     return Corpora(sentences.chosen(config, corpora.train), sentences.chosen(config, corpora.validation), tests)
@@ -36,13 +36,19 @@ def read_corpora(config):
 
 def read_tests(config, files=None):
     """Test sets: those in files, or for `None` those of the settings: dictionary of `LabelledText` by name."""
-    if config.glue_task is None and config.data != "embedded":
-        return sentences.load_tests(config) if files is None else sentences.read_tests(config, files)
-    if files is None:
+    if files is not None:  # what is made by code has the columns of texts of one's own
+        return (sentences.read_tests if config.glue_task is None else _tests_of_files)(config, files)
+    if config.data == "embedded":
         return read_corpora(config).tests
-    if config.glue_task is None:  # made by code, and read as texts of one's own
-        return sentences.read_tests(config, files)
-    return _tests_of_files(config, files)
+    if config.glue_task is None:
+        return sentences.load_tests(config)
+    if config.data != "train":
+        tests = _validation(config)
+    elif config.test or config.validation:
+        tests = _tests_of_files(config, config.test) or {"dev": _read(config, config.validation)}
+    else:  # a part of the training set
+        return read_corpora(config).tests
+    return {name: sentences.chosen(config, test) for name, test in tests.items()}
 
 
 def names_of_tests(config):
@@ -56,13 +62,15 @@ def names_of_tests(config):
     return list(config.glue_task.splits)
 
 
-def read_unlabelled(config):
+def read_unlabelled(config, without=()):
     """The test sets of GLUE that have no labels: dictionary of the name in a submission to `LabelledText`.
 
-    Files that are not there are left out.
+    Files that are not there are left out, as are those of the names `without`, which are not read.
     """
     task, found = config.glue_task, {}
     for split, (name_there, name, rows) in task.tests.items():
+        if name in without:
+            continue
         if config.data == "tfds":
             corpus = read_tfds_split(task, name_there, is_test=True)
         elif config.glue and (find(config.glue, task, split) or task.name == "mrpc"):
@@ -81,6 +89,11 @@ def _part(config, split):
     if config.data == "tfds":
         return read_tfds_split(task, task.splits.get(split, split))
     return read_split(config.glue, task, split, config.split_seed)
+
+
+def _validation(config):
+    """The validation sets of a task by name."""
+    return {name: _part(config, name) for name in config.glue_task.splits}
 
 
 def _of_files(config):

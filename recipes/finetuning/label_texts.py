@@ -42,10 +42,10 @@ class LabelTexts:
         """The parts that T5 reads of the one or two texts of an example: list of str and tensors, to be joined."""
         return [texts[part] if isinstance(part, int) else part for part in self.parts]
 
-    def sources(self, corpus):
-        """The text that T5 reads of each example of a `LabelledText`."""
-        sides = [corpus.texts] + ([corpus.second_texts] if corpus.second_texts else [])
-        return ["".join(self.source(texts)) for texts in zip(*sides, strict=True)]
+    def sources(self, texts, second_texts=None):
+        """The text that T5 reads of each text or, with `second_texts`, of each pair: list of str."""
+        sides = [texts] if second_texts is None else [texts, second_texts]
+        return ["".join(self.source(parts)) for parts in zip(*sides, strict=True)]
 
     def target(self, label):
         """The text of a label: one of its own, or a number to one place."""

@@ -5,6 +5,7 @@ import json
 import pathlib
 
 from keras_headattn import layers
+from keras_headattn._optional import optional_import
 from keras_headattn.models import Bert, EncoderClassifier
 from recipes.engine.heads import make_attention, make_head_regularizer
 
@@ -20,6 +21,19 @@ def check_attention(config):
     """
     # Its number of heads and its width are those of the encoder.
     make_attention(config, 64 * (config.num_heads or 4), 4)
+
+
+def check_checkpoint(path):
+    """Checks that the tokenizer of a checkpoint can be read, and that what reads its weights is installed.
+
+    Raises:
+        FileNotFoundError, ValueError, ImportError: if not.
+    """
+    from keras_headattn.interop import tokenizer_of
+
+    tokenizer_of(path)
+    if "registered_name" in _values(path):
+        optional_import("keras_hub")
 
 
 def attention_of(config):
@@ -74,9 +88,11 @@ def kind_of(path):
 
 
 def _model_type(path):
-    """The kind of model by config.json, in small letters; "" where there is none."""
+    """The kind of model by config.json, in small letters; "" where there is none. Presets of KerasHub have a class."""
+    values = _values(path)
+    return str(values.get("model_type", values.get("class_name", ""))).lower()
+
+
+def _values(path):
     file = pathlib.Path(path, "config.json")
-    if not file.is_file():
-        return ""
-    values = json.loads(file.read_text(encoding="utf-8"))
-    return str(values.get("model_type", "")).lower()
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}

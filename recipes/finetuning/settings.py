@@ -37,7 +37,7 @@ class Model:
 
     title = "model"
 
-    checkpoint: str | None = option(None, "folder of a pre-trained model, such as Hugging Face's")
+    checkpoint: str | None = option(None, "folder of a pre-trained model: Hugging Face's, a preset of KerasHub's, ...")
     size: str | None = option(None, "a model of random weights in place of a checkpoint, such as bert_tiny")
     vocabulary_size: int = option(8_000, "most pieces that a model without a checkpoint learns", at_least=64)
     head_dim: int | None = option(

@@ -1,5 +1,6 @@
 """Fine-tuning an encoder on a task."""
 
+import functools
 import json
 
 import keras
@@ -13,7 +14,7 @@ from keras_headattn.text import learn_tokenizer
 from recipes.embedded.number_tasks import number_sentences
 from recipes.engine.training import make_optimizer
 from recipes.finetuning.data import names_of_tests, read_corpora, read_tests
-from recipes.finetuning.modelling import check_attention, is_t5, make_classifier
+from recipes.finetuning.modelling import check_attention, check_checkpoint, is_t5, make_classifier
 from recipes.finetuning.targets import ScoredClasses, ScoredNumbers, targets_of
 from recipes.pretraining.masked_lm import MaskedBatches, pretrain
 from recipes.sentences.task import TextTask
@@ -60,9 +61,7 @@ class Glue(TextTask):
             )
         check_attention(config)
         if config.checkpoint:
-            from keras_headattn.interop import tokenizer_of
-
-            tokenizer_of(config.checkpoint)
+            check_checkpoint(config.checkpoint)
 
     def read(self):
         return read_corpora(self.config)
@@ -118,9 +117,13 @@ class Glue(TextTask):
         ids = self.tokenizer.encode(corpus.texts, corpus.second_texts)
         return ids if isinstance(ids, dict) else {"text": ids}
 
+    @functools.cached_property
+    def uncut_tokenizer(self):
+        """The tokenizer, which cuts no text."""
+        return type(self.tokenizer).from_config({**self.tokenizer.get_config(), "max_length": None})
+
     def lengths(self, texts, second_texts=None):
-        whole = type(self.tokenizer).from_config({**self.tokenizer.get_config(), "max_length": None})
-        ids = whole.encode(texts, second_texts)
+        ids = self.uncut_tokenizer.encode(texts, second_texts)
         return map(len, ids["token_ids"] if isinstance(ids, dict) else ids)
 
     def make_model(self):

@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn.data import choose_buckets, pad_ids, source_batches, source_lengths, teacher_forcing
-from keras_headattn.data._batches import MemoryBatches
+from keras_headattn.data._batches import MemoryBatches, check_replicas
 from keras_headattn.data._buckets import pad_columns
 from keras_headattn.decoding import Searcher
 from keras_headattn.interop import from_pretrained
@@ -64,8 +64,7 @@ class TextPredictor:
         return self.tokenizer.detokenize(tokens), tf.exp(found["scores"][:, 0])
 
     def __call__(self, texts, second_texts=None, progress=None):
-        sides = [texts] + ([second_texts] if second_texts is not None else [])
-        sources = ["".join(self.targets.texts.source(some)) for some in zip(*sides, strict=True)]
+        sources = self.targets.texts.sources(texts, second_texts)
         found = [""] * len(sources)
         done = 0
         for members, ids in source_batches(
@@ -100,7 +99,7 @@ class TextToText(Glue):
     def encode(self, corpus):
         texts = self.targets.texts
         return {
-            "source": self.tokenizer.encode(texts.sources(corpus)),
+            "source": self.tokenizer.encode(texts.sources(corpus.texts, corpus.second_texts)),
             "target": self.tokenizer.encode(list(map(texts.target, corpus.labels))),
         }
 
@@ -112,6 +111,7 @@ class TextToText(Glue):
 
     def make_batches(self, num_replicas):
         config = self.config
+        check_replicas(config.batch_size, num_replicas)
         train, held = self.encode(self.data.train), self.encode(self.data.validation)
         lengths = np.array(list(map(len, train["source"])))
         buckets = choose_buckets(lengths, config.num_buckets)
@@ -150,10 +150,7 @@ class TextToText(Glue):
         return [EpochScore(score, "val_score")]
 
     def lengths(self, texts, second_texts=None):
-        whole = type(self.tokenizer).from_config({**self.tokenizer.get_config(), "max_length": None})
-        sides = [texts] + ([second_texts] if second_texts is not None else [])
-        sources = ["".join(self.targets.texts.source(some)) for some in zip(*sides, strict=True)]
-        return map(len, whole.encode(sources))
+        return map(len, self.uncut_tokenizer.encode(self.targets.texts.sources(texts, second_texts)))
 
     def predictor(self, model):
         return TextPredictor(model, self.tokenizer, self.targets, self.config, self.longest)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from keras_headattn.interop import from_keras_hub, from_pretrained, to_keras_hub
+from keras_headattn.interop import from_keras_hub, from_pretrained, to_keras_hub, tokenizer_of
 from keras_headattn.models import Bert
+from keras_headattn.text import train_sentencepiece
 from tests.layers.harness import array, randomize
 
 keras_hub = pytest.importorskip("keras_hub")
@@ -55,6 +56,38 @@ def test_a_preset(tmp_path):
     theirs.save_to_preset(str(tmp_path / "preset"))
     ours = from_pretrained(tmp_path / "preset", attention="real_former")
     np.testing.assert_array_equal(array(ours.token_embedding.embeddings), array(theirs.token_embedding.embeddings))
+
+
+TEXTS = ["a b ab abc", "A bAb", "äb"]
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##b", "A"]
+BYTES = ["<s>", "<pad>", "</s>", "<unk>", *"abAcĠÃ¤", "ab", "<mask>"]
+
+
+@pytest.mark.parametrize("name, arguments", [
+    ("Bert", dict(vocabulary=PIECES)),
+    ("Bert", dict(vocabulary=PIECES, lowercase=True)),
+    ("Roberta", dict(vocabulary={token: number for number, token in enumerate(BYTES)}, merges=["a b"])),
+])  # fmt: skip
+def test_tokenizers_of_presets(name, arguments, tmp_path):
+    size = len(arguments["vocabulary"])
+    getattr(keras_hub.models, f"{name}Backbone")(**SIZES, vocabulary_size=size).save_to_preset(str(tmp_path))
+    theirs = getattr(keras_hub.tokenizers, f"{name}Tokenizer")(**arguments)
+    theirs.save_to_preset(str(tmp_path))
+    texts = TEXTS[:2] if arguments.get("lowercase") else TEXTS  # ours takes accents away then
+    ours = tokenizer_of(tmp_path, max_length=20)
+    assert [list(row[1:-1]) for row in ours.encode(texts)] == [list(map(int, theirs(text))) for text in texts]
+
+
+def test_the_tokenizer_of_a_t5(tmp_path):
+    train_sentencepiece(["a cat sat", "cats sit"] * 9, tmp_path / "pieces.model", 24)
+    t5 = keras_hub.models.T5Backbone(**SIZES, vocabulary_size=32)
+    theirs = keras_hub.tokenizers.T5Tokenizer(str(tmp_path / "pieces.model"))
+    for part in (t5, theirs):
+        part.save_to_preset(str(tmp_path / "preset"))
+    assert list(tokenizer_of(tmp_path / "preset").encode(["a cat"])[0][:-1]) == list(map(int, theirs("a cat")))
+    (tmp_path / "preset" / "assets" / "tokenizer" / "vocabulary.spm").unlink()
+    with pytest.raises(FileNotFoundError, match="lacks vocabulary.spm"):
+        tokenizer_of(tmp_path / "preset")
 
 
 @pytest.mark.parametrize("arguments, told", [

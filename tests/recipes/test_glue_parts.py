@@ -112,6 +112,10 @@ def test_the_folder_of_glue(tmp_path, capsys):
     assert "MNLI-m has 9,796 test rows in GLUE. Received: 1" in capsys.readouterr().out
     with pytest.raises(FileNotFoundError, match="CoLA needs a file train.tsv"):
         read_corpora(GlueConfig(task="cola", glue=str(tmp_path)))
+    (tmp_path / "MNLI" / "train.tsv").unlink()  # nothing but training needs it
+    assert list(read_tests(config)) == ["dev_matched", "dev_mismatched"]
+    (tmp_path / "MNLI" / "test_matched.tsv").write_text("damaged")
+    assert list(read_unlabelled(config, without=["MNLI-m"])) == ["AX"]
 
 
 def test_mrpc_as_microsoft_has_it(tmp_path, monkeypatch, capsys):
@@ -323,7 +327,8 @@ def test_the_texts_of_t5():
         ("qnli", "qnli question: Who? sentence: He."),
         ("mnli", "mnli hypothesis: He. premise: Who?"),
     ):
-        assert LabelTexts(GlueConfig(task=task), TASKS[task].labels).sources(pair) == [expected]
+        texts = LabelTexts(GlueConfig(task=task), TASKS[task].labels)
+        assert texts.sources(pair.texts, pair.second_texts) == [expected]
     assert TASKS["stsb"].target("2.47") == "2.4" and TASKS["stsb"].label("9.0") is None
     for task in TASKS.values():
         for label in task.labels:
@@ -382,6 +387,8 @@ def test_t5_writes_its_labels(tmp_path, monkeypatch):
     given = dict(task="cola", train=(str(path),), validation=(str(path),), checkpoint=str(folder), epochs=1)
     given |= dict(run=str(tmp_path / "run"), export=str(tmp_path / "exported"), samples=1, num_buckets=1)
     config = override(GlueConfig(), given | dict(attention="evolving", attention_arguments=dict(alpha=0.1, beta=0.1)))
+    with pytest.raises(ValueError, match="multiple of the 3 replicas. Received: batch_size=32"):
+        RECIPE.make_task(config).make_batches(3)
     _, history = train_here(RECIPE, config, monkeypatch)
     assert np.isfinite(history[0]["val_loss"]) and "val_score" in history[0]
     scores = json.loads((tmp_path / "run" / "results" / "dev" / "scores.json").read_text())
@@ -390,7 +397,7 @@ def test_t5_writes_its_labels(tmp_path, monkeypatch):
     found = serve(text=tf.constant(["good sentence 3.", "bad"]))
     assert found["classes"].shape == found["scores"].shape == (2, 1)
     targets = WrittenClasses(["0", "1"], config)
-    assert targets.texts.sources(LabelledText(["a"], ["1"], "x")) == ["cola sentence: a"]
+    assert targets.texts.sources(["a"]) == ["cola sentence: a"]
     predicted = targets.rows(["acceptable", "unacceptable", "nonsense", "acceptable"])
     measures = targets.measure(np.array([1, 0, 0, 0]), predicted)
     assert measures["accuracy"] == 0.5 and measures["other_text"] == 0.25
@@ -398,6 +405,30 @@ def test_t5_writes_its_labels(tmp_path, monkeypatch):
         [pytest.approx(3.8)],
         [-1.0],
     ]
+
+
+@pytest.mark.parametrize("name", ["Bert", "Electra", "Roberta"])
+def test_a_preset_of_keras_hub_as_checkpoint(name, tmp_path):
+    keras_hub = pytest.importorskip("keras_hub")
+    sizes = dict(num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=12, max_sequence_length=20)
+    if name == "Roberta":
+        vocabulary = ["<s>", "<pad>", "</s>", "<unk>", "a", "b", "Ġ", "ab", "<mask>"]
+        arguments = {token: number for number, token in enumerate(vocabulary)}, ["a b"]
+    else:
+        vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##b"]
+        arguments = (vocabulary,)
+    own = dict(embedding_dim=6, vocab_size=8) if name == "Electra" else dict(vocabulary_size=len(vocabulary))
+    backbone = getattr(keras_hub.models, f"{name}Backbone")(**sizes, **own)
+    for part in (backbone, getattr(keras_hub.tokenizers, f"{name}Tokenizer")(*arguments)):
+        part.save_to_preset(str(tmp_path))
+    config = override(GlueConfig(), dict(task="cola", checkpoint=str(tmp_path), run=str(tmp_path / "run")))
+    task = RECIPE.make_task(config)
+    task.check()
+    task.prepare()
+    model = task.make_model()
+    assert model.kind == name.lower() and model.encoder.vocabulary_size == task.tokenizer.vocabulary_size
+    np.testing.assert_array_equal(model.encoder.token_embedding.embeddings, backbone.token_embedding.embeddings)
+    assert model(task.tokenizer(["a b"])).shape == (1, 2)
 
 
 def test_training_on_pairs_of_ones_own(tmp_path, monkeypatch):
