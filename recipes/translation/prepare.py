@@ -5,7 +5,8 @@ import pathlib
 
 from keras_headattn._files import write_atomically
 from keras_headattn.data import CleaningReport, ParallelCorpus, Records, claim, clean_pairs, write_records
-from keras_headattn.data._records import MANIFEST, checksum
+from keras_headattn.data._records import MANIFEST
+from keras_headattn.data._shards import checksum
 from keras_headattn.text import sample_lines
 from recipes.engine.lock import locked
 from recipes.engine.progress import progress_bar
