@@ -17,8 +17,8 @@ class SequenceBatches:
     """Batches of one shape, of sequences that `write_sequences` or ELECTRA's program wrote.
 
     An epoch is a number of steps, and passes over the records follow each other without a gap: each shuffles the shards
-    anew and deals their sequences to its epochs, so that every sequence comes once a pass. A corpus that is smaller than
-    an epoch is gone through several times in it. Batches are a function of `(seed, epoch)` alone, so that training can
+    anew and deals their sequences to its epochs, so that every sequence comes once a pass. A corpus smaller than an
+    epoch is gone through several times in it. Batches are a function of `(seed, epoch)` alone, so that training can
     be resumed exactly: `keras_headattn.training.Resume` sets `epoch`. Within an epoch, 16 shards are read in turn, and
     `buffer` sequences at a time are shuffled. Memory holds a few such buffers, however large the corpus.
 
@@ -57,8 +57,8 @@ class SequenceBatches:
         self._in_memory = None
         if not self.num_sequences:
             raise ValueError(
-                f"Sequences must be left to train on. Received: held_out={held_out} of {records.manifest['examples']} in "
-                f"{records.folder}"
+                "Sequences must be left to train on. "
+                f"Received: held_out={held_out} of {records.manifest['examples']} in {records.folder}"
             )
 
     def __len__(self):

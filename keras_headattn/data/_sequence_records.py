@@ -1,20 +1,15 @@
 """Text packed to sequences of one length and kept as records, by several processes, as ELECTRA's program keeps them."""
 
-import collections
-import concurrent.futures
 import functools
 import json
-import multiprocessing
-import os
 import pathlib
-import signal
-import threading
 
 import numpy as np
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
 from keras_headattn._validation import positive
 from keras_headattn.data._packing import COLUMNS, SHORTEST_TARGET, pack_lines, sequence_row
+from keras_headattn.data._processes import in_processes
 from keras_headattn.data._records import claim, finish_records, remove_halves
 from keras_headattn.data._shards import describe_shard, if_whole, write_shard
 
@@ -24,13 +19,13 @@ PAD_ID = 0  # of records
 def write_sequences(folder, lines, tokenizer, max_length=128, seed=0, shard_size=2**24, processes=1, progress=None):
     """Packs documents to sequences, and writes them to shards, those that are there already left out.
 
-    A shard is a run of documents of about `shard_size` characters. Its random numbers are those of `(seed, number of the
-    shard)`, so that any number of processes writes the same files. It appears when it is whole, and the manifest comes
-    last. So the work may be interrupted at any time, and the next call goes on.
+    A shard is a run of documents of about `shard_size` characters. Its random numbers are those of `(seed, number of
+    the shard)`, so that any number of processes writes the same files. It appears when it is whole, and the manifest
+    comes last. So the work may be interrupted at any time, and the next call goes on.
 
     Each record has `input_ids`, `input_mask` and `segment_ids`, int64 `(L,)`, padded with 0: ELECTRA's program reads
-    them, and `SequenceBatches` reads its. In the manifest the tokens of `input_ids` are those of all sequences, those of
-    `segment_ids` are of their second segments, and a shard's `pairs` is the number of sequences that have one.
+    them, and `SequenceBatches` reads its. In the manifest the tokens of `input_ids` are those of all sequences, those
+    of `segment_ids` are of their second segments, and a shard's `pairs` is the number of sequences that have one.
 
     Args:
         folder: path, which has been claimed (see `claim`) for this text and vocabulary.
@@ -70,7 +65,7 @@ def write_sequences(folder, lines, tokenizer, max_length=128, seed=0, shard_size
     config = json.dumps(serialize_keras_object(tokenizer))
     write = functools.partial(_write_group, folder, config, max_length, seed)
     shards = []
-    for shard in _mapped(write, enumerate(_groups(lines, shard_size)), positive("processes", processes)):
+    for shard in in_processes(write, enumerate(_groups(lines, shard_size)), positive("processes", processes)):
         shards.append(shard)
         if progress:
             progress(len(shards))
@@ -129,7 +124,7 @@ def describe_sequences(path, max_length, vocabulary_size):
         if ids.min(initial=0) < 0 or ids.max(initial=0) >= vocabulary_size:
             found = ids[(ids < 0) | (ids >= vocabulary_size)][0]
             raise ValueError(
-                f"The records must be of this vocabulary, of {vocabulary_size} tokens. Received: the id {found} in {path}"
+                f"Records must be of this vocabulary, of {vocabulary_size} tokens. Received: the id {found} in {path}"
             )
         pairs += int(segments.any(axis=1).sum())
         return {name: values.sum(axis=1) for name, values in zip(COLUMNS, (mask, mask, segments), strict=True)}
@@ -181,38 +176,3 @@ def _tokenizer(config):
     import keras_headattn  # noqa: F401  (its classes are known then)
 
     return deserialize_keras_object(json.loads(config))
-
-
-def _mapped(function, items, processes):
-    """What the function returns of each item, in order, of which few are held at a time."""
-    if processes == 1:
-        yield from map(function, items)
-        return
-    context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
-    with concurrent.futures.ProcessPoolExecutor(processes, context, _begin_process) as pool:
-        waiting = collections.deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(function, item))
-                if len(waiting) > processes:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        except concurrent.futures.BrokenExecutor as error:
-            raise OSError(
-                f"A process that wrote a shard was ended, by a lack of memory perhaps. Received: {processes} processes"
-            ) from error
-        finally:
-            for future in waiting:
-                future.cancel()
-
-
-def _begin_process():
-    """Lets the first process alone hear Ctrl-C, and ends this one with it, however it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def end():
-        multiprocessing.parent_process().join()
-        os._exit(1)
-
-    threading.Thread(target=end, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Single shards of records: TFRecord files of `tf.train.Example`, with a list of ids for each column, under its name."""
+"""Single shards of records: TFRecord files of `tf.train.Example`, with a list of ids for each column, by its name."""
 
 import contextlib
 import hashlib
