@@ -7,6 +7,7 @@ import contextlib
 
 # Methods of Keras and TensorFlow that classes of this library override.
 HOOKS = {
+    "_apply_weight_decay": "Keras decays all weights at the same rate.",
     "_make_function": "A step of several workers must return vectors, of which Keras takes means, and not scalars.",
     "_maybe_symbolic_build": "Keras averages the batches of replicas to learn their shapes, and booleans have no mean.",
     "_resolve_auto_jit_compile": "Keras switches XLA off under a strategy, where only its own step would fail.",
@@ -118,6 +119,11 @@ def own_variables(optimizer):
 def variable_key(optimizer, variable):
     """The key of a variable in an optimizer, the same on every replica."""
     return optimizer._var_key(variable)
+
+
+def is_decayed(optimizer, variable):
+    """Whether an optimizer decays a variable, as `exclude_from_weight_decay` says."""
+    return optimizer._use_weight_decay(variable)
 
 
 def share_averages(wrapper, optimizer):

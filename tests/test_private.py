@@ -63,9 +63,11 @@ NAMES = {
         built_optimizer,
         [
             "_all_reduce_sum_gradients",
+            "_apply_weight_decay",
             "_iterations",
             "_model_variables_moving_average",
             "_trainable_variables",
+            "_use_weight_decay",
             "_var_key",
             "_variables",
         ],

@@ -139,8 +139,11 @@ def _below(model, weights):
     found = {}
     for weight in weights:
         parts = weight.path.split("/")
-        below = parts[parts.index(model.name) + 1 :] if model.name in parts[:-1] else parts
-        found["/".join(below)] = weight
+        if model.name in parts[:-1]:
+            parts = parts[parts.index(model.name) + 1 :]
+        elif isinstance(model, Bert):  # embeddings that are another's, too
+            parts = parts[-2:]
+        found["/".join(parts)] = weight
     return found
 
 

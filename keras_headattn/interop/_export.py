@@ -8,11 +8,11 @@ import numpy as np
 from keras_headattn._files import write_atomically
 from keras_headattn.interop._configs import ACTIVATIONS
 from keras_headattn.interop._copying import Names, store, weights_by_name
-from keras_headattn.interop._pretrained import ENCODERS, exchange_padding
-from keras_headattn.interop._tables import BERT, HEADS, MARIAN, T5, T5_GATED
+from keras_headattn.interop._pretrained import ENCODERS
+from keras_headattn.interop._tables import BERT, HEADS, MARIAN, T5, T5_GATED, exchange_padding
 from keras_headattn.layers import MultiHeadAttention
 from keras_headattn.models import T5 as T5Model
-from keras_headattn.models import Bert, Transformer
+from keras_headattn.models import Bert, ElectraPretraining, Transformer
 from keras_headattn.positions import SinusoidalPositions
 
 CLASSES = {
@@ -39,7 +39,8 @@ def to_hugging_face(model, folder, model_type=None):
 
     Args:
         model: `Bert` and its heads `MaskedLM`, `ReplacedTokenDetector` and `EncoderClassifier`; `T5`; or a
-            `Transformer` that is built as Marian or M2M100, as `from_pretrained` makes them.
+            `Transformer` that is built as Marian or M2M100, as `from_pretrained` makes them. Of `ElectraPretraining`
+            both heads are written, into the folders `generator` and `discriminator`.
         folder: str or path, made if need be. A file that is there is replaced.
         model_type: "bert", "roberta" or "electra", of an encoder. Default `None`: what its arguments say.
 
@@ -54,20 +55,27 @@ def to_hugging_face(model, folder, model_type=None):
     >>> all(np.array_equal(a, b) for a, b in zip(model.get_weights(), same.get_weights(), strict=True))
     True
     """
-    encoder = getattr(model, "encoder", model)
-    if isinstance(model, T5Model):
-        config, tensors = _of_t5(model)
-    elif isinstance(model, Transformer):
-        config, tensors = _of_translator(model)
-    elif isinstance(encoder, Bert):
-        config, tensors = _of_encoder(model, encoder, model_type)
-    else:
-        raise ValueError(f"`model` must be a Bert, one of its heads, a T5 or a Transformer. Received: {model!r}")
     import safetensors.numpy
 
-    folder = pathlib.Path(folder)
-    write_atomically(folder / "model.safetensors", safetensors.numpy.save(tensors, metadata={"format": "pt"}))
-    write_atomically(folder / "config.json", (json.dumps(config, indent=2) + "\n").encode("utf-8"))
+    folder, parts = pathlib.Path(folder), {"": model}
+    if isinstance(model, ElectraPretraining):
+        parts, model_type = {"generator": model.generator, "discriminator": model.discriminator}, "electra"
+    for part, (config, tensors) in {part: _converted(each, model_type) for part, each in parts.items()}.items():
+        tensors = safetensors.numpy.save(tensors, metadata={"format": "pt"})
+        write_atomically(folder / part / "model.safetensors", tensors)
+        write_atomically(folder / part / "config.json", (json.dumps(config, indent=2) + "\n").encode("utf-8"))
+
+
+def _converted(model, model_type):
+    """Configuration and tensors of a model."""
+    encoder = getattr(model, "encoder", model)
+    if isinstance(model, T5Model):
+        return _of_t5(model)
+    if isinstance(model, Transformer):
+        return _of_translator(model)
+    if isinstance(encoder, Bert):
+        return of_encoder(model, encoder, model_type)
+    raise ValueError(f"`model` must be a Bert, one of its heads, a T5 or a Transformer. Received: {model!r}")
 
 
 def refuse(what, received):
@@ -122,7 +130,7 @@ def _tensors(model, names):
     return found
 
 
-def _of_encoder(model, encoder, model_type):
+def of_encoder(model, encoder, model_type):
     head = None if model is encoder else type(model).__name__
     kind = model_type or _kind(encoder, head)
     if kind not in ENCODERS or (kind, head) not in CLASSES:

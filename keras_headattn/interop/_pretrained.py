@@ -13,7 +13,18 @@ from keras_headattn.interop._configs import Config, bert_arguments, t5_arguments
 from keras_headattn.interop._containers import find_file, read_tensors
 from keras_headattn.interop._copying import Names, copy_weights
 from keras_headattn.interop._sizes import bert_sizes, t5_sizes
-from keras_headattn.interop._tables import BERT, HEADS, MARIAN, T5, T5_GATED, of_t5x, of_tensorflow
+from keras_headattn.interop._tables import (
+    BERT,
+    HEADS,
+    MARIAN,
+    T5,
+    T5_GATED,
+    exchange_padding,
+    fold_segment,
+    of_generator,
+    of_t5x,
+    of_tensorflow,
+)
 from keras_headattn.layers import ATTENTIONS
 from keras_headattn.models import T5 as T5Model
 from keras_headattn.models import Bert, EncoderClassifier, MaskedLM, ReplacedTokenDetector, Transformer
@@ -99,7 +110,7 @@ def from_pretrained(
             raise ValueError(f"`model_type` must be one of {known}. Received: {kind!r} in {config.path}")
     else:
         config, kind = None, None
-    tensors = _canonical(read_tensors(path), path)
+    tensors = canonical_tensors(path)
     kind = kind or _kind_of(tensors, path)
     make = _make_t5 if kind == "t5" else _make_translator if kind in TRANSLATORS else _make_encoder
     if head is not None and kind not in ENCODERS:
@@ -121,8 +132,9 @@ def _with_map_initializer(attention, map_initializer):
     return functools.partial(cls, map_initializer=map_initializer)
 
 
-def _canonical(tensors, path):
-    """Tensors by PyTorch's names, in its layout, whatever file they were read from."""
+def canonical_tensors(path):
+    """Tensors by PyTorch's names, in its layout, whatever file they are in."""
+    tensors = read_tensors(path)
     file = find_file(path) if path.is_dir() else path
     if file.suffix == ".h5":
         # The name of the layer, and that of the model's class: its scope.
@@ -150,20 +162,28 @@ def _kind_of(tensors, path):
     )
 
 
-def _make_encoder(kind, config, path, tensors, attention, head, ignore, overrides):
+def encoder_arguments(kind, config, path, tensors, ignore):
+    """Arguments of `Bert` by a configuration or, without one, by the tensors, which come back without a prefix."""
     is_model = re.compile(rf"^({kind}|discriminator)\.")
     tensors = {is_model.sub("", name, count=1): x for name, x in tensors.items()}
     if config is None:
         own = path if path.is_dir() else path.parent
         file = own / "bert_config.json"
         config = Config.load(file) if file.exists() else Config(bert_sizes(tensors, kind), path)
-        # Google's own code has GELU by its formula with tanh.
         config.values |= {"model_type": kind}
         arguments = bert_arguments(config)
-        arguments["activation"] = "gelu_tanh" if arguments["activation"] == "gelu" else arguments["activation"]
+        if kind == "bert" and arguments["activation"] == "gelu":  # Google's code of BERT has the formula with tanh
+            arguments["activation"] = "gelu_tanh"
     else:
         arguments = bert_arguments(config)
     config.check(ignore)
+    return arguments, tensors
+
+
+def _make_encoder(kind, config, path, tensors, attention, head, ignore, overrides):
+    if head == "masked_lm" and any(name.startswith("generator.") for name in tensors):
+        tensors = of_generator(tensors)
+    arguments, tensors = encoder_arguments(kind, config, path, tensors, ignore)
     head_class, head_arguments = _head_arguments(head, kind, tensors)
     has_pooler = "pooler.dense.weight" in tensors
     arguments["pooler"] = has_pooler and not (kind == "roberta" and head_class)
@@ -215,18 +235,6 @@ def _with_tied_bias(names, tensors):
     return Names(table, unused=names.unused)
 
 
-def fold_segment(tensors, first):
-    """Positions from the first on, with the one segment of RoBERTa added, which every token has."""
-    tensors = dict(tensors)
-    segment = tensors.pop("embeddings.token_type_embeddings.weight", None)
-    table = tensors.get("embeddings.position_embeddings.weight")
-    if table is not None and table.ndim == 2:
-        table = table[first:].astype("float32")
-        segment = 0.0 if segment is None else segment[:1].astype("float32")
-        tensors["embeddings.position_embeddings.weight"] = table + segment
-    return tensors
-
-
 def _make_t5(kind, config, path, tensors, attention, head, ignore, overrides):
     if config is None:
         arguments = t5_sizes(tensors, path)
@@ -274,13 +282,6 @@ def _narrow(attention, arguments, dropout):
     """Attention with the checkpoint's heads and dropout of weights."""
     heads, width = arguments["num_heads"], arguments["hidden_dim"]
     return ours.get(attention, num_heads=heads, key_dim=width // heads, dropout=dropout)
-
-
-def exchange_padding(rows, pad_id):
-    """Rows of tokens with that of padding and that of id 0 in each other's places."""
-    rows = np.array(rows)
-    rows[[0, pad_id]] = rows[[pad_id, 0]]
-    return rows
 
 
 def tokenizer_of(path, **arguments):

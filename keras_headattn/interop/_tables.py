@@ -176,6 +176,7 @@ TENSORFLOW = (
     (r"/(q|k|v|o)$", r"/\1/weight"),
     (r"^shared/(shared/)?(embedding|weight)$", "shared/weight"),
     (r"^generator_predictions/output_bias$", "generator_lm_head/bias"),
+    (r"^discriminator_predictions/dense_1/", "discriminator_predictions/dense_prediction/"),
     (r"output_bias$", "bias"),
     (r"output_weights$", "weight"),
     (r"(en|de)coder/rms_norm/weight$", r"\1coder/final_layer_norm/weight"),
@@ -206,6 +207,20 @@ def of_tensorflow(tensors):
     return found
 
 
+def of_generator(tensors):
+    """Tensors of the generator as a file of its own has them, of a checkpoint of ELECTRA by Google, with both networks.
+
+    Args:
+        tensors: dictionary of name to array, as `of_tensorflow` returns it. The embeddings are those of `electra`.
+
+    Returns:
+        Dictionary of name to array, without a prefix.
+    """
+    shared = {name: x for name, x in tensors.items() if name.startswith(("electra.embeddings.", "generator_"))}
+    own = {name: x for name, x in tensors.items() if name.startswith("generator.")}
+    return {name.removeprefix("electra.").removeprefix("generator."): x for name, x in (shared | own).items()}
+
+
 def of_t5x(tensors):
     """Tensors of a t5x checkpoint as PyTorch has them; those of its optimizer are left out."""
     found, unknown = {}, []
@@ -223,6 +238,25 @@ def of_t5x(tensors):
             f"The checkpoint is not t5x's of a T5 1.0 or 1.1. Received: {', '.join(unknown[:4]) or 'no target/'}"
         )
     return {name: np.asarray(array) for name, array in found.items()}
+
+
+def fold_segment(tensors, first):
+    """Positions from the first on, with the one segment of RoBERTa added, which every token has."""
+    tensors = dict(tensors)
+    segment = tensors.pop("embeddings.token_type_embeddings.weight", None)
+    table = tensors.get("embeddings.position_embeddings.weight")
+    if table is not None and table.ndim == 2:
+        table = table[first:].astype("float32")
+        segment = 0.0 if segment is None else segment[:1].astype("float32")
+        tensors["embeddings.position_embeddings.weight"] = table + segment
+    return tensors
+
+
+def exchange_padding(rows, pad_id):
+    """Rows of tokens with that of padding and that of id 0 in each other's places."""
+    rows = np.array(rows)
+    rows[[0, pad_id]] = rows[[pad_id, 0]]
+    return rows
 
 
 def _translate(name, table):

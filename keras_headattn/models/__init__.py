@@ -8,7 +8,9 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "_bert": ["BERT_SIZES", "Bert"],
+        "_electra_pretraining": ["ElectraPretraining"],
         "_encoder_heads": ["EncoderClassifier", "MaskedLM", "ReplacedTokenDetector"],
+        "_masked_lm_pretraining": ["MaskedLMPretraining"],
         "_resnet": ["ResNet"],
         "_resnets": [f"{name}{depth}" for name, depths in _DEPTHS.items() for depth in depths],
         "_sentence_classifiers": ["SentenceClassifier", "SentencePairClassifier"],

@@ -8,6 +8,8 @@ from keras_headattn.layers._template import Template
 from keras_headattn.models._blocks import build_blocks, call_blocks
 from keras_headattn.positions import LearnedPositions
 
+# What another model may share.
+EMBEDDINGS = ("token_embedding", "segment_embedding", "position_embedding", "embedding_norm")
 _SHAPES = ("num_layers", "hidden_dim", "intermediate_dim", "num_heads")
 _OF_BERT = {"vocabulary_size": 30522}
 _OF_ROBERTA = dict(vocabulary_size=50265, num_segments=0, pad_id=1, skip_padding=True, norm_epsilon=1e-5, pooler=False)
@@ -59,7 +61,7 @@ class Bert(keras.Model):
             not known when the graph is made.
         num_segments: number of segments that have embeddings; 0 for none.
         embedding_dim: width of the embeddings, which a dense layer projects to `hidden_dim`, as in ELECTRA. Default
-            `None`: `hidden_dim`, without that layer.
+            `None`: `hidden_dim`, or that of `embeddings`; where it is `hidden_dim`, without that layer.
         pad_id: token id of padding.
         skip_padding: whether padding has no position of its own, as in RoBERTa: the first real token is at position 0
             wherever it stands.
@@ -69,6 +71,8 @@ class Bert(keras.Model):
         attention_dropout: rate of dropout of attention weights, of attention that is given by a class or a name.
         pooler: whether there is a dense layer with tanh on the first token.
         seed: of the dropouts.
+        embeddings: another `Bert`, whose embeddings and norm of these this one has, as ELECTRA's generator has the
+            discriminator's. Default `None`: its own. A configuration does not hold it.
 
     Call arguments:
         inputs: token ids, integers `(B, n)`; or a dictionary of `"token_ids"` and `"segment_ids"`, both `(B, n)`.
@@ -113,9 +117,12 @@ class Bert(keras.Model):
         attention_dropout=0.1,
         pooler=True,
         seed=None,
+        embeddings=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
+        if embedding_dim is None:
+            embedding_dim = hidden_dim if embeddings is None else embeddings.embedding_dim
         self.vocabulary_size = positive("vocabulary_size", vocabulary_size)
         self.hidden_dim = positive("hidden_dim", hidden_dim)
         self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
@@ -123,7 +130,7 @@ class Bert(keras.Model):
         self.num_heads = positive("num_heads", num_heads)
         self.max_length = positive("max_length", max_length)
         self.num_segments = natural("num_segments", num_segments)
-        self.embedding_dim = positive("embedding_dim", hidden_dim if embedding_dim is None else embedding_dim)
+        self.embedding_dim = positive("embedding_dim", embedding_dim)
         self.pad_id = natural("pad_id", pad_id)
         self.skip_padding = skip_padding
         self.activation = activation
@@ -133,7 +140,14 @@ class Bert(keras.Model):
         self.seed = seed
         given = dict(dropout=attention_dropout, kernel_initializer=initializer())
         self.template = Template.of_attention("attention", attention, num_heads, hidden_dim, **given)
-        self._make_embeddings()
+        if embeddings is None:
+            self._make_embeddings()
+        else:
+            self._take_embeddings(embeddings)
+        self.embedding_dropout = layers.Dropout(dropout, seed=seed, dtype=self.dtype_policy)
+        self.embedding_projection = None
+        if embedding_dim != hidden_dim:
+            self.embedding_projection = self._dense("embedding_projection", init="glorot_uniform")
         self.blocks = [self._make_block(number) for number in range(num_layers)]
         self.pooler = self._dense("pooler", "tanh") if pooler else None
 
@@ -169,16 +183,23 @@ class Bert(keras.Model):
             self.max_length, initializer(), dtype=self.dtype_policy, name="position_embedding"
         )
         self.embedding_norm = self._norm("embedding_norm")
-        self.embedding_dropout = layers.Dropout(self.dropout, seed=self.seed, dtype=self.dtype_policy)
-        self.embedding_projection = None if width == self.hidden_dim else self._dense("embedding_projection")
+
+    def _take_embeddings(self, other):
+        for name in ("vocabulary_size", "embedding_dim", "max_length", "num_segments"):
+            if getattr(self, name) != getattr(other, name):
+                raise ValueError(
+                    f"`embeddings` must be a Bert of the same `{name}`. "
+                    f"Received: {name}={getattr(self, name)}, and {getattr(other, name)} of {other.name}"
+                )
+        for name in EMBEDDINGS:
+            setattr(self, name, getattr(other, name))
 
     def _norm(self, name=None):
         return layers.LayerNormalization(epsilon=self.norm_epsilon, dtype=self.dtype_policy, name=name)
 
-    def _dense(self, name, activation=None):
-        return layers.Dense(
-            self.hidden_dim, activation, kernel_initializer=initializer(), dtype=self.dtype_policy, name=name
-        )
+    def _dense(self, name, activation=None, init=None):
+        init = initializer() if init is None else init
+        return layers.Dense(self.hidden_dim, activation, kernel_initializer=init, dtype=self.dtype_policy, name=name)
 
     def _make_block(self, number):
         return EncoderBlock(
@@ -193,12 +214,11 @@ class Bert(keras.Model):
         )
 
     def build(self, input_shape=None):
-        self.token_embedding.build((None, None))
-        if self.segment_embedding is not None:
-            self.segment_embedding.build((None, None))
         embedded, shape = ((None, None, width) for width in (self.embedding_dim, self.hidden_dim))
-        self.position_embedding.build(embedded)
-        self.embedding_norm.build(embedded)
+        for name, input_shape in zip(EMBEDDINGS, ((None, None), (None, None), embedded, embedded), strict=True):
+            layer = getattr(self, name)
+            if layer is not None and not layer.built:  # those of another model may be
+                layer.build(input_shape)
         if self.embedding_projection is not None:
             self.embedding_projection.build(embedded)
         build_blocks(self.blocks, shape)

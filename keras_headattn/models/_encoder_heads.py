@@ -9,8 +9,8 @@ from keras_headattn.layers._feed_forward import get_activation
 from keras_headattn.models._bert import Bert, initializer
 from keras_headattn.ops import sizes
 
-# Activation of the dense layer before the output, by kind of head.
-KINDS = {"bert": "tanh", "roberta": "tanh", "electra": "gelu"}
+# Activation of the dense layer before the output, by kind of head; `None`: there is no such layer.
+KINDS = {"bert": "tanh", "roberta": "tanh", "electra": "gelu", "linear": None}
 
 
 class _Head(keras.Model):
@@ -24,11 +24,11 @@ class _Head(keras.Model):
             raise ValueError(f"`encoder` must be a keras_headattn.models.Bert. Received: encoder={encoder!r}")
         self.encoder = encoder
 
-    def _dense(self, name, width, activation=None):
+    def _dense(self, name, width, activation=None, init=None):
         return layers.Dense(
             width,
             get_activation(activation),
-            kernel_initializer=initializer(),
+            kernel_initializer=initializer() if init is None else init,
             dtype=self.dtype_policy,
             name=name,
         )
@@ -68,17 +68,20 @@ class EncoderClassifier(_Head):
 
     - `"bert"`: pooler, dropout, linear. An encoder without pooler gets one here.
     - `"roberta"`: dropout, dense layer with tanh, dropout, linear.
-    - `"electra"`: dropout, dense layer with GELU, dropout, linear.
+    - `"electra"`: dropout, dense layer with GELU, dropout, linear, as Hugging Face has it.
+    - `"linear"`: dropout, linear, with Glorot's initializer, as ELECTRA's own program has it. That takes the sum of the
+      loss over a batch, `reduction="sum"`, which counts where gradients are clipped.
 
     Source: Devlin et al. 2019, section 4.1; Liu et al. 2019; Clark et al. 2020; for `head_dim` Wang et al. 2021,
     "Evolving attention with residual convolutions", appendix A.2.
 
     Args:
         encoder: `Bert`. It is used itself, with its weights and its dtype. It must have no pooler where the head
-            has a dense layer of its own: kind `"roberta"` or `"electra"`, or a `head_dim`.
+            would not use it: with a kind other than `"bert"`, or a `head_dim`.
         num_outputs: number of classes; 1 for regression.
-        kind: `"bert"`, `"roberta"` or `"electra"`.
+        kind: `"bert"`, `"roberta"`, `"electra"` or `"linear"`.
         head_dim: width of the dense layer, which stands in place of the pooler. Default `None`: that of the encoder.
+            `"linear"` has no such layer, and no `head_dim`.
         dropout: rate of dropout in the head.
         seed: of these dropouts, which have `seed` and `seed + 1`.
 
@@ -110,14 +113,19 @@ class EncoderClassifier(_Head):
         has_pooler = encoder.pooler is not None
         if has_pooler and (kind != "bert" or head_dim is not None):
             raise ValueError(
-                "`encoder` must have no pooler where the head has a dense layer of its own: give it `pooler=False`. "
+                "`encoder` must have no pooler where the head does not use it: give it `pooler=False`. "
                 f"Received: a pooler, kind={kind!r}, head_dim={head_dim}"
+            )
+        if KINDS[kind] is None and head_dim is not None:
+            raise ValueError(
+                f"`head_dim` is of a head with a dense layer. Received: head_dim={head_dim}, kind={kind!r}"
             )
         seeds = (None, None) if seed is None else (seed, seed + 1)
         self.dropouts = [layers.Dropout(dropout, seed=each, dtype=self.dtype_policy) for each in seeds]
         width = self.head_dim or encoder.hidden_dim
-        self.hidden = None if has_pooler else self._dense("hidden", width, KINDS[kind])
-        self.output_projection = self._dense("output_projection", num_outputs)
+        self.hidden = None if has_pooler or KINDS[kind] is None else self._dense("hidden", width, KINDS[kind])
+        init = None if KINDS[kind] else "glorot_uniform"
+        self.output_projection = self._dense("output_projection", num_outputs, init=init)
 
     def _build_head(self, width):
         if self.hidden is not None:
@@ -126,10 +134,9 @@ class EncoderClassifier(_Head):
         self.output_projection.build((None, width))
 
     def _head(self, inputs, outputs, training):
-        x = outputs["sequence_output"][:, 0]
-        if self.kind != "bert":
-            x = self.dropouts[0](x, training=training)
-        x = outputs["pooled_output"] if self.hidden is None else self.hidden(x)
+        x = outputs["pooled_output"] if self.encoder.pooler is not None else outputs["sequence_output"][:, 0]
+        if self.hidden is not None:
+            x = self.hidden(x if self.kind == "bert" else self.dropouts[0](x, training=training))
         return ops.cast(self.output_projection(self.dropouts[1](x, training=training)), "float32")
 
     def get_config(self):
@@ -233,7 +240,7 @@ class ReplacedTokenDetector(_Head):
     def __init__(self, encoder, **kwargs):
         super().__init__(encoder, **kwargs)
         self.hidden = self._dense("hidden", encoder.hidden_dim, encoder.activation)
-        self.output_projection = self._dense("output_projection", 1)
+        self.output_projection = self._dense("output_projection", 1, init="glorot_uniform")
 
     def _build_head(self, width):
         for layer in (self.hidden, self.output_projection):

@@ -59,12 +59,15 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
 class LinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Linear warm-up from 0 to `peak`, then linear decay to 0.
 
-    Source: Devlin et al. 2019, "BERT: Pre-training of deep bidirectional transformers", appendix A.2.
+    Source: Devlin et al. 2019, "BERT: Pre-training of deep bidirectional transformers", appendix A.2; with
+    `decay_in_warmup` google-research/electra, `model/optimization.py`.
 
     Args:
         peak: the learning rate at step `warmup_steps`.
         warmup_steps: steps of warm-up; 0: none.
         total_steps: the step at which the rate is 0 again, as it is after it; above `warmup_steps`.
+        decay_in_warmup: whether the decay begins with the warm-up, and multiplies it, as in ELECTRA's program: the rate
+            is `peak * (1 - t / total_steps) * min(1, t / warmup_steps)`, below `peak` throughout. Default `False`.
 
     Raises:
         ValueError: naming the argument and what was received.
@@ -74,19 +77,22 @@ class LinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     [0.0, 1.0, 2.0, 1.0, 0.0, 0.0]
     """
 
-    def __init__(self, peak, warmup_steps, total_steps):
+    def __init__(self, peak, warmup_steps, total_steps, decay_in_warmup=False):
         self.peak = number("peak", peak, least=0)
         self.warmup_steps = number("warmup_steps", warmup_steps, least=0)
         self.total_steps = number("total_steps", total_steps, above=warmup_steps)
+        self.decay_in_warmup = decay_in_warmup
 
     def __call__(self, step):
         step = ops.cast(step, "float32")
         warmed = ops.minimum(1.0, step / self.warmup_steps) if self.warmup_steps else 1.0
-        left = ops.clip((self.total_steps - step) / (self.total_steps - self.warmup_steps), 0.0, 1.0)
-        return self.peak * ops.minimum(warmed, left)
+        start = 0 if self.decay_in_warmup else self.warmup_steps
+        left = ops.clip((self.total_steps - step) / (self.total_steps - start), 0.0, 1.0)
+        return self.peak * warmed * left
 
     def get_config(self):
-        return {"peak": self.peak, "warmup_steps": self.warmup_steps, "total_steps": self.total_steps}
+        names = ("peak", "warmup_steps", "total_steps", "decay_in_warmup")
+        return {name: getattr(self, name) for name in names}
 
 
 @register_keras_serializable(package="keras_headattn")

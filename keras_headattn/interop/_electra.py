@@ -1,0 +1,136 @@
+"""Both networks of ELECTRA's pre-training: of Google's checkpoints and of Hugging Face's, and out again."""
+
+import pathlib
+import re
+
+import numpy as np
+
+from keras_headattn.interop._configs import Config
+from keras_headattn.interop._copying import Names, copy_weights
+from keras_headattn.interop._export import of_encoder
+from keras_headattn.interop._pretrained import canonical_tensors, encoder_arguments
+from keras_headattn.interop._tables import BERT, HEADS, of_generator
+from keras_headattn.models import Bert, ElectraPretraining, MaskedLM, ReplacedTokenDetector
+
+# Hugging Face's names to those of Google's program, before `.` becomes `/`.
+GOOGLE = (
+    (r"LayerNorm\.weight$", "LayerNorm.gamma"),
+    (r"LayerNorm\.bias$", "LayerNorm.beta"),
+    (r"_embeddings\.weight$", "_embeddings"),
+    (r"\.weight$", ".kernel"),
+    (r"\.layer\.(\d+)\.", r".layer_\1."),
+    (r"^discriminator_predictions\.dense_prediction\.", "discriminator_predictions.dense_1."),
+    (r"^generator_lm_head\.bias$", "generator_predictions.output_bias"),
+)
+
+
+def from_electra(
+    path,
+    mask_id,
+    special_ids,
+    generator_path=None,
+    attention="multi_head",
+    generator_arguments=None,
+    return_report=False,
+    **overrides,
+):
+    """Makes an `ElectraPretraining` from a checkpoint of both networks, to go on with its pre-training.
+
+    One network alone is made by `from_pretrained`, with `head="replaced_token"` or `"masked_lm"`.
+
+    Args:
+        path: str or path of a checkpoint of Google's program, or of its folder; or of Hugging Face's folder of the
+            discriminator.
+        mask_id, special_ids: as of `ElectraPretraining`. In BERT's vocabulary they are 103 and (101, 102).
+        generator_path: str or path of Hugging Face's folder of the generator. Default `None`: `path` has both networks.
+        attention: of the discriminator, as `Bert` takes it.
+        generator_arguments: dictionary of arguments of the generator's `Bert`, such as its `attention`, in place of the
+            checkpoint's and of `overrides`. Default `None`: none.
+        return_report: bool, whether the reports of what was copied are returned too. Default False.
+        **overrides: arguments of both `Bert`s, in place of the checkpoint's. No tensor of Google's says how many heads
+            there are: without `num_heads` they are 64 wide.
+
+    Returns:
+        The model; with `return_report` `(model, reports)`, a dictionary of "generator" and "discriminator" to `Report`.
+
+    Raises:
+        FileNotFoundError, ValueError, ImportError: as of `from_pretrained`; ValueError, too, if the networks have not
+            the same embeddings.
+    """
+    path = pathlib.Path(path)
+    tensors = canonical_tensors(path)
+    if generator_path is None:
+        generator_path, theirs = path, of_generator(tensors)
+        if not any(name.startswith("encoder.") for name in theirs):
+            raise ValueError(
+                "The checkpoint has no generator: give `generator_path`, the folder of one. "
+                f"Received: {path} with {', '.join(sorted(tensors)[:3])}"
+            )
+    else:
+        generator_path = pathlib.Path(generator_path)
+        theirs = canonical_tensors(generator_path)
+    arguments, tensors = _arguments(path, tensors)
+    generator, theirs = _arguments(generator_path, theirs)
+    _check_same_embeddings(tensors, theirs, generator_path)
+    encoder = Bert(**{**arguments, "attention": attention, **overrides}, pooler=False, name="encoder")
+    own = {**overrides, **(generator_arguments or {}), "embeddings": encoder}
+    masked_lm = MaskedLM(Bert(**{**generator, **own}, pooler=False, name="encoder"), "gelu", name="generator")
+    detector = ReplacedTokenDetector(encoder, name="discriminator")
+    model = ElectraPretraining(masked_lm, detector, mask_id, special_ids)
+    model.build()
+    reports = {"generator": _copy(masked_lm, theirs), "discriminator": _copy(detector, tensors)}
+    return (model, reports) if return_report else model
+
+
+def _arguments(path, tensors):
+    file = path / "config.json"
+    return encoder_arguments("electra", Config.load(file) if file.exists() else None, path, tensors, ())
+
+
+def _copy(head, tensors):
+    return copy_weights(head, tensors, Names(BERT.table | HEADS["electra", type(head).__name__], unused=BERT.unused))
+
+
+def _check_same_embeddings(tensors, theirs, path):
+    names = [name for name in tensors.keys() & theirs.keys() if name.startswith("embeddings.")]
+    if differing := [name for name in sorted(names) if not np.array_equal(tensors[name], theirs[name])]:
+        raise ValueError(
+            f"Generator and discriminator must have the same embeddings. Received: other {differing} in {path}"
+        )
+
+
+def to_electra(model, path):
+    """Writes a model as ELECTRA's own program reads it: a TensorFlow 1 checkpoint with both networks.
+
+    `to_hugging_face` writes the two folders that Hugging Face's transformers reads.
+
+    Args:
+        model: `ElectraPretraining`, whose attentions are multi-head attention.
+        path: str or path of the checkpoint, without ending, such as "electra/model.ckpt-1000". Its folder is made if
+            need be. Files that are there are replaced.
+
+    Raises:
+        ValueError: if the program has no equal. Nothing is written then.
+    """
+    import tensorflow as tf
+
+    if not isinstance(model, ElectraPretraining):
+        raise ValueError(f"`model` must be a keras_headattn.models.ElectraPretraining. Received: {model!r}")
+    parts = [of_encoder(head, head.encoder, "electra")[1] for head in (model.discriminator, model.generator)]
+    discriminator, generator = parts
+    generator = {re.sub(r"^electra\.(?!embeddings\.)", "generator.", name): x for name, x in generator.items()}
+    found = dict(_of_google(name, tensor) for name, tensor in (generator | discriminator).items())
+    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+    tf.raw_ops.SaveV2(
+        prefix=str(path),
+        tensor_names=list(found),
+        shape_and_slices=[""] * len(found),
+        tensors=[tf.constant(tensor) for tensor in found.values()],
+    )
+
+
+def _of_google(name, tensor):
+    is_kernel = name.endswith(".weight") and tensor.ndim == 2 and not name.endswith("_embeddings.weight")
+    for pattern, replacement in GOOGLE:
+        name = re.sub(pattern, replacement, name)
+    return name.replace(".", "/"), tensor.T if is_kernel else tensor

@@ -1,0 +1,195 @@
+import keras
+from keras import ops
+from keras.saving import deserialize_keras_object, register_keras_serializable
+
+from keras_headattn._validation import number
+from keras_headattn.models._bert import BERT_SIZES, EMBEDDINGS, Bert
+from keras_headattn.models._encoder_heads import MaskedLM, ReplacedTokenDetector
+from keras_headattn.models._masked_lm_pretraining import MaskedLMPretraining, check_head, serialize_head, text_of
+from keras_headattn.models._masking import put, sample
+
+# Width of the generator, as a share of the discriminator's: Clark et al. 2020, table 6.
+GENERATOR_SHARES = {"electra_small": 1 / 4, "electra_base": 1 / 3, "electra_large": 1 / 4}
+# Arguments of the class that `from_size` takes, those of `Bert` beside them.
+_OWN = ("discriminator_weight", "drawn_share", "masked_share", "random_share", "replacement", "name")
+
+
+@register_keras_serializable(package="keras_headattn")
+class ElectraPretraining(MaskedLMPretraining):
+    """ELECTRA: a small generator fills in masked tokens, and a discriminator learns which tokens were replaced by it.
+
+    Of `n` tokens, special ones too, `round(0.15 n)` are drawn, new ones at every step, none of them special. 85 % of
+    these are masked. The generator's loss is the mean cross-entropy over what was drawn. In the discriminator's text,
+    tokens sampled from the generator's softmax, without a gradient, stand wherever one was drawn. Those that are not
+    what was there are the replaced ones. The discriminator's loss is the mean sigmoid cross-entropy over all tokens but
+    padding. The loss is the generator's and 50 times the discriminator's.
+
+    `compile` takes an optimizer alone; `fit` takes texts alone. It logs the losses, the generator's accuracy by its
+    likeliest tokens and by the sampled ones, the share of replaced tokens, and accuracy, precision, recall and AUC of
+    the discriminator.
+
+    Both encoders have the same embeddings, and norm of these: that of the generator is made with
+    `embeddings=discriminator.encoder`.
+
+    Source: Clark et al. 2020, "ELECTRA: Pre-training text encoders as discriminators rather than generators"; and its
+    program, google-research/electra. That draws with `replacement=True`: a token that was drawn twice becomes the one
+    whose id is the mean of the two sampled ids, rounded down.
+
+    Args:
+        generator: `MaskedLM`. It is used itself.
+        discriminator: `ReplacedTokenDetector`. It is used itself: its encoder is the one to be fine-tuned.
+        mask_id, special_ids, masked_share, random_share: as of `MaskedLMPretraining`.
+        discriminator_weight: of the discriminator's loss. Default 50.
+        **kwargs: `drawn_share`, `replacement` and `seed`, as of `MaskedLMPretraining`.
+
+    Call arguments:
+        inputs, training: as of `MaskedLMPretraining`.
+
+    Returns:
+        What `MaskedLMPretraining` returns; `"sampled_ids"` `(B, K)`; and, all `(B, n)`, `"replaced_ids"`, the text of
+        the discriminator, `"replaced_labels"`, `"replaced_logits"` and `"replaced_losses"`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> sizes = dict(vocabulary_size=100, num_layers=1, hidden_dim=32, intermediate_dim=32, embedding_dim=16)
+    >>> model = ElectraPretraining.from_size("electra_small", mask_id=4, special_ids=(2, 3), **sizes)
+    >>> model.compile("adam")
+    >>> history = model.fit({"token_ids": np.full((8, 12), 7)}, verbose=0)
+    >>> "discriminator_loss" in history.history, "detection_auc" in history.history
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        generator,
+        discriminator,
+        mask_id,
+        special_ids,
+        discriminator_weight=50.0,
+        masked_share=0.85,
+        random_share=0.0,
+        **kwargs,
+    ):
+        check_head("generator", generator, MaskedLM)
+        check_head("discriminator", discriminator, ReplacedTokenDetector)
+        one, other = generator.encoder, discriminator.encoder
+        if any(getattr(one, name) is not getattr(other, name) for name in EMBEDDINGS):
+            raise ValueError(
+                "`generator` must have the discriminator's embeddings: make its Bert with "
+                f"`embeddings=discriminator.encoder`. Received: {one.name} and {other.name}, each with its own"
+            )
+        super().__init__(
+            generator, mask_id, special_ids, masked_share=masked_share, random_share=random_share, **kwargs
+        )
+        self.discriminator = discriminator
+        self.discriminator_weight = number("discriminator_weight", discriminator_weight, least=0)
+        names = ("generator_loss", "discriminator_loss", "sampled_accuracy", "replaced_share", "detection_accuracy")
+        self.means.update({name: keras.metrics.Mean(name=name) for name in names})
+        kinds = {"precision": keras.metrics.Precision, "recall": keras.metrics.Recall, "auc": keras.metrics.AUC}
+        self.detection = [kind(name=f"detection_{name}") for name, kind in kinds.items()]
+
+    @property
+    def generator(self):
+        """`MaskedLM`."""
+        return self.masked_lm
+
+    @classmethod
+    def from_size(
+        cls, size, mask_id, special_ids, generator_share=None, generator_attention="multi_head", seed=None, **kwargs
+    ):
+        """A model of a named size, with random weights.
+
+        The generator has as many blocks as the discriminator, feed-forward layers four times as wide as itself, and
+        heads of 64, at least one.
+
+        Args:
+            size: "electra_small", "electra_base" or "electra_large".
+            mask_id, special_ids: as of the class. In BERT's vocabulary they are 103 and (101, 102).
+            generator_share: width of the generator, as a share of the discriminator's. Default `None`: 1/4, of
+                "electra_base" 1/3, as in the paper. The small weights that were published have 1.
+            generator_attention: of the generator: a class, a name or a function.
+            seed: of the masks and the dropouts.
+            **kwargs: as of the class; or as of `Bert`, in place of the size's, such as `vocabulary_size`: for both
+                encoders, but for `attention`, which is the discriminator's.
+
+        Raises:
+            ValueError: for a size that is not there.
+
+        >>> model = ElectraPretraining.from_size("electra_small", 103, (101, 102), vocabulary_size=1000)
+        >>> model.generator.encoder.hidden_dim, model.generator.encoder.num_heads
+        (64, 1)
+        """
+        if size not in GENERATOR_SHARES:
+            raise ValueError(f"There are the sizes {', '.join(GENERATOR_SHARES)}. Received: size={size!r}")
+        share = GENERATOR_SHARES[size] if generator_share is None else generator_share
+        own = {name: kwargs.pop(name) for name in _OWN if name in kwargs}
+        encoder = Bert(**{**BERT_SIZES[size], **kwargs}, seed=seed, name="encoder")
+        width = round(encoder.hidden_dim * number("generator_share", share, above=0))
+        sizes = dict(hidden_dim=width, intermediate_dim=4 * width, num_heads=max(1, width // 64))
+        sizes |= dict(attention=generator_attention, embedding_dim=encoder.embedding_dim, embeddings=encoder)
+        seed_there = None if seed is None else seed + 10 * (encoder.num_layers + 1)
+        theirs = Bert(**{**BERT_SIZES[size], **kwargs, **sizes}, seed=seed_there, name="encoder")
+        generator = MaskedLM(theirs, name="generator", dtype=encoder.dtype_policy)
+        discriminator = ReplacedTokenDetector(encoder, name="discriminator", dtype=encoder.dtype_policy)
+        return cls(generator, discriminator, mask_id, special_ids, seed=seed, **own)
+
+    def build(self, input_shape=None):
+        if not self.discriminator.built:
+            self.discriminator.build()  # the embeddings are among its weights
+        super().build()
+
+    def _fill_in(self, inputs, seeds, training):
+        outputs = super()._fill_in(inputs, seeds, training)
+        ids, positions = ops.cast(inputs["token_ids"], "int32"), outputs["mask_positions"]
+        sampled = sample(outputs["mask_logits"], next(seeds))
+        text = put(ids, positions, sampled, outputs["mask_weights"] > 0)
+        labels = ops.cast(ops.not_equal(text, ids), "float32")
+        logits = self.discriminator(text_of(inputs, text), training=training)
+        return outputs | {
+            "sampled_ids": sampled,
+            "replaced_ids": text,
+            "replaced_labels": labels,
+            "replaced_logits": logits,
+            "replaced_losses": ops.binary_crossentropy(labels, logits, from_logits=True),
+        }
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        masked = super().compute_loss(x, y, y_pred, sample_weight, training)
+        replaced = self._mean_loss(x, "mean_tokens", y_pred["replaced_losses"], self._is_real(x))
+        return masked + self.discriminator_weight * replaced
+
+    def _is_real(self, inputs):
+        ids = inputs["token_ids"] if isinstance(inputs, dict) else inputs
+        return ops.cast(ops.not_equal(ids, self.pad_id), "float32")
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        is_real, labels, logits = self._is_real(x), y_pred["replaced_labels"], y_pred["replaced_logits"]
+        measured = {
+            "generator_loss": (y_pred["mask_losses"], y_pred["mask_weights"]),
+            "sampled_accuracy": (ops.equal(y_pred["sampled_ids"], y_pred["mask_labels"]), y_pred["mask_weights"]),
+            "discriminator_loss": (y_pred["replaced_losses"], is_real),
+            "replaced_share": (labels, is_real),
+            "detection_accuracy": (ops.equal(logits > 0, labels > 0), is_real),
+        }
+        for name, (values, weights) in measured.items():
+            self.means[name].update_state(values, weights)
+        for metric in self.detection:
+            metric.update_state(labels, ops.sigmoid(logits), is_real)
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def get_config(self):
+        config = super().get_config()
+        generator = config.pop("masked_lm")
+        own = {"generator": generator, "discriminator": serialize_head(self.discriminator)}
+        return {**config, **own, "discriminator_weight": self.discriminator_weight}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        discriminator = deserialize_keras_object(config["discriminator"], custom_objects)
+        head = config["generator"]
+        encoder = head["config"]["encoder"]
+        encoder = {**encoder, "config": {**encoder["config"], "embeddings": discriminator.encoder}}
+        head = {**head, "config": {**head["config"], "encoder": encoder}}
+        heads = {"generator": deserialize_keras_object(head, custom_objects), "discriminator": discriminator}
+        return super(MaskedLMPretraining, cls).from_config({**config, **heads}, custom_objects)

@@ -1,0 +1,118 @@
+"""Which tokens of a text are drawn and masked, inside the graph.
+
+Source: Devlin et al. 2019, "BERT", section 3.1; for the numbers and the samples Clark et al. 2020, "ELECTRA", section
+2, and google-research/electra, `pretrain/pretrain_helpers.py`.
+"""
+
+import numpy as np
+from keras import ops, random
+
+
+def most_drawn(share, length):
+    """How many tokens of a text of this length are drawn at most: a static number, the width of tensors.
+
+    >>> most_drawn(0.15, 128)
+    19
+    """
+    return max(1, int((share + 0.005) * length))
+
+
+def number_drawn(is_real, is_free, share, replacement=False):
+    """How many tokens of each text are drawn.
+
+    Args:
+        is_real: bool `(B, n)`, False for padding.
+        is_free: bool `(B, n)`, which may be drawn.
+        share: of the real tokens, special ones too. It is rounded, half to even.
+        replacement: bool, whether a token may be drawn more than once.
+
+    Returns:
+        int32 `(B,)`: at least 1, and at most `most_drawn`; but 0 where none may be drawn, and without replacement no
+        more than there are.
+    """
+    real, free = (ops.sum(ops.cast(each, "int32"), axis=1) for each in (is_real, is_free))
+    number = ops.cast(ops.round(share * ops.cast(real, "float32")), "int32")
+    number = ops.maximum(1, ops.minimum(number, most_drawn(share, is_real.shape[1])))
+    return ops.where(free > 0, number, 0) if replacement else ops.minimum(number, free)
+
+
+def draw_positions(is_free, most, seed, replacement=False):
+    """Draws positions, each as likely as any other.
+
+    Args:
+        is_free: bool `(B, n)`, which may be drawn.
+        most: int, K.
+        seed: as `keras.random.uniform` takes it.
+        replacement: bool, whether a position may be drawn more than once.
+
+    Returns:
+        int32 `(B, K)`. Without replacement the first come from `is_free`, as far as there are any.
+    """
+    batch, length = ops.shape(is_free)
+    if replacement:
+        keys = random.uniform((batch, most, length), dtype="float32", seed=seed)
+        return ops.cast(ops.argmax(ops.where(is_free[:, None], keys, -1.0), axis=-1), "int32")
+    keys = random.uniform((batch, length), dtype="float32", seed=seed)
+    return ops.cast(ops.top_k(ops.where(is_free, keys, -1.0), min(most, length))[1], "int32")
+
+
+def put(ids, positions, values, chosen):
+    """Ids with others at some positions.
+
+    Args:
+        ids: integers `(B, n)`.
+        positions: integers `(B, K)`.
+        values: integers `(B, K)`, which take the places of the ids there.
+        chosen: bool `(B, K)`, which of them do. A position that is there twice gets the mean of both values, rounded
+            down, as in ELECTRA's program.
+
+    Returns:
+        int32 `(B, n)`.
+
+    >>> chosen = np.array([[True, False, True]])
+    >>> put(np.array([[5, 6, 7]]), np.array([[2, 1, 2]]), np.array([[8, 9, 3]]), chosen).numpy().tolist()
+    [[5, 6, 5]]
+    """
+    is_here = ops.equal(positions[..., None], np.arange(ids.shape[1], dtype="int32"))  # (B, K, n)
+    is_here = ops.cast(ops.logical_and(is_here, chosen[..., None]), "int32")
+    number, total = ops.sum(is_here, axis=1), ops.sum(is_here * ops.cast(values, "int32")[..., None], axis=1)
+    return ops.where(number > 0, total // ops.maximum(number, 1), ops.cast(ids, "int32"))
+
+
+def mask(ids, positions, is_drawn, mask_id, tokens, masked_share, random_share, seeds):
+    """Masks what was drawn: by `mask_id`, or by a random token; the rest of it stays.
+
+    Args:
+        ids: integers `(B, n)`.
+        positions: integers `(B, K)`.
+        is_drawn: bool `(B, K)`, which of the positions count.
+        mask_id: int.
+        tokens: int array, of which the random ones are.
+        masked_share, random_share: of what was drawn.
+        seeds: iterator of seeds.
+
+    Returns:
+        int32 `(B, n)`.
+    """
+    shape = ops.shape(positions)
+    fate = random.uniform(shape, dtype="float32", seed=next(seeds))
+    values = ops.full(shape, mask_id, dtype="int32")
+    if random_share:
+        drawn = random.randint(shape, 0, len(tokens), dtype="int32", seed=next(seeds))
+        values = ops.where(fate < masked_share, values, ops.take(np.asarray(tokens, "int32"), drawn))
+    return put(ids, positions, values, ops.logical_and(is_drawn, fate < masked_share + random_share))
+
+
+def sample(logits, seed):
+    """Draws a token from the softmax of logits, by the largest sum of a logit and Gumbel noise, without a gradient.
+
+    Args:
+        logits: float32 `(..., V)`.
+        seed: as `keras.random.uniform` takes it.
+
+    Returns:
+        int32 `(...)`.
+    """
+    uniform = random.uniform(ops.shape(logits), dtype="float32", seed=seed)
+    noise = -ops.log(-ops.log(uniform + 1e-9) + 1e-9)
+    return ops.cast(ops.argmax(ops.stop_gradient(logits) + noise, axis=-1), "int32")

@@ -1,0 +1,130 @@
+import re
+
+import keras
+from keras import ops
+from keras.saving import register_keras_serializable
+
+from keras_headattn._private import is_decayed, variable_key
+from keras_headattn._validation import natural, number
+
+# Weights with one of these in their names, which norms and biases have, are not decayed.
+WITHOUT_DECAY = ("bias", "gamma", "beta", "scale")
+
+
+@register_keras_serializable(package="keras_headattn")
+class AdamWeightDecay(keras.optimizers.Optimizer):
+    """Adam with decay of weights as BERT and ELECTRA are trained: without a correction of the bias of its averages.
+
+    With averages m of the gradients g and v of their squares,
+
+        m <- beta_1 m + (1 - beta_1) g
+        v <- beta_2 v + (1 - beta_2) g^2
+        x <- x - factor * learning_rate * (m / (sqrt(v) + epsilon) + weight_decay * x)
+
+    Norms and biases are not decayed; `exclude_from_weight_decay` makes another choice. The first update is 3.2 times
+    that of `keras.optimizers.AdamW`, which corrects the averages.
+
+    Source: Devlin et al. 2019, "BERT", and Clark et al. 2020, "ELECTRA": their programs, google-research/bert,
+    `optimization.py`, and google-research/electra, `model/optimization.py`.
+
+    Args:
+        learning_rate: float or schedule.
+        weight_decay: float. Default 0.01.
+        rates: dictionary of regular expressions to factors of the rate, and so of the decay. The first that is found
+            in the path of a weight counts; without one the factor is 1. See `layerwise_rates`. Default `None`: none.
+        beta_1, beta_2: floats in [0, 1). Default 0.9 and 0.999.
+        epsilon: float, added to the root. Default 1e-6.
+        **kwargs: of `keras.optimizers.Optimizer`. Both programs clip with `global_clipnorm=1.0`.
+
+    Raises:
+        ValueError: naming the argument and what was received; and when it is built, if none of the `rates` is found.
+
+    >>> weight = keras.Variable([1.0, 1.0])
+    >>> optimizer = AdamWeightDecay(0.1)
+    >>> optimizer.apply([keras.ops.array([0.5, 0.0])], [weight])
+    >>> [round(float(each), 4) for each in weight.numpy()]
+    [0.6828, 0.999]
+    """
+
+    def __init__(
+        self, learning_rate=1e-4, weight_decay=0.01, rates=None, beta_1=0.9, beta_2=0.999, epsilon=1e-6, **kwargs
+    ):
+        super().__init__(learning_rate, weight_decay=number("weight_decay", weight_decay, least=0), **kwargs)
+        self.rates = {} if rates is None else dict(rates)
+        for pattern, factor in self.rates.items():
+            number(f"rates[{pattern!r}]", factor, least=0)
+            _compile(pattern)
+        self.beta_1 = number("beta_1", beta_1, least=0, below=1)
+        self.beta_2 = number("beta_2", beta_2, least=0, below=1)
+        self.epsilon = number("epsilon", epsilon, least=0)
+        self.exclude_from_weight_decay(var_names=WITHOUT_DECAY)
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self._means, self._squares = self.add_optimizer_variables(variables, ["mean", "square"])
+        patterns = {re.compile(pattern): factor for pattern, factor in self.rates.items()}
+        found = [next((each for each in patterns if each.search(variable.path)), None) for variable in variables]
+        if patterns and not any(found):
+            paths = ", ".join(variable.path for variable in variables[:3])
+            raise ValueError(f"None of `rates` is found in a path. Received: {[*self.rates]} for {paths} and so on")
+        self._members = {}
+        for number_, (variable, pattern) in enumerate(zip(variables, found, strict=True)):
+            decay = self.weight_decay if is_decayed(self, variable) else 0.0
+            self._members[variable_key(self, variable)] = number_, patterns.get(pattern, 1.0), decay
+
+    def _apply_weight_decay(self, variables):
+        """Does nothing: `update_step` decays each weight at its own rate."""
+
+    def update_step(self, gradient, variable, learning_rate):
+        index, factor, decay = self._members[variable_key(self, variable)]
+        gradient, rate = ops.cast(gradient, variable.dtype), ops.cast(learning_rate, variable.dtype)
+        mean, square = self._means[index], self._squares[index]
+        self.assign_add(mean, (1 - self.beta_1) * (gradient - mean))
+        self.assign_add(square, (1 - self.beta_2) * (ops.square(gradient) - square))
+        direction = mean / (ops.sqrt(square) + self.epsilon)
+        if decay:
+            direction = direction + decay * variable
+        self.assign_sub(variable, factor * rate * direction)
+
+    def get_config(self):
+        own = {name: getattr(self, name) for name in ("rates", "beta_1", "beta_2", "epsilon")}
+        return {**super().get_config(), **own}
+
+
+def _compile(pattern):
+    try:
+        return re.compile(pattern)
+    except (re.error, TypeError) as error:
+        raise ValueError(f"`rates` must have regular expressions. Received: {pattern!r}") from error
+
+
+def layerwise_rates(num_layers, factor=0.8, skipped=1):
+    """Factors of the learning rate that fall from the head down to the embeddings: `rates` of `AdamWeightDecay`.
+
+    A head has 1, block `l` of `n`, from 0, `factor ** (n - l + skipped)`, and the embeddings, with their norm and their
+    projection, `factor ** (n + 1 + skipped)`.
+
+    Source: google-research/electra, `model/optimization.py`, where one power is skipped between the head and the last
+    block, which has 0.64 and not 0.8.
+
+    Args:
+        num_layers: int, n, blocks of a `Bert`.
+        factor: float. Default 0.8.
+        skipped: int, powers that are skipped. Default 1.
+
+    Returns:
+        Dictionary of regular expressions to factors.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> {pattern: round(rate, 3) for pattern, rate in layerwise_rates(2).items() if "block" in pattern}
+    {'(^|/)block_0/': 0.512, '(^|/)block_1/': 0.64}
+    """
+    natural("skipped", skipped)
+    top = natural("num_layers", num_layers) + skipped
+    number("factor", factor, above=0)
+    rates = {rf"(^|/)block_{layer}/": factor ** (top - layer) for layer in range(num_layers)}
+    return {r"(^|/)((token|position|segment)_embedding|embedding_(norm|projection))/": factor ** (top + 1), **rates}
