@@ -7,7 +7,7 @@
     python -m recipes.pretrain --config repulsive_electra_small --records records/books
     python -m recipes.pretrain --objective masked_lm --attention evolving --records records/books
     python -m recipes.pretrain evaluate runs/pretrain --test others.txt
-    python -m recipes.pretrain import google/electra-small-generator --run runs/electra
+    python -m recipes.pretrain import electra_small/ --run runs/electra
     python -m recipes.pretrain export runs/pretrain --export checkpoints/mine
     python -m recipes.glue --checkpoint runs/pretrain --task cola --glue GLUE
 
@@ -22,7 +22,7 @@ import os
 
 from recipes.engine.command import Command
 from recipes.engine.quiet import quiet_tensorflow
-from recipes.engine.recipe import Recipe, check_readable
+from recipes.engine.recipe import Recipe, check_readable, given_settings
 from recipes.pretraining.settings import PretrainConfig
 
 # oneDNN calls it an error where it leaves integers to TensorFlow.
@@ -45,6 +45,21 @@ def _prepare(options):
     print(f"{manifest['examples']:,} sequences of {manifest['tokens']['input_ids']:,} tokens in {config.records}")
 
 
+def _add_import(parser):
+    parser.add_argument("checkpoint", help="folder of ELECTRA or BERT as Hugging Face has it, or of Google's program")
+    parser.add_argument("--generator", help="folder of ELECTRA's generator as Hugging Face has it")
+    RECIPE.add_settings(parser, without=RECIPE.settings.SOURCES)
+
+
+def _import(options):
+    config = PretrainConfig().changed(given_settings(options, RECIPE.names()))
+    quiet_tensorflow()
+    from recipes.pretraining.export import import_pretrained
+
+    import_pretrained(RECIPE, config, options.checkpoint, options.generator)
+    print(f"python -m recipes.glue --checkpoint {config.run}")
+
+
 RECIPE = Recipe(
     name="pretrain",
     doc=__doc__,
@@ -64,6 +79,7 @@ RECIPE = Recipe(
             lambda parser: RECIPE.add_settings(parser),
             continues=True,
         ),
+        "import": Command(_import, "make a run of a checkpoint of both networks, without training", _add_import),
     },
 )
 main = RECIPE.main

@@ -34,6 +34,10 @@ class SequenceBatches:
         seed: int. Default 0.
         buffer: int, sequences that are shuffled together. Default 32,768.
 
+    Attributes:
+        preprocess: function of a batch, a dictionary of tensors, which `dataset()` maps. Default `None`: batches are as
+            they are.
+
     Raises:
         ValueError: if the records are not of sequences, or none is left to train on; when gone through, if a shard is
             damaged.
@@ -52,6 +56,7 @@ class SequenceBatches:
         self.buffer = positive("buffer", buffer)
         self.max_length = length_of(records)
         self.epoch = 0
+        self.preprocess = None
         self._held_out = _held_out(records, held_out)
         self._sizes = np.array([shard["examples"] for shard in records.shards]) - self._held_out
         self._in_memory = None
@@ -91,7 +96,8 @@ class SequenceBatches:
     def dataset(self):
         """Returns a `tf.data.Dataset` of `len(self)` batches, those of the `epoch` set when it is gone through."""
         spec = tf.TensorSpec((self.batch_size, self.max_length), tf.int32)
-        return dataset_of(self, dict.fromkeys(COLUMNS, spec))
+        dataset = dataset_of(self, dict.fromkeys(COLUMNS, spec))
+        return dataset if self.preprocess is None else dataset.map(self.preprocess)
 
     def __iter__(self):
         """Yields the batches of `epoch`."""

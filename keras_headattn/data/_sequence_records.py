@@ -161,14 +161,26 @@ def _write_group(folder, tokenizer, max_length, seed, numbered):
     arguments = (max_length, tokenizer.vocabulary_size)
     shard = if_whole(path, describe_sequences, *arguments)
     if shard is None:
-        rng = np.random.default_rng([seed, number])
-        ids = (tokens[1:-1].tolist() for tokens in tokenizer.encode(group))  # without [CLS] and [SEP]
-        lines = (some if line else None for line, some in zip(group, ids, strict=True))
-        packed = pack_lines(lines, max_length, rng)
-        special = tokenizer.bos_id, tokenizer.eos_id
-        write_shard(path, (sequence_row(*segments, max_length, *special) for segments in packed))
+        write_shard(path, packed_rows(group, tokenizer, max_length, np.random.default_rng([seed, number])))
         shard = describe_sequences(path, *arguments)
     return shard
+
+
+def packed_rows(lines, tokenizer, max_length, rng):
+    """The sequences that lines of text are packed to.
+
+    Args:
+        lines: list of str, an empty one after each document.
+        tokenizer, max_length: as `write_sequences` takes them.
+        rng: NumPy generator.
+
+    Yields:
+        Dicts of columns, as `sequence_row` returns them.
+    """
+    ids = (tokens[1:-1].tolist() for tokens in tokenizer.encode(lines))  # without [CLS] and [SEP]
+    tokenised = (some if line else None for line, some in zip(lines, ids, strict=True))
+    for first, second in pack_lines(tokenised, max_length, rng):
+        yield sequence_row(first, second, max_length, tokenizer.bos_id, tokenizer.eos_id)
 
 
 @functools.lru_cache(1)

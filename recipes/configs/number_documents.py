@@ -10,7 +10,8 @@ from recipes.pretraining.settings import PretrainConfig
 CONFIG = PretrainConfig(
     embedded=True,
     size="tiny",
-    vocabulary_size=600,
+    vocabulary_size=300,
+    vocabulary_lines=60,
     max_length=64,
     batch_size=32,
     epochs=10,

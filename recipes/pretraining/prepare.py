@@ -50,10 +50,11 @@ def prepare(config, repair=False, checksums=True):
 
 def tokenizer_of(records):
     """The tokenizer that records were made with: `WordPieceTokenizer`."""
-    return _tokenizer(records.folder / VOCABULARY, records.manifest["made_of"]["lowercase"])
+    return read_vocabulary(records.folder / VOCABULARY, records.manifest["made_of"]["lowercase"])
 
 
-def _tokenizer(path, lowercase):
+def read_vocabulary(path, lowercase):
+    """The tokenizer of a vocab.txt, which must have [MASK], and [PAD] as its id 0: `WordPieceTokenizer`."""
     tokenizer = WordPieceTokenizer(path, lowercase=lowercase)
     if tokenizer.mask_id < 0 or tokenizer.pad_id != 0:
         raise ValueError(f"The vocabulary must have [MASK], and [PAD] as its first line. Received: {path}")
@@ -65,7 +66,7 @@ def _begin_writing(config, folder):
     if config.train:
         lines.check()
     if config.vocabulary:
-        _tokenizer(config.vocabulary, config.lowercase)
+        read_vocabulary(config.vocabulary, config.lowercase)
     return lambda: _write(config, lines, folder)
 
 
@@ -79,7 +80,7 @@ def _write(config, lines, folder):
     write_sequences(
         folder,
         lines,
-        _tokenizer(folder / VOCABULARY, config.lowercase),
+        read_vocabulary(folder / VOCABULARY, config.lowercase),
         config.max_length,
         config.packing_seed,
         config.shard_characters,
@@ -138,7 +139,7 @@ def _begin_adopting(config, folder):
         raise ValueError(
             f"Records of another program need their vocabulary: give --vocabulary vocab.txt. Received: {folder}"
         )
-    size = _tokenizer(path, config.lowercase).vocabulary_size
+    size = read_vocabulary(path, config.lowercase).vocabulary_size
 
     def write():
         made_of = _made_of_records(config, folder) | {"lowercase": config.lowercase, VOCABULARY: checksum(path)}

@@ -68,6 +68,7 @@ class Model:
     hidden_dim: int | None = option(None, "width; none: the size's", at_least=1)
     intermediate_dim: int | None = option(None, "width of feed-forward layers; none: the size's", at_least=1)
     embedding_dim: int | None = option(None, "width of embeddings; none: the size's", at_least=1)
+    num_positions: int = option(512, "positions that have embeddings; sequences may be shorter", at_least=8)
     generator_share: float | None = option(
         None, "electra: width of the generator, as a share of the encoder's; none: 1/4, of base 1/3", above=0
     )
@@ -123,6 +124,10 @@ class PretrainConfig(Data, Model, Settings):
         super().__post_init__()
         if self.label_smoothing:
             raise ValueError(f"Pre-training smooths no labels. Received: label_smoothing={self.label_smoothing}")
+        if self.max_length > self.num_positions:
+            raise ValueError(
+                f"--num-positions must be at least --max-length. Received: {self.num_positions} for {self.max_length}"
+            )
         if self.warmup_steps >= self.total_steps:
             raise ValueError(
                 "--warmup-steps must be fewer than all steps. "

@@ -8,6 +8,7 @@ import pathlib
 import pytest
 
 from keras_headattn.data import Records
+from recipes.engine.recipe import named_configs
 from recipes.pretrain import RECIPE, main
 from recipes.pretraining.prepare import prepare, tokenizer_of
 from recipes.pretraining.settings import PretrainConfig
@@ -173,10 +174,9 @@ def test_missing_files(config, capsys):
 
 
 def test_the_embedded_text(tmp_path):
-    config = PretrainConfig(embedded=True, records=str(tmp_path), vocabulary_size=400, max_length=64)
-    records = prepare(config)
+    records = prepare(dataclasses.replace(named_configs()["number_documents"], records=str(tmp_path)))
     vocabulary = tokenizer_of(records).vocabulary
-    assert {"huit", "acht", "eight"} & set(vocabulary) and len(vocabulary) <= 400
+    assert {"huit", "eight"} & set(vocabulary) and len(vocabulary) <= 300
     assert 100_000 < records.manifest["tokens"]["input_ids"] < 1_000_000
     assert json.loads((tmp_path / "corpus.json").read_text())["made_of"]["text"] == "embedded"
 
