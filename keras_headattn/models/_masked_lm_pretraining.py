@@ -98,7 +98,7 @@ class MaskedLMPretraining(keras.Model):
                 f"Received: mask_id={mask_id}, special_ids={special_ids} and a vocabulary of {size}"
             )
         self.means = {"masked_accuracy": keras.metrics.Mean(name="masked_accuracy")}
-        self._mean = _Mean(dtype="float32")
+        self._mean = _Mean("mean", dtype="float32")
         self._crossentropy = LabelSmoothedCrossentropy(0.0, reduction=None)
 
     def draw_masks(self, inputs, training=True):

@@ -10,8 +10,8 @@ The settings of `electra_small` are those of Clark et al. 2020 and of their prog
 128 tokens, and 30,522 word pieces, those of BERT's vocab.txt. `repulsive_electra_small` has, besides, what appendix
 B.2.4 of An et al. names: SVGD on the query, key and value kernels of the discriminator's first layer, step size 0.01,
 weight 0.1. The last command is the control, the same step size without repulsion: with Adam a step size all but
-cancels, and a gain of the control is none of repulsion's. `electra_base` has the program's sizes: 256 sequences of 512 tokens, a
-rate of 2e-4. None of them has been run here, as small takes days on a GPU.
+cancels, and a gain of the control is none of repulsion's. `electra_base` has the program's sizes: 256 sequences of 512
+tokens, a rate of 2e-4. None of them has been run here, as small takes days on a GPU.
 
 Paper (table 3: Matthews for CoLA, Spearman for STS, else accuracy; mean of 50 fine-tunings; RTE also after MNLI):
 
