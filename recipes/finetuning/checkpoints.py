@@ -1,4 +1,4 @@
-"""Encoders to fine-tune: of other libraries' checkpoints, and of finished runs of `recipes.pretrain` or `recipes.glue`."""
+"""Encoders to fine-tune: of other libraries' checkpoints, and of finished runs of recipes.pretrain or recipes.glue."""
 
 import json
 import pathlib
