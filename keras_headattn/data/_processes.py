@@ -8,13 +8,14 @@ import signal
 import threading
 
 
-def in_processes(function, items, processes):
+def in_processes(function, items, processes, begin=None):
     """Calls a function with each item, in several processes, which import the program's main module.
 
     Args:
         function: picklable function of an item.
         items: iterable, of which few are held at a time.
         processes: int; 1: in this process.
+        begin: picklable function without arguments, which further processes call first. Default `None`: none.
 
     Yields:
         What the function returns, in the order of the items.
@@ -29,7 +30,7 @@ def in_processes(function, items, processes):
         yield from map(function, items)
         return
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
-    with concurrent.futures.ProcessPoolExecutor(processes, context, _begin_process) as pool:
+    with concurrent.futures.ProcessPoolExecutor(processes, context, _begin_process, (begin,)) as pool:
         waiting = collections.deque()
         try:
             for item in items:
@@ -47,7 +48,7 @@ def in_processes(function, items, processes):
                 future.cancel()
 
 
-def _begin_process():
+def _begin_process(begin):
     """Lets the first process alone hear Ctrl-C, and ends this one with it, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -56,3 +57,5 @@ def _begin_process():
         os._exit(1)
 
     threading.Thread(target=end, daemon=True).start()
+    if begin is not None:
+        begin()

@@ -16,7 +16,17 @@ from keras_headattn.data._shards import describe_shard, if_whole, write_shard
 PAD_ID = 0  # of records
 
 
-def write_sequences(folder, lines, tokenizer, max_length=128, seed=0, shard_size=2**24, processes=1, progress=None):
+def write_sequences(
+    folder,
+    lines,
+    tokenizer,
+    max_length=128,
+    seed=0,
+    shard_size=2**24,
+    processes=1,
+    begin=None,
+    progress=None,
+):
     """Packs documents to sequences, and writes them to shards, those that are there already left out.
 
     A shard is a run of documents of about `shard_size` characters. Its random numbers are those of `(seed, number of
@@ -37,6 +47,7 @@ def write_sequences(folder, lines, tokenizer, max_length=128, seed=0, shard_size
             16,777,216.
         processes: int, how many shards are made at the same time. More than one are processes of their own, which
             import the program's main module. Default 1: in this process.
+        begin: picklable function without arguments, which further processes call first. Default `None`: none.
         progress: function of (shards done), called after each.
 
     Returns:
@@ -65,7 +76,7 @@ def write_sequences(folder, lines, tokenizer, max_length=128, seed=0, shard_size
     config = json.dumps(serialize_keras_object(tokenizer))
     write = functools.partial(_write_group, folder, config, max_length, seed)
     shards = []
-    for shard in in_processes(write, enumerate(_groups(lines, shard_size)), positive("processes", processes)):
+    for shard in in_processes(write, enumerate(_groups(lines, shard_size)), positive("processes", processes), begin):
         shards.append(shard)
         if progress:
             progress(len(shards))

@@ -13,19 +13,23 @@ from keras_headattn.models import Bert, ElectraPretraining, EncoderClassifier, M
 from recipes.finetuning.runs import run_settings
 
 
-def tokenizer_of(checkpoint):
+def tokenizer_of(checkpoint, max_length=None):
     """The tokenizer of a checkpoint or of a run.
+
+    Args:
+        checkpoint: path.
+        max_length: int, ids beyond which rows are cut. Default `None`: none is cut.
 
     Raises:
         FileNotFoundError, ValueError: if there is none.
     """
     if run_settings(checkpoint) is None:
-        return tokenizer_there(checkpoint)
+        return tokenizer_there(checkpoint, max_length=max_length)
     path = pathlib.Path(checkpoint, "tokenizer.json")
     if not path.is_file():
         raise FileNotFoundError(f"The run has no tokenizer.json; it must be one of an encoder. Received: {checkpoint}")
     tokenizer = deserialize_keras_object(json.loads(path.read_text(encoding="utf-8")))
-    return type(tokenizer).from_config({**tokenizer.get_config(), "max_length": None})
+    return type(tokenizer).from_config({**tokenizer.get_config(), "max_length": max_length})
 
 
 def read_encoder(config, kind, **arguments):

@@ -88,7 +88,7 @@ class Glue(TextTask):
     def _new_tokenizer(self):
         config = self.config
         if config.checkpoint:
-            return tokenizer_of(config.checkpoint).with_max_length(config.max_length)
+            return tokenizer_of(config.checkpoint, config.max_length)
         texts = [*self.data.train.texts, *(self.data.train.second_texts or ())]
         if config.embedded:
             texts = number_sentences(seed=config.split_seed)

@@ -12,6 +12,7 @@ from keras_headattn.data._shards import checksum
 from keras_headattn.text import WordPieceTokenizer, learn_tokenizer, sample_lines
 from recipes.embedded.number_words import number_documents
 from recipes.engine.progress import progress_bar
+from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.records import checksums_of, is_complete, make_records
 
 VOCABULARY = "vocab.txt"
@@ -85,6 +86,7 @@ def _write(config, lines, folder):
         config.packing_seed,
         config.shard_characters,
         min(config.processes or len(os.sched_getaffinity(0)), max(1, math.ceil(size / config.shard_characters))),
+        quiet_tensorflow,
         report and (lambda shards: report(min(lines.position, size - 1))),
     )
     if report:

@@ -37,9 +37,8 @@ def test_a_run_leaves_scores_and_a_model(quick):
     names = {"generator_loss", "discriminator_loss", "masked_accuracy", "sampled_accuracy", "replaced_share"}
     names |= {f"detection_{name}" for name in ("accuracy", "precision", "recall", "auc")}
     assert names <= set(scores) and {*names, *(f"val_{name}" for name in names), "head_distance"} <= set(history[-1])
-    assert scores["loss"] == pytest.approx(
-        scores["generator_loss"] + 50 * scores["discriminator_loss"], rel=2e-3
-    )  # a mean of batches
+    loss = scores["generator_loss"] + 50 * scores["discriminator_loss"]
+    assert scores["loss"] == pytest.approx(loss, rel=2e-3)  # which is a mean of batches
     assert history[-1]["val_generator_loss"] < history[0]["val_generator_loss"]
     assert (run / "model.keras").exists() and "acts on 3 kernels" in quick[1].stdout
 
