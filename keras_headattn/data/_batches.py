@@ -77,13 +77,7 @@ class Batches:
             axes = zip(*(array.shape for array in arrays), strict=True)
             return tf.TensorSpec([axis[0] if len({*axis}) == 1 else None for axis in axes], arrays[0].dtype)
 
-        signature = tf.nest.map_structure(spec, *(self._batch(bucket, []) for bucket in self._used()))
-        dataset = tf.data.Dataset.from_generator(lambda: iter(self), output_signature=signature)
-        dataset = dataset.apply(tf.data.experimental.assert_cardinality(len(self))).prefetch(2)
-        # There is nothing to tune, and on a busy machine the thread that tunes took up to 40 seconds to end.
-        options = tf.data.Options()
-        options.autotune.enabled = False
-        return dataset.with_options(options)
+        return dataset_of(self, tf.nest.map_structure(spec, *(self._batch(bucket, []) for bucket in self._used())))
 
     def summary(self):
         """Returns a few lines of text: examples, tokens, padding, shapes."""
@@ -97,6 +91,21 @@ class Batches:
 
     def _shapes_in_words(self):
         return ", ".join(f"{rows} x {length}" for rows, length in self.shapes)
+
+
+def dataset_of(batches, signature):
+    """A `tf.data.Dataset` of batches, which are gone through anew each time.
+
+    Args:
+        batches: iterable that has a length.
+        signature: structure of `tf.TensorSpec`, that of a batch.
+    """
+    dataset = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=signature)
+    dataset = dataset.apply(tf.data.experimental.assert_cardinality(len(batches))).prefetch(2)
+    # There is nothing to tune, and on a busy machine the thread that tunes took up to 40 seconds to end.
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
 
 
 class MemoryBatches(Batches, keras.utils.PyDataset):

@@ -4,7 +4,7 @@ import numpy as np
 
 from keras_headattn.data._batches import Batches, rows_of_tokens
 from keras_headattn.data._buckets import bucket_of, pad_ids
-from keras_headattn.data._records import read_blocks
+from keras_headattn.data._shards import read_blocks
 
 # Shards read at the same time, so that a block of examples comes from many places of the corpus.
 PARALLEL_SHARDS = 16

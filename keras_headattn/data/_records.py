@@ -3,15 +3,14 @@
 A record is a `tf.train.Example` with a list of ids for each column, under its name.
 """
 
-import hashlib
 import itertools
 import json
 import pathlib
 
 import numpy as np
-import tensorflow as tf
 
-from keras_headattn._files import atomic_path, write_atomically
+from keras_headattn._files import write_atomically
+from keras_headattn.data._shards import checksum, describe_shard, if_whole, write_shard
 
 MANIFEST = "corpus.json"
 # Until the manifest is there: what the shards are made of, so that nobody goes on with other settings.
@@ -63,11 +62,12 @@ class Records:
         of_columns = {name: joined(part["tokens"][name] for part in found) for name in self.columns}
         return {name: joined(part[name] for part in found) for name in ("length", "examples")} | {"tokens": of_columns}
 
-    def faults(self, progress=None):
+    def faults(self, progress=None, checksums=True):
         """Reads every shard and compares it with its checksum.
 
         Args:
             progress: function of (shards done), called after each.
+            checksums: bool, whether shards are read; otherwise their sizes alone are compared. Default True.
 
         Returns:
             Dict of shard name to what is wrong with it.
@@ -79,7 +79,7 @@ class Records:
                 faults[shard["name"]] = "missing"
             elif path.stat().st_size != shard["bytes"]:
                 faults[shard["name"]] = f"{path.stat().st_size} bytes in place of {shard['bytes']}"
-            elif checksum(path) != shard["sha256"]:
+            elif checksums and checksum(path) != shard["sha256"]:
                 faults[shard["name"]] = "damaged: another checksum"
             if progress:
                 progress(number)
@@ -169,13 +169,12 @@ def write_records(folder, corpus, columns, encode, clean=iter, shard_lines=100_0
     records = write_records(folder, stream, ("inputs", "targets"), encode, clean)
     ```
     """
-    for path in folder.glob(".shard-*"):
-        path.unlink()  # halves that a killed process left
+    remove_halves(folder)
     lines, shards = _counted(corpus, progress), []
     for number in range(-(-len(corpus) // shard_lines)):
         path = folder / f"shard-{number:05d}.tfrecord"
         kept = clean(itertools.islice(lines, shard_lines))
-        shard = _describe_if_whole(path, columns)
+        shard = if_whole(path, describe_shard, columns)
         if shard is None:
             write_shard(path, _encoded(kept, columns, encode))
             shard = describe_shard(path, columns)
@@ -187,11 +186,31 @@ def write_records(folder, corpus, columns, encode, clean=iter, shard_lines=100_0
         shards.append(shard)
     if progress:
         progress(len(corpus))
-    examples = sum(shard["examples"] for shard in shards)
-    if not examples:
+    if not any(shard["examples"] for shard in shards):
         raise ValueError(f"No line of the text is left to write into {folder}. Received: {len(corpus)} lines")
+    return finish_records(folder, columns, shards)
+
+
+def remove_halves(folder):
+    """Removes the halves of shards that a killed process left in a folder."""
+    for path in folder.glob(".shard-*"):
+        path.unlink()
+
+
+def finish_records(folder, columns, shards):
+    """Writes the manifest of a folder whose shards are all there.
+
+    Args:
+        folder: path, which has been claimed.
+        columns: sequence of str, their names.
+        shards: list of the entries of the shards, as `describe_shard` returns them.
+
+    Returns:
+        `Records`.
+    """
     begun = json.loads((folder / BEGUN).read_text(encoding="utf-8"))
     tokens = {name: sum(sum(shard["histogram"]["tokens"][name]) for shard in shards) for name in columns}
+    examples = sum(shard["examples"] for shard in shards)
     manifest = {"made_of": begun, "columns": list(columns), "examples": examples, "tokens": tokens, "shards": shards}
     write_atomically(folder / MANIFEST, _json(manifest))
     (folder / BEGUN).unlink()
@@ -213,90 +232,6 @@ def _encoded(lines, columns, encode):
         if set(encoded) != set(columns):
             raise ValueError(f"encode must return the columns {', '.join(columns)}. Received: {', '.join(encoded)}")
         yield from (dict(zip(encoded, row, strict=True)) for row in zip(*encoded.values(), strict=True))
-
-
-def write_shard(path, rows):
-    """Writes a TFRecord file that appears under its name when it is whole.
-
-    Args:
-        path: path.
-        rows: iterable of dict of str to integer array, the columns of an example.
-    """
-    with atomic_path(path) as temporary, tf.io.TFRecordWriter(str(temporary)) as writer:
-        for row in rows:
-            example = tf.train.Example()
-            for name, ids in row.items():
-                example.features.feature[name].int64_list.value.extend(np.asarray(ids).tolist())
-            writer.write(example.SerializeToString(deterministic=True))
-
-
-def describe_shard(path, columns):
-    """The entry of a shard in the manifest: a dict. The whole file is read, and its checksums compared.
-
-    Args:
-        path: path.
-        columns: sequence of str, the names of the columns.
-
-    Raises:
-        ValueError: if the file is damaged.
-    """
-    found = [np.zeros((0, len(columns)), "int64")]
-    try:
-        for block in read_blocks([str(path)], columns, 10_000):
-            found.append(np.stack([ids.row_lengths() for ids in block.values()], axis=1))
-    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
-        raise ValueError(f"The shard is damaged. Received: {path}: {error.message}") from error
-    lengths = np.concatenate(found)
-    values, places = np.unique(lengths.max(axis=1), return_inverse=True)
-
-    def summed(numbers=None):
-        return np.bincount(places, numbers, len(values)).astype(int).tolist()
-
-    return {
-        "name": path.name,
-        "bytes": path.stat().st_size,
-        "sha256": checksum(path),
-        "examples": len(lengths),
-        "histogram": {
-            "length": values.tolist(),
-            "examples": summed(),
-            "tokens": {name: summed(lengths[:, i]) for i, name in enumerate(columns)},
-        },
-    }
-
-
-def _describe_if_whole(path, columns):
-    """As `describe_shard`; `None` for a file that is missing or damaged."""
-    try:
-        return describe_shard(path, columns) if path.exists() else None
-    except ValueError:
-        return None
-
-
-def read_blocks(paths, columns, size, parallel=1):
-    """Reads shards piece by piece.
-
-    Args:
-        paths: list of str.
-        columns: sequence of str, the names of the columns.
-        size: int, examples in a block; the last has fewer.
-        parallel: int, how many shards are read at the same time, a few records of each in turn. Default 1.
-
-    Yields:
-        Dicts of each column, in this order, to a ragged tensor, int64, (examples in the block, ids).
-    """
-    features = {name: tf.io.RaggedFeature(tf.int64) for name in columns}
-    records = tf.data.Dataset.from_tensor_slices(paths).interleave(
-        tf.data.TFRecordDataset, cycle_length=parallel, block_length=16
-    )
-    for block in records.batch(size).map(lambda some: tf.io.parse_example(some, features)).prefetch(1):
-        yield {name: block[name] for name in columns}
-
-
-def checksum(path):
-    """SHA-256 of a file, as hexadecimal digits."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _json(value):

@@ -47,8 +47,8 @@ def from_electra(
         generator_arguments: dictionary of arguments of the generator's `Bert`, such as its `attention`, in place of the
             checkpoint's and of `overrides`. Default `None`: none.
         return_report: bool, whether the reports of what was copied are returned too. Default False.
-        **overrides: arguments of both `Bert`s, in place of the checkpoint's. No tensor of Google's says how many heads
-            there are: without `num_heads` they are 64 wide.
+        **overrides: arguments of both `Bert`s, in place of the checkpoint's; but `num_heads` is the discriminator's. No
+            tensor of Google's says how many heads there are: without `num_heads` they are 64 wide.
 
     Returns:
         The model; with `return_report` `(model, reports)`, a dictionary of "generator" and "discriminator" to `Report`.
@@ -73,7 +73,8 @@ def from_electra(
     generator, theirs = _arguments(generator_path, theirs)
     _check_same_embeddings(tensors, theirs, generator_path)
     encoder = Bert(**{**arguments, "attention": attention, **overrides}, pooler=False, name="encoder")
-    own = {**overrides, **(generator_arguments or {}), "embeddings": encoder}
+    both = {name: value for name, value in overrides.items() if name != "num_heads"}
+    own = {**both, **(generator_arguments or {}), "embeddings": encoder}
     masked_lm = MaskedLM(Bert(**{**generator, **own}, pooler=False, name="encoder"), "gelu", name="generator")
     detector = ReplacedTokenDetector(encoder, name="discriminator")
     model = ElectraPretraining(masked_lm, detector, mask_id, special_ids)

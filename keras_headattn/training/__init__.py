@@ -11,6 +11,7 @@ __getattr__, __dir__, __all__ = attach(
         "_callbacks.cluster_report": ["ClusterReport"],
         "_callbacks.curves": ["TensorBoardCurves"],
         "_callbacks.gradient_norm": ["GradientNorm"],
+        "_callbacks.head_distances": ["HeadDistances"],
         "_callbacks.head_norms": ["HeadNorms"],
         "_callbacks.progress": ["Progress"],
         "_callbacks.projector": ["write_projector"],

@@ -1,4 +1,4 @@
-"""Three tasks made by code, as GLUE has them: acceptability, paraphrase, similarity. All are about numbers in English.
+"""Tasks made by code, as GLUE has them: acceptability, paraphrase, similarity, all about numbers in English; languages.
 
 They need no download, and the sentences without labels, to pre-train an encoder on, are made in the same way. The
 numbers of the three splits are disjoint.
@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from keras_headattn.data import LabelledText
+from recipes.embedded.number_words import number_words
 from recipes.embedded.numbers import SPLITS, assign_numbers, number_in_words, number_up_to, numbers_corpus
 
 # Words that count; two of them next to each other may be in either order.
@@ -26,6 +27,7 @@ def number_tasks(task, train_size=4_000, validation_size=400, test_size=400, see
     | `acceptability` | 0 for a sentence of which two neighbouring words are swapped, else 1 |
     | `paraphrase` | whether an amount in words and one in digits are the same, 1 or 0 |
     | `similarity` | how close two amounts are, 0 to 5: 5 for equal ones, 0 where one is ten times the other or more |
+    | `language` | which of twelve languages a number is written in, as `number_words` makes them |
 
     Args:
         task: str.
@@ -42,6 +44,8 @@ def number_tasks(task, train_size=4_000, validation_size=400, test_size=400, see
     >>> len(task["train"]), len(task["test"].second_texts), task["train"].labels[:4]
     (8, 4, ['0', '1', '0', '1'])
     """
+    if task == "language":
+        return number_words(train_size, validation_size, test_size, seed)
     sizes = dict(zip(SPLITS, (train_size, validation_size, test_size), strict=True))
     if task == "acceptability":
         corpora = numbers_corpus("de", *sizes.values(), seed=seed)

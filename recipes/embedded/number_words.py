@@ -57,6 +57,37 @@ def number_words(train_size=6_000, validation_size=600, test_size=600, seed=0):
     return task
 
 
+def number_documents(size=800, seed=0):
+    """Documents to pre-train an encoder on, without labels: numbers in words, all of a document in one language.
+
+    The numbers are those of the training split of `number_words` with the same seed. The languages are those of
+    `LANGUAGES`, in turn. A document has 4 to 12 lines of 2 to 6 numbers.
+
+    Args:
+        size: int, documents. Default 800: 680,000 characters.
+        seed: int. Default 0.
+
+    Returns:
+        List of str, the lines, with an empty one after each document.
+
+    Raises:
+        ImportError: if num2words is not installed.
+
+    >>> lines = number_documents(2)
+    >>> lines.count(""), lines[-1]
+    (2, '')
+    """
+    split_of, rng = assign_numbers(seed), np.random.default_rng([seed, len(SPLITS)])
+    lines = []
+    for place in range(size):
+        language = list(LANGUAGES)[place % len(LANGUAGES)]
+        for _ in range(rng.integers(4, 13)):
+            numbers = [number_in_words(_draw(rng, 0, split_of), language) for _ in range(rng.integers(2, 7))]
+            lines.append(", ".join(numbers))
+        lines.append("")
+    return lines
+
+
 def _draw(rng, split, split_of):
     while True:
         number = number_up_to(rng, 6)

@@ -120,7 +120,7 @@ def _fit(task, strategy, batches, validation):
         trainer.compile(
             optimizer=task.make_optimizer(len(batches), num_replicas),
             loss=task.make_loss(),
-            weighted_metrics=task.make_metrics(),
+            weighted_metrics=task.make_metrics() or None,  # Keras wants results of an empty list
             jit_compile=jit_compile,
             steps_per_execution=config.steps_per_execution,
         )

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from keras_headattn.data import LabelledText
 from recipes.embedded.number_tasks import number_tasks
 from recipes.engine.task import Corpora, named_files
 from recipes.finetuning.glue_files import find, read_file, read_split, read_tfds_split
@@ -19,6 +20,19 @@ def read_corpora(config):
     Raises:
         ValueError: if a set has no examples.
     """
+    corpora = _read_corpora(config)
+    train = sentences.chosen(config, corpora.train).sample(config.train_examples, config.split_seed)
+    return dataclasses.replace(corpora, train=_with_swapped(train) if config.swap_pairs else train)
+
+
+def _with_swapped(corpus):
+    """Pairs, and then the same with their texts swapped."""
+    sides = [*corpus.texts, *corpus.second_texts], [*corpus.second_texts, *corpus.texts]
+    return LabelledText(sides[0], [*corpus.labels, *corpus.labels], corpus.name, sides[1])
+
+
+def _read_corpora(config):
+    """All that the settings name, but with the whole training set."""
     task = config.glue_task
     if config.data == "embedded":
         made = number_tasks(config.task, seed=config.split_seed)
@@ -31,7 +45,7 @@ def read_corpora(config):
         train, validation = _part(config, "train"), _validation(config)
         corpora = Corpora(train, next(iter(validation.values())), validation)
     tests = {name: sentences.chosen(config, test) for name, test in corpora.tests.items()}
-    return Corpora(sentences.chosen(config, corpora.train), sentences.chosen(config, corpora.validation), tests)
+    return Corpora(corpora.train, sentences.chosen(config, corpora.validation), tests)
 
 
 def read_tests(config, files=None):

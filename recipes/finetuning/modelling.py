@@ -9,9 +9,6 @@ from keras_headattn._optional import optional_import
 from keras_headattn.models import Bert, EncoderClassifier
 from recipes.engine.heads import make_attention, make_head_regularizer
 
-# Of the encoder's own dense layer on the first token: checkpoints of other kinds have none that fits.
-WITH_POOLER = "bert"
-
 
 def check_attention(config):
     """Checks that the attention of the settings can be made.
@@ -29,7 +26,7 @@ def check_checkpoint(path):
     Raises:
         FileNotFoundError, ValueError, ImportError: if not.
     """
-    from keras_headattn.interop import tokenizer_of
+    from recipes.finetuning.checkpoints import tokenizer_of
 
     tokenizer_of(path)
     if "registered_name" in _values(path):
@@ -50,10 +47,15 @@ def make_classifier(config, tokenizer, num_outputs):
     Raises:
         FileNotFoundError, ValueError, ImportError: if the checkpoint cannot be read.
     """
-    kind = kind_of(config.checkpoint) if config.checkpoint else "bert"
-    own = {} if kind == WITH_POOLER and config.head_dim is None else {"pooler": False}
-    own |= dict(dropout=config.dropout, attention_dropout=config.attention_dropout, seed=config.seed)
-    encoder = _encoder(config, tokenizer, attention=attention_of(config), **own)
+    own = dict(dropout=config.dropout, attention_dropout=config.attention_dropout, seed=config.seed)
+    own |= dict(attention=attention_of(config))
+    if config.checkpoint:
+        from recipes.finetuning.checkpoints import read_encoder
+
+        encoder, kind = read_encoder(config, kind_of(config.checkpoint), **own)
+    else:
+        pooler, kind = config.head_dim is None, "bert"
+        encoder = Bert.from_size(config.size, vocabulary_size=tokenizer.vocabulary_size, pooler=pooler, **own)
     return EncoderClassifier(
         encoder,
         num_outputs,
@@ -62,14 +64,6 @@ def make_classifier(config, tokenizer, num_outputs):
         dropout=config.dropout,
         seed=config.seed,
     )
-
-
-def _encoder(config, tokenizer, **arguments):
-    if not config.checkpoint:
-        return Bert.from_size(config.size, vocabulary_size=tokenizer.vocabulary_size, **arguments)
-    from keras_headattn.interop import from_pretrained
-
-    return from_pretrained(config.checkpoint, **arguments)
 
 
 def is_t5(config, folder):

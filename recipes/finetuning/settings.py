@@ -1,15 +1,19 @@
 """The settings of fine-tuning a pre-trained encoder on texts or pairs of texts."""
 
+from recipes.embedded.number_words import LANGUAGES
 from recipes.engine.config import option, settings
 from recipes.engine.settings import Serving, Settings
 from recipes.finetuning.glue_tasks import MEASURES, TASKS
+from recipes.finetuning.runs import run_settings
 from recipes.sentences.settings import Texts
 
+OF_ATTENTION = ("attention", "attention_arguments", "num_heads")
 # Of the embedded data: labels, measures, and whether it is on pairs.
 NUMBER_TASKS = {
     "acceptability": (("0", "1"), ("mcc",), False),
     "paraphrase": (("0", "1"), ("f1",), True),
     "similarity": ((), ("pearson",), True),
+    "language": (tuple(sorted(LANGUAGES.values())), ("accuracy",), False),
 }
 
 
@@ -26,6 +30,8 @@ class Data(Texts):
         (*TASKS, *NUMBER_TASKS),
     )
     glue: str | None = option(None, "folder of GLUE as it is distributed, or of the task, in place of --train")
+    train_examples: int | None = option(None, "use only so many examples to train on, at random", at_least=1)
+    swap_pairs: bool = option(False, "train on each pair twice, the second time with its texts swapped")
     score: tuple[str, ...] = option(
         (), "measures whose mean, times 100, is the score; none: the task's, else accuracy or pearson", MEASURES
     )
@@ -37,7 +43,13 @@ class Model:
 
     title = "model"
 
-    checkpoint: str | None = option(None, "folder of a pre-trained model: Hugging Face's, a preset of KerasHub's, ...")
+    checkpoint: str | None = option(
+        None,
+        "folder of a pre-trained model: Hugging Face's, a preset of KerasHub's, a run of recipes.pretrain or .glue",
+    )
+    checkpoint_weights: bool = option(
+        True, "--no-checkpoint-weights: its sizes and its tokenizer, with random weights, to compare with"
+    )
     size: str | None = option(None, "a model of random weights in place of a checkpoint, such as bert_tiny")
     vocabulary_size: int = option(8_000, "most pieces that a model without a checkpoint learns", at_least=64)
     head_dim: int | None = option(
@@ -66,6 +78,15 @@ class GlueConfig(Data, Model, Settings, Serving):
     title = "optimizer"
     SOURCES = ("train", "glue", "tfds", "embedded")
 
+    optimizer: str = option(
+        "adamw",
+        "electra: that of its program, without correction of Adam's averages, with decay during warm-up too, and with "
+        "the sum of a batch's losses",
+        ("adamw", "electra"),
+    )
+    layer_decay: float | None = option(
+        None, "electra: factor of the rate from layer to layer, from the head down; none: one rate", above=0, at_most=1
+    )
     warmup_share: float = option(0.1, "share of the steps with linear warm-up; then linear decay", at_least=0, below=1)
     weight_decay: float = option(0.01, "of AdamW; biases and norms have none", at_least=0)
     beta_2: float = option(0.999, "Adam's second-moment decay", at_least=0, below=1)
@@ -100,6 +121,12 @@ class GlueConfig(Data, Model, Settings, Serving):
                 f"--pretraining-epochs is of the embedded data. Received: {self.pretraining_epochs}, embedded=False"
             )
 
+        if self.swap_pairs and not self.is_pair:
+            raise ValueError(f"--swap-pairs is of pairs of texts. Received: task={self.task}, swap_pairs=True")
+        if self.layer_decay is not None and self.optimizer != "electra":
+            raise ValueError(
+                f"--layer-decay needs --optimizer electra. Received: {self.layer_decay} with {self.optimizer!r}"
+            )
         if self.predicts == "number" and self.select == "val_accuracy":
             raise ValueError(f"Numbers have no accuracy: take val_score or val_loss. Received: select={self.select!r}")
         if self.tfds and self.task in TASKS and self.tfds != f"glue/{self.task}":
@@ -108,9 +135,14 @@ class GlueConfig(Data, Model, Settings, Serving):
             raise ValueError(f"--class-weights are of classes. Received: task={self.task}, predict={self.predict!r}")
 
     def changed(self, given):
-        """These settings with others in their place. A checkpoint takes the place of a size and of pre-training."""
+        """These settings with others in their place.
+
+        A checkpoint takes the place of a size and of pre-training. That of a run brings its attention.
+        """
         if given.get("checkpoint"):
-            given = {"size": None, "pretraining_epochs": 0} | given
+            run = run_settings(given["checkpoint"]) or {}
+            attention = {} if "attention" in given else {name: run[name] for name in OF_ATTENTION if name in run}
+            given = {"size": None, "pretraining_epochs": 0} | attention | given
         elif given.get("size"):
             given = {"checkpoint": None} | given
         return super().changed(given)

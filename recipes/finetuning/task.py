@@ -8,15 +8,16 @@ from keras.saving import deserialize_keras_object, serialize_keras_object
 
 from keras_headattn._files import write_atomically
 from keras_headattn.models import BERT_SIZES
-from keras_headattn.optimizers import LinearDecay
+from keras_headattn.optimizers import AdamWeightDecay, LinearDecay, layerwise_rates
 from keras_headattn.serving import Classifier
 from keras_headattn.text import learn_tokenizer
 from recipes.embedded.number_tasks import number_sentences
 from recipes.engine.training import make_optimizer
+from recipes.finetuning.checkpoints import tokenizer_of
 from recipes.finetuning.data import names_of_tests, read_corpora, read_tests
+from recipes.finetuning.masked_words import fill_in
 from recipes.finetuning.modelling import check_attention, check_checkpoint, is_t5, make_classifier
 from recipes.finetuning.targets import ScoredClasses, ScoredNumbers, targets_of
-from recipes.pretraining.masked_lm import MaskedBatches, pretrain
 from recipes.sentences.task import TextTask
 
 WITHOUT_DECAY = ["bias", "gamma", "beta", "scale"]  # of layers; norms and biases have these names
@@ -52,6 +53,7 @@ class Glue(TextTask):
     """An encoder with its head, and the labels of a task."""
 
     kinds = (ScoredNumbers, ScoredClasses)
+    num_layers = 1  # until there is a model
 
     def check(self):
         config = self.config
@@ -59,6 +61,8 @@ class Glue(TextTask):
             raise ValueError(
                 f"Give --checkpoint, or --size, one of {', '.join(BERT_SIZES)}. Received: size={config.size}"
             )
+        if config.task == "language" and not config.checkpoint:
+            raise ValueError("--task language needs --checkpoint, a run of recipes.pretrain say. Received: none")
         check_attention(config)
         if config.checkpoint:
             check_checkpoint(config.checkpoint)
@@ -85,9 +89,7 @@ class Glue(TextTask):
     def _new_tokenizer(self):
         config = self.config
         if config.checkpoint:
-            from keras_headattn.interop import tokenizer_of
-
-            return tokenizer_of(config.checkpoint, max_length=config.max_length)
+            return tokenizer_of(config.checkpoint, config.max_length)
         texts = [*self.data.train.texts, *(self.data.train.second_texts or ())]
         if config.embedded:
             texts = number_sentences(seed=config.split_seed)
@@ -107,9 +109,8 @@ class Glue(TextTask):
         config = self.config
         encoder = self.make_model().encoder
         rows = self.tokenizer.encode(number_sentences(seed=config.split_seed))
-        batches = MaskedBatches(rows, self.tokenizer, seed=config.seed)
         print(f"Masked words of {len(rows):,} sentences, {config.pretraining_epochs} epochs")
-        found = pretrain(encoder, batches, config.pretraining_epochs, config.pretraining_rate, config.quiet)
+        found = fill_in(encoder, rows, self.tokenizer, config)
         print(f"{found:.1%} of the masked words were found.")
         self.run.save_model(encoder, path)
 
@@ -129,6 +130,7 @@ class Glue(TextTask):
     def make_model(self):
         model = make_classifier(self.config, self.tokenizer, self.targets.width)
         model.build()
+        self.num_layers = model.encoder.num_layers
         return model
 
     def begin(self, model):
@@ -138,12 +140,23 @@ class Glue(TextTask):
     def make_optimizer(self, steps, num_replicas):
         config = self.config
         total = max(2, steps * config.epochs)
-        schedule = LinearDecay(config.learning_rate, min(round(config.warmup_share * total), total - 1), total)
+        is_electra = config.optimizer == "electra"
+        warmup = min(round(config.warmup_share * total), total - 1)
+        schedule = LinearDecay(config.learning_rate, warmup, total, decay_in_warmup=is_electra)
         own = dict(learning_rate=schedule, weight_decay=config.weight_decay)
         own |= dict(beta_2=config.beta_2, epsilon=config.epsilon)
+        if is_electra:
+            rates = None if config.layer_decay is None else layerwise_rates(self.num_layers, config.layer_decay)
+            return make_optimizer(config, AdamWeightDecay, rates=rates, **own)
         optimizer = make_optimizer(config, keras.optimizers.AdamW, **own)
         optimizer.exclude_from_weight_decay(var_names=WITHOUT_DECAY)
         return optimizer
+
+    def make_loss(self):
+        loss = super().make_loss()
+        if self.config.optimizer == "electra":
+            loss.reduction = "sum"
+        return loss
 
     def describe(self):
         source = self.config.checkpoint or self.config.size

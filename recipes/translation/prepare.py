@@ -3,12 +3,10 @@
 import functools
 import pathlib
 
-from keras_headattn._files import write_atomically
-from keras_headattn.data import CleaningReport, ParallelCorpus, Records, claim, clean_pairs, write_records
-from keras_headattn.data._records import MANIFEST, checksum
+from keras_headattn.data import CleaningReport, ParallelCorpus, claim, clean_pairs, write_records
 from keras_headattn.text import sample_lines
-from recipes.engine.lock import locked
 from recipes.engine.progress import progress_bar
+from recipes.engine.records import checksums_of, make_records, take_files
 from recipes.translation.corpora import stream_training, training_files
 from recipes.translation.text import make_text, text_files
 
@@ -41,38 +39,20 @@ def prepare(config, repair=False, shard_lines=100_000):
             missing or damaged.
     """
     folder = pathlib.Path(config.records)
-    if _faults(config, folder, repair) == {}:
-        return Records(folder)
-    print("Counting the lines of the training text")
-    corpus = stream_training(config)
-    with locked(folder, f"Another process writes the records in {folder}: waiting for it.", wait=True):
-        faults = _faults(config, folder, repair)  # that process may have left none
-        if faults:
-            print(f"Written anew: {', '.join(faults)}")
-            Records(folder).reopen(faults)
-        if faults != {}:
-            _write(config, corpus, folder, shard_lines)
-    return Records(folder)
 
+    def begin():
+        print("Counting the lines of the training text")
+        corpus = stream_training(config)
+        return lambda: _write(config, corpus, folder, shard_lines)
 
-def _faults(config, folder, repair):
-    """The faults of complete records, which are an error if not to be repaired; `None` if they are not complete."""
-    if not (folder / MANIFEST).exists():
-        return None
-    claim(folder, _made_of(config) | _vocabulary(config, folder))
-    records = Records(folder)
-    faults = records.faults(progress_bar(f"Checking the records in {folder}", len(records.shards)))
-    if faults and not repair:
-        found = ", ".join(f"{name} ({fault})" for name, fault in faults.items())
-        raise ValueError(f"Run `prepare` again, which writes such shards anew. Received: in {folder}, {found}")
-    return faults
+    return make_records(folder, lambda: _made_of(config) | checksums_of(folder, text_files(config)), begin, repair)
 
 
 def _write(config, corpus, folder, shard_lines):
     """Vocabulary and records, those that are missing."""
     claim(folder, _made_of(config))
     text = _make_text(config, corpus, folder)
-    claim(folder, _vocabulary(config, folder))
+    claim(folder, checksums_of(folder, text_files(config)))
 
     def encode(pairs):
         source, target = zip(*pairs, strict=True)
@@ -94,14 +74,7 @@ def take_text(config, folder):
     Raises:
         ValueError: if the run has others already.
     """
-    for name in text_files(config):
-        data = (pathlib.Path(config.records) / name).read_bytes()
-        path = folder / name
-        if path.exists() and path.read_bytes() != data:
-            raise ValueError(
-                f"The run was begun with another {name} than the records have. Give another --run. Received: {path}"
-            )
-        write_atomically(path, data)
+    take_files(config.records, text_files(config), folder)
 
 
 def sample_pairs(config, pairs, name):
@@ -133,14 +106,3 @@ def _made_of(config):
     if files and all(path.exists() for path in files):  # they need not be there any more
         made_of["bytes"] = [path.stat().st_size for path in files]
     return made_of
-
-
-def _vocabulary(config, folder):
-    """Checksums of the files that make tokens of text."""
-    missing = [name for name in text_files(config) if not (folder / name).exists()]
-    if missing:
-        raise ValueError(
-            f"{folder} has records, but not the vocabulary that they were made with. Remove the folder, or put it "
-            f"back. Received: without {', '.join(missing)}"
-        )
-    return {name: checksum(folder / name) for name in text_files(config)}

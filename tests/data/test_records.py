@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn.data import CleaningReport, ParallelCorpus, Records, Sentences, claim, clean_pairs, write_records
-from keras_headattn.data._records import describe_shard, read_blocks, write_shard
+from keras_headattn.data._shards import describe_shard, read_blocks, write_shard
 
 COLUMNS = "inputs", "targets"
 

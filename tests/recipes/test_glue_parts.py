@@ -28,7 +28,6 @@ from recipes.finetuning.settings import GlueConfig
 from recipes.finetuning.submission import check_file, clipped, collect, predict_tests, rows_text, write_zip
 from recipes.finetuning.targets import targets_of
 from recipes.glue import RECIPE
-from recipes.pretraining.masked_lm import mask_tokens
 from tests.recipes.commands import train_here
 
 SHARED = pathlib.Path(os.environ.get("HEADATTN_SHARED", "../shared"))
@@ -333,22 +332,6 @@ def test_the_texts_of_t5():
     for task in TASKS.values():
         for label in task.labels:
             assert task.label(task.target(label)) == label
-
-
-def test_masked_tokens():
-    rng = np.random.default_rng(0)
-    ids = np.where(np.arange(60) < 50, rng.integers(5, 40, (200, 60)), 0)
-    ids[:, 0], ids[:, 49] = 2, 3
-    masked, positions, labels, weights = mask_tokens(ids, [0, 1, 2, 3, 4], 4, 40, 20, rng)
-    assert (weights.sum(axis=1) == 7).all() and positions.shape == (200, 20)  # 15 % of 48
-    chosen = weights > 0
-    assert (np.take_along_axis(ids, positions, axis=1) == labels).all()
-    assert ((positions[chosen] > 0) & (positions[chosen] < 49)).all()
-    new = np.take_along_axis(masked, positions, axis=1)[chosen]
-    assert 0.75 < (new == 4).mean() < 0.85 and 0.07 < (new == labels[chosen]).mean() < 0.15
-    assert (new > 3).all() and ((masked != ids).sum(axis=1) <= 7).all()
-    again = mask_tokens(ids, [0, 1, 2, 3, 4], 4, 40, 20, np.random.default_rng(1))[0]
-    assert (again != masked).any()
 
 
 def test_tasks_made_by_code():

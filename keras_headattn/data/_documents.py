@@ -1,0 +1,152 @@
+"""Documents of corpora that are larger than memory: text files, folders of them and archives, as a stream of lines."""
+
+import bz2
+import contextlib
+import gzip
+import lzma
+import os
+import pathlib
+import tarfile
+import zlib
+
+COMPRESSED = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ": lzma.open, b"BZh": bz2.open}  # by the first bytes
+ARCHIVES = (".tar", ".tgz", ".txz", ".tar.gz", ".tar.bz2", ".xz")  # endings within archives
+DAMAGE = (tarfile.ReadError, lzma.LZMAError, gzip.BadGzipFile, zlib.error, EOFError)
+TAR_MAGIC, TAR_BLOCK = slice(257, 262), 512
+
+
+class Documents:
+    """The lines of documents, in order, with an empty one at the end of each document.
+
+    It is read anew whenever it is gone through, and holds one line in memory. Blanks at both ends of lines are left
+    out. Bytes that are not UTF-8 become U+FFFD, which tokenizers leave out; such lines are counted.
+
+    Args:
+        paths: str or path, or a list of them: text files; folders, of which all files are read, in the order of their
+            names, but for hidden ones; tar archives, in which each file is one document, and which may hold other
+            archives, as OpenWebText's does. All may be compressed by gzip, bzip2 or xz.
+        whole_files: bool, whether a file is one document, and its empty lines mean nothing. Default False: an empty
+            line ends a document.
+
+    Attributes:
+        files: list of `(name, bytes)`, of each file on disk; names in folders begin there.
+        num_bytes: int, of all files together.
+        position: int, bytes that were read since the documents were last gone through from the beginning.
+        num_replaced: int, lines with bytes that are not UTF-8, since then.
+
+    Raises:
+        FileNotFoundError: if there is no such file or folder.
+        ValueError: if a folder has no files; when gone through, if an archive or a compressed file is damaged.
+
+    ```python
+    documents = Documents(["wikipedia.txt.gz", "openwebtext/"])
+    documents.check()
+    for line in documents: ...
+    ```
+    """
+
+    def __init__(self, paths, whole_files=False):
+        self.whole_files = whole_files
+        self._paths, self.files = [], []
+        for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
+            for file, name in _files_of(pathlib.Path(path)):
+                self._paths.append(file)
+                self.files.append((name, file.stat().st_size))
+        self.num_bytes = sum(size for _, size in self.files)
+        self._begin()
+
+    def _begin(self):
+        self._file, self._before, self.num_replaced = None, 0, 0
+
+    @property
+    def position(self):
+        return self._before + (0 if self._file is None or self._file.closed else self._file.tell())
+
+    def check(self):
+        """Opens all files, so that one that is damaged at its beginning, or is no text, is reported now.
+
+        Raises:
+            OSError: if a file cannot be opened.
+            ValueError: that names the file.
+        """
+        for path in self._paths:
+            with _damage_reported(path), _open(path) as file:
+                head = file.read(TAR_BLOCK)
+                if b"\0" in head and not _is_tar(head):
+                    raise ValueError(f"A text file is needed, or a tar archive of some. Received: {path}")
+
+    def __iter__(self):
+        self._begin()
+        for path, (_, size) in zip(self._paths, self.files, strict=True):
+            with _damage_reported(path), open(path, "rb") as self._file:
+                yield from self._lines_of_file(path)
+            self._before, self._file = self._before + size, None
+
+    def _lines_of_file(self, path):
+        with _open(path) as file:
+            is_archive = _is_tar(file.read(TAR_BLOCK))
+        if is_archive:
+            yield from self._lines_of_archive(self._file)
+        else:
+            yield from self._lines_of_text(_decompressed(self._file), self.whole_files)
+
+    def _lines_of_archive(self, file):
+        with tarfile.open(fileobj=file, mode="r|*") as archive:
+            for member in archive:
+                if member.isfile() and not pathlib.PurePath(member.name).name.startswith("."):
+                    with archive.extractfile(member) as inner:
+                        if member.name.endswith(ARCHIVES):
+                            yield from self._lines_of_archive(inner)
+                        else:
+                            yield from self._lines_of_text(inner, whole=True)
+
+    def _lines_of_text(self, file, whole):
+        for line in file:
+            try:
+                text = line.decode("utf-8").strip()
+            except UnicodeDecodeError:
+                text = line.decode("utf-8", "replace").strip()
+                self.num_replaced += 1
+            if text or not whole:
+                yield text
+        yield ""
+
+
+def _files_of(path):
+    """`(file, name)` of a file, or of those in a folder and below."""
+    if not path.is_dir():
+        if not path.exists():
+            raise FileNotFoundError(f"No such file. Give text files, folders of them or archives. Received: {path}")
+        return [(path, path.name)]
+    found = sorted(file for file in path.rglob("*") if file.is_file())
+    named = [(file, file.relative_to(path)) for file in found]
+    named = [(file, str(name)) for file, name in named if not any(part.startswith(".") for part in name.parts)]
+    if not named:
+        raise ValueError(f"A folder of text files must have some. Received: {path}, which has none")
+    return named
+
+
+@contextlib.contextmanager
+def _open(path):
+    """A file, decompressed."""
+    with open(path, "rb") as file:
+        yield _decompressed(file)
+
+
+def _decompressed(file):
+    """An open file at its beginning, decompressed if its first bytes say that it is compressed."""
+    head = file.read(max(map(len, COMPRESSED)))
+    file.seek(0)
+    return next((opened(file) for magic, opened in COMPRESSED.items() if head.startswith(magic)), file)
+
+
+def _is_tar(head):
+    return head[TAR_MAGIC] == b"ustar"
+
+
+@contextlib.contextmanager
+def _damage_reported(path):
+    try:
+        yield
+    except DAMAGE as error:
+        raise ValueError(f"The file is damaged; get it again. Received: {path} ({error})") from error

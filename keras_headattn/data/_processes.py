@@ -1,0 +1,61 @@
+"""Work on many items in several processes, which end with this one."""
+
+import collections
+import concurrent.futures
+import multiprocessing
+import os
+import signal
+import threading
+
+
+def in_processes(function, items, processes, begin=None):
+    """Calls a function with each item, in several processes, which import the program's main module.
+
+    Args:
+        function: picklable function of an item.
+        items: iterable, of which few are held at a time.
+        processes: int; 1: in this process.
+        begin: picklable function without arguments, which further processes call first. Default `None`: none.
+
+    Yields:
+        What the function returns, in the order of the items.
+
+    Raises:
+        OSError: if a process is ended from outside; and what the function raises.
+
+    >>> list(in_processes(abs, [-1, 2], processes=1))
+    [1, 2]
+    """
+    if processes == 1:
+        yield from map(function, items)
+        return
+    context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
+    with concurrent.futures.ProcessPoolExecutor(processes, context, _begin_process, (begin,)) as pool:
+        waiting = collections.deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > processes:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        except concurrent.futures.BrokenExecutor as error:
+            raise OSError(
+                f"A process that wrote a shard was ended, by a lack of memory perhaps. Received: {processes} processes"
+            ) from error
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _begin_process(begin):
+    """Lets the first process alone hear Ctrl-C, and ends this one with it, however it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def end():
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=end, daemon=True).start()
+    if begin is not None:
+        begin()

@@ -1,0 +1,115 @@
+"""Single shards of records: TFRecord files of `tf.train.Example`, with a list of ids for each column, by its name."""
+
+import contextlib
+import hashlib
+
+import numpy as np
+import tensorflow as tf
+
+from keras_headattn._files import atomic_path
+
+DAMAGE = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError)
+
+
+def write_shard(path, rows):
+    """Writes a TFRecord file that appears under its name when it is whole.
+
+    Args:
+        path: path.
+        rows: iterable of dict of str to integer array, the columns of an example.
+
+    Raises:
+        OSError: if it cannot be written, on a full disk for instance. What was there before is left as it is.
+    """
+    try:
+        with atomic_path(path) as temporary, tf.io.TFRecordWriter(str(temporary)) as writer:
+            for row in rows:
+                example = tf.train.Example()
+                for name, ids in row.items():
+                    example.features.feature[name].int64_list.value.extend(np.asarray(ids).tolist())
+                writer.write(example.SerializeToString(deterministic=True))
+    except tf.errors.OpError as error:  # how TensorFlow's writer says that the disk is full
+        raise OSError(f"The shard cannot be written. Received: {path}: {error.message}") from error
+
+
+def row_lengths(block):
+    """The number of ids of each column in the rows of a block: dict of str to int array."""
+    return {name: ids.row_lengths().numpy() for name, ids in block.items()}
+
+
+def describe_shard(path, columns, count=row_lengths):
+    """The entry of a shard in the manifest: a dict. The whole file is read, and its checksums compared.
+
+    Args:
+        path: path.
+        columns: sequence of str, the names of the columns.
+        count: function from a block to how many tokens each row of it has in each column. Default: all ids are tokens.
+
+    Raises:
+        ValueError: if the file is damaged.
+    """
+    found = [np.zeros((0, len(columns)), "int64")]
+    with damage_reported(path):
+        for block in read_blocks([str(path)], columns, 10_000):
+            counts = count(block)
+            found.append(np.stack([counts[name] for name in columns], axis=1))
+    lengths = np.concatenate(found)
+    values, places = np.unique(lengths.max(axis=1), return_inverse=True)
+
+    def summed(numbers=None):
+        return np.bincount(places, numbers, len(values)).astype(int).tolist()
+
+    return {
+        "name": path.name,
+        "bytes": path.stat().st_size,
+        "sha256": checksum(path),
+        "examples": len(lengths),
+        "histogram": {
+            "length": values.tolist(),
+            "examples": summed(),
+            "tokens": {name: summed(lengths[:, i]) for i, name in enumerate(columns)},
+        },
+    }
+
+
+def if_whole(path, describe, *arguments):
+    """The entry of a shard in the manifest by `describe`; `None` for a file that is missing or damaged."""
+    try:
+        return describe(path, *arguments) if path.exists() else None
+    except ValueError:
+        return None
+
+
+@contextlib.contextmanager
+def damage_reported(path):
+    """Raises a `ValueError` that names the shard where TensorFlow finds it damaged."""
+    try:
+        yield
+    except DAMAGE as error:
+        raise ValueError(f"The shard is damaged. Received: {path}: {error.message}") from error
+
+
+def read_blocks(paths, columns, size, parallel=1):
+    """Reads shards piece by piece.
+
+    Args:
+        paths: list of str.
+        columns: sequence of str, the names of the columns.
+        size: int, examples in a block; the last has fewer.
+        parallel: int, how many shards are read at the same time, a few records of each in turn. Default 1.
+
+    Yields:
+        Dicts of each column, in this order, to a ragged tensor, int64, (examples in the block, ids).
+    """
+    features = {name: tf.io.RaggedFeature(tf.int64) for name in columns}
+    records = tf.data.Dataset.from_tensor_slices(paths).interleave(
+        tf.data.TFRecordDataset, cycle_length=parallel, block_length=16
+    )
+    for block in records.batch(size).map(lambda some: tf.io.parse_example(some, features)).prefetch(1):
+        yield {name: block[name] for name in columns}
+
+
+def checksum(path):
+    """SHA-256 of a file, as hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

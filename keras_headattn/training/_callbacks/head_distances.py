@@ -1,0 +1,56 @@
+"""How far apart the weights of heads are, as a curve."""
+
+import keras
+import numpy as np
+
+from keras_headattn.optimizers._heads import select_heads
+
+
+class HeadDistances(keras.callbacks.Callback):
+    """Adds `head_distance` to the logs of an epoch: how far apart the heads of attention layers are, by their weights.
+
+    It is the mean, over the query, key and value kernels chosen, of the mean Euclidean distance of two heads' parts.
+    `optimizers.Repulsive` makes it grow. Layers with one head do not count.
+
+    Args:
+        **selection: arguments of `Repulsive` that choose heads, such as `select="discriminator/.*block_0/"`. Default:
+            all heads.
+
+    Raises:
+        ValueError: in `fit`, if the model has no such heads.
+
+    Example:
+
+    >>> inputs = keras.Input((None, 8))
+    >>> model = keras.Model(inputs, keras.layers.MultiHeadAttention(2, 4)(inputs, inputs))
+    >>> model.compile("sgd", "mse")
+    >>> x = np.ones((4, 3, 8))
+    >>> history = model.fit(x, x, verbose=0, callbacks=[HeadDistances()])
+    >>> history.history["head_distance"][0] > 0
+    True
+    """
+
+    def __init__(self, **selection):
+        super().__init__()
+        self._selection = selection
+
+    def on_train_begin(self, logs=None):
+        self._kernels()
+
+    def on_epoch_end(self, epoch, logs=None):
+        logs["head_distance"] = float(np.mean([_mean_distance(kernel) for kernel in self._kernels()]))
+
+    def _kernels(self):
+        found = [kernel for kernel in select_heads(self.model.trainable_variables, **self._selection)]
+        found = [kernel for kernel in found if kernel.variable.shape[kernel.axis] > 1]
+        if not found:
+            raise ValueError(f"The model must have layers of several heads. Received: selection={self._selection}")
+        return found
+
+
+def _mean_distance(kernel):
+    """The mean distance of two of the heads of a `HeadKernel`."""
+    heads = np.moveaxis(keras.ops.convert_to_numpy(kernel.variable).astype("float32"), kernel.axis, 0)
+    heads = heads.reshape(len(heads), -1)
+    first, second = np.triu_indices(len(heads), 1)
+    return np.linalg.norm(heads[first] - heads[second], axis=1).mean()

@@ -1,0 +1,31 @@
+"""GLUE with ELECTRA-small, as its program fine-tunes it, of google-research/electra; so An et al. 2020 do.
+
+    python -m recipes.glue --config electra_small_cola --glue GLUE --checkpoint runs/electra_small --seeds 1 2 3 4 5
+    python -m recipes.glue --config electra_small_mnli --glue GLUE --checkpoint runs/electra_small --run runs/mnli
+    python -m recipes.glue --config electra_small_rte --glue GLUE --checkpoint runs/mnli --run runs/rte_after_mnli
+
+The checkpoint is a run of recipes.pretrain, or a folder such as Hugging Face's. The tasks are cola, sst2, mrpc, stsb,
+qqp, mnli, qnli and rte. The last command begins with the encoder that was fine-tuned on MNLI, and a new head.
+
+3 epochs, of stsb and rte 10; batch 32, rate 1e-4, weight decay 0.01, linear warm-up over a tenth of the steps, the rate
+of a layer 0.8 times that of the one above, gradients of the sum of a batch's losses clipped to norm 1; mrpc and stsb
+are trained on each pair twice, with its texts swapped. The last epoch is scored. Other than there, grades of stsb are
+not divided by 5. What An et al. print: recipes/configs/electra.py.
+"""
+
+from recipes.finetuning.settings import GlueConfig
+
+EPOCHS = dict(cola=3, sst2=3, mrpc=3, stsb=10, qqp=3, mnli=3, qnli=3, rte=10)
+CONFIGS = {
+    f"electra_small_{task}": GlueConfig(
+        task=task,
+        epochs=epochs,
+        learning_rate=1e-4,
+        optimizer="electra",
+        layer_decay=0.8,
+        epsilon=1e-6,
+        swap_pairs=task in ("mrpc", "stsb"),
+        average_of="last",
+    )
+    for task, epochs in EPOCHS.items()
+}

@@ -1,0 +1,94 @@
+"""Records that all runs on a text share: written by one process at a time, checked, and repaired."""
+
+import pathlib
+
+from keras_headattn._files import write_atomically
+from keras_headattn.data import Records, claim
+from keras_headattn.data._records import MANIFEST
+from keras_headattn.data._shards import checksum
+from recipes.engine.lock import locked
+from recipes.engine.progress import progress_bar
+
+
+def make_records(folder, made_of, begin, repair=False, checksums=True):
+    """Writes records, or goes on with them, or finds them complete.
+
+    One process writes at a time; another waits for it, and finds them complete then.
+
+    Args:
+        folder: path.
+        made_of: function without arguments: a dict of what complete records must be made of, as `claim` takes it.
+        begin: function without arguments, which opens the text, and returns one that writes what is missing.
+        repair: bool, whether shards that are missing or damaged are written anew; otherwise they are an error.
+            Default False.
+        checksums: bool, whether shards that are there are read; otherwise their sizes alone are compared. Default
+            True.
+
+    Returns:
+        `Records`.
+
+    Raises:
+        ValueError: for records made of something else, or with shards that are missing or damaged.
+    """
+    folder = pathlib.Path(folder)
+    if _faults(folder, made_of, repair, checksums) == {}:
+        return Records(folder)
+    write = begin()
+    with locked(folder, f"Another process writes the records in {folder}: waiting for it.", wait=True):
+        faults = _faults(folder, made_of, repair, checksums)  # that process may have left none
+        if faults:
+            print(f"Written anew: {', '.join(faults)}")
+            Records(folder).reopen(faults)
+        if faults != {}:
+            write()
+    return Records(folder)
+
+
+def is_complete(folder):
+    """Whether all records are there, as far as is known without reading them."""
+    return (pathlib.Path(folder) / MANIFEST).exists()
+
+
+def _faults(folder, made_of, repair, checksums):
+    """The faults of complete records, which are an error if not to be repaired; `None` if they are not complete."""
+    if not is_complete(folder):
+        return None
+    claim(folder, made_of())
+    records = Records(folder)
+    progress = progress_bar(f"Checking the records in {folder}", len(records.shards)) if checksums else None
+    faults = records.faults(progress, checksums)
+    if faults and not repair:
+        found = ", ".join(f"{name} ({fault})" for name, fault in faults.items())
+        raise ValueError(f"Run `prepare` again, which writes such shards anew. Received: in {folder}, {found}")
+    return faults
+
+
+def checksums_of(folder, names):
+    """Checksums of the files that make tokens of text: dict of their names to them.
+
+    Raises:
+        ValueError: if one is missing.
+    """
+    missing = [name for name in names if not (folder / name).exists()]
+    if missing:
+        raise ValueError(
+            f"{folder} has records, but not the vocabulary that they were made with. Remove the folder, or put it "
+            f"back. Received: without {', '.join(missing)}"
+        )
+    return {name: checksum(folder / name) for name in names}
+
+
+def take_files(records, names, folder):
+    """Copies files from the records to a run's folder, which is to need no records later.
+
+    Raises:
+        ValueError: if the run has others already.
+    """
+    for name in names:
+        data = (pathlib.Path(records) / name).read_bytes()
+        path = folder / name
+        if path.exists() and path.read_bytes() != data:
+            raise ValueError(
+                f"The run was begun with another {name} than the records have. Give another --run. Received: {path}"
+            )
+        write_atomically(path, data)

@@ -1,0 +1,24 @@
+"""Runs of this project as what fine-tuning begins with."""
+
+import json
+import pathlib
+
+RECIPES = ("pretrain", "glue")
+
+
+def run_settings(folder):
+    """The settings of a run in a folder, with its `recipe`: dictionary; `None` for a checkpoint of another library.
+
+    Raises:
+        ValueError: for a run of a recipe that has no encoder to fine-tune.
+    """
+    path = pathlib.Path(folder, "config.json")
+    values = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if not isinstance(values, dict) or "recipe" not in values:
+        return None
+    if values["recipe"] not in RECIPES:
+        raise ValueError(
+            f"--checkpoint takes runs of {' and '.join(f'recipes.{name}' for name in RECIPES)}. "
+            f"Received: {folder}, of recipes.{values['recipe']}"
+        )
+    return values

@@ -1,0 +1,71 @@
+"""Sequences that are held out, and those of other text, with masks that are drawn once."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_headattn.data import Documents, read_held_out
+from keras_headattn.data._sequence_batches import COLUMNS
+from keras_headattn.data._sequence_records import packed_rows
+from recipes.engine.task import named_files
+
+MASKED_TOGETHER = 512
+LEAST_SHARE = 10  # at most one sequence of so many is held out
+
+
+class MaskedSequences:
+    """Batches to evaluate a model on, with masks that are drawn once, without the model's own random numbers.
+
+    Args:
+        rows: dictionary of `"token_ids"` and `"segment_ids"`, int32 `(N, L)`.
+        batch_size: int. The last batch has what is left.
+
+    Attributes:
+        model: what draws the masks, `MaskedLMPretraining`. It must be set before `dataset()`.
+        preprocess: as of `SequenceBatches`.
+    """
+
+    def __init__(self, rows, batch_size):
+        self.rows = rows
+        self.batch_size = batch_size
+        self.model = self.preprocess = None
+
+    def dataset(self):
+        """Returns a `tf.data.Dataset` of the batches."""
+        number = len(self.rows["token_ids"])
+        parts = [
+            self.model.draw_masks(
+                {name: ids[begin : begin + MASKED_TOGETHER] for name, ids in self.rows.items()}, training=False
+            )
+            for begin in range(0, number, MASKED_TOGETHER)
+        ]
+        drawn = keras.tree.map_structure(lambda *some: np.concatenate([np.asarray(each) for each in some]), *parts)
+        dataset = tf.data.Dataset.from_tensor_slices(drawn).batch(self.batch_size)
+        return dataset if self.preprocess is None else dataset.map(self.preprocess)
+
+
+def number_held_out(config, records):
+    """How many sequences are held out: those of the settings, at most a tenth, and full batches if there is one."""
+    number = max(1, min(config.validation_sequences, records.manifest["examples"] // LEAST_SHARE))
+    return max(1, number // config.batch_size) * min(number, config.batch_size)
+
+
+def held_out(config, records):
+    """The sequences that are held out: dictionary, as `MaskedSequences` takes it."""
+    return read_held_out(records, number_held_out(config, records))
+
+
+def read_tests(config, tokenizer, files):
+    """Text files as test sets: dictionary of their names to what `MaskedSequences` takes.
+
+    Raises:
+        ValueError: for a file without text, or two files of one name.
+    """
+    tests = {}
+    for name, paths in named_files(files, "[.][a-z]+").items():
+        lines = list(Documents(paths, config.whole_files))
+        rows = list(packed_rows(lines, tokenizer, config.max_length, np.random.default_rng(config.packing_seed)))
+        if not rows:
+            raise ValueError(f"A test set must have text. Received: {', '.join(paths)}")
+        tests[name] = {name: np.stack([row[of] for row in rows]).astype("int32") for name, of in COLUMNS.items()}
+    return tests

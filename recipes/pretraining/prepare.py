@@ -1,0 +1,163 @@
+"""The text of pre-training as records: its word pieces, and the sequences that it is packed to."""
+
+import hashlib
+import json
+import math
+import os
+import pathlib
+
+from keras_headattn._files import write_atomically
+from keras_headattn.data import Documents, adopt_sequences, claim, write_sequences
+from keras_headattn.data._shards import checksum
+from keras_headattn.text import WordPieceTokenizer, learn_tokenizer, sample_lines
+from recipes.embedded.number_words import number_documents
+from recipes.engine.progress import progress_bar
+from recipes.engine.quiet import quiet_tensorflow
+from recipes.engine.records import checksums_of, is_complete, make_records
+
+VOCABULARY = "vocab.txt"
+
+
+def prepare(config, repair=False, checksums=True):
+    """Writes the vocabulary and the records of the text, or goes on with them, or finds them complete.
+
+    Args:
+        config: `PretrainConfig`.
+        repair: bool, whether shards that are missing or damaged are written anew; otherwise they are an error.
+            Default False.
+        checksums: bool, whether shards that are there are read; otherwise their sizes alone are compared. Default
+            True.
+
+    Returns:
+        `Records`.
+
+    Raises:
+        FileNotFoundError: if a file of the text or the vocabulary is missing.
+        ValueError: for a folder of records made with other settings or another vocabulary, or with shards that are
+            missing or damaged; and for a text that is too short, or is no text.
+        OSError: on a full disk. The same call goes on.
+    """
+    folder = pathlib.Path(config.records_folder)
+    begin = _begin_adopting if config.data == "records" else _begin_writing
+    made_of = _made_of_records if config.data == "records" else _made_of
+    return make_records(
+        folder,
+        lambda: made_of(config, folder) | _vocabulary(config, folder),
+        lambda: begin(config, folder),
+        repair,
+        checksums,
+    )
+
+
+def tokenizer_of(records):
+    """The tokenizer that records were made with: `WordPieceTokenizer`."""
+    return read_vocabulary(records.folder / VOCABULARY, records.manifest["made_of"]["lowercase"])
+
+
+def read_vocabulary(path, lowercase):
+    """The tokenizer of a vocab.txt, which must have [MASK], and [PAD] as its id 0: `WordPieceTokenizer`."""
+    tokenizer = WordPieceTokenizer(path, lowercase=lowercase)
+    if tokenizer.mask_id < 0 or tokenizer.pad_id != 0:
+        raise ValueError(f"The vocabulary must have [MASK], and [PAD] as its first line. Received: {path}")
+    return tokenizer
+
+
+def _begin_writing(config, folder):
+    lines = _lines(config)
+    if config.train:
+        lines.check()
+    if config.vocabulary:
+        read_vocabulary(config.vocabulary, config.lowercase)
+    return lambda: _write(config, lines, folder)
+
+
+def _write(config, lines, folder):
+    """Vocabulary and records, those that are missing."""
+    claim(folder, _made_of(config, folder))
+    _make_vocabulary(config, lines, folder)
+    claim(folder, checksums_of(folder, [VOCABULARY]))
+    size = getattr(lines, "num_bytes", 0)
+    report = progress_bar(f"Packing {size / 1e6:,.1f} MB of text", size) if size else None
+    write_sequences(
+        folder,
+        lines,
+        read_vocabulary(folder / VOCABULARY, config.lowercase),
+        config.max_length,
+        config.packing_seed,
+        config.shard_characters,
+        min(config.processes or len(os.sched_getaffinity(0)), max(1, math.ceil(size / config.shard_characters))),
+        quiet_tensorflow,
+        report and (lambda shards: report(min(lines.position, size - 1))),
+    )
+    if report:
+        report(size)
+    if number := getattr(lines, "num_replaced", 0):
+        print(f"{number:,} lines had bytes that are not UTF-8, which were left out.")
+
+
+def _make_vocabulary(config, lines, folder):
+    path = folder / VOCABULARY
+    if config.vocabulary:
+        claim(folder, {VOCABULARY: checksum(config.vocabulary)})
+        write_atomically(path, pathlib.Path(config.vocabulary).read_bytes())
+    elif not path.exists():
+        print(f"Learning up to {config.vocabulary_size:,} word pieces from up to {config.vocabulary_lines:,} lines")
+        sample = sample_lines(filter(None, lines), config.vocabulary_lines, config.packing_seed)
+        learn_tokenizer(path, sample, "wordpieces", config.vocabulary_size, lowercase=config.lowercase)
+
+
+def _lines(config):
+    """The lines of the documents, which can be gone through more than once."""
+    if config.embedded:
+        return number_documents(seed=config.packing_seed)
+    return Documents(config.train, config.whole_files)
+
+
+def _made_of(config, folder):
+    """The text, by the names and sizes of its files, as their folder may be another on another machine; settings."""
+    names = ("lowercase", "max_length", "whole_files")
+    made_of = {name: getattr(config, name) for name in names}
+    made_of |= {"seed": config.packing_seed, "shard_size": config.shard_characters}
+    if not config.vocabulary:
+        made_of |= {name: getattr(config, name) for name in ("vocabulary_size", "vocabulary_lines")}
+    if config.embedded:
+        return made_of | {"text": "embedded"}
+    try:
+        documents = Documents(config.train)
+    except FileNotFoundError:
+        if is_complete(folder):  # the text need not be there any more
+            return made_of
+        raise
+    digest = hashlib.sha256(json.dumps(documents.files).encode()).hexdigest()
+    return made_of | {"text": digest, "files": len(documents.files), "bytes": documents.num_bytes}
+
+
+def _begin_adopting(config, folder):
+    """For records that another program wrote, of which there is no manifest."""
+    if (folder / "begun.json").exists() and "text" in json.loads((folder / "begun.json").read_text(encoding="utf-8")):
+        raise ValueError(f"The records in {folder} are not complete. Run `prepare` with the text again, which goes on.")
+    path = pathlib.Path(config.vocabulary or folder / VOCABULARY)
+    if not path.is_file():
+        raise ValueError(
+            f"Records of another program need their vocabulary: give --vocabulary vocab.txt. Received: {folder}"
+        )
+    size = read_vocabulary(path, config.lowercase).vocabulary_size
+
+    def write():
+        made_of = _made_of_records(config, folder) | {"lowercase": config.lowercase, VOCABULARY: checksum(path)}
+        claim(folder, made_of)
+        write_atomically(folder / VOCABULARY, path.read_bytes())
+        number = len(list(folder.glob("*tfrecord*")))
+        adopt_sequences(folder, config.max_length, size, progress_bar(f"Reading the records in {folder}", number))
+
+    return write
+
+
+def _made_of_records(config, folder):
+    return {"max_length": config.max_length}
+
+
+def _vocabulary(config, folder):
+    """The checksum of the vocabulary in the folder; or of that of the settings, if it is another."""
+    given = {VOCABULARY: checksum(config.vocabulary)} if config.vocabulary else {}
+    return checksums_of(folder, [VOCABULARY]) | given

@@ -1,0 +1,156 @@
+"""The settings of pre-training an encoder."""
+
+import dataclasses
+
+from recipes.engine.config import option, settings
+from recipes.engine.settings import Settings
+
+# Of the encoder that is kept, ELECTRA's discriminator: Clark et al. 2020, table 6; `tiny` is for tests.
+SIZES = {
+    "tiny": dict(num_layers=2, hidden_dim=64, intermediate_dim=256, num_heads=4, embedding_dim=32),
+    "small": dict(num_layers=12, hidden_dim=256, intermediate_dim=1024, num_heads=4, embedding_dim=128),
+    "base": dict(num_layers=12, hidden_dim=768, intermediate_dim=3072, num_heads=12, embedding_dim=768),
+}
+OBJECTIVES = ("electra", "masked_lm")
+
+
+@settings()
+class Data:
+    """The text, its vocabulary, and the sequences that it is packed to."""
+
+    title = "data"
+
+    train: tuple[str, ...] = option(
+        (), "text to train on: files, folders of them, or tar archives of documents such as OpenWebText's; .gz, .xz too"
+    )
+    whole_files: bool = option(
+        False, "a file is one document; else an empty line ends one. Files in archives always are documents"
+    )
+    embedded: bool = option(False, "documents of number words in twelve languages, made by code")
+    records: str | None = option(
+        None,
+        "folder where the text is kept as sequences of tokens, made once for many runs; alone, one that is complete, "
+        "or records that ELECTRA's program wrote; none: in the run's folder",
+    )
+    test: tuple[str, ...] = option(
+        (), "text files to score on besides what is held out, each a test set named after it", changeable=True
+    )
+    validation_sequences: int = option(
+        2_048,
+        "sequences held out for validation, but at most a tenth of all; full batches of them are read",
+        at_least=1,
+    )
+    vocabulary: str | None = option(None, "BERT's vocab.txt; none: word pieces are learnt from the text")
+    vocabulary_size: int = option(30_522, "most word pieces that are learnt", at_least=64)
+    vocabulary_lines: int = option(1_000_000, "lines that they are learnt from: a random sample of so many", at_least=1)
+    lowercase: bool = option(True, "lower-case all text, without accents; --no-lowercase: as it is")
+    max_length: int = option(128, "tokens of a sequence, with special ones", at_least=8)
+    packing_seed: int = option(0, "of the lengths of sequences and of their segments, and of the sample", at_least=0)
+    shard_characters: int = option(2**24, "characters of text in a shard of the records", at_least=1)
+    processes: int | None = option(None, "processes that write records; none: one a core", changeable=True, at_least=1)
+    batch_size: int = option(128, "sequences a step, over all replicas", at_least=1)
+
+
+@settings()
+class Model:
+    """The encoder that is pre-trained, and what it learns by."""
+
+    title = "model"
+
+    objective: str = option(
+        "electra",
+        "electra: a small generator fills in masked tokens, and the encoder finds those that it replaced; masked_lm: "
+        "the encoder fills in masked tokens",
+        OBJECTIVES,
+    )
+    size: str = option("small", "named size of the encoder", tuple(SIZES))
+    num_layers: int | None = option(None, "blocks; none: the size's", at_least=1)
+    hidden_dim: int | None = option(None, "width; none: the size's", at_least=1)
+    intermediate_dim: int | None = option(None, "width of feed-forward layers; none: the size's", at_least=1)
+    embedding_dim: int | None = option(None, "width of embeddings; none: the size's", at_least=1)
+    num_positions: int = option(512, "positions that have embeddings; sequences may be shorter", at_least=8)
+    generator_share: float | None = option(
+        None, "electra: width of the generator, as a share of the encoder's; none: 1/4, of base 1/3", above=0
+    )
+    discriminator_weight: float = option(50.0, "electra: of the discriminator's loss", at_least=0)
+    drawn_share: float = option(0.15, "share of the tokens that are to be filled in", above=0, below=1)
+    masked_share: float | None = option(
+        None,
+        "share of these that are masked; none: 0.85, of masked_lm 0.8, with 0.1 random tokens",
+        at_least=0,
+        at_most=1,
+    )
+    replacement: bool = option(False, "electra: a token may be drawn twice, as in the original program")
+    dropout: float = option(0.1, "dropout of embeddings and sublayers", at_least=0, below=1)
+    attention_dropout: float = option(0.1, "dropout of attention weights", at_least=0, below=1)
+    repulsive_select: str | None = option(
+        "(discriminator|masked_lm)/.*block_0/",
+        "repulsive: a regular expression found in the paths of the weights it acts on; none: all heads, of the "
+        "generator too",
+    )
+
+
+@settings(
+    epochs=option(20, "epochs of --epoch-steps; the learning rate is 0 after the last one", at_least=1),
+    patience=None,
+    average_of="last",
+    clipnorm=1.0,
+    learning_rate=5e-4,
+    step_size=0.01,
+    repulsive_weight=0.1,
+    run="runs/pretrain",
+    export=option(
+        None,
+        "folder that gets the encoder and the generator as Hugging Face has them; {run}: the name of the run's folder",
+        changeable=True,
+    ),
+)
+class PretrainConfig(Data, Model, Settings):
+    """Every setting of a run. The defaults are those of ELECTRA-small (Clark et al. 2020, table 6), but for the steps.
+
+    Those of repulsion are of An et al. 2020, appendix B.2.4.
+    """
+
+    title = "optimizer"
+    SOURCES = ("train", "embedded", "records")  # records alone; with one of the others they are where these are kept
+
+    epoch_steps: int = option(1_000, "steps of an epoch, after which the model is validated and saved", at_least=1)
+    warmup_steps: int = option(10_000, "steps of linear warm-up; the rate decays linearly all along", at_least=0)
+    weight_decay: float = option(0.01, "decay of weights; biases and norms have none", at_least=0)
+    beta_2: float = option(0.999, "Adam's second-moment decay", at_least=0, below=1)
+    epsilon: float = option(1e-6, "Adam's epsilon, added to the root", above=0)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.label_smoothing:
+            raise ValueError(f"Pre-training smooths no labels. Received: label_smoothing={self.label_smoothing}")
+        if self.max_length > self.num_positions:
+            raise ValueError(
+                f"--num-positions must be at least --max-length. Received: {self.num_positions} for {self.max_length}"
+            )
+        if self.warmup_steps >= self.total_steps:
+            raise ValueError(
+                "--warmup-steps must be fewer than all steps. "
+                f"Received: warmup_steps={self.warmup_steps} of {self.epochs} epochs of {self.epoch_steps} steps"
+            )
+
+    def _source(self):
+        if self.records and (self.train or self.embedded):
+            return dataclasses.replace(self, records=None)._source()
+        return super()._source()
+
+    @property
+    def total_steps(self):
+        """int, steps of all epochs."""
+        return self.epochs * self.epoch_steps
+
+    @property
+    def shape(self):
+        """The named size with what overrides it, as arguments of `Bert`."""
+        given = {name: getattr(self, name) for name in SIZES[self.size]}
+        return SIZES[self.size] | {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def records_folder(self):
+        """Folder of the records."""
+        return self.records or f"{self.run}/records"

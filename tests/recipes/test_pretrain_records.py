@@ -1,0 +1,201 @@
+"""The text of pre-training as records, by the recipe, without training."""
+
+import contextlib
+import dataclasses
+import json
+import pathlib
+
+import pytest
+
+from keras_headattn.data import Records
+from recipes.engine.recipe import named_configs
+from recipes.pretrain import RECIPE, main
+from recipes.pretraining.prepare import prepare, tokenizer_of
+from recipes.pretraining.settings import PretrainConfig
+from tests.recipes.commands import run_here
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Settings with two files of 30 documents, of lines of a few words."""
+    (tmp_path / "text").mkdir()
+    for name in ("a.txt", "b.txt"):
+        lines = (f"the {name[0]} number {i} is {i * i}" + "\n" * (i % 6 == 5) for i in range(180))
+        (tmp_path / "text" / name).write_text("\n".join(lines))
+    return PretrainConfig(
+        train=(str(tmp_path / "text"),),
+        records=str(tmp_path / "records"),
+        vocabulary_size=80,
+        max_length=32,
+        shard_characters=2_000,
+        processes=1,
+    )
+
+
+def options(config, *names):
+    given = ((name, getattr(config, name)) for name in ("records", "vocabulary_size", "max_length", "shard_characters"))
+    arguments = [text for name, value in given for text in (f"--{name.replace('_', '-')}", str(value))]
+    return ["prepare", "--train", *config.train, *arguments, "--processes", "1", *names]
+
+
+def test_the_command_prepares_finds_and_repairs(config, capsys, tmp_path):
+    assert "Give --records" in run_here(main, capsys, "prepare", "--train", *config.train)
+    printed = run_here(main, capsys, *options(config))
+    records = Records(config.records)
+    assert f"{records.manifest['examples']:,} sequences of " in printed and "Packing 0.0 MB of text: " in printed
+    assert len(records.shards) > 3 and "word pieces from up to" in printed
+    shard = records.folder / "shard-00001.tfrecord"
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+    with pytest.raises(ValueError, match="Run `prepare` again.*shard-00001.tfrecord .damaged"):
+        prepare(config)
+    assert "Written anew: shard-00001.tfrecord" in run_here(main, capsys, *options(config))
+    assert shard.read_bytes() == whole
+    shard.write_bytes(whole[:-1])
+    with pytest.raises(ValueError, match="Run `prepare` again.*bytes in place of"):
+        prepare(config, checksums=False)
+
+
+def test_complete_records_need_no_text(config):
+    prepare(config)
+    pathlib.Path(config.train[0]).rename(config.train[0] + ".away")
+    assert prepare(config).manifest["examples"] == prepare(alone(config)).manifest["examples"]
+
+
+def alone(config, **changed):
+    """Settings that name the records and no text."""
+    return dataclasses.replace(config, train=(), **changed)
+
+
+@pytest.mark.parametrize(
+    "changed, message",
+    [
+        (dict(max_length=64), r"other settings.*max_length=32 \(now 64\)"),
+        (dict(packing_seed=1), r"seed=0 \(now 1\)"),
+        (dict(lowercase=False), r"lowercase=True \(now False\)"),
+        (dict(vocabulary_size=70), r"vocabulary_size=80 \(now 70\)"),
+        (dict(whole_files=True), r"whole_files=False \(now True\)"),
+        (dict(seed=5, batch_size=7, processes=2), None),
+    ],
+)
+def test_only_settings_of_the_sequences_matter(config, changed, message):
+    prepare(config)
+    with contextlib.nullcontext() if message is None else pytest.raises(ValueError, match=message):
+        prepare(dataclasses.replace(config, **changed))
+
+
+def test_another_text_is_refused(config):
+    prepare(config)
+    with open(pathlib.Path(config.train[0], "a.txt"), "a", encoding="utf-8") as file:
+        file.write("one more\n")
+    with pytest.raises(ValueError, match=r"bytes=\d+ \(now \d+\)"):
+        prepare(config)
+
+
+def test_records_alone_must_fit(config, tmp_path):
+    """Records of another length or vocabulary, or without theirs."""
+    records = prepare(config)
+    with pytest.raises(ValueError, match=r"max_length=32 \(now 64\)"):
+        prepare(alone(config, max_length=64))
+    vocabulary = records.folder / "vocab.txt"
+    other = tmp_path / "other.txt"
+    other.write_bytes(vocabulary.read_bytes() + b"more\n")
+    with pytest.raises(ValueError, match=r"other settings.*vocab.txt='\w+' \(now"):
+        prepare(alone(config, vocabulary=str(other)))
+    vocabulary.write_bytes(other.read_bytes())
+    with pytest.raises(ValueError, match=r"other settings.*vocab.txt='\w+' \(now"):
+        prepare(alone(config))
+    vocabulary.unlink()
+    with pytest.raises(ValueError, match="Received: without vocab.txt"):
+        prepare(alone(config))
+
+
+def test_a_given_vocabulary(config, tmp_path):
+    learnt = tokenizer_of(prepare(config))
+    path = tmp_path / "given.txt"
+    path.write_text("".join(f"{token}\n" for token in learnt.vocabulary))
+    other = dataclasses.replace(config, records=str(tmp_path / "others"), vocabulary=str(path))
+    records = prepare(other)
+    assert tokenizer_of(records).vocabulary == learnt.vocabulary
+    assert [shard["sha256"] for shard in records.shards] == [shard["sha256"] for shard in prepare(config).shards]
+    path.write_text("".join(f"{token}\n" for token in learnt.vocabulary if token != "[MASK]"))
+    with pytest.raises(ValueError, match=r"must have \[MASK\].*given.txt"):
+        prepare(dataclasses.replace(other, records=str(tmp_path / "third")))
+    assert not (tmp_path / "third").exists()
+
+
+def test_records_of_the_original_program(config, tmp_path):
+    """They are found without a manifest, by the vocabulary that is given; cased or not."""
+    records, there = prepare(config), tmp_path / "pretrain_tfrecords"
+    there.mkdir()
+    for number, shard in enumerate(records.shards):
+        data = (records.folder / shard["name"]).read_bytes()
+        (there / f"pretrain_data.tfrecord-{number}-of-9").write_bytes(data)
+    config = alone(config, records=str(there), lowercase=False)
+    with pytest.raises(ValueError, match="give --vocabulary vocab.txt"):
+        prepare(config)
+    given = dataclasses.replace(config, vocabulary=str(records.folder / "vocab.txt"))
+    adopted = prepare(given)
+    assert adopted.manifest["examples"] == records.manifest["examples"] and not tokenizer_of(adopted).lowercase
+    assert prepare(config).manifest == adopted.manifest  # with the vocabulary that is there now
+
+
+def test_half_records_want_their_text(config):
+    prepare(config)
+    Records(config.records).reopen(["shard-00000.tfrecord"])
+    with pytest.raises(ValueError, match="not complete. Run `prepare` with the text again"):
+        prepare(alone(config))
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (b"", "fill a sequence of 32 tokens. Received: 0 tokens"),
+        (b"\n\n\n", "The text must have words"),
+        (b"one two three\n", "fill a sequence of 32 tokens. Received:"),
+        (b"GIF89a\0\0\0", "text file is needed"),
+    ],
+)
+def test_a_text_that_will_not_do(config, capsys, text, message, tmp_path):
+    (tmp_path / "text.txt").write_bytes(text)
+    config = dataclasses.replace(config, train=(str(tmp_path / "text.txt"),), vocabulary_size=64)
+    printed = run_here(main, capsys, *options(config)).replace("The text must have words", "0 tokens") or message
+    assert printed.startswith("error: ") and "\n" not in printed
+    with pytest.raises(ValueError, match=f"{message}|must have words"):
+        prepare(config)
+
+
+def test_missing_files(config, capsys):
+    config = dataclasses.replace(config, train=("none.txt",))
+    assert run_here(main, capsys, *options(config)).startswith("error: No such file")
+    assert not pathlib.Path(config.records).exists()
+    printed = run_here(main, capsys, *options(config, "--vocabulary", "none.vocab"))
+    assert printed.startswith("error: No such file") and "none.vocab" in printed
+
+
+def test_the_embedded_text(tmp_path):
+    records = prepare(dataclasses.replace(named_configs()["number_documents"], records=str(tmp_path)))
+    vocabulary = tokenizer_of(records).vocabulary
+    assert {"huit", "eight"} & set(vocabulary) and len(vocabulary) <= 300
+    assert 100_000 < records.manifest["tokens"]["input_ids"] < 1_000_000
+    assert json.loads((tmp_path / "corpus.json").read_text())["made_of"]["text"] == "embedded"
+
+
+def test_real_text(shared_data, tmp_path):
+    """Films of the ERASER benchmark: a tar archive of a document a file."""
+    archive = shared_data / "eraser_movies" / "docs.tar.gz"
+    vocabulary = next((shared_data / "tokenizers_tftext").rglob("vocab.txt"))
+    config = PretrainConfig(train=(str(archive),), records=str(tmp_path), vocabulary=str(vocabulary), processes=1)
+    manifest = prepare(config).manifest
+    assert 1_500_000 < manifest["tokens"]["input_ids"] < 3_000_000
+
+
+def test_settings_that_exclude_each_other(tmp_path):
+    with pytest.raises(ValueError, match="Give one of"):
+        PretrainConfig(train=("a",), embedded=True)
+    assert PretrainConfig(train=("a",), records="r").data == "train" and PretrainConfig(records="r").data == "records"
+    with pytest.raises(ValueError, match="nothing to train on"):
+        PretrainConfig().data  # noqa: B018
+    with pytest.raises(ValueError, match="--warmup-steps must be fewer"):
+        PretrainConfig(warmup_steps=50, epochs=5, epoch_steps=10)
+    assert RECIPE.name == "pretrain"

@@ -1,0 +1,101 @@
+"""Training of the recipe of pre-training: interruptions, replicas, validation, and the paper's settings."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+
+from recipes.engine.recipe import named_configs
+from recipes.pretrain import RECIPE
+from recipes.pretraining.data import MaskedSequences
+from recipes.pretraining.modelling import make_pretraining, make_trainer
+from recipes.pretraining.settings import PretrainConfig
+from tests.recipes.commands import train_here
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """A file of documents about numbers, and settings of small runs on it."""
+    folder = tmp_path_factory.mktemp("text")
+    lines = (f"the square of {i} is {i * i}" + "\n" * (i % 6 == 5) for i in range(400))
+    (folder / "text.txt").write_text("\n".join(lines))
+    return PretrainConfig(
+        train=(str(folder / "text.txt"),),
+        records=str(folder / "records"),
+        size="tiny",
+        num_layers=1,
+        num_positions=32,
+        vocabulary_size=64,
+        max_length=32,
+        batch_size=4,
+        epochs=2,
+        epoch_steps=8,
+        warmup_steps=2,
+        validation_sequences=8,
+        processes=1,
+        save_steps=3,
+        xla=False,
+        quiet=True,
+    )
+
+
+@pytest.mark.parametrize("objective", ["electra", "masked_lm"])
+def test_an_interrupted_run_ends_as_another(text, monkeypatch, tmp_path, objective):
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if self.model.optimizer.iterations == 13:
+                raise KeyboardInterrupt
+
+    config = dataclasses.replace(text, objective=objective, run=str(tmp_path / "whole"))
+    weights, history = train_here(RECIPE, config, monkeypatch)
+    config = dataclasses.replace(config, run=str(tmp_path / "stopped"))
+    with pytest.raises(KeyboardInterrupt):
+        train_here(RECIPE, config, monkeypatch, Stop())
+    again, logs = train_here(RECIPE, config, monkeypatch)
+    assert logs == history and "val_masked_accuracy" in history[0]
+    for mine, theirs in zip(weights, again, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_batches_for_two_replicas_bring_their_counts(text, tmp_path):
+    """Each replica divides its losses by the counts of the whole batch."""
+    task = RECIPE.make_task(dataclasses.replace(text, run=str(tmp_path)))
+    task.load()
+    task.prepare()
+    batches, validation = task.make_batches(2)
+    trainer = task.make_trainer(task.make_model())
+    for data in (batches, validation):
+        batch = next(data.dataset().as_numpy_iterator())
+        np.testing.assert_allclose(batch["mean_tokens"], (batch["token_ids"] != 0).sum() / len(batch["token_ids"]))
+        assert len(set(batch["mean_masks"])) == 1
+    assert trainer.discriminator is not None
+    with pytest.raises(ValueError, match="multiple of the 3 replicas. Received: 4"):
+        task.make_batches(3)
+
+
+def test_the_masks_of_validation_are_drawn_once(text):
+    tokenizer = type("Tokenizer", (), dict(vocabulary_size=64, mask_id=4, bos_id=2, eos_id=3))
+    model = make_trainer(make_pretraining(text, tokenizer))
+    ids = np.random.default_rng(0).integers(5, 64, (10, 32)).astype("int32")
+    sequences = MaskedSequences({"token_ids": ids, "segment_ids": np.zeros_like(ids)}, 4)
+    sequences.model = model
+    before = model.seed_generator.state.numpy()
+    first, again = (list(sequences.dataset().as_numpy_iterator()) for _ in range(2))
+    keras.tree.map_structure(np.testing.assert_array_equal, first, again)
+    np.testing.assert_array_equal(model.seed_generator.state.numpy(), before)
+    assert [len(batch["token_ids"]) for batch in first] == [4, 4, 2]
+    masked = np.concatenate([batch["masked_ids"] for batch in first])
+    assert set((masked != ids).sum(axis=1)) <= {2, 3, 4, 5} and (masked[masked != ids] == 4).all()
+
+
+def test_the_paper_s_settings():
+    """Clark et al. 2020: 13,549,057 parameters of the discriminator, 14,196,219 with the generator."""
+    config = named_configs()["repulsive_electra_small"]
+    assert (config.total_steps, config.step_size, config.repulsive_weight) == (1_000_000, 0.01, 0.1)
+    tokenizer = type("Tokenizer", (), dict(vocabulary_size=30_522, mask_id=103, bos_id=101, eos_id=102))
+    model = make_pretraining(config, tokenizer)
+    assert model.discriminator.count_params() == 13_549_057
+    assert sum(int(np.prod(weight.shape)) for weight in model.trainable_weights) == 14_196_219
+    schedule = RECIPE.make_task(config).make_optimizer(1, 1).inner_optimizer._learning_rate
+    assert [round(float(schedule(step)), 8) for step in (0, 5_000, 500_000)] == [0.0, 0.00024875, 0.00025]
