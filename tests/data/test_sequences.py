@@ -193,7 +193,7 @@ def test_records_of_another_program_are_adopted(records, tmp_path):
 
 @pytest.mark.parametrize("arguments, message", [
     ((8, 205), "must have 8 tokens. Received: one of 16 in .*shard-00000"),
-    ((16, 60), "Records must be of this vocabulary, of 60. Received: the id"),
+    ((16, 60), "Records must be of this vocabulary, of 60 tokens. Received: the id"),
 ])  # fmt: skip
 def test_records_that_do_not_fit_are_not_adopted(records, tmp_path, arguments, message):
     name = records.shards[0]["name"]
