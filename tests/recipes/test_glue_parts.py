@@ -405,6 +405,7 @@ def test_a_preset_of_keras_hub_as_checkpoint(name, tmp_path):
     for part in (backbone, getattr(keras_hub.tokenizers, f"{name}Tokenizer")(*arguments)):
         part.save_to_preset(str(tmp_path))
     config = override(GlueConfig(), dict(task="cola", checkpoint=str(tmp_path), run=str(tmp_path / "run")))
+    write(tmp_path / "run" / "labels.txt", "0", "1")
     task = RECIPE.make_task(config)
     task.check()
     task.prepare()
