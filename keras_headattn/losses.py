@@ -59,7 +59,8 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
 def _crossentropy(labels, logits, smoothing):
     """Cross-entropy and its gradient from a single softmax: the logits are the largest tensor of a model, and each
     pass over them counts."""
-    size = logits.shape[-1]
+    size = ops.shape(logits)[-1]
+    share = smoothing / ops.cast(size, logits.dtype) if smoothing else 0.0
 
     @ops.custom_gradient
     def crossentropy(logits):
@@ -74,7 +75,7 @@ def _crossentropy(labels, logits, smoothing):
         def gradient(*args, upstream=None):
             upstream = (args[0] if upstream is None else upstream)[..., None]
             is_label = ops.equal(labels[..., None], ops.arange(size, dtype="int32"))
-            smooth = (probabilities - smoothing / size) * upstream
+            smooth = (probabilities - share) * upstream
             return ops.where(is_label, smooth - (1 - smoothing) * upstream, smooth)
 
         return loss, gradient
