@@ -54,7 +54,7 @@ def _begin_process(begin):
 
     def end():
         multiprocessing.parent_process().join()
-        os._exit(1)
+        os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=end, daemon=True).start()
     if begin is not None:
