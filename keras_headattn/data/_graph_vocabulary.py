@@ -117,7 +117,7 @@ class GraphVocabulary:
         return found | ({"title": _lookup(ids["title"], split(graph.title))} if self.title_words else {})
 
     def examples(self, corpus):
-        """What `GraphBatches` takes: the ids of each text of a corpus with those of its graph.
+        """Examples as `GraphBatches` takes them: the ids of each text of a corpus with those of its graph.
 
         Args:
             corpus: `GraphCorpus`.

@@ -162,7 +162,7 @@ def find_tags(text, tag, number_of, split):
 
 
 def fault_of(graph):
-    """What is wrong with a graph, or `None`."""
+    """The fault of a graph in words, or `None`."""
     count = len(graph.entities)
     if not count:
         return "no entities"

@@ -50,8 +50,8 @@ def rouge_n(hypotheses, references, n=1):
         ValueError: if there are no sentences, not as many hypotheses as references, or for an `n` below 1.
         ImportError: if rouge-score is missing.
 
-    >>> rouge_n(["the black cat"], ["the big black cat is here"], n=2).value
-    28.57142857142857
+    >>> round(rouge_n(["the black cat"], ["the big black cat is here"], n=2).value, 2)
+    28.57
     """
     return _rouge(positive("n", n), hypotheses, references)
 

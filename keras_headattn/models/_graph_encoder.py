@@ -82,7 +82,7 @@ class GraphEncoder(layers.Layer):
         self.built = True
 
     def call(self, inputs, training=None):
-        """What a decoder attends to and copies.
+        """Reads graphs: states that a decoder attends to, and entities that it copies.
 
         Args:
             inputs: as of `GraphWriter`; `"target"` is not used.

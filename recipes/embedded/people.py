@@ -65,7 +65,7 @@ def people(train_size=6_000, validation_size=300, test_size=300, seed=0):
 
 
 def facts_told(tokens):
-    """What a text says, by the sentences of this task. Any other sentence says nothing.
+    """Facts that a text tells, by the sentences of this task. Any other sentence tells nothing.
 
     Args:
         tokens: sequence of str and int, as of `Graph.texts`.

@@ -39,7 +39,7 @@ def test_torch_layout():
     logits = q @ k.swapaxes(1, 2) / (WIDTH // HEADS) ** 0.5
     weights = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     expected = linear((weights @ v).swapaxes(0, 1).reshape(5, WIDTH), "out")
-    np.testing.assert_allclose(array(layer(x, x))[0], expected, atol=1e-5)
+    np.testing.assert_allclose(array(layer(x, x))[0], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_every_fault_is_named_and_nothing_changes():

@@ -68,7 +68,7 @@ def block_weights(data, number):
 
 def lstm_weights(data, theirs, ending=""):
     kernel, recurrent = (data[f"w.{theirs}.weight_{kind}{ending}"].T for kind in ("ih", "hh"))
-    bias = sum(data[f"w.{theirs}.bias_{kind}{ending}"] for kind in ("ih", "hh"))
+    bias = sum(data[f"w.{theirs}.bias_{kind}{ending}"].astype("float64") for kind in ("ih", "hh"))
     return {"kernel": kernel, "recurrent_kernel": recurrent, "bias": bias}
 
 

@@ -147,6 +147,14 @@ class Send(Kill):
             os.kill(os.getpid(), self.number)
 
 
+@pytest.fixture(autouse=True)
+def hears_interrupts():
+    """A command in the background of a shell ignores Ctrl-C."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
 INTERRUPTED, TERMINATED = (signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)
 # After how many steps of the process, at what event; the epoch and the batch that are saved then.
 SIGNALS = [
