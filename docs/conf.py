@@ -25,6 +25,7 @@ GROUPS = {
         "/docs/positions",
         "/docs/migrate",
         "/docs/encoders",
+        "/docs/pretraining",
         "Training </docs/training>",
         "/docs/distributed",
         "/docs/reliability",

@@ -135,7 +135,7 @@ class MaskedLMPretraining(keras.Model):
         return {**inputs, **{name: ops.full_like(count, ops.mean(count)) for name, count in counts.items()}}
 
     def _count(self, inputs, name):
-        """What the batch brings, or, of its own rows, tokens that are drawn, or that are no padding: `(B,)`."""
+        """Of each row `(B,)` the count that the batch brings; or else its tokens that are drawn, or are no padding."""
         if name in inputs:
             return inputs[name]
         is_real, is_free = self._places(inputs["token_ids"])
@@ -163,7 +163,7 @@ class MaskedLMPretraining(keras.Model):
         is_real, is_free = self._places(ids)
         positions = draw_positions(is_free, most_drawn(self.drawn_share, ids.shape[1]), next(seeds), self.replacement)
         drawn = number_drawn(is_real, is_free, self.drawn_share, self.replacement)
-        chosen = np.arange(positions.shape[1], dtype="int32") < drawn[:, None]
+        chosen = ops.less(np.arange(positions.shape[1], dtype="int32"), drawn[:, None])
         positions = ops.where(chosen, positions, 0)
         shares = self.masked_share, self.random_share
         masked = mask(ids, positions, chosen, self.mask_id, self._random_tokens, *shares, seeds)

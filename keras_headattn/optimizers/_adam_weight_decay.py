@@ -79,7 +79,9 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
 
     def update_step(self, gradient, variable, learning_rate):
         index, factor, decay = self._members[variable_key(self, variable)]
-        gradient, rate = ops.cast(gradient, variable.dtype), ops.cast(learning_rate, variable.dtype)
+        # On TensorFlow a sum adds up the rows of an embedding that were looked up twice, before they are squared.
+        gradient = ops.add(ops.cast(gradient, variable.dtype), ops.zeros(variable.shape, variable.dtype))
+        rate = ops.cast(learning_rate, variable.dtype)
         mean, square = self._means[index], self._squares[index]
         self.assign_add(mean, (1 - self.beta_1) * (gradient - mean))
         self.assign_add(square, (1 - self.beta_2) * (ops.square(gradient) - square))

@@ -88,6 +88,7 @@ def test_translators(tmp_path):
     (lambda: Bert(**SIZES, attention=MultiHeadAttention(4, 4)), "Received: num_heads=4, key_dim=4"),
     (lambda: Bert(**SIZES, activation="elu"), "Received: activation=elu"),
     (lambda: EncoderClassifier(Bert(**SIZES, pooler=False), 3, head_dim=5), "Received: head_dim=5"),
+    (lambda: EncoderClassifier(Bert(**SIZES, embedding_dim=6, pooler=False), 3, "linear"), "kind='linear'"),
     (lambda: T5(**SIZES, attention="real_former"), "Received: RealFormerAttention"),
     (lambda: transformer(positions="sinusoidal"), "Received: normalize_first=False, endpoint=True, first=0"),
     (lambda: transformer(tie_output=False), "a tied output"),

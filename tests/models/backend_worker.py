@@ -5,6 +5,9 @@ import numpy as np
 
 from keras_headattn.decoding import Searcher
 from keras_headattn.losses import LabelSmoothedCrossentropy
+from keras_headattn.models import ElectraPretraining
+from keras_headattn.optimizers import AdamWeightDecay
+from tests.models.electra import given_numbers, texts
 from tests.models.small import sentences
 
 JIT = keras.backend.backend() == "jax"
@@ -31,9 +34,26 @@ def classified(model, inputs, labels):
     return out | {"loss": np.array(model.train_on_batch(inputs, labels))}
 
 
+def pretrained(model, inputs):
+    """Name to array: how many tokens are drawn; and of given masks what a call returns, and a step of training."""
+    masks, ids = model.draw_masks(texts()), texts()["token_ids"]
+    weights, chosen = masks["mask_weights"], keras.ops.take_along_axis(ids, masks["mask_positions"], axis=1)
+    out = {"drawn": weights, "drawn_special": keras.ops.sum((chosen < 5) & (weights > 0))}
+    optimizer = AdamWeightDecay(0.01, rates={"generator": 0.5}, global_clipnorm=1.0, epsilon=0.01)
+    with given_numbers(0.5):
+        out |= model(inputs)
+        model.compile(optimizer, jit_compile=JIT)
+        out |= {f"logs_{name}": value for name, value in model.train_on_batch(inputs, return_dict=True).items()}
+    out |= {f"trained_{number}": weight for number, weight in enumerate(model.get_weights())}
+    return {name: keras.ops.convert_to_numpy(value) for name, value in out.items()}
+
+
 def results(path):
     """Those of a Transformer, or where a file of inputs lies beside it of a classifier."""
     model, data = keras.saving.load_model(path), path.with_suffix(".npz")
+    if isinstance(model, ElectraPretraining):
+        with np.load(data) as given:
+            return pretrained(model, dict(given))
     if not data.exists():
         return translated(model)
     with np.load(data) as given:

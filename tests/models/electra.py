@@ -24,10 +24,10 @@ SIZES = dict(
 CALM = dict(dropout=0.0, attention_dropout=0.0)
 
 
-def make(**arguments):
+def make(cls=ElectraPretraining, **arguments):
     """A small model, whose generator is half as wide as its discriminator."""
     arguments = {**SIZES, "generator_share": 0.5, **arguments}
-    return ElectraPretraining.from_size("electra_small", MASK, SPECIAL, **arguments)
+    return cls.from_size("electra_small", MASK, SPECIAL, **arguments)
 
 
 def texts(rows=6, seed=0):
@@ -39,6 +39,11 @@ def texts(rows=6, seed=0):
     ids[np.arange(LENGTH) >= lengths[:, None]] = 0
     segments = (np.arange(LENGTH) > 4) & (ids > 0)
     return {"token_ids": ids, "segment_ids": segments.astype("int32")}
+
+
+def given_masks(model, rows=6):
+    """Texts with masks."""
+    return {name: keras.ops.convert_to_numpy(x) for name, x in model.draw_masks(texts(rows), training=False).items()}
 
 
 @contextlib.contextmanager

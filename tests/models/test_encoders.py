@@ -36,6 +36,7 @@ HEADS_OF = {
     "own_pooler": lambda encoder: EncoderClassifier(encoder("bert", pooler=False), 3, head_dim=7),
     "roberta": lambda encoder: EncoderClassifier(encoder("roberta"), 3, "roberta"),
     "electra": lambda encoder: EncoderClassifier(encoder("electra"), 1, "electra", head_dim=7),
+    "linear": lambda encoder: EncoderClassifier(encoder("electra"), 3, "linear"),
     "masked": lambda encoder: MaskedLM(encoder("electra")),
     "replaced": lambda encoder: ReplacedTokenDetector(encoder("electra")),
 }
@@ -60,12 +61,16 @@ def inputs_of(model):
 
 
 def test_initial_weights():
-    """Normal numbers of deviation 0.02, each variable its own; those of attention too, and not those of maps."""
+    """Normal numbers of deviation 0.02, each variable its own; those of attention too, and not those of maps, nor of
+    the projection of embeddings, which are uniform by Glorot."""
     model = Bert(200, 48, 96, num_layers=2, num_heads=4, attention=EVOLVING, embedding_dim=32)
     model.build()
     found = [w for w in model.trainable_weights if "kernel" in w.path or "embeddings" in w.path]
-    found = [array(w).ravel() for w in found if "map_kernel" not in w.path and w.shape[0] > 2]
-    assert len(found) == 2 + 1 + 2 * 6 + 1
+    projection = np.abs(array(model.embedding_projection.kernel))
+    assert 0.8 * np.sqrt(6 / 80) < projection.max() <= np.sqrt(6 / 80)
+    found = [w for w in found if "map_kernel" not in w.path and "projection" not in w.path and w.shape[0] > 2]
+    found = [array(w).ravel() for w in found]
+    assert len(found) == 2 + 2 * 6 + 1
     for values in found:
         assert np.abs(values).max() <= 0.04 + 1e-6 and 0.015 < values.std() < 0.02
     assert len({values[0] for values in found}) == len(found)
@@ -148,7 +153,11 @@ def test_heads(head):
     elif head == "replaced":
         expected = dense(model.output_projection, gelu(dense(model.hidden, x)))[..., 0]
     else:
-        hidden = {"bert": lambda _: outputs["pooled_output"], "electra": lambda x: gelu(dense(model.hidden, x))}
+        hidden = {
+            "bert": lambda _: outputs["pooled_output"],
+            "electra": lambda x: gelu(dense(model.hidden, x)),
+            "linear": lambda x: x,
+        }
         expected = hidden.get(head, lambda x: np.tanh(dense(model.hidden, x)))(x[:, 0])
         expected = dense(model.output_projection, expected)
         assert expected.shape == (3, 1 if head == "electra" else 3)
@@ -318,7 +327,7 @@ def test_dropout():
     np.testing.assert_array_equal(states(first, ids), states(calm, ids))
     np.testing.assert_array_equal(states(first, ids, training=True), states(again, ids, training=True))
     assert np.abs(states(first, ids, training=True) - states(first, ids)).max() > 1e-2
-    for head in ("bert", "roberta", "masked"):
+    for head in ("bert", "roberta", "linear", "masked"):
         model = make_head(head, dropout=0.0, attention_dropout=0.0)
         noise = np.abs(array(model(inputs_of(model), training=True)) - array(model(inputs_of(model)))).max()
         assert (noise > 1e-3) == isinstance(model, EncoderClassifier), head
@@ -463,8 +472,10 @@ def test_heads_refused():
     encoder = make()
     with pytest.raises(ValueError, match="`encoder` must be a keras_headattn.models.Bert. Received: encoder=<Dense"):
         MaskedLM(keras.layers.Dense(3))
-    with pytest.raises(ValueError, match="`kind` must be one of bert, roberta, electra. Received: kind='t5'"):
+    with pytest.raises(ValueError, match="`kind` must be one of bert, roberta, electra, linear. Received: kind='t5'"):
         EncoderClassifier(encoder, 2, "t5")
     for arguments in ({"kind": "roberta"}, {"head_dim": 2000}):
         with pytest.raises(ValueError, match="`encoder` must have no pooler .* Received: a pooler, kind="):
             EncoderClassifier(encoder, 2, **arguments)
+    with pytest.raises(ValueError, match="`head_dim` is of a head with .* Received: head_dim=7, kind='linear'"):
+        EncoderClassifier(make("electra"), 2, "linear", head_dim=7)

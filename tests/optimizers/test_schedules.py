@@ -111,6 +111,10 @@ def test_linear_decay():
         atol=1e-7,
     )
     assert float(LinearDecay(0.2, 0, 4)(0)) == pytest.approx(0.2)
+    from_the_start = LinearDecay(0.2, 4, 10, decay_in_warmup=True)
+    expected = [0.2 * max(0, 1 - step / 10) * min(1, step / 4) for step in range(12)]
+    np.testing.assert_allclose([float(from_the_start(step)) for step in range(12)], expected, atol=1e-7)
+    assert LinearDecay.from_config(from_the_start.get_config()).decay_in_warmup
     clone = keras.optimizers.schedules.deserialize(keras.optimizers.schedules.serialize(schedule))
     assert type(clone) is LinearDecay and clone.get_config() == schedule.get_config()
 
