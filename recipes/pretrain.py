@@ -68,7 +68,7 @@ RECIPE = Recipe(
     embedded="number_documents",
     quick=dict(epoch_steps=10, batch_size=16, warmup_steps=2, validation_sequences=64, size="tiny"),
     quick_data=dict(vocabulary_size=1_000, vocabulary_lines=2_000),
-    files=("vocab.txt", "tokenizer.json", "records"),
+    files=("tokenizer.json", "records"),
     check_files=_check_files,
     evaluated=("test",),
     exported=("export",),

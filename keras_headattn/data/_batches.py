@@ -97,10 +97,20 @@ def dataset_of(batches, signature):
     """A `tf.data.Dataset` of batches, which are gone through anew each time.
 
     Args:
-        batches: iterable that has a length.
+        batches: iterable that has a length. Its attribute `fault` becomes the error that it raises, of which TensorFlow
+            makes one of its own.
         signature: structure of `tf.TensorSpec`, that of a batch.
     """
-    dataset = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=signature)
+
+    def generate():
+        batches.fault = None
+        try:
+            yield from batches
+        except Exception as error:
+            batches.fault = error
+            raise
+
+    dataset = tf.data.Dataset.from_generator(generate, output_signature=signature)
     dataset = dataset.apply(tf.data.experimental.assert_cardinality(len(batches))).prefetch(2)
     # There is nothing to tune, and on a busy machine the thread that tunes took up to 40 seconds to end.
     options = tf.data.Options()

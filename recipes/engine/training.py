@@ -137,16 +137,28 @@ def _fit(task, strategy, batches, validation):
     if not run.has_checkpoint():
         task.begin(model)
     start = time.monotonic()
-    trainer.fit(
-        batches.dataset(),
-        validation_data=validation.dataset(),
-        epochs=config.epochs,
-        shuffle=False,  # the batches have an order of their own, which a resumed run repeats
-        verbose=0 if config.quiet else "auto",
-        callbacks=make_callbacks(task, model, batches, validation),
-    )
+    with _fault_of(batches):
+        trainer.fit(
+            batches.dataset(),
+            validation_data=validation.dataset(),
+            epochs=config.epochs,
+            shuffle=False,  # the batches have an order of their own, which a resumed run repeats
+            verbose=0 if config.quiet else "auto",
+            callbacks=make_callbacks(task, model, batches, validation),
+        )
     print(f"Trained for {(time.monotonic() - start) / 60:.1f} minutes.")
     return model
+
+
+@contextlib.contextmanager
+def _fault_of(batches):
+    """Raises the error of batches that cannot be read, in place of TensorFlow's."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        if getattr(batches, "fault", None) is None:
+            raise
+        raise batches.fault from error
 
 
 def make_callbacks(task, model, batches, validation):

@@ -153,7 +153,7 @@ def test_xla_equals_eager():
 
 
 def test_accumulation():
-    """The mean over parts of a batch."""
+    """The mean over parts of a batch, and rows of an embedding that were looked up several times, as over all of it."""
     whole = trained(AdamWeightDecay(0.01, epsilon=1e-3), batch_size=12)
     parts = trained(AdamWeightDecay(0.01, epsilon=1e-3, gradient_accumulation_steps=2), batch_size=6)
     check_equal(parts, whole)

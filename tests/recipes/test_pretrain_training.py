@@ -6,12 +6,14 @@ import keras
 import numpy as np
 import pytest
 
+from recipes.engine.config import save_config
 from recipes.engine.recipe import named_configs
-from recipes.pretrain import RECIPE
+from recipes.pretrain import RECIPE, main
 from recipes.pretraining.data import MaskedSequences
 from recipes.pretraining.modelling import make_pretraining, make_trainer
+from recipes.pretraining.prepare import prepare
 from recipes.pretraining.settings import PretrainConfig
-from tests.recipes.commands import train_here
+from tests.recipes.commands import run_here, train_here
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,8 @@ def test_an_interrupted_run_ends_as_another(text, monkeypatch, tmp_path, objecti
             if self.model.optimizer.iterations == 13:
                 raise KeyboardInterrupt
 
-    config = dataclasses.replace(text, objective=objective, run=str(tmp_path / "whole"))
+    repulsive = "svgd" if objective == "masked_lm" else "none"
+    config = dataclasses.replace(text, objective=objective, repulsive=repulsive, run=str(tmp_path / "whole"))
     weights, history = train_here(RECIPE, config, monkeypatch)
     config = dataclasses.replace(config, run=str(tmp_path / "stopped"))
     with pytest.raises(KeyboardInterrupt):
@@ -56,6 +59,18 @@ def test_an_interrupted_run_ends_as_another(text, monkeypatch, tmp_path, objecti
     assert logs == history and "val_masked_accuracy" in history[0]
     for mine, theirs in zip(weights, again, strict=True):
         np.testing.assert_array_equal(mine, theirs)
+
+
+def test_a_shard_that_is_damaged_ends_training_in_one_line(text, capsys, tmp_path):
+    """Its size is right, so that it is found when it is read."""
+    config = dataclasses.replace(text, records=str(tmp_path / "records"), run=str(tmp_path / "run"))
+    save_config(config, tmp_path / "config.json", "pretrain")
+    shard = prepare(config).folder / "shard-00000.tfrecord"
+    data = bytearray(shard.read_bytes())
+    data[-20] ^= 1
+    shard.write_bytes(data)
+    reported = run_here(main, capsys, "--config", tmp_path / "config.json")
+    assert reported.startswith("error: The shard is damaged") and "shard-00000" in reported and "\n" not in reported
 
 
 def test_batches_for_two_replicas_bring_their_counts(text, tmp_path):
