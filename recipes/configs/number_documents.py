@@ -1,4 +1,4 @@
-"""Pre-training without a download: documents of number words in twelve languages. Minutes on two cores.
+"""Pre-training without a download: documents that count in twelve languages. Minutes on two cores.
 
     python -m recipes.pretrain
 
@@ -10,13 +10,15 @@ from recipes.pretraining.settings import PretrainConfig
 CONFIG = PretrainConfig(
     embedded=True,
     size="tiny",
-    vocabulary_size=300,
-    vocabulary_lines=60,
+    vocabulary_size=600,
+    vocabulary_lines=200,
     max_length=64,
     batch_size=32,
     epochs=10,
     epoch_steps=200,
     warmup_steps=200,
     validation_sequences=512,
-    learning_rate=2e-3,
+    learning_rate=1e-3,
+    dropout=0.0,
+    attention_dropout=0.0,
 )

@@ -58,13 +58,14 @@ def number_words(train_size=6_000, validation_size=600, test_size=600, seed=0):
 
 
 def number_documents(size=800, seed=0):
-    """Documents to pre-train an encoder on, without labels: numbers in words, all of a document in one language.
+    """Documents to pre-train an encoder on, without labels: numbers in words that count upward, in twelve languages.
 
-    The numbers are those of the training split of `number_words` with the same seed. The languages are those of
-    `LANGUAGES`, in turn. A document has 4 to 12 lines of 2 to 6 numbers.
+    A document is in one of `LANGUAGES`, in turn, and has 4 to 12 lines. A line counts from a number of at most four
+    digits through the next 2 to 7 of the training split of `number_words` with the same seed. So the words around
+    one tell what it is, as in a text that means something.
 
     Args:
-        size: int, documents. Default 800: 680,000 characters.
+        size: int, documents. Default 800: 675,000 characters.
         seed: int. Default 0.
 
     Returns:
@@ -73,17 +74,19 @@ def number_documents(size=800, seed=0):
     Raises:
         ImportError: if num2words is not installed.
 
-    >>> lines = number_documents(2)
-    >>> lines.count(""), lines[-1]
-    (2, '')
+    >>> lines = number_documents(4)
+    >>> lines.count(""), lines[-2]
+    (4, '')
     """
-    split_of, rng = assign_numbers(seed), np.random.default_rng([seed, len(SPLITS)])
+    numbers = np.flatnonzero(assign_numbers(seed) == 0)
+    rng = np.random.default_rng([seed, len(SPLITS)])
     lines = []
     for place in range(size):
         language = list(LANGUAGES)[place % len(LANGUAGES)]
         for _ in range(rng.integers(4, 13)):
-            numbers = [number_in_words(_draw(rng, 0, split_of), language) for _ in range(rng.integers(2, 7))]
-            lines.append(", ".join(numbers))
+            first = np.searchsorted(numbers, number_up_to(rng, 4))
+            line = numbers[first : first + rng.integers(3, 9)]
+            lines.append(", ".join(number_in_words(int(number), language) for number in line))
         lines.append("")
     return lines
 
