@@ -17,7 +17,6 @@ measurement runs in a process of its own, whose largest resident memory is repor
 import argparse
 import contextlib
 import functools
-import multiprocessing
 import os
 import pathlib
 import resource
@@ -160,22 +159,16 @@ def steps():
     return STEPS * electra.ROWS * electra.LENGTH, time.perf_counter() - start
 
 
-def in_process(function, *arguments):
-    """`(tokens, seconds, MB at the peak, MB of the largest process it began)` of a function in a new process."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_measured, (function, arguments))
-
-
-def _measured(function, arguments):
+def measured(function, *arguments):
+    """`(tokens, seconds, MB at the peak, MB of the largest process it began)` of a function; in a fresh process."""
     timing.limit_threads(timing.cores())
-    multiprocessing.current_process()._config["daemon"] = False  # it may begin processes of its own
     result = function(*arguments)
     peaks = (resource.getrusage(who).ru_maxrss / 1e3 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return *result, *peaks
 
 
 def memory(options):
-    tokens, seconds, *_ = in_process(steps)
+    tokens, seconds, *_ = in_a_fresh_process(measured, steps)
     need = tokens / seconds
     rows = []
     for megabytes in [1, 4] if options.quick else options.megabytes:
@@ -183,7 +176,7 @@ def memory(options):
             write_text(folder, megabytes)
             cases = [(f"writing, {number} processes", prepare, number) for number in (1, 2)]
             for name, function, processes in [*cases, (f"reading {EPOCH_STEPS} x 128", read, 1)]:
-                tokens, seconds, peak, theirs = in_process(function, folder, processes)
+                tokens, seconds, peak, theirs = in_a_fresh_process(measured, function, folder, processes)
                 rate = tokens / seconds
                 cells = f"{megabytes:,}", f"{tokens:,}", f"{seconds:.1f}", f"{rate:,.0f}", f"{rate / need:,.0f}"
                 rows.append([name, *cells, f"{peak:,.0f}", f"{theirs:,.0f}" if theirs else ""])

@@ -28,8 +28,9 @@ SETTINGS = (
 )
 PATIENCE = 300  # seconds until a point is reached
 ATTEMPTS = 5  # kills until one came in time
-HALF_CHECKPOINT, CHECKPOINT = "run/checkpoints/.epoch-*", "run/checkpoints/epoch-*"
-HALF_EXPORT = "export/.new.*/*"
+CHECKPOINT, HALF_CHECKPOINT = (f"run/checkpoints/{dot}epoch-*-batch-*.npz" for dot in ("", "."))
+IN_EPOCH = "run/checkpoints/epoch-*-batch-*5.npz"
+HALF_EXPORT, NAMES_THE_RUN = "export/.new.*/*", "run.txt"
 
 
 class Run:
@@ -89,13 +90,23 @@ def points():
             lambda run: run.says("parameters, electra"),
             lambda run: not run.has(CHECKPOINT),
         ),
-        "in an epoch": (new(CHECKPOINT), lambda run: run.has(CHECKPOINT) and not run.has(HALF_CHECKPOINT)),
+        "in an epoch": (new(IN_EPOCH), lambda run: run.has(IN_EPOCH) and not run.has(HALF_CHECKPOINT)),
         "while a checkpoint is written": (new(HALF_CHECKPOINT), lambda run: run.has(HALF_CHECKPOINT)),
         "while the export is written": (
             lambda run: run.has(HALF_EXPORT),
             lambda run: run.has(HALF_EXPORT) and not run.has("export/1"),
         ),
     }
+
+
+def kills(run, point):
+    """Kills a run at a point, again until it was in time: how many kills that took."""
+    for number in range(1, ATTEMPTS + 1):
+        has_come, is_in_time = points()[point]
+        run.kill(has_come)
+        if is_in_time(run):
+            return number
+    raise RuntimeError(f"{ATTEMPTS} kills, and none {point}")
 
 
 def left(run):
@@ -114,7 +125,7 @@ def end(run):
     for number, logs in enumerate(history):
         found |= {f"{name} of epoch {number}": value for name, value in logs.items() if "second" not in name}
     for pattern in ("run/records/*", "run/results/**/*", "export/1/**/*"):
-        files = (path for path in run.folder.glob(pattern) if path.is_file())
+        files = (path for path in run.folder.glob(pattern) if path.is_file() and path.name != NAMES_THE_RUN)
         found |= {str(path.relative_to(run.folder)): hashlib.sha256(path.read_bytes()).digest() for path in files}
     return found
 
@@ -129,14 +140,7 @@ def main():
         whole.finish()
         rows = []
         for point in points():
-            for kills in range(1, ATTEMPTS + 1):
-                has_come, is_in_time = points()[point]
-                parts.kill(has_come)
-                if is_in_time(parts):
-                    break
-            else:
-                raise RuntimeError(f"{ATTEMPTS} kills, and none {point}")
-            rows.append([point, kills, left(parts)])
+            rows.append([point, kills(parts, point), left(parts)])
             print(*rows[-1], sep=" | ", flush=True)
         parts.finish()
         expected, found = end(whole), end(parts)
