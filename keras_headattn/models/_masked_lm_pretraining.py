@@ -204,7 +204,9 @@ class MaskedLMPretraining(keras.Model):
         return self._mean(weights, losses, sample_weight=weights * (losses.shape[1] / each))
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        found = ops.equal(ops.argmax(y_pred["mask_logits"], axis=-1), y_pred["mask_labels"])
+        logits, labels = y_pred["mask_logits"], y_pred["mask_labels"]
+        # As `argmax` equals the label, which takes eight times as long on TensorFlow.
+        found = ops.equal(ops.take_along_axis(logits, labels[..., None], axis=-1)[..., 0], ops.max(logits, axis=-1))
         self.means["masked_accuracy"].update_state(found, y_pred["mask_weights"])
         return self.get_metrics_result()
 
