@@ -52,7 +52,7 @@ def draw_graph_attention(maps, block=-1, heads=None, title=None):
     if not heads or not all(0 <= head < len(weights) for head in heads):
         raise ValueError(f"`heads` must be from 0 to {len(weights) - 1}, at least one. Received: heads={heads}")
     scene = _Scene(maps.graph)
-    columns = min(len(heads), max(1, int(15 / scene.width)), 2 if len(heads) == 4 else len(heads))
+    columns = min(len(heads), max(1, int(16 / scene.width)), 2 if len(heads) == 4 else len(heads))
     rows = -(-len(heads) // columns)
     title = f"What vertices attend to in block {block % len(names) + 1} of {len(names)}" if title is None else title
     width, height = columns * (scene.width + 0.3) + 1.1, rows * (scene.height + 0.4)
@@ -185,7 +185,7 @@ COPY_CAPTION = (
     "so they do below a word whose place a copy might have taken. The stronger a colour, the larger the probability."
 )
 COLUMNS, LEAST = 92, 0.05  # characters a line; the least probability of a copy that is shown
-CELL, ROW = 0.068, 0.19  # inches of a character and of a line
+CELL, ROW = 0.0645, 0.19  # inches of a character and of a line
 
 
 def draw_copies(maps, title="Where the words were copied from"):
@@ -218,8 +218,8 @@ def draw_copies(maps, title="Where the words were copied from"):
         _flow(max(columns_of(word), 7 * (of is not None)) for word, of in zip(words, sources, strict=True)),
     )
     top = 1.5 * (above[-1][0] + 1) + 1
-    lines = top + 2.4 * (below[-1][0] + 1)
-    caption = textwrap.fill(COPY_CAPTION, COLUMNS + 16)
+    lines = top + 2.2 * (below[-1][0] + 1)
+    caption = textwrap.fill(COPY_CAPTION, COLUMNS + 8)
     figure = new_figure(CELL * (COLUMNS + 2), ROW * lines + 0.13 * (caption.count("\n") + 1) + 0.3, title)
     figure.supxlabel(caption, fontsize=7, color="gray")
     axes = figure.subplots()
@@ -230,14 +230,14 @@ def draw_copies(maps, title="Where the words were copied from"):
     for chip, color, (line, column) in zip(chips, colors, above, strict=True):
         _write(axes, chip, column, 1.5 * line + 0.5, (*color, 0.75), color)
     for token, word, source, (line, column) in zip(maps.tokens, words, sources, below, strict=True):
-        y = top + 2.4 * line + 0.5
+        y = top + 2.2 * line + 0.5
         if source is None:
             _write(axes, word, column, y, "none", "none")
             continue
         entity, probability = source
         is_copy = isinstance(token, int)
         _write(axes, word, column, y, (*colors[entity], 0.75 * probability), colors[entity] if is_copy else "none")
-        axes.text(column, y + 1.05, f"{entity + 1}: {probability:.2f}", fontsize=6, color="0.35", va="center")
+        axes.text(column, y + 0.95, f"{entity + 1}: {probability:.2f}", fontsize=6, color="0.35", va="center")
     return figure
 
 
@@ -255,7 +255,7 @@ def _flow(widths):
         if column and column + width > COLUMNS:
             line, column = line + 1, 0
         places.append((line, column))
-        column += width + 1.6
+        column += width + 2
     return places
 
 

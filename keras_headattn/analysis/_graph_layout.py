@@ -8,8 +8,8 @@ from keras_headattn._figures import columns_of
 
 COLUMNS = 18  # of a line in a box
 CHARACTER, LINE, PAD = 0.078, 0.15, 0.09  # inches
-GAP = 0.3  # between boxes, room for arrows
-STEP = 1.15  # inches from a box to the next along a relation
+GAP = 0.28  # between boxes, room for arrows
+STEP = 0.85  # inches from a box to the next along a relation
 
 
 def boxed(text):
