@@ -52,7 +52,7 @@ def draw_graph_attention(maps, block=-1, heads=None, title=None):
     if not heads or not all(0 <= head < len(weights) for head in heads):
         raise ValueError(f"`heads` must be from 0 to {len(weights) - 1}, at least one. Received: heads={heads}")
     scene = _Scene(maps.graph)
-    columns = min(len(heads), max(1, int(16 / scene.width)), 2 if len(heads) == 4 else len(heads))
+    columns = min(len(heads), max(1, int(17 / scene.width)), 2 if len(heads) == 4 else len(heads))
     rows = -(-len(heads) // columns)
     title = f"What vertices attend to in block {block % len(names) + 1} of {len(names)}" if title is None else title
     width, height = columns * (scene.width + 0.3) + 1.1, rows * (scene.height + 0.4)
@@ -138,7 +138,8 @@ class _Scene:
         right = np.array([along[1], -along[0]]) * beside
         found = []
         for box, direction in ((one, along), (other, -along)):
-            reach = (self.sizes[box] / 2 - np.abs(right)) / np.maximum(np.abs(direction), 1e-9)
+            direction = np.where(np.abs(direction) < 1e-9, 1e-9, direction)
+            reach = (np.sign(direction) * self.sizes[box] / 2 - right) / direction
             found.append(self.places[box] + right + direction * max(reach.min(), 0))
         return found
 

@@ -6,15 +6,16 @@ import numpy as np
 
 from keras_headattn._figures import columns_of
 
-COLUMNS = 18  # of a line in a box
+COLUMNS, MOST = 20, 30  # of a line in a box; of a line with a single long word
 CHARACTER, LINE, PAD = 0.078, 0.15, 0.09  # inches
 GAP = 0.28  # between boxes, room for arrows
-STEP = 0.85  # inches from a box to the next along a relation
+STEP = 0.8  # inches from a box to the next along a relation
 
 
 def boxed(text):
     """A text in lines, and the size of its box: `(text, (width, height))`, inches."""
-    lines = textwrap.wrap(text, COLUMNS) or [""]
+    longest = max(map(len, text.split()), default=0)
+    lines = textwrap.wrap(text, max(COLUMNS, min(longest, MOST))) or [""]
     width = max(map(columns_of, lines))
     return "\n".join(lines), (CHARACTER * width + 2 * PAD, LINE * len(lines) + 2 * PAD)
 
