@@ -9,9 +9,9 @@ Sizes and lengths are about those of WebNLG and of AGENDA; ids are random. Ours 
 compiled step of `training.Model`, SGD with momentum, gradients clipped to norm 1, dropout 0.1. It writes by
 `decoding.Searcher` in a `tf.function`, beam 4, exactly so many tokens, as no text may end. PyTorch has two kinds of
 attention: `torch.nn.MultiheadAttention`, and `scaled_dot_product_attention` on keys and values that are projected once
-for all steps; and one thread, or all cores'. It is judged by the fastest of the four. All have the same weights: losses
-without dropout and the texts must agree before anything is measured. Each library runs in processes of its own, which
-take turns.
+for all steps; and one thread, or all cores'. It is judged by the fastest of the four. All have the same weights: before
+anything is measured, losses without dropout and scores of texts must agree. Each library runs in processes of its own,
+which take turns.
 """
 
 import argparse
@@ -30,7 +30,7 @@ SETTINGS = {
     "agenda": dict(layers=6, width=500, ids=(10_000, 25_000, 5_000, 7), lengths=(12, 3, 5, 10, 110), rows=32, writes=8),
 }
 OURS, PEER = "this library", "PyTorch"
-BEAM, FORBIDDEN = 4, (0, 1, 2, 3)
+BEAM = 4
 RATE, MOMENTUM, CLIPNORM = 0.1, 0.9, 1.0
 TOLERANCE = 1e-4  # of losses
 
@@ -68,7 +68,7 @@ def make_ours(setting, folder):
         title_vocabulary,
         num_layers=SETTINGS[setting]["layers"],
         hidden_dim=SETTINGS[setting]["width"],
-        forbidden_ids=FORBIDDEN,
+        forbidden_ids=(),
         seed=0,
     )
     model.build()
@@ -114,13 +114,13 @@ def our_texts(setting, folder):
 
     inputs, _ = batch(setting, SETTINGS[setting]["writes"])
     graphs = {name: tf.constant(ids) for name, ids in inputs.items() if name != "target"}
-    searcher = Searcher(make_ours(setting, folder), BEAM, alpha=1.0, max_length=inputs["target"].shape[1])
+    searcher = Searcher(make_ours(setting, folder), BEAM, alpha=0.0, max_length=inputs["target"].shape[1])
     searcher.end_id = 10**6  # no token has it, so that every search has all its steps
     cases = {}
     for jit_compile in (False, True):
         search = tf.function(searcher, jit_compile=jit_compile, autograph=False)
         cases[f"{OURS}, XLA" if jit_compile else OURS] = functools.partial(search, graphs)
-    np.save(os.path.join(folder, "tokens.npy"), cases[OURS]()["tokens"][:, 0].numpy())
+    np.save(os.path.join(folder, "scores.npy"), cases[OURS]()["scores"][:, 0].numpy())
     return cases
 
 
@@ -177,9 +177,9 @@ def torch_texts(setting, folder, threads):
     graphs, labels = torch_graphs(setting, SETTINGS[setting]["writes"])
     cases = {}
     for name, model in make_torch(setting, folder, threads):
-        write = functools.partial(model.eval().write, graphs, BEAM, labels.shape[1], forbidden=FORBIDDEN)
-        same = (write().numpy() == np.load(os.path.join(folder, "tokens.npy"))).mean()
-        assert same > 0.9, f"{same:.0%} of the tokens are the same"  # rounding may tell two texts apart
+        write = functools.partial(model.eval().write, graphs, BEAM, labels.shape[1])
+        scores = np.load(os.path.join(folder, "scores.npy"))
+        np.testing.assert_allclose(write()[1].numpy(), scores, rtol=TOLERANCE)
         cases[name] = write
     return cases
 
@@ -190,7 +190,7 @@ def main():
     parser.add_argument("setting", choices=list(SETTINGS))
     parser.add_argument("--quick", action="store_true", help="three rounds; writes nothing")
     arguments = parser.parse_args()
-    limits = dict(min_rounds=3, max_rounds=3) if arguments.quick else dict(min_rounds=5, max_rounds=25, max_seconds=90)
+    limits = dict(min_rounds=3, max_rounds=3) if arguments.quick else dict(min_rounds=5, max_rounds=25, max_seconds=60)
     kind = "steps" if arguments.task == "train" else "texts"
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
 

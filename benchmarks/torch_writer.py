@@ -177,8 +177,8 @@ class Writer(nn.Module):
         return functional.nll_loss(self(graph).flatten(0, 1), labels.flatten())
 
     @torch.inference_mode()
-    def write(self, graph, beam, length, start_id=2, forbidden=(0, 1, 2)):
-        """Tokens `(B, length)` of the best text of each graph by beam search, in which no text ends."""
+    def write(self, graph, beam, length, start_id=2):
+        """Tokens `(B, length)` and log probability `(B,)` of the best text of each graph. No text ends."""
         batch = len(graph["types"])
 
         def repeat(x):
@@ -196,7 +196,6 @@ class Writer(nn.Module):
             state = self.step(self.embed(last[:, None], types)[:, 0], state, projected, masks)
             found = torch.cat([state[0], *state[2:]], 1)[:, None]
             found = self.log_probabilities(found, entities, there)[:, 0]
-            found[:, list(forbidden)] = FAR
             total = found.shape[1]
             scores, places = (scores[:, :, None] + found.unflatten(0, (batch, beam))).flatten(1).topk(beam)
             parents, chosen = places // total, places % total
@@ -204,7 +203,7 @@ class Writer(nn.Module):
             state = [x[rows] for x in state]
             tokens = torch.cat([tokens.flatten(0, 1)[rows].unflatten(0, (batch, beam)), chosen[:, :, None]], 2)
             last = chosen.flatten()
-        return tokens[:, 0]
+        return tokens[:, 0], scores[:, 0]
 
     @torch.no_grad()
     def load(self, weights):
