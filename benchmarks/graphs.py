@@ -7,7 +7,8 @@
 
 Sizes and lengths are about those of WebNLG and of AGENDA; ids are random. Ours trains as `recipes.graphs` does: the
 compiled step of `training.Model`, SGD with momentum, gradients clipped to norm 1, dropout 0.1. It writes by
-`decoding.Searcher` in a `tf.function`, beam 4, exactly so many tokens, as no text may end. PyTorch has two kinds of
+`decoding.Searcher` in a `tf.function`, by XLA, and in sequence, as exports with `cpu_only=True` do; beam 4, exactly so
+many tokens, as no text may end. PyTorch has two kinds of
 attention: `torch.nn.MultiheadAttention`, and `scaled_dot_product_attention` on keys and values that are projected once
 for all steps; and one thread, or all cores'. It is judged by the fastest of the four. All have the same weights: before
 anything is measured, losses without dropout and scores of texts must agree. Each library runs in processes of its own,
@@ -110,6 +111,7 @@ def our_steps(setting, folder):
 def our_texts(setting, folder):
     import tensorflow as tf
 
+    from keras_headattn._private import in_sequence
     from keras_headattn.decoding import Searcher
 
     inputs, _ = batch(setting, SETTINGS[setting]["writes"])
@@ -120,6 +122,13 @@ def our_texts(setting, folder):
     for jit_compile in (False, True):
         search = tf.function(searcher, jit_compile=jit_compile, autograph=False)
         cases[f"{OURS}, XLA" if jit_compile else OURS] = functools.partial(search, graphs)
+    search = tf.function(searcher, autograph=False, experimental_attributes={"_noinline": True})
+
+    def call(graphs):  # as exports with `cpu_only=True`
+        with in_sequence():
+            return search(graphs)
+
+    cases[f"{OURS}, in sequence"] = functools.partial(tf.function(call, autograph=False), graphs)
     np.save(os.path.join(folder, "scores.npy"), cases[OURS]()["scores"][:, 0].numpy())
     return cases
 
