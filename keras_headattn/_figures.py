@@ -1,6 +1,7 @@
 """Figures of matplotlib, which is imported when one is made."""
 
 import textwrap
+import unicodedata
 
 import numpy as np
 
@@ -34,6 +35,15 @@ def new_figure(width, height, title=None):
     if lines:
         figure.suptitle("\n".join(lines), fontsize=TITLE_SIZE, parse_math=False)
     return figure
+
+
+def columns_of(text):
+    """How many characters of a font of one width a text takes: Chinese, Japanese and Korean ones take two.
+
+    >>> columns_of("Oslo"), columns_of("東京")
+    (4, 4)
+    """
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def as_image(figure, dpi=100):

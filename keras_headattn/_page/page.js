@@ -30,7 +30,8 @@ function shownPieces(pieces) {
   });
 }
 
-const classesOf = (piece, name) => [name, piece.space && "space", piece.special && "special"].filter(Boolean).join(" ");
+const classesOf = (piece, name) =>
+  [name, piece.space && "space", piece.special && "special", /\s/.test(piece.text) && "phrase"].filter(Boolean).join(" ");
 
 // An element's colour: its opacity is the weight's part of the largest. Without a weight it has none.
 function shade(element, weight, most) {

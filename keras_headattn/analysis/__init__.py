@@ -17,6 +17,8 @@ __getattr__, __dir__, __all__ = attach(
             "reliability",
         ],
         "_clusters": ["cluster_tokens", "draw_cluster_tokens", "draw_clusters"],
+        "_graph_drawings": ["draw_copies", "draw_graph_attention"],
+        "_graph_maps": ["GraphMaps", "graph_maps"],
         "_heads": ["draw_error_by_heads", "draw_head_ablation", "head_ablation", "head_distance", "max_num_heads"],
         "_heatmaps": ["draw_text_heatmaps", "write_text_heatmaps"],
         "_map_classifier": ["make_map_classifier"],

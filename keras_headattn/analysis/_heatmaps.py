@@ -2,12 +2,11 @@
 
 import html
 import textwrap
-import unicodedata
 
 import keras
 import numpy as np
 
-from keras_headattn._figures import new_figure
+from keras_headattn._figures import columns_of, new_figure
 from keras_headattn._files import write_atomically
 from keras_headattn.analysis._validation import check_named
 
@@ -167,7 +166,7 @@ def _places(tokens):
     """Line and column of each token."""
     places, line, column = [], 0, 0
     for token in tokens:
-        width = sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in token)
+        width = columns_of(token)
         if column and column + width > COLUMNS:
             line, column = line + 1, 0
         places.append((line, column))

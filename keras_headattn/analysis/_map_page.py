@@ -26,7 +26,7 @@ def write_attention_page(path, examples, title="Where the heads look"):
             - `"maps"`: dictionary of the name of a layer to its weights, `(h, n, m)`, or `(h, h, n, m)` of heads in
               pairs, or `(h, m)` of a pooling;
             - `"tokens"`: list of str, or two lists: those of queries and those of keys. They may be shorter than the
-              maps, whose rest is padding and not shown;
+              maps, whose rest is padding and not shown. Or a dictionary of such, one a layer;
             - or `"image"`, `(H, W, 3)`, from 0 to 1 or integers to 255, and `"size"`, `(height, width)` of the grid of
               places that attend, or a dictionary of such, one a layer;
             - if need be, str: `"name"` by which it is chosen, `"model"` above it, and `"answer"`, such as the
@@ -65,6 +65,7 @@ def _view(example, number):
 
 
 def _text_layer(name, weights, tokens):
+    tokens = tokens[name] if isinstance(tokens, dict) else tokens
     is_self = not len(tokens) or isinstance(tokens[0], str)
     queries, keys = (tokens, tokens) if is_self else tokens
     weights = _as_weights(name, weights, ranks=(2, 3, 4))

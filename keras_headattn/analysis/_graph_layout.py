@@ -1,0 +1,113 @@
+"""Places of the boxes of a graph, in inches, such that none covers another."""
+
+import textwrap
+
+import numpy as np
+
+from keras_headattn._figures import columns_of
+
+COLUMNS, MOST = 20, 30  # of a line in a box; of a line with a single long word
+CHARACTER, LINE, PAD = 0.078, 0.15, 0.09  # inches
+GAP = 0.28  # between boxes, room for arrows
+STEP = 0.8  # inches from a box to the next along a relation
+
+
+def boxed(text):
+    """A text in lines, and the size of its box: `(text, (width, height))`, inches."""
+    longest = max(map(len, text.split()), default=0)
+    lines = textwrap.wrap(text, max(COLUMNS, min(longest, MOST))) or [""]
+    width = max(map(columns_of, lines))
+    return "\n".join(lines), (CHARACTER * width + 2 * PAD, LINE * len(lines) + 2 * PAD)
+
+
+def place_boxes(sizes, edges):
+    """Middles of boxes, near to what they are joined to.
+
+    By stress majorization (Gansner et al. 2005, "Graph drawing by stress majorization") of the lengths of paths; boxes
+    that cover each other are then pushed apart.
+
+    Args:
+        sizes: `(n, 2)`, width and height of each box.
+        edges: list of pairs of boxes that are joined.
+
+    Returns:
+        `(n, 2)`, the lowest and leftmost box ends at 0.
+    """
+    sizes = np.asarray(sizes, "float64")
+    lengths = _lengths(len(sizes), edges)
+    places = _separate(_stress(lengths) * STEP * (1.35, 0.75), sizes + GAP)
+    return places - (places - sizes / 2).min(0)
+
+
+def _lengths(n, edges):
+    """Lengths of the shortest paths `(n, n)`; what is not joined at all is a little further than the longest path."""
+    lengths = np.full((n, n), np.inf)
+    np.fill_diagonal(lengths, 0)
+    for one, other in edges:
+        if one != other:
+            lengths[one, other] = lengths[other, one] = 1
+    for middle in range(n):
+        lengths = np.minimum(lengths, lengths[:, middle, None] + lengths[middle])
+    return np.where(np.isinf(lengths), min(4, 1 + lengths[np.isfinite(lengths)].max()), lengths)
+
+
+def _stress(lengths, steps=200):
+    n = len(lengths)
+    angles = 2 * np.pi * np.arange(n) / n + 0.3
+    places = np.stack([np.cos(angles), np.sin(angles)], -1) * max(1, n / 6)
+    weights = 1 / np.maximum(lengths, 1) ** 2
+    np.fill_diagonal(weights, 0)
+    inverse = np.linalg.pinv(np.diag(weights.sum(1)) - weights)
+    for _ in range(steps):
+        distances = np.maximum(np.linalg.norm(places[:, None] - places, axis=-1), 1e-6)
+        factors = weights * lengths / distances
+        places = inverse @ (np.diag(factors.sum(1)) - factors) @ places
+    return places
+
+
+def _separate(places, sizes, steps=400):
+    """Pushes boxes that cover each other apart, along the axis on which they do so less."""
+    n = len(places)
+    needed = (sizes[:, None] + sizes) / 2
+    for step in range(steps):
+        apart = places[:, None] - places
+        covered = needed - np.abs(apart)
+        covered[np.arange(n), np.arange(n)] = -1
+        covers = (covered > 1e-6).all(-1)
+        if not covers.any():
+            break
+        if step % 50 == 49:
+            places = places * 1.1
+            continue
+        axis = covered.argmin(-1)
+        order = np.sign(np.arange(n)[:, None] - np.arange(n))
+        moves = np.zeros_like(apart)
+        for which in (0, 1):
+            sign = np.where(apart[..., which] == 0, order, np.sign(apart[..., which]))
+            moves[..., which] = np.where(covers & (axis == which), sign * (covered[..., which] / 2 + 1e-3), 0)
+        places = places + 0.6 * moves.sum(1)
+    return places
+
+
+def free_columns(places, sizes, numbers):
+    """For each box in `numbers` a place along its width from which the way up meets the fewest boxes, and no other's.
+
+    Args:
+        places, sizes: `(n, 2)`, of all boxes.
+        numbers: list of int, the boxes.
+
+    Returns:
+        List of float.
+    """
+    taken = []
+    for number in numbers:
+        reach = sizes[number, 0] / 2 - PAD
+        above = places[:, 1] > places[number, 1]
+        costs = {}
+        for x in places[number, 0] + np.linspace(0, reach, 8)[:, None] * (1, -1):
+            for side in x:
+                blocked = (above & (np.abs(places[:, 0] - side) < sizes[:, 0] / 2 + 0.08)).sum()
+                near = any(abs(side - other) < 0.16 for other in taken)
+                costs[float(side)] = blocked + 2 * near + 0.1 * abs(side - places[number, 0])
+        taken.append(min(costs, key=costs.get))
+    return taken
