@@ -17,8 +17,10 @@ Source: Koncel-Kedziorski et al. 2019, "Text generation from knowledge graphs wi
 """
 
 import os
+import sys
 
-from recipes.engine.recipe import Recipe
+from recipes.engine.command import Command, portions
+from recipes.engine.recipe import Recipe, check_readable, given_settings
 from recipes.writing.settings import DECODING, GraphsConfig
 
 # Keras's LSTM transposes masks, which oneDNN calls an error where a CPU cannot, and TensorFlow then does.
@@ -31,6 +33,28 @@ def _check_files(config):
             raise FileNotFoundError(f"No such file or folder. Received: {path}")
 
 
+def _add_write(parser):
+    RECIPE.add_run(parser, WRITING)
+    parser.add_argument("file", nargs="?", default="-", help="a graph a line as JSON, .gz too; none: standard input")
+    parser.add_argument("--scores", action="store_true", help="a score and a tab before each text")
+
+
+def _write(options):
+    check_readable(options.file)
+    task = RECIPE.finished(options.folder, given_settings(options, WRITING))
+    describe = task.describer(task.run.load_model())
+    if options.file == "-" and sys.stdin.isatty():
+        print("Type a graph as JSON and Enter; Ctrl-D ends.", file=sys.stderr)
+    done = 0
+    for lines in portions(options.file):
+        graphs = [task.read_graph(line, number) for number, line in enumerate(lines, done + 1)]
+        done += len(lines)
+        for description in describe(graphs):
+            score = f"{description.score:.4f}\t" if options.scores else ""
+            print(score + description.text, flush=True)
+
+
+WRITING = (*DECODING, "max_entities")
 RECIPE = Recipe(
     name="graphs",
     doc=__doc__,
@@ -42,7 +66,12 @@ RECIPE = Recipe(
     files=("vocabulary.json", "categories.json"),
     check_files=_check_files,
     evaluated=(*DECODING, "metrics", "test", "format", "encoding", "max_graphs"),
-    exported=(*DECODING, "max_entities", "export", "samples"),
+    exported=(*WRITING, "export", "samples"),
+    commands={
+        "write": Command(
+            _write, "the texts of graphs, JSON a line, of a file or standard input", _add_write, filters=True
+        )
+    },
 )
 main = RECIPE.main
 

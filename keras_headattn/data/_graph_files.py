@@ -136,7 +136,9 @@ def graph_from_json(text):
     try:
         graph = _json_row(json.loads(text))
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"A graph is a JSON object. Received: {text[:60]} ({type(error).__name__}: {error})") from error
+        raise ValueError(
+            f"A graph is a JSON object. Received: {text[:60]} ({type(error).__name__}: {error})"
+        ) from error
     except ValueError as error:
         raise ValueError(f"A graph is a JSON object. Received: {error}") from error
     if fault := fault_of(graph, needs_text=False):

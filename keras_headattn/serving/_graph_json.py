@@ -49,7 +49,9 @@ def _parse(text):
     with tf.control_dependencies(
         [
             check(tf.reduce_all(tf.equal(sizes, 3)), "A triple must have head, relation and tail: ", _short(text)),
-            check(tf.reduce_all(~_is_number(values("entities", 2))), "Names of entities must be strings: ", _short(text)),
+            check(
+                tf.reduce_all(~_is_number(values("entities", 2))), "Names of entities must be strings: ", _short(text)
+            ),
         ]
     ):
         triples = tf.reshape(triples, (-1, 3))
@@ -92,7 +94,9 @@ def _places(ends, entities):
     known = tf.where(is_number, True, tf.reduce_any(by_name, axis=-1))
     strange = tf.strings.reduce_join(tf.boolean_mask(ends, ~known)[:1])
     with tf.control_dependencies([check(tf.reduce_all(known), "A triple names what is no entity: ", strange)]):
-        found = tf.where(is_number, tf.strings.to_number(digits, tf.int32), tf.argmax(by_name, axis=-1, output_type=tf.int32))
+        found = tf.where(
+            is_number, tf.strings.to_number(digits, tf.int32), tf.argmax(by_name, axis=-1, output_type=tf.int32)
+        )
     is_there = (found >= 0) & (found < tf.size(entities))
     strange = tf.strings.reduce_join(tf.strings.as_string(tf.boolean_mask(found, ~is_there)[:1]))
     message = "A triple has the number of an entity that is not there, counted from 0: "

@@ -76,7 +76,8 @@ def _read(config, paths):
     if len({corpus.split for corpus in corpora}) > 1:
         raise ValueError(f"The files of a set must be of one format. Received: {' '.join(map(str, paths))}")
     graphs, damaged = (
-        list(itertools.chain.from_iterable(getattr(corpus, name) for corpus in corpora)) for name in ("graphs", "damaged")
+        list(itertools.chain.from_iterable(getattr(corpus, name) for corpus in corpora))
+        for name in ("graphs", "damaged")
     )
     name = ", ".join(corpus.name for corpus in corpora)
     return _some(config, dataclasses.replace(corpora[0], graphs=graphs, damaged=tuple(damaged), name=name))

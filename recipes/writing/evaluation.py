@@ -87,9 +87,7 @@ def score_texts(written, corpus, config):
         own += facts(written, corpus)
     scores |= {score.name: score for score in own}
     more = "|".join([f"split:{corpus.split}", *(f"{name}:{getattr(config, name)}" for name in DECODING)])
-    return {
-        name: dataclasses.replace(score, signature=f"{score.signature}|{more}") for name, score in scores.items()
-    }
+    return {name: dataclasses.replace(score, signature=f"{score.signature}|{more}") for name, score in scores.items()}
 
 
 def facts(written, corpus):

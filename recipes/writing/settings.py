@@ -19,9 +19,7 @@ class Graphs:
         (), "files to train on: .tsv of AGENDA, .json, .jsonl, .xml of WebNLG, .gz too; or folders of WebNLG"
     )
     validation: tuple[str, ...] = option((), "files or folders for validation")
-    test: tuple[str, ...] = option(
-        (), "files or folders to test on, each a test set named after it", changeable=True
-    )
+    test: tuple[str, ...] = option((), "files or folders to test on, each a test set named after it", changeable=True)
     embedded: bool = option(False, "the embedded task: facts on invented people, made by code")
     format: str | None = option(None, "of the files; none: by their ending", FORMATS, changeable=True)
     encoding: str = option("utf-8", "of the files, such as latin-1", changeable=True)

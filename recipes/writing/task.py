@@ -4,11 +4,12 @@ import json
 
 import keras
 
-from keras_headattn._files import write_atomically
-from keras_headattn.data import GraphBatches, GraphVocabulary
+from keras_headattn._files import read_lines, write_atomically
+from keras_headattn.data import GraphBatches, GraphVocabulary, graph_from_json
 from keras_headattn.losses import LabelSmoothedCrossentropy
-from keras_headattn.serving import Describer
+from keras_headattn.serving import Describer, export_describer
 from keras_headattn.training import EpochScore, HeadDistances, HeadNorms, Model
+from recipes.engine.fresh_process import try_out
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
 from recipes.writing.data import by_category, load_corpora, load_tests, names_of_tests
@@ -17,6 +18,10 @@ from recipes.writing.modelling import make_attention, make_writer
 from recipes.writing.settings import DECODING
 
 VOCABULARY, CATEGORIES = "vocabulary.json", "categories.json"
+TRY_OUT = """
+found = call(graphs=tf.constant(given))
+result = [[text.decode() for text in found["texts"].numpy()], found["scores"].numpy().tolist()]
+"""
 
 
 class WriteGraphs(Task):
@@ -124,6 +129,38 @@ class WriteGraphs(Task):
         own = {name: getattr(self.config, name) for name in (*DECODING, "max_entities")}
         return Describer(model, self.vocabulary, **own | options)
 
+    def read_graph(self, line, number):
+        """The `Graph` of a line of JSON.
+
+        Raises:
+            ValueError: with the number of the line, if it is none, or has too many entities.
+        """
+        try:
+            graph = graph_from_json(line)
+        except ValueError as error:
+            raise ValueError(f"Line {number}: {error}") from error
+        if len(graph.entities) > self.config.max_entities:
+            raise ValueError(
+                f"Line {number}: a graph may have --max-entities {self.config.max_entities}. "
+                f"Received: {len(graph.entities)} entities"
+            )
+        return graph
+
     def evaluate(self, model, tests):
         parts = by_category(tests, self.categories)
         evaluate(self.describer(model, max_entities=10**6), tests, parts, self.config, self.run.results)
+
+    def export(self, model):
+        path = export_describer(self.describer(model), self.config.export_folder, self.config.run)
+        print(f"SavedModel: {path}")
+        graphs = self._samples()
+        step = max(1, len(graphs) // max(1, self.config.samples))
+        if samples := graphs[::step][: self.config.samples]:
+            for graph, text, score in zip(samples, *try_out(path, TRY_OUT, samples), strict=True):
+                print(f"  {graph}\n    -> {text}  ({score:.3f})")
+
+    def _samples(self):
+        """Graphs of the test sets whose texts were written, as JSON, but for those that are too large."""
+        paths = sorted(self.run.results.glob("*/sources.txt"))
+        lines = [line for path in paths for line in read_lines(path)]
+        return [line for line in lines if len(json.loads(line)["entities"]) <= self.config.max_entities]
