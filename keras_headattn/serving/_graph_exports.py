@@ -81,7 +81,7 @@ class GraphEncoder(tf.Module):
 
     def __init__(self, vocabulary, max_entities):
         super().__init__()
-        self.max_entities = max_entities
+        self.max_entities, self.max_words = max_entities, vocabulary.max_words
         self.split = vocabulary.split
         self.size = vocabulary.vocabulary_size
         self.tokens = tf.constant(vocabulary.tokens)
@@ -99,7 +99,7 @@ class GraphEncoder(tf.Module):
         names, most = found["entities"], tf.reduce_max(tf.concat([found["entities"].row_lengths(), [0]], axis=0))
         message = f"A graph may have {self.max_entities} entities at most. Received: "
         with tf.control_dependencies([check(most <= self.max_entities, message, tf.strings.as_string(most))]):
-            words = names.with_flat_values(self._ids("entities", names.flat_values))
+            words = names.with_flat_values(self._ids("entities", names.flat_values)[:, : self.max_words])
         relations = found["relations"].with_flat_values(tables["relations"].lookup(found["relations"].flat_values))
         relations, ends = relations.to_tensor(), found["ends"].to_tensor()
         triples = tf.stack([ends[..., 0], relations, ends[..., 1]], axis=-1)

@@ -25,6 +25,11 @@ class Graphs:
     encoding: str = option("utf-8", "of the files, such as latin-1", changeable=True)
     max_graphs: int | None = option(None, "use only so many graphs of each set, at random; none: all", at_least=1)
     min_count: int = option(5, "rarer words of texts and titles are unknown; of entities none is", at_least=1)
+    max_words: int | None = option(
+        None,
+        "how many words of an entity's name are read, all of which are padded to the longest; none: all",
+        at_least=1,
+    )
     tokens_per_batch: int = option(
         3520, "tokens of texts in a batch, padding included, over all replicas: 32 texts of 110", at_least=1
     )

@@ -38,7 +38,7 @@ class WriteGraphs(Task):
         path = self.run.folder / VOCABULARY
         if self.data:
             if not path.exists():
-                GraphVocabulary.learn(self.data.train, self.config.min_count).save(path)
+                GraphVocabulary.learn(self.data.train, self.config.min_count, self.config.max_words).save(path)
             found = sorted({graph.category for graph in self.data.train.graphs})
             write_atomically(self.run.folder / CATEGORIES, json.dumps(found).encode("utf-8"))
         self.vocabulary = GraphVocabulary.load(path)
