@@ -71,7 +71,7 @@ class GraphVocabulary:
         return cls(
             words,
             sorted({kind for graph in graphs for kind in graph.types}),
-            _frequent((word for graph in graphs for name in graph.entities for word in split(name)), 1),
+            _frequent((word for graph in graphs for name in graph.entities for word in split(name)[:max_words]), 1),
             _frequent((word for graph in graphs for word in split(graph.title)), min_count),
             sorted({relation for graph in graphs for _, relation, _ in graph.triples}),
             corpus.split,

@@ -4,7 +4,6 @@ import json
 
 import tensorflow as tf
 
-from keras_headattn._validation import positive
 from keras_headattn.data._graph_vocabulary import RELATIONS, SPECIAL
 from keras_headattn.serving._graph_json import check, parse_graphs
 from keras_headattn.serving._versions import save_signatures
@@ -54,7 +53,6 @@ def export_describer(describer, folder, run=None, warmup_batch_sizes=BATCH_SIZES
     ```
     """
     searcher, encode = describer.searcher, GraphEncoder(describer.vocabulary, describer.max_entities)
-    positive("max_entities", describer.max_entities)
 
     def n_best(graphs):
         inputs, names = encode(graphs)

@@ -7,6 +7,7 @@ import keras
 from keras_headattn._files import read_lines, write_atomically
 from keras_headattn.data import GraphBatches, GraphVocabulary, graph_from_json
 from keras_headattn.losses import LabelSmoothedCrossentropy
+from keras_headattn.optimizers._heads import head_kernels
 from keras_headattn.serving import Describer, export_describer
 from keras_headattn.training import EpochScore, HeadDistances, HeadNorms, Model
 from recipes.engine.fresh_process import try_out
@@ -100,7 +101,9 @@ class WriteGraphs(Task):
         return lambda: batches.num_tokens["target"], "tokens_per_second"
 
     def reports(self, model, batches):
-        return [HeadDistances(roles=("encoder",))] if (self.config.num_heads or 2) > 1 else []
+        kernels = [each for each in head_kernels(model.trainable_variables) if each.projection != "attention_output"]
+        several = [each for each in kernels if each.role == "encoder" and each.variable.shape[each.axis] > 1]
+        return [HeadDistances(roles=("encoder",))] if several else []
 
     def scores(self, model):
         number = self.config.validation_graphs
