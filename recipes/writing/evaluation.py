@@ -99,7 +99,7 @@ def facts(written, corpus):
     right = sum(len(some & facts) for some, facts in zip(told, wanted, strict=True))
     number, all_told = sum(map(len, wanted)), sum(map(len, told))
     return [
-        Score("facts told", 100 * right / number, f"facts:{number}"),
+        Score("facts told", 100 * right / max(1, number), f"facts:{number}"),
         Score("wrong facts", 100 * (all_told - right) / max(1, all_told), f"facts:{all_told}"),
     ]
 
