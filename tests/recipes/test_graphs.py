@@ -39,7 +39,7 @@ def recipe(capsys):
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     """A finished quick run with repulsion, and its folder."""
-    arguments = ["--repulsive", "svgd", "--max-graphs", 120, "--samples", 1, "--epochs", 1, "--max-entities", 8]
+    arguments = ["--repulsive", "svgd", "--max-graphs", 60, "--samples", 1, "--epochs", 1, "--max-entities", 8]
     return quick_run("graphs", tmp_path_factory, *arguments)
 
 
@@ -119,8 +119,8 @@ def test_escapes_in_json():
 
 
 def small(tmp_path, **changes):
-    own = dict(num_layers=1, hidden_dim=16, num_encoder_layers=1, max_graphs=40, validation_graphs=0, beam_size=1)
-    own |= dict(epochs=2, tokens_per_batch=100, num_buckets=1, num_graph_buckets=1, save_steps=2, export=None)
+    own = dict(num_layers=1, hidden_dim=16, num_encoder_layers=1, max_graphs=24, validation_graphs=0, beam_size=1)
+    own |= dict(epochs=2, tokens_per_batch=120, num_buckets=1, num_graph_buckets=1, save_steps=2, export=None)
     own |= dict(run=str(tmp_path / "run"), quiet=True, metrics=("bleu",), max_length=40)
     return dataclasses.replace(named_configs()["people"], **own | changes)
 
@@ -128,7 +128,7 @@ def small(tmp_path, **changes):
 def test_an_interrupted_run_ends_as_another(tmp_path, monkeypatch):
     class Stop(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
-            if self.model.optimizer.iterations == 23:
+            if self.model.optimizer.iterations == 11:
                 raise KeyboardInterrupt
 
     weights, history = train_here(RECIPE, small(tmp_path, run=str(tmp_path / "whole")), monkeypatch)
