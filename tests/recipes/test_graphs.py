@@ -119,7 +119,9 @@ def test_escapes_in_json():
 
 
 def small(tmp_path, **changes):
-    own = dict(num_layers=1, hidden_dim=16, num_encoder_layers=1, max_graphs=24, validation_graphs=0, beam_size=1)
+    own = dict(
+        num_layers=1, hidden_dim=16, num_encoder_layers=1, dropout=0.1, max_graphs=24, validation_graphs=0, beam_size=1
+    )
     own |= dict(epochs=2, tokens_per_batch=120, num_buckets=1, num_graph_buckets=1, save_steps=2, export=None)
     own |= dict(run=str(tmp_path / "run"), quiet=True, metrics=("bleu",), max_length=40)
     return dataclasses.replace(named_configs()["people"], **own | changes)
