@@ -10,7 +10,7 @@ __getattr__, __dir__, __all__ = attach(
         "_cleaning": ["CleaningReport", "clean", "clean_pairs", "empty_pairs"],
         "_documents": ["Documents"],
         "_graph_batches": ["GraphBatches", "graph_batches"],
-        "_graph_files": ["read_graphs"],
+        "_graph_files": ["graph_from_json", "read_graphs"],
         "_graph_vocabulary": ["GraphVocabulary"],
         "_graphs": ["Graph", "GraphCorpus"],
         "_image_folders": ["ImageFiles", "MemoryImages", "read_digits", "read_folder", "read_labelled_folder"],

@@ -117,6 +117,35 @@ def _referring(graph):
 # JSON
 
 
+def graph_from_json(text):
+    """The graph of a JSON object, as `read_graphs` describes it, which need have no texts.
+
+    Args:
+        text: str.
+
+    Returns:
+        `Graph`.
+
+    Raises:
+        ValueError: for what is no JSON, or no graph: without entities, or with a triple that names an entity that is
+            not there, say.
+
+    >>> graph_from_json('{"entities": ["Anna", "Oslo"], "triples": [["Anna", "home", 1]]}').triples
+    ((0, 'home', 1),)
+    """
+    try:
+        graph = _json_row(json.loads(text))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"A graph is a JSON object. Received: {text[:60]} ({type(error).__name__}: {error})"
+        ) from error
+    except ValueError as error:
+        raise ValueError(f"A graph is a JSON object. Received: {error}") from error
+    if fault := fault_of(graph, needs_text=False):
+        raise ValueError(f"A graph is a JSON object. Received: {fault}")
+    return graph
+
+
 def _json(path, encoding):
     lines = read_lines(path, strip=True, encoding=encoding)
     first = next((line for line in lines if line), "")

@@ -23,18 +23,21 @@ class GraphVocabulary:
     Args:
         words, types, entity_words, title_words, relations: lists of str. Without `title_words` there are no titles.
         split: str, how names and titles become words, as of `GraphCorpus`.
+        max_words: int, how many words of a name are read; it is copied in full all the same. Few names are long, and
+            all are padded to the longest. Default `None`: all are.
 
     >>> vocabulary = GraphVocabulary(["lives", "in"], ["person", "town"], ["anna", "oslo"], [], ["home"])
     >>> vocabulary.vocabulary_size, vocabulary.encode_text((0, "lives", "near", 1))
     (8, [8, 6, 1, 9, 3])
     """
 
-    def __init__(self, words, types, entity_words, title_words, relations, split="signs"):
+    def __init__(self, words, types, entity_words, title_words, relations, split="signs", max_words=None):
         if split not in SPLITS:
             raise ValueError(f"`split` must be one of {', '.join(SPLITS)}. Received: split={split!r}")
         self.words, self.types, self.relations = list(words), list(types), list(relations)
         self.entity_words, self.title_words = list(entity_words), list(title_words)
         self.split = split
+        self.max_words = None if max_words is None else positive("max_words", max_words)
         self.tokens = [*SPECIAL, *(f"<{kind}>" for kind in self.types), *self.words]
         self._ids = {
             "words": _ids(self.words, len(SPECIAL) + len(self.types)),
@@ -45,12 +48,13 @@ class GraphVocabulary:
         }
 
     @classmethod
-    def learn(cls, corpus, min_count=5):
+    def learn(cls, corpus, min_count=5, max_words=None):
         """The vocabulary of a corpus.
 
         Args:
             corpus: `GraphCorpus`.
             min_count: int, how often words of texts and titles must occur; of entities all are taken. Default 5.
+            max_words: int, as of the class. Default `None`.
 
         Returns:
             `GraphVocabulary`.
@@ -67,10 +71,11 @@ class GraphVocabulary:
         return cls(
             words,
             sorted({kind for graph in graphs for kind in graph.types}),
-            _frequent((word for graph in graphs for name in graph.entities for word in split(name)), 1),
+            _frequent((word for graph in graphs for name in graph.entities for word in split(name)[:max_words]), 1),
             _frequent((word for graph in graphs for word in split(graph.title)), min_count),
             sorted({relation for graph in graphs for _, relation, _ in graph.triples}),
             corpus.split,
+            max_words,
         )
 
     def save(self, path):
@@ -79,7 +84,7 @@ class GraphVocabulary:
         Args:
             path: str or path.
         """
-        names = "words", "types", "entity_words", "title_words", "relations", "split"
+        names = "words", "types", "entity_words", "title_words", "relations", "split", "max_words"
         text = json.dumps({name: getattr(self, name) for name in names}, ensure_ascii=False, indent=0)
         write_atomically(path, text.encode("utf-8"))
 
@@ -110,7 +115,7 @@ class GraphVocabulary:
         """
         ids, split = self._ids, SPLITS[self.split]
         found = {
-            "entities": [_lookup(ids["entities"], split(name)) or [1] for name in graph.entities],
+            "entities": [_lookup(ids["entities"], split(name)[: self.max_words]) or [1] for name in graph.entities],
             "types": _lookup(ids["types"], graph.types),
             "triples": [[head, ids["relations"].get(name, 1), tail] for head, name, tail in graph.triples],
         }

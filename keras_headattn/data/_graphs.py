@@ -161,7 +161,7 @@ def find_tags(text, tag, number_of, split):
     return (*found, *split(text[begin:]))
 
 
-def fault_of(graph):
+def fault_of(graph, needs_text=True):
     """The fault of a graph in words, or `None`."""
     count = len(graph.entities)
     if not count:
@@ -173,6 +173,6 @@ def fault_of(graph):
     wrong = [end for head, _, tail in graph.triples for end in (head, tail) if not 0 <= end < count]
     if wrong:
         return f"a triple with entity {wrong[0]} of {count}"
-    if not graph.texts or not all(graph.texts):
+    if needs_text and not (graph.texts and all(graph.texts)):
         return "no text"
     return None

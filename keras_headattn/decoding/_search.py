@@ -75,7 +75,7 @@ def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0
 
     def body(index, last, tokens, scores, lengths, finished, cache):
         logits, cache = step(last[:, None], cache, index, index, None)
-        best, gained = _most_probable(ops.cast(ops.reshape(logits, (-1, logits.shape[-1])), "float32"))
+        best, gained = _most_probable(ops.cast(ops.reshape(logits, (-1, ops.shape(logits)[-1])), "float32"))
         best = ops.where(finished, 0, best)
         scores = scores + ops.where(finished, 0.0, gained)
         lengths = ops.where(finished, lengths, index + 1)
@@ -161,7 +161,7 @@ def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size
             logits, cache = step(last, cache, index * k, index, rows)
         else:
             logits, cache = step(ops.reshape(last, (-1, 1)), cache, index, index, None)
-            logits = ops.reshape(logits, (-1, k, logits.shape[-1]))
+            logits = ops.reshape(logits, (-1, k, ops.shape(logits)[-1]))
         scores, parents, tokens = _best_continuations(logits, scores, 2 * k)
         ends, index = ops.equal(tokens, end_id), index + 1
         ended = ops.where(ends, scores / length_penalty(index, alpha), NEVER)
@@ -203,7 +203,7 @@ def _most_probable(logits):
     """Id and log probability, each `(B,)`, of the most probable token."""
     largest = ops.max(logits, axis=-1, keepdims=True)
     # XLA's argmax is slower: it takes one number after the other.
-    last = logits.shape[-1] - 1
+    last = ops.shape(logits)[-1] - 1
     best = ops.min(ops.where(logits == largest, ops.arange(last + 1, dtype="int32"), last), axis=-1)
     return best, -ops.log(ops.sum(ops.exp(logits - largest), axis=-1))
 
@@ -211,7 +211,7 @@ def _most_probable(logits):
 def _best_continuations(logits, scores, count):
     """Scores, parents and tokens, each `(B, count)`, of the best of all K * V continuations."""
     logits = ops.cast(logits, "float32")
-    if logits.shape[-1] < count:
+    if logits.shape[-1] is not None and logits.shape[-1] < count:
         raise ValueError(
             "`beam_size` must be at most half the vocabulary. "
             f"Received: beam_size={count // 2} for a vocabulary of {logits.shape[-1]}"

@@ -25,7 +25,7 @@ def top_k(x, k):
     """
     x = ops.convert_to_tensor(x)
     n = x.shape[-1]
-    number = -(-n // BLOCK)
+    number = 0 if n is None else -(-n // BLOCK)  # of a size that is not known yet there are no blocks
     if number < 4 * k:
         return ops.top_k(x, k)
     shape = (*sizes(x)[:-1], k)

@@ -34,6 +34,7 @@ def test_ids_by_hand():
         "title": [2, 1],
     }
     assert vocabulary.encode_text(new.texts[0]) == [6, 1, 9, 3]
+    assert GraphVocabulary.learn(CORPUS, 2, max_words=1).encode(new)["entities"] == [[1], [3]]
 
 
 def test_texts_and_back():

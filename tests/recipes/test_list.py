@@ -14,6 +14,7 @@ def test_all_recipes_are_listed_and_can_be_run(capsys):
         "classify",
         "glue",
         "pretrain",
+        "graphs",
         "imagenet",
         "sweep",
         "compare",

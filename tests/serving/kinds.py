@@ -8,12 +8,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.data import central_crop
+from keras_headattn.data import GraphVocabulary, central_crop
 from keras_headattn.decoding import Searcher
 from keras_headattn.layers import MultiHeadAttention
-from keras_headattn.models import Transformer
+from keras_headattn.models import GraphWriter, Transformer
 from keras_headattn.serving import (
+    Describer,
     export_classifier,
+    export_describer,
     export_id_translator,
     export_image_classifier,
     export_pixel_classifier,
@@ -35,6 +37,10 @@ from keras_headattn.text import (
 ENGLISH = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat still"]
 GERMAN = ["die Katze saß auf der Matte", "ein Hund lief der Katze nach", "keine Katze saß still"]
 CLASSES = ["Affe", "Bär", "Chamäleon"]
+GRAPHS = [
+    '{"entities": ["Zo\\u00eb Lee", "Oslo"], "types": ["person", "town"], "triples": [[0, "home", "Oslo"]]}',
+    '{"triples": [["Anna", "home", "New York"], ["Anna", "born in", "Oslo"]], "title": "Towns"}',
+]
 TEXT = {  # those that need tensorflow-text, with the names of its libraries
     "translator": ("sentencepiece_tokenizer",),
     "classifier_pieces": ("sentencepiece_tokenizer",),
@@ -91,6 +97,7 @@ def export_all(folder):
         "regressor": export_regressor(_text_model(words, 1), words, folder / "regressor"),
         "image_classifier": export_image_classifier(image_model, crop, CLASSES, folder / "images", top=2),
         "pixel_classifier": export_pixel_classifier(image_model, CLASSES, folder / "pixels"),
+        "describer": export_describer(_describer(), folder / "describer"),
     }
     images = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), "uint8")
     files = [tf.io.encode_png(images[0]).numpy(), b"no picture", tf.io.encode_jpeg(images[1]).numpy()]
@@ -106,6 +113,7 @@ def export_all(folder):
         "regressor": {"serving_default": {"text": texts}},
         "image_classifier": {"serving_default": {"images": files}},
         "pixel_classifier": {"serving_default": {"images": images}, "uint8": {"images": images}},
+        "describer": {name: {"graphs": GRAPHS} for name in ("serving_default", "n_best")},
     }
     return {kind: _with_requests(path, inputs[kind]) for kind, path in paths.items()}
 
@@ -128,6 +136,13 @@ def _searcher():
         if weight.name not in ("gamma", "beta"):
             weight.assign(random.normal(size=weight.shape) * 4 / weight.shape[-1] ** 0.5)
     return Searcher(model, 3, max_length=8)
+
+
+def _describer():
+    vocabulary = GraphVocabulary(["lives", "in"], ["person", "town"], ["lee", "oslo"], ["towns"], ["home"])
+    sizes = vocabulary.vocabulary_size, vocabulary.entity_vocabulary_size, 1, vocabulary.title_vocabulary_size
+    shape = dict(num_layers=1, hidden_dim=16, num_encoder_layers=1, forbidden_ids=vocabulary.forbidden_ids, seed=1)
+    return Describer(GraphWriter(*sizes, **shape), vocabulary, beam_size=2, max_length=6)
 
 
 def _text_model(tokenizer, outputs, pairs=False):

@@ -31,6 +31,7 @@ KINDS = (
     "regressor",
     "image_classifier",
     "pixel_classifier",
+    "describer",
 )
 TEXT_OPS = {  # tensorflow-text's
     "SentencepieceOp",
@@ -52,6 +53,7 @@ SHAPES = {  # of the requests that each model is exported with
     "pixel_classifier": [
         (name, {"images": (size, 8, 8, 3)}) for name in ("serving_default", "uint8") for size in (1, 8)
     ],
+    "describer": [(name, {"graphs": (size,)}) for name in ("serving_default", "n_best") for size in (1, 8)],
 }
 
 

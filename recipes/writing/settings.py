@@ -1,0 +1,110 @@
+"""The settings of a run that writes the texts of graphs."""
+
+from recipes.engine.config import option, settings
+from recipes.engine.settings import Settings
+
+FORMATS = ("agenda", "json", "webnlg")
+ROLES = ("encoder", "cross")
+DECODING = ("beam_size", "alpha", "max_length")  # what a finished run may write with others of
+METRICS = ("bleu", "meteor", "rouge", "chrf", "entities", "repeated")
+
+
+@settings()
+class Graphs:
+    """The graphs and their texts, and which of them are used."""
+
+    title = "data"
+
+    train: tuple[str, ...] = option(
+        (), "files to train on: .tsv of AGENDA, .json, .jsonl, .xml of WebNLG, .gz too; or folders of WebNLG"
+    )
+    validation: tuple[str, ...] = option((), "files or folders for validation")
+    test: tuple[str, ...] = option((), "files or folders to test on, each a test set named after it", changeable=True)
+    embedded: bool = option(False, "the embedded task: facts on invented people, made by code")
+    format: str | None = option(None, "of the files; none: by their ending", FORMATS, changeable=True)
+    encoding: str = option("utf-8", "of the files, such as latin-1", changeable=True)
+    max_graphs: int | None = option(None, "use only so many graphs of each set, at random; none: all", at_least=1)
+    min_count: int = option(5, "rarer words of texts and titles are unknown; of entities none is", at_least=1)
+    max_words: int | None = option(
+        None,
+        "how many words of an entity's name are read, all of which are padded to the longest; none: all",
+        at_least=1,
+    )
+    tokens_per_batch: int = option(
+        3520, "tokens of texts in a batch, padding included, over all replicas: 32 texts of 110", at_least=1
+    )
+    num_buckets: int = option(3, "lengths to which texts are padded, at most", at_least=1)
+    num_graph_buckets: int = option(2, "sizes to which graphs are padded for each such length, at most", at_least=1)
+
+
+@settings()
+class Model:
+    """The writer, but for the attention of its graph blocks."""
+
+    title = "model"
+
+    num_layers: int = option(6, "graph blocks", at_least=1)
+    hidden_dim: int = option(500, "width of everything", at_least=2)
+    intermediate_dim: int | None = option(None, "width of feed-forward layers; none: four times the other", at_least=1)
+    num_encoder_layers: int = option(2, "BiLSTMs one above the other, of entities and of titles", at_least=1)
+    dropout: float = option(0.1, "dropout of attention weights and of feed-forward layers", at_least=0, below=1)
+    embedding_dropout: float = option(
+        0.0, "dropout of the embeddings of the words of entities and titles", at_least=0, below=1
+    )
+    repulsive_roles: tuple[str, ...] = option(
+        ("encoder",), "repulsive: which heads: those of graph blocks, or of the decoder's attentions, or both", ROLES
+    )
+
+
+@settings()
+class Decoding:
+    """How texts are written, and what is scored."""
+
+    title = "decoding"
+
+    beam_size: int = option(4, "1: greedy", changeable=True, at_least=1)
+    alpha: float = option(1.0, "exponent of the length penalty", changeable=True, at_least=0)
+    max_length: int = option(200, "most tokens of a text; those to train on that are longer are left out", at_least=1)
+    max_entities: int = option(
+        100, "most entities of a graph that is written from; also of the SavedModel", changeable=True, at_least=1
+    )
+    metrics: tuple[str, ...] = option(
+        METRICS,
+        "bleu: BLEU-1 to 4; meteor; rouge: ROUGE-1, 2 and L; chrf; entities: how many are named; repeated: clauses",
+        METRICS,
+        changeable=True,
+    )
+    validation_graphs: int = option(
+        200, "graphs of the validation set whose texts are scored by BLEU after each epoch; 0: none", at_least=0
+    )
+
+
+@settings(attention="graph", learning_rate=0.1, clipnorm=1.0, run="runs/graphs")
+class GraphsConfig(Graphs, Model, Settings, Decoding):
+    """Every setting of a run. Other values, of papers and of the embedded task, are in `recipes/configs`.
+
+    The defaults are those of the public code of GraphWriter (Koncel-Kedziorski et al. 2019) for AGENDA.
+    """
+
+    title = "optimizer"
+    SOURCES = ("train", "embedded")
+
+    optimizer: str = option("sgd", "at a constant learning rate", ("sgd", "adam"))
+    momentum: float = option(0.9, "of sgd", at_least=0, below=1)
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("validation", "test"):
+            if getattr(self, name) and not self.train:
+                raise ValueError(f"--{name} needs --train. Received: {name}={getattr(self, name)}, without --train")
+        if self.train and not self.validation:
+            raise ValueError(f"--train needs --validation. Received: train={self.train}, validation=()")
+        if self.label_smoothing:
+            raise ValueError(
+                "A copy of an entity that is not there has no label to smooth. "
+                f"Received: label_smoothing={self.label_smoothing}"
+            )
+        if not self.metrics or len(set(self.metrics)) < len(self.metrics):
+            raise ValueError(f"Give --metrics, each once. Received: metrics={' '.join(self.metrics) or 'none'}")
+        if not self.repulsive_roles:
+            raise ValueError(f"Give --repulsive-roles, some of {', '.join(ROLES)}. Received: none")

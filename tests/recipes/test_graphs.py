@@ -1,0 +1,214 @@
+"""The recipe of texts of graphs from end to end."""
+
+import dataclasses
+import functools
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_headattn.data import Graph, GraphCorpus, graph_from_json
+from keras_headattn.optimizers import Repulsive
+from keras_headattn.serving import Description
+from keras_headattn.serving._graph_json import parse_graphs
+from recipes.engine.fresh_process import try_out
+from recipes.engine.recipe import named_configs
+from recipes.graphs import RECIPE, main
+from recipes.writing.data import by_category, load_corpora
+from recipes.writing.evaluation import score_texts
+from recipes.writing.settings import GraphsConfig
+from recipes.writing.task import TRY_OUT
+from tests.recipes.commands import quick_run, run_here, train_here
+
+ROW = {"entities": ["Anna Lee", "New York"], "types": ["person", "town"], "triples": [["Anna Lee", "born in", 1]]}
+GRAPH = json.dumps(ROW)
+AGENDA = "on towns\tanna ; oslo\t<task> <method>\t0 0 1\t<task_0> is in <method_1> .\tplan"
+WEBNLG = """<benchmark><entries><entry category="{0}" eid="Id1" size="1">
+<modifiedtripleset><mtriple>Anna | home | Oslo</mtriple></modifiedtripleset>
+<lex lid="Id1"><text>Anna is in Oslo.</text><template>AGENT-1 is in PATIENT-1 .</template></lex>
+<entitymap><entity>AGENT-1 | Anna</entity><entity>PATIENT-1 | Oslo</entity></entitymap></entry></entries></benchmark>"""
+
+
+@pytest.fixture
+def recipe(capsys):
+    return functools.partial(run_here, main, capsys)
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """A finished quick run with repulsion, and its folder."""
+    arguments = ["--repulsive", "svgd", "--max-graphs", 60, "--samples", 1, "--epochs", 1, "--max-entities", 8]
+    return quick_run("graphs", tmp_path_factory, *arguments)
+
+
+@pytest.fixture(scope="module")
+def served(quick):
+    return tf.saved_model.load(quick[0] / "exported" / "1").signatures["serving_default"]
+
+
+# --------------------------------------------------------------------------------------------------------- a quick run
+
+
+def test_a_run_leaves_scores_and_texts(quick, recipe):
+    run, process = quick[0] / "run", quick[1]
+    assert process.stderr == "" and "acts on 3 kernels" in process.stdout and "    -> " in process.stdout
+    scores = json.loads((run / "results" / "test" / "scores.json").read_text())
+    names = {"BLEU-1", "BLEU-2", "BLEU-3", "BLEU", "METEOR", "ROUGE-1", "ROUGE-2", "ROUGE-L", "chrF2"}
+    assert names | {"entities named", "repeated clauses", "facts told", "wrong facts"} == set(scores)
+    assert scores["BLEU"]["signature"].endswith("split:signs|beam_size:2|alpha:1.0|max_length:64")
+    logs = json.loads((run / "history.json").read_text())[-1]
+    assert {"val_accuracy", "head_distance", "tokens_per_second"} <= set(logs)
+    printed = recipe("evaluate", run, "--beam-size", 1, "--metrics", "bleu", "entities")
+    assert "test,beam_size=1: BLEU-1|" in printed and "entities named" in printed and "METEOR" not in printed
+
+
+def test_the_saved_model_writes_what_the_run_writes(quick, recipe, tmp_path):
+    """In a process with TensorFlow alone, graphs of several sizes in a batch."""
+    lines = (quick[0] / "run" / "results" / "test" / "sources.txt").read_text().splitlines()[:3] + [GRAPH]
+    (tmp_path / "graphs.jsonl").write_text("\n".join(lines) + "\n")
+    expected = recipe("write", quick[0] / "run", tmp_path / "graphs.jsonl", "--scores").splitlines()
+    texts, scores = try_out(quick[0] / "exported" / "1", TRY_OUT, lines)
+    assert [line.split("\t")[1] for line in expected] == texts
+    np.testing.assert_allclose([float(line.split("\t")[0]) for line in expected], scores, atol=2e-4)
+
+
+@pytest.mark.parametrize("changes, message", [
+    ({"triples": [["Anna Lee", "born in", "Oslo"]]}, "no entity: Oslo"),
+    ({"triples": [[0, "born in", 2]]}, "not there, counted from 0: 2"),
+    ({"triples": [["Anna Lee", "born in"]]}, "must have head, relation and tail"),
+    ({"entities": ["Anna Lee", " "], "triples": []}, "empty name, that of entity 1"),
+    ({"types": ["person"]}, "1 types for 2 entities"),
+    ({"entities": list("abcdefghi"), "types": [], "triples": []}, "8 entities at most. Received: 9"),
+    ({"entities": [], "triples": [], "types": []}, "must have entities"),
+    ({"title": None}, "is a JSON object"),
+])  # fmt: skip
+def test_graphs_that_are_none(changes, message, served, quick, recipe, tmp_path):
+    """The SavedModel says what is wrong, and so does `write`, with the line."""
+    line = json.dumps(ROW | changes)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        served(graphs=tf.constant([GRAPH, line]))
+    if "title" not in changes:
+        (tmp_path / "graphs.jsonl").write_text(f"{GRAPH}\n{line}\n")
+        reported = recipe("write", quick[0] / "run", tmp_path / "graphs.jsonl")
+        assert reported.startswith("error: Line 2: ") and "Received" in reported
+
+
+def test_escapes_in_json():
+    row = {
+        "entities": ['Zoë "Q" Lee', "Oslo \\ 3", "C:[1, 2]", "\U0001f600/\n"],
+        "types": ["<person>", "town", "x", "y"],
+        "triples": [[0, "lives in", 1], ["Oslo \\ 3", "near", 2]],
+        "title": "A title, 5",
+        "more": {"a": [["entities"]]},
+    }
+    lines = [json.dumps(row), json.dumps(row, ensure_ascii=False, indent=2), '{"triples": [["a", "r", "b"]]}']
+    found = parse_graphs(tf.constant(lines))
+    for place, line in enumerate(lines):
+        graph = graph_from_json(line)
+        names = [name.decode() for name in found["entities"][place].numpy()]
+        assert names == list(graph.entities) and [*found["types"][place].numpy()] == [t.encode() for t in graph.types]
+        ends, relations = found["ends"][place].numpy().tolist(), found["relations"][place].numpy()
+        triples = [(head, name.decode(), tail) for (head, tail), name in zip(ends, relations, strict=True)]
+        assert triples == list(graph.triples)
+        assert found["title"][place].numpy().decode() == graph.title
+
+
+# -------------------------------------------------------------------------------------------------------- training
+
+
+def small(tmp_path, **changes):
+    own = dict(
+        num_layers=1, hidden_dim=16, num_encoder_layers=1, dropout=0.1, max_graphs=24, validation_graphs=0, beam_size=1
+    )
+    own |= dict(epochs=2, tokens_per_batch=120, num_buckets=1, num_graph_buckets=1, save_steps=2, export=None)
+    own |= dict(run=str(tmp_path / "run"), quiet=True, metrics=("bleu",), max_length=40)
+    return dataclasses.replace(named_configs()["people"], **own | changes)
+
+
+def test_an_interrupted_run_ends_as_another(tmp_path, monkeypatch):
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if self.model.optimizer.iterations == 11:
+                raise KeyboardInterrupt
+
+    weights, history = train_here(RECIPE, small(tmp_path, run=str(tmp_path / "whole")), monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        train_here(RECIPE, small(tmp_path), monkeypatch, Stop())
+    again, logs = train_here(RECIPE, small(tmp_path), monkeypatch)
+    assert logs == history and "val_accuracy" in history[0]
+    for mine, theirs in zip(weights, again, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def files(folder, name, *texts):
+    for text, path in zip(texts, ("train", "val", "test"), strict=True):
+        path = folder / f"{path}{name}"
+        path.write_text(text + "\n")
+        yield str(path)
+
+
+@pytest.mark.parametrize("name", [".tsv", ".json", ".jsonl", ".xml"])
+def test_each_format_is_read(name, tmp_path):
+    row = {"title": "on towns", "entities": ["anna", "oslo"], "types": "<task> <method>"}
+    row |= {"relations": ["anna -- USED-FOR -- oslo"], "abstract": "<task_0> is in <method_1> ."}
+    mine = {"triples": [["Anna", "home", "Oslo"]], "text": "Anna is in Oslo."}
+    text = {".tsv": AGENDA, ".json": json.dumps([row]), ".jsonl": json.dumps(mine), ".xml": WEBNLG}[name]
+    train, validation, test = files(tmp_path, name, *(text.format(kind) if name == ".xml" else text for kind in "aab"))
+    config = GraphsConfig(train=(train, train), validation=(validation,), test=(test,), min_count=1, run=str(tmp_path))
+    corpora = load_corpora(config)
+    assert len(corpora.train) == 2 and list(corpora.tests) == ["test"]
+    assert all(graph.texts == ((0, "is", "in", 1, "."),) for graph in corpora.train.graphs)
+    task = RECIPE.make_task(config)
+    task.load()
+    task.prepare()
+    inputs, labels, _ = task.make_batches(1)[0][0]
+    assert labels[0, 1:3].tolist() == task.vocabulary.encode_text(("is", "in"))[:2]
+    assert ("title" in inputs) == (name in (".tsv", ".json"))
+    assert task.categories == (["a"] if name == ".xml" else [""])
+
+
+def test_scores_by_category():
+    graphs = [Graph(("a",), ("x",), (), (("is",),), ("a is",), category=kind) for kind in "aab"]
+    tests = {"test": GraphCorpus(graphs, "demo"), "other": GraphCorpus(graphs[:2], "demo")}
+    parts = by_category(tests, ["a"])
+    assert parts["test"] == {"test": [0, 1, 2], "test_seen": [0, 1], "test_unseen": [2]}
+    assert parts["other"] == {"other": [0, 1]}
+
+
+def test_texts_are_scored_without_case_and_as_they_are_split():
+    graph = Graph(("Oslo, Norway",), ("town",), (), ((0, "is", "old", "."),), ("Oslo, Norway is old.",))
+    config = GraphsConfig(metrics=("bleu", "entities", "repeated"))
+    written = [Description(graph.fill(graph.texts[0]), 0.0, graph.texts[0])]
+    scores = score_texts(written, GraphCorpus([graph], "demo"), config)
+    assert [round(score.value) for score in scores.values()] == [100, 100, 100, 100, 100, 0]
+
+
+@pytest.mark.parametrize("name, kernels", [("repulsive_agenda", 18), ("webnlg", 9)])
+def test_repulsion_acts_on_the_graph_encoder(name, kernels, tmp_path, capsys):
+    config = named_configs()[name].changed({"repulsive": "svgd", "hidden_dim": 8, "run": str(tmp_path)})
+    task = RECIPE.make_task(config)
+    task.vocabulary = type("Vocabulary", (), dict(vocabulary_size=9, entity_vocabulary_size=4, num_relations=1,
+                                                   title_vocabulary_size=None, forbidden_ids=(0,)))  # fmt: skip
+    optimizer = task.make_optimizer(1, 1)
+    assert isinstance(optimizer, Repulsive) and optimizer.step_size == 0.1 and optimizer.repulsive_weight == 0.01
+    optimizer.build(task.make_model().trainable_variables)
+    assert f"acts on {kernels} kernels" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["--train", "{tmp}/none.tsv", "--validation", "{tmp}/none.tsv"], "No such file"),
+    (["--train", "{tmp}"], "--train needs --validation"),
+    (["--test", "{tmp}"], "--test needs --train"),
+    (["--label-smoothing", "0.1"], "no label to smooth"),
+    (["--num-heads", "7"], "--num-heads must divide"),
+    (["--metrics"], "Give --metrics"),
+    (["--attention-arguments", "gamma=1"], "gamma"),
+    (["--max-length", "2", "--max-graphs", "5"], "more tokens than --max-length"),
+    (["write", "{tmp}/nothing"], "no run"),
+])  # fmt: skip
+def test_mistakes_are_reported_in_one_line(arguments, message, recipe, tmp_path):
+    arguments = [argument.replace("{tmp}", str(tmp_path)) for argument in arguments]
+    reported = recipe(*arguments, *([] if arguments[0] == "write" else ["--run", tmp_path / "run"]))
+    assert message in reported and reported.startswith("error: ") and "\n" not in reported
