@@ -20,6 +20,7 @@ __getattr__, __dir__, __all__ = attach(
         "_faithfulness": ["AOPC_SHARES", "aopc", "comprehensiveness", "sufficiency", "top_words"],
         "_heads": ["draw_error_by_heads", "draw_head_ablation", "head_ablation", "head_distance", "max_num_heads"],
         "_heatmaps": ["draw_text_heatmaps", "write_text_heatmaps"],
+        "_lime": ["fit_lime", "lime", "lime_samples"],
         "_map_classifier": ["make_map_classifier"],
         "_map_drawings": ["draw_image_maps", "draw_text_maps"],
         "_map_page": ["write_attention_page"],
@@ -38,5 +39,6 @@ __getattr__, __dir__, __all__ = attach(
             "head_redundancy_matrix",
             "layer_redundancy",
         ],
+        "_word_removal": ["leave_one_out", "random_scores", "remove_words"],
     },
 )
