@@ -39,6 +39,7 @@ __getattr__, __dir__, __all__ = attach(
             "head_redundancy_matrix",
             "layer_redundancy",
         ],
+        "_word_pictures": ["draw_word_scores", "write_word_scores"],
         "_word_removal": ["leave_one_out", "random_scores", "remove_words"],
     },
 )

@@ -116,6 +116,25 @@ class WordScores:
 
         return self._sum_of_words(mean, texts, second_texts, progress)
 
+    def words_read(self, texts, second_texts=None):
+        """How many words the model reads of each text, before it is cut.
+
+        Args:
+            texts, second_texts: as of `attention`.
+
+        Returns:
+            For the texts and, of pairs, the second texts a list of N int.
+        """
+        sides = [texts] if second_texts is None else [texts, second_texts]
+        places = word_places(self.classifier.tokenizer, self.classifier.columns(*sides), *sides) if texts else [[]]
+        counts = [[], []]
+        for number in range(len(texts)):
+            read = np.concatenate([side[number] for side in places])
+            first = len(texts[number].split())
+            counts[0].append(int(max(read[read < first], default=-1)) + 1)
+            counts[1].append(int(max(read, default=-1)) + 1 - first if any(read >= first) else 0)
+        return counts[: len(sides)]
+
     def _sum_of_words(self, function, texts, second_texts, progress):
         """Sums what a function gives each token, `(B, n)` for each input with ids, over the tokens of a word."""
         sides = [texts] if second_texts is None else [texts, second_texts]
