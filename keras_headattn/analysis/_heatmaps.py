@@ -24,6 +24,8 @@ PAGE = """<!DOCTYPE html>
 <style>
 :root {{ color-scheme: light dark; }}
 h1 {{ font-size: 1.4em; }}
+h2 {{ font-size: 1.15em; }}
+h3 {{ font-size: 1em; }}
 body {{ background: Canvas; color: CanvasText; font: 15px/1.7 system-ui, sans-serif; margin: 2em; }}
 section {{ border-top: 1px solid GrayText; padding: 1em 0; }}
 .row {{ display: flex; gap: 2em; }}

@@ -148,7 +148,7 @@ def _label(method, values):
 def _paragraph(words, truth, method, values):
     spans = []
     for word, value, shade, is_true in zip(words, values, _shades(values), truth, strict=True):
-        classes = " ".join(["against"] * (shade < 0) + ["true"] * is_true)
+        classes = " ".join(["against"] * int(shade < 0) + ["true"] * is_true)
         kind = f' class="{classes}"' if classes else ""
         spans.append(f'<span{kind} style="--shade: {abs(shade):.3f}" title="{value:.3g}">{html.escape(word)}</span>')
     label = html.escape(_label(method, values))

@@ -138,8 +138,9 @@ def explain(runs, lines, output, options):
 
 
 def _write(output, texts, lines):
-    for text, line in zip(texts, lines, strict=True):
-        text["name"] = line.replace("\t", " | ")[:80]
+    for number, (text, line) in enumerate(zip(texts, lines, strict=True), 1):
+        first, tab, second = line.partition("\t")
+        text["name"] = f"Text {number}" + (f": {first} | {second}" if tab else "")
     output.parent.mkdir(parents=True, exist_ok=True)
     write_word_scores(output, texts)
     picture = io.BytesIO()
