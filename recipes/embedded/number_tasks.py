@@ -29,9 +29,14 @@ def number_tasks(task, train_size=4_000, validation_size=400, test_size=400, see
     | `similarity` | how close two amounts are, 0 to 5: 5 for equal ones, 0 where one is ten times the other or more |
     | `language` | which of twelve languages a number is written in, as `number_words` makes them |
 
+    The training split of `acceptability` has each sentence twice: whole, and with words left out at random, but for two
+    that are swapped. So a classifier judges the order of words alone, and knows what it reads where an explanation
+    removes words.
+
     Args:
         task: str.
-        train_size, validation_size, test_size: ints, examples of the splits. Default 4,000, 400 and 400.
+        train_size, validation_size, test_size: ints, examples of the splits, of `acceptability` whole sentences.
+            Default 4,000, 400 and 400.
         seed: int. Default 0.
 
     Returns:
@@ -48,7 +53,9 @@ def number_tasks(task, train_size=4_000, validation_size=400, test_size=400, see
         return number_words(train_size, validation_size, test_size, seed)
     sizes = dict(zip(SPLITS, (train_size, validation_size, test_size), strict=True))
     if task == "acceptability":
-        rows = {name: [row[:2] for row in found] for name, found in _acceptability(sizes, seed).items()}
+        found = _acceptability(sizes, seed)
+        found["train"] += _with_words_left_out(found["train"], np.random.default_rng([seed, len(SPLITS), 1]))
+        rows = {name: [row[:2] for row in part] for name, part in found.items()}
     else:
         make, split_of = {"paraphrase": _paraphrase, "similarity": _similarity}[task], assign_numbers(seed)
         rows = {}
@@ -159,6 +166,18 @@ def _acceptability(sizes, seed):
                 words, place = swap_words(words, rng)
             rows.append((sentence if place is None else " ".join(words), str(int(place is None)), place))
         found[name] = rows
+    return found
+
+
+def _with_words_left_out(rows, rng):
+    """The same sentences without some of their words, any but two that are swapped."""
+    found = []
+    for text, label, place in rows:
+        words = text.split()
+        free = [number for number in range(len(words)) if place is None or number not in (place, place + 1)]
+        most = len(free) - (place is None)  # one word is left
+        lost = rng.choice(free, rng.integers(1, most + 1), replace=False) if most > 0 else []
+        found.append((" ".join(word for number, word in enumerate(words) if number not in lost), label, place))
     return found
 
 

@@ -127,7 +127,8 @@ def explain(runs, lines, output, options):
             text["answers"][title] = answer
             text["scores"][title] = {}
         for method in options.methods:
-            scores = explained.scores(method, options, progress_bar(f"{title}: {method}", len(lines), options.quiet))
+            quiet = options.quiet or method == "random"
+            scores = explained.scores(method, options, progress_bar(f"{title}: {method}", len(lines), quiet))
             for text, row in zip(texts, explained.whole(scores), strict=True):
                 text["scores"][title][method] = row
             if task.config.predicts == "class":
