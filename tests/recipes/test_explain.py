@@ -48,9 +48,6 @@ def test_two_runs_side_by_side(runs, explain, tmp_path):
             assert all(len(scores) == len(row["words"]) and not any(scores[8:]) for scores in by_method.values())
         assert all(answer.split()[0] in "012" for answer in row["answers"].values())
     assert rows[0]["scores"]["plain"]["lime"] != rows[0]["scores"]["other"]["lime"]
-    before = page.read_text()
-    explain(runs / "plain", runs / "other", *options, "--quiet")
-    assert page.read_text() == before  # of the same seed
 
 
 @pytest.mark.parametrize(
