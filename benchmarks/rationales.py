@@ -1,7 +1,7 @@
 """Time of explaining reviews by LIME, and what share of it is not the model.
 
-    python -m benchmarks.rationales            100 reviews by a BERT of 4 x 256, 10 by one as large as all-MiniLM-L6
-    python -m benchmarks.rationales --quick    a few reviews; writes nothing
+    python -m benchmarks.rationales               100 reviews by a BERT of 4 x 256, 10 by one as large as all-MiniLM-L6
+    python -m benchmarks.rationales --reviews 20  fewer, and a tenth of them
 
 Reviews have 200 made-up words, each a piece; LIME has 100 samples of each. The model is all that runs in its compiled
 function; the rest is drawing samples, joining words, tokenising, padding and fitting linear models.
@@ -15,7 +15,7 @@ from benchmarks.timing import cores, limit_threads, machine, report, table
 
 WORDS, SAMPLES = 200, 100
 SIZES = {
-    "4 layers of 256, 4 heads": (100, dict(hidden_dim=256, intermediate_dim=1024, num_layers=4, num_heads=4)),
+    "4 layers of 256, 4 heads": (1, dict(hidden_dim=256, intermediate_dim=1024, num_layers=4, num_heads=4)),
     f"{LAYERS} layers of {WIDTH}, {HEADS} heads": (
         10,
         dict(hidden_dim=WIDTH, intermediate_dim=FEED_FORWARD, num_layers=LAYERS, num_heads=HEADS),
@@ -66,17 +66,17 @@ def measure(reviews, sizes):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--reviews", type=int, default=100, help="[100]")
     options = parser.parse_args()
     limit_threads(cores())
     rows = []
-    for name, (reviews, sizes) in SIZES.items():
-        reviews = 2 if options.quick else reviews
+    for name, (part, sizes) in SIZES.items():
+        reviews = max(1, options.reviews // part)
         whole, model = measure(reviews, sizes)
         rows.append([name, reviews, f"{whole:.1f}", f"{whole / reviews:.2f}", f"{1 - model / whole:.1%}"])
     header = ["BERT", "reviews", "seconds", "seconds a review", "not the model"]
     report(
-        None if options.quick else "rationales",
+        "rationales",
         f"# LIME: reviews of {WORDS} words, {SAMPLES} samples",
         __doc__.strip().rpartition("\n\n")[2],
         table(header, rows),

@@ -31,7 +31,7 @@ def lime(
 
     Args:
         predict: function of a list of texts, and of pairs of a list of second texts besides, to probabilities `(B, C)`,
-            such as `Classifier.probabilities`. It is given some 2,000 texts at once, to sort them into batches.
+            such as `Classifier.probabilities`. It is given some 1,000 texts at once, to sort them into batches.
         texts: list of str, whose words have white space between them, or of lists of str, the words. `predict` is given
             the same type. A text that a model cuts should be given as it is cut: where words are removed, others
             would take their places.

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_headattn.analysis._faithfulness import AOPC_SHARES, top_words
 
-PORTION = 2_000  # texts at once: enough to fill batches of few lengths
+PORTION = 1_000  # texts at once: enough to fill batches of few lengths
 
 
 class WordRemoval:
@@ -15,7 +15,7 @@ class WordRemoval:
 
     Args:
         predict: function of a list of texts, and of pairs of a list of second texts besides, to probabilities `(B, C)`,
-            such as `Classifier.probabilities`. It is given up to 2,000 texts at once, or more where one text alone has
+            such as `Classifier.probabilities`. It is given up to 1,000 texts at once, or more where one text alone has
             more.
         texts: list of str, whose words have white space between them, or of lists of str, the words. `predict` is given
             the same type.
