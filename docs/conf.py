@@ -32,6 +32,7 @@ GROUPS = {
         "/docs/tokenizers",
         "/docs/serving",
         "Analysis </docs/analysis>",
+        "Rationales </docs/rationales>",
         "/docs/tensorboard",
         "/docs/repulsive",
         "/docs/disentangled",

@@ -8,6 +8,7 @@
     python -m recipes.classify evaluate runs/classify
     python -m recipes.classify export runs/classify
     python -m recipes.classify classify runs/classify < sentences.txt
+    python -m recipes.classify explain runs/classify --file sentences.txt
 
 The same command continues a run that was interrupted, from its last checkpoint, and ends as if it had not been.
 After Ctrl-C or SIGTERM the state is saved; the exit code is 130 or 143.
@@ -20,6 +21,7 @@ sst5.
 import os
 
 from recipes.engine.recipe import Recipe, check_readable
+from recipes.sentences.explain import explain_command
 from recipes.sentences.lines import classify_command
 from recipes.sentences.settings import ClassifyConfig
 
@@ -54,11 +56,11 @@ RECIPE = Recipe(
         num_buckets=3,
     ),
     quick_data=dict(max_examples=2_000, max_length=50, batch_size=32),
-    files=("labels.txt", "vocabulary.txt", "vocabulary.model"),
+    files=("labels.txt", "vocabulary.txt", "vocabulary.model", "explained"),
     check_files=_check_files,
     evaluated=("test", "tfds", "test_splits", *FILES),
     exported=("export", "export_maps"),
-    commands={"classify": classify_command(lambda: RECIPE)},
+    commands={"classify": classify_command(lambda: RECIPE), "explain": explain_command()},
 )
 main = RECIPE.main
 

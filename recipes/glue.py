@@ -9,6 +9,7 @@
     python -m recipes.glue evaluate runs/glue
     python -m recipes.glue export runs/glue
     python -m recipes.glue classify runs/glue < sentences.txt
+    python -m recipes.glue explain runs/glue --file sentences.txt
     python -m recipes.glue submit runs/cola runs/sst2 runs/mnli ... --output submission.zip
 
 The same command continues a run that was interrupted, from its last checkpoint, and ends as if it had not been.
@@ -25,6 +26,7 @@ from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable
 from recipes.finetuning.glue_tasks import SUBMISSION
 from recipes.finetuning.settings import GlueConfig
+from recipes.sentences.explain import explain_command
 from recipes.sentences.lines import classify_command
 
 # oneDNN calls it an error where it leaves integers to TensorFlow.
@@ -90,12 +92,13 @@ RECIPE = Recipe(
     embedded="number_tasks",
     quick=dict(epochs=2, size="bert_tiny", checkpoint=None, pretraining_epochs=1),
     quick_data=dict(max_examples=500, max_length=32, pretraining_epochs=0),
-    files=("labels.txt", "tokenizer.json", "vocab.txt", "pretrained.weights.h5", "submission"),
+    files=("labels.txt", "tokenizer.json", "vocab.txt", "pretrained.weights.h5", "submission", "explained"),
     check_files=_check_files,
     evaluated=("test", *FILES),
     exported=("export", "export_maps"),
     commands={
         "classify": classify_command(lambda: RECIPE),
+        "explain": explain_command(),
         "submit": Command(_submit, "predictions of GLUE's test sets, and the zip for its server", _add_submit),
     },
 )

@@ -23,12 +23,16 @@ PAGE = """<!DOCTYPE html>
 <style>
 :root {{ color-scheme: light dark; }}
 h1 {{ font-size: 1.4em; }}
+h2 {{ font-size: 1.15em; }}
+h3 {{ font-size: 1em; }}
 body {{ background: Canvas; color: CanvasText; font: 15px/1.7 system-ui, sans-serif; margin: 2em; }}
 section {{ border-top: 1px solid GrayText; padding: 1em 0; }}
 .row {{ display: flex; gap: 2em; }}
 .row > * {{ flex: 1; min-width: 0; margin: 0 0 .6em; overflow-wrap: break-word; }}
 small {{ display: block; opacity: .7; }}
 span {{ background: rgb(230 65 40 / calc(var(--shade) * 65%)); border-radius: 3px; padding: .1em .15em; }}
+.against {{ background: rgb(40 110 235 / calc(var(--shade) * 65%)); }}
+.true {{ text-decoration: underline 2px; text-underline-offset: .25em; }}
 </style>
 </head>
 <body>
@@ -69,7 +73,7 @@ def draw_text_heatmaps(tokens, maps, heads=None, title=TITLE):
     6
     """
     rows = _rows(tokens, maps, heads)
-    places = _places(tokens)
+    places = places_of(tokens)
     lines = places[-1][0] + 1
     figure = new_figure(WIDTH * COLUMNS * len(maps), HEIGHT * (lines + 1.5) * len(rows) + 0.8, title)
     figure.supxlabel(textwrap.fill(CAPTION, COLUMNS * len(maps)), fontsize=7, color="gray")
@@ -162,8 +166,8 @@ def _shades(weights):
     return np.clip(weights / max(weights.max(), 1e-9), 0, 1)
 
 
-def _places(tokens):
-    """Line and column of each token."""
+def places_of(tokens):
+    """Line and column of each token, in lines of `COLUMNS` characters."""
     places, line, column = [], 0, 0
     for token in tokens:
         width = columns_of(token)

@@ -21,5 +21,6 @@ __getattr__, __dir__, __all__ = attach(
         "_translator_exports": ["export_id_translator", "export_translator"],
         "_versions": ["check_export_folder"],
         "_warmup": ["write_warmup"],
+        "_word_scores": ["WordScores"],
     },
 )

@@ -80,24 +80,42 @@ def text_attention(predict, model, tokenizer):
     name, pad_id = _names(tokenizer), getattr(tokenizer, "pad_id", 0)
 
     def attention(inputs):
-        texts = inputs if isinstance(inputs, tuple) else (inputs,)
-        padded = tf.nest.map_structure(not_empty, inputs)
-        if "return_intermediates" in inspect.signature(model.call).parameters:
-            _, found = model(padded, training=False, return_intermediates=True)
-        elif len(texts) == 1:
-            with capture_intermediates() as found:
-                model(padded, training=False)
-        else:  # a layer that is called for both texts would have the maps of the second alone
-            found = {}
         outputs = dict(predict(inputs))
-        for text, side, prefix in zip(texts, ("first/", "second/"), ("", "second_"), strict=False):
-            ids = text["token_ids"] if isinstance(text, dict) else text
-            own = {path: layer for path, layer in found.items() if len(texts) == 1 or path.startswith(side)}
+        for (ids, own), prefix in zip(intermediates_of(model, inputs), ("", "second_"), strict=False):
             outputs |= {prefix + key: value for key, value in _maps_of(own, ids != pad_id).items()}
             outputs[f"{prefix}pieces"] = name(ids)
         return outputs
 
     return attention
+
+
+def intermediates_of(model, inputs):
+    """Runs a model once, and returns what its layers computed on the way, text by text.
+
+    Args:
+        model: Keras model.
+        inputs: what it takes: ids, a tuple of two, or a dictionary with `token_ids`.
+
+    Returns:
+        List, for one text or two, of `(ids, found)`: ids `(B, n)`, and a dictionary of a layer's path to its tensors by
+        name, see `layers.capture_intermediates`. There are none of two texts in a model without
+        `return_intermediates`: a layer that is called for both would have those of the second alone.
+    """
+    texts = inputs if isinstance(inputs, tuple) else (inputs,)
+    padded = tf.nest.map_structure(not_empty, inputs)
+    if "return_intermediates" in inspect.signature(model.call).parameters:
+        _, found = model(padded, training=False, return_intermediates=True)
+    elif len(texts) == 1:
+        with capture_intermediates() as found:
+            model(padded, training=False)
+    else:
+        found = {}
+    sides = [
+        {path: layer for path, layer in found.items() if len(texts) == 1 or path.startswith(side)}
+        for side in ("first/", "second/")[: len(texts)]
+    ]
+    ids = [text["token_ids"] if isinstance(text, dict) else text for text in texts]
+    return list(zip(ids, sides, strict=True))
 
 
 def _maps_of(found, real):
@@ -119,7 +137,7 @@ def _maps_of(found, real):
 
 def _stacked(found, needs):
     """Maps of all layers, float32 `(B, layers, heads, n, m)`. Pairs of heads stand in one row."""
-    maps = [_flat_heads(tf.cast(layer["weights"], tf.float32)) for layer in found.values() if "weights" in layer]
+    maps = [flat_heads(tf.cast(layer["weights"], tf.float32)) for layer in found.values() if "weights" in layer]
     heads = {weights.shape[1] for weights in maps}
     if len(heads) != 1:
         received = f"layers of {', '.join(map(str, sorted(heads)))} heads" if maps else "no maps"
@@ -127,7 +145,8 @@ def _stacked(found, needs):
     return tf.stack(maps, axis=1)
 
 
-def _flat_heads(weights):
+def flat_heads(weights):
+    """Maps `(B, h, n, m)`; pairs of heads stand in one row."""
     if weights.shape.rank == 4:
         return weights
     shape, heads = tf.shape(weights), weights.shape[1] * weights.shape[2]

@@ -61,12 +61,8 @@ class Classifier:
         self.tokenizer = tokenizer.with_max_length(max_length) if self.joins_pairs else tokenizer
         self.top = None if top is None else positive("top", top)
         self.batch_size = positive("batch_size", batch_size)
-        probabilities = probabilities_of(model, self.class_names, activation)
-        ids = tf.TensorSpec((None, None), tf.int32)  # one graph for all shapes
-        inputs = {1: ids, 2: (ids, ids), "segments": {"token_ids": ids, "segment_ids": ids}}
-        self._functions = {
-            kind: tf.function(probabilities, input_signature=[spec], autograph=False) for kind, spec in inputs.items()
-        }
+        self.activation = activation
+        self._run = traced(probabilities_of(model, self.class_names, activation))
 
     def __call__(self, texts, second_texts=None, progress=None):
         return classifications(self.probabilities(texts, second_texts, progress), self.class_names, self.top)
@@ -89,11 +85,12 @@ class Classifier:
                 progress(done)
         return found
 
-    def batches(self, texts, second_texts=None):
+    def batches(self, texts, second_texts=None, batch_size=None):
         """The batches in which texts are classified.
 
         Args:
             texts, second_texts: as a call takes them.
+            batch_size: int, texts at a time. Default `None`: that of the classifier.
 
         Yields:
             Tuples of the indices of the first rows, int array `(k,)`, and a dictionary of `"text"` and, of pairs,
@@ -109,21 +106,50 @@ class Classifier:
             )
         if not texts:
             return
-        columns = self._columns(texts, second_texts)
+        columns = self.columns(texts, second_texts)
         longest = self.max_length or max(1, *(len(ids) for column in columns.values() for ids in column))
         pad_id = getattr(self.tokenizer, "pad_id", 0)
-        yield from source_batches(columns, bucket_lengths(longest), self.batch_size, int(pad_id != 1), pad_id)
+        yield from source_batches(
+            columns, bucket_lengths(longest), batch_size or self.batch_size, int(pad_id != 1), pad_id
+        )
 
-    def _columns(self, texts, second_texts):
+    def columns(self, texts, second_texts=None):
+        """The ids of texts, cut but not padded.
+
+        Args:
+            texts, second_texts: as a call takes them.
+
+        Returns:
+            Dictionary of the columns of a batch to lists of N int32 arrays.
+        """
         if self.joins_pairs:
             ids = self.tokenizer.encode(texts, second_texts)
             return ids if isinstance(ids, dict) else {"text": ids}
         sides = {"text": texts} | ({} if second_texts is None else {"second_text": second_texts})
         return {name: [ids[: self.max_length] for ids in self.tokenizer.encode(side)] for name, side in sides.items()}
 
-    def _run(self, inputs):
+
+def traced(function, *further):
+    """A function of the batches of a `Classifier`, as a graph for each kind of batch, whatever its shape.
+
+    Args:
+        function: of what the model takes, ids `(B, n)`, a tuple of two or a dictionary with `token_ids`.
+        *further: `tf.TensorSpec` of its further arguments.
+
+    Returns:
+        Function of a batch, a dictionary of arrays, and of the further arguments.
+    """
+    ids = tf.TensorSpec((None, None), tf.int32)
+    specs = {1: ids, 2: (ids, ids), "segments": {"token_ids": ids, "segment_ids": ids}}
+    functions = {
+        kind: tf.function(function, input_signature=[spec, *further], autograph=False) for kind, spec in specs.items()
+    }
+
+    def run(inputs, *others):
         tensors = {name: tf.constant(ids) for name, ids in inputs.items()}
         if "segment_ids" in tensors:
-            return self._functions["segments"](tensors)
+            return functions["segments"](tensors, *others)
         ids = tuple(tensors.values())
-        return self._functions[len(ids)](ids if len(ids) > 1 else ids[0])
+        return functions[len(ids)](ids if len(ids) > 1 else ids[0], *others)
+
+    return run

@@ -29,9 +29,14 @@ def number_tasks(task, train_size=4_000, validation_size=400, test_size=400, see
     | `similarity` | how close two amounts are, 0 to 5: 5 for equal ones, 0 where one is ten times the other or more |
     | `language` | which of twelve languages a number is written in, as `number_words` makes them |
 
+    The training split of `acceptability` has each sentence twice: whole, and with words left out at random, but for two
+    that are swapped. So a classifier judges the order of words alone, and knows what it reads where an explanation
+    removes words.
+
     Args:
         task: str.
-        train_size, validation_size, test_size: ints, examples of the splits. Default 4,000, 400 and 400.
+        train_size, validation_size, test_size: ints, examples of the splits, of `acceptability` whole sentences.
+            Default 4,000, 400 and 400.
         seed: int. Default 0.
 
     Returns:
@@ -48,8 +53,9 @@ def number_tasks(task, train_size=4_000, validation_size=400, test_size=400, see
         return number_words(train_size, validation_size, test_size, seed)
     sizes = dict(zip(SPLITS, (train_size, validation_size, test_size), strict=True))
     if task == "acceptability":
-        corpora = numbers_corpus("de", *sizes.values(), seed=seed)
-        rows = {name: _acceptability(corpora[name].source, seed, place) for place, name in enumerate(SPLITS)}
+        found = _acceptability(sizes, seed)
+        found["train"] += _with_words_left_out(found["train"], np.random.default_rng([seed, len(SPLITS), 1]))
+        rows = {name: [row[:2] for row in part] for name, part in found.items()}
     else:
         make, split_of = {"paraphrase": _paraphrase, "similarity": _similarity}[task], assign_numbers(seed)
         rows = {}
@@ -57,6 +63,32 @@ def number_tasks(task, train_size=4_000, validation_size=400, test_size=400, see
             rng = np.random.default_rng([seed, place])
             rows[name] = [make(rng, place, split_of, number) for number in range(size)]
     return {name: _corpus(found, f"number tasks, {task}, {name}") for name, found in rows.items()}
+
+
+def swapped_words(train_size=4_000, validation_size=400, test_size=400, seed=0):
+    """Which words of the sentences of the task `acceptability` are swapped: what its labels rest on.
+
+    Args:
+        train_size, validation_size, test_size, seed: as of `number_tasks`.
+
+    Returns:
+        Dict of "train", "validation" and "test" to a list, for each sentence, of a boolean for each word: two are
+        `True`, or none where the sentence is as it should be.
+
+    Raises:
+        ImportError: if num2words is not installed.
+
+    >>> [sum(words) for words in swapped_words(4, 4, 4)["test"]]
+    [0, 2, 0, 2]
+    """
+    sizes = dict(zip(SPLITS, (train_size, validation_size, test_size), strict=True))
+    return {
+        name: [
+            [place is not None and number in (place, place + 1) for number, _ in enumerate(text.split())]
+            for text, _, place in rows
+        ]
+        for name, rows in _acceptability(sizes, seed).items()
+    }
 
 
 def number_sentences(size=8_000, seed=0):
@@ -121,15 +153,32 @@ def _count(number, unit):
     return f"{number_in_words(number, 'en')} {unit}{'' if number == 1 else 's'}"
 
 
-def _acceptability(sentences, seed, place):
-    rng = np.random.default_rng([seed, place, 1])
-    rows = []
-    for number, sentence in enumerate(sentences):
-        words = sentence.split()
-        # A sentence of one word, or of words that count alone, has nothing to swap.
-        swaps = number % 2 and len(words) > 1 and not all(word.split("-")[0] in COUNTS for word in words)
-        rows.append((" ".join(swap_words(words, rng)[0]) if swaps else sentence, str(int(not swaps))))
-    return rows
+def _acceptability(sizes, seed):
+    """For each split the sentences, their labels, and the place of the first of two words that are swapped."""
+    corpora = numbers_corpus("de", *sizes.values(), seed=seed)
+    found = {}
+    for split, name in enumerate(SPLITS):
+        rng, rows = np.random.default_rng([seed, split, 1]), []
+        for number, sentence in enumerate(corpora[name].source):
+            words, place = sentence.split(), None
+            # A sentence of one word, or of words that count alone, has nothing to swap.
+            if number % 2 and len(words) > 1 and not all(word.split("-")[0] in COUNTS for word in words):
+                words, place = swap_words(words, rng)
+            rows.append((sentence if place is None else " ".join(words), str(int(place is None)), place))
+        found[name] = rows
+    return found
+
+
+def _with_words_left_out(rows, rng):
+    """The same sentences without some of their words, any but two that are swapped."""
+    found = []
+    for text, label, place in rows:
+        words = text.split()
+        free = [number for number in range(len(words)) if place is None or number not in (place, place + 1)]
+        most = len(free) - (place is None)  # one word is left
+        lost = rng.choice(free, rng.integers(1, most + 1), replace=False) if most > 0 else []
+        found.append((" ".join(word for number, word in enumerate(words) if number not in lost), label, place))
+    return found
 
 
 def _paraphrase(rng, place, split_of, number):

@@ -36,7 +36,7 @@ def _classify(recipe, options):
     predictor = task.predictor(task.run.load_model())
     done, cut, longest = 0, [], task.config.max_length
     for texts in portions(options.file):
-        sides = [list(side) for side in zip(*map(_pair, texts), strict=True)] if task.is_pair else [texts]
+        sides = [list(side) for side in zip(*map(as_pair, texts), strict=True)] if task.is_pair else [texts]
         for row in predictor(*sides):
             order = row.argsort()[::-1][: options.top]
             names = task.targets.names
@@ -46,7 +46,8 @@ def _classify(recipe, options):
     report_cut(cut, done, longest)
 
 
-def _pair(line):
+def as_pair(line):
+    """The two texts of a line."""
     first, tab, second = line.partition("\t")
     if not tab:
         raise ValueError(f"A pair is two texts with a tab between. Received: {line[:60]!r}")

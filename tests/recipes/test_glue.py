@@ -104,3 +104,13 @@ def test_help_names_every_setting(capsys):
     assert all(
         name in text for name in ("--checkpoint", "--glue", "--head-dim", "--seeds", "--quick", "--accumulation")
     )
+
+
+def test_words_of_pairs_are_explained(quick, recipe, tmp_path):
+    (tmp_path / "lines.txt").write_text("two euros\t2.00 euros\none cent\t0.01 euros\n")
+    methods = ["--methods", "cls", "received", "gradient", "lime", "--samples", 20, "--output", tmp_path / "a.html"]
+    printed = recipe("explain", quick[0] / "run", "--file", tmp_path / "lines.txt", *methods)
+    assert printed.count("| run: ") == 4
+    rows = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert [len(row["words"]) for row in rows] == [4, 4]
+    assert all(len(scores) == 4 for scores in rows[0]["scores"]["run"].values())

@@ -15,7 +15,15 @@ from sklearn import metrics
 
 from keras_headattn.data import LabelledText
 from recipes.configs import glue as table
-from recipes.embedded.number_tasks import COUNTS, in_digits, in_words, number_sentences, number_tasks, swap_words
+from recipes.embedded.number_tasks import (
+    COUNTS,
+    in_digits,
+    in_words,
+    number_sentences,
+    number_tasks,
+    swap_words,
+    swapped_words,
+)
 from recipes.engine.config import override
 from recipes.engine.run import Run
 from recipes.finetuning import glue_files
@@ -336,9 +344,19 @@ def test_the_texts_of_t5():
 
 def test_tasks_made_by_code():
     task = number_tasks("acceptability", 40, 8, 8)
-    assert [len(part) for part in task.values()] == [40, 8, 8] and 0.3 < np.mean(
+    assert [len(part) for part in task.values()] == [80, 8, 8] and 0.3 < np.mean(
         [*map(int, task["train"].labels)]
     ) < 0.7
+    truth = swapped_words(40, 8, 8)
+    assert [len(part) for part in truth.values()] == [40, 8, 8]
+    whole, texts, labels = (task["train"].texts[:40], task["train"].texts[40:], task["train"].labels)
+    assert labels[:40] == labels[40:] and texts != whole
+    for text, less, label, swapped in zip(whole, texts, labels[:40], truth["train"], strict=True):
+        assert len(text.split()) == len(swapped) and any(swapped) == (label == "0")
+        # What is left is in its order, and the swapped words are in what is left.
+        words, left = iter(text.split()), iter(less.split())
+        assert less and all(word in words for word in less.split())
+        assert all(word in left for word, is_swapped in zip(text.split(), swapped, strict=True) if is_swapped)
     pairs = number_tasks("paraphrase", 20, 1, 1)["train"]
     assert set(pairs.labels) == {"0", "1"} and all(text.endswith(" euros") for text in pairs.second_texts)
     grades = [float(label) for label in number_tasks("similarity", 40, 1, 1)["train"].labels]

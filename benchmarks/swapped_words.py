@@ -1,0 +1,92 @@
+"""Whether scores of words find those that are swapped, in the embedded task of recipes.glue, whose truth is known.
+
+    python -m recipes.glue --run runs/glue
+    python -m benchmarks.swapped_words runs/glue
+
+Of the test sentences with two neighbouring words swapped, all are explained: why the class is "swapped". Each score is
+measured against the two words, and by what the classifier says without the words that it ranks highest.
+"""
+
+import argparse
+
+import numpy as np
+
+from benchmarks.timing import machine, report, table
+
+METHODS = {
+    "gradient x embedding": lambda inside, texts, given: inside.gradients(texts, **given),
+    "its absolute value": lambda inside, texts, given: list(map(np.abs, inside.gradients(texts, **given))),
+    "integrated gradients": lambda inside, texts, given: inside.gradients(texts, steps=20, **given),
+    "attention of [CLS]": lambda inside, texts, given: inside.attention(texts, kind="cls"),
+    "attention received": lambda inside, texts, given: inside.attention(texts, kind="received"),
+}
+
+
+def read(folder):
+    """The run's predictor, its swapped test sentences, and which words are swapped."""
+    from recipes.embedded.number_tasks import number_tasks, swapped_words
+    from recipes.glue import RECIPE
+
+    task = RECIPE.finished(folder)
+    if task.config.task != "acceptability":
+        raise SystemExit(f"error: The run must be of --task acceptability. Received: task={task.config.task}")
+    predictor, seed = task.predictor(task.run.load_model()), task.config.split_seed
+    corpus, swapped = number_tasks("acceptability", seed=seed)["test"], swapped_words(seed=seed)["test"]
+    pairs = [(text, np.array(words)) for text, words in zip(corpus.texts, swapped, strict=True) if any(words)]
+    return predictor, *map(list, zip(*pairs, strict=True))
+
+
+def all_scores(predictor, texts, truth):
+    """Scores of all methods by name."""
+    from keras_headattn.analysis import leave_one_out, lime, random_scores
+    from keras_headattn.serving import WordScores
+
+    inside, given = WordScores(predictor), {"classes": [0] * len(texts)}
+    scores = {"the swapped words": [words.astype(float) for words in truth]}
+    scores |= {name: method(inside, texts, given) for name, method in METHODS.items()}
+    for samples in (100, 1000):
+        scores[f"LIME, {samples:,} samples"] = lime(predictor, texts, samples=samples, **given)
+    scores["leave one out"] = leave_one_out(predictor, texts, **given)
+    return scores | {"random": random_scores(texts)}
+
+
+def measures(predictor, texts, truth):
+    """A row of measures for each method."""
+    from keras_headattn.analysis import aopc, rationale_auprc, rationale_average_precision, remove_words
+
+    rows, classes = [], [0] * len(texts)
+    for name, scores in all_scores(predictor, texts, truth).items():
+        full, without, only = remove_words(predictor, texts, scores)
+        values = [rationale_auprc(scores, truth), rationale_average_precision(scores, truth)]
+        values += [aopc(full, without, classes)[0], aopc(full, only, classes)[0]]
+        rows.append([name, *(f"{value:.3f}" for value in values)])
+    return rows
+
+
+def main():
+    from keras_headattn.analysis import degenerate_baselines
+    from recipes.engine.quiet import quiet_tensorflow
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", help="folder of a finished run of recipes.glue on the embedded task")
+    options = parser.parse_args()
+    quiet_tensorflow()
+    predictor, texts, truth = read(options.run)
+    right = np.mean(predictor(texts).argmax(axis=1) == 0)
+    baselines = [
+        [f"baseline: {name}", *(f"{value:.3f}" for value in values.values()), "", ""]
+        for name, values in degenerate_baselines(truth).items()
+    ]
+    header = ["scores", "AUPRC", "average precision", "comprehensiveness", "sufficiency"]
+    length = np.mean(list(map(len, truth)))
+    report(
+        "swapped_words",
+        "# Swapped words: do scores of words find them?",
+        f"{len(texts)} sentences of {length:.1f} words on average, of which the classifier recognises {right:.1%}.",
+        table(header, measures(predictor, texts, truth) + baselines),
+        "\n".join(machine("tensorflow", "keras", "numpy")),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Faithfulness of rationales: whether scores of words find those that a model needs."""
+
+import math
+
+import keras
+import numpy as np
+
+from keras_headattn.analysis._validation import SUM_TOLERANCE, as_probabilities
+
+AOPC_SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
+
+
+def comprehensiveness(full, without, classes=None):
+    """By how much the probability of the predicted class drops without the words that a method scores highest.
+
+    Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models", and its public scorer.
+
+    Args:
+        full: probabilities `(B, C)` of whole texts.
+        without: probabilities `(B, C)` of the texts without these words.
+        classes: integers `(B,)`. Default `None`: the likeliest class of each whole text.
+
+    Returns:
+        Float; the higher, the more the model needs the words.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> round(comprehensiveness([[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.3, 0.7]]), 6)
+    0.25
+    """
+    return aopc(full, [without], classes)[0]
+
+
+def sufficiency(full, only, classes=None):
+    """By how much the probability of the predicted class drops with nothing but the words that a method scores highest.
+
+    Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models", and its public scorer.
+
+    Args:
+        full: probabilities `(B, C)` of whole texts.
+        only: probabilities `(B, C)` of these words alone.
+        classes: as of `comprehensiveness`.
+
+    Returns:
+        Float; the lower, the less the model needs the other words.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> round(sufficiency([[0.9, 0.1], [0.2, 0.8]], [[0.8, 0.2], [0.2, 0.8]]), 6)
+    0.05
+    """
+    return aopc(full, [only], classes)[0]
+
+
+def aopc(full, parts, classes=None):
+    """Comprehensiveness or sufficiency as a mean over several numbers of words (area over the perturbation curve).
+
+    The scorer's shares of the words are those of `AOPC_SHARES`: 1, 5, 10, 20 and 50 %. The formula in the paper divides
+    by one more, for no word at all, and gives 5/6 of it.
+
+    Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models", and its public scorer.
+
+    Args:
+        full: probabilities `(B, C)` of whole texts.
+        parts: for each number of words, probabilities `(B, C)` of the texts without them, or of them alone.
+        classes: as of `comprehensiveness`.
+
+    Returns:
+        `(mean, values)`: a float, and a list of floats, one for each number of words.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> mean, values = aopc([[0.9, 0.1]], [[[0.8, 0.2]], [[0.5, 0.5]]])
+    >>> round(mean, 6), [round(value, 6) for value in values]
+    (0.25, [0.1, 0.4])
+    """
+    full = as_probabilities(full)
+    classes = full.argmax(-1) if classes is None else np.asarray(classes)
+    if classes.shape != full.shape[:1] or classes.min() < 0 or classes.max() >= full.shape[1]:
+        raise ValueError(
+            f"`classes` must be {len(full)} numbers from 0 to {full.shape[1] - 1}. Received: classes={classes}"
+        )
+    if not len(parts):
+        raise ValueError("There must be probabilities of at least one number of words. Received: none")
+    values = []
+    for part in parts:
+        part = np.asarray(keras.ops.convert_to_numpy(part), "float64")
+        if part.shape != full.shape or np.abs(part.sum(-1) - 1).max() > SUM_TOLERANCE:
+            raise ValueError(
+                f"Probabilities of parts must be {full.shape}, as those of whole texts, and sum to 1. "
+                f"Received: shape {part.shape}"
+            )
+        values.append(float(np.mean((full - part)[np.arange(len(full)), classes])))
+    return float(np.mean(values)), values
+
+
+def top_words(scores, share):
+    """The words with the highest scores; of those with the same score, the earlier ones.
+
+    Args:
+        scores: a number for each word, `(n,)`.
+        share: float from 0 to 1, of the words. Their number is rounded up.
+
+    Returns:
+        Booleans `(n,)`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> top_words([0.1, 0.3, 0.3, 0.2], 0.3).tolist()
+    [False, True, True, False]
+    """
+    scores = np.asarray(keras.ops.convert_to_numpy(scores), "float64")
+    if scores.ndim != 1 or np.isnan(scores).any():
+        raise ValueError(f"`scores` must be numbers, one for each word. Received: scores={scores}")
+    if not 0 <= share <= 1:
+        raise ValueError(f"`share` must be from 0 to 1. Received: share={share}")
+    chosen = np.zeros(len(scores), bool)
+    # 0.2 * 15 is a little more than 3.
+    chosen[np.argsort(-scores, kind="stable")[: math.ceil(round(share * len(scores), 9))]] = True
+    return chosen

@@ -1,0 +1,157 @@
+"""LIME: a linear model of what a classifier makes of a text without some of its words."""
+
+import numpy as np
+
+from keras_headattn._validation import positive
+from keras_headattn.analysis._word_removal import WordRemoval, class_of
+
+KERNEL_WIDTH = 25
+FEW = 6  # features that are chosen one after the other
+
+
+def lime(
+    predict,
+    texts,
+    second_texts=None,
+    classes=None,
+    samples=1_000,
+    num_features=None,
+    seed=0,
+    keep_second=False,
+    progress=None,
+):
+    """Scores of words: coefficients of a linear model that explains what a classifier makes of a text.
+
+    The classifier reads the text `samples` times, each time without other words, at random. A linear model is fitted to
+    the probabilities of the class; samples count the more, the more words they keep. Places are features: a word that
+    stands twice in a text has two scores.
+
+    Source: Ribeiro et al. 2016, "Why should I trust you?", as the package `lime` 0.2.0.1 has it. That has 5,000 samples
+    by default, and 10 features, which are words wherever they stand; with `bow=False` they are places as here.
+
+    Args:
+        predict: function of a list of texts, and of pairs of a list of second texts besides, to probabilities `(B, C)`,
+            such as `Classifier.probabilities`. It is given some 1,000 texts at once, to sort them into batches.
+        texts: list of str, whose words have white space between them, or of lists of str, the words. `predict` is given
+            the same type. A text that a model cuts should be given as it is cut: where words are removed, others
+            would take their places.
+        second_texts: the same, of pairs. Default `None`: single texts.
+        classes: integers, the class of each text that is explained. Default `None`: the likeliest.
+        samples: int, for each text, of which the first is the whole text.
+        num_features: int, how many words have a score other than 0, or a list of one for each text. Up to 6 are chosen
+            one after the other, more are those with the largest coefficients in a model of all. Default `None`: all.
+        seed: int. The samples of a text depend on it and on the place of the text in the list.
+        keep_second: whether all words of second texts are kept, and have no scores.
+        progress: function of the number of texts that are done. Default `None`.
+
+    Returns:
+        List of float64 arrays `(n,)`, a score for each word of a text and, of pairs, of the second text after it. Words
+        that speak against the class have scores below 0.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> predict = lambda texts: np.array([[0.9, 0.1] if "bad" in text else [0.5, 0.5] for text in texts])
+    >>> [f"{score:.1f}" for score in np.abs(lime(predict, ["a bad film"], samples=200)[0])]
+    ['0.0', '0.4', '0.0']
+    """
+    positive("samples", samples)
+    removal = WordRemoval(predict, texts, second_texts, keep_second)
+    rows = (lime_samples(size, samples, seed=[seed, number]) for number, size in enumerate(removal.sizes))
+    scores = []
+    for number, (kept, found) in enumerate(removal.probabilities(rows, progress)):
+        features = num_features[number] if isinstance(num_features, (list, tuple)) else num_features
+        scores.append(fit_lime(kept, found[:, class_of(classes, number, found[0])], features))
+    return scores
+
+
+def lime_samples(size, samples, seed=0):
+    """Which words are kept: all in the first sample; a random number of others is removed from each further one.
+
+    Args:
+        size: int, words of the text.
+        samples: int.
+        seed: int, or a list of them.
+
+    Returns:
+        Booleans `(samples, size)`.
+
+    >>> lime_samples(5, 100).sum(axis=1).tolist()[0], int(lime_samples(5, 100)[1:].sum(axis=1).max())
+    (5, 4)
+    """
+    rng = np.random.default_rng(seed)
+    kept = np.ones((samples, size), bool)
+    if size:
+        removed = rng.integers(1, size + 1, (samples - 1, 1))
+        kept[1:] = rng.permuted(np.tile(np.arange(size), (samples - 1, 1)), axis=1) >= removed
+    return kept
+
+
+def fit_lime(kept, targets, num_features=None):
+    """The linear model of LIME.
+
+    Args:
+        kept: booleans `(samples, n)`, the words that each sample keeps.
+        targets: floats `(samples,)`, what the classifier makes of them.
+        num_features: int, as of `lime`.
+
+    Returns:
+        float64 `(n,)`, coefficients of the words.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> fit_lime([[True, True], [True, False], [False, True]], [1, 0.5, 0.7], num_features=1).round(3).tolist()
+    [0.0, 0.109]
+    """
+    kept, targets = np.asarray(kept, "float64"), np.asarray(targets, "float64")
+    if kept.ndim != 2 or targets.shape != kept.shape[:1]:
+        raise ValueError(
+            f"`kept` must be (samples, words), and `targets` (samples,). Received: {kept.shape} and {targets.shape}"
+        )
+    if num_features is not None:
+        positive("num_features", num_features)
+    size = kept.shape[1]
+    coefficients = np.zeros(size)
+    if not size:
+        return coefficients
+    distances = 100 * (1 - np.sqrt(kept.mean(axis=1)))  # of cosine, from the whole text
+    weights = np.exp(-np.square(distances / KERNEL_WIDTH) / 2)
+    chosen = np.arange(size)
+    if num_features is not None and num_features < size:
+        if num_features <= FEW:
+            chosen = _forward(kept, targets, weights, num_features)
+        else:
+            chosen = np.argsort(-np.abs(_ridge(kept, targets, weights, 0.01)), kind="stable")[:num_features]
+    coefficients[chosen] = _ridge(kept[:, chosen], targets, weights, 1.0)
+    return coefficients
+
+
+def _centred(kept, targets, weights):
+    """Both without their weighted means, times the roots of the weights: so an intercept is fitted besides."""
+    roots = np.sqrt(weights)
+    x, y = (values - np.average(values, axis=0, weights=weights) for values in (kept, targets))
+    return x * roots[:, None], y * roots
+
+
+def _ridge(kept, targets, weights, penalty):
+    x, y = _centred(kept, targets, weights)
+    if len(x) < x.shape[1]:  # the smaller of the two systems that have the same solution
+        return x.T @ np.linalg.solve(x @ x.T + penalty * np.eye(len(x)), y)
+    return np.linalg.solve(x.T @ x + penalty * np.eye(x.shape[1]), x.T @ y)
+
+
+def _forward(kept, targets, weights, number):
+    """The words that explain most, one after the other, given those before."""
+    x, y = _centred(kept, targets, weights)
+    chosen = []
+    for _ in range(number):
+        squares = np.square(x).sum(axis=0)
+        gains = np.divide(np.square(y @ x), squares, out=np.zeros(len(squares)), where=squares > 1e-9)
+        gains[chosen] = -1
+        chosen.append(int(gains.argmax()))
+        best, square = x[:, chosen[-1]], squares[chosen[-1]]
+        if square > 1e-9:  # of all that is left, only what is at right angles to it explains more
+            unit = best / np.sqrt(square)
+            x, y = x - np.outer(unit, unit @ x), y - unit * (unit @ y)
+    return chosen

@@ -1,0 +1,232 @@
+"""Plausibility of rationales: whether scores of words find those that people marked."""
+
+import math
+
+import keras
+import numpy as np
+
+from keras_headattn._validation import positive
+
+
+def iou_f1(predicted, truth, threshold=0.5):
+    """F1 of spans of words, where a span counts as found if it overlaps a true one enough.
+
+    A predicted span counts if its best intersection over union with a true span of its document reaches the threshold.
+    The F1 is that of the mean precision over documents with predictions and the mean recall over documents with true
+    spans. Recall counts predicted spans, too, so several that overlap the same true one can take it above 1.
+
+    Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models", and its public scorer.
+
+    Args:
+        predicted, truth: a list for each document of its spans, `(start, end)` in words, end exclusive. Spans that are
+            given twice count once.
+        threshold: the least intersection over union.
+
+    Returns:
+        Float; 0 if nothing is found.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> round(iou_f1([[(0, 4), (8, 9)], [(2, 4)]], [[(0, 5)], [(2, 4)]]), 4)
+    0.8571
+    """
+    predicted, truth = _as_spans(predicted, truth)
+    precisions, recalls = [], []
+    for found, true in zip(predicted, truth, strict=True):
+        hits = sum(max((_iou(span, other) for other in true), default=0) >= threshold for span in found)
+        if found:
+            precisions.append(hits / len(found))
+        if true:
+            recalls.append(hits / len(true))
+    return _f1(_mean(precisions), _mean(recalls))
+
+
+def token_f1(predicted, truth):
+    """Mean over documents of the F1 of the words in their spans.
+
+    Documents with neither true nor predicted spans do not count.
+
+    Source: as of `iou_f1`.
+
+    Args:
+        predicted, truth: a list for each document of its spans, `(start, end)` in words, end exclusive.
+
+    Returns:
+        Float from 0 to 1.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> round(token_f1([[(0, 4)], [(2, 4)], []], [[(0, 5)], [(0, 2)], []]), 4)
+    0.4444
+    """
+    values = []
+    for found, true in zip(*_as_spans(predicted, truth), strict=True):
+        found, true = ({word for span in spans for word in range(*span)} for spans in (found, true))
+        if found or true:
+            both = len(found & true)
+            values.append(_f1(both / max(len(found), 1), both / max(len(true), 1)))
+    return _mean(values)
+
+
+def rationale_auprc(scores, truth):
+    """Mean over documents of the area under the precision-recall curve, by trapezoids.
+
+    Trapezoids reward ties: constant scores give half of 1 plus the share of true words, far above random ones. Compare
+    with `degenerate_baselines`, and with `rationale_average_precision`, which does not reward them.
+
+    Source: as of `iou_f1`. A document without a true word counts as 0.5, as scikit-learn has it.
+
+    Args:
+        scores: a list for each document of a number for each word.
+        truth: a list for each document of a boolean for each word, `True` in a rationale.
+
+    Returns:
+        Float from 0 to 1.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> rationale_auprc([[0.9, 0.2, 0.8], [1, 1, 1, 1]], [[True, False, True], [True, False, False, False]])
+    0.8125
+    """
+    return _mean([_area(*pair, trapezoids=True) for pair in _as_pairs(scores, truth)])
+
+
+def rationale_average_precision(scores, truth):
+    """Mean over documents of the average precision, the area under the precision-recall curve by steps.
+
+    Documents without a true word, or without another, do not count.
+
+    Source: as of `iou_f1`.
+
+    Args:
+        scores, truth: as of `rationale_auprc`.
+
+    Returns:
+        Float from 0 to 1; NaN if no document counts.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> rationale_average_precision([[0.9, 0.2, 0.8], [1, 1, 1, 1]], [[True, False, True], [True, False, False, False]])
+    0.625
+    """
+    pairs = _as_pairs(scores, truth)
+    areas = [_area(*pair, trapezoids=False) for pair in pairs if 0 < pair[1].sum() < len(pair[1])]
+    return _mean(areas) if areas else math.nan
+
+
+def degenerate_baselines(truth, draws=10, seed=0):
+    """Scores of words that know nothing, which measures of scores should be compared with.
+
+    Args:
+        truth: a list for each document of a boolean for each word, `True` in a rationale.
+        draws: int, of random scores, whose mean is given.
+        seed: int, of random scores.
+
+    Returns:
+        Dictionary of `"constant"`, `"random"` and `"position"`, where later words score higher, to a dictionary of
+        `"auprc"` and `"average_precision"`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> baselines = degenerate_baselines([[True, False, False, False, False]] * 100)
+    >>> {name: round(values["auprc"], 2) for name, values in baselines.items()}
+    {'constant': 0.6, 'random': 0.31, 'position': 0.1}
+    """
+    positive("draws", draws)
+    rng = np.random.default_rng(seed)
+    sizes = [len(words) for words in truth]
+    given = {
+        "constant": [[np.zeros(size) for size in sizes]],
+        "random": [[rng.random(size) for size in sizes] for _ in range(draws)],
+        "position": [[np.arange(size) for size in sizes]],
+    }
+    measures = {"auprc": rationale_auprc, "average_precision": rationale_average_precision}
+    return {
+        name: {measure: _mean([call(scores, truth) for scores in all_scores]) for measure, call in measures.items()}
+        for name, all_scores in given.items()
+    }
+
+
+def as_spans(words):
+    """Spans of words that follow each other.
+
+    Args:
+        words: a boolean for each word, `(n,)`.
+
+    Returns:
+        List of `(start, end)`, end exclusive.
+
+    >>> as_spans([True, True, False, True])
+    [(0, 2), (3, 4)]
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], np.asarray(words, bool).astype(int), [0]])))
+    return [(int(start), int(end)) for start, end in edges.reshape(-1, 2)]
+
+
+def _area(scores, truth, trapezoids):
+    """The area under the precision-recall curve of one document, with a point for each score that occurs."""
+    if not truth.any():
+        return 0.5 if trapezoids else 0.0
+    order = np.argsort(-scores, kind="stable")
+    last = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)  # of each group of ties
+    found = np.cumsum(truth[order])[last]
+    precision, steps = found / (last + 1), np.diff(found / truth.sum(), prepend=0)
+    if trapezoids:
+        precision = (precision + np.append(1, precision[:-1])) / 2
+    return float(steps @ precision)
+
+
+def _as_pairs(scores, truth):
+    """For each document its scores, float64 `(n,)`, and booleans `(n,)`."""
+    _check_documents("scores", scores, truth)
+    pairs = []
+    for number, (row, true) in enumerate(zip(scores, truth, strict=True)):
+        row, true = np.asarray(keras.ops.convert_to_numpy(row), "float64"), np.asarray(true)
+        if row.ndim != 1 or not row.size or row.shape != true.shape or np.isnan(row).any():
+            raise ValueError(
+                "`scores` and `truth` must have a number, not NaN, and a boolean for each word, of at least one word. "
+                f"Received: document {number} with scores of shape {row.shape}, truth of shape {true.shape}, "
+                f"{np.isnan(row).sum()} of them NaN"
+            )
+        pairs.append((row, true.astype(bool)))
+    return pairs
+
+
+def _as_spans(predicted, truth):
+    """For each document its spans, as sorted lists of pairs, without repetitions."""
+    _check_documents("predicted", predicted, truth)
+    both = []
+    for name, documents in (("predicted", predicted), ("truth", truth)):
+        both.append([sorted({(int(start), int(end)) for start, end in spans}) for spans in documents])
+        wrong = [span for spans in both[-1] for span in spans if not 0 <= span[0] <= span[1]]
+        if wrong:
+            raise ValueError(f"Spans in `{name}` must be (start, end) with 0 <= start <= end. Received: {wrong[0]}")
+    return both
+
+
+def _check_documents(name, values, truth):
+    if len(values) != len(truth) or not len(truth):
+        raise ValueError(
+            f"`{name}` and `truth` must have an item for each document, of at least one. "
+            f"Received: {len(values)} and {len(truth)}"
+        )
+
+
+def _iou(span, other):
+    (start, end), (other_start, other_end) = span, other
+    both = max(0, min(end, other_end) - max(start, other_start))
+    either = end - start + other_end - other_start - both
+    return both / either if either else 0
+
+
+def _f1(precision, recall):
+    return 2 * precision * recall / (precision + recall) if precision and recall else 0.0
+
+
+def _mean(values):
+    return float(np.mean(values)) if len(values) else 0.0

@@ -1,0 +1,155 @@
+"""Texts whose words are coloured by their scores, as a figure and as a page of HTML."""
+
+import html
+import textwrap
+
+import keras
+import numpy as np
+
+from keras_headattn._figures import new_figure
+from keras_headattn._files import write_atomically
+from keras_headattn.analysis._heatmaps import COLUMNS, HEIGHT, PAGE, WIDTH, places_of
+from keras_headattn.analysis._validation import check_named
+
+TITLE = "Which words decide"
+CAPTION = (
+    "The redder a word, the more it speaks for the class; the bluer, the more against it. Every text has its own "
+    "scale, whose end is beside the name of the method."
+)
+UNDERLINED = " The words to be found are underlined."
+FOR, AGAINST = (0.9, 0.25, 0.15), (0.16, 0.43, 0.92)
+
+
+def draw_word_scores(texts, title=TITLE):
+    """Draws texts with words coloured by their scores: methods side by side, models one below the other.
+
+    Args:
+        texts: list of dictionaries, each of one text:
+
+            - `"words"`: list of `n` str;
+            - `"scores"`: dictionary of the name of a model to a dictionary of the name of a method to its scores
+              `(n,)`, such as `lime` and `serving.WordScores` return them;
+            - if need be, `"answers"`: dictionary of the name of a model to what it says of the text, and `"truth"`,
+              booleans `(n,)`: the words to be found, which are underlined.
+        title: str, of the picture.
+
+    Returns:
+        `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+        ImportError: if matplotlib is not installed.
+
+    >>> scores = {"lime": [0, 0.4, 0.1], "leave one out": [0, 0.5, -0.1]}
+    >>> figure = draw_word_scores([{"words": ["a", "bad", "film"], "scores": {"plain": scores}}])
+    >>> len(figure.axes)
+    2
+    """
+    rows = [row for text in _checked(texts) for row in _rows(text)]
+    columns = max(len(scores) for _, _, _, scores in rows)
+    lines = [places_of(words)[-1][0] + 1 if words else 1 for words, *_ in rows]
+    figure = new_figure(WIDTH * COLUMNS * columns, HEIGHT * sum(2.5 + count for count in lines) + 0.8, title)
+    caption = CAPTION + (UNDERLINED if any("truth" in text for text in texts) else "")
+    figure.supxlabel(textwrap.fill(caption, COLUMNS * columns), fontsize=7, color="gray")
+    heights = [2.5 + count for count in lines]
+    grid = figure.subplots(len(rows), columns, squeeze=False, height_ratios=heights)
+    for axes_of_row, (words, truth, label, scores), count in zip(grid, rows, lines, strict=True):
+        axes_of_row[0].text(0, -1.7, label, fontsize=7.5, fontweight="bold", va="center", parse_math=False)
+        for axes in axes_of_row:
+            axes.set(xlim=(0, COLUMNS), ylim=(count, -2.4))
+            axes.set_axis_off()
+        for axes, (method, values) in zip(axes_of_row, scores.items(), strict=False):
+            _draw(axes, words, truth, method, values)
+    return figure
+
+
+def _draw(axes, words, truth, method, values):
+    axes.text(0, -0.6, _label(method, values), fontsize=7, color="gray", va="center", parse_math=False)
+    for word, (line, column), shade, is_true in zip(words, places_of(words), _shades(values), truth, strict=True):
+        color = (*(FOR if shade > 0 else AGAINST), 0.75 * abs(shade))
+        style = dict(facecolor=color, edgecolor="none", pad=1)
+        place = dict(fontsize=7.5, family="monospace", va="center", parse_math=False)
+        axes.text(column, line + 0.4, word, bbox=style, **place)
+        if is_true:
+            axes.plot([column, column + len(word)], [line + 0.85] * 2, color="black", linewidth=0.9)
+
+
+def write_word_scores(path, texts, title=TITLE):
+    """Writes a page of texts with words coloured by their scores: methods side by side, models one below the other.
+
+    A pointer on a word shows its score. The page needs no other file, and is dark where the reader's system is.
+
+    Args:
+        path: str or path of the file.
+        texts: as of `draw_word_scores`; `"name"`, str, is the heading of a text. Default: its number.
+        title: str, of the page.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> scores = {"lime": [0, 0.4, 0.1], "leave one out": [0, 0.5, -0.1]}
+    >>> write_word_scores("words.html", [{"words": ["a", "bad", "film"], "scores": {"plain": scores}}])
+    """
+    sections = []
+    for number, text in enumerate(_checked(texts), 1):
+        parts = [f"<h2>{html.escape(str(text.get('name', f'Text {number}')))}</h2>"]
+        for words, truth, label, scores in _rows(text):
+            cells = [_paragraph(words, truth, method, values) for method, values in scores.items()]
+            heading = f"<h3>{html.escape(label)}</h3>" if label else ""
+            parts.append('{}\n<div class="row">{}</div>'.format(heading, "".join(cells)))
+        sections.append("<section>\n{}\n</section>".format("\n".join(parts)))
+    caption = CAPTION + (UNDERLINED if any("truth" in text for text in texts) else "")
+    page = PAGE.format(title=html.escape(title), caption=caption, sections="\n".join(sections))
+    write_atomically(path, page.encode("utf-8"))
+
+
+def _checked(texts):
+    if not len(texts):
+        raise ValueError(f"`texts` must be a list of at least one dictionary. Received: texts={texts}")
+    for number, text in enumerate(texts):
+        if not {"words", "scores"} <= text.keys() <= {"words", "scores", "answers", "truth", "name"}:
+            raise ValueError(
+                "A text must have `words` and `scores`; it may have `answers`, `truth` and `name`. "
+                f"Received: text {number} with {sorted(text)}"
+            )
+        check_named("scores", text["scores"])
+    return texts
+
+
+def _rows(text):
+    """For each model `(words, truth, label, scores by method)`."""
+    words = list(text["words"])
+    truth = [bool(each) for each in text.get("truth", [False] * len(words))]
+    answers, rows = text.get("answers", {}), []
+    for model, by_method in text["scores"].items():
+        check_named(f"scores[{model!r}]", by_method)
+        scores = {}
+        for method, values in by_method.items():
+            values = np.asarray(keras.ops.convert_to_numpy(values), "float64")
+            if values.shape != (len(words),) or len(truth) != len(words) or not np.isfinite(values).all():
+                raise ValueError(
+                    f"`scores` and `truth` must have a finite number for each of {len(words)} words. Received: "
+                    f"{model!r}, {method!r} of shape {values.shape}, truth of {len(truth)}"
+                )
+            scores[str(method)] = values
+        rows.append((words, truth, ": ".join(map(str, filter(None, (model, answers.get(model))))), scores))
+    return rows
+
+
+def _shades(values):
+    """Scores as parts of the largest, from -1 to 1."""
+    return values / max(np.abs(values).max(initial=0), 1e-12)
+
+
+def _label(method, values):
+    return f"{method}, at most {np.abs(values).max(initial=0):.2g}"
+
+
+def _paragraph(words, truth, method, values):
+    spans = []
+    for word, value, shade, is_true in zip(words, values, _shades(values), truth, strict=True):
+        classes = " ".join(["against"] * int(shade < 0) + ["true"] * is_true)
+        kind = f' class="{classes}"' if classes else ""
+        spans.append(f'<span{kind} style="--shade: {abs(shade):.3f}" title="{value:.3g}">{html.escape(word)}</span>')
+    label = html.escape(_label(method, values))
+    return f'<p dir="auto"><small>{label}</small>{" ".join(spans)}</p>'

@@ -1,0 +1,186 @@
+"""Scores of words by their removal, for any function of texts: what a model makes of a text without some of them."""
+
+import itertools
+
+import keras
+import numpy as np
+
+from keras_headattn.analysis._faithfulness import AOPC_SHARES, top_words
+
+PORTION = 1_000  # texts at once: enough to fill batches of few lengths
+
+
+class WordRemoval:
+    """Texts, or pairs, of which words are removed before a model reads them.
+
+    Args:
+        predict: function of a list of texts, and of pairs of a list of second texts besides, to probabilities `(B, C)`,
+            such as `Classifier.probabilities`. It is given up to 1,000 texts at once, or more where one text alone has
+            more.
+        texts: list of str, whose words have white space between them, or of lists of str, the words. `predict` is given
+            the same type.
+        second_texts: the same, of pairs. Default `None`: single texts.
+        keep_second: whether all words of second texts are kept, and have no scores.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+    """
+
+    def __init__(self, predict, texts, second_texts=None, keep_second=False):
+        sides = [texts] if second_texts is None else [texts, second_texts]
+        if any(isinstance(side, str) for side in sides) or len({len(side) for side in sides}) > 1:
+            raise ValueError(
+                "`texts` must be a list, and `second_texts` one of as many. "
+                f"Received: texts={texts!r:.60}, second_texts={second_texts!r:.60}"
+            )
+        self.predict = predict
+        self.sides = [[text.split() if isinstance(text, str) else list(text) for text in side] for side in sides]
+        self.joins = [[isinstance(text, str) for text in side] for side in sides]
+        scored = self.sides[:1] if keep_second else self.sides
+        self.sizes = [sum(map(len, words)) for words in zip(*scored, strict=True)]  # words that have scores
+
+    def __len__(self):
+        return len(self.sizes)
+
+    def probabilities(self, rows, progress=None):
+        """What the model makes of texts of which only some words are left.
+
+        Args:
+            rows: iterable, for each text, of booleans `(k, n)`: which of its `n` words are kept, k times.
+            progress: function of the number of texts that are done. Default `None`.
+
+        Yields:
+            For each text `(kept, probabilities)`: its booleans, and float64 `(k, C)`.
+        """
+        begun, waiting = 0, []
+        for kept in rows:
+            kept = np.asarray(kept, bool)
+            waiting.append((kept, *_distinct(kept)))
+            if sum(len(distinct) for _, distinct, _ in waiting) >= PORTION:
+                yield from self._portion(begun, waiting)
+                begun, waiting = begun + len(waiting), []
+                if progress:
+                    progress(begun)
+        if waiting:
+            yield from self._portion(begun, waiting)
+            if progress:
+                progress(begun + len(waiting))
+
+    def _portion(self, begun, waiting):
+        given = [[] for _ in self.sides]
+        for number, (_, distinct, _) in enumerate(waiting, begun):
+            start = 0
+            for side, joins, found in zip(self.sides, self.joins, given, strict=True):
+                words, end = side[number], start + len(side[number])
+                # A side without scores is kept: there are no columns for it.
+                left = (list(itertools.compress(words, row[start:end])) for row in distinct)
+                left = [words] * len(distinct) if end > self.sizes[number] else left
+                found += [" ".join(each) if joins[number] else each for each in left]
+                start = end
+        found = np.asarray(keras.ops.convert_to_numpy(self.predict(*given)), "float64")
+        if found.ndim != 2 or len(found) != len(given[0]):
+            raise ValueError(
+                f"`predict` must give probabilities ({len(given[0])}, classes) of {len(given[0])} texts. "
+                f"Received: shape {found.shape}"
+            )
+        ends = np.cumsum([len(distinct) for _, distinct, _ in waiting])
+        for (kept, _, inverse), part in zip(waiting, np.split(found, ends[:-1]), strict=True):
+            yield kept, part[inverse]
+
+
+def _distinct(kept):
+    """The rows that differ, and which of them each row is: short texts have few ways to lose words."""
+    if not kept.size:
+        return kept[:1], np.zeros(len(kept), int)
+    _, first, inverse = np.unique(np.packbits(kept, axis=1), axis=0, return_index=True, return_inverse=True)
+    return kept[first], inverse.reshape(-1)
+
+
+def class_of(classes, number, probabilities):
+    """The class of a text that is explained: one that is given, or the likeliest."""
+    return int(probabilities.argmax() if classes is None else classes[number])
+
+
+def leave_one_out(predict, texts, second_texts=None, classes=None, keep_second=False, progress=None):
+    """Scores of words: by how much the probability of a class drops without each of them.
+
+    Args:
+        predict, texts, second_texts, keep_second: as of `lime`.
+        classes: integers, the class of each text that is explained. Default `None`: the likeliest.
+        progress: as of `lime`.
+
+    Returns:
+        List of float64 arrays `(n,)`, a score for each word of a text and, of pairs, of the second text after it. Words
+        that speak against the class have scores below 0.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> predict = lambda texts: np.array([[1, 0] if "bad" in text else [0.5, 0.5] for text in texts])
+    >>> leave_one_out(predict, ["a bad film"])[0].tolist()
+    [0.0, 0.5, 0.0]
+    """
+    removal = WordRemoval(predict, texts, second_texts, keep_second)
+    rows = (np.vstack([np.ones((1, size), bool), ~np.eye(size, dtype=bool)]) for size in removal.sizes)
+    scores = []
+    for number, (_, found) in enumerate(removal.probabilities(rows, progress)):
+        column = found[:, class_of(classes, number, found[0])]
+        scores.append(column[0] - column[1:])
+    return scores
+
+
+def random_scores(texts, second_texts=None, seed=0, keep_second=False):
+    """Scores of words that know nothing, to compare others with: between 0 and 1, at random.
+
+    Args:
+        texts, second_texts, keep_second: as of `lime`.
+        seed: int. The scores of a text do not depend on the texts after it.
+
+    Returns:
+        List of float64 arrays `(n,)`.
+
+    >>> [scores.shape for scores in random_scores(["a bad film", ""])]
+    [(3,), (0,)]
+    """
+    rng = np.random.default_rng(seed)
+    return [rng.random(size) for size in WordRemoval(None, texts, second_texts, keep_second).sizes]
+
+
+def remove_words(predict, texts, scores, second_texts=None, shares=AOPC_SHARES, keep_second=False, progress=None):
+    """What a model makes of texts without the words that have the highest scores, and of these alone.
+
+    It is what `aopc`, `comprehensiveness` and `sufficiency` take. Words are removed, not masked.
+
+    Args:
+        predict, texts, second_texts, keep_second, progress: as of `lime`.
+        scores: for each text a number for each word, as `lime` returns them.
+        shares: floats from 0 to 1, of the words. See `top_words`.
+
+    Returns:
+        `(full, without, only)`: probabilities of whole texts `(B, C)`, of the texts without these words, and of these
+        words alone, both `(shares, B, C)`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> predict = lambda texts: np.array([[0.9, 0.1] if "bad" in text else [0.5, 0.5] for text in texts])
+    >>> full, without, only = remove_words(predict, ["a bad film"], [[0, 1, 0]], shares=[0.1])
+    >>> full.tolist(), without.tolist(), only.tolist()
+    ([[0.9, 0.1]], [[[0.5, 0.5]]], [[[0.9, 0.1]]])
+    """
+    removal = WordRemoval(predict, texts, second_texts, keep_second)
+    received = [len(row) for row in scores]
+    if received != removal.sizes or not received:
+        place = next((i for i, pair in enumerate(zip(received, removal.sizes, strict=False)) if len({*pair}) > 1), None)
+        details = "" if place is None else f"; text {place} has {removal.sizes[place]} words, {received[place]} scores"
+        raise ValueError(
+            f"`scores` must be of the words of at least one text. "
+            f"Received: scores of {len(received)} texts for {len(removal)}{details}"
+        )
+    rows = []
+    for row in scores:
+        top = np.array([top_words(row, share) for share in shares])
+        rows.append(np.vstack([np.ones((1, len(row)), bool), ~top, top]))
+    found = np.stack([each for _, each in removal.probabilities(rows, progress)], axis=1)
+    full, without, only = np.split(found, [1, 1 + len(shares)])
+    return full[0], without, only

@@ -1,0 +1,72 @@
+"""Which word of a text each of its tokens belongs to."""
+
+import numpy as np
+
+
+def word_places(tokenizer, columns, *sides):
+    """The word of each id of texts, or of pairs.
+
+    Args:
+        tokenizer: that of a `Classifier`.
+        columns: its ids, see `Classifier.columns`.
+        *sides: lists of N str, the texts and, of pairs, the second ones. Words have white space between them.
+
+    Returns:
+        For each of the inputs with ids of their own, one or two, a list of N integer arrays: the number of the word of
+        each id, -1 for special ids. Words of second texts are counted after those of the first.
+    """
+    words = [[text.split() for text in side] for side in sides]
+    columns = [column for name, column in columns.items() if name != "segment_ids"]
+    if len(columns) == len(sides):
+        places = [_single(tokenizer, *pair) for pair in zip(columns, words, strict=True)]
+    else:
+        places = [_joined(tokenizer, columns[0], *words)]
+    if len(places) == 2:
+        shifted = zip(places[1], words[0], strict=True)
+        places[1] = [np.where(place < 0, -1, place + len(first)) for place, first in shifted]
+    return places
+
+
+def _single(tokenizer, rows, texts):
+    places = []
+    for ids, (start, end), words in zip(rows, (_text(tokenizer, ids) for ids in rows), texts, strict=True):
+        place = np.full(len(ids), -1)
+        found = _words_of(tokenizer, words, ids[start:end])
+        place[start : start + len(found)] = found
+        places.append(place)
+    return places
+
+
+def _joined(tokenizer, rows, first_texts, second_texts):
+    places = []
+    for ids, first, second in zip(rows, first_texts, second_texts, strict=True):
+        place = np.full(len(ids), -1)
+        end = int(np.argmax(ids == tokenizer.eos_id))  # of the first text
+        begin = end + tokenizer.num_between
+        place[1:end] = _words_of(tokenizer, first, ids[1:end])
+        place[begin:-1] = _words_of(tokenizer, second, ids[begin:-1]) + len(first)
+        places.append(place)
+    return places
+
+
+def _text(tokenizer, ids):
+    """Where the ids of a text begin and end in a row, without special ones."""
+    joins = tokenizer.joins_pairs
+    begins, ends = (joins or getattr(tokenizer, name, False) for name in ("add_bos", "add_eos"))
+    return int(begins), len(ids) - int(bool(ends and len(ids) and ids[-1] == tokenizer.eos_id))
+
+
+def _pieces(tokenizer, texts):
+    return [ids[slice(*_text(tokenizer, ids))] for ids in tokenizer.encode(texts)]
+
+
+def _words_of(tokenizer, words, ids):
+    """The number of the word of each id, without special ones; ids that belong to no word have the last one's."""
+    # Byte pairs begin with the space before them.
+    pieces = _pieces(tokenizer, [word if number == 0 else f" {word}" for number, word in enumerate(words)])
+    counts = [len(each) for each in pieces]
+    if not words or not np.array_equal(np.concatenate(pieces)[: len(ids)], ids):  # pieces of several words
+        ends = [len(each) for each in _pieces(tokenizer, [" ".join(words[: end + 1]) for end in range(len(words))])]
+        counts = np.diff(np.maximum.accumulate([0, *ends]))
+    found = np.repeat(np.arange(len(words)), counts)[: len(ids)]
+    return np.pad(found, (0, len(ids) - len(found)), constant_values=found[-1] if len(found) else -1)

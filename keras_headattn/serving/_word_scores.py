@@ -1,0 +1,228 @@
+"""Scores of words from inside a classifier: what its attention looks at, and gradients."""
+
+import contextlib
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_headattn._private import flatten_layers
+from keras_headattn._validation import positive
+from keras_headattn.serving._attention_signature import flat_heads, intermediates_of
+from keras_headattn.serving._classifier import traced
+from keras_headattn.serving._word_places import word_places
+
+KINDS = ("pooling", "cls", "received")
+
+
+class WordScores:
+    """Scores of the words of texts, from attention or gradients of the model that classifies them.
+
+    A word has the sum of its tokens. Words that the model does not read, as the text is cut before them, have 0.
+
+    Args:
+        classifier: `Classifier`, of a model that is made of layers of this library or of Keras.
+        embedding: the layer that gives tokens their vectors, for gradients. It must be called once for each input of
+            ids. Default `None`: the model's `keras.layers.Embedding` with the most ids.
+        batch_size: int, texts at a time. Default 16.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> from keras_headattn.models import BiLSTMEncoder, SentenceClassifier
+    >>> from keras_headattn.serving import Classifier
+    >>> from keras_headattn.text import WordTokenizer
+    >>> encoder = BiLSTMEncoder(5, embedding_dim=8, hidden_dim=6)
+    >>> model = SentenceClassifier(encoder, num_classes=2, mlp_dim=10)
+    >>> scores = WordScores(Classifier(model, WordTokenizer(["a", "bad", "film"]), ["negative", "positive"]))
+    >>> [found.shape for found in scores.gradients(["a bad film", "a film"])]
+    [(3,), (2,)]
+    >>> [float(found.sum().round(4)) for found in scores.attention(["a bad film", "a film"])]
+    [1.0, 1.0]
+    """
+
+    def __init__(self, classifier, embedding=None, batch_size=16):
+        self.classifier = classifier
+        self.batch_size = positive("batch_size", batch_size)
+        self._embedding = embedding
+        self._functions = {}
+
+    def attention(self, texts, second_texts=None, kind="pooling", layer=-1, progress=None):
+        """What the model's attention looks at, as a mean of heads.
+
+        Args:
+            texts: list of N str, whose words have white space between them.
+            second_texts: list of N str, of pairs. Default `None`: single texts.
+            kind: `"pooling"` for the weights of `SelfAttentivePooling`; `"cls"` for what the first token looks at,
+                which a BERT classifies; `"received"` for what each token receives, as a mean of all that look.
+            layer: int, which of the attention layers, in the order of their calls, for the latter two. Default -1: the
+                last.
+            progress: function of the number of texts that are done. Default `None`.
+
+        Returns:
+            List of N float64 arrays `(n,)`, a score for each word of a text and, of pairs, of the second text after it.
+
+        Raises:
+            ValueError: if the model has no such attention.
+        """
+        if kind not in KINDS:
+            raise ValueError(f"`kind` must be one of {', '.join(KINDS)}. Received: kind={kind!r}")
+        name = ("attention", kind, layer)
+        if name not in self._functions:
+            self._functions[name] = traced(lambda inputs: self._attention(inputs, kind, layer))
+        return self._sum_of_words(lambda inputs, members: self._functions[name](inputs), texts, second_texts, progress)
+
+    def gradients(self, texts, second_texts=None, classes=None, steps=None, progress=None):
+        """Gradient times embedding, or integrated gradients.
+
+        It is the gradient of the log odds of a class: its logit less the logarithm of the sum of the others'
+        exponentials, or, of labels and numbers, the logit itself. Unlike that of a probability it does not vanish where
+        the model is certain. Integrated gradients sum to the log odds less those of a text whose token vectors are all
+        zero; positions and segments stay.
+
+        Source: Simonyan et al. 2014, "Deep inside convolutional networks"; for the product and its sign, Ancona et al.
+        2018, "Towards better understanding of gradient-based attribution methods"; Sundararajan et al. 2017,
+        "Axiomatic attribution for deep networks".
+
+        Args:
+            texts, second_texts, progress: as of `attention`.
+            classes: N integers, the class of each text that is explained. Default `None`: the likeliest.
+            steps: int, points of integrated gradients between zero and the embedding. Default `None`: gradient times
+                embedding.
+
+        Returns:
+            List of N float64 arrays `(n,)`, as of `attention`. Words that speak against the class are below 0.
+
+        Raises:
+            ValueError: if the model's embedding is not found, or it is not called once for each input.
+        """
+        if steps is not None:
+            positive("steps", steps)
+        if classes is None:
+            classes = self.classifier.probabilities(texts, second_texts).argmax(axis=1) if len(texts) else []
+        classes = np.asarray(classes, "int32")
+        if classes.shape != (len(texts),):
+            raise ValueError(f"`classes` must be one for each of {len(texts)} texts. Received: classes={classes}")
+        if "gradients" not in self._functions:
+            further = tf.TensorSpec((None,), tf.int32), tf.TensorSpec((), tf.float32)
+            self._functions["gradients"] = traced(self._gradients, *further)
+        points = [1.0] if steps is None else (np.arange(steps) + 0.5) / steps
+
+        def mean(inputs, members):
+            rows = len(next(iter(inputs.values())))
+            given = tf.constant(np.pad(classes[members], (0, rows - len(members))))
+            found = [self._functions["gradients"](inputs, given, tf.constant(p, tf.float32)) for p in points]
+            return [tf.add_n(side) / len(points) for side in zip(*found, strict=True)]
+
+        return self._sum_of_words(mean, texts, second_texts, progress)
+
+    def words_read(self, texts, second_texts=None):
+        """How many words the model reads of each text, before it is cut.
+
+        Args:
+            texts, second_texts: as of `attention`.
+
+        Returns:
+            For the texts and, of pairs, the second texts a list of N int.
+        """
+        sides = [texts] if second_texts is None else [texts, second_texts]
+        places = word_places(self.classifier.tokenizer, self.classifier.columns(*sides), *sides) if texts else [[]]
+        counts = [[], []]
+        for number in range(len(texts)):
+            read = np.concatenate([side[number] for side in places])
+            first = len(texts[number].split())
+            counts[0].append(int(max(read[read < first], default=-1)) + 1)
+            counts[1].append(int(max(read, default=-1)) + 1 - first if any(read >= first) else 0)
+        return counts[: len(sides)]
+
+    def _sum_of_words(self, function, texts, second_texts, progress):
+        """Sums what a function gives each token, `(B, n)` for each input with ids, over the tokens of a word."""
+        sides = [texts] if second_texts is None else [texts, second_texts]
+        places = word_places(self.classifier.tokenizer, self.classifier.columns(*sides), *sides) if texts else []
+        scores = [np.zeros(sum(len(side[number].split()) for side in sides)) for number in range(len(texts))]
+        done = 0
+        for members, inputs in self.classifier.batches(*sides, batch_size=self.batch_size):
+            for found, words in zip(function(inputs, members), places, strict=True):
+                for row, member in zip(found.numpy(), members, strict=False):
+                    real = words[member] >= 0
+                    np.add.at(scores[member], words[member][real], row[: len(real)][real])
+            done += len(members)
+            if progress:
+                progress(done)
+        return scores
+
+    def _attention(self, inputs, kind, layer):
+        sides = intermediates_of(self.classifier.model, inputs)
+        return [self._weights(ids, found, kind, layer) for ids, found in sides]
+
+    def _weights(self, ids, found, kind, layer):
+        """Weights of one text's tokens, float32 `(B, n)`."""
+        weights = [layer["weights"] for layer in found.values() if "weights" in layer]
+        poolings = [each for each in weights if each.shape.rank == 3]
+        maps = [each for each in weights if each.shape.rank > 3]
+        if kind == "pooling":
+            if not poolings:
+                raise ValueError(
+                    "kind='pooling' needs a model with SelfAttentivePooling. "
+                    f"Received: one with {len(maps)} other layers of attention, of which there are 'cls' and 'received'"
+                )
+            return tf.reduce_mean(tf.cast(tf.concat(poolings, axis=1), tf.float32), axis=1)
+        if not -len(maps) <= layer < len(maps):
+            raise ValueError(f"The model has {len(maps)} attention layers. Received: kind={kind!r}, layer={layer}")
+        chosen = tf.reduce_mean(tf.cast(flat_heads(maps[layer]), tf.float32), axis=1)
+        if kind == "cls":
+            return chosen[:, 0]
+        real = tf.cast(ids != getattr(self.classifier.tokenizer, "pad_id", 0), tf.float32)
+        return tf.math.divide_no_nan(tf.einsum("bnm,bn->bm", chosen, real), tf.reduce_sum(real, 1, keepdims=True))
+
+    def _gradients(self, inputs, classes, point):
+        ids = inputs["token_ids"] if isinstance(inputs, dict) else inputs
+        sides = ids if isinstance(ids, tuple) else (ids,)
+        # Of what each token's vector is multiplied by: the gradient of the vector, times the vector.
+        scales = [point * tf.ones(tf.shape(each), tf.float32) for each in sides]
+        with tf.GradientTape() as tape:
+            tape.watch(scales)
+            with _scaled(self._find_embedding(), scales):
+                logits = tf.cast(self.classifier.model(inputs, training=False), tf.float32)
+            target = tf.gather(logits, classes, batch_dims=1)
+            if self.classifier.activation == "softmax":
+                others = tf.one_hot(classes, logits.shape[-1], on_value=-1e9, off_value=0.0)
+                target -= tf.reduce_logsumexp(logits + others, axis=1)
+        return tape.gradient(target, scales, unconnected_gradients="zero")
+
+    def _find_embedding(self):
+        if self._embedding is not None:
+            return self._embedding
+        found = [layer for layer in flatten_layers(self.classifier.model) if isinstance(layer, keras.layers.Embedding)]
+        if not found:
+            raise ValueError(
+                "There is no keras.layers.Embedding in the model, or it is not built: give `embedding`, or call the "
+                f"model first. Received: {self.classifier.model}"
+            )
+        return max(found, key=lambda layer: layer.input_dim)
+
+
+@contextlib.contextmanager
+def _scaled(embedding, scales):
+    """Within it, what an embedding gives each token is multiplied: by `(B, n)` for each of its calls."""
+    call, left = embedding.call, list(scales)
+
+    def scaled_call(*args, **kwargs):
+        output = call(*args, **kwargs)
+        if not left:
+            raise ValueError(
+                f"`embedding` must be called once for each input of ids, {len(scales)}. Received: {embedding.path!r}, "
+                "which is called more often"
+            )
+        return output * tf.cast(left.pop(0), output.dtype)[:, :, None]
+
+    embedding.call = scaled_call
+    try:
+        yield
+    finally:
+        del embedding.call  # that of the class again
+    if left:
+        raise ValueError(
+            f"`embedding` must be called once for each input of ids, {len(scales)}. Received: {embedding.path!r}, "
+            f"which is called {len(scales) - len(left)} times"
+        )
