@@ -12,6 +12,7 @@ __getattr__, __dir__, __all__ = attach(
         "_encoder_heads": ["EncoderClassifier", "MaskedLM", "ReplacedTokenDetector"],
         "_graph_writer": ["GraphWriter"],
         "_masked_lm_pretraining": ["MaskedLMPretraining"],
+        "_rationale_classifier": ["RationaleClassifier", "RationaleReader"],
         "_resnet": ["ResNet"],
         "_resnets": [f"{name}{depth}" for name, depths in _DEPTHS.items() for depth in depths],
         "_sentence_classifiers": ["SentenceClassifier", "SentencePairClassifier"],

@@ -11,8 +11,14 @@ def build_blocks(blocks, *shapes):
 
 def call_blocks(blocks, x, *inputs, **arguments):
     """`x` after the blocks, which all have the same further inputs and arguments."""
+    *_, last = [x, *block_outputs(blocks, x, *inputs, **arguments)]
+    return last
+
+
+def block_outputs(blocks, x, *inputs, **arguments):
+    """Yields `x` after each block. Takes what `call_blocks` takes."""
     maps = {}
     for block in blocks:
         x, state = block(x, *inputs, previous_maps=maps, return_state=True, **arguments)
         maps = state["maps"]
-    return x
+        yield x

@@ -15,6 +15,7 @@ def test_all_recipes_are_listed_and_can_be_run(capsys):
         "glue",
         "pretrain",
         "graphs",
+        "rationales",
         "imagenet",
         "sweep",
         "compare",

@@ -1,0 +1,313 @@
+"""Documents with the words that people marked as evidence, as the ERASER benchmark keeps them, and files of results."""
+
+import dataclasses
+import json
+import pathlib
+import tarfile
+
+import numpy as np
+
+from keras_headattn._files import decode_lines, read_lines, write_atomically
+
+FOLDER, PACKED, LINES = "docs", "docs.tar.gz", "docs.jsonl"
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+    """Words of a document that someone marked.
+
+    Args:
+        docid: str, name of the document.
+        start_token, end_token: ints, its words from `start_token` to before `end_token`; -1 where unknown.
+        start_sentence, end_sentence: ints, the same of sentences.
+        text: str, the words.
+    """
+
+    docid: str
+    start_token: int
+    end_token: int
+    start_sentence: int = -1
+    end_sentence: int = -1
+    text: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Annotation:
+    """A question about documents, its answer, and the evidence for it.
+
+    Args:
+        annotation_id: str.
+        query: str.
+        classification: str, the answer.
+        evidences: tuple of groups, which are tuples of `Evidence`. Each group is enough for the answer.
+        docids: tuple of str, names of the documents.
+        query_type: str or `None`.
+    """
+
+    annotation_id: str
+    query: str
+    classification: str
+    evidences: tuple = ()
+    docids: tuple = ()
+    query_type: str | None = None
+
+    def spans(self, docid):
+        """The spans of all groups in a document: sorted list of `(start, end)`, end exclusive."""
+        found = {
+            (each.start_token, each.end_token) for group in self.evidences for each in group if each.docid == docid
+        }
+        return sorted(span for span in found if span[0] >= 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class EraserCorpus:
+    """Annotations with their documents.
+
+    Args:
+        annotations: list of `Annotation`.
+        documents: dictionary from the name of a document to its sentences, lists of words.
+        name: str, for messages.
+    """
+
+    annotations: list
+    documents: dict
+    name: str = "corpus"
+
+    def __len__(self):
+        return len(self.annotations)
+
+    def words(self, docid):
+        """The words of all sentences of a document: list of str."""
+        return [word for sentence in self.documents[docid] for word in sentence]
+
+    def truth(self, annotation, docid):
+        """Which words of a document are evidence: booleans `(n,)`. All groups count together."""
+        marked = np.zeros(sum(map(len, self.documents[docid])), bool)
+        for start, end in annotation.spans(docid):
+            marked[start:end] = True
+        return marked
+
+    def sample(self, number, seed=0):
+        """At most so many annotations, chosen at random, in their order.
+
+        Args:
+            number: int, or `None` for all.
+            seed: int.
+
+        Returns:
+            `EraserCorpus`.
+        """
+        if number is None or number >= len(self):
+            return self
+        chosen = sorted(np.random.default_rng(seed).permutation(len(self))[:number])
+        return dataclasses.replace(self, annotations=[self.annotations[place] for place in chosen])
+
+    @property
+    def rationale_share(self):
+        """float, the mean share of a document's words that is evidence, of documents with evidence."""
+        marks = [self.truth(each, docid) for each in self.annotations for docid in each.docids]
+        shares = [marked.mean() for marked in marks if marked.any()]
+        return float(np.mean(shares)) if shares else 0.0
+
+
+def read_eraser(folder, split):
+    """Reads a split of a data set as ERASER has it.
+
+    A folder has `train.jsonl`, `val.jsonl` and `test.jsonl`, and its documents: in the folder `docs`, in `docs.tar.gz`,
+    which is that folder packed, or in `docs.jsonl`. A document is a sentence a line, with words between spaces. Of
+    files in `docs` empty words and lines are passed over, of `docs.jsonl` they count, as in the benchmark's scorer.
+
+    Documents are those that an annotation names as `docids`; without them those of its evidence; without any, the
+    document that has the annotation's own name.
+
+    Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models".
+
+    Args:
+        folder: str or path.
+        split: str, name of the file without its ending.
+
+    Returns:
+        `EraserCorpus`.
+
+    Raises:
+        FileNotFoundError: if a file is missing.
+        ValueError: naming file and line: for what is not JSON, lacks a field, names a document that is missing, or has
+            evidence outside its document.
+
+    >>> annotation = Annotation("a", "good ?", "yes", ((Evidence("d", 1, 2),),), ("d",))
+    >>> write_eraser(EraserCorpus([annotation], {"d": [["very", "good"], ["."]]}), "reviews", "train")
+    >>> corpus = read_eraser("reviews", "train")
+    >>> corpus.words("d"), corpus.truth(corpus.annotations[0], "d").tolist()
+    (['very', 'good', '.'], [False, True, False])
+    """
+    folder = pathlib.Path(folder)
+    path = folder / f"{split}.jsonl"
+    rows = [(place, _annotation(place, row)) for place, row in _json_lines(path)]
+    if not rows:
+        raise ValueError(f"There are no annotations. Received: {path}")
+    documents = _read_documents(folder, {docid for _, row in rows for docid in _candidates(row)})
+    annotations = [_with_documents(place, row, documents) for place, row in rows]
+    used = {docid for each in annotations for docid in each.docids}
+    return EraserCorpus(annotations, {name: text for name, text in documents.items() if name in used}, str(path))
+
+
+def write_eraser(corpus, folder, split):
+    """Writes a split as `read_eraser` reads it: `docs.jsonl`, to which other splits may be added, and `SPLIT.jsonl`.
+
+    Args:
+        corpus: `EraserCorpus`.
+        folder: str or path.
+        split: str.
+
+    Raises:
+        ValueError: if a word has white space, or the folder has another document of the same name.
+    """
+    folder = pathlib.Path(folder)
+    texts = {}
+    if (folder / LINES).exists():
+        texts = {row["docid"]: row["document"] for _, row in _json_lines(folder / LINES)}
+    for docid, sentences in corpus.documents.items():
+        if wrong := [word for sentence in sentences for word in sentence if word.split() != [word]]:
+            raise ValueError(f"A word has no white space, and is not empty. Received: {wrong[0]!r} in {docid}")
+        text = "\n".join(" ".join(sentence) for sentence in sentences)
+        if texts.setdefault(docid, text) != text:
+            raise ValueError(f"Documents have names of their own. Received: two of the name {docid} in {folder}")
+    _write_lines(folder / LINES, ({"docid": docid, "document": text} for docid, text in texts.items()))
+    _write_lines(folder / f"{split}.jsonl", map(dataclasses.asdict, corpus.annotations))
+
+
+def write_rationales(path, results):
+    """Writes results as the benchmark's scorer reads them, a line an annotation.
+
+    | field | |
+    |---|---|
+    | `annotation_id` | str |
+    | `rationales` | list of a document each: `docid`; `hard_rationale_predictions`, list of `start_token` and `end_token`, exclusive; `soft_rationale_predictions`, a number a word |
+    | `classification`, `classification_scores` | the predicted class, and the probability of each |
+    | `comprehensiveness_classification_scores`, `sufficiency_classification_scores` | probabilities without the words of the rationale, and of them alone |
+    | `thresholded_scores` | list: `threshold`, a share of the words, and the last two fields |
+
+    Args:
+        path: str or path.
+        results: list of dictionaries with these fields. All but the first two are optional, but the same in all lines.
+
+    Raises:
+        ValueError: if lines differ in their fields, an annotation comes twice, or a score is not finite.
+    """  # noqa: E501
+    results = list(results)
+    fields = {tuple(sorted(row)) for row in results}
+    if len(fields) != 1 or not {"annotation_id", "rationales"} <= set(next(iter(fields))):
+        raise ValueError(f"All results must have annotation_id, rationales and the same fields. Received: {fields}")
+    if len({row["annotation_id"] for row in results}) < len(results):
+        raise ValueError(f"Results must be of an annotation each. Received: one twice, for {path}")
+    _write_lines(pathlib.Path(path), results)
+
+
+def read_rationales(path):
+    """Reads results that `write_rationales`, or another program, wrote: list of dictionaries.
+
+    Raises:
+        FileNotFoundError: if the file is missing.
+        ValueError: naming file and line.
+    """
+    rows = []
+    for place, row in _json_lines(pathlib.Path(path)):
+        _check_fields(place, row, {"annotation_id": str, "rationales": list})
+        rows.append(row)
+    return rows
+
+
+def _json_lines(path):
+    """Yields the place and the object of each line."""
+    for number, line in enumerate(read_lines(path), 1):
+        place = f"{path}, line {number}"
+        if not line:
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{place} is not JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise ValueError(f"{place} must be a JSON object. Received: {line[:60]}")
+        yield place, row
+
+
+def _write_lines(path, rows):
+    text = "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+    write_atomically(path, text.encode("utf-8"))
+
+
+def _check_fields(place, row, kinds):
+    for name, kind in kinds.items():
+        if name not in row or not isinstance(row[name], kind) or isinstance(row[name], bool):
+            raise ValueError(f"{place} must have {name!r}, a {kind.__name__}. Received: {str(row.get(name))[:60]}")
+
+
+def _annotation(place, row):
+    """The `Annotation` of an object, with the documents that it names itself."""
+    _check_fields(place, row, dict(annotation_id=str, query=str, classification=str, evidences=list))
+    groups = []
+    for group in row["evidences"]:
+        for each in group:
+            _check_fields(place, each, dict(docid=str, start_token=int, end_token=int))
+        names = [field.name for field in dataclasses.fields(Evidence)]
+        groups.append(tuple(Evidence(**{name: each[name] for name in names if name in each}) for each in group))
+    own = {name: row[name] for name in ("annotation_id", "query", "classification")}
+    docids = tuple(row.get("docids") or ())
+    return Annotation(**own, evidences=tuple(groups), docids=docids, query_type=row.get("query_type"))
+
+
+def _candidates(annotation):
+    """Names of documents that may be the annotation's."""
+    return [*annotation.docids, *_of_evidence(annotation), annotation.annotation_id]
+
+
+def _of_evidence(annotation):
+    return list(dict.fromkeys(each.docid for group in annotation.evidences for each in group))
+
+
+def _with_documents(place, annotation, documents):
+    """The annotation with the names of its documents, checked."""
+    docids = [*annotation.docids] or _of_evidence(annotation) or [annotation.annotation_id]
+    for docid in {*docids, *_of_evidence(annotation)}:
+        if docid not in documents:
+            raise ValueError(f"{place} needs a document that is missing. Received: {docid!r}")
+    for evidence in (each for group in annotation.evidences for each in group):
+        size = sum(map(len, documents[evidence.docid]))
+        start, end = evidence.start_token, evidence.end_token
+        if (start, end) != (-1, -1) and not 0 <= start <= end <= size:
+            raise ValueError(
+                f"{place}: evidence must lie in its document, which has {size} words. "
+                f"Received: words {start} to {end} of {evidence.docid!r}"
+            )
+    return dataclasses.replace(annotation, docids=tuple(docids))
+
+
+def _read_documents(folder, wanted):
+    """Those of the wanted documents that are there: dictionary of lists of sentences."""
+    if (folder / LINES).exists():
+        found = {}
+        for place, row in _json_lines(folder / LINES):
+            _check_fields(place, row, dict(docid=str, document=str))
+            if row["docid"] in wanted:
+                found[row["docid"]] = [line.strip().split(" ") for line in row["document"].split("\n")]
+        return found
+    if (folder / FOLDER).is_dir():
+        paths = {docid: folder / FOLDER / docid for docid in sorted(wanted)}
+        return {docid: _sentences(read_lines(path)) for docid, path in paths.items() if path.is_file()}
+    if not (folder / PACKED).exists():
+        raise FileNotFoundError(f"There must be documents: {FOLDER}, {LINES} or {PACKED}. Received: {folder}")
+    found = {}
+    try:
+        with tarfile.open(folder / PACKED) as archive:
+            for member in archive:
+                docid = pathlib.PurePosixPath(member.name).name
+                if member.isfile() and docid in wanted:
+                    found[docid] = _sentences(decode_lines(archive.extractfile(member), member.name))
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise ValueError(f"The archive is damaged; get it again. Received: {folder / PACKED} ({error})") from error
+    return found
+
+
+def _sentences(lines):
+    return [[word for word in line.split(" ") if word] for line in lines if line]

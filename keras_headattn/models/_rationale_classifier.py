@@ -1,0 +1,238 @@
+"""Classifiers of long documents that pool words by additive attention, so that they show which words count."""
+
+import keras
+from keras import layers, ops
+from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
+
+from keras_headattn._validation import natural, positive, rate
+from keras_headattn.layers import SelfAttentivePooling, capture_intermediates
+from keras_headattn.models._bert import EMBEDDINGS, Bert
+from keras_headattn.models._blocks import block_outputs
+
+_WIDTHS = ("lstm_dim", "pooling_dim", "hidden_dim", "dropout", "seed")
+
+
+@register_keras_serializable(package="keras_headattn")
+class RationaleReader(keras.Model):
+    """Classes of words, by their states after each layer of an encoder.
+
+    A softmax of learnt numbers mixes the layers. Then come a BiLSTM, dropout, additive attention over all words with
+    one head, a hidden layer with ReLU, dropout, and the classes. Logits are in float32 under mixed precision too.
+
+    Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models", section 5.2, its model with
+    soft rationales.
+
+    Args:
+        num_outputs: number of classes; 1 where each of several sequences is a choice.
+        num_layers: number of layers L that are mixed.
+        lstm_dim: width of the LSTM in each direction.
+        pooling_dim: width of the hidden layer of the attention.
+        hidden_dim: width of the layer before the classes.
+        dropout: rate of both dropouts.
+        seed: of these dropouts, which have `seed` and `seed + 1`.
+
+    Call arguments:
+        inputs: dictionary of `"states"`, `(B, C, n, L, D)` of any float type, and `"mask"`, boolean `(B, C, n)`, True
+            = a word. C is 1 for classes, or the number of choices, each with its own words.
+        training: whether dropout is active.
+        return_intermediates: returns `(logits, out)`, with `out["pooling"]["weights"]` `(B * C, 1, n)`.
+
+    Returns:
+        Logits `(B, C * num_outputs)`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> reader = RationaleReader(2, num_layers=3, lstm_dim=4, pooling_dim=4, hidden_dim=4)
+    >>> inputs = {"states": np.ones((2, 1, 5, 3, 8), "float16"), "mask": np.ones((2, 1, 5), bool)}
+    >>> logits, out = reader(inputs, return_intermediates=True)
+    >>> tuple(logits.shape), tuple(out["pooling"]["weights"].shape)
+    ((2, 2), (2, 1, 5))
+    """
+
+    compute_output_spec = keras.Operation.compute_output_spec
+
+    def __init__(
+        self, num_outputs, num_layers, lstm_dim=128, pooling_dim=256, hidden_dim=128, dropout=0.2, seed=None, **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.num_outputs = positive("num_outputs", num_outputs)
+        self.num_layers = positive("num_layers", num_layers)
+        self.lstm_dim = positive("lstm_dim", lstm_dim)
+        self.pooling_dim = positive("pooling_dim", pooling_dim)
+        self.hidden_dim = positive("hidden_dim", hidden_dim)
+        self.dropout = rate("dropout", dropout)
+        self.seed = seed
+        own = dict(dtype=self.dtype_policy)
+        seeds = (None, None) if seed is None else (seed, seed + 1)
+        self.dropouts = [layers.Dropout(dropout, seed=each, **own) for each in seeds]
+        lstm = layers.LSTM(lstm_dim, return_sequences=True, name="lstm", **own)
+        self.bilstm = layers.Bidirectional(lstm, name="bilstm", **own)
+        self.pooling = SelfAttentivePooling(1, pooling_dim, name="pooling", **own)
+        self.hidden = layers.Dense(hidden_dim, "relu", name="hidden", **own)
+        self.output_projection = layers.Dense(num_outputs, name="output_projection", **own)
+
+    def build(self, input_shape):
+        states = input_shape["states"] if isinstance(input_shape, dict) else input_shape
+        self.mix_logits = self.add_weight(name="mix_logits", shape=(self.num_layers,), initializer="zeros")
+        self.bilstm.build((None, None, states[-1]))
+        self.pooling.build((None, None, 2 * self.lstm_dim))
+        self.hidden.build((None, 2 * self.lstm_dim))
+        self.output_projection.build((None, self.hidden_dim))
+        self.built = True
+
+    def call(self, inputs, training=None, return_intermediates=False):
+        if return_intermediates:
+            with capture_intermediates() as found:
+                logits = self.call(inputs, training)
+            return logits, {"pooling": found[self.pooling.path]}
+        batch, choices = ops.shape(inputs["mask"])[:2]
+        logits = self.read(self.mix(inputs["states"]), inputs["mask"], training)
+        width = self.num_outputs if choices == 1 else choices * self.num_outputs
+        return ops.reshape(logits, (batch, width))
+
+    def mix(self, states):
+        """Layers as one.
+
+        Args:
+            states: `(..., L, D)`.
+
+        Returns:
+            `(..., D)`.
+        """
+        shares = ops.softmax(ops.cast(self.mix_logits, "float32"))
+        states = ops.cast(states, self.compute_dtype)
+        return ops.sum(states * ops.cast(shares, self.compute_dtype)[:, None], axis=-2)
+
+    def read(self, mixed, mask, training=None):
+        """Logits of mixed states.
+
+        Args:
+            mixed: `(B, C, n, D)`.
+            mask: boolean `(B, C, n)`.
+            training: whether dropout is active.
+
+        Returns:
+            `(B * C, num_outputs)`.
+        """
+        length, width = ops.shape(mixed)[2:]
+        mixed, mask = ops.reshape(mixed, (-1, length, width)), ops.reshape(mask, (-1, length))
+        x = self.dropouts[0](self.bilstm(mixed, mask=mask, training=training), training=training)
+        x = ops.squeeze(self.pooling(x, mask=mask, training=training), axis=1)
+        x = self.dropouts[1](self.hidden(x), training=training)
+        return ops.cast(self.output_projection(x), "float32")
+
+    def get_config(self):
+        names = ("num_outputs", "num_layers", *_WIDTHS)
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+
+
+@register_keras_serializable(package="keras_headattn")
+class RationaleClassifier(keras.Model):
+    """A `Bert` that reads long documents in windows, and a `RationaleReader` of the words' states.
+
+    The state of a word is that of its first piece. Below the layers that are trained the encoder has no dropout, so
+    that its states are the same in every epoch and may be computed once: `piece_states`.
+
+    Source: as of `RationaleReader`.
+
+    Args:
+        encoder: `Bert`. It is used itself, with its weights and its dtype. It needs no pooler.
+        num_outputs, lstm_dim, pooling_dim, hidden_dim, dropout, seed: as of `RationaleReader`.
+        trainable_layers: number of the encoder's last blocks that are trained; 0 for none.
+
+    Call arguments:
+        inputs: dictionary of `"token_ids"`, integers `(B, C, w, m)`, w windows of m pieces, and `"places"`, integers
+            `(B, C, n)`: the place of each word's first piece among the `w * m`; -1 for padding.
+        training: whether dropout is active.
+
+    Returns:
+        Logits `(B, C * num_outputs)`.
+
+    Raises:
+        ValueError: naming the argument and what was received.
+
+    >>> encoder = Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=2, num_heads=4, pooler=False)
+    >>> model = RationaleClassifier(encoder, 2, lstm_dim=4, pooling_dim=4, hidden_dim=4)
+    >>> inputs = {"token_ids": np.ones((3, 1, 2, 8), "int32"), "places": np.array([[[1, 2, 9, -1]]] * 3)}
+    >>> tuple(model(inputs).shape)
+    (3, 2)
+    """
+
+    compute_output_spec = keras.Operation.compute_output_spec
+
+    def __init__(self, encoder, num_outputs, trainable_layers=0, **kwargs):
+        widths = {name: kwargs.pop(name) for name in _WIDTHS if name in kwargs}
+        super().__init__(**kwargs)
+        if not isinstance(encoder, Bert):
+            raise ValueError(f"`encoder` must be a keras_headattn.models.Bert. Received: encoder={encoder!r}")
+        if natural("trainable_layers", trainable_layers) > encoder.num_layers:
+            raise ValueError(
+                f"`trainable_layers` must be at most the {encoder.num_layers} blocks of the encoder. "
+                f"Received: trainable_layers={trainable_layers}"
+            )
+        self.encoder = encoder
+        self.trainable_layers = trainable_layers
+        self.reader = RationaleReader(num_outputs, encoder.num_layers, dtype=self.dtype_policy, name="reader", **widths)
+        self.num_frozen = encoder.num_layers - trainable_layers
+
+    def build(self, input_shape=None):
+        if not self.encoder.built:
+            self.encoder.build()
+        names = (*EMBEDDINGS, "embedding_projection", "pooler")
+        frozen = [*(getattr(self.encoder, name) for name in names), *self.encoder.blocks[: self.num_frozen]]
+        for layer in frozen:
+            if layer is not None:
+                layer.trainable = False  # of weights that are there
+        self.reader.build((None, None, None, self.encoder.num_layers, self.encoder.hidden_dim))
+        self.built = True
+
+    def call(self, inputs, training=None):
+        token_ids, places = inputs["token_ids"], inputs["places"]
+        batch, choices, windows, length = ops.shape(token_ids)
+        states = self.piece_states(ops.reshape(token_ids, (-1, length)), training)
+        width = self.encoder.num_layers * self.encoder.hidden_dim
+        states = ops.reshape(states, (-1, windows * length, width))
+        rows = ops.reshape(ops.maximum(places, 0), (-1, ops.shape(places)[2], 1))
+        words = ops.take_along_axis(states, rows, axis=1)
+        shape = (batch, choices, ops.shape(places)[2], self.encoder.num_layers, self.encoder.hidden_dim)
+        return self.reader({"states": ops.reshape(words, shape), "mask": places >= 0}, training=training)
+
+    def piece_states(self, token_ids, training=None):
+        """States of the pieces of single windows after each block.
+
+        Args:
+            token_ids: integers `(B, m)`.
+            training: whether dropout is active in the layers that are trained.
+
+        Returns:
+            `(B, m, L, D)`.
+        """
+        encoder = self.encoder
+        is_real = ops.not_equal(token_ids, encoder.pad_id)
+        x = encoder._embed(token_ids, None, False)
+        frozen = self.num_frozen
+        blocks = [_Calling(block, training if i >= frozen else False) for i, block in enumerate(encoder.blocks)]
+        return ops.stack(list(block_outputs(blocks, x, is_real)), axis=2)
+
+    def get_config(self):
+        encoder = serialize_keras_object(self.encoder)
+        encoder.pop("build_config", None)  # the classifier builds it
+        own = {name: getattr(self.reader, name) for name in ("num_outputs", *_WIDTHS)}
+        return {**super().get_config(), "encoder": encoder, "trainable_layers": self.trainable_layers, **own}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        encoder = deserialize_keras_object(config["encoder"], custom_objects)
+        return super().from_config({**config, "encoder": encoder}, custom_objects)
+
+
+class _Calling:
+    """A block that is called with its own `training`."""
+
+    def __init__(self, block, training):
+        self.block = block
+        self.training = training
+
+    def __call__(self, *args, **kwargs):
+        return self.block(*args, training=self.training, **kwargs)

@@ -1,0 +1,18 @@
+"""The embedded task of recipes.rationales: reviews made by code, with known evidence. No download.
+
+    python -m recipes.rationales
+
+The encoder is a small BERT (2 x 128, Turc et al. 2019) of random weights, frozen. That is enough to tell words apart.
+"""
+
+from recipes.evidence.settings import RationalesConfig
+
+CONFIG = RationalesConfig(
+    embedded=True,
+    size="bert_tiny",
+    vocabulary_size=300,
+    window=128,
+    batch_size=16,
+    epochs=10,
+    learning_rate=2e-3,
+)

@@ -1,0 +1,112 @@
+"""Other data sets as ERASER has them."""
+
+import json
+import pathlib
+import re
+
+from keras_headattn._files import read_lines
+from keras_headattn.data import Annotation, EraserCorpus, Evidence, write_eraser
+
+
+def convert(data, source, folder):
+    """Writes a data set as ERASER has it, and prints the sizes of its splits.
+
+    | data | files there | |
+    |---|---|---|
+    | esnli | `s1.SPLIT`, `s2.SPLIT`, `labels.SPLIT` | a premise and a hypothesis, two documents; without evidence |
+    | cos_e | `cose_SPLIT_*.jsonl` and `SPLIT_rand_split.jsonl` | a question, its choices as the query, and the answer |
+
+    Of e-SNLI without a training set nine tenths of the dev set are for training. Of CoS-E the evidence are the words of
+    the explanation's selected text where the question has them; others are kept without evidence. Its words
+    and signs are apart. Half of its dev set is for testing.
+
+    Args:
+        data: `"esnli"` or `"cos_e"`.
+        source, folder: paths.
+
+    Raises:
+        FileNotFoundError, ValueError: naming file and line.
+    """
+    source = pathlib.Path(source)
+    for split, corpus in (_esnli(source) if data == "esnli" else _cos_e(source)).items():
+        write_eraser(corpus, folder, split)
+        marked = sum(bool(each.evidences) for each in corpus.annotations)
+        print(f"{split}: {len(corpus):,} annotations, {marked:,} with evidence")
+
+
+def _esnli(source):
+    found = {
+        split: _esnli_split(source, split) for split in ("train", "dev", "test") if (source / f"s1.{split}").exists()
+    }
+    if "dev" not in found or "test" not in found:
+        raise FileNotFoundError(f"There must be s1.dev, s1.test and so on. Received: {source}")
+    if "train" not in found:
+        begin = len(found["dev"]) * 9 // 10
+        found["train"], found["dev"] = _part(found["dev"], 0, begin), _part(found["dev"], begin, None)
+    return {"train": found["train"], "val": found["dev"], "test": found["test"]}
+
+
+def _esnli_split(source, split):
+    sides = [list(read_lines(source / f"{name}.{split}")) for name in ("s1", "s2", "labels")]
+    if len(set(map(len, sides))) > 1:
+        raise ValueError(f"Lines belong together. Received: {[*map(len, sides)]} in s1, s2 and labels of {source}")
+    documents, annotations = {}, []
+    for number, (premise, hypothesis, label) in enumerate(zip(*sides, strict=True)):
+        names = f"{split}-{number}_premise", f"{split}-{number}_hypothesis"
+        documents |= {name: [text.split()] for name, text in zip(names, (premise, hypothesis), strict=True)}
+        annotations.append(Annotation(f"{split}-{number}", "", label, (), names))
+    return EraserCorpus(annotations, documents, str(source))
+
+
+def _cos_e(source):
+    found = {}
+    for split in ("train", "dev"):
+        questions = {row["id"]: row for row in _rows(source / f"{split}_rand_split.jsonl")}
+        paths = sorted(path for path in source.glob(f"cose_{split}_*.jsonl") if "processed" not in path.name)
+        if not paths:
+            raise FileNotFoundError(f"There must be cose_{split}_*.jsonl. Received: {source}")
+        found[split] = _cos_e_split(source, questions, _rows(paths[0]))
+    half = len(found["dev"]) // 2
+    return {"train": found["train"], "val": _part(found["dev"], 0, half), "test": _part(found["dev"], half, None)}
+
+
+def _cos_e_split(source, questions, explanations):
+    documents, annotations = {}, []
+    for row in explanations:
+        if (asked := questions.get(row["id"])) is None:
+            continue
+        name, words = row["id"], _tokens(asked["question"]["stem"])
+        selected = _tokens(row["explanation"]["selected"].lower().removeprefix("question: "))
+        groups, lower = (), [word.lower() for word in words]
+        starts = [i for i in range(len(words) - len(selected) + 1) if lower[i : i + len(selected)] == selected]
+        if selected and starts:
+            end = starts[0] + len(selected)
+            groups = ((Evidence(name, starts[0], end, text=" ".join(words[starts[0] : end])),),)
+        choices = {choice["label"]: choice["text"] for choice in asked["question"]["choices"]}
+        documents[name] = [words]
+        query = " [sep] ".join(choices.values())
+        annotations.append(Annotation(name, query, choices[asked["answerKey"]], groups, (name,)))
+    return EraserCorpus(annotations, documents, str(source))
+
+
+def _tokens(text):
+    """Words and signs.
+
+    >>> _tokens("Where's it? (Here.)")
+    ["Where's", 'it', '?', '(', 'Here', '.', ')']
+    """
+    return re.findall(r"\w+(?:['’-]\w+)*|[^\w\s]", text)
+
+
+def _rows(path):
+    for number, line in enumerate(read_lines(path), 1):
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path}, line {number} is not JSON: {error}") from error
+
+
+def _part(corpus, begin, end):
+    chosen = corpus.annotations[begin:end]
+    names = [docid for each in chosen for docid in each.docids]
+    return EraserCorpus(chosen, {name: corpus.documents[name] for name in names}, corpus.name)

@@ -1,0 +1,36 @@
+"""Scores of the words of documents by a finished run, as lines of JSON and a page."""
+
+import json
+
+import numpy as np
+
+from keras_headattn.analysis import write_word_scores
+from keras_headattn.data import Annotation, EraserCorpus
+from recipes.engine.command import portions
+from recipes.evidence.scoring import Scored
+
+SHARE = 0.1  # of the words: half as many as LIME gives a coefficient
+
+
+def explain(task, options):
+    """Prints a line a document: its words, its class and the scores of each kind. Writes `explained/words.html`."""
+    predictor = task.predictor(task.run.load_model())
+    predictor.config = predictor.config.changed({"quiet": True})  # lines of JSON alone are printed
+    pages = []
+    for lines in portions(options.file):
+        documents, annotations = {}, []
+        for line in filter(str.strip, lines):
+            text, _, query = line.partition("\t")
+            name = str(len(documents))
+            documents[name] = [text.split()]
+            annotations.append(Annotation(name, query or options.query, "", (), (name,)))
+        scored = Scored(predictor, EraserCorpus(annotations, documents), SHARE)
+        predicted = predictor(scored.documents, scored.queries)
+        scores = scored.scores(options.kinds, options)
+        for place, (words, row) in enumerate(zip(scored.documents, predicted, strict=True)):
+            own = {kind: np.round(rows[place], 6).tolist() for kind, rows in scores.items()}
+            answer = dict(zip(task.classes, np.round(row, 6).tolist(), strict=True))
+            found = {"words": words, "classification": task.classes[row.argmax()], "probabilities": answer}
+            print(json.dumps(found | {"scores": own}, ensure_ascii=False), flush=True)
+            pages.append({"words": words, "scores": {found["classification"]: own}})
+    write_word_scores(task.run.folder / "explained" / "words.html", pages)

@@ -1,0 +1,87 @@
+"""The settings of classifying documents with rationales."""
+
+from recipes.engine.config import option, settings
+from recipes.engine.settings import Settings
+
+STATES = "states"
+
+
+@settings()
+class Data:
+    """The documents."""
+
+    title = "data"
+
+    eraser: str | None = option(
+        None, "folder as ERASER has it: train.jsonl, val.jsonl and test.jsonl, with docs, docs.tar.gz or docs.jsonl"
+    )
+    embedded: bool = option(False, "reviews with known evidence, made by code")
+    train_examples: int | None = option(None, "annotations to train on, at random; none: all", at_least=1)
+    test_examples: int | None = option(None, "annotations of the other two sets each; none: all", at_least=1)
+    split_seed: int = option(0, "of these choices", at_least=0)
+    window: int = option(512, "pieces that the encoder reads at once; windows overlap by half", at_least=16)
+    max_windows: int | None = option(
+        None, "windows of a document that are read; the words after them are cut off; none: all", at_least=1
+    )
+    batch_size: int = option(4, "documents a step, over all replicas", at_least=1)
+    num_buckets: int = option(4, "lengths to which batches are padded, at most", at_least=1)
+
+
+@settings()
+class Model:
+    """The encoder and what reads its states."""
+
+    title = "model"
+
+    checkpoint: str | None = option(
+        None, "folder of a pre-trained encoder: Hugging Face's, a run of recipes.pretrain or recipes.glue"
+    )
+    size: str | None = option(None, "an encoder of random weights in place of a checkpoint, such as bert_tiny")
+    vocabulary_size: int = option(8_000, "most pieces that a model without a checkpoint learns", at_least=64)
+    trainable_layers: int = option(0, "the encoder's last blocks that are trained; 0: it is frozen", at_least=0)
+    states: str | None = option(
+        None,
+        "folder where the states of a frozen encoder are kept, for all runs with it; none: in the run's folder",
+        changeable=True,
+    )
+    encoder_seed: int = option(
+        0, "of what the encoder has beyond the checkpoint, such as a convolution; the same for all --seeds", at_least=0
+    )
+    lstm_dim: int = option(128, "units of the LSTM in each direction", at_least=1)
+    pooling_dim: int = option(256, "width of the hidden layer of the additive attention", at_least=1)
+    hidden_dim: int = option(128, "width of the layer before the classes", at_least=1)
+    dropout: float = option(
+        0.2, "dropout of the LSTM's states and of the layer before the classes", at_least=0, below=1
+    )
+
+
+@settings(select="val_accuracy", clipnorm=10.0, learning_rate=2e-5, run="runs/rationales", export=None)
+class RationalesConfig(Data, Model, Settings):
+    """Every setting of a run. The defaults are those of the BERT-LSTM of DeYoung et al. 2020, at a constant rate."""
+
+    title = "optimizer"
+    SOURCES = ("eraser", "embedded")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.checkpoint and self.size:
+            raise ValueError(f"Give one of --checkpoint and --size. Received: {self.checkpoint!r} and {self.size!r}")
+        if self.export:
+            raise ValueError(
+                f"This recipe writes no SavedModel: its model is RUN/model.keras. Received: {self.export!r}"
+            )
+        if self.label_smoothing:
+            raise ValueError(f"This recipe smooths no labels. Received: label_smoothing={self.label_smoothing}")
+
+    def changed(self, given):
+        """These settings with others in their place. A checkpoint takes the place of a size, and the other way."""
+        if given.get("checkpoint"):
+            given = {"size": None} | given
+        elif given.get("size"):
+            given = {"checkpoint": None} | given
+        return super().changed(given)
+
+    @property
+    def states_folder(self):
+        """Folder of the states."""
+        return self.states or f"{self.run}/{STATES}"

@@ -1,0 +1,118 @@
+"""States of words by an encoder, which are kept on the disk where the encoder is frozen."""
+
+import hashlib
+import io
+import json
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+
+from keras_headattn._files import write_atomically
+from keras_headattn.data import pad_ids
+
+LENGTHS = (32, 64, 128, 256, 512)  # of windows, in a batch
+WINDOWS = 8  # in a batch
+TOGETHER = 32  # sequences
+
+
+class WordStates:
+    """States of the words of sequences: after each layer, or mixed.
+
+    Args:
+        model: `RationaleClassifier`.
+        mixed: bool, whether the layers are mixed, as the model does.
+    """
+
+    def __init__(self, model, mixed=False):
+        self.pad_id = model.encoder.pad_id
+
+        def call(ids):
+            states = model.piece_states(ids)
+            return model.reader.mix(states) if mixed else states
+
+        self.call = tf.function(call, [tf.TensorSpec((None, None), tf.int32)], autograph=False)
+
+    def __call__(self, sequences):
+        """List of float32 arrays `(n, L, D)`, or `(n, D)` of mixed layers."""
+        windows = [window for sequence in sequences for window in sequence.windows]
+        found = [None] * len(windows)
+        for members, ids in batches_of(windows, self.pad_id):
+            for place, states in zip(members, self.call(ids).numpy(), strict=False):
+                found[place] = states
+        states, begin = [], 0
+        for sequence in sequences:
+            own = found[begin : begin + len(sequence.windows)]
+            rows = zip(sequence.window_of, sequence.offset_of, strict=True)
+            states.append(np.stack([own[window][offset] for window, offset in rows]))
+            begin += len(sequence.windows)
+        return states
+
+
+def batches_of(windows, pad_id):
+    """Yields the places of a few windows of about the same length, and their ids, padded: int32 `(B, m)`."""
+    order = sorted(range(len(windows)), key=lambda place: len(windows[place]))
+    for begin in range(0, len(order), WINDOWS):
+        members = order[begin : begin + WINDOWS]
+        longest = len(windows[members[-1]])
+        length = next((each for each in LENGTHS if each >= longest), longest)
+        yield members, pad_ids([windows[place] for place in members], len(members), length, pad_id)
+
+
+class KeptStates:
+    """States of a frozen encoder after each layer, in float16, a file a sequence. What is missing is encoded.
+
+    Args:
+        folder: path.
+        made_of: dictionary of JSON values that the states depend on, besides the pieces of a sequence.
+        make_states: function of no arguments that returns `WordStates`.
+
+    Raises:
+        ValueError: for a folder of other states.
+    """
+
+    def __init__(self, folder, made_of, make_states):
+        self.folder = pathlib.Path(folder)
+        self.make_states = make_states
+        path = self.folder / "made_of.json"
+        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else made_of
+        different = [
+            f"{name}={known.get(name)!r} (now {made_of[name]!r})"
+            for name in made_of
+            if known.get(name) != made_of[name]
+        ]
+        if different:
+            raise ValueError(
+                "--states has the states of another encoder: give another folder, or remove this one. "
+                f"Received: {folder} with {', '.join(different)}"
+            )
+        write_atomically(path, json.dumps(made_of, indent=1).encode("utf-8"))
+
+    def keep(self, sequences, progress=None):
+        """Encodes those sequences that are not there.
+
+        Args:
+            sequences: list of `Sequence`.
+            progress: function that makes, of a number, one that is told how many are done.
+        """
+        missing = [each for each in sequences if not self._path(each).exists()]
+        if not missing:
+            return
+        missing.sort(key=len)
+        states, report = self.make_states(), progress(len(missing)) if progress else lambda done: None
+        for begin in range(0, len(missing), TOGETHER):
+            part = missing[begin : begin + TOGETHER]
+            for sequence, rows in zip(part, states(part), strict=True):
+                file = io.BytesIO()
+                np.save(file, rows.astype("float16"))
+                write_atomically(self._path(sequence), file.getvalue())
+            report(begin + len(part))
+
+    def __getitem__(self, sequence):
+        """float16 `(n, L, D)`."""
+        return np.load(self._path(sequence))
+
+    def _path(self, sequence):
+        parts = [*sequence.windows, sequence.window_of, sequence.offset_of]
+        name = hashlib.sha256(b"|".join(np.asarray(part, "int32").tobytes() for part in parts)).hexdigest()[:32]
+        return self.folder / name[:2] / f"{name}.npy"

@@ -1,0 +1,171 @@
+"""Documents with evidence: read, written, and damaged; and the scores of results, against the spec in plain loops."""
+
+import json
+import os
+import pathlib
+import tarfile
+
+import numpy as np
+import pytest
+
+from keras_headattn.analysis import as_spans, iou_f1, rationale_auprc, rationale_average_precision, token_f1, top_words
+from keras_headattn.data import (
+    Annotation,
+    EraserCorpus,
+    Evidence,
+    read_eraser,
+    read_rationales,
+    write_eraser,
+    write_rationales,
+)
+
+SHARED = pathlib.Path(os.environ.get("HEADATTN_SHARED", "../shared")) / "data"
+MOVIES = SHARED / "eraser_movies"
+
+
+@pytest.fixture
+def corpus():
+    groups = (Evidence("d1", 0, 2, 0, 1, "a b"), Evidence("d2", 1, 2)), (Evidence("d1", 1, 4),)
+    rows = [
+        Annotation("x", "what ?", "yes", groups, ("d1", "d2"), "kind"),
+        Annotation("d2", "", "no", (), ("d2",)),
+    ]
+    return EraserCorpus(rows, {"d1": [["a", "b"], ["c", "d", "é"]], "d2": [["e", "f"]]})
+
+
+def test_there_and_back(corpus, tmp_path):
+    write_eraser(corpus, tmp_path, "train")
+    write_eraser(EraserCorpus(corpus.annotations[1:], {"d2": corpus.documents["d2"]}), tmp_path, "val")
+    again = read_eraser(tmp_path, "train")
+    assert again.annotations == corpus.annotations and again.documents == corpus.documents
+    assert read_eraser(tmp_path, "val").documents == {"d2": [["e", "f"]]}
+    assert again.truth(again.annotations[0], "d1").tolist() == [True] * 4 + [False]
+    assert again.annotations[0].spans("d1") == [(0, 2), (1, 4)]
+    assert again.rationale_share == pytest.approx((0.8 + 0.5) / 2)
+    assert len(again.sample(1)) == 1 and again.sample(5) is again
+
+
+def test_the_three_places_of_documents(corpus, tmp_path):
+    write_eraser(corpus, tmp_path, "train")
+    (tmp_path / "docs.jsonl").unlink()
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "d1").write_text("a  b\n\nc d é\n", encoding="utf-8")
+    (tmp_path / "docs" / "d2").write_text("e f", encoding="utf-8")
+    rows = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        del row["docids"]  # those of the evidence, or the document of the annotation's name
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = read_eraser(tmp_path, "train")
+    assert found.documents == corpus.documents
+    assert [each.docids for each in found.annotations] == [("d1", "d2"), ("d2",)]
+    with tarfile.open(tmp_path / "docs.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "docs", "docs")
+    for path in (tmp_path / "docs").iterdir():
+        path.unlink()
+    (tmp_path / "docs").rmdir()
+    assert read_eraser(tmp_path, "train").documents == corpus.documents
+    (tmp_path / "docs.jsonl").write_text(
+        '{"docid": "d1", "document": "a  b\\n\\nc"}\n{"docid": "d2", "document": "e f"}\n'
+    )
+    assert read_eraser(tmp_path, "train").words("d1") == ["a", "", "b", "", "c"]  # as the scorer has it
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (
+            {"evidences": [[{"docid": "d", "start_token": 1, "end_token": 3}]]},
+            "has 2 words. Received: words 1 to 3 of 'd'",
+        ),
+        ({"evidences": [[{"docid": "d", "start_token": -2, "end_token": 1}]]}, "has 2 words. Received: words -2 to 1"),
+        (
+            {"evidences": [[{"docid": "e", "start_token": 0, "end_token": 1}]]},
+            "a document that is missing. Received: 'e'",
+        ),
+        ({"docids": ["d", "f"]}, "a document that is missing. Received: 'f'"),
+        ({"classification": None}, "must have 'classification', a str. Received: None"),
+        ({"evidences": [[{"docid": "d", "start_token": "0", "end_token": 1}]]}, "must have 'start_token', a int"),
+        (None, "is not JSON"),
+    ],
+)
+def test_mistakes_are_named_with_their_line(tmp_path, change, message):
+    good = {"annotation_id": "d", "query": "", "classification": "yes", "evidences": []}
+    second = '{"annotation_id": ' if change is None else json.dumps(good | change)
+    (tmp_path / "test.jsonl").write_text(f"{json.dumps(good)}\n{second}\n")
+    (tmp_path / "docs.jsonl").write_text('{"docid": "d", "document": "a b"}\n')
+    with pytest.raises(ValueError, match="test.jsonl, line 2") as caught:
+        read_eraser(tmp_path, "test")
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_missing_files_and_results(corpus, tmp_path):
+    with pytest.raises(FileNotFoundError, match="train.jsonl"):
+        read_eraser(tmp_path, "train")
+    write_eraser(corpus, tmp_path, "train")
+    (tmp_path / "docs.jsonl").unlink()
+    with pytest.raises(FileNotFoundError, match="docs, docs.jsonl or docs.tar.gz"):
+        read_eraser(tmp_path, "train")
+    line = {"annotation_id": "x", "rationales": [{"docid": "d1", "soft_rationale_predictions": [0.5, 0.5]}]}
+    write_rationales(tmp_path / "results.jsonl", [line])
+    assert read_rationales(tmp_path / "results.jsonl") == [line]
+    with pytest.raises(ValueError, match="one twice"):
+        write_rationales(tmp_path / "results.jsonl", [line, line])
+    with pytest.raises(ValueError, match="the same fields"):
+        write_rationales(tmp_path / "results.jsonl", [line, line | {"classification": "yes"}])
+    with pytest.raises(ValueError):
+        write_rationales(tmp_path / "results.jsonl", [line | {"classification_scores": {"yes": float("nan")}}])
+    assert read_rationales(tmp_path / "results.jsonl") == [line]
+
+
+@pytest.mark.skipif(not MOVIES.exists(), reason="needs the movie reviews in HEADATTN_SHARED")
+def test_movies_and_their_scores():
+    corpus = read_eraser(MOVIES, "test")
+    assert len(corpus) == 199 and corpus.rationale_share == pytest.approx(0.314, abs=5e-4)
+    rng = np.random.default_rng(0)
+    part = corpus.annotations[:12]
+    truth = [corpus.truth(each, each.docids[0]) for each in part]
+    scores = [np.round(rng.random(len(words)) + 0.3 * words, 2) for words in truth]  # with ties
+    hard = [as_spans(top_words(row, 0.2)) for row in scores]
+    spans = [each.spans(each.docids[0]) for each in part]
+    assert iou_f1(hard, spans) == pytest.approx(slow_iou_f1(hard, spans))
+    assert token_f1(hard, spans) == pytest.approx(slow_token_f1(hard, spans))
+    curves = [slow_curve(*pair) for pair in zip(scores, truth, strict=True)]
+    areas = [sum((r - s) * (p + q) / 2 for (r, p), (s, q) in zip(c, [(0, 1), *c], strict=False)) for c in curves]
+    steps = [sum((r - s) * p for (r, p), (s, _) in zip(c, [(0, 1), *c], strict=False)) for c in curves]
+    assert rationale_auprc(scores, truth) == pytest.approx(np.mean(areas))
+    assert rationale_average_precision(scores, truth) == pytest.approx(np.mean(steps))
+
+
+def slow_iou_f1(predicted, truth):
+    precisions, recalls = [], []
+    for found, true in zip(predicted, truth, strict=True):
+        hits = 0
+        for span in found:
+            best = 0
+            for other in true:
+                a, b = set(range(*span)), set(range(*other))
+                best = max(best, len(a & b) / len(a | b))
+            hits += best >= 0.5
+        precisions.append(hits / len(found))
+        recalls.append(hits / len(true))
+    p, r = np.mean(precisions), np.mean(recalls)
+    return 2 * p * r / (p + r) if p and r else 0
+
+
+def slow_token_f1(predicted, truth):
+    values = []
+    for found, true in zip(predicted, truth, strict=True):
+        a, b = ({word for span in spans for word in range(*span)} for spans in (found, true))
+        p, r = len(a & b) / len(a), len(a & b) / len(b)
+        values.append(2 * p * r / (p + r) if p and r else 0)
+    return np.mean(values)
+
+
+def slow_curve(scores, truth):
+    """Recall and precision at each threshold, the highest first."""
+    points = []
+    for threshold in sorted(set(scores), reverse=True):
+        chosen = scores >= threshold
+        hits = (chosen & truth).sum()
+        points.append((hits / truth.sum(), hits / chosen.sum()))
+    return points

@@ -1,0 +1,133 @@
+"""The recipe of rationales: a quick run, its scores as the public scorer would have them, and other data."""
+
+import functools
+import json
+
+import numpy as np
+import pytest
+
+from keras_headattn.data import read_eraser, read_rationales, write_eraser
+from recipes.embedded.reviews import reviews
+from recipes.rationales import KINDS, RECIPE, main
+from tests.data.test_eraser import SHARED, slow_iou_f1, slow_token_f1
+from tests.recipes.commands import run_here
+
+SMALL = dict(epochs=1, lstm_dim=8, pooling_dim=8, hidden_dim=8, quiet=True)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    from recipes.engine.training import train
+
+    folder = tmp_path_factory.mktemp("rationales")
+    for name, corpus in reviews(40, 10, 12, seed=1).items():
+        write_eraser(corpus, folder / "data", name)
+    given = dict(eraser=str(folder / "data"), size="bert_tiny", window=32, batch_size=8, learning_rate=1e-2)
+    given |= dict(attention="evolving", vocabulary_size=200, run=str(folder / "run"), num_buckets=1)
+    train(RECIPE.make_task(RECIPE.settings().changed(given | SMALL)))
+    return folder
+
+
+@pytest.fixture
+def command(capsys):
+    return functools.partial(run_here, main, capsys)
+
+
+def test_scores_and_results(run, command):
+    table = command("score", run / "run", "--documents", 5, "--samples", 10, "--output", run / "table.md")
+    assert "12 annotations, words are removed from 5" in table and (run / "table.md").read_text() in table
+    assert all(f"| run, {kind} |" in table for kind in KINDS) and "baseline: constant" in table
+    folder, corpus = run / "run" / "results" / "test", read_eraser(run / "data", "test")
+    record = json.loads((folder / "rationales.json").read_text())
+    train = read_eraser(run / "data", "train")
+    assert record["share"] == pytest.approx(train.rationale_share)
+    lines = read_rationales(folder / "attention.jsonl")
+    assert [line["annotation_id"] for line in lines] == [each.annotation_id for each in corpus.annotations]
+    hard = [[tuple(span.values()) for span in line["rationales"][0]["hard_rationale_predictions"]] for line in lines]
+    truth = [each.spans(each.docids[0]) for each in corpus.annotations]
+    found = record["scores"]["attention"]
+    assert found["iou_f1"] == pytest.approx(slow_iou_f1(hard, truth))
+    assert found["token_f1"] == pytest.approx(slow_token_f1(hard, truth))
+    for line, each in zip(lines, corpus.annotations, strict=True):
+        soft = line["rationales"][0]["soft_rationale_predictions"]
+        assert len(soft) == len(corpus.words(each.docids[0])) and sum(soft) == pytest.approx(1, abs=1e-5)
+    assert not (folder / "lime.jsonl").exists()  # of a part alone
+    for kind in KINDS:
+        lines = read_rationales(folder / f"{kind}_part.jsonl")
+        assert len(lines) == 5
+        for name in ("comprehensiveness", "sufficiency"):
+            drops, steps = [], []
+            for line in lines:
+                chosen, full = line["classification"], line["classification_scores"]
+                field = f"{name}_classification_scores"
+                drops.append(full[chosen] - line[field][chosen])
+                steps.append([full[chosen] - step[field][chosen] for step in line["thresholded_scores"]])
+            assert record["scores"][kind][name] == pytest.approx(np.mean(drops), abs=1e-6)
+            assert record["scores"][kind][f"aopc_{name}"] == pytest.approx(np.mean(steps), abs=1e-6)
+
+
+def test_explain_evaluate_and_mistakes(run, command, tmp_path):
+    (tmp_path / "texts.txt").write_text("the plot is truly great .\tgood ?\n<b> dull\n")
+    options = "--kinds", "attention", "lime", "--samples", 10
+    lines = [
+        json.loads(line) for line in command("explain", run / "run", tmp_path / "texts.txt", *options).splitlines()
+    ]
+    assert [line["words"][0] for line in lines] == ["the", "<b>"]
+    for line in lines:
+        assert list(line["scores"]) == ["attention", "lime"]
+        assert all(len(row) == len(line["words"]) for row in line["scores"].values())
+        assert line["classification"] == max(line["probabilities"], key=line["probabilities"].get)
+    assert "&lt;b&gt;" in (run / "run" / "explained" / "words.html").read_text()
+    assert "test: accuracy" in command("evaluate", run / "run")
+    assert "--samples must be at least 1" in command("score", run / "run", "--samples", 0)
+    assert "writes no SavedModel" in command("train", "--export", tmp_path / "models")
+    other = ["--eraser", run / "data", "--size", "bert_tiny", "--states", run / "run" / "states", "--epochs", 1]
+    message = command("train", *other, "--encoder-seed", 5, "--run", tmp_path / "other", "--quiet")
+    assert "--states has the states of another encoder" in message and "encoder_seed=0 (now 5)" in message
+
+
+def test_states_are_those_of_the_encoder(run):
+    task = RECIPE.finished(run / "run")
+    model = task.run.load_model()
+    corpus = read_eraser(run / "data", "val")
+    sequences = task.sequences(corpus)
+    assert max(len(each.windows) for each in sequences) > 1
+    kept = task.kept_states(model.encoder)
+    from recipes.evidence.batches import DocumentBatches, padded_states
+    from recipes.evidence.data import document_of, query_of
+
+    whole = task.predictor(model)(
+        *zip(*((document_of(corpus, a), query_of(a)) for a in corpus.annotations), strict=True)
+    )
+    inputs = padded_states([kept[each] for each in sequences], len(sequences), 128, kept[sequences[0]].shape[1:])
+    odds = model.reader(inputs).numpy()
+    odds = np.exp(odds) / np.exp(odds).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(odds, whole, atol=2e-3)  # float16
+    batches = DocumentBatches(sequences, [0] * len(sequences), None, batch_size=len(sequences), bucket_lengths=(128,))
+    inputs, _, _ = batches[0]
+    logits = model(inputs).numpy()
+    np.testing.assert_allclose(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True), whole, atol=1e-4)
+
+
+@pytest.mark.skipif(not (SHARED / "esnli").exists(), reason="needs e-SNLI and CoS-E in HEADATTN_SHARED")
+def test_converted_data(command, tmp_path):
+    printed = command("convert", "esnli", SHARED / "esnli" / "eSNLI", tmp_path / "esnli")
+    assert "train: 8,857 annotations, 0 with evidence" in printed and "test: 9,824" in printed
+    corpus = read_eraser(tmp_path / "esnli", "val")
+    assert len(corpus) == 985 and len(corpus.annotations[0].docids) == 2
+    printed = command("convert", "cos_e", SHARED / "cos_e" / "v1.0", tmp_path / "cos_e")
+    corpus = read_eraser(tmp_path / "cos_e", "train")
+    marked = [each for each in corpus.annotations if each.evidences]
+    assert len(corpus) == 7610 and len(marked) > 5000
+    for each in marked[:50]:
+        (start, end), text = each.spans(each.annotation_id)[0], each.evidences[0][0].text
+        assert " ".join(corpus.words(each.annotation_id)[start:end]) == text
+        assert each.classification in each.query.split(" [sep] ")
+
+
+def test_generated_reviews_mark_their_opinions():
+    corpus = reviews(50, 1, 1)["train"]
+    for each in corpus.annotations:
+        for (evidence,) in each.evidences:
+            words = corpus.words(evidence.docid)[evidence.start_token - 1 : evidence.end_token + 1]
+            assert words[0] == "is" and words[-1] == "." and " ".join(words[1:-1]) == evidence.text
