@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import json
 import os
 import pathlib
 import secrets
@@ -36,6 +37,32 @@ def read_lines(path, strip=True, encoding="utf-8"):
             yield from decode_lines(file, path, strip, encoding)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"The gzip file is damaged; get it again. Received: {path} ({error})") from error
+
+
+def read_json_lines(path, encoding="utf-8"):
+    """Reads a text file, plain or gzipped, with a JSON object on each line. Empty lines are passed over.
+
+    Args:
+        path, encoding: as of `read_lines`.
+
+    Yields:
+        Tuple of str, file and number of the line for messages, and dict, its object.
+
+    Raises:
+        FileNotFoundError, IsADirectoryError: if there is no such file.
+        ValueError: for a line that is not a JSON object, and as of `read_lines`.
+    """
+    for number, line in enumerate(read_lines(path, encoding=encoding), 1):
+        place = f"{path}, line {number}"
+        if not line:
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{place} is not JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise ValueError(f"{place} must be a JSON object. Received: {line[:60]}")
+        yield place, row
 
 
 def decode_lines(file, name, strip=True, encoding="utf-8"):

@@ -7,7 +7,7 @@ import tarfile
 
 import numpy as np
 
-from keras_headattn._files import decode_lines, read_lines, write_atomically
+from keras_headattn._files import decode_lines, read_json_lines, read_lines, write_atomically
 
 FOLDER, PACKED, LINES = "docs", "docs.tar.gz", "docs.jsonl"
 
@@ -142,7 +142,7 @@ def read_eraser(folder, split):
     """
     folder = pathlib.Path(folder)
     path = folder / f"{split}.jsonl"
-    rows = [(place, _annotation(place, row)) for place, row in _json_lines(path)]
+    rows = [(place, _annotation(place, row)) for place, row in read_json_lines(path)]
     if not rows:
         raise ValueError(f"There are no annotations. Received: {path}")
     documents = _read_documents(folder, {docid for _, row in rows for docid in _candidates(row)})
@@ -165,7 +165,7 @@ def write_eraser(corpus, folder, split):
     folder = pathlib.Path(folder)
     texts = {}
     if (folder / LINES).exists():
-        texts = {row["docid"]: row["document"] for _, row in _json_lines(folder / LINES)}
+        texts = {row["docid"]: row["document"] for _, row in read_json_lines(folder / LINES)}
     for docid, sentences in corpus.documents.items():
         if wrong := [word for sentence in sentences for word in sentence if word.split() != [word]]:
             raise ValueError(f"A word has no white space, and is not empty. Received: {wrong[0]!r} in {docid}")
@@ -211,25 +211,10 @@ def read_rationales(path):
         ValueError: naming file and line.
     """
     rows = []
-    for place, row in _json_lines(pathlib.Path(path)):
+    for place, row in read_json_lines(path):
         _check_fields(place, row, {"annotation_id": str, "rationales": list})
         rows.append(row)
     return rows
-
-
-def _json_lines(path):
-    """Yields the place and the object of each line."""
-    for number, line in enumerate(read_lines(path), 1):
-        place = f"{path}, line {number}"
-        if not line:
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{place} is not JSON: {error}") from error
-        if not isinstance(row, dict):
-            raise ValueError(f"{place} must be a JSON object. Received: {line[:60]}")
-        yield place, row
 
 
 def _write_lines(path, rows):
@@ -287,7 +272,7 @@ def _read_documents(folder, wanted):
     """Those of the wanted documents that are there: dictionary of lists of sentences."""
     if (folder / LINES).exists():
         found = {}
-        for place, row in _json_lines(folder / LINES):
+        for place, row in read_json_lines(folder / LINES):
             _check_fields(place, row, dict(docid=str, document=str))
             if row["docid"] in wanted:
                 found[row["docid"]] = [line.strip().split(" ") for line in row["document"].split("\n")]

@@ -147,17 +147,17 @@ def graph_from_json(text):
 
 
 def _json(path, encoding):
-    lines = read_lines(path, strip=True, encoding=encoding)
-    first = next((line for line in lines if line), "")
+    lines = enumerate(read_lines(path, encoding=encoding), 1)
+    first = next(((number, line) for number, line in lines if line), (1, ""))
     lines = itertools.chain([first], lines)
-    if first.startswith("["):
+    if first[1].startswith("["):
         try:
-            rows = json.loads("\n".join(lines))
+            rows = json.loads("\n".join(line for _, line in lines))
         except json.JSONDecodeError as error:
             raise ValueError(f"{path} is not JSON: {error}") from error
         yield from ((f"object {number}", _or_fault(_json_row, row)) for number, row in enumerate(rows, 1))
     else:
-        places = ((f"line {number}", line) for number, line in enumerate(lines, 1) if line)
+        places = ((f"line {number}", line) for number, line in lines if line)
         yield from ((place, _or_fault(lambda line: _json_row(json.loads(line)), line)) for place, line in places)
 
 

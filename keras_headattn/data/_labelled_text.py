@@ -2,12 +2,11 @@
 
 import csv
 import dataclasses
-import json
 import pathlib
 
 import numpy as np
 
-from keras_headattn._files import read_lines
+from keras_headattn._files import read_json_lines, read_lines
 from keras_headattn.data._tfds import getting
 
 
@@ -184,16 +183,7 @@ def _named(path, rows, header):
 
 
 def _jsonl(path, encoding):
-    for number, line in enumerate(read_lines(path, True, encoding), 1):
-        place = f"{path}, line {number}"
-        if not line:
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{place} is not JSON: {error}") from error
-        if not isinstance(row, dict):
-            raise ValueError(f"{place} must be a JSON object. Received: {line[:60]}")
+    for place, row in read_json_lines(path, encoding):
         yield place, {name: str(value).strip() for name, value in row.items() if isinstance(value, (str, int, float))}
 
 

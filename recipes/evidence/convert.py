@@ -1,10 +1,9 @@
 """Other data sets as ERASER has them."""
 
-import json
 import pathlib
 import re
 
-from keras_headattn._files import read_lines
+from keras_headattn._files import read_json_lines, read_lines
 from keras_headattn.data import Annotation, EraserCorpus, Evidence, write_eraser
 
 
@@ -61,18 +60,18 @@ def _esnli_split(source, split):
 def _cos_e(source):
     found = {}
     for split in ("train", "dev"):
-        questions = {row["id"]: row for row in _rows(source / f"{split}_rand_split.jsonl")}
+        questions = {row["id"]: row for _, row in read_json_lines(source / f"{split}_rand_split.jsonl")}
         paths = sorted(path for path in source.glob(f"cose_{split}_*.jsonl") if "processed" not in path.name)
         if not paths:
             raise FileNotFoundError(f"There must be cose_{split}_*.jsonl. Received: {source}")
-        found[split] = _cos_e_split(source, questions, _rows(paths[0]))
+        found[split] = _cos_e_split(source, questions, read_json_lines(paths[0]))
     half = len(found["dev"]) // 2
     return {"train": found["train"], "val": _part(found["dev"], 0, half), "test": _part(found["dev"], half, None)}
 
 
 def _cos_e_split(source, questions, explanations):
     documents, annotations = {}, []
-    for row in explanations:
+    for _, row in explanations:
         if (asked := questions.get(row["id"])) is None:
             continue
         name, words = row["id"], _tokens(asked["question"]["stem"])
@@ -96,14 +95,6 @@ def _tokens(text):
     ["Where's", 'it', '?', '(', 'Here', '.', ')']
     """
     return re.findall(r"\w+(?:['’-]\w+)*|[^\w\s]", text)
-
-
-def _rows(path):
-    for number, line in enumerate(read_lines(path), 1):
-        try:
-            yield json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path}, line {number} is not JSON: {error}") from error
 
 
 def _part(corpus, begin, end):

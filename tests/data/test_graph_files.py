@@ -131,8 +131,8 @@ def test_entities_of_triples_and_several_texts(tmp_path):
     ('{"a": ', "Expecting value"),
 ])  # fmt: skip
 def test_damaged_objects_are_named(tmp_path, row, fault):
-    corpus = read_graphs(write(tmp_path, "a.jsonl", json.dumps(JSON), row))
-    assert len(corpus) == 1 and corpus.damaged[0].startswith(f"line 2 has {fault}")
+    corpus = read_graphs(write(tmp_path, "a.jsonl", "", json.dumps(JSON), row))
+    assert len(corpus) == 1 and corpus.damaged[0].startswith(f"line 3 has {fault}")
 
 
 # ------------------------------------------------------------------------------------------------------------ WebNLG
