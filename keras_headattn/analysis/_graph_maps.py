@@ -1,4 +1,4 @@
-"""What a model looks at and copies while it writes the text of a graph."""
+"""Attention and copies of a model while it writes the text of a graph."""
 
 import dataclasses
 

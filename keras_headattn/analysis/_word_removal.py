@@ -43,7 +43,7 @@ class WordRemoval:
         return len(self.sizes)
 
     def probabilities(self, rows, progress=None):
-        """What the model makes of texts of which only some words are left.
+        """Probabilities of texts of which only some words are left.
 
         Args:
             rows: iterable, for each text, of booleans `(k, n)`: which of its `n` words are kept, k times.
@@ -147,7 +147,7 @@ def random_scores(texts, second_texts=None, seed=0, keep_second=False):
 
 
 def remove_words(predict, texts, scores, second_texts=None, shares=AOPC_SHARES, keep_second=False, progress=None):
-    """What a model makes of texts without the words that have the highest scores, and of these alone.
+    """Probabilities of texts without the words that have the highest scores, and of these alone.
 
     It is what `aopc`, `comprehensiveness` and `sufficiency` take. Words are removed, not masked.
 

@@ -52,7 +52,14 @@ class Annotation:
     query_type: str | None = None
 
     def spans(self, docid):
-        """The spans of all groups in a document: sorted list of `(start, end)`, end exclusive."""
+        """The spans of all groups in a document.
+
+        Args:
+            docid: str, its name.
+
+        Returns:
+            Sorted list of `(start, end)` in words, end exclusive.
+        """
         found = {
             (each.start_token, each.end_token) for group in self.evidences for each in group if each.docid == docid
         }
@@ -77,11 +84,26 @@ class EraserCorpus:
         return len(self.annotations)
 
     def words(self, docid):
-        """The words of all sentences of a document: list of str."""
+        """The words of all sentences of a document.
+
+        Args:
+            docid: str, its name.
+
+        Returns:
+            List of str.
+        """
         return [word for sentence in self.documents[docid] for word in sentence]
 
     def truth(self, annotation, docid):
-        """Which words of a document are evidence: booleans `(n,)`. All groups count together."""
+        """Which words of a document are evidence, those of all groups together.
+
+        Args:
+            annotation: `Annotation`.
+            docid: str, the name of the document.
+
+        Returns:
+            Booleans `(n,)`, one a word.
+        """
         marked = np.zeros(sum(map(len, self.documents[docid])), bool)
         for start, end in annotation.spans(docid):
             marked[start:end] = True
@@ -204,7 +226,13 @@ def write_rationales(path, results):
 
 
 def read_rationales(path):
-    """Reads results that `write_rationales`, or another program, wrote: list of dictionaries.
+    """Reads results that `write_rationales`, or another program, wrote.
+
+    Args:
+        path: str or path, a file with a JSON object on each line.
+
+    Returns:
+        List of dictionaries.
 
     Raises:
         FileNotFoundError: if the file is missing.

@@ -233,7 +233,7 @@ class Bert(keras.Model):
             named = {f"{block.name}/attention": block.attention.path for block in self.blocks}
             return outputs, {name: found[path] for name, path in named.items() if path in found}
         ids, segments = self._ids_and_segments(inputs)
-        x = self._embed(ids, segments, training)
+        x = self.embed(ids, segments, training)
         x = call_blocks(self.blocks, x, ops.not_equal(ids, self.pad_id), training=training)
         return {"sequence_output": x} | ({} if self.pooler is None else {"pooled_output": self.pooler(x[:, 0])})
 
@@ -248,11 +248,21 @@ class Bert(keras.Model):
             )
         return inputs["token_ids"], inputs.get("segment_ids")
 
-    def _embed(self, ids, segments, training):
-        x = self.token_embedding(ids)
+    def embed(self, token_ids, segment_ids=None, training=None):
+        """Embeddings, as the first block receives them.
+
+        Args:
+            token_ids: integers `(B, n)`.
+            segment_ids: integers `(B, n)`; default `None`: all 0.
+            training: whether dropout is active.
+
+        Returns:
+            `(B, n, D)`.
+        """
+        x = self.token_embedding(token_ids)
         if self.segment_embedding is not None:
-            x = x + self.segment_embedding(ops.zeros_like(ids) if segments is None else segments)
-        x = self.position_embedding(x, self._positions(ids))
+            x = x + self.segment_embedding(ops.zeros_like(token_ids) if segment_ids is None else segment_ids)
+        x = self.position_embedding(x, self._positions(token_ids))
         x = self.embedding_dropout(self.embedding_norm(x), training=training)
         return x if self.embedding_projection is None else self.embedding_projection(x)
 

@@ -8,6 +8,7 @@ from keras_headattn._validation import natural, positive, rate
 from keras_headattn.layers import SelfAttentivePooling, capture_intermediates
 from keras_headattn.models._bert import EMBEDDINGS, Bert
 from keras_headattn.models._blocks import block_outputs
+from keras_headattn.models._sentence_encoders import make_bilstm
 
 _WIDTHS = ("lstm_dim", "pooling_dim", "hidden_dim", "dropout", "seed")
 
@@ -66,8 +67,7 @@ class RationaleReader(keras.Model):
         own = dict(dtype=self.dtype_policy)
         seeds = (None, None) if seed is None else (seed, seed + 1)
         self.dropouts = [layers.Dropout(dropout, seed=each, **own) for each in seeds]
-        lstm = layers.LSTM(lstm_dim, return_sequences=True, name="lstm", **own)
-        self.bilstm = layers.Bidirectional(lstm, name="bilstm", **own)
+        self.bilstm = make_bilstm("bilstm", units=lstm_dim, **own)
         self.pooling = SelfAttentivePooling(1, pooling_dim, name="pooling", **own)
         self.hidden = layers.Dense(hidden_dim, "relu", name="hidden", **own)
         self.output_projection = layers.Dense(num_outputs, name="output_projection", **own)
@@ -210,7 +210,7 @@ class RationaleClassifier(keras.Model):
         """
         encoder = self.encoder
         is_real = ops.not_equal(token_ids, encoder.pad_id)
-        x = encoder._embed(token_ids, None, False)
+        x = encoder.embed(token_ids, training=False)
         frozen = self.num_frozen
         blocks = [_Calling(block, training if i >= frozen else False) for i, block in enumerate(encoder.blocks)]
         return ops.stack(list(block_outputs(blocks, x, is_real)), axis=2)

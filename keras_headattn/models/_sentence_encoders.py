@@ -11,6 +11,29 @@ from keras_headattn.models._blocks import build_blocks, call_blocks
 from keras_headattn.positions import SinusoidalPositions
 
 
+def make_bilstm(name, dtype, **arguments):
+    """A bidirectional LSTM that returns all states.
+
+    Keras's `Bidirectional` makes its layers from the configuration of the one that it is given. While a file is loaded,
+    Keras takes what has the same address in memory for the same layer, and that one is soon gone, its address taken by
+    the next. So it is kept, and the backward layer is made here.
+
+    Args:
+        name: str, of the layer.
+        dtype: dtype policy.
+        **arguments: those of `keras.layers.LSTM`.
+
+    Returns:
+        `keras.layers.Bidirectional`.
+    """
+    arguments |= dict(return_sequences=True, dtype=dtype)
+    forward = layers.LSTM(name="lstm", **arguments)
+    backward = layers.LSTM(name="backward_lstm", go_backwards=True, **arguments)
+    bilstm = layers.Bidirectional(forward, backward_layer=backward, dtype=dtype, name=name)
+    bilstm.copied = lambda: forward  # in a function, as Keras would count it among its layers
+    return bilstm
+
+
 class _Encoder(keras.Model):
     """Embeddings with dropout, and the layers of a subclass. The output has the mask of the ids, as Keras has it."""
 
@@ -125,15 +148,13 @@ class BiLSTMEncoder(_Encoder):
         self.bilstms = [self._make_bilstm(number) for number in range(num_layers)]
 
     def _make_bilstm(self, number):
-        lstm = layers.LSTM(
-            self.hidden_dim,
-            return_sequences=True,
+        return make_bilstm(
+            f"bilstm_{number}",
+            units=self.hidden_dim,
             kernel_regularizer=self.kernel_regularizer,
             recurrent_regularizer=self.kernel_regularizer,
             dtype=self.dtype_policy,
-            name="lstm",
         )
-        return layers.Bidirectional(lstm, dtype=self.dtype_policy, name=f"bilstm_{number}")
 
     def build(self, input_shape=None):
         self.embedding.build((None, None))

@@ -48,7 +48,7 @@ class WordScores:
         self._functions = {}
 
     def attention(self, texts, second_texts=None, kind="pooling", layer=-1, progress=None):
-        """What the model's attention looks at, as a mean of heads.
+        """How much the model's attention looks at each word, as a mean of heads.
 
         Args:
             texts: list of N str, whose words have white space between them.

@@ -76,7 +76,7 @@ def number_documents(size=800, seed=0):
 
     >>> lines = number_documents(4)
     >>> lines.count(""), lines[-2]
-    (4, '')
+    (4, 'eight, nine, ten, eleven, twelve, thirteen, fourteen, fifteen')
     """
     numbers = np.flatnonzero(assign_numbers(seed) == 0)
     rng = np.random.default_rng([seed, len(SPLITS)])

@@ -27,7 +27,7 @@ IN_PICTURE = 5  # texts
 
 
 class Explained:
-    """What a run makes of texts, and how it comes to it.
+    """Predictions of a run for texts, and the scores of their words.
 
     Args:
         task: a finished `TextTask`.

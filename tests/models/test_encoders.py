@@ -108,7 +108,7 @@ def test_embeddings():
     x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-12)
     x = x * array(model.embedding_norm.gamma) + array(model.embedding_norm.beta)
     kernel, bias = map(array, model.embedding_projection.weights)
-    check_close(model._embed(inputs["token_ids"], inputs["segment_ids"], False), x @ kernel + bias, 1e-5)
+    check_close(model.embed(inputs["token_ids"], inputs["segment_ids"], False), x @ kernel + bias, 1e-5)
 
 
 def test_pooler_and_segments():
@@ -215,7 +215,7 @@ def test_maps_travel_through_the_blocks():
     model, ids = make(num_layers=3, attention=EVOLVING), sentences()
     kernels = [block.attention.map_kernel for block in model.blocks]
     assert kernels[0] is None and kernels[1].shape == kernels[2].shape == (3, 3, HEADS, HEADS)
-    x, state = model._embed(ids, None, False), {"maps": {}}
+    x, state = model.embed(ids, training=False), {"maps": {}}
     for block in model.blocks:
         x, state = block(x, ids != 0, previous_maps=state["maps"], return_state=True)
         assert set(state["maps"]) == {"attention"}

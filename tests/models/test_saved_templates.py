@@ -14,6 +14,7 @@ import pytest
 
 from keras_headattn.layers import AugmentedConv2D, DecoderBlock, EncoderBlock, EvolvingAttention
 from keras_headattn.models import Transformer
+from keras_headattn.models._sentence_encoders import make_bilstm
 from keras_headattn.positions import BucketPositions
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -135,3 +136,17 @@ def test_templates_that_are_one_object_in_a_file():
     with keras.src.saving.serialization_lib.ObjectSharingScope():
         model = keras.saving.deserialize_keras_object(config)
     assert model.templates["decoder_attention"].layer.beta == 0.2
+
+
+def test_directions_of_lstms_made_while_a_file_is_loaded():
+    """Keras knows objects by their addresses, which those that are gone leave to others."""
+    made = []
+    gc.freeze()  # only what is made here is collected, which is soon done
+    with keras.src.saving.serialization_lib.ObjectSharingScope():
+        for units in range(1, 20):
+            made.append(make_bilstm(f"bilstm_{units}", "float32", units=units))
+            gc.collect()
+    gc.unfreeze()
+    assert [each.forward_layer.units for each in made] == [*range(1, 20)]
+    assert not any(each.forward_layer.go_backwards for each in made)
+    assert all(each.backward_layer.go_backwards for each in made)
