@@ -162,7 +162,7 @@ def test_mistakes_are_reported_in_one_line(arguments, message, recipe, tmp_path)
 def test_disentangled_mask_attention(tmp_path_factory):
     """Small, with its losses in the history, averaged weights, beam 5 and an exported model."""
     size = ["--num-layers", 1, "--hidden-dim", 16, "--intermediate-dim", 16, "--num-heads", 2, "--max-sentences", 500]
-    decoding = ["--epochs", 2, "--average", 2, "--beam-size", 5]
+    decoding = ["--epochs", 2, "--num-buckets", 1, "--average", 2, "--beam-size", 5]
     attention = ["--attention", "disentangled_mask"]
     folder, process = quick_run("translate", tmp_path_factory, *attention, *size, *decoding)
     assert process.stderr == "" and process.stdout.count("    -> ") == 5
