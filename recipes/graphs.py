@@ -8,6 +8,7 @@
     python -m recipes.graphs evaluate runs/graphs
     python -m recipes.graphs export runs/graphs
     python -m recipes.graphs write runs/graphs < graphs.jsonl
+    python -m recipes.graphs explain runs/graphs graphs.jsonl
 
 The same command continues a run that was interrupted, from its last checkpoint, and ends as if it had not been.
 After Ctrl-C or SIGTERM the state is saved; the exit code is 130 or 143.
@@ -54,6 +55,24 @@ def _write(options):
             print(score + description.text, flush=True)
 
 
+def _add_explain(parser):
+    RECIPE.add_run(parser, WRITING)
+    parser.add_argument("file", nargs="?", default="-", help="a graph a line as JSON, .gz too; none: standard input")
+    parser.add_argument("--examples", type=int, default=5, help="the first lines of the file, so many [5]")
+    parser.add_argument("--block", type=int, help="whose attention is drawn, from 1 [the last]")
+    parser.add_argument("--heads", nargs="+", type=int, help="which are drawn, from 1 [all]")
+
+
+def _explain(options):
+    check_readable(options.file)
+    if options.examples < 1:
+        raise ValueError(f"--examples must be at least 1. Received: examples={options.examples}")
+    task = RECIPE.finished(options.folder, given_settings(options, WRITING))
+    from recipes.writing.explaining import explain
+
+    explain(task, options)
+
+
 WRITING = (*DECODING, "max_entities")
 RECIPE = Recipe(
     name="graphs",
@@ -65,14 +84,15 @@ RECIPE = Recipe(
         num_layers=1, hidden_dim=32, num_encoder_layers=1, max_graphs=400, validation_graphs=0, beam_size=2, average=1
     ),
     quick_data=dict(tokens_per_batch=1_000, min_count=1, max_length=100),
-    files=("vocabulary.json", "categories.json"),
+    files=("vocabulary.json", "categories.json", "explained"),
     check_files=_check_files,
     evaluated=(*DECODING, "metrics", "test", "format", "encoding", "max_graphs"),
     exported=(*WRITING, "export", "samples"),
     commands={
         "write": Command(
             _write, "the texts of graphs, JSON a line, of a file or standard input", _add_write, filters=True
-        )
+        ),
+        "explain": Command(_explain, "what heads attend to and which words are copies: pictures, a page", _add_explain),
     },
 )
 main = RECIPE.main

@@ -263,7 +263,7 @@ class View {
     this.cards = layer.weights.map((weights, head) => {
       const button = make("button", {
         type: "button",
-        text: `Head ${head + 1}`,
+        text: layer.weights.length > 1 ? `Head ${head + 1}` : "Map",
         "aria-pressed": String(this.head === head),
         onclick: () => this.toggle(head),
       });
@@ -384,7 +384,8 @@ class View {
       return;
     }
     const [index, weight] = strongest(this.meanWeights());
-    const heads = this.head === null ? `${layer.weights.length} heads together` : `head ${this.head + 1}`;
+    const together = layer.weights.length > 1 ? `${layer.weights.length} heads together` : "one map";
+    const heads = this.head === null ? together : `head ${this.head + 1}`;
     const target = shownPieces(layer[coloured])[index].text;
     if (!layer.queries) {
       const share = this.meanWeights()[chosen.index];

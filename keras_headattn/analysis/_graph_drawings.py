@@ -186,7 +186,7 @@ COPY_CAPTION = (
     "so they do below a word whose place a copy might have taken. The stronger a colour, the larger the probability."
 )
 COLUMNS, LEAST = 92, 0.05  # characters a line; the least probability of a copy that is shown
-CELL, ROW = 0.0645, 0.19  # inches of a character and of a line
+CELL, ROW = 0.068, 0.19  # inches of a character and of a line
 
 
 def draw_copies(maps, title="Where the words were copied from"):

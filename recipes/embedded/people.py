@@ -37,8 +37,8 @@ TOWNS = "Ash Bram Cor Dun Elm Fen", "bridge ford ham wick"
 def people(train_size=6_000, validation_size=300, test_size=300, seed=0):
     """Makes the three splits of the task.
 
-    A graph has a person with one to four facts, or two who are married, the second with up to two. A name belongs to
-    one split alone.
+    A graph has a person with one to four facts, or two who are married and share up to four. A name belongs to one
+    split alone.
 
     Args:
         train_size, validation_size, test_size: ints, graphs of the splits. Default 6,000, 300 and 300.
@@ -93,11 +93,12 @@ def _graph(rng, place, seed):
     names = _names(rng, place, seed, married)
     entities = [(name, "person") for name in names["person"]]
     facts = []
-    for person in range(len(entities)):
-        relations = [relation for group in GROUPS for relation in group]
-        most = 4 if person == 0 else 2
-        chosen = rng.choice(4, rng.integers(1 if not married else 0, most + 1), replace=False)
-        for relation in (relations[number] for number in sorted(chosen)):
+    relations = [relation for group in GROUPS for relation in group]
+    drawn = rng.permutation(len(relations))
+    first = rng.integers(0 if married else 1, len(drawn) + 1)
+    last = rng.integers(first, len(drawn) + 1) if married else first
+    for person, numbers in enumerate((drawn[:first], drawn[first:last])):
+        for relation in (relations[number] for number in sorted(numbers)):
             kind = RELATIONS[relation]
             facts.append((person, relation, len(entities)))
             entities.append((names[kind].pop(), kind))
@@ -136,7 +137,7 @@ def _sentence(rng, facts):
 
 def _names(rng, place, seed, married):
     """Different names of each kind that are of this split."""
-    makers = {"person": (_person, 1 + married), "town": (_town, 4), "date": (_date, 2), "sum": (_sum, 2)}
+    makers = {"person": (_person, 1 + married), "town": (_town, 2), "date": (_date, 1), "sum": (_sum, 1)}
     found = {}
     for kind, (make, number) in makers.items():
         names = {}

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from matplotlib.image import imread
 
 from keras_headattn.data import Graph, GraphCorpus, graph_from_json
 from keras_headattn.optimizers import Repulsive
@@ -72,6 +73,23 @@ def test_the_saved_model_writes_what_the_run_writes(quick, recipe, tmp_path):
     texts, scores = try_out(quick[0] / "exported" / "1", TRY_OUT, lines)
     assert [line.split("\t")[1] for line in expected] == texts
     np.testing.assert_allclose([float(line.split("\t")[0]) for line in expected], scores, atol=2e-4)
+
+
+def test_pictures_and_a_page(quick, recipe, tmp_path):
+    lines = (quick[0] / "run" / "results" / "test" / "sources.txt").read_text().splitlines()
+    (tmp_path / "graphs.jsonl").write_text("\n".join(lines[:3]) + "\n")
+    command = ["explain", quick[0] / "run", tmp_path / "graphs.jsonl", "--examples", 2]
+    printed = recipe(*command, "--block", 1, "--heads", 1, 2)
+    folder = quick[0] / "run" / "explained"
+    for number in (1, 2):
+        for kind in ("attention", "copies"):
+            colors = imread(folder / f"{number}_{kind}.png")[..., :3]
+            assert (colors.max(-1) - colors.min(-1) > 0.2).mean() > 0.001
+    assert not (folder / "3_copies.png").exists() and printed.endswith(f"{folder / 'index.html'}\n")
+    page = (folder / "index.html").read_text()
+    assert "copied from" in page and f"Graph 2: {', '.join(json.loads(lines[1])['entities'])}" in page
+    assert "counted from 1. Received: --heads 9" in recipe(*command, "--heads", 9)
+    assert "counted from 1. Received: --block 2" in recipe(*command, "--block", 2)
 
 
 @pytest.mark.parametrize("changes, message", [

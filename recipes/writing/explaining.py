@@ -1,0 +1,37 @@
+"""Pictures and a page of what a run looks at and copies while it writes the texts of graphs."""
+
+import itertools
+
+from keras_headattn.analysis import draw_copies, draw_graph_attention, graph_maps, write_attention_page
+from recipes.engine.command import portions
+from recipes.engine.finished import indices, save
+
+
+def explain(task, options):
+    """Prints the texts of the first graphs of a file. Writes two pictures of each and a page of all, `index.html`.
+
+    Args:
+        task: a finished `WriteGraphs`.
+        options: of the command.
+    """
+    config = task.config
+    (block,) = [-1] if options.block is None else indices("--block", [options.block], config.num_layers)
+    lines = itertools.islice(itertools.chain.from_iterable(portions(options.file)), options.examples)
+    graphs = [task.read_graph(line, number) for number, line in enumerate(lines, 1)]
+    if not graphs:
+        raise ValueError(f"The file must have at least one graph. Received: {options.file}, which is empty")
+    model = task.run.load_model()
+    folder, examples = task.run.folder / "explained", []
+    folder.mkdir(exist_ok=True)
+    for number, (graph, description) in enumerate(zip(graphs, task.describer(model)(graphs), strict=True), 1):
+        print(f"{number}: {description.text}")
+        if not description.tokens:
+            continue
+        maps = graph_maps(model, task.vocabulary, graph, description.tokens)
+        heads = options.heads and indices("--heads", options.heads, len(maps.weights["block_0/attention"]))
+        save(draw_graph_attention(maps, block, heads), folder / f"{number}_attention.png")
+        save(draw_copies(maps), folder / f"{number}_copies.png")
+        examples.append(maps.example(f"Graph {number}: {', '.join(graph.entities)}"))
+    if examples:
+        write_attention_page(folder / "index.html", examples, title=f"Graphs and texts of {task.run.folder.name}")
+        print(folder / "index.html")
