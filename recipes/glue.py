@@ -88,7 +88,7 @@ RECIPE = Recipe(
     name="glue",
     doc=__doc__,
     settings=GlueConfig,
-    task="recipes.finetuning.task:make_task",
+    task="recipes.finetuning.tasks:make_task",
     embedded="number_tasks",
     quick=dict(epochs=2, size="bert_tiny", checkpoint=None, pretraining_epochs=1),
     quick_data=dict(max_examples=500, max_length=32, pretraining_epochs=0),

@@ -8,7 +8,6 @@ import numpy as np
 from keras_headattn._files import write_atomically
 from keras_headattn.interop._configs import ACTIVATIONS
 from keras_headattn.interop._copying import Names, store, weights_by_name
-from keras_headattn.interop._pretrained import ENCODERS
 from keras_headattn.interop._tables import BERT, HEADS, MARIAN, T5, T5_GATED, exchange_padding
 from keras_headattn.layers import MultiHeadAttention
 from keras_headattn.models import T5 as T5Model
@@ -133,10 +132,9 @@ def _tensors(model, names):
 def of_encoder(model, encoder, model_type):
     head = None if model is encoder else type(model).__name__
     kind = model_type or _kind(encoder, head)
-    if kind not in ENCODERS or (kind, head) not in CLASSES:
-        raise ValueError(
-            f"`model_type` must be one of {', '.join(ENCODERS)}, and have the head. Received: {kind!r} and {head}"
-        )
+    if (kind, head) not in CLASSES:
+        kinds = ", ".join(dict.fromkeys(each for each, _ in CLASSES))
+        raise ValueError(f"`model_type` must be one of {kinds}, and have the head. Received: {kind!r} and {head}")
     if encoder.skip_padding != (kind == "roberta") or kind == "roberta" and encoder.num_segments:
         refuse("positions that skip padding, and one segment, in RoBERTa alone", f"model_type={kind!r}")
     if kind != "electra" and encoder.embedding_dim != encoder.hidden_dim:

@@ -16,7 +16,7 @@ from recipes.engine.training import make_optimizer
 from recipes.finetuning.checkpoints import tokenizer_of
 from recipes.finetuning.data import names_of_tests, read_corpora, read_tests
 from recipes.finetuning.masked_words import fill_in
-from recipes.finetuning.modelling import check_attention, check_checkpoint, is_t5, make_classifier
+from recipes.finetuning.modelling import check_attention, check_checkpoint, make_classifier
 from recipes.finetuning.targets import ScoredClasses, ScoredNumbers, targets_of
 from recipes.sentences.task import TextTask
 
@@ -38,15 +38,6 @@ class EncoderPredictor(Classifier):
     def measures(self, texts, second_texts=None):
         """Measures of the model besides those of its predictions: none."""
         return {}
-
-
-def make_task(config, run):
-    """The task of a model of this kind: T5 writes its labels, others have a head."""
-    if is_t5(config, run.folder):
-        from recipes.finetuning.text_to_text import TextToText
-
-        return TextToText(config, run)
-    return Glue(config, run)
 
 
 class Glue(TextTask):

@@ -7,10 +7,8 @@ import sys
 from keras_headattn._files import decode_lines, read_lines
 from recipes.engine.command import Command
 from recipes.engine.recipe import check_readable
+from recipes.sentences.settings import METHODS
 
-# Of a model's inside, and by removal of words.
-INSIDE = ("pooling", "cls", "received", "gradient", "integrated_gradients")
-METHODS = (*INSIDE, "lime", "leave_one_out", "random")
 HELP = (
     "methods: pooling, cls and received are attention (of the pooling; of the last block, what the first token looks "
 )

@@ -19,8 +19,8 @@ from keras_headattn.serving import Classifier, WordScores
 from recipes.engine.progress import progress_bar
 from recipes.engine.tables import table
 from recipes.sentences.comparing import recipe_of
-from recipes.sentences.explain import INSIDE
 from recipes.sentences.lines import as_pair
+from recipes.sentences.settings import INSIDE
 
 STEPS = 20  # of integrated gradients
 IN_PICTURE = 5  # texts

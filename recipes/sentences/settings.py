@@ -6,6 +6,9 @@ from recipes.engine.config import option, settings
 from recipes.engine.settings import Serving, Settings, TextFiles
 
 FORMATS = ("csv", "tsv", "jsonl", "label_text", "aligned")
+# Scores of words: of a model's inside, and by removal of words.
+INSIDE = ("pooling", "cls", "received", "gradient", "integrated_gradients")
+METHODS = (*INSIDE, "lime", "leave_one_out", "random")
 
 
 @settings(

@@ -1,0 +1,10 @@
+"""Which task a model is fine-tuned as."""
+
+from recipes.finetuning.modelling import is_t5
+from recipes.finetuning.task import Glue
+from recipes.finetuning.text_to_text import TextToText
+
+
+def make_task(config, run):
+    """The task of a model of this kind: T5 writes its labels, others have a head."""
+    return (TextToText if is_t5(config, run.folder) else Glue)(config, run)
