@@ -3,6 +3,7 @@
 import functools
 import json
 
+import keras
 import numpy as np
 import pytest
 
@@ -10,7 +11,7 @@ from keras_headattn.data import read_eraser, read_rationales, write_eraser
 from recipes.embedded.reviews import reviews
 from recipes.rationales import KINDS, RECIPE, main
 from tests.data.test_eraser import SHARED, slow_iou_f1, slow_token_f1
-from tests.recipes.commands import run_here
+from tests.recipes.commands import run_here, train_here
 
 SMALL = dict(epochs=1, lstm_dim=8, pooling_dim=8, hidden_dim=8, quiet=True)
 
@@ -26,6 +27,29 @@ def run(tmp_path_factory):
     given |= dict(attention="evolving", vocabulary_size=200, run=str(folder / "run"), num_buckets=1)
     train(RECIPE.make_task(RECIPE.settings().changed(given | SMALL)))
     return folder
+
+
+def test_an_interrupted_run_ends_as_another(run, tmp_path, monkeypatch):
+    """With the last block of the encoder trained, and the first frozen."""
+
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if self.model.optimizer.iterations == 7:
+                raise KeyboardInterrupt
+
+    given = dict(eraser=str(run / "data"), size="bert_tiny", window=32, batch_size=8, vocabulary_size=200)
+    given |= dict(trainable_layers=1, epochs=2, save_steps=2, num_buckets=1, export=None)
+
+    def config(name):
+        return RECIPE.settings().changed(SMALL | given | dict(run=str(tmp_path / name)))
+
+    weights, history = train_here(RECIPE, config("whole"), monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        train_here(RECIPE, config("parts"), monkeypatch, Stop())
+    again, logs = train_here(RECIPE, config("parts"), monkeypatch)
+    assert logs == history and len(history) == 2
+    for one, other in zip(weights, again, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.fixture
