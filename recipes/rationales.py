@@ -73,9 +73,10 @@ def _add_explain(parser):
 
 def _explain(options):
     check_readable(options.file)
+    task = RECIPE.finished(options.folder)
     from recipes.evidence.explaining import explain
 
-    explain(RECIPE.finished(options.folder), options)
+    explain(task, options)
 
 
 def _add_convert(parser):

@@ -6,6 +6,7 @@ import sys
 
 from keras_headattn._files import decode_lines, read_lines
 from recipes.engine.command import Command
+from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import check_readable
 from recipes.sentences.settings import METHODS
 
@@ -50,6 +51,7 @@ def _explain(options):
         raise ValueError(f"--file must have at least one text. Received: {options.file}, which is empty")
     if more:
         print(f"The first {len(lines):,} texts; --examples takes more.")
+    quiet_tensorflow()
     from recipes.sentences.explaining import explain
 
     output = options.output or _default_output(next(iter(runs.values())), options.file)

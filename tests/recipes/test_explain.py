@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from recipes.classify import main
-from tests.recipes.commands import run_here
+from tests.recipes.commands import run_here, run_process
 from tests.recipes.test_compare import make_run
 
 
@@ -48,6 +48,12 @@ def test_two_runs_side_by_side(runs, explain, tmp_path):
             assert all(len(scores) == len(row["words"]) and not any(scores[8:]) for scores in by_method.values())
         assert all(answer.split()[0] in "012" for answer in row["answers"].values())
     assert rows[0]["scores"]["plain"]["lime"] != rows[0]["scores"]["other"]["lime"]
+
+
+def test_the_console_is_quiet(runs, tmp_path):
+    (tmp_path / "texts.txt").write_text("a bad film\n")
+    process = run_process("classify", "explain", runs / "plain", "--file", tmp_path / "texts.txt", "--samples", 5)
+    assert process.stderr == "" and "| plain: lime |" in process.stdout
 
 
 @pytest.mark.parametrize(

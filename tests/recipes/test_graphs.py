@@ -21,7 +21,7 @@ from recipes.writing.data import by_category, load_corpora
 from recipes.writing.evaluation import score_texts
 from recipes.writing.settings import GraphsConfig
 from recipes.writing.task import TRY_OUT
-from tests.recipes.commands import quick_run, run_here, train_here
+from tests.recipes.commands import quick_run, run_here, run_process, train_here
 
 ROW = {"entities": ["Anna Lee", "New York"], "types": ["person", "town"], "triples": [["Anna Lee", "born in", 1]]}
 GRAPH = json.dumps(ROW)
@@ -79,13 +79,14 @@ def test_pictures_and_a_page(quick, recipe, tmp_path):
     lines = (quick[0] / "run" / "results" / "test" / "sources.txt").read_text().splitlines()
     (tmp_path / "graphs.jsonl").write_text("\n".join(lines[:3]) + "\n")
     command = ["explain", quick[0] / "run", tmp_path / "graphs.jsonl", "--examples", 2]
-    printed = recipe(*command, "--block", 1, "--heads", 1, 2)
+    process = run_process("graphs", *command, "--block", 1, "--heads", 1, 2)
+    assert process.stderr == ""
     folder = quick[0] / "run" / "explained"
     for number in (1, 2):
         for kind in ("attention", "copies"):
             colors = imread(folder / f"{number}_{kind}.png")[..., :3]
             assert (colors.max(-1) - colors.min(-1) > 0.2).mean() > 0.001
-    assert not (folder / "3_copies.png").exists() and printed.endswith(f"{folder / 'index.html'}\n")
+    assert not (folder / "3_copies.png").exists() and process.stdout.endswith(f"{folder / 'index.html'}\n")
     page = (folder / "index.html").read_text()
     assert "copied from" in page and f"Graph 2: {', '.join(json.loads(lines[1])['entities'])}" in page
     assert "counted from 1. Received: --heads 9" in recipe(*command, "--heads", 9)

@@ -11,7 +11,7 @@ from keras_headattn.data import read_eraser, read_rationales, write_eraser
 from recipes.embedded.reviews import reviews
 from recipes.rationales import KINDS, RECIPE, main
 from tests.data.test_eraser import SHARED, slow_iou_f1, slow_token_f1
-from tests.recipes.commands import run_here, train_here
+from tests.recipes.commands import run_here, run_process, train_here
 
 SMALL = dict(epochs=1, lstm_dim=8, pooling_dim=8, hidden_dim=8, quiet=True)
 
@@ -93,9 +93,9 @@ def test_scores_and_results(run, command):
 def test_explain_evaluate_and_mistakes(run, command, tmp_path):
     (tmp_path / "texts.txt").write_text("the plot is truly great .\tgood ?\n<b> dull\n")
     options = "--kinds", "attention", "lime", "--samples", 10
-    lines = [
-        json.loads(line) for line in command("explain", run / "run", tmp_path / "texts.txt", *options).splitlines()
-    ]
+    process = run_process("rationales", "explain", run / "run", tmp_path / "texts.txt", *options)
+    assert process.stderr == ""
+    lines = [json.loads(line) for line in process.stdout.splitlines()]
     assert [line["words"][0] for line in lines] == ["the", "<b>"]
     for line in lines:
         assert list(line["scores"]) == ["attention", "lime"]
