@@ -112,6 +112,24 @@ def indices(option, numbers, count):
     return [number - 1 for number in numbers]
 
 
+def explained(run, file, suffix=""):
+    """Where a file is explained, unless told otherwise: in the run's folder, and by the name of the file.
+
+    Args:
+        run: path of the run's folder.
+        file: str, the file, or `"-"`, standard input.
+        suffix: str, of the name. Default: none.
+
+    Returns:
+        A path.
+
+    >>> explained("runs/a", "texts/films.txt.gz", ".html").as_posix()
+    'runs/a/explained/films.html'
+    """
+    name = "stdin" if file == "-" else pathlib.Path(file).name.partition(".")[0]
+    return pathlib.Path(run) / "explained" / f"{name}{suffix}"
+
+
 def save(figure, output):
     """Writes a picture, and prints its path."""
     figure.savefig(output, dpi=120)

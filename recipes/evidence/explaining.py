@@ -7,13 +7,14 @@ import numpy as np
 from keras_headattn.analysis import write_word_scores
 from keras_headattn.data import Annotation, EraserCorpus
 from recipes.engine.command import portions
+from recipes.engine.finished import explained
 from recipes.evidence.scoring import Scored
 
 SHARE = 0.1  # of the words: half as many as LIME gives a coefficient
 
 
 def explain(task, options):
-    """Prints a line a document: its words, its class and the scores of each kind. Writes `explained/words.html`."""
+    """Prints a line a document: its words, its class and the scores of each kind. Writes a page, `explained/FILE.html`."""
     predictor = task.predictor(task.run.load_model())
     predictor.config = predictor.config.changed({"quiet": True})  # lines of JSON alone are printed
     pages = []
@@ -33,4 +34,4 @@ def explain(task, options):
             found = {"words": words, "classification": task.classes[row.argmax()], "probabilities": answer}
             print(json.dumps(found | {"scores": own}, ensure_ascii=False), flush=True)
             pages.append({"words": words, "scores": {found["classification"]: own}})
-    write_word_scores(task.run.folder / "explained" / "words.html", pages)
+    write_word_scores(explained(task.run.folder, options.file, ".html"), pages)

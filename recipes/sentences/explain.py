@@ -6,6 +6,7 @@ import sys
 
 from keras_headattn._files import decode_lines, read_lines
 from recipes.engine.command import Command
+from recipes.engine.finished import by_title, explained
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import check_readable
 from recipes.sentences.settings import METHODS
@@ -43,8 +44,6 @@ def _explain(options):
             raise ValueError(f"--{name} must be at least 1. Received: {name}={getattr(options, name)}")
     if options.output and not options.output.endswith(".html"):
         raise ValueError(f"--output is a page and must end in .html. Received: output={options.output}")
-    from recipes.engine.finished import by_title
-
     runs = {title: next(iter(seeds.values())) for title, seeds in by_title(options.folders, runs_of).items()}
     lines, more = _lines(options.file, options.examples)
     if not lines:
@@ -54,7 +53,7 @@ def _explain(options):
     quiet_tensorflow()
     from recipes.sentences.explaining import explain
 
-    output = options.output or _default_output(next(iter(runs.values())), options.file)
+    output = options.output or explained(next(iter(runs.values())).folder, options.file, ".html")
     explain(runs, lines, pathlib.Path(output), options)
 
 
@@ -63,8 +62,3 @@ def _lines(file, count):
     lines = decode_lines(sys.stdin.buffer, "standard input") if file == "-" else read_lines(file)
     found = list(itertools.islice(lines, count + 1))
     return found[:count], len(found) > count
-
-
-def _default_output(run, file):
-    name = "stdin" if file == "-" else pathlib.Path(file).name.partition(".")[0]
-    return run.folder / "explained" / f"{name}.html"

@@ -4,11 +4,13 @@ import itertools
 
 from keras_headattn.analysis import draw_copies, draw_graph_attention, graph_maps, write_attention_page
 from recipes.engine.command import portions
-from recipes.engine.finished import indices, save
+from recipes.engine.finished import explained, indices, save
 
 
 def explain(task, options):
-    """Prints the texts of the first graphs of a file. Writes two pictures of each and a page of all, `index.html`.
+    """Prints the texts of the first graphs of a file. Writes two pictures of each and a page of all.
+
+    They are in the folder `explained/FILE` of the run.
 
     Args:
         task: a finished `WriteGraphs`.
@@ -21,14 +23,14 @@ def explain(task, options):
     if not graphs:
         raise ValueError(f"The file must have at least one graph. Received: {options.file}, which is empty")
     model = task.run.load_model()
-    folder, examples = task.run.folder / "explained", []
-    folder.mkdir(exist_ok=True)
+    heads = options.heads and indices("--heads", options.heads, model.encoder.blocks[block].attention.num_heads)
+    folder, examples = explained(task.run.folder, options.file), []
+    folder.mkdir(parents=True, exist_ok=True)
     for number, (graph, description) in enumerate(zip(graphs, task.describer(model)(graphs), strict=True), 1):
         print(f"{number}: {description.text}")
         if not description.tokens:
             continue
         maps = graph_maps(model, task.vocabulary, graph, description.tokens)
-        heads = options.heads and indices("--heads", options.heads, len(maps.weights["block_0/attention"]))
         save(draw_graph_attention(maps, block, heads), folder / f"{number}_attention.png")
         save(draw_copies(maps), folder / f"{number}_copies.png")
         examples.append(maps.example(f"Graph {number}: {', '.join(graph.entities)}"))

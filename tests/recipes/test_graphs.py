@@ -81,7 +81,7 @@ def test_pictures_and_a_page(quick, recipe, tmp_path):
     command = ["explain", quick[0] / "run", tmp_path / "graphs.jsonl", "--examples", 2]
     process = run_process("graphs", *command, "--block", 1, "--heads", 1, 2)
     assert process.stderr == ""
-    folder = quick[0] / "run" / "explained"
+    folder = quick[0] / "run" / "explained" / "graphs"
     for number in (1, 2):
         for kind in ("attention", "copies"):
             colors = imread(folder / f"{number}_{kind}.png")[..., :3]
