@@ -1,4 +1,4 @@
-"""Finished runs of `recipes.classify` and `recipes.glue` side by side, as tables and as pictures.
+"""Finished runs side by side, as tables and as pictures.
 
     python -m recipes.compare scores runs/standard runs/svgd runs/spos
     python -m recipes.compare reliability runs/standard runs/svgd --output reliability.png
@@ -8,8 +8,10 @@
     python -m recipes.compare errors runs/*
 
 A run is a folder of one, or that of several seeds, as `--seeds` makes it. `scores` is a table of means and standard
-deviations, with p values of paired t-tests of each run against the first one, over the seeds both have. The others draw
-figures of An et al. 2020, "Repulsive attention":
+deviations, with p values of paired t-tests of each run against the first one, over the seeds both have. It is of any
+recipe's runs. In a folder of such folders, `seed=1/seed=1` and so on, the mean of each is one value: say, of the
+fine-tunings of one of several pre-trainings. The others draw figures of An et al. 2020, "Repulsive attention", of runs
+of `recipes.classify` and `recipes.glue`:
 
 - `reliability`, figure 4: accuracy against confidence, of all seeds together;
 - `entropy`, figure 5: how unsure predictions are on texts of another domain, of the first seed;
@@ -26,9 +28,10 @@ import pathlib
 from keras_headattn._files import read_lines
 from keras_headattn._terminal import shows_bar
 from recipes.engine.command import make_parser, one_line_errors
+from recipes.engine.comparing import common_test, markdown, on_test, scores_by_seed
 from recipes.engine.finished import by_title, indices, save
 from recipes.engine.quiet import quiet_tensorflow
-from recipes.sentences.comparing import common_test, markdown, read_predictions, read_scores, recipe_of, runs_of
+from recipes.sentences.comparing import read_predictions, recipe_of, runs_of
 
 
 def main(arguments=None):
@@ -70,10 +73,11 @@ def _runs(options):
     return by_title(options.runs, runs_of)
 
 
-def _runs_and_test(options):
-    """Runs by seed of each title, and the name of the test set."""
-    runs = _runs(options)
-    return runs, options.set or common_test([run for seeds in runs.values() for run in seeds.values()])
+def _scores_and_test(options):
+    """Scores by title and seed on the test set, and its name."""
+    scores = by_title(options.runs, scores_by_seed)
+    test = options.set or common_test(scores)
+    return on_test(scores, test), test
 
 
 def _predictors(options):
@@ -99,15 +103,15 @@ def _with_pooling(run):
 
 
 def _scores(options):
-    runs, test = _runs_and_test(options)
-    print(f"{test}: mean ± standard deviation; p of a paired t-test against {next(iter(runs))}\n")
-    print(markdown({title: read_scores(seeds, test) for title, seeds in runs.items()}, options.measures), end="")
+    scores, test = _scores_and_test(options)
+    print(f"{test}: mean ± standard deviation; p of a paired t-test against {next(iter(scores))}\n")
+    print(markdown(scores, options.measures), end="")
 
 
 def _reliability(options):
     from keras_headattn.analysis import draw_reliability
 
-    runs, test = _runs_and_test(options)
+    runs, (_, test) = _runs(options), _scores_and_test(options)
     found = {title: read_predictions(seeds, test) for title, seeds in runs.items()}
     save(draw_reliability(found, title=f"Accuracy against confidence, {test}"), options.output)
 
@@ -180,9 +184,9 @@ def _maps(predictors, text):
 def _errors(options):
     from keras_headattn.analysis import draw_error_by_heads
 
-    runs, test = _runs_and_test(options)
+    runs, (scores, test) = _runs(options), _scores_and_test(options)
     errors, settings = {}, {}
-    for seeds in runs.values():
+    for title, seeds in runs.items():
         config = _with_pooling(next(iter(seeds.values()))).config()
         kinds = [kind for kind in (config.repulsive, config.attention_regularizer) if kind != "none"]
         kind = " + ".join(kinds) or "standard"
@@ -193,7 +197,7 @@ def _errors(options):
                 + ", ".join(f"{name}={settings[kind][name]} and {ours[name]}" for name in differing)
             )
         row = errors.setdefault(kind, {}).setdefault(config.pooling_heads, [])
-        row += [1 - scores["accuracy"] for scores in read_scores(seeds, test).values()]
+        row += [1 - found["accuracy"] for found in scores[title].values()]
     save(draw_error_by_heads(errors, title=f"Error by the number of heads, {test}"), options.output)
 
 

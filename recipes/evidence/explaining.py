@@ -14,7 +14,14 @@ SHARE = 0.1  # of the words: half as many as LIME gives a coefficient
 
 
 def explain(task, options):
-    """Prints a line a document: its words, its class and the scores of each kind. Writes a page, `explained/FILE.html`."""
+    """Prints a line a document: its words, its class and the scores of each kind. Writes a page of all.
+
+    It is `explained/FILE.html` in the folder of the run.
+
+    Args:
+        task: a finished `Rationales`.
+        options: of the command.
+    """
     predictor = task.predictor(task.run.load_model())
     predictor.config = predictor.config.changed({"quiet": True})  # lines of JSON alone are printed
     pages = []

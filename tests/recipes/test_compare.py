@@ -10,8 +10,9 @@ from scipy import stats
 
 from recipes.classify import RECIPE
 from recipes.compare import main
+from recipes.engine.comparing import paired_test
 from recipes.engine.config import override
-from recipes.sentences.comparing import paired_test, read_predictions, runs_of
+from recipes.sentences.comparing import read_predictions, runs_of
 from recipes.sentences.settings import ClassifyConfig
 from tests.recipes.commands import drawn
 
@@ -64,6 +65,25 @@ def test_scores(runs, capsys):
     assert row == f"| loss | {np.mean(losses):.4f} ± {np.std(losses, ddof=1):.4f} | {other:.4f} | – |"
     with pytest.raises(SystemExit, match="The measures are accuracy, .*Received: bleu"):
         main(["scores", str(runs / "plain"), "--measures", "bleu"])
+
+
+def test_scores_of_any_recipe_and_of_means(tmp_path, capsys):
+    """Each of two folders has runs on top of others: two pre-trainings, and two fine-tunings of each."""
+    found = {"plain": [[10, 20], [30, 50]], "svgd": [[20, 30], [50, 60]]}
+    for name, groups in found.items():
+        for outer, values in enumerate(groups):
+            for seed, value in enumerate(values):
+                folder = tmp_path / name / f"seed={outer}" / f"seed={seed}"
+                (folder / "results" / "test").mkdir(parents=True)
+                (folder / "config.json").write_text(json.dumps({"recipe": "graphs", "seed": seed}))
+                text = json.dumps({"BLEU": {"name": "BLEU", "value": value, "signature": ""}})
+                (folder / "results" / "test" / "scores.json").write_text(text)
+    main(["scores", str(tmp_path / "plain"), str(tmp_path / "svgd")])
+    p = stats.ttest_rel([15, 40], [25, 55]).pvalue
+    assert capsys.readouterr().out.endswith(f"| BLEU | 27.5000 ± 17.6777 | 40.0000 ± 21.2132 | {p:.2g} |\n")
+    main(["scores", str(tmp_path / "plain" / "seed=1"), str(tmp_path / "svgd" / "seed=1")])
+    p = stats.ttest_rel([30, 50], [50, 60]).pvalue
+    assert capsys.readouterr().out.endswith(f"| 40.0000 ± 14.1421 | 55.0000 ± 7.0711 | {p:.2g} |\n")
 
 
 def test_paired_test_is_that_of_the_common_seeds():
@@ -135,7 +155,7 @@ def test_heatmaps(runs, tmp_path, figures):
             ["heatmap", "plain", "--text", "a", "--heads", "0", "3"],
             "counted from 1. Received: --heads 0 3",
         ),
-        (["scores", "plain", "translated"], "must be of classify or glue. Received: translated, of translate"),
+        (["reliability", "plain", "translated"], "must be of classify or glue. Received: translated, of translate"),
         (["errors", "plain", "other"], "alone. Received: standard with dropout=0.5 and 0.0"),
     ],
 )
