@@ -18,15 +18,10 @@ sections B.2.1 and B.2.2. Settings of papers are in recipes/configs/: yelp, age,
 sst5.
 """
 
-import os
-
 from recipes.engine.recipe import Recipe, check_readable
 from recipes.sentences.explain import explain_command
 from recipes.sentences.lines import classify_command
 from recipes.sentences.settings import ClassifyConfig
-
-# Keras's LSTM transposes masks, which oneDNN calls an error where a CPU cannot, and TensorFlow then does.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def _check_files(config):

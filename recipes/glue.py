@@ -19,8 +19,6 @@ Source: Wang et al. 2021, "Evolving attention with residual convolutions", secti
 2019, "BERT". The settings of table 9 are in recipes/configs/glue.py.
 """
 
-import os
-
 from recipes.engine.command import Command
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable
@@ -28,10 +26,6 @@ from recipes.finetuning.glue_tasks import SUBMISSION
 from recipes.finetuning.settings import GlueConfig
 from recipes.sentences.explain import explain_command
 from recipes.sentences.lines import classify_command
-
-# oneDNN calls it an error where it leaves integers to TensorFlow.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 
 FILES = ("format", "encoding", "header", "text_column", "second_column", "label_column", "drop_labels")
 

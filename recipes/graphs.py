@@ -24,9 +24,6 @@ from recipes.engine.command import Command, portions
 from recipes.engine.recipe import Recipe, check_readable, given_settings
 from recipes.writing.settings import DECODING, GraphsConfig
 
-# Keras's LSTM transposes masks, which oneDNN calls an error where a CPU cannot, and TensorFlow then does.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 
 def _check_files(config):
     for path in (*config.train, *config.validation, *config.test):

@@ -18,15 +18,10 @@ Source: Clark et al. 2020, "ELECTRA: Pre-training text encoders as discriminator
 2019, "BERT"; for repulsive attention An et al. 2020, "Repulsive attention", appendix B.2.4.
 """
 
-import os
-
 from recipes.engine.command import Command
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable, given_settings
 from recipes.pretraining.settings import PretrainConfig
-
-# oneDNN calls it an error where it leaves integers to TensorFlow.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def _check_files(config):

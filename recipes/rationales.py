@@ -20,14 +20,10 @@ Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP m
 attention with residual convolutions", tables 8 and 11, appendix C.
 """
 
-import os
-
 from recipes.engine.command import Command
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable
 from recipes.evidence.settings import RationalesConfig
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # Keras's LSTM transposes masks, which oneDNN calls an error
 
 KINDS = ("attention", "gradient", "cls", "received", "lime", "random")
 

@@ -9,10 +9,11 @@ def quiet_tensorflow():
     """Imports TensorFlow and Keras and lets them look for devices, with nothing written to the console.
 
     TensorFlow's libraries write to file descriptor 2 while they load and look for devices; no logging setting
-    stops all of it. If the import fails, what was held back is written after all. Later warnings and errors
-    are shown, if the environment's TF_CPP_MIN_LOG_LEVEL does not hide them.
+    stops all of it. If the import fails, what was held back is written after all. Later messages are hidden, too,
+    unless the environment has another TF_CPP_MIN_LOG_LEVEL: oneDNN calls it an error where it leaves an operation to
+    TensorFlow, as it does with integers and with the masks of LSTMs. What fails is an exception in Python anyway.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
     terminal = os.dup(2)
     with tempfile.TemporaryFile() as held:
