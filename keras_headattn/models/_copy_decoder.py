@@ -181,12 +181,24 @@ class CopyOutput(layers.Layer):
         for layer in (self.words, self.copies, self.switch):
             layer.build((None, state_shape[-1]))
 
-    def call(self, states, entities, mask):
+    def project(self, entities):
+        """What states are compared with, which stays the same in all steps: `W_c e` and `b_c . e`.
+
+        Args:
+            entities: `(B, E, D)`.
+
+        Returns:
+            Keys `(B, E, 3 D)`, and what is added to their logits, `(B, E)`.
+        """
+        kernel, bias = (ops.cast(x, self.compute_dtype) for x in (self.copies.kernel, self.copies.bias))
+        return ops.matmul(entities, ops.transpose(kernel)), ops.matmul(entities, bias)
+
+    def call(self, states, keys, added, mask):
         """Log probabilities.
 
         Args:
             states: `(B, m, 3 D)`.
-            entities: `(B, E, D)`.
+            keys, added: of `project`.
             mask: boolean `(B, E)`, True = an entity.
 
         Returns:
@@ -194,11 +206,9 @@ class CopyOutput(layers.Layer):
         """
         rows = ops.reshape(states, (-1, states.shape[-1]))
         lengths = sizes(states)[:2]
-        words, copies, switch = (
-            ops.reshape(layer(rows), (*lengths, layer.units)) for layer in (self.words, self.copies, self.switch)
-        )
+        words, switch = (ops.reshape(layer(rows), (*lengths, layer.units)) for layer in (self.words, self.switch))
+        scores = ops.matmul(states, ops.swapaxes(keys, 1, 2)) + added[:, None]
         dtype = keras.backend.result_type(words.dtype, "float32")
-        scores = ops.matmul(copies, ops.swapaxes(entities, 1, 2))
         words, scores, switch = (ops.cast(x, dtype) for x in (words, scores, switch))
         scores = ops.where(mask[:, None], scores, ops.cast(FAR, dtype))
         parts = (

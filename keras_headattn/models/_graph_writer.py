@@ -180,7 +180,7 @@ class GraphWriter(keras.Model):
         outputs = self.decoder(embedded, encoded["vertex"], caches, masks, training=training)
         if is_capturing():
             self.decoder.attend(outputs, caches, masks)
-        return self.output_layer(outputs, encoded["entities"], encoded["entity_mask"])
+        return self.output_layer(outputs, *self.output_layer.project(encoded["entities"]), encoded["entity_mask"])
 
     def _by_name(self, found):
         named = {f"{block.name}/attention": block.attention for block in self.encoder.blocks}
@@ -203,14 +203,19 @@ class GraphWriter(keras.Model):
             copies: number of texts of each graph, which is encoded once; they lie side by side.
 
         Returns:
-            Dictionary of the states, and of what stays the same in all steps: keys and values, entities, masks.
+            Dictionary of the states, and of what stays the same in all steps: keys and values, types, masks.
         """
         if not self.built:
             self.build()
         encoded = self._encode(inputs, False)
         caches = self.decoder.project(encoded.pop("memories"))
         state = self.decoder.start(encoded.pop("vertex"), caches, encoded["masks"])
-        cache = {"state": state, "same": {"memories": caches, **encoded}}
+        entity_mask = encoded.pop("entity_mask")
+        words = np.isin(np.arange(self.vocabulary_size), self.forbidden_ids, invert=True)
+        words = ops.logical_or(ops.convert_to_tensor(words), ops.zeros_like(entity_mask[:, :1]))  # (B, V)
+        same = {"memories": caches, "allowed": ops.concatenate([words, entity_mask], axis=1)}
+        same["copies"] = [*self.output_layer.project(encoded.pop("entities")), entity_mask]
+        cache = {"state": state, "same": {**same, **encoded}}
         return keras.tree.map_structure(lambda x: ops.repeat(x, copies, axis=0), cache) if copies > 1 else cache
 
     def decode_step(self, tokens, cache, index=None, positions=None, attention_mask=None):
@@ -229,12 +234,8 @@ class GraphWriter(keras.Model):
         for place in range(tokens.shape[1]):
             state = self.decoder.step(embedded[:, place], state, same["memories"], same["masks"])
             outputs.append(ops.concatenate([state[0], *state[2:]], axis=-1))
-        found = self.output_layer(ops.stack(outputs, axis=1), same["entities"], same["entity_mask"])
-        words = np.isin(np.arange(self.vocabulary_size), self.forbidden_ids, invert=True)
-        entity_mask = same["entity_mask"]
-        words = ops.logical_or(ops.convert_to_tensor(words), ops.zeros_like(entity_mask[:, :1]))  # (B, V)
-        allowed = ops.concatenate([words, entity_mask], axis=1)
-        return ops.where(allowed[:, None], found, float("-inf")), {**cache, "state": state}
+        found = self.output_layer(ops.stack(outputs, axis=1), *same["copies"])
+        return ops.where(same["allowed"][:, None], found, float("-inf")), {**cache, "state": state}
 
     def reorder_cache(self, cache, rows):
         """The cache of a batch whose texts are `rows` of this one, as hypotheses of the same graphs.
