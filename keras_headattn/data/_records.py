@@ -134,7 +134,7 @@ def claim(folder, made_of):
     ]
     if different:
         raise ValueError(
-            f"The records in {folder} are made with other settings. Give another folder, or remove this one. "
+            f"The records in {folder} are made with other settings. Give theirs or another folder, or remove this one. "
             f"Received: {', '.join(different)}"
         )
     if not complete:
