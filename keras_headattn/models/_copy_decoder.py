@@ -182,7 +182,7 @@ class CopyOutput(layers.Layer):
             layer.build((None, state_shape[-1]))
 
     def project(self, entities):
-        """What states are compared with, which stays the same in all steps: `W_c e` and `b_c . e`.
+        """Keys of entities, `W_c e`, and `b_c . e`, which stay the same in all steps.
 
         Args:
             entities: `(B, E, D)`.
