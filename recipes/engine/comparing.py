@@ -1,4 +1,4 @@
-"""What finished runs of any recipe scored, side by side."""
+"""Scores of finished runs of any recipe, side by side."""
 
 import json
 import pathlib
