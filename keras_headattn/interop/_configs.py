@@ -154,6 +154,7 @@ def bert_arguments(config):
         norm_epsilon=config.get("layer_norm_eps", 1e-12),
         dropout=config.get("hidden_dropout_prob", 0.1),
         attention_dropout=config.get("attention_probs_dropout_prob", 0.1),
+        initializer_range=config.get("initializer_range", 0.02),
     )
     if kind == "roberta":
         # Their first token is at the position after that of padding.

@@ -144,6 +144,8 @@ def of_encoder(model, encoder, model_type):
     check_plain([block.attention for block in encoder.blocks], encoder.hidden_dim)
     if getattr(model, "head_dim", None) or getattr(model, "kind", kind) != kind:
         refuse(f"the head of {kind} alone", f"head_dim={model.head_dim}, kind={model.kind!r}")
+    if getattr(model, "pooling", "first") != "first":
+        refuse("heads on the first token alone", f"pooling={model.pooling!r}")
     table = BERT.table | HEADS.get((kind, head), {})
     if (kind, head) == ("bert", "EncoderClassifier"):
         table = table | {"hidden": "pooler.dense"}
@@ -171,6 +173,7 @@ def of_encoder(model, encoder, model_type):
         layer_norm_eps=encoder.norm_epsilon,
         hidden_dropout_prob=encoder.dropout,
         attention_probs_dropout_prob=encoder.blocks[0].attention.dropout,
+        initializer_range=encoder.initializer_range,
         is_decoder=False,
     )
     if kind == "electra":

@@ -2,7 +2,7 @@ import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import natural, positive, rate
+from keras_headattn._validation import natural, number, positive, rate
 from keras_headattn.layers import EncoderBlock, FeedForward, capture_intermediates
 from keras_headattn.layers._template import Template
 from keras_headattn.models._blocks import build_blocks, call_blocks
@@ -31,11 +31,6 @@ BERT_SIZES = {
     "electra_base": dict(zip(_SHAPES, (12, 768, 3072, 12), strict=True), **_OF_ELECTRA),
     "electra_large": dict(zip(_SHAPES, (24, 1024, 4096, 16), strict=True), **_OF_ELECTRA),
 }
-
-
-def initializer():
-    """Of kernels and embeddings of BERT: a normal distribution of deviation 0.02, cut at two deviations."""
-    return keras.initializers.TruncatedNormal(stddev=0.02)
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -70,6 +65,9 @@ class Bert(keras.Model):
         dropout: rate of dropout of embeddings and sublayers.
         attention_dropout: rate of dropout of attention weights, of attention that is given by a class or a name.
         pooler: whether there is a dense layer with tanh on the first token.
+        initializer_range: deviation of the normal distribution, cut at two deviations, of new kernels and embeddings,
+            and of those of a head. Default 0.02, as published. It is too little for a narrow encoder, whose attention
+            then begins to learn late: about `hidden_dim ** -0.5` suits one that is trained from the beginning.
         seed: of the dropouts.
         embeddings: another `Bert`, whose embeddings and norm of these this one has, as ELECTRA's generator has the
             discriminator's. Default `None`: its own. A configuration does not hold it.
@@ -116,6 +114,7 @@ class Bert(keras.Model):
         dropout=0.1,
         attention_dropout=0.1,
         pooler=True,
+        initializer_range=0.02,
         seed=None,
         embeddings=None,
         **kwargs,
@@ -137,8 +136,9 @@ class Bert(keras.Model):
         self.norm_epsilon = norm_epsilon
         self.dropout = rate("dropout", dropout)
         self.attention_dropout = rate("attention_dropout", attention_dropout)
+        self.initializer_range = number("initializer_range", initializer_range, above=0)
         self.seed = seed
-        given = dict(dropout=attention_dropout, kernel_initializer=initializer())
+        given = dict(dropout=attention_dropout, kernel_initializer=self.initializer())
         self.template = Template.of_attention("attention", attention, num_heads, hidden_dim, **given)
         if embeddings is None:
             self._make_embeddings()
@@ -171,16 +171,20 @@ class Bert(keras.Model):
             raise ValueError(f"There are the sizes {', '.join(BERT_SIZES)}. Received: size={size!r}")
         return cls(**{**BERT_SIZES[size], **kwargs})
 
+    def initializer(self):
+        """A new initializer of kernels and embeddings, as `initializer_range` says."""
+        return keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+
     def _make_embeddings(self):
-        common = dict(embeddings_initializer=initializer(), dtype=self.dtype_policy)
+        common = dict(embeddings_initializer=self.initializer(), dtype=self.dtype_policy)
         width = self.embedding_dim
         self.token_embedding = layers.ReversibleEmbedding(self.vocabulary_size, width, name="token_embedding", **common)
         self.segment_embedding = None
         if self.num_segments:
-            common["embeddings_initializer"] = initializer()
+            common["embeddings_initializer"] = self.initializer()
             self.segment_embedding = layers.Embedding(self.num_segments, width, name="segment_embedding", **common)
         self.position_embedding = LearnedPositions(
-            self.max_length, initializer(), dtype=self.dtype_policy, name="position_embedding"
+            self.max_length, self.initializer(), dtype=self.dtype_policy, name="position_embedding"
         )
         self.embedding_norm = self._norm("embedding_norm")
 
@@ -198,13 +202,13 @@ class Bert(keras.Model):
         return layers.LayerNormalization(epsilon=self.norm_epsilon, dtype=self.dtype_policy, name=name)
 
     def _dense(self, name, activation=None, init=None):
-        init = initializer() if init is None else init
+        init = self.initializer() if init is None else init
         return layers.Dense(self.hidden_dim, activation, kernel_initializer=init, dtype=self.dtype_policy, name=name)
 
     def _make_block(self, number):
         return EncoderBlock(
             self.template,
-            feed_forward=FeedForward(self.intermediate_dim, self.activation, kernel_initializer=initializer()),
+            feed_forward=FeedForward(self.intermediate_dim, self.activation, kernel_initializer=self.initializer()),
             dropout=self.dropout,
             norm=self._norm(),
             depth=number,
@@ -295,6 +299,7 @@ class Bert(keras.Model):
             "norm_epsilon",
             "dropout",
             "attention_dropout",
+            "initializer_range",
             "seed",
         )
         return {

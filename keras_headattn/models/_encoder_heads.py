@@ -6,11 +6,12 @@ from keras.saving import deserialize_keras_object, register_keras_serializable, 
 
 from keras_headattn._validation import positive, rate
 from keras_headattn.layers._feed_forward import get_activation
-from keras_headattn.models._bert import Bert, initializer
+from keras_headattn.models._bert import Bert
 from keras_headattn.ops import sizes
 
 # Activation of the dense layer before the output, by kind of head; `None`: there is no such layer.
 KINDS = {"bert": "tanh", "roberta": "tanh", "electra": "gelu", "linear": None}
+POOLINGS = ("first", "mean")
 
 
 class _Head(keras.Model):
@@ -28,7 +29,7 @@ class _Head(keras.Model):
         return layers.Dense(
             width,
             get_activation(activation),
-            kernel_initializer=initializer() if init is None else init,
+            kernel_initializer=self.encoder.initializer() if init is None else init,
             dtype=self.dtype_policy,
             name=name,
         )
@@ -61,7 +62,7 @@ class _Head(keras.Model):
 
 @register_keras_serializable(package="keras_headattn")
 class EncoderClassifier(_Head):
-    """Classes or numbers of texts and of pairs of texts, from the first token of a `Bert`.
+    """Classes or numbers of texts and of pairs of texts, from the first token of a `Bert` or from the mean of all.
 
     The output is logits, or numbers of a regression, in float32 under mixed precision too. The `kind` is that of the
     checkpoint:
@@ -77,11 +78,14 @@ class EncoderClassifier(_Head):
 
     Args:
         encoder: `Bert`. It is used itself, with its weights and its dtype. It must have no pooler where the head
-            would not use it: with a kind other than `"bert"`, or a `head_dim`.
+            would not use it: with a kind other than `"bert"`, a `head_dim`, or the mean of states.
         num_outputs: number of classes; 1 for regression.
         kind: `"bert"`, `"roberta"`, `"electra"` or `"linear"`.
         head_dim: width of the dense layer, which stands in place of the pooler. Default `None`: that of the encoder.
             `"linear"` has no such layer, and no `head_dim`.
+        pooling: which state of the encoder the head takes: `"first"`, that of the first token, or `"mean"`, the mean of
+            all that are no padding, for encoders whose first token does not see the whole text, or that were trained
+            so. It takes no pooler. Default `"first"`.
         dropout: rate of dropout in the head.
         seed: of these dropouts, which have `seed` and `seed + 1`.
 
@@ -101,20 +105,24 @@ class EncoderClassifier(_Head):
     (2, 3)
     """
 
-    def __init__(self, encoder, num_outputs, kind="bert", head_dim=None, dropout=0.1, seed=None, **kwargs):
+    def __init__(
+        self, encoder, num_outputs, kind="bert", head_dim=None, pooling="first", dropout=0.1, seed=None, **kwargs
+    ):
         super().__init__(encoder, **kwargs)
-        if kind not in KINDS:
-            raise ValueError(f"`kind` must be one of {', '.join(KINDS)}. Received: kind={kind!r}")
+        for name, value, allowed in (("kind", kind, KINDS), ("pooling", pooling, POOLINGS)):
+            if value not in allowed:
+                raise ValueError(f"`{name}` must be one of {', '.join(allowed)}. Received: {name}={value!r}")
         self.num_outputs = positive("num_outputs", num_outputs)
         self.kind = kind
+        self.pooling = pooling
         self.head_dim = None if head_dim is None else positive("head_dim", head_dim)
         self.dropout = rate("dropout", dropout)
         self.seed = seed
         has_pooler = encoder.pooler is not None
-        if has_pooler and (kind != "bert" or head_dim is not None):
+        if has_pooler and (kind != "bert" or head_dim is not None or pooling != "first"):
             raise ValueError(
                 "`encoder` must have no pooler where the head does not use it: give it `pooler=False`. "
-                f"Received: a pooler, kind={kind!r}, head_dim={head_dim}"
+                f"Received: a pooler, kind={kind!r}, head_dim={head_dim}, pooling={pooling!r}"
             )
         if KINDS[kind] is None and head_dim is not None:
             raise ValueError(
@@ -134,13 +142,22 @@ class EncoderClassifier(_Head):
         self.output_projection.build((None, width))
 
     def _head(self, inputs, outputs, training):
-        x = outputs["pooled_output"] if self.encoder.pooler is not None else outputs["sequence_output"][:, 0]
+        x = outputs["pooled_output"] if self.encoder.pooler is not None else self._pool(inputs, outputs)
         if self.hidden is not None:
             x = self.hidden(x if self.kind == "bert" else self.dropouts[0](x, training=training))
         return ops.cast(self.output_projection(self.dropouts[1](x, training=training)), "float32")
 
+    def _pool(self, inputs, outputs):
+        states = outputs["sequence_output"]
+        if self.pooling == "first":
+            return states[:, 0]
+        ids = inputs["token_ids"] if isinstance(inputs, dict) else inputs
+        is_real = ops.cast(ops.not_equal(ids, self.encoder.pad_id), "float32")[..., None]
+        total = ops.sum(ops.cast(states, "float32") * is_real, axis=1)
+        return ops.cast(total / ops.maximum(ops.sum(is_real, axis=1), 1.0), states.dtype)
+
     def get_config(self):
-        names = ("num_outputs", "kind", "head_dim", "dropout", "seed")
+        names = ("num_outputs", "kind", "head_dim", "pooling", "dropout", "seed")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
 

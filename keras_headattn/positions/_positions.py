@@ -101,6 +101,8 @@ def copy_positions(identifier, dtype):
             "`relative_positions` must be one of keras_headattn.positions that act on queries, keys or logits, such as "
             f"RotaryPositions(). Received: relative_positions={identifier!r}"
         )
+    if type(dtype) is keras.DTypePolicy:
+        dtype = dtype.name  # with the policy itself, Keras has no configuration of a class without `get_config`
     return type(positions).from_config({**positions.get_config(), "dtype": dtype, "name": "relative_positions"})
 
 

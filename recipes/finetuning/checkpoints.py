@@ -47,12 +47,13 @@ def read_encoder(config, kind, **arguments):
     Raises:
         FileNotFoundError, ValueError, ImportError: if it cannot be read.
     """
+    takes_pooler = config.head_dim is None and config.pooling == "first"
     if run_settings(config.checkpoint) is None:
-        pooler = {} if kind == "bert" and config.head_dim is None else {"pooler": False}
+        pooler = {} if kind == "bert" and takes_pooler else {"pooler": False}
         encoder = from_pretrained(config.checkpoint, **arguments, **pooler)
     else:
         there, kind = _of_run(pathlib.Path(config.checkpoint, "model.keras"))
-        keeps_pooler = there.pooler is not None and kind == "bert" and config.head_dim is None
+        keeps_pooler = there.pooler is not None and kind == "bert" and takes_pooler
         encoder = Bert(**{**_arguments(there), **arguments, "pooler": keeps_pooler})
         encoder.build()
         _copy(there, encoder)

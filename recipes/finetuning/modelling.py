@@ -54,13 +54,14 @@ def make_classifier(config, tokenizer, num_outputs):
 
         encoder, kind = read_encoder(config, kind_of(config.checkpoint), **own)
     else:
-        pooler, kind = config.head_dim is None, "bert"
+        pooler, kind = config.head_dim is None and config.pooling == "first", "bert"
         encoder = Bert.from_size(config.size, vocabulary_size=tokenizer.vocabulary_size, pooler=pooler, **own)
     return EncoderClassifier(
         encoder,
         num_outputs,
         kind,
         head_dim=config.head_dim,
+        pooling=config.pooling,
         dropout=config.dropout,
         seed=config.seed,
     )

@@ -55,6 +55,9 @@ class Model:
     head_dim: int | None = option(
         None, "width of a layer in place of the pooler; 2000 in Wang et al. 2021, appendix A.2", at_least=1
     )
+    pooling: str = option(
+        "first", "what the head takes: first: the state of the first token; mean: the mean of all", ("first", "mean")
+    )
     max_length: int = option(128, "pieces of a text or of a pair; of a pair the longer text is cut first", at_least=8)
     decoder_attention: str = option("same", "of T5's decoder: that of --attention, or T5's own", ("same", "own"))
     dropout: float = option(0.1, "dropout of the encoder and of the head", at_least=0, below=1)

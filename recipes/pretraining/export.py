@@ -7,7 +7,7 @@ from keras_headattn._files import write_atomically
 from keras_headattn.interop import from_electra, from_pretrained, to_electra, to_hugging_face
 from keras_headattn.models import ElectraPretraining, MaskedLMPretraining
 from keras_headattn.serving._versions import NOTE, check_run, write_version
-from recipes.pretraining.modelling import attention_of, encoder_of
+from recipes.pretraining.modelling import attention_of, encoder_of, generator_attention_of
 from recipes.pretraining.prepare import VOCABULARY, read_vocabulary
 
 
@@ -72,8 +72,8 @@ def read_pretrained(config, tokenizer, checkpoint, generator=None):
     if config.objective == "masked_lm":
         head = from_pretrained(checkpoint, head="masked_lm", pooler=False, strict=False, **own)
         return MaskedLMPretraining(head, **special)
-    plain = {"attention": "multi_head"}
-    return from_electra(checkpoint, generator_path=generator, generator_arguments=plain, **special, **own)
+    of_generator = {"attention": generator_attention_of(config)}
+    return from_electra(checkpoint, generator_path=generator, generator_arguments=of_generator, **special, **own)
 
 
 def shape_of(model):

@@ -1,8 +1,17 @@
 """The model that is pre-trained, and how it is trained."""
 
+import functools
+
+from keras_headattn import layers
 from keras_headattn.models import Bert, ElectraPretraining, MaskedLM, MaskedLMPretraining
 from keras_headattn.training import Model
 from recipes.finetuning.modelling import attention_of
+
+
+def generator_attention_of(config):
+    """The attention of the generator, for `Bert`, as `attention_of` has it."""
+    cls = getattr(layers, layers.ATTENTIONS[config.generator_attention])
+    return functools.partial(cls, **config.generator_attention_arguments)
 
 
 class ElectraTrainer(ElectraPretraining, Model):
@@ -22,6 +31,7 @@ def make_pretraining(config, tokenizer):
     """
     sizes = config.shape | dict(vocabulary_size=tokenizer.vocabulary_size, max_length=config.num_positions)
     sizes |= dict(dropout=config.dropout, attention_dropout=config.attention_dropout, attention=attention_of(config))
+    sizes["initializer_range"] = config.initializer_range
     own = dict(mask_id=tokenizer.mask_id, special_ids=(tokenizer.bos_id, tokenizer.eos_id), seed=config.seed)
     own |= dict(drawn_share=config.drawn_share, replacement=config.replacement)
     if config.masked_share is not None:
@@ -30,7 +40,8 @@ def make_pretraining(config, tokenizer):
         encoder = Bert(**sizes, pooler=False, seed=config.seed, name="encoder")
         model = MaskedLMPretraining(MaskedLM(encoder, name="masked_lm"), **own)
     else:
-        own |= dict(generator_share=config.generator_share, discriminator_weight=config.discriminator_weight)
+        own |= dict(generator_share=config.generator_share, generator_attention=generator_attention_of(config))
+        own["discriminator_weight"] = config.discriminator_weight
         size = "electra_base" if config.size == "base" else "electra_small"
         model = ElectraPretraining.from_size(size, **sizes, **own, pooler=False)
     model.build()

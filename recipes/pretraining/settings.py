@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from keras_headattn.layers import ATTENTIONS
 from recipes.engine.config import option, settings
 from recipes.engine.settings import Settings
 
@@ -72,6 +73,10 @@ class Model:
     generator_share: float | None = option(
         None, "electra: width of the generator, as a share of the encoder's; none: 1/4, of base 1/3", above=0
     )
+    generator_attention: str = option(
+        "multi_head", "electra: how the generator's heads work together", tuple(ATTENTIONS)
+    )
+    generator_attention_arguments: dict = option({}, "electra: arguments of its layer, such as sliding_window=2")
     discriminator_weight: float = option(50.0, "electra: of the discriminator's loss", at_least=0)
     drawn_share: float = option(0.15, "share of the tokens that are to be filled in", above=0, below=1)
     masked_share: float | None = option(
@@ -81,6 +86,11 @@ class Model:
         at_most=1,
     )
     replacement: bool = option(False, "electra: a token may be drawn twice, as in the original program")
+    initializer_range: float = option(
+        0.02,
+        "deviation of new weights, as published; narrow encoders learn sooner with about hidden_dim ** -0.5",
+        above=0,
+    )
     dropout: float = option(0.1, "dropout of embeddings and sublayers", at_least=0, below=1)
     attention_dropout: float = option(0.1, "dropout of attention weights", at_least=0, below=1)
     repulsive_select: str | None = option(

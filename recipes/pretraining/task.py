@@ -1,5 +1,6 @@
 """Pre-training an encoder."""
 
+import dataclasses
 import json
 import re
 
@@ -29,6 +30,8 @@ class Pretrain(Task):
     def check(self):
         shape = self.config.shape
         make_attention(self.config, shape["hidden_dim"], shape["num_heads"])
+        of_generator = dataclasses.replace(self.config, attention_arguments={})
+        make_attention(of_generator, 64, 1, "generator_attention")
 
     def load(self):
         config = self.config

@@ -57,6 +57,11 @@ def test_out_and_in(model, head, tmp_path):
     same(model, from_pretrained(tmp_path, head=head))
 
 
+def test_the_deviation_of_new_weights_goes_along(tmp_path):
+    to_hugging_face(built(Bert(**SIZES, initializer_range=0.05)), tmp_path)
+    assert from_pretrained(tmp_path).initializer_range == 0.05
+
+
 def test_a_file_is_replaced_in_full(tmp_path):
     to_hugging_face(built(Bert(**SIZES)), tmp_path)
     with pytest.raises(ValueError, match="There is no equal"):
@@ -89,6 +94,7 @@ def test_translators(tmp_path):
     (lambda: Bert(**SIZES, activation="elu"), "Received: activation=elu"),
     (lambda: EncoderClassifier(Bert(**SIZES, pooler=False), 3, head_dim=5), "Received: head_dim=5"),
     (lambda: EncoderClassifier(Bert(**SIZES, embedding_dim=6, pooler=False), 3, "linear"), "kind='linear'"),
+    (lambda: EncoderClassifier(Bert(**SIZES, pooler=False), 3, pooling="mean"), "Received: pooling='mean'"),
     (lambda: T5(**SIZES, attention="real_former"), "Received: RealFormerAttention"),
     (lambda: transformer(positions="sinusoidal"), "Received: normalize_first=False, endpoint=True, first=0"),
     (lambda: transformer(tie_output=False), "a tied output"),

@@ -77,6 +77,20 @@ def test_initial_weights():
     assert np.abs(array(model.blocks[1].attention.map_kernel)).max() > 0.2
 
 
+def test_the_deviation_of_new_weights():
+    """Of kernels and embeddings, and of a head; a normal distribution cut at two deviations has 0.88 of it."""
+    encoder = Bert(400, 128, 256, num_layers=1, num_heads=4, initializer_range=0.1)
+    head = EncoderClassifier(encoder, 64)
+    head.build()
+    drawn = [weight for weight in head.weights if "norm" not in weight.path and "bias" not in weight.path]
+    assert len(drawn) == 11
+    for weight in drawn:
+        assert array(weight).std() == pytest.approx(0.1 * 0.88, rel=0.15), weight.path
+    assert Bert.from_config(encoder.get_config()).initializer_range == 0.1
+    with pytest.raises(ValueError, match="`initializer_range` must be .*Received: initializer_range=0"):
+        Bert(400, initializer_range=0)
+
+
 def test_attention_by_name_and_by_layer():
     """A name and a function are given dropout and initializer; a layer and the stock layer keep their own."""
     for attention in ("multi_head", MultiHeadAttention, lambda **given: MultiHeadAttention(**given)):
@@ -468,13 +482,34 @@ def test_calls_refused():
         Bert.from_size("base")
 
 
+@pytest.mark.parametrize("kind", ["bert", "electra"])
+def test_the_mean_of_all_states(kind):
+    """Without padding, whatever stands there."""
+    model = EncoderClassifier(make(kind, pooler=False), 3, kind, pooling="mean")
+    model.build()
+    randomize(model)
+    inputs = pairs()
+    real = inputs["token_ids"] != 0
+    assert not real.all()
+    states = array(model.encoder(inputs)["sequence_output"])
+    mean = np.stack([row[is_real].mean(axis=0) for row, is_real in zip(states, real, strict=True)])
+    mean = mean @ array(model.hidden.kernel) + array(model.hidden.bias)
+    mean = array(keras.activations.gelu(mean)) if kind == "electra" else np.tanh(mean)
+    expected = mean @ array(model.output_projection.kernel) + array(model.output_projection.bias)
+    check_close(model(inputs), expected, 1e-5)
+    assert EncoderClassifier.from_config(model.get_config()).pooling == "mean"
+    assert np.isfinite(array(model(np.zeros((2, 4), "int32")))).all()
+
+
 def test_heads_refused():
     encoder = make()
     with pytest.raises(ValueError, match="`encoder` must be a keras_headattn.models.Bert. Received: encoder=<Dense"):
         MaskedLM(keras.layers.Dense(3))
     with pytest.raises(ValueError, match="`kind` must be one of bert, roberta, electra, linear. Received: kind='t5'"):
         EncoderClassifier(encoder, 2, "t5")
-    for arguments in ({"kind": "roberta"}, {"head_dim": 2000}):
+    with pytest.raises(ValueError, match="`pooling` must be one of first, mean. Received: pooling='max'"):
+        EncoderClassifier(encoder, 2, pooling="max")
+    for arguments in ({"kind": "roberta"}, {"head_dim": 2000}, {"pooling": "mean"}):
         with pytest.raises(ValueError, match="`encoder` must have no pooler .* Received: a pooler, kind="):
             EncoderClassifier(encoder, 2, **arguments)
     with pytest.raises(ValueError, match="`head_dim` is of a head with .* Received: head_dim=7, kind='linear'"):

@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_headattn import positions as room
+from keras_headattn.layers import MultiHeadAttention
 from keras_headattn.positions import LearnedPositions, Positions, SinusoidalPositions
 from tests.positions.cases import ALL, BIASES, HEADS, ROTARY, WIDTH, array, built, heads
 
@@ -53,6 +54,16 @@ def maps(name, dtype="float32"):
     layer = Maps(ALL[name](dtype=dtype), dtype=dtype)
     layer.build((None, None, HEADS * WIDTH))
     return layer
+
+
+@each
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_a_layer_keeps_its_configuration(name, dtype):
+    layer = MultiHeadAttention(HEADS, WIDTH, relative_positions=ALL[name](), dtype=dtype)
+    again = MultiHeadAttention.from_config(json.loads(json.dumps(layer.get_config())))
+    assert type(again.relative_positions) is type(layer.relative_positions)
+    assert again.get_config() == layer.get_config()
+    assert again.relative_positions.dtype_policy == layer.dtype_policy
 
 
 @each

@@ -108,7 +108,7 @@ def test_fine_tuning_from_a_run(quick, capsys, tmp_path):
     printed = run_here(glue, capsys, *first, *arguments, *electra)
     assert "accuracy" in printed and (tmp_path / "language" / "model.keras").exists(), printed
     second = ["--embedded", "--task", "paraphrase", "--checkpoint", tmp_path / "language", "--run", tmp_path / "second"]
-    printed = run_here(glue, capsys, *second, *arguments, "--swap-pairs")
+    printed = run_here(glue, capsys, *second, *arguments, "--swap-pairs", "--pooling", "mean")
     assert "f1" in printed, printed
     config = json.loads((tmp_path / "second" / "config.json").read_text())
     assert config["attention"] == "multi_head" and config["size"] is None
@@ -128,6 +128,7 @@ def test_the_encoder_of_a_run_keeps_its_weights(quick, tmp_path):
     assert same.kind == "linear" and same.encoder.pooler is None
     for mine, theirs in zip(same.encoder.get_weights(), run.get_weights(), strict=True):
         np.testing.assert_array_equal(mine, theirs)
+    assert weights(pooling="mean").pooling == "mean"
     evolving = weights(attention="evolving").encoder
     found = {weight.path.split("/")[-2]: weight.numpy() for weight in evolving.blocks[0].attention.weights}
     there = {weight.path.split("/")[-2]: weight.numpy() for weight in run.blocks[0].attention.weights}
@@ -142,6 +143,10 @@ def test_the_encoder_of_a_run_keeps_its_weights(quick, tmp_path):
         (["--train", "{tmp}/none.txt"], "No such file"),
         (["--records", "{tmp}"], "give --vocabulary"),
         (["--embedded", "--attention", "evolving", "--attention-arguments", "gamma=1"], "gamma"),
+        (
+            ["--embedded", "--generator-attention-arguments", "gamma=1"],
+            "--generator-attention-arguments: MultiHeadAttention takes",
+        ),
         (["--embedded", "--num-heads", "7"], "--num-heads must divide"),
         (["--embedded", "--label-smoothing", "0.1"], "smooths no labels"),
         (["--embedded", "--max-length", "600"], "--num-positions must be at least"),

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_headattn import layers
 from recipes.engine.config import save_config
 from recipes.engine.recipe import named_configs
 from recipes.pretrain import RECIPE, main
@@ -102,6 +103,18 @@ def test_the_masks_of_validation_are_drawn_once(text):
     assert [len(batch["token_ids"]) for batch in first] == [4, 4, 2]
     masked = np.concatenate([batch["masked_ids"] for batch in first])
     assert set((masked != ids).sum(axis=1)) <= {2, 3, 4, 5} and (masked[masked != ids] == 4).all()
+
+
+def test_each_network_has_its_attention(text):
+    """And new weights the deviation of the settings."""
+    tokenizer = type("Tokenizer", (), dict(vocabulary_size=64, mask_id=4, bos_id=2, eos_id=3))
+    own = dict(attention_arguments={"sliding_window": 3}, generator_attention_arguments={"sliding_window": 2})
+    config = dataclasses.replace(text, generator_attention="talking_heads", initializer_range=0.1, **own)
+    model = make_pretraining(config, tokenizer)
+    mine, theirs = (head.encoder.blocks[0].attention for head in (model.discriminator, model.generator))
+    assert (type(mine), mine.sliding_window) == (layers.MultiHeadAttention, 3)
+    assert (type(theirs), theirs.sliding_window) == (layers.TalkingHeadsAttention, 2)
+    assert model.discriminator.encoder.initializer_range == model.generator.encoder.initializer_range == 0.1
 
 
 def test_the_paper_s_settings():
