@@ -30,7 +30,7 @@ class Pretrain(Task):
     def check(self):
         shape = self.config.shape
         make_attention(self.config, shape["hidden_dim"], shape["num_heads"])
-        of_generator = dataclasses.replace(self.config, attention_arguments={})
+        of_generator = dataclasses.replace(self.config, attention_arguments={}, num_heads=None)
         make_attention(of_generator, 64, 1, "generator_attention")
 
     def load(self):

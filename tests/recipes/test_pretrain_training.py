@@ -115,6 +115,7 @@ def test_each_network_has_its_attention(text):
     assert (type(mine), mine.sliding_window) == (layers.MultiHeadAttention, 3)
     assert (type(theirs), theirs.sliding_window) == (layers.TalkingHeadsAttention, 2)
     assert model.discriminator.encoder.initializer_range == model.generator.encoder.initializer_range == 0.1
+    RECIPE.make_task(dataclasses.replace(config, num_heads=3, hidden_dim=48)).check()
 
 
 def test_the_paper_s_settings():
