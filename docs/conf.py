@@ -42,6 +42,7 @@ GROUPS = {
         "Translation </docs/translation>",
         "Sentence classification </docs/classification>",
         "Fine-tuning on GLUE </docs/glue>",
+        "Texts of graphs </docs/graphs>",
         "Image classification </docs/imagenet>",
         "Sweep </docs/sweep>",
     ],

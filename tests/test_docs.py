@@ -36,6 +36,13 @@ def test_links_lead_somewhere(page):
             assert (page.parent / link).exists(), link
 
 
+def test_the_sidebar_has_every_page():
+    """Sphinx refuses a page that no list has."""
+    listed = (ROOT / "docs" / "conf.py").read_text(encoding="utf-8")
+    pages = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert {page for page in pages if not re.search(rf"/docs/{page}\b", listed)} == set()
+
+
 def test_tables_of_attentions_are_those_of_the_classes():
     attentions = runpy.run_path(str(ROOT / "docs" / "attentions.py"))
     for page in attentions["PAGES"]:
