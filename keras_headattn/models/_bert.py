@@ -172,7 +172,8 @@ class Bert(keras.Model):
         return cls(**{**BERT_SIZES[size], **kwargs})
 
     def initializer(self):
-        """A new initializer of kernels and embeddings, as `initializer_range` says."""
+        """A new initializer of kernels and embeddings: a normal distribution of deviation `initializer_range`, cut at
+        two deviations."""
         return keras.initializers.TruncatedNormal(stddev=self.initializer_range)
 
     def _make_embeddings(self):

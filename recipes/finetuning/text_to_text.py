@@ -90,10 +90,11 @@ class TextToText(Glue):
 
     def check(self):
         super().check()
-        if self.config.class_weights != "none" or self.config.head_dim:
+        if self.config.class_weights != "none" or self.config.head_dim or self.config.pooling != "first":
             raise ValueError(
                 "T5 has no head, and no weights of classes. "
-                f"Received: head_dim={self.config.head_dim}, class_weights={self.config.class_weights!r}"
+                f"Received: head_dim={self.config.head_dim}, pooling={self.config.pooling!r}, "
+                f"class_weights={self.config.class_weights!r}"
             )
 
     def encode(self, corpus):

@@ -30,6 +30,7 @@ class Pretrain(Task):
     def check(self):
         shape = self.config.shape
         make_attention(self.config, shape["hidden_dim"], shape["num_heads"])
+        # Its arguments are its own, and so is its number of heads, whatever its width.
         of_generator = dataclasses.replace(self.config, attention_arguments={}, num_heads=None)
         make_attention(of_generator, 64, 1, "generator_attention")
 

@@ -1,11 +1,16 @@
-"""Small `Bert`s, token ids for them, and weights of Hugging Face's encoders moved into them by hand."""
+"""Small `Bert`s and heads, token ids for them, and weights of Hugging Face's encoders moved into them by hand."""
+
+import functools
 
 import numpy as np
 
-from keras_headattn.models import Bert
+from keras_headattn.layers import EvolvingAttention
+from keras_headattn.models import Bert, EncoderClassifier, MaskedLM, ReplacedTokenDetector
 from tests.layers.harness import randomize
 
 VOCABULARY, WIDTH, HEADS, LENGTH = 13, 12, 3, 10
+EVOLVING = functools.partial(EvolvingAttention, alpha=0.4, beta=0.5)
+ALONE = functools.partial(EvolvingAttention, alpha=0.0, beta=0.5)  # convolves without a block below
 # Arguments that make another encoder of it.
 OF = {
     "bert": {},
@@ -100,3 +105,34 @@ def move_dense(state, name, layer):
 
 def move_norm(state, name, layer):
     layer.set_weights([state[f"{name}.weight"], state[f"{name}.bias"]])
+
+
+HEADS_OF = {
+    "bert": lambda encoder: EncoderClassifier(encoder("bert"), 3),
+    "own_pooler": lambda encoder: EncoderClassifier(encoder("bert", pooler=False), 3, head_dim=7),
+    "roberta": lambda encoder: EncoderClassifier(encoder("roberta"), 3, "roberta"),
+    "electra": lambda encoder: EncoderClassifier(encoder("electra"), 1, "electra", head_dim=7),
+    "linear": lambda encoder: EncoderClassifier(encoder("electra"), 3, "linear"),
+    "mean": lambda encoder: EncoderClassifier(encoder("bert", pooler=False), 3, pooling="mean"),
+    "masked": lambda encoder: MaskedLM(encoder("electra")),
+    "replaced": lambda encoder: ReplacedTokenDetector(encoder("electra")),
+}
+
+
+def make_head(head, randomly=True, **arguments):
+    """A built head on an encoder of its own, with these arguments."""
+    model = HEADS_OF[head](functools.partial(make, randomly=randomly, **arguments))
+    model.build()
+    return randomize(model) if randomly else model
+
+
+def inputs_of(model):
+    """Ids and segments where the encoder has them; of the masked-LM head positions too."""
+    encoder = model.encoder
+    inputs = {"token_ids": sentences(pad_id=1)} if encoder.pad_id else pairs()
+    return inputs | ({"mask_positions": np.array([[1, 4], [3, 0], [2, 2]])} if isinstance(model, MaskedLM) else {})
+
+
+def paths(encoder):
+    """Of its weights, from the encoder on."""
+    return [weight.path.rsplit(f"{encoder.name}/", 1)[1] for weight in encoder.weights]

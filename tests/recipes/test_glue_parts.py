@@ -390,6 +390,10 @@ def test_t5_writes_its_labels(tmp_path, monkeypatch):
     config = override(GlueConfig(), given | dict(attention="evolving", attention_arguments=dict(alpha=0.1, beta=0.1)))
     with pytest.raises(ValueError, match="multiple of the 3 replicas. Received: batch_size=32"):
         RECIPE.make_task(config).make_batches(3)
+    with pytest.raises(
+        ValueError, match="T5 has no head.* Received: head_dim=None, pooling='mean', class_weights='none'"
+    ):
+        RECIPE.make_task(override(config, dict(pooling="mean"))).check()
     _, history = train_here(RECIPE, config, monkeypatch)
     assert np.isfinite(history[0]["val_loss"]) and "val_score" in history[0]
     scores = json.loads((tmp_path / "run" / "results" / "dev" / "scores.json").read_text())
