@@ -66,8 +66,8 @@ class Bert(keras.Model):
         attention_dropout: rate of dropout of attention weights, of attention that is given by a class or a name.
         pooler: whether there is a dense layer with tanh on the first token.
         initializer_range: deviation of the normal distribution, cut at two deviations, of new kernels and embeddings,
-            and of those of a head. Default 0.02, as published. It is too little for a narrow encoder, whose attention
-            then begins to learn late: about `hidden_dim ** -0.5` suits one that is trained from the beginning.
+            and of those of a head. Default 0.02, as published for widths from 256. A narrow encoder that is trained
+            from the beginning may learn more with a larger one, such as `hidden_dim ** -0.5`.
         seed: of the dropouts.
         embeddings: another `Bert`, whose embeddings and norm of these this one has, as ELECTRA's generator has the
             discriminator's. Default `None`: its own. A configuration does not hold it.

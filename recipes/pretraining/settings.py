@@ -88,7 +88,7 @@ class Model:
     replacement: bool = option(False, "electra: a token may be drawn twice, as in the original program")
     initializer_range: float = option(
         0.02,
-        "deviation of new weights, as published; narrow encoders learn sooner with about hidden_dim ** -0.5",
+        "deviation of new weights, as published; narrow encoders may learn more with hidden_dim ** -0.5",
         above=0,
     )
     dropout: float = option(0.1, "dropout of embeddings and sublayers", at_least=0, below=1)
