@@ -56,13 +56,33 @@ def read_json_lines(path, encoding="utf-8"):
         place = f"{path}, line {number}"
         if not line:
             continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{place} is not JSON: {error}") from error
+        row = parse_json(line, place)
         if not isinstance(row, dict):
             raise ValueError(f"{place} must be a JSON object. Received: {line[:60]}")
         yield place, row
+
+
+def read_json(path):
+    """Reads a JSON file in UTF-8, with or without a byte order mark.
+
+    Raises:
+        FileNotFoundError: if there is no such file, or it is a folder or a pipe.
+        ValueError: if it is not JSON (names the file).
+    """
+    path = pathlib.Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no such file. Received: {path}")
+    return parse_json(path.read_bytes(), path)
+
+
+def parse_json(text, place):
+    """Parses JSON that somebody else wrote. Every fault of it is a ValueError that begins with `place`."""
+    try:
+        return json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
+    except RecursionError:
+        raise ValueError(f"{place} is not JSON that can be read: it is nested too deeply") from None
+    except ValueError as error:  # also UnicodeDecodeError, and numbers of thousands of digits
+        raise ValueError(f"{place} is not JSON: {error}") from error
 
 
 def decode_lines(file, name, strip=True, encoding="utf-8"):

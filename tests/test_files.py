@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from keras_headattn._files import atomic_path, write_atomically
+from keras_headattn._files import atomic_path, parse_json, read_json, read_json_lines, write_atomically
 
 
 @pytest.mark.parametrize("umask, mode", [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
@@ -25,3 +25,33 @@ def test_a_failure_leaves_the_old_file(tmp_path):
         temporary.write_text("half")
         raise ValueError
     assert path.read_text() == "old" and os.listdir(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize(
+    "text, fault",
+    [
+        (b"{", "Expecting property name"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"a":' * 100_000, "nested too deeply"),
+        (b"1" * 5_000, "Exceeds the limit"),
+        (b'"\xff"', "can't decode byte 0xff"),
+        (b"", "Expecting value"),
+    ],
+)
+def test_json_that_cannot_be_read(tmp_path, text, fault):
+    path = tmp_path / "config.json"
+    path.write_bytes(text)
+    with pytest.raises(ValueError, match=f"{path} is not JSON.*{fault}"):
+        read_json(path)
+    if text.isascii() and text:
+        with pytest.raises(ValueError, match=f"{path}, line 1 is not JSON.*{fault}"):
+            list(read_json_lines(path))
+
+
+def test_json(tmp_path):
+    (tmp_path / "marked.json").write_bytes(b'\xef\xbb\xbf{"a": "\xc3\xa4"}')
+    assert read_json(tmp_path / "marked.json") == {"a": "ä"} == parse_json('{"a": "ä"}', "the text")
+    os.mkfifo(tmp_path / "pipe.json")
+    for path in [tmp_path, tmp_path / "pipe.json", tmp_path / "none.json"]:
+        with pytest.raises(FileNotFoundError, match=f"Received: {path}"):
+            read_json(path)
