@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import platform
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -176,14 +177,23 @@ def cores():
 
 
 def machine(*packages):
-    """The processor, the number of cores, and the versions of packages, as lines of Markdown."""
+    """The processor, the number of cores, the versions of packages, and the commit, as lines of Markdown."""
     versions = [f"{package} {importlib.metadata.version(package)}" for package in packages]
     return [
         f"- Processor: {_processor()}, {cores()} cores, {_memory_gb():.0f} GB memory",
         f"- {platform.system()}, Python {platform.python_version()}, {', '.join(versions)}",
         f"- Load of the machine before the start: {LOAD_BEFORE:.1f} processes",
-        f"- {datetime.date.today().isoformat()}, `{_command()}`",
+        f"- {datetime.date.today().isoformat()}, {_commit()}, `{_command()}`",
     ]
+
+
+def _commit():
+    git = ["git", "-C", str(RESULTS.parents[1])]
+    commit = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    if commit.returncode:
+        return "of no commit"  # not a checkout
+    changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "*.py"]).returncode
+    return f"commit {commit.stdout.strip()}{' with changes' if changed else ''}"
 
 
 def _processor():
