@@ -1,7 +1,5 @@
 """The encoder that settings name, and the model around it."""
 
-import types
-
 import keras
 
 from keras_headattn.models import Bert, RationaleClassifier
@@ -18,8 +16,7 @@ def make_encoder(config, tokenizer):
     own = dict(attention=attention_of(config), seed=config.seed)
     keras.utils.set_random_seed(config.encoder_seed)
     if config.checkpoint:
-        source = types.SimpleNamespace(checkpoint=config.checkpoint, head_dim=None, checkpoint_weights=True)
-        encoder, _ = read_encoder(source, "bert", pooler=False, **own)
+        encoder, _ = read_encoder(config.checkpoint, "bert", **own)
     else:
         encoder = Bert.from_size(config.size, vocabulary_size=tokenizer.vocabulary_size, pooler=False, **own)
     if not encoder.built:

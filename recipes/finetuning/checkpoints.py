@@ -32,14 +32,16 @@ def tokenizer_of(checkpoint, max_length=None):
     return type(tokenizer).from_config({**tokenizer.get_config(), "max_length": max_length})
 
 
-def read_encoder(config, kind, **arguments):
-    """The encoder of a checkpoint or of a run, and the kind of its head.
+def read_encoder(checkpoint, kind, pooler=False, weights=True, **arguments):
+    """Reads the encoder of a checkpoint or of a run.
 
     Args:
-        config: `GlueConfig`.
-        kind: of the head that a checkpoint has, see `kind_of`. A run knows its own: that of ELECTRA has `"linear"`, as
-            in its program.
-        **arguments: of `Bert`, in place of those there.
+        checkpoint: path of a folder.
+        kind: str, the kind of the checkpoint's head, see `kind_of`. A run knows its own: an ELECTRA run has
+            `"linear"`, as in its program.
+        pooler: bool, whether BERT's pooler is kept where there is one.
+        weights: bool. `False` keeps the sizes alone and initializes every weight.
+        **arguments: arguments of `Bert`, in place of the checkpoint's.
 
     Returns:
         Tuple `(encoder, kind)`.
@@ -47,17 +49,16 @@ def read_encoder(config, kind, **arguments):
     Raises:
         FileNotFoundError, ValueError, ImportError: if it cannot be read.
     """
-    takes_pooler = config.head_dim is None and config.pooling == "first"
-    if run_settings(config.checkpoint) is None:
-        pooler = {} if kind == "bert" and takes_pooler else {"pooler": False}
-        encoder = from_pretrained(config.checkpoint, **arguments, **pooler)
+    if run_settings(checkpoint) is None:
+        without = {} if kind == "bert" and pooler else {"pooler": False}
+        encoder = from_pretrained(checkpoint, **arguments, **without)
     else:
-        there, kind = _of_run(pathlib.Path(config.checkpoint, "model.keras"))
-        keeps_pooler = there.pooler is not None and kind == "bert" and takes_pooler
+        there, kind = _of_run(pathlib.Path(checkpoint, "model.keras"))
+        keeps_pooler = there.pooler is not None and kind == "bert" and pooler
         encoder = Bert(**{**_arguments(there), **arguments, "pooler": keeps_pooler})
         encoder.build()
         _copy(there, encoder)
-    if not config.checkpoint_weights:
+    if not weights:
         encoder = Bert(**{**_arguments(encoder), **arguments})
     return encoder, kind
 

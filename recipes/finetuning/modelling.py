@@ -49,12 +49,14 @@ def make_classifier(config, tokenizer, num_outputs):
     """
     own = dict(dropout=config.dropout, attention_dropout=config.attention_dropout, seed=config.seed)
     own |= dict(attention=attention_of(config))
+    pooler = config.head_dim is None and config.pooling == "first"
     if config.checkpoint:
         from recipes.finetuning.checkpoints import read_encoder
 
-        encoder, kind = read_encoder(config, kind_of(config.checkpoint), **own)
+        kind = kind_of(config.checkpoint)
+        encoder, kind = read_encoder(config.checkpoint, kind, pooler, config.checkpoint_weights, **own)
     else:
-        pooler, kind = config.head_dim is None and config.pooling == "first", "bert"
+        kind = "bert"
         encoder = Bert.from_size(config.size, vocabulary_size=tokenizer.vocabulary_size, pooler=pooler, **own)
     return EncoderClassifier(
         encoder,
