@@ -87,18 +87,21 @@ def start_grpc(server, port):
         found = server.status_of(spec.name, number, spec.version_label or None)
         return json_format.Parse(json.dumps(found), status.GetModelStatusResponse())
 
-    class Prediction(prediction.PredictionServiceServicer):
-        Predict = answering(run)
-        GetModelMetadata = answering(describe)
+    def refuse(self, request, context):
+        answered = "Predict, GetModelMetadata and GetModelStatus"
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, f"This server answers {answered} alone.")
 
-    class Models(model.ModelServiceServicer):
-        GetModelStatus = answering(report)
+    def service(base, **methods):
+        """The methods of a service. Those that its base does not implement would print a traceback."""
+        others = {name: refuse for name in vars(base) if not name.startswith("_")}
+        return type(base.__name__, (base,), others | {name: answering(each) for name, each in methods.items()})()
 
     options = [("grpc.max_receive_message_length", server.max_bytes), ("grpc.so_reuseport", 0)]
     pool = concurrent.futures.ThreadPoolExecutor(16, thread_name_prefix="grpc")
     listener = grpc.server(pool, options=options, maximum_concurrent_rpcs=256)
-    prediction.add_PredictionServiceServicer_to_server(Prediction(), listener)
-    model.add_ModelServiceServicer_to_server(Models(), listener)
+    predictions = service(prediction.PredictionServiceServicer, Predict=run, GetModelMetadata=describe)
+    prediction.add_PredictionServiceServicer_to_server(predictions, listener)
+    model.add_ModelServiceServicer_to_server(service(model.ModelServiceServicer, GetModelStatus=report), listener)
     address = f"[{server.host}]" if ":" in server.host else server.host
     try:
         port = listener.add_insecure_port(f"{address}:{port}")

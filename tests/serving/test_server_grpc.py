@@ -1,5 +1,7 @@
 """The local server over gRPC, by the stubs of tensorflow-serving-api."""
 
+import importlib
+
 import pytest
 import tensorflow as tf
 
@@ -65,6 +67,18 @@ def test_errors(channel, arguments, code, message):
     with pytest.raises(grpc.RpcError, match=message) as caught:
         stub.Predict(request(**arguments), timeout=20)
     assert caught.value.code() == getattr(grpc.StatusCode, code)
+
+
+@pytest.mark.parametrize("method, module", [
+    ("Classify", "classification"), ("Regress", "regression"), ("MultiInference", "inference"),
+])  # fmt: skip
+def test_other_methods_are_refused_without_a_traceback(channel, method, module, caplog):
+    name = "MultiInferenceRequest" if module == "inference" else f"{module.title()}Request"
+    asked = getattr(importlib.import_module(f"tensorflow_serving.apis.{module}_pb2"), name)()
+    with pytest.raises(grpc.RpcError, match="answers Predict, GetModelMetadata and GetModelStatus alone") as caught:
+        getattr(prediction_service_pb2_grpc.PredictionServiceStub(channel), method)(asked, timeout=20)
+    assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
+    assert caplog.text == ""
 
 
 def test_metadata_and_status(channel):
