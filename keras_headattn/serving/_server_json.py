@@ -8,6 +8,8 @@ import re
 import numpy as np
 import tensorflow as tf
 
+# Lines of an error of a graph that do not say what was wrong.
+NO_REASON = re.compile(r"Graph execution error|Detected at node|<stack traces|\[\[|\d+ root error")
 SHOWN = 80  # characters of a value in an error
 KINDS = {type(None): "Null", bool: "Bool", dict: "Object", list: "Array", str: "String", int: "Number", float: "Number"}
 
@@ -305,8 +307,13 @@ def error_json(message):
 
 def message_of(error):
     """An error of TensorFlow about a value as one line, without names of nodes and files."""
-    line = (str(error.message).splitlines() or [""])[0]
-    line = re.sub(r"\{\{.*?\}\}|\[\[.*?\]\]|\S*/\S+", "", line).strip()
+    asserted = re.search(r"assertion failed: \[(.*?)\](?: \[|$)", error.message, re.MULTILINE)
+    if asserted:
+        line = asserted[1]
+    else:
+        lines = (line.strip() for line in error.message.splitlines())
+        line = next((line for line in lines if line and not NO_REASON.match(line)), "")
+        line = re.sub(r"\{\{.*?\}\}|\[\[.*?\]\]|\S*/\S+", "", line).strip()
     return f"The model does not take these values: {line[:200]}"
 
 

@@ -34,6 +34,10 @@ def numbers_signatures(scale):
     def fail(x):
         return {"y": tf.strings.to_number(tf.strings.as_string(x) + "z")}
 
+    def refuse(x):
+        with tf.control_dependencies([tf.debugging.Assert(x[0] > 5, ["A number must be above 5, not in a/b."])]):
+            return {"y": tf.identity(x)}
+
     def slow(x):
         return {"y": tf.py_function(lambda x: (time.sleep(0.6), x)[1], [x], tf.float32)}
 
@@ -49,6 +53,7 @@ def numbers_signatures(scale):
             ],
         ),
         "fail": (fail, [floats]),
+        "refuse": (refuse, [floats]),
         "slow": (slow, [floats]),
     }
 
@@ -176,7 +181,10 @@ def test_versions_labels_and_metadata(server):
     ("/v1/models/numbers:predict", {"signature_name": 5, "instances": [1]}, 400, "key must be a string value"),
     ("/v1/models/numbers:predict", {"signature_name": "no", "instances": [1]}, 400,
      'Serving signature name: "no" not found in signature def'),
-    ("/v1/models/numbers:predict", {"signature_name": "fail", "instances": [1]}, 400, "does not take these values: "),
+    ("/v1/models/numbers:predict", {"signature_name": "fail", "instances": [1]}, 400,
+     "does not take these values: StringToNumberOp could not correctly convert string: "),
+    ("/v1/models/numbers:predict", {"signature_name": "refuse", "instances": [1]}, 400,
+     "does not take these values: A number must be above 5, not in a/b.$"),
     ("/v1/models/numbers:classify", {"examples": [{}]}, 400, "to be tensorflow/serving/classify. Was"),
     ("/v1/models/none:predict", {"instances": [1]}, 404, r"Servable not found for request: Latest\(none\)"),
     ("/v1/models/numbers/versions/9:predict", {"instances": [1]}, 404, r"request: Specific\(numbers, 9\)"),
