@@ -9,21 +9,20 @@ from keras_headattn.layers import capture_intermediates
 from keras_headattn.serving._likeliest import not_empty
 
 
-def translation_attention(encode, search, searcher, kept, source_tokenizer, target_tokenizer):
-    """A function of texts that gives the best translations and the maps of the cross-attention.
+def translation_attention(search, searcher, kept, source_tokenizer, target_tokenizer):
+    """A function of source ids that gives the best translations and the maps of the cross-attention.
 
     The model reads the translation it has found once more, in one step of decoding, so that all its tokens are there
     at once.
 
     Args:
-        encode: function of strings `(B,)` to source ids `(B, n)`.
         search: function of source ids to the `"tokens"` and `"scores"` of `Searcher`.
         searcher: `Searcher` around the model.
         kept: `KeptWeights`, which the step multiplies with.
         source_tokenizer, target_tokenizer: which name the pieces.
 
     Returns:
-        Function of strings `text` `(B,)` to a dictionary, see `export_translator`.
+        Function of ids `(B, n)` to a dictionary, see `export_translator`.
 
     Raises:
         ValueError: if the model has no cross-attention whose maps can be had; raised by the function.
@@ -31,8 +30,7 @@ def translation_attention(encode, search, searcher, kept, source_tokenizer, targ
     source_name, target_name = _names(source_tokenizer), _names(target_tokenizer)
     model = searcher.model
 
-    def attention(text):
-        source = encode(text)
+    def attention(source):
         rows = tf.shape(source)[0]
         found = search(source)
         tokens = found["tokens"][:, 0]

@@ -25,3 +25,16 @@ def pad_to_bucket(ids, lengths, pad_id=0):
     size = tf.shape(ids)[1]
     bucket = tf.reduce_min(tf.where(tf.constant(lengths) >= size, lengths, tf.maximum(size, lengths[-1])))
     return tf.pad(ids, [[0, 0], [0, bucket - size]], constant_values=pad_id)
+
+
+def is_longer(ids, most, pad_id=0):
+    """Boolean `(B,)`: which rows of padded ids `(B, n)` have more than `most`."""
+    return tf.reduce_any(ids[:, most:] != pad_id, axis=1)
+
+
+def cut_ids(ids, most, tokenizer):
+    """At most `most` ids of each row, with its end symbol, if the tokenizer adds one: int32 `(B, n)`."""
+    last = ids[:, most - 1 : most]
+    if tokenizer.add_eos:
+        last = tf.where(last == tokenizer.pad_id, last, tokenizer.eos_id)
+    return tf.concat([ids[:, : most - 1], last], axis=1)

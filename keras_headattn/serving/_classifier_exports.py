@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_headattn._private import flatten_layers
 from keras_headattn.serving._attention_signature import text_attention
-from keras_headattn.serving._buckets import bucket_lengths, pad_to_bucket
+from keras_headattn.serving._buckets import bucket_lengths, is_longer, pad_to_bucket
 from keras_headattn.serving._likeliest import likeliest, probabilities_of
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
@@ -41,6 +41,9 @@ def export_classifier(
     float32 `weights` `(B, layers, heads, n, n)` of attention layers of this library, and `pooling` `(B, heads, n)` of
     `SelfAttentivePooling`, whichever the model has. Of pairs that are two inputs of the
     model, `second_pieces` and so on are those of the second text.
+
+    With `max_length`, every signature also returns boolean `is_cut` `(B,)`: true where a text, or one of a pair, was
+    longer, so that its end was not read.
 
     Texts are padded to few lengths: 16, 32, 64 and so on, and `max_length`, or 128 where none is cut; a longer
     text then stays as it is.
@@ -97,7 +100,7 @@ def export_regressor(
 ):
     """Writes a SavedModel that takes texts and returns a number for each.
 
-    It is as that of `export_classifier`, but for its only output, `values`, float32 `(B,)`.
+    It is as that of `export_classifier`, with `values`, float32 `(B,)`, in place of classes and scores.
 
     Args:
         model: Keras model from ids `(B, n)` to numbers `(B, 1)`; of pairs, as `export_classifier` takes it.
@@ -133,16 +136,25 @@ def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, war
         max_length = tokenizer.max_length
     lengths = bucket_lengths(max_length or LONGEST)
 
+    pad_id = getattr(tokenizer, "pad_id", 0)
+
     def encode(*texts):
-        ids = tokenizer(*texts) if joins_pairs else tokenizer(*texts)[:, :max_length]
-        return pad_to_bucket(ids, lengths, getattr(tokenizer, "pad_id", 0))
+        """What the model takes, and the output `is_cut`."""
+        if joins_pairs:
+            cut = {} if max_length is None else {"is_cut": tokenizer.is_cut(*texts)}
+            return pad_to_bucket(tokenizer(*texts), lengths, pad_id), cut
+        sides, cut = [tokenizer(text) for text in texts], {}
+        if max_length is not None:
+            cut = {"is_cut": tf.reduce_any([is_longer(ids, max_length, pad_id) for ids in sides], axis=0)}
+        sides = tuple(pad_to_bucket(ids[:, :max_length], lengths, pad_id) for ids in sides)
+        return sides if pairs else sides[0], cut
 
     def of_strings(function):
-        if not pairs:
-            return lambda text: function(encode(text))
-        if joins_pairs:
-            return lambda text, second_text: function(encode(text, second_text))
-        return lambda text, second_text: function((encode(text), encode(second_text)))
+        def call(*texts):
+            inputs, cut = encode(*texts)
+            return function(inputs) | cut
+
+        return call
 
     functions = {"serving_default": predict}
     if attention:

@@ -25,6 +25,9 @@ def export_describer(describer, folder, run=None, warmup_batch_sizes=BATCH_SIZES
     its number from 0; and it may have `"types"` and `"title"`. Without `"entities"` they are those of the triples.
     Whole numbers are the only ones, and other keys may hold strings, lists and objects alone.
 
+    Where the vocabulary has `max_words`, both also return boolean `is_cut` `(B,)`: true where a name has more words, so
+    that its end was not read. It is copied in full all the same.
+
     A request fails with a message if one of its objects is not such a graph: if a triple names an entity that is not
     there, an entity has no words, or there are more than `max_entities` of the describer.
 
@@ -55,12 +58,13 @@ def export_describer(describer, folder, run=None, warmup_batch_sizes=BATCH_SIZES
     searcher, encode = describer.searcher, GraphEncoder(describer.vocabulary, describer.max_entities)
 
     def n_best(graphs):
-        inputs, names = encode(graphs)
+        inputs, names, cut = encode(graphs)
         found = searcher.search(inputs)
-        return {"texts": encode.texts(found["tokens"], names), "scores": found["scores"]}
+        return {"texts": encode.texts(found["tokens"], names), "scores": found["scores"]} | cut
 
     def best(graphs):
-        return {name: beam[:, 0] for name, beam in n_best(graphs).items()}
+        found = n_best(graphs)
+        return found | {name: found[name][:, 0] for name in ("texts", "scores")}
 
     signatures = {name: (function, [tf.TensorSpec((None,), tf.string, name="graphs")]) for name, function in
                   {"serving_default": best, "n_best": n_best}.items()}  # fmt: skip
@@ -92,22 +96,30 @@ class GraphEncoder(tf.Module):
             self.tables["title"] = _table(vocabulary.title_words, 2)
 
     def __call__(self, graphs):
-        """Inputs of the model, dictionary of int32 tensors, and the names of the entities `(B, E)`, of JSON `(B,)`."""
+        """Reads JSON `(B,)`.
+
+        Returns:
+            Inputs of the model, a dictionary of int32 tensors; the names of the entities, strings `(B, E)`; and the
+            output `is_cut` of a vocabulary that reads only some words of a name.
+        """
         found, tables = parse_graphs(graphs), self.tables
         names, most = found["entities"], tf.reduce_max(tf.concat([found["entities"].row_lengths(), [0]], axis=0))
         message = f"A graph may have {self.max_entities} entities at most. Received: "
         with tf.control_dependencies([check(most <= self.max_entities, message, tf.strings.as_string(most))]):
-            words = names.with_flat_values(self._ids("entities", names.flat_values)[:, : self.max_words])
+            words = self._ids("entities", names.flat_values)
+        cut = {}
+        if self.max_words is not None:
+            is_long = names.with_flat_values(words.row_lengths() > self.max_words)
+            cut = {"is_cut": tf.reduce_any(is_long, axis=1)}
+        words = names.with_flat_values(words[:, : self.max_words])
         relations = found["relations"].with_flat_values(tables["relations"].lookup(found["relations"].flat_values))
         relations, ends = relations.to_tensor(), found["ends"].to_tensor()
         triples = tf.stack([ends[..., 0], relations, ends[..., 1]], axis=-1)
-        triples = tf.pad(triples, [[0, 0], [0, tf.maximum(0, 1 - tf.shape(triples)[1])], [0, 0]])
         types = found["types"].with_flat_values(tables["types"].lookup(found["types"].flat_values))
         inputs = {"entities": words.to_tensor(), "types": types.to_tensor(), "triples": triples}
         if "title" in tables:
-            title = self._ids("title", found["title"]).to_tensor()
-            inputs["title"] = tf.pad(title, [[0, 0], [0, tf.maximum(0, 1 - tf.shape(title)[1])]])
-        return inputs, names.to_tensor()
+            inputs["title"] = self._ids("title", found["title"]).to_tensor()
+        return {name: _not_empty(ids) for name, ids in inputs.items()}, _not_empty(names.to_tensor()), cut
 
     def _ids(self, name, strings):
         if self.split == "signs":
@@ -122,7 +134,12 @@ class GraphEncoder(tf.Module):
         copied = tf.gather(names, entity, batch_dims=1)
         words = tf.where(tokens < self.size, tf.gather(self.tokens, tf.minimum(tokens, self.size - 1)), copied)
         kept = tf.ragged.boolean_mask(words, tokens > SPECIAL.index("<end>"))
-        return tf.strings.reduce_join(kept, axis=-1, separator=" ").to_tensor("")
+        return tf.strings.reduce_join(kept, axis=-1, separator=" ").to_tensor("", shape=(None, tokens.shape[1]))
+
+
+def _not_empty(rows):
+    """Pads every axis but the first to at least one: graphs may have no triples, and a batch no graphs."""
+    return tf.pad(rows, [[0, 0], *([0, tf.maximum(0, 1 - size)] for size in tf.unstack(tf.shape(rows))[1:])])
 
 
 def _table(words, first):

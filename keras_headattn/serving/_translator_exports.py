@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from keras_headattn._private import in_sequence
 from keras_headattn.serving._attention_signature import translation_attention
-from keras_headattn.serving._buckets import pad_to_bucket
+from keras_headattn.serving._buckets import cut_ids, is_longer, pad_to_bucket
 from keras_headattn.serving._kept_weights import KeptWeights
 from keras_headattn.serving._translator import source_buckets
 from keras_headattn.serving._versions import save_signatures
@@ -37,6 +37,9 @@ def export_translator(
     - `attention`, if asked for: the outputs of `serving_default`, strings `source_pieces` `(B, n)` and `target_pieces`
       `(B, m)`, `""` where there is padding, and float32 `weights` `(B, layers, heads, m, n)` of the cross-attention: a
       row is where each head looked when the model wrote that piece. Heads in pairs are `heads * heads` maps.
+
+    With `max_source_length` every signature also returns boolean `is_cut` `(B,)`: true where a source was longer, so
+    that its end was not translated.
 
     Sources are padded to the lengths of few buckets, those of `Translator`. What decoding multiplies with is made once
     and kept in the SavedModel, see `Attention.decoding_kernels`.
@@ -94,38 +97,37 @@ def export_translator(
     lengths = source_buckets(searcher.model, searcher.max_length, max_source_length)
 
     def encode(text):
-        ids = source_tokenizer(text)
+        ids, cut = source_tokenizer(text), {}
         if max_source_length is not None:
-            last = ids[:, max_source_length - 1 : max_source_length]
-            if source_tokenizer.add_eos:
-                last = tf.where(last == source_tokenizer.pad_id, last, source_tokenizer.eos_id)
-            ids = tf.concat([ids[:, : max_source_length - 1], last], axis=1)
-        return pad_to_bucket(ids, lengths)
+            cut = {"is_cut": is_longer(ids, max_source_length, source_tokenizer.pad_id)}
+            ids = cut_ids(ids, max_source_length, source_tokenizer)
+        return pad_to_bucket(ids, lengths), cut
 
-    def translate(ids, search):
+    def of_text(function):
+        def call(text):
+            ids, cut = encode(text)
+            return function(ids) | cut
+
+        return call
+
+    def n_best(ids, search):
         found = search(ids)
         texts = target_tokenizer.detokenize(tf.reshape(found["tokens"], (-1, searcher.max_length)))
         return {"translations": tf.reshape(texts, (-1, searcher.beam_size)), "scores": found["scores"]}
 
-    def best(text):
-        return {name: beam[:, 0] for name, beam in n_best(text).items()}
-
-    def n_best(text):
-        return translate(encode(text), search)
-
-    def xla(text):
-        return {name: beam[:, 0] for name, beam in translate(encode(text), compiled_search).items()}
+    def best(ids, search):
+        return {name: beam[:, 0] for name, beam in n_best(ids, search).items()}
 
     kept = KeptWeights(searcher, weights)
     search = kept_search(searcher, kept, cpu_only=cpu_only)
-    compiled_search = kept_search(searcher, kept, jit_compile=True)
-    functions = {"serving_default": best, "n_best": n_best} | ({"xla": xla} if xla_signature else {})
+    functions = {"serving_default": lambda ids: best(ids, search), "n_best": lambda ids: n_best(ids, search)}
+    if xla_signature:
+        compiled_search = kept_search(searcher, kept, jit_compile=True)
+        functions["xla"] = lambda ids: best(ids, compiled_search)
     if attention:
-        functions["attention"] = translation_attention(
-            encode, search, searcher, kept, source_tokenizer, target_tokenizer
-        )
+        functions["attention"] = translation_attention(search, searcher, kept, source_tokenizer, target_tokenizer)
     text = tf.TensorSpec((None,), tf.string, name="text")
-    signatures = {name: (function, [text]) for name, function in functions.items()}
+    signatures = {name: (of_text(function), [text]) for name, function in functions.items()}
     requests = batches("text", sample_texts(source_tokenizer, lengths), warmup_batch_sizes)
     tokenizers = [source_tokenizer, target_tokenizer]
     return save_signatures(signatures, folder, tokenizers, run, dict.fromkeys(signatures, requests))

@@ -87,6 +87,21 @@ class PairTokenizer(keras.layers.Layer):
             return joined.to_tensor(self.pad_id)
         return {"token_ids": joined.to_tensor(self.pad_id), "segment_ids": self._segments(joined).to_tensor(0)}
 
+    def is_cut(self, texts, second_texts=None):
+        """Tells which rows a call cuts at `max_length`.
+
+        Args:
+            texts: strings `(B,)`.
+            second_texts: strings `(B,)`, of pairs. Default `None`: single texts.
+
+        Returns:
+            Boolean tensor `(B,)`.
+        """
+        sizes = self._pieces(_strings("texts", texts)).row_lengths() + 2
+        if second_texts is not None:
+            sizes += self._pieces(_strings("second_texts", second_texts)).row_lengths() + self.num_between
+        return tf.zeros_like(sizes, tf.bool) if self.max_length is None else sizes > self.max_length
+
     def _row(self, texts):
         """Ids of single texts, int32 `tf.RaggedTensor`."""
         pieces = self._pieces(texts)

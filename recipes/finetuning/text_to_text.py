@@ -10,6 +10,7 @@ from keras_headattn.data._buckets import pad_columns
 from keras_headattn.decoding import Searcher
 from keras_headattn.interop import from_pretrained
 from keras_headattn.losses import LabelSmoothedCrossentropy
+from keras_headattn.serving._buckets import cut_ids, is_longer
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES
 from keras_headattn.training import EpochScore, Model
@@ -54,11 +55,8 @@ class TextPredictor:
         self.searcher = Searcher(model, 1, 0.0, longest, START, tokenizer.eos_id)
         self.search = tf.function(self.searcher, autograph=False, reduce_retracing=True)
 
-    def written(self, sources):
-        """Function of strings `(B,)` to the texts that are written, and their probabilities, both `(B,)`."""
-        return self._of_ids(self.tokenizer(sources))
-
-    def _of_ids(self, ids):
+    def written(self, ids):
+        """Function of ids `(B, n)` to the texts that are written, and their probabilities, both `(B,)`."""
         found = self.search(ids)
         tokens = found["tokens"][:, 0]
         return self.tokenizer.detokenize(tokens), tf.exp(found["scores"][:, 0])
@@ -70,7 +68,7 @@ class TextPredictor:
         for members, ids in source_batches(
             self.tokenizer.encode(sources), source_lengths(self.config.max_length), self.batch_size, filler=1
         ):
-            written, _ = self._of_ids(tf.constant(ids))
+            written, _ = self.written(tf.constant(ids))
             for member, text in zip(members, written.numpy(), strict=False):
                 found[member] = text.decode("utf-8", "replace")
             done += len(members)
@@ -157,21 +155,29 @@ class TextToText(Glue):
         return TextPredictor(model, self.tokenizer, self.targets, self.config, self.longest)
 
     def write(self, model):
-        """Writes the SavedModel: `classes` `(B, 1)`, labels, or other texts as they are, and `scores`; or `values`."""
+        """Writes the SavedModel: `classes` `(B, 1)`, labels, or other texts as they are, and `scores`; or `values`.
+
+        Its output `is_cut` `(B,)` is true where a text was longer than the model reads.
+        """
         predictor, texts = self.predictor(model), self.targets.texts
+        most, tokenizer = self.config.max_length, self.uncut_tokenizer
         names = ("text", "second_text") if self.is_pair else ("text",)
 
         def answer(*sides):
-            written, scores = predictor.written(tf.strings.join(texts.source(sides)))
+            ids = tokenizer(tf.strings.join(texts.source(sides)))
+            cut = {"is_cut": is_longer(ids, most)}
+            written, scores = predictor.written(cut_ids(ids, most, tokenizer))
             if not self.targets.names:
                 is_number = tf.strings.regex_full_match(written, r"-?[0-9]+([.][0-9]+)?")
-                return {"values": tf.strings.to_number(tf.where(is_number, written, "-1"))}
+                return {"values": tf.strings.to_number(tf.where(is_number, written, "-1"))} | cut
             classes = written
             for name in self.targets.names[:-1]:
                 classes = tf.where(written == texts.target(name), name, classes)
-            return {"classes": classes[:, None], "scores": scores[:, None]}
+            return {"classes": classes[:, None], "scores": scores[:, None]} | cut
 
         specs = [tf.TensorSpec((None,), tf.string, name=name) for name in names]
         requests = [dict.fromkeys(names, np.array(["a"] * size, object)) for size in BATCH_SIZES]
         signatures, warm = {"serving_default": (answer, specs)}, {"serving_default": requests}
-        return save_signatures(signatures, self.config.export_folder, [self.tokenizer], self.config.run, warm)
+        return save_signatures(
+            signatures, self.config.export_folder, [tokenizer, self.tokenizer], self.config.run, warm
+        )

@@ -399,8 +399,10 @@ def test_t5_writes_its_labels(tmp_path, monkeypatch):
     scores = json.loads((tmp_path / "run" / "results" / "dev" / "scores.json").read_text())
     assert {"score", "mcc", "accuracy", "other_text"} <= set(scores)
     serve = tf.saved_model.load(str(tmp_path / "exported" / "1")).signatures["serving_default"]
-    found = serve(text=tf.constant(["good sentence 3.", "bad"]))
-    assert found["classes"].shape == found["scores"].shape == (2, 1)
+    found = serve(text=tf.constant(["good sentence 3.", "bad", "bad " * 200]))
+    assert found["classes"].shape == found["scores"].shape == (3, 1)
+    assert found["is_cut"].numpy().tolist() == [False, False, True]
+    assert {len(value) for value in serve(text=tf.constant([], tf.string)).values()} == {0}
     targets = WrittenClasses(["0", "1"], config)
     assert targets.texts.sources(["a"]) == ["cola sentence: a"]
     predicted = targets.rows(["acceptable", "unacceptable", "nonsense", "acceptable"])

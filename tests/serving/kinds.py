@@ -84,7 +84,7 @@ def export_all(folder):
     searcher, image_model = _searcher(), _image_model()
     crop = functools.partial(central_crop, size=8, resized=10)
     paths = {
-        "translator": export_translator(searcher, *pieces, folder / "translator"),
+        "translator": export_translator(searcher, *pieces, folder / "translator", max_source_length=16),
         "ids_translator": export_id_translator(searcher, folder / "ids_translator", cpu_only=True),
         "classifier_words": export_classifier(
             _text_model(words, 3, pairs=True), words, CLASSES, folder / "words", 20, True
@@ -139,7 +139,7 @@ def _searcher():
 
 
 def _describer():
-    vocabulary = GraphVocabulary(["lives", "in"], ["person", "town"], ["lee", "oslo"], ["towns"], ["home"])
+    vocabulary = GraphVocabulary(["lives", "in"], ["person", "town"], ["lee", "oslo"], ["towns"], ["home"], max_words=2)
     sizes = vocabulary.vocabulary_size, vocabulary.entity_vocabulary_size, 1, vocabulary.title_vocabulary_size
     shape = dict(num_layers=1, hidden_dim=16, num_encoder_layers=1, forbidden_ids=vocabulary.forbidden_ids, seed=1)
     return Describer(GraphWriter(*sizes, **shape), vocabulary, beam_size=2, max_length=6)

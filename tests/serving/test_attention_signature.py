@@ -121,7 +121,7 @@ def test_numbers_of_pairs(tmp_path):
     path = export_regressor(model, tokenizer, tmp_path, max_length=6, pairs=True, attention=True)
     attend = tf.saved_model.load(path).signatures["attention"]
     found = attend(text=tf.constant(TEXTS), second_text=tf.constant(TEXTS[::-1]))
-    assert set(found) == {"values", "pieces", "pooling", "second_pieces", "second_pooling"}
+    assert set(found) == {"values", "is_cut", "pieces", "pooling", "second_pieces", "second_pooling"}
     _, out = model(tuple(tokenizer(texts)[:, :6] for texts in (TEXTS, TEXTS[::-1])), return_intermediates=True)
     np.testing.assert_allclose(found["pooling"], out["first/pooling"]["weights"], atol=1e-5)
     np.testing.assert_allclose(found["second_pooling"], out["second/pooling"]["weights"], atol=1e-5)

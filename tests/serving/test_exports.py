@@ -165,6 +165,33 @@ def test_batches_of_the_sizes_that_the_documentation_names(exports):
     np.testing.assert_allclose([score.numpy()[0] for _, score, _ in found], expected["scores"], rtol=1e-5)
 
 
+def test_texts_that_are_cut_say_so(exports):
+    """Of the models that have a limit; other models have no such output."""
+    short, long = "the cat", "the cat " * 30
+    graphs = ['{"triples": [["%s", "home", "Oslo"]]}' % name for name in ("Zoë Lee", "Zoë Ann Lee")]
+    inputs = {kind: {"text": [short, long]} for kind in ("translator", "classifier_pieces", "regressor")}
+    inputs |= {kind: {"text": [short, short], "second_text": [short, long]} for kind in KINDS if "pairs" in kind}
+    inputs |= {
+        "classifier_words": {"text": [short, long], "second_text": [short, short]},
+        "describer": {"graphs": graphs},
+    }
+    for kind in inputs:
+        for signature in tf.saved_model.load(exports[kind].path).signatures.values():
+            found = signature(**{name: tf.constant(value) for name, value in inputs[kind].items()})
+            if kind in ("classifier_pieces", "regressor"):
+                assert "is_cut" not in found
+            else:
+                assert found["is_cut"].numpy().tolist() == [False, True], kind
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_may_be_empty(exports, kind):
+    model = tf.saved_model.load(exports[kind].path)
+    for name, inputs in dict(exports[kind].requests).items():
+        found = model.signatures[name](**{key: tf.constant(value[:0]) for key, value in inputs.items()})
+        assert {len(value) for value in found.values()} == {0}
+
+
 def test_text_models_need_the_library_of_tensorflow_text(exports, server, tmp_path):
     command = [server, exports["translator"].path, tmp_path / "outputs", "0", "1"]
     process = subprocess.run(command, capture_output=True, text=True)
