@@ -1,6 +1,7 @@
 """A local server of SavedModels, with a page that shows where their heads look.
 
     python -m recipes.serve saved_models/translate
+    python -m recipes.serve saved_models                    all that are there
     python -m recipes.serve saved_models/translate saved_models/other --port 8600
     python -m recipes.serve saved_models/translate --keep 2 --label stable=1
 
@@ -17,6 +18,7 @@ import logging
 import pathlib
 import sys
 
+from keras_headattn._files import read_json
 from recipes.engine.command import one_line_errors
 
 
@@ -27,6 +29,7 @@ def main(arguments=None):
     with one_line_errors():
         models = _models(options.models)
         labels = dict(map(_label, options.label))
+        print(f"Loading {', '.join(models)}", flush=True)
         quiet_tensorflow()
         from keras_headattn.serving import Server
 
@@ -60,7 +63,9 @@ def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m recipes.serve", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("models", nargs="+", metavar="FOLDER", help="folder of a model's versions, or NAME=FOLDER")
+    parser.add_argument(
+        "models", nargs="+", metavar="FOLDER", help="folder of a model's versions, or of several models; or NAME=FOLDER"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on [127.0.0.1: this machine alone]")
     parser.add_argument("--port", type=int, default=8501, help="0: any that is free [8501]")
     parser.add_argument(
@@ -87,14 +92,52 @@ def _parser():
 
 
 def _models(given):
-    models = {}
+    """Names of models and their folders; a folder of several models stands for all of them."""
+    models, files = {}, []
     for each in given:
         name, _, folder = each.rpartition("=")
-        name = name or pathlib.Path(folder).resolve().name
-        if name in models:
-            raise ValueError(f"Two models have the name {name}: give one another, by NAME=FOLDER. Received: {each}")
-        models[name] = folder
+        path = pathlib.Path(folder)
+        if path.is_file():  # as saved_models/* names README.md, too
+            files.append(each)
+            continue
+        _check_no_run(path)
+        for own_name, own_path in _inside(path) if not name else [(name, path)]:
+            if own_name in models:
+                raise ValueError(
+                    f"Two models have the name {own_name}: give one another, by NAME=FOLDER. Received: {each}"
+                )
+            models[own_name] = str(own_path)
+    if not models:
+        raise ValueError(f"There is no folder of SavedModels. Received: {', '.join(files)}")
     return models
+
+
+def _inside(folder):
+    """Names and paths of the models of a folder: itself, or those one level down, if it has no version of its own."""
+    inside = [] if _has_versions(folder) else [path for path in _folders(folder) if _has_versions(path)]
+    return [(path.name, path) for path in sorted(inside)] or [(folder.resolve().name, folder)]
+
+
+def _has_versions(folder):
+    return any(path.name.isdecimal() for path in _folders(folder))
+
+
+def _folders(folder):
+    return [path for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
+
+
+def _check_no_run(folder):
+    """Raises a `ValueError` that names the SavedModels of a run, if the folder is one."""
+    path = folder / "config.json"
+    values = read_json(path) if path.is_file() else None
+    if not isinstance(values, dict) or "recipe" not in values:
+        return
+    exported = values.get("export")
+    if exported:
+        where = f"its SavedModels are in {exported.replace('{run}', folder.resolve().name)}"
+    else:
+        where = f"write one by: python -m recipes.{values['recipe']} export {folder} --export saved_models/NAME"
+    raise ValueError(f"That is a run; {where}. Received: {folder}")
 
 
 def _label(given):

@@ -5,11 +5,13 @@ import collections
 import concurrent.futures
 import contextlib
 import dataclasses
+import errno
 import json
 import logging
 import pathlib
 import re
 import signal
+import socket
 import threading
 import time
 import urllib.parse
@@ -160,6 +162,7 @@ class Server:
 
     def start(self):
         """Loads the models, listens, and returns: the server runs in a thread of its own."""
+        self._check_ports()
         for model in self.models.values():
             model.poll()
             if not model.loaded:
@@ -175,6 +178,15 @@ class Server:
                 self.stop()
                 raise
         return self
+
+    def _check_ports(self):
+        """Reports a port that is taken before models are loaded, which takes long."""
+        for option, port in (("--port", self.port), ("--grpc-port", self.grpc_port)):
+            try:
+                if port:
+                    _try_port(self.host, port)
+            except (OSError, OverflowError) as error:
+                raise _taken(option, self.host, port, error) from error
 
     def stop(self):
         """Listens no more, answers the requests that have come, and ends."""
@@ -208,8 +220,7 @@ class Server:
         try:
             listener = await asyncio.start_server(self._connected, self.host, self.port, limit=MOST_HEADER_BYTES)
         except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or error
-            ready.set_exception(OSError(f"Give another --port or --host. Received: {self.host}:{self.port} ({reason})"))
+            ready.set_exception(_taken("--port", self.host, self.port, error))
             return
         self.port = listener.sockets[0].getsockname()[1]
         self.url = f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
@@ -479,6 +490,23 @@ class Server:
         writer.write(head.encode("latin-1") + body)
         async with asyncio.timeout(self.max_seconds):
             await writer.drain()
+
+
+def _try_port(host, port):
+    """Raises the error of a port that is taken or forbidden. Others are left to whoever listens."""
+    for family, kind, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(address)
+            except OSError as error:
+                if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                    raise
+
+
+def _taken(option, host, port, error):
+    reason = getattr(error, "strerror", None) or error
+    return OSError(f"Give another {option} or --host. Received: {host}:{port} ({reason})")
 
 
 async def _discard(reader, writer):

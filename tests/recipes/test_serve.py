@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn.serving._versions import save_signatures
-from recipes.serve import main
+from recipes.serve import _models, main
 from tests.recipes.commands import ROOT, run_here
 
 
@@ -23,7 +23,8 @@ def folder(tmp_path):
 
 
 def test_serving_to_sigterm(folder):
-    command = [sys.executable, "-m", "recipes.serve", str(folder), f"again={folder}", "--port", "0"]
+    (folder.parent / "README.md").write_text("a file beside the models")
+    command = [sys.executable, "-m", "recipes.serve", str(folder.parent), f"again={folder}", "--port", "0"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         lines = []
@@ -31,6 +32,7 @@ def test_serving_to_sigterm(folder):
             lines.append(process.stdout.readline())
             assert lines[-1], "".join(lines)
         text = "".join(lines)
+        assert lines[0] == "Loading twice, again\n"  # before TensorFlow is
         url = re.search(r"The page: (http://127\.0\.0\.1:\d+)/\n", text)[1]
         assert "twice: version 1 is served: serving_default" in text and f"{url}/v1/models/again:predict" in text
         assert "production is TensorFlow Serving" in text
@@ -43,11 +45,31 @@ def test_serving_to_sigterm(folder):
         process.kill()
 
 
+def test_folders_of_several_models(folder, tmp_path):
+    (tmp_path / "other" / "3").mkdir(parents=True)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "README.md").write_text("a file beside the models")
+    both = {"other": str(tmp_path / "other"), "twice": str(folder)}
+    assert _models([str(tmp_path)]) == both
+    assert _models([*map(str, sorted(tmp_path.iterdir()))]) == both | {"notes": str(tmp_path / "notes")}
+
+
+def test_runs_are_no_models(tmp_path):
+    write = (tmp_path / "config.json").write_text
+    write('{"recipe": "translate", "export": "saved_models/{run}"}')
+    with pytest.raises(ValueError, match=f"its SavedModels are in saved_models/{tmp_path.name}. Received"):
+        _models([str(tmp_path)])
+    write('{"recipe": "translate", "export": null}')
+    with pytest.raises(ValueError, match=f"python -m recipes.translate export {tmp_path} --export saved_models/NAME"):
+        _models([f"name={tmp_path}"])
+
+
 def test_mistakes(folder, capsys):
     found = [
         run_here(main, capsys, *arguments)
         for arguments in [
             (folder / "none",),
+            (folder / "1" / "saved_model.pb",),
             (folder / "1",),
             (folder, folder),
             (folder, "--label", "stable"),
@@ -57,6 +79,7 @@ def test_mistakes(folder, capsys):
     for message, expected in zip(
         found,
         [
+            "There is no folder of SavedModels",
             "There is no folder of SavedModels",
             "Give the folder that has the versions",
             "Two models have the name twice",

@@ -168,7 +168,7 @@ def test_batches_of_the_sizes_that_the_documentation_names(exports):
 def test_texts_that_are_cut_say_so(exports):
     """Of the models that have a limit; other models have no such output."""
     short, long = "the cat", "the cat " * 30
-    graphs = ['{"triples": [["%s", "home", "Oslo"]]}' % name for name in ("Zoë Lee", "Zoë Ann Lee")]
+    graphs = [json.dumps({"triples": [[name, "home", "Oslo"]]}) for name in ("Zoë Lee", "Zoë Ann Lee")]
     inputs = {kind: {"text": [short, long]} for kind in ("translator", "classifier_pieces", "regressor")}
     inputs |= {kind: {"text": [short, short], "second_text": [short, long]} for kind in KINDS if "pairs" in kind}
     inputs |= {

@@ -388,7 +388,13 @@ def test_arguments(folders, tmp_path):
             Server(**arguments)
     with Server({"x": tmp_path}, port=0) as server:
         assert ask(server, "/v1/models/x:predict", {"instances": [1]})[0] == 404
-        with pytest.raises(OSError, match="Give another --port or --host"):
-            Server({"x": tmp_path}, port=server.port).start()
+        for option, ports in (
+            ("--port", {"port": server.port}),
+            ("--grpc-port", {"port": 0, "grpc_port": server.port}),
+        ):
+            other = Server({"x": tmp_path}, **ports)
+            other.models = None  # which would take long to load
+            with pytest.raises(OSError, match=f"Give another {option} or --host"):
+                other.start()
     with pytest.raises(OSError, match="Give another --port or --host"):
         Server({"x": tmp_path}, port=70_000).start()
