@@ -122,7 +122,7 @@ class Translator:
         done = len(sentences) - len(places)
         kernels = self.searcher.decoding_kernels()  # once, not in each batch
         for indices, batch in source_batches(ids, self.buckets, self.batch_size if len(ids) > 1 else 1):
-            found = self._search(tf.constant(batch), kernels)
+            found = self._search_of(batch.shape, kernels)(tf.constant(batch), kernels)
             texts = self.text.decode(found["tokens"][: len(indices), 0])
             for index, text, score in zip(indices, texts, found["scores"][:, 0].numpy(), strict=False):
                 translations[places[index]] = Translation(text, float(score), is_cut[index])
@@ -130,6 +130,10 @@ class Translator:
             if progress:
                 progress(done)
         return translations
+
+    def _search_of(self, shape, kernels):
+        """The search of batches of a shape. To a call, TensorFlow would warn of many shapes, which here are intended."""
+        return self._search.get_concrete_function(tf.TensorSpec(shape, tf.int32), kernels)
 
     def _cut(self, row):
         source, last = self.text.source, self.max_source_length - 1

@@ -17,6 +17,7 @@ def recipe(monkeypatch):
     page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^```python no-run\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert len(code.splitlines()) <= 150
+    assert code.index("quiet_tensorflow()") < code.index("import keras")  # which imports TensorFlow
     module = types.ModuleType("recipes.tag")
     monkeypatch.setitem(sys.modules, "recipes.tag", module)
     exec(compile(code, "docs/recipes.md", "exec"), module.__dict__)

@@ -48,6 +48,14 @@ def expected(translate, ids):
     return translate.text.decode(found["tokens"][:, 0]), found["scores"][:, 0].numpy()
 
 
+def test_many_lengths_are_searched_without_a_warning(tokenizer, caplog):
+    translate = Translator(
+        make_model(), tokenizer, tokenizer, 2, max_length=2, max_source_length=512, jit_compile=False
+    )
+    translate(["cat " * count for count in (2, 8, 16, 32, 64, 128)])
+    assert len(translate.buckets) == 6 and caplog.text == ""
+
+
 def test_translations_are_those_of_the_search(translate, tokenizer):
     sentences = [ENGLISH[0], " ", ENGLISH[1] + " no", "", ENGLISH[2]]
     done = []
