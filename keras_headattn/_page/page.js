@@ -19,19 +19,51 @@ function make(tag, properties = {}, ...children) {
 const number = (value) => (Math.abs(value) < 0.0005 ? "0" : value.toFixed(3).replace("-", "\u2212"));
 const largest = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
 
+const SCORE = "The log probability of the answer, divided by a penalty for its length";
+
 // Pieces ------------------------------------------------------------------------------------------------------------
 
 function shownPieces(pieces) {
-  const joined = pieces.some((piece) => piece.startsWith("\u2581"));
+  const joined = pieces.some((piece) => !piece.unknown && piece.startsWith("\u2581"));
   return pieces.map((piece) => {
+    if (piece.unknown) return { text: piece.text, space: true, unknown: true };
     const space = !joined || piece.startsWith("\u2581") || /^<.*>$/.test(piece);
     const text = (joined ? piece.replaceAll("\u2581", " ").trim() : piece) || "\u2423";
-    return { text, space, special: /^<.+>$/.test(piece) || text === "\u2423" };
+    return { text, space, special: /^(<.+>|\[[A-Z]+\])$/.test(piece) || text === "\u2423" };
+  });
+}
+
+const isUnknown = (piece) => piece === "<unk>" || piece === "[UNK]";
+
+// Pieces with the words of the text in the place of the tokenizer's unknown symbol, as far as the text has the others.
+function withUnknown(pieces, asked) {
+  if (!pieces.some(isUnknown)) return pieces;
+  const joined = pieces.some((piece) => piece.startsWith("\u2581"));
+  const text = ` ${asked.trim().replace(/\s+/g, " ")}`;
+  let place = 0;
+  // Where a piece is in the rest of the text; a special one, such as `</s>`, is at its end.
+  const find = (piece) => {
+    if (/^[<[].+[>\]]$/.test(piece)) return [text.length, 0];
+    const letters = piece.replaceAll("\u2581", " ").replace(/^##/, "").toLowerCase();
+    return [text.toLowerCase().indexOf(letters, place), letters.length];
+  };
+  return pieces.map((piece, index) => {
+    if (!isUnknown(piece)) {
+      const [start, length] = find(piece);
+      if (start >= 0 && start < text.length) place = start + length;
+      return piece;
+    }
+    const word = text.slice(place).match(/^\s*([\p{L}\p{N}\p{M}]+|\S)/u)?.[0] ?? "";
+    const end = joined ? find(pieces[index + 1] ?? "</s>")[0] : place + word.length;
+    const unknown = text.slice(place, end).trim();
+    if (end < place || !unknown) return piece;
+    place = end;
+    return { text: unknown, unknown: true };
   });
 }
 
 const classesOf = (piece, name) =>
-  [name, piece.space && "space", piece.special && "special", /\s/.test(piece.text) && "phrase"].filter(Boolean).join(" ");
+  [name, piece.space && "space", piece.special && "special", piece.unknown && "unknown", /\s/.test(piece.text) && "phrase"].filter(Boolean).join(" ");
 
 // An element's colour: its opacity is the weight's part of the largest. Without a weight it has none.
 function shade(element, weight, most) {
@@ -83,7 +115,7 @@ class View {
   titleLine() {
     const line = make("div", { class: "title" }, make("h2", { text: this.view.model }));
     if (this.view.score !== undefined)
-      line.append(make("span", { class: "score", text: `score ${number(this.view.score)}` }));
+      line.append(make("span", { class: "score", title: SCORE, text: `score ${number(this.view.score)}, surer near 0` }));
     return line;
   }
 
@@ -98,6 +130,10 @@ class View {
 
   get isSelf() {
     return this.layer.queries && this.layer.queries === this.layer.keys;
+  }
+  // What the rows and the columns of a map are.
+  get axes() {
+    return this.isSelf ? ["the word that looks", "what it looks at"] : ["written", "read"];
   }
   get coloured() {
     return !this.layer.queries || this.chosen.side === "queries" ? "keys" : "queries";
@@ -164,6 +200,7 @@ class View {
     return make("button", {
       type: "button",
       class: classesOf(piece, "word"),
+      ...(piece.unknown && { "aria-label": `${piece.text}, a word that the model does not know` }),
       text: piece.text,
       tabindex: "-1",
       "aria-pressed": "false",
@@ -279,8 +316,14 @@ class View {
           card.canvas,
           card.mark,
         );
+        if (!layer.size) {
+          const [rows, columns] = this.axes;
+          card.canvas.setAttribute("aria-label", `Map of head ${head + 1}: rows are ${rows}, columns ${columns}`);
+          const axes = [`\u2193 ${rows}`, `${columns} \u2192`].map((text) => make("span", { text }));
+          card.element.append(make("p", { class: "axes", "aria-hidden": "true" }, ...axes));
+          this.watchMap(card, weights);
+        }
         card.element.append(card.map);
-        if (!layer.size) this.watchMap(card, weights);
       }
       if (!layer.size) card.element.append(strip);
       return card;
@@ -348,7 +391,7 @@ class View {
       card.strip.replaceChildren(
         ...pieces.flatMap((piece) => [
           piece.space ? " " : "",
-          make("span", { class: piece.special ? "special" : "", text: piece.text }),
+          make("span", { class: `${piece.special ? "special" : ""} ${piece.unknown ? "unknown" : ""}`, text: piece.text }),
         ]),
       );
     }
@@ -477,9 +520,9 @@ function colorOf(variable) {
 
 const without = (pieces) => pieces.filter((piece) => piece !== "");
 
-function viewOfAnswer(model, answer) {
+function viewOfAnswer(model, answer, texts) {
   if (answer.target_pieces) {
-    const keys = without(answer.source_pieces),
+    const keys = withUnknown(without(answer.source_pieces), texts[0]),
       queries = without(answer.target_pieces);
     const layers = answer.weights.map((weights, index) => ({
       name: `${index + 1} of ${answer.weights.length}`,
@@ -487,7 +530,7 @@ function viewOfAnswer(model, answer) {
       queries,
       weights: cut(weights, queries.length, keys.length),
     }));
-    return { model, score: answer.scores, answer: answer.translations, layers };
+    return { model, score: answer.scores, answer: answer.translations, layers, note: noteOf(answer, keys.length) };
   }
   const layers = [];
   for (const [prefix, title] of answer.second_pieces
@@ -496,7 +539,9 @@ function viewOfAnswer(model, answer) {
         ["second_", "Second text"],
       ]
     : [["", undefined]]) {
-    const keys = without(answer[`${prefix}pieces`]);
+    const isOne = texts.length === 1 || answer.second_pieces;
+    const read = isOne ? texts[Number(prefix !== "")] : texts.join(" ");
+    const keys = withUnknown(without(answer[`${prefix}pieces`]), read);
     const suffix = title ? `, ${title.toLowerCase()}` : "";
     (answer[`${prefix}weights`] ?? []).forEach((weights, index, all) => {
       layers.push({
@@ -512,7 +557,15 @@ function viewOfAnswer(model, answer) {
       layers.push({ name: `pooling${suffix}`, title, keys, weights: pooling.map((row) => row.slice(0, keys.length)) });
   }
   const classes = answer.classes?.slice(0, 6).map((name, index) => [name, answer.scores[index]]);
-  return { model, classes, answer: answer.values === undefined ? undefined : number(answer.values), layers };
+  const values = answer.values === undefined ? undefined : number(answer.values);
+  return { model, classes, answer: values, layers, note: noteOf(answer, layers[0]?.keys.length) };
+}
+
+// A sentence if the model did not read all of the text.
+function noteOf(answer, count) {
+  if (!answer.is_cut) return undefined;
+  const read = count === undefined || answer.second_pieces ? "" : ` at ${count} tokens`;
+  return `The text was cut${read}: it is longer than this model reads, and the answer knows nothing of the rest.`;
 }
 
 const cut = (weights, queries, keys) => weights.map((rows) => rows.slice(0, queries).map((row) => row.slice(0, keys)));
@@ -540,22 +593,32 @@ function addressOf(model) {
   return `v1/models/${model.split("/").map(encodeURIComponent).join("/")}`;
 }
 
+const listedModels = async () => (await fetchJson("models.json")).models;
+
 async function definitionsOf(model, signal) {
   return (await fetchJson(`${addressOf(model)}/metadata`, { signal })).metadata.signature_def.signature_def;
 }
 
 async function askModel(model, texts, signal) {
-  const definitions = await definitionsOf(model, signal);
+  const isAddress = /^https?:/.test(model);
+  const known = isAddress ? [] : (await listedModels()).filter((listed) => listed.takes_text).map(({ name }) => name);
+  const definitions = await definitionsOf(model, signal).catch((error) => {
+    if (error.name === "AbortError" || isAddress || known.includes(model)) throw error;
+    if (known.includes(model.split("/")[0])) throw new Error(`There is no version \u201c${model}\u201d here.`);
+    throw new Error(`There is no model \u201c${model}\u201d here. There are: ${known.join(", ") || "none that takes text"}.`);
+  });
   const name = definitions.attention ? "attention" : "serving_default";
   const inputs = Object.keys(definitions[name]?.inputs ?? {});
   if (!inputs.includes("text")) throw new Error(`${model} takes no text.`);
   const instance = { text: texts[0] };
   if (inputs.includes("second_text")) instance.second_text = texts[1];
+  const asked = Object.values(instance);
   const body = JSON.stringify({ signature_name: name, instances: [instance] });
   const [answer] = (await fetchJson(`${addressOf(model)}:predict`, { method: "POST", body, signal })).predictions;
-  if (name === "attention") return viewOfAnswer(model, answer);
-  const note = "This model was exported without the signature `attention`: its maps are not known.";
+  if (name === "attention") return viewOfAnswer(model, answer, asked);
   const found = typeof answer === "object" ? answer : { values: answer };
+  const unknown = "This model was exported without the signature `attention`: its maps are not known.";
+  const note = [noteOf(found), unknown].filter(Boolean).join(" ");
   const classes = found.classes?.map((label, index) => [label, found.scores[index]]);
   return {
     model,
@@ -631,6 +694,21 @@ function startExamples(data) {
   draw();
 }
 
+// Texts to try, each of which a click asks of the first model.
+function offerExamples(examples) {
+  $("start").hidden = false;
+  const buttons = examples.slice(0, 3).map((example) => {
+    const text = Object.values(example).join(" | ");
+    const onclick = () => {
+      $("text").value = example.text;
+      $("second-text").value = example.second_text ?? "";
+      $("ask").requestSubmit();
+    };
+    return make("button", { type: "button", dir: "auto", text, onclick });
+  });
+  if (buttons.length) $("examples").append("Or try: ", ...buttons.flatMap((button) => [button, ", "]).slice(0, -1));
+}
+
 async function startServer() {
   $("ask").hidden = false;
   const fields = [$("model-0"), $("model-1")];
@@ -656,18 +734,31 @@ async function startServer() {
     try {
       const texts = [$("text").value, $("second-text").value];
       const found = await Promise.all(models().map((model) => askModel(model, texts, signal)));
+      $("start").hidden = true;
       show(found);
     } catch (error) {
-      if (error.name !== "AbortError") showError(error.message);
+      if (error.name !== "AbortError") {
+        show([]); // what is there is no answer to this text
+        showError(error.message);
+      }
     } finally {
       $("go").disabled = false;
       $("views").removeAttribute("aria-busy");
     }
   });
+  for (const field of [$("text"), $("second-text")]) {
+    field.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      $("ask").requestSubmit();
+    });
+  }
   try {
-    const { models: names } = await fetchJson("models.json");
-    $("models").append(...names.map((name) => make("option", { value: name })));
-    fields[0].value = names[0];
+    const listed = (await listedModels()).filter((model) => model.takes_text);
+    $("models").append(...listed.map(({ name }) => make("option", { value: name })));
+    if (!listed.length) throw new Error("None of the models on this server takes text, which this page needs.");
+    fields[0].value = listed[0].name;
+    offerExamples(listed[0].examples);
     await adapt();
   } catch (error) {
     showError(error.message);

@@ -153,7 +153,6 @@ class Server:
         self.origins = tuple(origins)
         self.url = None
         self._pages = page_files(self.origins)
-        self._pages["/models.json"] = ("application/json", json.dumps({"models": list(self.models)}).encode(), {})
         self._allowances = {}  # of an address: requests it may send now, and since when
         self._connections = {}  # task to whether it is at work
         self._waiting = collections.Counter()
@@ -361,6 +360,8 @@ class Server:
             if request.path in self._pages and request.method == "GET":
                 kind, body, own = self._pages[request.path]
                 return 200, body, {"Content-Type": kind} | own | headers
+            if request.path == "/models.json" and request.method == "GET":
+                return 200, json.dumps({"models": [model.listed() for model in self.models.values()]}).encode(), headers
             async with asyncio.timeout(self.max_seconds):
                 return 200, await self._api(request), headers
         except RequestError as error:

@@ -13,6 +13,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_headattn._optional import optional_import
 from keras_headattn.serving._server_json import RequestError, message_of
+from keras_headattn.serving._versions import read_examples
 from keras_headattn.serving._warmup import RECORDS, read_warmup
 
 log = logging.getLogger("keras_headattn.serving")
@@ -97,6 +98,12 @@ class ServedModel:
             raise RequestError(404, f"Servable not found for request: {asked}")
         return number, loaded[number]
 
+    def listed(self):
+        """What the page knows of the model: its name, whether it takes text, and texts to try."""
+        version = self.loaded[max(self.loaded)] if self.loaded else None
+        takes_text = version is None or version.takes_text  # it may yet appear
+        return {"name": self.name, "takes_text": takes_text, "examples": version.examples if version else []}
+
     def status(self, number=None, label=None):
         """The states of versions, as the API has them, or of one.
 
@@ -146,6 +153,12 @@ class Version:
         }
         for name, inputs in read_warmup(path) if (pathlib.Path(path) / RECORDS).exists() else ():
             self.signatures[name](inputs)
+        self.examples = read_examples(path)
+
+    @property
+    def takes_text(self):
+        """bool, whether the page can ask it."""
+        return "text" in getattr(self.signatures.get("serving_default"), "inputs", ())
 
     def signature(self, name):
         """The `Signature` of this name.

@@ -1,6 +1,7 @@
 """SavedModels in numbered folders, as model servers expect them, written in full or not at all."""
 
 import contextlib
+import json
 import os
 import pathlib
 import secrets
@@ -8,11 +9,12 @@ import shutil
 
 import tensorflow as tf
 
-from keras_headattn._files import sync
+from keras_headattn._files import read_json, sync, write_atomically
 from keras_headattn.serving._warmup import write_warmup
 
 # Part of a version, so that both appear at once. Model servers load nothing of this folder but warm-up requests.
 NOTE = pathlib.Path("assets.extra", "run.txt")
+EXAMPLES = pathlib.Path("assets.extra", "examples.json")
 
 
 def check_export_folder(folder, run=None):
@@ -71,6 +73,22 @@ def save_signatures(signatures, folder, tokenizers=(), run=None, warmup=None):
             write_warmup(path, warmup)
 
     return write_version(folder, write)
+
+
+def write_examples(path, examples):
+    """Writes requests that the page of the local server offers to try.
+
+    Args:
+        path: of a version.
+        examples: list of dictionaries of the name of an input to its text.
+    """
+    write_atomically(path / EXAMPLES, json.dumps(examples, ensure_ascii=False, indent=1).encode("utf-8"))
+
+
+def read_examples(path):
+    """Reads what `write_examples` wrote; an empty list if nothing was."""
+    path = pathlib.Path(path, EXAMPLES)
+    return read_json(path) if path.is_file() else []
 
 
 def check_run(folder, run):

@@ -5,6 +5,7 @@ import keras
 from keras_headattn._files import read_lines, write_atomically
 from keras_headattn.data import LabelledBatches, balanced_class_weights, choose_buckets, example_lengths
 from keras_headattn.serving import export_classifier, export_regressor
+from keras_headattn.serving._versions import write_examples
 from keras_headattn.text import BytePairTokenizer, WordTokenizer
 from keras_headattn.training import Model, default_jit
 from recipes.engine.fresh_process import show_page, try_out
@@ -148,6 +149,8 @@ class TextTask(Task):
             corpus = next(iter(self.data.tests.values()), self.data.validation)
             samples = corpus.sample(config.samples, config.seed)
             sides = {"text": samples.texts} | ({"second_text": samples.second_texts} if self.is_pair else {})
+            rows = zip(*sides.values(), strict=True)
+            write_examples(path, [dict(zip(sides, row, strict=True)) for row in rows])
             packages = [] if isinstance(tokenizer, (WordTokenizer, BytePairTokenizer)) else ["tensorflow_text"]
             found = try_out(path, TRY_OUT, sides, *packages)
             for label, prediction, *texts in zip(samples.labels, found, *sides.values(), strict=True):

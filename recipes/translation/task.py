@@ -16,6 +16,7 @@ from keras_headattn.data import (
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import InverseSquareRoot
 from keras_headattn.serving import export_id_translator, export_translator
+from keras_headattn.serving._versions import write_examples
 from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
 from recipes.engine.fresh_process import show_page, try_out
 from recipes.engine.task import Task, check_new
@@ -206,6 +207,7 @@ class Translate(Task):
         step = max(1, len(sentences) // max(1, config.samples))
         # Moses' steps are no part of the SavedModel: it takes text that has gone through them.
         if samples := text.prepare_source(sentences[::step][: config.samples]):
+            write_examples(path, [{"text": sample} for sample in samples])
             found = try_out(path, TRY_OUT, samples, "tensorflow_text")
             for source, translation, score in zip(samples, *found, strict=True):
                 print(f"  {source}\n    -> {translation}  ({score:.3f})")

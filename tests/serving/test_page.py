@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from keras_headattn.analysis import write_attention_page
 from keras_headattn.serving import Server
-from keras_headattn.serving._versions import save_signatures
+from keras_headattn.serving._versions import save_signatures, write_examples
 from tests.chromium import chromium
 
-SOURCE, TARGET = ["▁two", "▁cat", "s", "</s>"], ["▁zwei", "▁Katzen", "<img src=x onerror=hacked=1>", "</s>"]
+SOURCE, TARGET = ["▁two", "<unk>", "s", "</s>"], ["▁zwei", "▁Katzen", "<img src=x onerror=hacked=1>", "</s>"]
 BAD = "<script>hacked=1</script><b>zwei</b> Katzen"
 RANDOM = np.random.default_rng(0)
 WEIGHTS = RANDOM.uniform(-0.4, 1, (1, 2, 3, 4, 4)).astype("float32")
@@ -37,9 +37,12 @@ def server(tmp_path_factory):
     def translate(text):
         return {"translations": repeated(BAD, text), "scores": repeated(-0.25, text)}
 
+    def cut(text):
+        return {"is_cut": tf.strings.length(text) > 50}
+
     def translate_maps(text):
         maps = {"source_pieces": SOURCE, "target_pieces": TARGET, "weights": WEIGHTS[0]}
-        return translate(text) | {name: repeated(value, text) for name, value in maps.items()}
+        return translate(text) | cut(text) | {name: repeated(value, text) for name, value in maps.items()}
 
     def classify(text):
         return {"classes": repeated(["good", "bad"], text), "scores": repeated([0.75, 0.25], text)}
@@ -52,10 +55,13 @@ def server(tmp_path_factory):
     models = {
         "demo": {"serving_default": (translate, text), "attention": (translate_maps, text)},
         "reviews": {"serving_default": (classify, text), "attention": (classify_maps, text)},
-        "plain": {"serving_default": (translate, text)},
+        "plain": {"serving_default": (lambda text: translate(text) | cut(text), text)},
+        "digits": {"serving_default": (lambda x: {"y": x}, [tf.TensorSpec((None,), tf.float32, name="x")])},
     }
     for name, signatures in models.items():
-        save_signatures(signatures, folder / name)
+        path = save_signatures(signatures, folder / name)
+        if name == "demo":
+            write_examples(path, [{"text": "two cats"}, {"text": "<b>three</b>"}])
     with Server({name: folder / name for name in models}, port=0, max_text=100) as it:
         yield it
 
@@ -72,10 +78,10 @@ def run(page, text="two cats", model="demo", other=""):
         page.fill(f"#model-{number}", name)
         if not name:
             page.js("document.querySelector('#model-1').value = ''")
-    page.js("document.querySelector('#views').replaceChildren()")
     page.fill("#text", text)
+    page.js("document.querySelectorAll('.view').forEach(view => view.id = 'before')")
     page.press("Enter")
-    page.wait("document.querySelector('.view') || !document.querySelector('#error').hidden")
+    page.wait("document.querySelector('.view:not(#before)') || !document.querySelector('#error').hidden")
     page.wait("!document.querySelector('#go').disabled")
 
 
@@ -86,6 +92,19 @@ def check_words(page, selector, weights, most):
     assert list(negative) == [bool(weight < 0 and -weight > 0.05 * most) for weight in weights]
 
 
+def test_the_first_screen(page):
+    """Comes first: there is no answer yet."""
+    assert page.js("[...document.querySelectorAll('#models option')].map(option => option.value)") == [
+        "demo", "reviews", "plain"
+    ]  # of digits it cannot ask  # fmt: skip
+    examples = "[...document.querySelectorAll('#examples button')]"
+    assert page.js(f"{examples}.map(button => button.textContent)") == ["two cats", "<b>three</b>"]
+    page.js(f"{examples}[0].click()")
+    page.wait("document.querySelector('.view')")
+    assert page.js("document.querySelector('#text').value") == "two cats"
+    assert page.js("document.querySelector('#start').hidden")
+
+
 def test_translation(page):
     run(page)
     texts = "[...document.querySelectorAll('.words')].map(words => words.textContent)"
@@ -93,7 +112,11 @@ def test_translation(page):
     assert page.js(texts) == ["twocats</s>", "zweiKatzen<img src=x onerror=hacked=1></s>"]
     assert page.js("document.querySelectorAll('#views img, #views b, #views script').length") == 0
     assert page.js("typeof hacked") == "undefined"
-    assert page.js("document.querySelector('.score').textContent") == "score \u22120.250"
+    assert page.js("document.querySelector('.score').textContent") == "score \u22120.250, surer near 0"
+    axes = "document.querySelector('.head .axes').textContent"
+    assert page.js(axes) == "↓ writtenread →"
+    unknown = "document.querySelector('.word.unknown')"
+    assert page.js(f"{unknown}.getAttribute('aria-label')") == "cat, a word that the model does not know"
 
     last, most = WEIGHTS[0, 1], np.abs(WEIGHTS[0, 1]).max()
     page.hover(".texts > :nth-child(2) .word:nth-child(2)")  # a word that was written
@@ -170,17 +193,43 @@ def test_a_word_is_chosen_in_both_models(page):
 
 
 def test_errors_and_models_without_maps(page):
+    run(page)
     run(page, text="x" * 101)
-    error = "document.querySelector('#error[role=alert]').textContent"
+    error, views = (
+        "document.querySelector('#error[role=alert]').textContent",
+        "document.querySelectorAll('.view').length",
+    )
     assert "A text may have 100 bytes. Received: 101 bytes" in page.js(error)
+    assert page.js(views) == 0  # no answer to another text
     run(page, model="none")
-    assert page.js(error) == "Servable not found for request: Latest(none)"
+    assert page.js(error) == "There is no model “none” here. There are: demo, reviews, plain."
     run(page, model="http://localhost:1/v1/models/none")
     assert page.js(error).startswith("The server does not answer")
+    run(page, model="demo/versions/9")
+    assert page.js(error) == "There is no version “demo/versions/9” here."
+    run(page, model="digits")
+    assert page.js(error) == "digits takes no text."
     run(page, model="plain")
     assert page.js("document.querySelector('#error').hidden")
     assert "without the signature" in page.js("document.querySelector('.view').textContent")
     assert page.js("document.querySelector('.answer').textContent") == BAD
+
+
+def test_what_was_cut_is_said(page):
+    note = "document.querySelector('.view > .said').textContent"
+    run(page, text="two cats " * 8)
+    assert page.js(note).startswith("The text was cut at 4 tokens: it is longer than this model reads")
+    run(page, text="two cats " * 8, model="plain")
+    assert page.js(note).startswith("The text was cut: it is longer than this model reads")
+    run(page)
+    assert "cut" not in page.js("document.querySelector('.view').textContent")
+
+
+def test_maps_of_long_texts_can_be_seen(page):
+    run(page)
+    heights = "[...document.querySelectorAll('.map canvas')].map(canvas => canvas.getBoundingClientRect().height)"
+    page.js("document.querySelectorAll('.map canvas').forEach(canvas => canvas.style.setProperty('--columns', '128'))")
+    assert min(page.js(heights)) >= 40
 
 
 def test_themes(page):

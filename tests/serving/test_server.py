@@ -18,7 +18,7 @@ import tensorflow as tf
 from keras_headattn.layers import SelfAttentivePooling
 from keras_headattn.models import SentenceClassifier, TransformerEncoder
 from keras_headattn.serving import Server, _server, export_classifier, write_warmup
-from keras_headattn.serving._versions import save_signatures
+from keras_headattn.serving._versions import save_signatures, write_examples
 from keras_headattn.text import WordTokenizer
 
 TEXTS = ["the cat sat", "a dog", "", "the the cat"]
@@ -69,7 +69,8 @@ def folders(tmp_path_factory):
     tokenizer = WordTokenizer(["the", "cat", "sat", "dog", "a"])
     encoder = TransformerEncoder(tokenizer.vocabulary_size, 8, 16, num_layers=1, attention="multi_head", num_heads=2)
     model = SentenceClassifier(encoder, 3, SelfAttentivePooling(3, 4), mlp_dim=6)
-    export_classifier(model, tokenizer, ["a", "b", "c"], folder / "texts", max_length=6, attention=True)
+    path = export_classifier(model, tokenizer, ["a", "b", "c"], folder / "texts", max_length=6, attention=True)
+    write_examples(path, [{"text": "the cat"}])
     for scale in (2.0, 3.0):
         export_numbers(folder / "numbers", scale)
     return folder
@@ -257,7 +258,11 @@ def test_page(server):
     assert status == 200 and "<title>" in page
     policy = headers["Content-Security-Policy"]
     assert "unsafe" not in policy and "default-src 'none'" in policy and "script-src 'self'" in policy
-    assert ask(server, "/models.json")[1] == {"models": ["texts", "numbers"]}
+    listed = ask(server, "/models.json")[1]["models"]
+    assert listed == [
+        {"name": "texts", "takes_text": True, "examples": [{"text": "the cat"}]},
+        {"name": "numbers", "takes_text": False, "examples": []},
+    ]
     assert {ask(server, f"/page.{kind}")[0] for kind in ("css", "js")} == {200}
 
 
