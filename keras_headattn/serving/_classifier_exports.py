@@ -139,7 +139,7 @@ def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, war
     pad_id = getattr(tokenizer, "pad_id", 0)
 
     def encode(*texts):
-        """What the model takes, and the output `is_cut`."""
+        """Returns the inputs of the model, and the output `is_cut`."""
         if joins_pairs:
             cut = {} if max_length is None else {"is_cut": tokenizer.is_cut(*texts)}
             return pad_to_bucket(tokenizer(*texts), lengths, pad_id), cut

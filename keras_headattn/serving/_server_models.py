@@ -99,7 +99,7 @@ class ServedModel:
         return number, loaded[number]
 
     def listed(self):
-        """What the page knows of the model: its name, whether it takes text, and texts to try."""
+        """Describes the model to the page: its name, whether it takes text, and texts to try."""
         version = self.loaded[max(self.loaded)] if self.loaded else None
         takes_text = version is None or version.takes_text  # it may yet appear
         return {"name": self.name, "takes_text": takes_text, "examples": version.examples if version else []}
