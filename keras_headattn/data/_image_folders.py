@@ -1,5 +1,6 @@
 """Labelled images in files of their own, or in memory."""
 
+import collections
 import os
 import pathlib
 
@@ -8,9 +9,8 @@ import tensorflow as tf
 
 from keras_headattn._files import read_lines
 from keras_headattn._optional import optional_import
+from keras_headattn.data._image_names import ENDINGS, describe_others, find_images, first_names, is_image
 from keras_headattn.data._images import ImageSource
-
-ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif"}
 
 
 class ImageFiles(ImageSource):
@@ -20,15 +20,16 @@ class ImageFiles(ImageSource):
         paths: list of str.
         labels: ints `(N,)`.
         class_names: list of str.
+        left_out: sequence of str, sentences on the files that were passed over. Default: none.
 
     Raises:
         ValueError: if there are no images.
     """
 
-    def __init__(self, paths, labels, class_names):
+    def __init__(self, paths, labels, class_names, left_out=()):
         if not len(paths):
             raise ValueError("There are no images. Received: an empty list of files")
-        super().__init__(class_names)
+        super().__init__(class_names, left_out=left_out)
         self._paths = tf.constant(paths)
         self._labels = tf.constant(np.asarray(labels, "int32"))
 
@@ -43,7 +44,10 @@ class ImageFiles(ImageSource):
 
 
 def read_folder(folder, class_names=None):
-    """Images in one folder for each class, at any depth below it.
+    """Reads images from one folder for each class, at any depth below it.
+
+    Images are told by the endings of their names: .jpg, .jpeg, .png, .webp, .gif and .bmp. The attribute `left_out` of
+    what is returned says what else there was.
 
     Args:
         folder: path.
@@ -59,7 +63,9 @@ def read_folder(folder, class_names=None):
     folder = pathlib.Path(folder)
     if not folder.is_dir():
         raise ValueError(f"There is no folder of images. Received: {folder}")
-    found = {path.name: _images(path) for path in sorted(folder.iterdir()) if path.is_dir()}
+    others = collections.Counter()
+    found = {path.name: find_images(path, others) for path in sorted(folder.iterdir()) if path.is_dir()}
+    empty = [name for name, paths in found.items() if not paths and not name.startswith(".")]
     found = {name: paths for name, paths in found.items() if paths}
     if not found:
         raise ValueError(
@@ -70,14 +76,21 @@ def read_folder(folder, class_names=None):
     if unknown:
         raise ValueError(
             f"{folder} has folders that are no class of the training set. Images that are not in a folder for each "
-            f"class need a file of labels (`read_labelled_folder`). Received: {', '.join(unknown[:5])}"
+            f"class need a file of labels. Received: {first_names(unknown)}"
         )
+    left_out = describe_others(others)
+    if loose := [path.name for path in sorted(folder.iterdir()) if is_image(path.name) and path.is_file()]:
+        left_out.append(f"{_images(len(loose))} in no folder of a class: {first_names(loose)}")
+    if empty:
+        folders = "1 folder has" if len(empty) == 1 else f"{len(empty):,} folders have"
+        left_out.append(f"{folders} no images: {first_names(empty)}")
     labels = [label for label, name in enumerate(class_names) for _ in found.get(name, ())]
-    return ImageFiles([path for name in class_names for path in found.get(name, ())], labels, class_names)
+    paths = [path for name in class_names for path in found.get(name, ())]
+    return ImageFiles(paths, labels, class_names, _placed(folder, left_out))
 
 
 def read_labelled_folder(folder, labels, class_names):
-    """Images of one folder whose classes are in a text file, as of the validation set of Tiny ImageNet.
+    """Reads images of one folder whose classes are in a text file, as of the validation set of Tiny ImageNet.
 
     Args:
         folder: path; the images are in it or below it.
@@ -86,24 +99,29 @@ def read_labelled_folder(folder, labels, class_names):
         class_names: list of str.
 
     Returns:
-        `ImageFiles`.
+        `ImageFiles`, whose attribute `left_out` says which files have no label.
 
     Raises:
         ValueError: that names the line, if it has no class, or names one that is not in `class_names`, a file that is
-            not there, or one that another line names.
+            not there or there twice, or one that another line names.
     """
-    paths = {os.path.basename(path): path for path in _images(folder)}
+    others, paths = collections.Counter(), collections.defaultdict(list)
+    for path in find_images(folder, others):
+        paths[os.path.basename(path)].append(path)
     number_of = {name: label for label, name in enumerate(class_names)}
     found = {}
     for number, line in enumerate(read_lines(labels), 1):
         name, label = (*line.split(), None, None)[:2]
-        if name not in paths or label not in number_of or paths[name] in found:
+        if len(paths.get(name, ())) != 1 or label not in number_of or paths[name][0] in found:
             raise ValueError(
-                f"{labels}, line {number}: expected the name of another image file below {folder} and one of "
-                f"{len(number_of)} classes. Received: {line!r}"
+                f"{labels}, line {number}: expected the name of another image file below {folder}, of which there is "
+                f"one, and one of {len(number_of)} classes. Received: {line!r}"
             )
-        found[paths[name]] = number_of[label]
-    return ImageFiles(list(found), list(found.values()), class_names)
+        found[paths[name][0]] = number_of[label]
+    left_out = describe_others(others)
+    if unnamed := [name for name, each in paths.items() if each[0] not in found]:
+        left_out.append(f"{_images(len(unnamed))} on no line of {labels}: {first_names(unnamed)}")
+    return ImageFiles(list(found), list(found.values()), class_names, _placed(folder, left_out))
 
 
 class MemoryImages(ImageFiles):
@@ -143,11 +161,9 @@ def read_digits(split):
     return MemoryImages(images, digits.target[chosen], map(str, digits.target_names))
 
 
-def _images(folder):
-    """Paths of the image files below a folder; strings, as there may be millions."""
-    return sorted(
-        os.path.join(root, name)
-        for root, _, names in os.walk(folder)
-        for name in names
-        if os.path.splitext(name)[1].lower() in ENDINGS
-    )
+def _images(count):
+    return "1 image is" if count == 1 else f"{count:,} images are"
+
+
+def _placed(folder, sentences):
+    return [f"{folder}: {sentence}" for sentence in sentences]

@@ -6,7 +6,7 @@ ASPECT_RATIOS = (3 / 4, 4 / 3)
 
 
 def decode(data):
-    """Pixels of a JPEG, PNG, GIF (its first picture) or BMP file: uint8 `(H, W, 3)`; grey ones have equal channels."""
+    """Pixels of a JPEG, PNG, WebP, GIF (its first picture) or BMP file: uint8 `(H, W, 3)`; grey ones have equal channels."""
     return tf.io.decode_image(data, channels=3, expand_animations=False)
 
 
@@ -113,16 +113,31 @@ def color_jitter(image, seed, strength):
 
 
 def _central_crop(image, size, resized):
-    shape = tf.shape(image)[:2]
-    shorter = tf.reduce_min(shape)
-    if_needed = tf.maximum(resized, tf.cast(tf.round(shape * resized / shorter), tf.int32))
-    image = tf.cond(
-        tf.equal(shorter, resized),
-        lambda: tf.cast(image, tf.float32),
-        lambda: tf.image.resize(image, if_needed),
-    )
-    top, left = tf.unstack((tf.shape(image)[:2] - size) // 2)
-    return image[top : top + size, left : left + size]
+    """The crop, float32 `(size, size, 3)`; resizes no other pixel, as a line of pixels would become gigabytes."""
+    shape = tf.cast(tf.shape(image)[:2], tf.int64)
+    whole = tf.cast(tf.round(shape * resized / tf.reduce_min(shape)), tf.int64)
+    (above, below, down), (left, right, across) = (_neighbours(shape[axis], whole[axis], size) for axis in (0, 1))
+    pixels = tf.reshape(image, (-1, 3))
+
+    def row(rows):
+        corners = (tf.gather(pixels, rows[:, None] * shape[1] + columns) for columns in (left, right))
+        begin, end = (tf.cast(corner, tf.float32) for corner in corners)
+        return begin + (end - begin) * across[:, None]
+
+    upper = row(above)
+    return upper + (row(below) - upper) * down[:, None, None]
+
+
+def _neighbours(count, resized, size):
+    """The pixels on both sides of each of the middle `size` of `resized` pixels, and how far it is from the first.
+
+    As `tf.image.resize` interpolates: bilinearly, between the centres of pixels.
+    """
+    centres = tf.cast(tf.range(size, dtype=tf.int64) + (resized - size) // 2, tf.float32) + 0.5
+    places = centres * (tf.cast(count, tf.float32) / tf.cast(resized, tf.float32)) - 0.5
+    first = tf.floor(places)
+    before, after = (tf.clip_by_value(tf.cast(each, tf.int64), 0, count - 1) for each in (first, tf.math.ceil(places)))
+    return before, after, places - first
 
 
 def _mirror(image, seed):

@@ -19,11 +19,13 @@ class ImageSource:
         class_names: list of str.
         faults: dict of str to str, files that are damaged, as far as is known without decoding anything, and what is
             wrong with them. Default `None`: none.
+        left_out: sequence of str, sentences on files that are no part of the source. Default: none.
     """
 
-    def __init__(self, class_names, faults=None):
+    def __init__(self, class_names, faults=None, left_out=()):
         self.class_names = list(class_names)
         self.faults = {} if faults is None else faults
+        self.left_out = tuple(left_out)
 
     def name(self, index):
         """The name of an image in messages, such as its path: a str.
@@ -191,7 +193,7 @@ class Subset(ImageSource):
     """
 
     def __init__(self, source, number, seed=0):
-        super().__init__(source.class_names, source.faults)
+        super().__init__(source.class_names, source.faults, source.left_out)
         self.source = source
         self._indices = np.sort(np.random.default_rng(seed).permutation(len(source))[:number])
 

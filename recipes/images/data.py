@@ -19,15 +19,15 @@ from keras_headattn.data import (
 
 def load_training(config):
     """The images of the training split: `ImageFiles`, `ImageRecords` or a `Subset` of these."""
-    return _limited(config, _source(config, config.train_split, _class_names(config)))
+    return _reported(config, _source(config, config.train_split, _class_names(config)))
 
 
 def load_validation(config, class_names):
     """The images of the validation split, whose classes are those of training."""
     if config.validation_labels:
         folder = f"{config.images}/{config.validation_split}"
-        return _limited(config, read_labelled_folder(folder, config.validation_labels, class_names))
-    source = _limited(config, _source(config, config.validation_split, class_names))
+        return _reported(config, read_labelled_folder(folder, config.validation_labels, class_names))
+    source = _reported(config, _source(config, config.validation_split, class_names))
     if source.class_names != class_names:
         raise ValueError(
             f"The validation split must have the classes of training, {len(class_names)} of them. "
@@ -67,7 +67,10 @@ def _source(config, split, class_names):
     return read_tfds_images(config.tfds, split)
 
 
-def _limited(config, source):
+def _reported(config, source):
+    """The images of a source that the settings use; a line is printed on each kind of file that was left out."""
+    for sentence in source.left_out:
+        print(sentence)
     return source if config.max_images is None else Subset(source, config.max_images)
 
 

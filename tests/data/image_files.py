@@ -1,7 +1,10 @@
 """Small image files for tests: their colour says which they are."""
 
+import io
+
 import numpy as np
 import tensorflow as tf
+from PIL import Image
 
 
 def pixels(number, height=12, width=10):
@@ -18,6 +21,12 @@ def png(number, **size):
 
 def jpeg(number, **size):
     return tf.io.encode_jpeg(pixels(number, **size), quality=100, chroma_downsampling=False).numpy()
+
+
+def webp(number, **size):
+    file = io.BytesIO()
+    Image.fromarray(pixels(number, **size)).save(file, "WEBP", lossless=True)
+    return file.getvalue()
 
 
 def number_of(image):

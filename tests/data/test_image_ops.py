@@ -3,8 +3,8 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn.data import central_crop, inception_crop, pad_and_crop
-from keras_headattn.data._image_ops import color_jitter, decode
-from tests.data.image_files import jpeg, png
+from keras_headattn.data._image_ops import _central_crop, color_jitter, decode
+from tests.data.image_files import jpeg, pixels, png, webp
 
 
 def seed(number):
@@ -20,6 +20,7 @@ def gradient(height, width):
 def test_files_are_decoded():
     np.testing.assert_array_equal(decode(gradient(3, 5))[..., 0], np.mgrid[:3, :5][0])
     assert decode(jpeg(3)).shape == (12, 10, 3)
+    np.testing.assert_array_equal(decode(webp(3)), pixels(3))
     grey = decode(tf.io.encode_jpeg(np.full((4, 4, 1), 90, "uint8")))
     assert grey.shape == (4, 4, 3) and np.ptp(grey.numpy()) == 0
 
@@ -43,6 +44,28 @@ def test_the_shorter_side_is_resized(height, width):
     np.testing.assert_allclose(image[..., 1].mean(), (width - 1) / 2, atol=1.5)
     scale = min(height, width) / 32
     np.testing.assert_allclose(np.diff(image[4:-4, :, 1], axis=1).mean(), scale, rtol=0.1)
+
+
+@pytest.mark.parametrize("height, width", [(80, 121), (33, 100), (7, 90), (1, 5), (61, 2), (300, 299), (32, 75), (1, 1)])
+def test_the_crop_is_that_of_the_whole_resized_image(height, width):
+    """Pixel for pixel what `tf.image.resize` makes of the whole image, up and down, and without resizing."""
+    image = np.random.default_rng(height).integers(0, 256, (height, width, 3), "uint8")
+    for size, resized in ((28, 32), (32, 32), (1, 31)):
+        whole = np.round(np.array([height, width]) * resized / min(height, width)).astype(int)
+        top, left = (whole - size) // 2
+        expected = tf.image.resize(image, whole)[top : top + size, left : left + size]
+        np.testing.assert_array_equal(_central_crop(tf.constant(image), size, resized), expected)
+
+
+def test_a_line_of_pixels_takes_no_memory():
+    """Resized as a whole, this file of 1 kB would have 700 GB."""
+    image = np.zeros((1, 900_000, 3), "uint8")
+    image[:, 450_000:] = 100
+    line = tf.io.encode_png(image)
+    for crop in (tf.function(central_crop), central_crop):
+        row = crop(line, size=224, resized=256)[50, :, 0].numpy()
+        assert row[0] < 10 and row[-1] > 90 and (np.diff(row.astype(int)) >= 0).all()
+    assert pad_and_crop(line, size=224, seed=seed(0)).shape == (224, 224, 3)
 
 
 def test_random_crops_stay_within_their_bounds():

@@ -1,5 +1,6 @@
 import functools
 import itertools
+import os
 
 import keras
 import numpy as np
@@ -18,7 +19,7 @@ from keras_headattn.data import (
     read_labelled_folder,
 )
 from keras_headattn.training import Model, Resume
-from tests.data.image_files import jpeg, make_folder, number_of, png
+from tests.data.image_files import jpeg, make_folder, number_of, png, webp
 
 EVALUATION = functools.partial(central_crop, size=8, resized=8)
 TRAINING = functools.partial(pad_and_crop, size=8)
@@ -74,9 +75,27 @@ def test_endings_and_depths(tmp_path):
     make_folder(tmp_path, each=1)
     (tmp_path / "dog" / "images").mkdir()
     (tmp_path / "dog" / "images" / "5.JPEG").write_bytes(jpeg(5))
-    (tmp_path / "dog" / "notes.txt").write_text("no image")
+    (tmp_path / "dog" / "images" / "7.WebP").write_bytes(webp(7))
+    source = read_folder(tmp_path)
+    assert numbers(ImageBatches(source, 9, EVALUATION)) == [0, 1, 5, 7] and source.left_out == ()
+
+
+def test_what_is_left_out_of_a_folder_is_told(tmp_path):
+    make_folder(tmp_path, each=2)
+    for name in ("a.tif", "b.HEIC", "c.tif", "README", ".DS_Store", "Thumbs.db"):
+        (tmp_path / "dog" / name).write_text("no image")
+    os.mkfifo(tmp_path / "cat" / "9.png")  # nobody would ever end reading it
     (tmp_path / "empty").mkdir()
-    assert numbers(ImageBatches(read_folder(tmp_path), 9, EVALUATION)) == [0, 1, 5]
+    (tmp_path / "loose.jpg").write_bytes(jpeg(4))
+    source = read_folder(tmp_path)
+    assert source.left_out == (
+        f"{tmp_path}: 5 files are not images by their names: .heic, .tif, a pipe, or a link to a folder or to nothing, "
+        "without an ending",
+        f"{tmp_path}: 1 image is in no folder of a class: loose.jpg",
+        f"{tmp_path}: 1 folder has no images: empty",
+    )
+    assert numbers(ImageBatches(source, 9, EVALUATION)) == [0, 1, 2, 3] and source.class_names == ["cat", "dog"]
+    assert Subset(source, 2).left_out == source.left_out
 
 
 def test_classes_of_the_training_set(folder, tmp_path):
@@ -93,7 +112,9 @@ def test_classes_in_a_text_file(tmp_path):
     labels.write_text("02.png\tcat\t0\t32\n00.png\tdog\t1\t2\n")
     source = read_labelled_folder(tmp_path / "val", labels, ["cat", "dog"])
     assert served(ImageBatches(source, 2, EVALUATION)) == [([2, 0], [0, 1])]
-    for line in ("09.png cat", "01.png cow", "01.png", "", "00.png cat"):
+    assert source.left_out == (f"{tmp_path / 'val'}: 1 image is on no line of {labels}: 01.png",)
+    (tmp_path / "val" / "01.png").write_bytes(png(4))  # a name of two images
+    for line in ("09.png cat", "01.png cat", "01.png cow", "01.png", "", "00.png cat"):
         labels.write_text(f"00.png dog\n{line}\n")
         with pytest.raises(ValueError, match="line 2"):
             read_labelled_folder(tmp_path / "val", labels, ["cat", "dog"])

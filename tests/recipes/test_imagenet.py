@@ -6,7 +6,7 @@ import json
 import pytest
 
 from recipes.imagenet import main
-from tests.data.image_files import jpeg, make_folder
+from tests.data.image_files import jpeg, make_folder, webp
 from tests.recipes.commands import quick_run, run_here
 
 
@@ -68,6 +68,18 @@ def test_classifying_files(quick, recipe, tmp_path):
     assert first != second and float(one) >= float(other)
 
 
+def test_classifying_a_folder(quick, tmp_path, capsys):
+    (tmp_path / "b" / "c").mkdir(parents=True)
+    for name, data in (("b/z.png", jpeg(3)), ("b/c/a.webp", webp(4)), ("a.jpg", b"no image"), ("b/notes.tif", b"")):
+        (tmp_path / name).write_bytes(data)
+    main(["classify", str(quick[0] / "run"), str(tmp_path)])
+    printed = capsys.readouterr()
+    lines = [line.split("\t") for line in printed.out.splitlines()]
+    assert [name for name, _ in lines] == [str(tmp_path / name) for name in ("a.jpg", "b/c/a.webp", "b/z.png")]
+    assert lines[0][1] == "not an image that can be read" and all(float(text.split()[1]) > 0 for _, text in lines[1:])
+    assert printed.err == f"{tmp_path}: 1 file is not an image by its name: .tif\n"
+
+
 def test_exporting_again_needs_no_data(quick, recipe):
     recipe("export", quick[0] / "run", "--export", quick[0] / "again")
     assert (quick[0] / "again" / "1").is_dir() and (quick[0] / "again_tensors" / "1").is_dir()
@@ -80,12 +92,17 @@ def test_exporting_again_needs_no_data(quick, recipe):
         (["--config", "numbers"], "cifar10, digits"),
         (["--config", "cifar10", "--run", "{tmp}/run"], "Give --images"),
         (["--images", "{tmp}/nothing", "--run", "{tmp}/run"], "{tmp}/nothing"),
+        (["--images", "{tmp}", "--run", "{tmp}/run"], "no folder {tmp}/validation. Give --validation-split"),
+        (["--images", "{tmp}", "--validation-split", "val", "--run", "{tmp}/run"], "Give --validation-labels"),
+        (["classify", "{tmp}/nothing", "{tmp}"], "must have image files. Received: {tmp}"),
         (["--records", "a", "--run", "{tmp}/run"], "--num-classes"),
         (["evaluate", "{tmp}/nothing"], "no run"),
         (["classify", "{tmp}/nothing", "missing.jpg"], "missing.jpg"),
     ],
 )
 def test_mistakes_are_reported_in_one_line(arguments, message, recipe, tmp_path):
+    for folder in ("train/cat", "val/images"):
+        (tmp_path / folder).mkdir(parents=True)
     reported = recipe(*(argument.replace("{tmp}", str(tmp_path)) for argument in arguments))
     message = message.replace("{tmp}", str(tmp_path))
     assert message in reported and reported.startswith("error: ") and "\n" not in reported

@@ -1,0 +1,57 @@
+"""Finds image files by their names."""
+
+import os
+
+ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp"}
+LITTER = {"thumbs.db", "desktop.ini"}  # of operating systems, beside hidden files
+SHOWN = 5
+
+
+def find_images(folder, others):
+    """Finds the image files below a folder, and counts other files by their endings.
+
+    Args:
+        folder: path.
+        others: `collections.Counter`, to which the endings of other files are added. Hidden files are passed over.
+
+    Returns:
+        Sorted list of str, as there may be millions.
+    """
+    found, folders = [], [os.fspath(folder)]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif is_image(entry.name) and entry.is_file():
+                    found.append(entry.path)
+                elif not entry.name.startswith(".") and entry.name.lower() not in LITTER:
+                    others[_kind(entry)] += 1
+    return sorted(found)
+
+
+def describe_others(others):
+    """Returns a list with a sentence on the files that `find_images` has counted, or an empty one.
+
+    >>> describe_others({".tif": 1, ".heic": 2})
+    ['3 files are not images by their names: .heic, .tif']
+    """
+    count = sum(others.values())
+    files = "1 file is not an image by its name" if count == 1 else f"{count:,} files are not images by their names"
+    return [f"{files}: {first_names(sorted(others))}"] if count else []
+
+
+def is_image(name):
+    """True if the ending of a file name is that of an image that TensorFlow decodes."""
+    return os.path.splitext(name)[1].lower() in ENDINGS
+
+
+def first_names(names):
+    """The first names of a list, with commas."""
+    return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+
+
+def _kind(entry):
+    if not entry.is_file():
+        return "a pipe, or a link to a folder or to nothing"
+    return os.path.splitext(entry.name)[1].lower() or "without an ending"
