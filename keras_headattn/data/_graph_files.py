@@ -1,13 +1,15 @@
 """Reads graphs with their texts: AGENDA, WebNLG, and JSON of one's own."""
 
 import dataclasses
+import functools
+import gzip
 import itertools
-import json
 import pathlib
 import xml.etree.ElementTree
+import zlib
 
-from keras_headattn._files import read_lines
-from keras_headattn.data._graphs import SPLITS, Graph, GraphCorpus, fault_of, find_names, find_tags
+from keras_headattn._files import parse_json, read_lines
+from keras_headattn.data._graphs import SPLITS, Graph, GraphCorpus, GraphFault, find_names, find_tags
 
 AGENDA_RELATIONS = ("USED-FOR", "CONJUNCTION", "FEATURE-OF", "PART-OF", "COMPARE", "EVALUATE-FOR", "HYPONYM-OF")
 AGENDA_TAG = r"<([a-z]+)_(\d+)>"
@@ -54,9 +56,10 @@ def read_graphs(path, format=None, encoding="utf-8"):
         )
     graphs, damaged = [], []
     for place, made in readers[name](path, encoding):
-        fault = made if isinstance(made, str) else fault_of(made)
-        if fault:
-            damaged.append(f"{place} has {fault}")
+        if isinstance(made, str):
+            damaged.append(f"{place} has {made}")
+        elif not (made.texts and all(made.texts)):
+            damaged.append(f"{place} has no text")
         else:
             graphs.append(made)
     if not graphs:
@@ -79,8 +82,12 @@ def _or_fault(make, *arguments):
     """A graph, or what is wrong with it."""
     try:
         return make(*arguments)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    except GraphFault as error:
+        return error.fault
+    except ValueError as error:
+        return str(error)
+    except RecursionError:
+        return "values that are nested too deeply"
 
 
 def _agenda_row(columns):
@@ -133,17 +140,12 @@ def graph_from_json(text):
     >>> graph_from_json('{"entities": ["Anna", "Oslo"], "triples": [["Anna", "home", 1]]}').triples
     ((0, 'home', 1),)
     """
-    try:
-        graph = _json_row(json.loads(text))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"A graph is a JSON object. Received: {text[:60]} ({type(error).__name__}: {error})"
-        ) from error
-    except ValueError as error:
-        raise ValueError(f"A graph is a JSON object. Received: {error}") from error
-    if fault := fault_of(graph, needs_text=False):
-        raise ValueError(f"A graph is a JSON object. Received: {fault}")
-    return graph
+    if not isinstance(text, str):
+        raise ValueError(f"A graph is a JSON object in a str. Received: {type(text).__name__}")
+    made = _or_fault(_json_line, text)
+    if isinstance(made, str):
+        raise ValueError(f"A graph is a JSON object. Received: {text[:60]}, which has {made}")
+    return made
 
 
 def _json(path, encoding):
@@ -151,70 +153,93 @@ def _json(path, encoding):
     first = next(((number, line) for number, line in lines if line), (1, ""))
     lines = itertools.chain([first], lines)
     if first[1].startswith("["):
-        try:
-            rows = json.loads("\n".join(line for _, line in lines))
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path} is not JSON: {error}") from error
+        rows = parse_json("\n".join(line for _, line in lines), path)
         yield from ((f"object {number}", _or_fault(_json_row, row)) for number, row in enumerate(rows, 1))
     else:
-        places = ((f"line {number}", line) for number, line in lines if line)
-        yield from ((place, _or_fault(lambda line: _json_row(json.loads(line)), line)) for place, line in places)
+        yield from ((f"line {number}", _or_fault(_json_line, line)) for number, line in lines if line)
+
+
+def _json_line(line):
+    return _json_row(parse_json(line, "text that"))
 
 
 def _json_row(row):
     if not isinstance(row, dict):
         raise ValueError(f"no object but {str(row)[:40]!r}")
-    triples = [_json_triple(triple) for triple in row.get("triples", row.get("relations", ()))]
+    triples = [_json_triple(triple) for triple in _list_of(row, "triples", "relations")]
     ends = dict.fromkeys(end for head, _, tail in triples for end in (head, tail) if isinstance(end, str))
-    entities = tuple(str(name).strip() for name in row.get("entities", ends))
+    names = _list_of(row, "entities", kind=(str, int, float)) if "entities" in row else ends
+    entities = tuple(str(name).strip() for name in names)
     numbers = {name: number for number, name in reversed([*enumerate(entities)])}
     unknown = [end for end in ends if end not in numbers]
     if unknown:
         raise ValueError(f"a triple with {unknown[0]!r}, which is no entity")
     triples = tuple((numbers.get(head, head), relation, numbers.get(tail, tail)) for head, relation, tail in triples)
     types = row.get("types", ["entity"] * len(entities))
-    types = tuple(kind.strip("<>") for kind in (types.split() if isinstance(types, str) else types))
-    texts = row.get("text", row.get("abstract", ()))
-    texts = [texts] if isinstance(texts, str) else list(texts)
+    types = types.split() if isinstance(types, str) else _list_of({"types": types}, "types", kind=str)
+    types = tuple(kind.strip("<>") for kind in types)
+    texts = row.get("text", row.get("abstract", []))
+    texts = [texts] if isinstance(texts, str) else _list_of({"text": texts}, "text", kind=str)
     names = list(map(SPLITS["signs"], entities))
     tokens = [find_names(_tagged(text, types, SPLITS["signs"]), names) for text in texts]
-    more = {name: str(row.get(name, "")) for name in ("title", "category")}
+    more = {name: str(row.get(name) or "") for name in ("title", "category")}
     return _referring(Graph(entities, types, triples, tuple(tokens), **more))
 
 
+def _list_of(row, *names, kind=object):
+    """The list under the first of some names that a row has, whose items are of a kind; none without any."""
+    name = next((name for name in names if name in row), None)
+    values = [] if name is None else row[name]
+    if not isinstance(values, list) or any(not isinstance(item, kind) or isinstance(item, bool) for item in values):
+        raise ValueError(f"a wrong {name!r}: {str(values)[:40]}")
+    return values
+
+
 def _json_triple(triple):
-    parts = triple.split(" -- ") if isinstance(triple, str) else list(triple)
-    if len(parts) != 3 or any(isinstance(part, bool) for part in parts):
-        raise ValueError(f"the triple {triple!r}")
+    parts = triple.split(" -- ") if isinstance(triple, str) else triple
+    if not isinstance(parts, list) or len(parts) != 3 or not all(map(_is_name_or_number, parts)):
+        raise ValueError(f"the triple {str(triple)[:60]}")
     head, relation, tail = (part.strip() if isinstance(part, str) else part for part in parts)
     return head, str(relation), tail
+
+
+def _is_name_or_number(value):
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
 
 
 # WebNLG
 
 
 def _webnlg(path, encoding):
-    files = sorted(path.rglob("*.xml")) if path.is_dir() else [path]
-    if not path.exists():
+    if not path.is_dir() and not path.is_file():
         raise FileNotFoundError(f"No such file or folder. Received: {path}")
-    for file in files:
-        try:
-            entries = xml.etree.ElementTree.parse(file).getroot().iter("entry")
-        except xml.etree.ElementTree.ParseError as error:
-            raise ValueError(f"{file} is not XML: {error}") from error
+    files = sorted(path.rglob("*.xml")) if path.is_dir() else [path]
+    for file in filter(pathlib.Path.is_file, files):
         within = file.relative_to(path) if path.is_dir() else file.name
-        for entry in entries:
-            place = f"{within}, {entry.get('eid')}"
+        for number, entry in enumerate(_read_xml(file).iter("entry"), 1):
+            place = f"{within}, {entry.get('eid', f'entry {number}')}"
             yield from ((f"{place}{text}", made) for text, made in _webnlg_entry(entry))
+
+
+def _read_xml(path):
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            return xml.etree.ElementTree.parse(file).getroot()
+    except (xml.etree.ElementTree.ParseError, LookupError, ValueError) as error:  # an unknown encoding is a LookupError
+        raise ValueError(f"{path} is not XML: {error}") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"The gzip file is damaged; get it again. Received: {path} ({error})") from error
 
 
 def _webnlg_entry(entry):
     """Yields the graph of an entry with its whole texts, and a fault for each other text."""
-    triples = [tuple(map(str.strip, triple.text.split("|"))) for triple in entry.find("modifiedtripleset")]
+    triples, tags = _fields_of(entry, "modifiedtripleset"), _fields_of(entry, "entitymap")
     if not triples or not all(len(triple) == 3 for triple in triples):
-        yield "", "a triple without head, relation and tail"
+        yield "", "a triple without head, relation and tail" if triples else "no modifiedtripleset of triples"
         return
-    tags = [tuple(map(str.strip, entity.text.split("|"))) for entity in entry.find("entitymap")]
+    if tags is None or not all(len(tag) == 2 for tag in tags):
+        yield "", "no entitymap" if tags is None else "an entity without tag and name"
+        return
     heads, tails = ([triple[end] for triple in triples] for end in (0, 2))
     names = list(dict.fromkeys([name for _, name in tags] + [end for triple in triples for end in triple[::2]]))
     number_of = {name: number for number, name in enumerate(names)}
@@ -226,17 +251,18 @@ def _webnlg_entry(entry):
     texts, references, faults = _webnlg_texts(entry, kinds)
     yield from faults
     if texts:
-        yield (
-            "",
-            Graph(
-                tuple(name.replace("_", " ").strip('"') for name in names),
-                tuple(map(kind, names)),
-                tuple((number_of[head], relation, number_of[tail]) for head, relation, tail in triples),
-                texts,
-                references,
-                category=entry.get("category", ""),
-            ),
-        )
+        entities = tuple(name.replace("_", " ").strip('"') for name in names)
+        triples = tuple((number_of[head], relation, number_of[tail]) for head, relation, tail in triples)
+        more = dict(texts=texts, references=references, category=entry.get("category", ""))
+        yield "", _or_fault(functools.partial(Graph, entities, tuple(map(kind, names)), triples, **more))
+
+
+def _fields_of(entry, name):
+    """The fields of each child of an element of an entry, which stand between bars; `None` without that element."""
+    element = entry.find(name)
+    if element is None:
+        return None
+    return [tuple(map(str.strip, (child.text or "").split("|"))) for child in element]
 
 
 def _webnlg_texts(entry, kinds):

@@ -2,9 +2,8 @@
 
 import collections
 import json
-import pathlib
 
-from keras_headattn._files import write_atomically
+from keras_headattn._files import read_json, write_atomically
 from keras_headattn._validation import positive
 from keras_headattn.data._graphs import SPLITS
 
@@ -94,8 +93,18 @@ class GraphVocabulary:
 
         Args:
             path: str or path.
+
+        Raises:
+            FileNotFoundError: if there is no such file.
+            ValueError: if it is another file (names it).
         """
-        return cls(**json.loads(pathlib.Path(path).read_text(encoding="utf-8")))
+        values = read_json(path)
+        try:
+            return cls(**values)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"The file must be one that `GraphVocabulary.save` wrote. Received: {path} ({error})"
+            ) from error
 
     vocabulary_size = property(lambda self: len(self.tokens))
     entity_vocabulary_size = property(lambda self: 2 + len(self.entity_words))

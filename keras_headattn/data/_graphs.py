@@ -1,6 +1,7 @@
 """Graphs of entities and relations, with their texts."""
 
 import dataclasses
+import numbers
 import re
 
 import numpy as np
@@ -27,18 +28,31 @@ def split_at_spaces(text):
 SPLITS = {"signs": split_at_signs, "spaces": split_at_spaces}
 
 
+class GraphFault(ValueError):
+    """The error of what is no graph; `fault` says why in a few words."""
+
+    def __init__(self, fault):
+        super().__init__(
+            f"A graph must have entities with names, a type for each, and triples and texts of these. Received: {fault}"
+        )
+        self.fault = fault
+
+
 @dataclasses.dataclass(frozen=True)
 class Graph:
     """A graph of entities and relations, and the texts that say the same.
 
     Args:
-        entities: tuple of str, their names.
+        entities: tuple of str, their names. There is at least one.
         types: tuple of str, the type of each entity.
         triples: tuple of `(head, relation, tail)`: numbers of entities and the name of a relation.
         texts: tuple of texts, each a tuple of words, str, and of the numbers of entities, int.
         references: tuple of str, the texts in full that one written is scored against.
         title: str.
         category: str.
+
+    Raises:
+        ValueError: if there are no entities, one has no name or no type, or a triple or text has one that is not there.
 
     >>> graph = Graph(("Anna", "Oslo"), ("person", "town"), ((0, "lives in", 1),), ((0, "lives", "in", 1, "."),))
     >>> graph.fill(graph.texts[0])
@@ -52,6 +66,10 @@ class Graph:
     references: tuple = ()
     title: str = ""
     category: str = ""
+
+    def __post_init__(self):
+        if fault := _fault_of(self):
+            raise GraphFault(fault)
 
     def fill(self, tokens):
         """A text in full, with the names of entities.
@@ -161,18 +179,26 @@ def find_tags(text, tag, number_of, split):
     return (*found, *split(text[begin:]))
 
 
-def fault_of(graph, needs_text=True):
+def _fault_of(graph):
     """The fault of a graph in words, or `None`."""
     count = len(graph.entities)
     if not count:
         return "no entities"
     if len(graph.types) != count:
         return f"{len(graph.types)} types for {count} entities"
-    if not all(name.strip() for name in graph.entities):
+    if not all(isinstance(name, str) and name.strip() for name in graph.entities):
         return "an entity without a name"
-    wrong = [end for head, _, tail in graph.triples for end in (head, tail) if not 0 <= end < count]
-    if wrong:
-        return f"a triple with entity {wrong[0]} of {count}"
-    if needs_text and not (graph.texts and all(graph.texts)):
-        return "no text"
+    for triple in graph.triples:
+        head, relation, tail = triple if len(triple) == 3 else (None, None, None)
+        if not (_is_number(head) and isinstance(relation, str) and _is_number(tail)):
+            return f"the triple {triple!r}"
+    ends = (("triple", end) for head, _, tail in graph.triples for end in (head, tail))
+    copied = (("text", token) for text in graph.texts for token in text if not isinstance(token, str))
+    for place, number in (*ends, *copied):
+        if not (_is_number(number) and 0 <= number < count):
+            return f"a {place} with entity {number} of {count}"
     return None
+
+
+def _is_number(value):
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)

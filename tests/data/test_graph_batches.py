@@ -74,6 +74,13 @@ def test_file_round_trip(tmp_path):
     assert vars(loaded) == vars(vocabulary)
 
 
+@pytest.mark.parametrize("text", ["{", "[1]", "{}", '{"words": 5}', "[" * 100_000])
+def test_a_file_that_is_no_vocabulary(tmp_path, text):
+    (tmp_path / "vocabulary.json").write_text(text)
+    with pytest.raises(ValueError, match="vocabulary.json"):
+        GraphVocabulary.load(tmp_path / "vocabulary.json")
+
+
 def test_unknown_words_of_the_real_agenda(shared_data):
     """Rows 1 to 900 of its validation set as a training set."""
     train = read_graphs(shared_data / "agenda" / "preprocessed.val.tsv").take(range(900))

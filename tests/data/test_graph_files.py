@@ -2,11 +2,12 @@
 
 import gzip
 import json
+import os
 import tarfile
 
 import pytest
 
-from keras_headattn.data import read_graphs
+from keras_headattn.data import Graph, graph_from_json, read_graphs
 
 AGENDA = [
     "Of Towns .",
@@ -125,10 +126,23 @@ def test_entities_of_triples_and_several_texts(tmp_path):
     ('{"triples": [["a", "b"]], "text": "x"}', "the triple ['a', 'b']"),
     ('{"entities": ["a"], "triples": [["a", "r", "c"]], "text": "x"}', "a triple with 'c', which is no entity"),
     ('{"entities": ["a"], "triples": [[0, "r", 1]], "text": "x"}', "a triple with entity 1 of 1"),
+    ('{"entities": ["a"], "triples": [[0.5, "r", 0]], "text": "x"}', "the triple [0.5, 'r', 0]"),
+    ('{"entities": ["a"], "triples": [[0, null, 0]], "text": "x"}', "the triple [0, None, 0]"),
+    ('{"entities": ["a"], "triples": [{"head": 0, "r": 1, "tail": 0}], "text": "x"}', "the triple {'head': 0"),
+    ('{"entities": ["a"], "triples": {"a": 1}, "text": "x"}', "a wrong 'triples': {'a': 1}"),
+    ('{"entities": "Anna", "triples": [], "text": "x"}', "a wrong 'entities': Anna"),
+    ('{"entities": ["a", null], "triples": [], "text": "x"}', "a wrong 'entities': ['a', None]"),
+    ('{"entities": ["a"], "types": [1], "triples": [], "text": "x"}', "a wrong 'types': [1]"),
+    ('{"entities": ["a"], "types": ["x", "y"], "triples": [], "text": "x"}', "2 types for 1 entities"),
+    ('{"entities": ["a"], "triples": [], "text": {"a": 1}}', "a wrong 'text': {'a': 1}"),
+    ('{"entities": ["a"], "triples": [], "text": ["x", 5]}', "a wrong 'text': ['x', 5]"),
     ('{"entities": ["a"], "triples": []}', "no text"),
     ('{"triples": [], "text": "x"}', "no entities"),
     ("[1]", "no object but '[1]'"),
-    ('{"a": ', "Expecting value"),
+    ('{"a": ', "text that is not JSON: Expecting value"),
+    ("[" * 100_000, "text that is not JSON that can be read: it is nested too deeply"),
+    ("[" * 950 + "]" * 950, ""),  # text that is read, and cannot be shown
+    ("1" * 5_000, "text that is not JSON: Exceeds the limit"),
 ])  # fmt: skip
 def test_damaged_objects_are_named(tmp_path, row, fault):
     corpus = read_graphs(write(tmp_path, "a.jsonl", "", json.dumps(JSON), row))
@@ -159,6 +173,22 @@ def test_an_entry_of_webnlg(tmp_path):
     assert graph.references == ("The airport of Aarhus.", "Jo B leads it.")
     place = "2triples/Airport.xml, Id1"
     assert corpus.damaged == (f"{place}, Id2 has no template", f"{place}, Id3 has the tag AGENT-2 of no entity")
+
+
+@pytest.mark.parametrize("old, new, fault", [
+    ("<mtriple>Aarhus | leader | Jo_B</mtriple>", "<mtriple/>", "a triple without head, relation and tail"),
+    ("Aarhus | leader | Jo_B", "<!-- none -->", "a triple without head, relation and tail"),
+    ("Aarhus | leader | Jo_B", " | leader | Jo_B", "an entity without a name"),
+    ("modifiedtripleset", "tripleset", "no modifiedtripleset of triples"),
+    ("entitymap", "map", "no entitymap"),
+    ("AGENT-1 | Air_port", "", "an entity without tag and name"),
+    ("AGENT-1 | Air_port", "<!-- none -->", "an entity without tag and name"),
+])  # fmt: skip
+def test_damaged_entries_of_webnlg_are_named(tmp_path, old, new, fault):
+    damaged = ENTRY.replace(old, new).replace("Id1", "Id9", 1)
+    text = ENTRY.replace("</entries></benchmark>", damaged.removeprefix("<benchmark><entries>"))
+    corpus = read_graphs(write(tmp_path, "a.xml.gz", text))
+    assert len(corpus) == 1 and f"a.xml.gz, Id9 has {fault}" in corpus.damaged
 
 
 def test_the_real_webnlg(shared_data, tmp_path):
@@ -194,6 +224,42 @@ def test_errors(tmp_path):
         read_graphs(write(tmp_path, "b.json", "[", "{"))
     with pytest.raises(ValueError, match="is not XML"):
         read_graphs(write(tmp_path, "b.xml", "<a>"))
+    with pytest.raises(ValueError, match="c.xml is not XML: unknown encoding"):
+        read_graphs(write(tmp_path, "c.xml", '<?xml version="1.0" encoding="klingon"?><a/>'))
+    with pytest.raises(ValueError, match="d.json is not JSON that can be read"):
+        read_graphs(write(tmp_path, "d.json", "[" * 100_000))
+    os.mkfifo(tmp_path / "pipe.xml")
+    with pytest.raises(FileNotFoundError, match="pipe.xml"):
+        read_graphs(tmp_path / "pipe.xml")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="Received: .*empty: nothing"):
         read_graphs(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("change, fault", [
+    (dict(types=()), "0 types for 2 entities"),
+    (dict(entities=(), types=()), "no entities"),
+    (dict(entities=("a", " ")), "an entity without a name"),
+    (dict(triples=((0, "r", 2),)), "a triple with entity 2 of 2"),
+    (dict(triples=((0.5, "r", 1),)), "the triple (0.5, 'r', 1)"),
+    (dict(triples=((0, 1),)), "the triple (0, 1)"),
+    (dict(texts=((0, "is", -1),)), "a text with entity -1 of 2"),
+])  # fmt: skip
+def test_what_is_no_graph(change, fault):
+    """Without a type the decoder would take a copied entity for padding, and the score would be another."""
+    good = dict(entities=("a", "b"), types=("x", "y"), triples=((0, "r", 1),))
+    with pytest.raises(ValueError) as caught:
+        Graph(**good | change)
+    assert str(caught.value).endswith(f"Received: {fault}")
+
+
+@pytest.mark.parametrize("text, message", [
+    ({"entities": ["a"]}, "in a str. Received: dict"),
+    (b"{}", "in a str. Received: bytes"),
+    ("[" * 100_000, "it is nested too deeply"),
+    ('{"entities": ["a"], "types": []}', "0 types for 1 entities"),
+])  # fmt: skip
+def test_what_is_no_graph_in_json(text, message):
+    with pytest.raises(ValueError, match="A graph is a JSON object") as caught:
+        graph_from_json(text)
+    assert str(caught.value).endswith(message)

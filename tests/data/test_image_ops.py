@@ -46,7 +46,9 @@ def test_the_shorter_side_is_resized(height, width):
     np.testing.assert_allclose(np.diff(image[4:-4, :, 1], axis=1).mean(), scale, rtol=0.1)
 
 
-@pytest.mark.parametrize("height, width", [(80, 121), (33, 100), (7, 90), (1, 5), (61, 2), (300, 299), (32, 75), (1, 1)])
+@pytest.mark.parametrize(
+    "height, width", [(80, 121), (33, 100), (7, 90), (1, 5), (61, 2), (300, 299), (32, 75), (1, 1)]
+)
 def test_the_crop_is_that_of_the_whole_resized_image(height, width):
     """Pixel for pixel what `tf.image.resize` makes of the whole image, up and down, and without resizing."""
     image = np.random.default_rng(height).integers(0, 256, (height, width, 3), "uint8")
