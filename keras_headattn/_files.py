@@ -1,12 +1,15 @@
 """Text files read with errors that say where, and files written in full or not at all."""
 
 import contextlib
+import functools
 import gzip
 import json
 import os
 import pathlib
 import secrets
 import zlib
+
+MOST_BYTES = 2**28  # of a line: a few MB of gzip may hold one that fills the memory
 
 
 def read_lines(path, strip=True, encoding="utf-8"):
@@ -25,7 +28,8 @@ def read_lines(path, strip=True, encoding="utf-8"):
 
     Raises:
         FileNotFoundError, IsADirectoryError: if there is no such file.
-        ValueError: if a line is not in this encoding (names file and line), or a `.gz` file is damaged.
+        ValueError: if a line is not in this encoding, or longer than 256 MB (names file and line), or a `.gz` file is
+            damaged.
     """
     path = pathlib.Path(path)
     if path.is_dir():
@@ -89,7 +93,7 @@ def decode_lines(file, name, strip=True, encoding="utf-8"):
     """Reads the lines of a file that is open, as `read_lines` does.
 
     Args:
-        file: binary file, or other iterable of bytes.
+        file: binary file.
         name: of the file, for errors.
         strip, encoding: as of `read_lines`.
 
@@ -97,9 +101,9 @@ def decode_lines(file, name, strip=True, encoding="utf-8"):
         str, the lines.
 
     Raises:
-        ValueError: if a line is not in this encoding (names file and line).
+        ValueError: if a line is not in this encoding, or longer than 256 MB (names file and line).
     """
-    for number, line in enumerate(file, 1):
+    for number, line in enumerate(bounded_lines(file, name), 1):
         try:
             text = line.decode(encoding).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
@@ -108,6 +112,25 @@ def decode_lines(file, name, strip=True, encoding="utf-8"):
                 f"Received: byte 0x{line[error.start]:02x} at position {error.start + 1} of the line"
             ) from error
         yield text.strip() if strip else text
+
+
+def bounded_lines(file, name):
+    """Reads the lines of an open binary file, bytes, none of which may be longer than 256 MB.
+
+    Args:
+        file: binary file.
+        name: of the file, for errors.
+
+    Yields:
+        bytes, the lines.
+
+    Raises:
+        ValueError: if a line is longer (names file and line).
+    """
+    for number, line in enumerate(iter(functools.partial(file.readline, MOST_BYTES + 1), b""), 1):
+        if len(line) > MOST_BYTES:
+            raise ValueError(f"{name}, line {number} must be of at most {MOST_BYTES:,} bytes. Received: a longer line")
+        yield line
 
 
 @contextlib.contextmanager

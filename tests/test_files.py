@@ -1,10 +1,11 @@
 """Files appear whole, with the permissions of any new file."""
 
+import gzip
 import os
 
 import pytest
 
-from keras_headattn._files import atomic_path, parse_json, read_json, read_json_lines, write_atomically
+from keras_headattn._files import atomic_path, parse_json, read_json, read_json_lines, read_lines, write_atomically
 
 
 @pytest.mark.parametrize("umask, mode", [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
@@ -55,3 +56,15 @@ def test_json(tmp_path):
     for path in [tmp_path, tmp_path / "pipe.json", tmp_path / "none.json"]:
         with pytest.raises(FileNotFoundError, match=f"Received: {path}"):
             read_json(path)
+
+
+@pytest.mark.parametrize("name", ["text.txt", "text.gz"])
+def test_endless_lines_are_not_read(tmp_path, monkeypatch, name):
+    """A few MB of gzip may hold a line that fills the memory."""
+    monkeypatch.setattr("keras_headattn._files.MOST_BYTES", 1_000)
+    data = b"a" * 999 + b"\n" + b"b" * 1_001
+    (tmp_path / name).write_bytes(gzip.compress(data) if name == "text.gz" else data)
+    lines = read_lines(tmp_path / name)
+    assert len(next(lines)) == 999
+    with pytest.raises(ValueError, match=f"{name}, line 2 must be of at most 1,000 bytes"):
+        next(lines)

@@ -9,9 +9,12 @@ import pathlib
 import tarfile
 import zlib
 
+from keras_headattn._files import bounded_lines
+
 COMPRESSED = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ": lzma.open, b"BZh": bz2.open}  # by the first bytes
 ARCHIVES = (".tar", ".tgz", ".txz", ".tar.gz", ".tar.bz2", ".xz")  # endings within archives
-DAMAGE = (tarfile.ReadError, lzma.LZMAError, gzip.BadGzipFile, zlib.error, EOFError)
+MOST_ARCHIVES = 8  # that lie in each other
+DAMAGE = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError)
 TAR_MAGIC, TAR_BLOCK = slice(257, 262), 512
 
 
@@ -36,7 +39,8 @@ class Documents:
 
     Raises:
         FileNotFoundError: if there is no such file or folder.
-        ValueError: if a folder has no files; when gone through, if an archive or a compressed file is damaged.
+        ValueError: if a folder has no files; when gone through, if an archive or a compressed file is damaged, a line is
+            longer than 256 MB, or more than 8 archives lie in each other.
 
     ```python
     documents = Documents(["wikipedia.txt.gz", "openwebtext/"])
@@ -86,22 +90,25 @@ class Documents:
         with _open(path) as file:
             is_archive = _is_tar(file.read(TAR_BLOCK))
         if is_archive:
-            yield from self._lines_of_archive(self._file)
+            yield from self._lines_of_archive(self._file, path)
         else:
-            yield from self._lines_of_text(_decompressed(self._file), self.whole_files)
+            yield from self._lines_of_text(decompressed(self._file), path, self.whole_files)
 
-    def _lines_of_archive(self, file):
-        with tarfile.open(fileobj=file, mode="r|*") as archive:
+    def _lines_of_archive(self, file, name, depth=1):
+        if depth > MOST_ARCHIVES:
+            raise ValueError(f"At most {MOST_ARCHIVES} archives may lie in each other. Received: {name}")
+        with open_archive(file) as archive:
             for member in archive:
                 if member.isfile() and not pathlib.PurePath(member.name).name.startswith("."):
+                    place = f"{name}, {member.name}"
                     with archive.extractfile(member) as inner:
                         if member.name.endswith(ARCHIVES):
-                            yield from self._lines_of_archive(inner)
+                            yield from self._lines_of_archive(inner, place, depth + 1)
                         else:
-                            yield from self._lines_of_text(inner, whole=True)
+                            yield from self._lines_of_text(inner, place, whole=True)
 
-    def _lines_of_text(self, file, whole):
-        for line in file:
+    def _lines_of_text(self, file, name, whole):
+        for line in bounded_lines(file, name):
             try:
                 text = line.decode("utf-8").strip()
             except UnicodeDecodeError:
@@ -115,7 +122,7 @@ class Documents:
 def _files_of(path):
     """`(file, name)` of a file, or of those in a folder and below."""
     if not path.is_dir():
-        if not path.exists():
+        if not path.is_file():
             raise FileNotFoundError(f"No such file. Give text files, folders of them or archives. Received: {path}")
         return [(path, path.name)]
     found = sorted(file for file in path.rglob("*") if file.is_file())
@@ -130,14 +137,41 @@ def _files_of(path):
 def _open(path):
     """A file, decompressed."""
     with open(path, "rb") as file:
-        yield _decompressed(file)
+        yield decompressed(file)
 
 
-def _decompressed(file):
+def decompressed(file):
     """An open file at its beginning, decompressed if its first bytes say that it is compressed."""
-    head = file.read(max(map(len, COMPRESSED)))
-    file.seek(0)
+    head = file.peek(TAR_BLOCK)
     return next((opened(file) for magic, opened in COMPRESSED.items() if head.startswith(magic)), file)
+
+
+@contextlib.contextmanager
+def open_archive(file):
+    """Opens a tar archive to be read from beginning to end, and checks it to the checksum of its compression.
+
+    Args:
+        file: open binary file at its beginning.
+
+    Yields:
+        `tarfile.TarFile`.
+    """
+    content = decompressed(file)
+    with tarfile.open(fileobj=content, mode="r|", tarinfo=_Member) as archive:
+        yield archive
+    while content.read(2**20):
+        pass
+
+
+class _Member(tarfile.TarInfo):
+    """A member of an archive; one whose header is damaged is an error, where `tarfile` takes it for the end."""
+
+    @classmethod
+    def fromtarfile(cls, archive):
+        try:
+            return super().fromtarfile(archive)
+        except (tarfile.InvalidHeaderError, tarfile.TruncatedHeaderError) as error:
+            raise tarfile.ReadError(f"{error} at byte {archive.offset:,} of the archive") from error
 
 
 def _is_tar(head):
@@ -148,5 +182,7 @@ def _is_tar(head):
 def _damage_reported(path):
     try:
         yield
-    except DAMAGE as error:
+    except (*DAMAGE, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # bzip2's errors have no number
+            raise
         raise ValueError(f"The file is damaged; get it again. Received: {path} ({error})") from error

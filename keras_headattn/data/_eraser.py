@@ -3,11 +3,12 @@
 import dataclasses
 import json
 import pathlib
-import tarfile
+import reprlib
 
 import numpy as np
 
 from keras_headattn._files import decode_lines, read_json_lines, read_lines, write_atomically
+from keras_headattn.data._documents import DAMAGE, open_archive
 
 FOLDER, PACKED, LINES = "docs", "docs.tar.gz", "docs.jsonl"
 
@@ -139,6 +140,8 @@ def read_eraser(folder, split):
     which is that folder packed, or in `docs.jsonl`. A document is a sentence a line, with words between spaces. Of
     files in `docs` empty words and lines are passed over, of `docs.jsonl` they count, as in the benchmark's scorer.
 
+    Names of documents lead to files in `docs` alone: one that leads elsewhere, by `..` or a link, is missing.
+
     Documents are those that an annotation names as `docids`; without them those of its evidence; without any, the
     document that has the annotation's own name.
 
@@ -253,21 +256,31 @@ def _write_lines(path, rows):
 def _check_fields(place, row, kinds):
     for name, kind in kinds.items():
         if name not in row or not isinstance(row[name], kind) or isinstance(row[name], bool):
-            raise ValueError(f"{place} must have {name!r}, a {kind.__name__}. Received: {str(row.get(name))[:60]}")
+            raise ValueError(f"{place} must have {name!r}, a {kind.__name__}. Received: {reprlib.repr(row.get(name))}")
 
 
 def _annotation(place, row):
     """The `Annotation` of an object, with the documents that it names itself."""
     _check_fields(place, row, dict(annotation_id=str, query=str, classification=str, evidences=list))
-    groups = []
-    for group in row["evidences"]:
-        for each in group:
-            _check_fields(place, each, dict(docid=str, start_token=int, end_token=int))
-        names = [field.name for field in dataclasses.fields(Evidence)]
-        groups.append(tuple(Evidence(**{name: each[name] for name in names if name in each}) for each in group))
+    groups = tuple(_group(place, group) for group in row["evidences"])
     own = {name: row[name] for name in ("annotation_id", "query", "classification")}
-    docids = tuple(row.get("docids") or ())
-    return Annotation(**own, evidences=tuple(groups), docids=docids, query_type=row.get("query_type"))
+    docids, kind = row.get("docids") or [], row.get("query_type")
+    if not isinstance(docids, list) or not all(isinstance(docid, str) for docid in docids):
+        raise ValueError(f"{place} must have 'docids', a list of str. Received: {reprlib.repr(docids)}")
+    if not isinstance(kind, str | None):
+        raise ValueError(f"{place} must have 'query_type', a str. Received: {reprlib.repr(kind)}")
+    return Annotation(**own, evidences=groups, docids=tuple(docids), query_type=kind)
+
+
+def _group(place, group):
+    """The `Evidence` of a group, which is a list of objects."""
+    if not isinstance(group, list) or not all(isinstance(each, dict) for each in group):
+        raise ValueError(f"{place} must have groups of 'evidences', lists of objects. Received: {reprlib.repr(group)}")
+    kinds = dict(docid=str, start_token=int, end_token=int, start_sentence=int, end_sentence=int, text=str)
+    for each in group:
+        optional = {"start_sentence", "end_sentence", "text"} - each.keys()
+        _check_fields(place, each, {name: kind for name, kind in kinds.items() if name not in optional})
+    return tuple(Evidence(**{name: each[name] for name in kinds if name in each}) for each in group)
 
 
 def _candidates(annotation):
@@ -306,20 +319,29 @@ def _read_documents(folder, wanted):
                 found[row["docid"]] = [line.strip().split(" ") for line in row["document"].split("\n")]
         return found
     if (folder / FOLDER).is_dir():
-        paths = {docid: folder / FOLDER / docid for docid in sorted(wanted)}
-        return {docid: _sentences(read_lines(path)) for docid, path in paths.items() if path.is_file()}
-    if not (folder / PACKED).exists():
+        paths = {docid: _within(folder / FOLDER, docid) for docid in sorted(wanted)}
+        return {docid: _sentences(read_lines(path)) for docid, path in paths.items() if path and path.is_file()}
+    if not (folder / PACKED).is_file():
         raise FileNotFoundError(f"There must be documents: {FOLDER}, {LINES} or {PACKED}. Received: {folder}")
     found = {}
     try:
-        with tarfile.open(folder / PACKED) as archive:
+        with open(folder / PACKED, "rb") as file, open_archive(file) as archive:
             for member in archive:
                 docid = pathlib.PurePosixPath(member.name).name
                 if member.isfile() and docid in wanted:
-                    found[docid] = _sentences(decode_lines(archive.extractfile(member), member.name))
-    except (tarfile.TarError, EOFError, OSError) as error:
+                    found[docid] = _sentences(decode_lines(archive.extractfile(member), f"{folder / PACKED}, {member.name}"))
+    except (*DAMAGE, OSError) as error:
         raise ValueError(f"The archive is damaged; get it again. Received: {folder / PACKED} ({error})") from error
     return found
+
+
+def _within(folder, name):
+    """The path of a name that somebody else wrote, or `None` if it leads out of the folder."""
+    try:
+        path = (folder / name).resolve()
+        return path if path.is_relative_to(folder.resolve()) else None
+    except (OSError, ValueError):  # a link to itself, or a NUL
+        return None
 
 
 def _sentences(lines):

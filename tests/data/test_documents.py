@@ -2,6 +2,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import tarfile
 
 import pytest
@@ -97,7 +98,69 @@ def test_half_an_archive(tmp_path, mode):
         list(Documents(tmp_path))
 
 
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz"])
+@pytest.mark.parametrize("is_archive", [True, False])
+def test_a_flipped_byte(tmp_path, ending, is_archive):
+    """Anywhere: also where it only makes another text, which the checksum at the end of the file tells."""
+    text = "".join(f"number {i * 7919 % 100_003}\n" for i in range(2_000)).encode()
+    data = COMPRESS[ending](archive({"a.txt": text}) if is_archive else text)
+    for place in range(20, len(data) - 8, len(data) // 12):
+        flipped = bytearray(data)
+        flipped[place] ^= 8
+        (tmp_path / "text").write_bytes(flipped)
+        with pytest.raises(ValueError, match="damaged; get it again. Received: .*text"):
+            list(Documents(tmp_path))
+
+
+def test_a_damaged_header_is_not_the_end_of_an_archive(tmp_path):
+    data = bytearray(archive({"a": b"one\n", "b": b"two\n"}))
+    data[2 * 512 + 600] ^= 1  # of the second file
+    (tmp_path / "text.tar").write_bytes(data)
+    with pytest.raises(ValueError, match="text.tar .bad checksum at byte 1,536"):
+        list(Documents(tmp_path))
+
+
+def test_archives_in_archives(tmp_path):
+    data = archive({"a": b"one\n"})
+    for depth in range(1, 10):
+        (tmp_path / "text.tar").write_bytes(data)
+        if depth <= 8:
+            assert list(Documents(tmp_path)) == ["one", ""]
+        else:
+            with pytest.raises(ValueError, match="At most 8 archives may lie in each other. Received: .*text.tar"):
+                list(Documents(tmp_path))
+        data = archive({"a.tar": data})
+
+
+def sparse_archive(size):
+    """An archive of 2 kB with a file of so many bytes, all of them zero."""
+    member = bytearray(tarfile.TarInfo("a").tobuf(tarfile.GNU_FORMAT))
+    member[156:157] = tarfile.GNUTYPE_SPARSE
+    member[386:410] = b"00000000000\0" * 2
+    member[483:495] = b"\x80" + size.to_bytes(11, "big")
+    member[148:156] = b"%06o\0 " % (8 * 32 + sum(member[:148]) + sum(member[156:512]))
+    return bytes(member) + bytes(1024)
+
+
+@pytest.mark.parametrize("name, data, place", [
+    ("a.gz", gzip.compress(b"a\n" + b"b" * 2_000), "a.gz, line 2"),
+    ("a.tar", sparse_archive(10**12), "a.tar, a, line 1"),
+    ("a.txt", b"a" * 1_001, "a.txt, line 1"),
+])  # fmt: skip
+def test_endless_lines_are_not_read(tmp_path, monkeypatch, name, data, place):
+    monkeypatch.setattr("keras_headattn._files.MOST_BYTES", 1_000)
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ValueError, match=f"{place} must be of at most 1,000 bytes"):
+        list(Documents(tmp_path))
+    (tmp_path / name).write_bytes(b"a" * 999 + b"\n" + b"b" * 1_000)
+    assert [len(line) for line in Documents(tmp_path)] == [999, 1_000, 0]
+
+
 def test_missing_files(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileNotFoundError, match="No such file.*pipe"):
+        Documents(tmp_path / "pipe")
+
     with pytest.raises(FileNotFoundError, match="No such file.*none.txt"):
         Documents(tmp_path / "none.txt")
     with pytest.raises(ValueError, match="folder of text files must have some"):

@@ -85,6 +85,20 @@ def test_the_three_places_of_documents(corpus, tmp_path):
         ({"docids": ["d", "f"]}, "a document that is missing. Received: 'f'"),
         ({"classification": None}, "must have 'classification', a str. Received: None"),
         ({"evidences": [[{"docid": "d", "start_token": "0", "end_token": 1}]]}, "must have 'start_token', a int"),
+        ({"evidences": [None]}, "groups of 'evidences', lists of objects. Received: None"),
+        ({"evidences": [5]}, "Received: 5"),
+        ({"evidences": [[5]]}, "Received: [5]"),
+        ({"evidences": [{"docid": "d"}]}, "Received: {'docid': 'd'}"),
+        ({"evidences": [[{"docid": "d", "start_token": True, "end_token": 1}]]}, "'start_token', a int"),
+        ({"evidences": [[{"docid": "d", "start_token": 1, "end_token": 0}]]}, "Received: words 1 to 0"),
+        (
+            {"evidences": [[{"docid": "d", "start_token": 0, "end_token": 1, "start_sentence": "x"}]]},
+            "must have 'start_sentence', a int. Received: 'x'",
+        ),
+        ({"docids": 5}, "'docids', a list of str. Received: 5"),
+        ({"docids": "abc"}, "'docids', a list of str. Received: 'abc'"),
+        ({"docids": [["x"]]}, "'docids', a list of str. Received: [['x']]"),
+        ({"query_type": {}}, "'query_type', a str. Received: {}"),
         (None, "is not JSON"),
     ],
 )
@@ -96,6 +110,23 @@ def test_mistakes_are_named_with_their_line(tmp_path, change, message):
     with pytest.raises(ValueError, match="test.jsonl, line 2") as caught:
         read_eraser(tmp_path, "test")
     assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("docid", ["{folder}/secret", "../secret", "../../{name}/secret", "link", "a/../../secret", "\0"])
+def test_documents_lie_in_their_folder(tmp_path, docid):
+    (tmp_path / "docs" / "sub").mkdir(parents=True)
+    (tmp_path / "secret").write_text("of this machine")
+    (tmp_path / "docs" / "sub" / "d").write_text("a b")
+    (tmp_path / "docs" / "link").symlink_to(tmp_path / "secret")
+    docid = docid.format(folder=tmp_path, name=tmp_path.name)
+    for name in ("sub/d", docid):
+        row = {"annotation_id": "x", "query": "", "classification": "yes", "evidences": [], "docids": [name]}
+        (tmp_path / "test.jsonl").write_text(json.dumps(row))
+        if name == docid:
+            with pytest.raises(ValueError, match="a document that is missing"):
+                read_eraser(tmp_path, "test")
+        else:
+            assert read_eraser(tmp_path, "test").documents == {"sub/d": [["a", "b"]]}
 
 
 def test_missing_files_and_results(corpus, tmp_path):
