@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_headattn.training._resume.checkpoint_folder import CheckpointFolder
 from tests.training.resuming import Kill, Killed, fit, simple
 
 
@@ -67,3 +68,32 @@ def test_a_folder_that_cannot_be_written_to(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="file"):
         fit(simple(), tmp_path / "file" / "checkpoints")
+
+
+def test_a_file_in_place_of_the_folder(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError, match="`folder` must be a folder for checkpoints. Received: folder='.*file'"):
+        fit(simple(), tmp_path / "file")
+
+
+def test_folders_named_like_checkpoints_are_left_alone(tmp_path):
+    names = ["epoch-00000-batch-00000003.bak.npz", "epoch-00099-batch-00000000.npz", ".epoch-00001.npz"]
+    for name in names:
+        (tmp_path / name).mkdir()
+    fit(simple(), tmp_path, 2, every=1)
+    assert all((tmp_path / name).is_dir() for name in names)
+
+
+def test_a_checkpoint_that_cannot_be_written_ends_training_before_the_next_epoch_ends(tmp_path, monkeypatch):
+    """The thread that writes fails at the end of the first epoch."""
+
+    def write(folder, checkpoint):
+        if checkpoint[0]["epoch"]:
+            raise OSError("full")
+
+    ended = []
+    monkeypatch.setattr(CheckpointFolder, "write", write)
+    end = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: ended.append(epoch))
+    with pytest.raises(OSError, match="full"):
+        fit(simple(), tmp_path, 3, callbacks=[end])
+    assert ended == [0]

@@ -28,6 +28,8 @@ class CheckpointFolder:
 
     def __init__(self, folder, keep, run, place, strategy):
         self._shared = pathlib.Path(folder)
+        if self._shared.exists() and not self._shared.is_dir():
+            raise NotADirectoryError(f"`folder` must be a folder for checkpoints. Received: folder={str(folder)!r}")
         self._strategy = strategy
         index = worker_index(strategy)
         self._folder = self._shared / f"worker-{index}" if index else self._shared
@@ -41,7 +43,8 @@ class CheckpointFolder:
             ValueError: if there are some, but none can be used.
         """
         for path in self._folder.glob(".epoch-*"):
-            path.unlink()  # halves that a killed process left
+            if path.is_file():
+                path.unlink()  # halves that a killed process left
         last = (math.inf, math.inf)
         while True:
             checkpoint = self._newest_until(last)
@@ -58,7 +61,7 @@ class CheckpointFolder:
     def _newest_until(self, last):
         paths = self._paths()
         if self._folder != self._shared:
-            paths += self._shared.glob(f"epoch-*{_END}.npz")
+            paths += filter(pathlib.Path.is_file, self._shared.glob(f"epoch-*{_END}.npz"))
         for path in sorted(paths, key=lambda path: path.name, reverse=True):
             try:
                 state, arrays = read_checkpoint(path)
@@ -85,7 +88,7 @@ class CheckpointFolder:
         return None
 
     def _paths(self):
-        return sorted(self._folder.glob("epoch-*.npz"), reverse=True)
+        return sorted(filter(pathlib.Path.is_file, self._folder.glob("epoch-*.npz")), reverse=True)
 
     def write(self, checkpoint):
         """Writes a checkpoint `(state, arrays)`. Deletes the oldest, and any of later steps, which were given up.
@@ -105,8 +108,9 @@ class CheckpointFolder:
             for old in set(paths[self._keep :]) - set(ends[:1]):
                 old.unlink()
         except OSError as error:
-            newest = next(iter(self._paths()), "none")
-            raise OSError(f"The checkpoint {path} cannot be written: {error}. The newest one is {newest}.") from error
+            newest = next(iter(self._paths()), None)
+            left = f"The newest one is {newest}." if newest else "There is no other."
+            raise OSError(f"The checkpoint {path} cannot be written: {error}. {left}") from error
 
 
 def _step(checkpoint):

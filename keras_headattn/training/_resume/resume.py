@@ -161,6 +161,8 @@ class Resume(keras.callbacks.CallbackList):
                 self._restore()  # again, as callbacks may have forgotten when the epoch began
                 self._checkpoint = None
             return
+        if self._writing and self._writing.done():
+            self._finish_writing()  # which raises its error now, and not after the next epoch
         super().on_train_batch_end(batch, logs)
         self._logs = _values(logs)
         self._batch = batch + 1
@@ -183,6 +185,7 @@ class Resume(keras.callbacks.CallbackList):
         self._after_steps = self._after_steps or self._take(self._epoch, self._batch)
         if self._is_to_exit():
             self._exit(self._after_steps)
+        self._finish_writing()
         for callback in self.callbacks:  # `CallbackList` would give them a copy, and what they add be lost
             callback.on_epoch_end(epoch, logs)
         self._after_steps = None
