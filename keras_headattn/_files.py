@@ -146,7 +146,7 @@ def atomic_path(path):
         `pathlib.Path` in the same folder, hidden, with the same suffixes.
     """
     path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(path.parent)
     stem, dot, suffixes = path.name.partition(".")
     temporary = path.with_name(f".{stem}.{secrets.token_hex(4)}{dot}{suffixes}")
     temporary.touch(exist_ok=False)  # with the permissions of any new file; those of `tempfile` are for their owner
@@ -154,10 +154,20 @@ def atomic_path(path):
         yield temporary
         sync(temporary)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # such as of a full disk
+            error.filename = str(path)
         raise
     sync(path.parent)  # until then a power cut may bring the old file back
+
+
+def _make_folder(path):
+    """Makes a folder and those above it, if need be, so that they outlast a power cut."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in missing:
+        sync(folder.parent)
 
 
 def sync(path):

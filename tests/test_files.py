@@ -1,11 +1,21 @@
 """Files appear whole, with the permissions of any new file."""
 
+import errno
 import gzip
 import os
 
 import pytest
 
-from keras_headattn._files import atomic_path, parse_json, read_json, read_json_lines, read_lines, write_atomically
+from keras_headattn import _files
+from keras_headattn._files import (
+    atomic_file,
+    atomic_path,
+    parse_json,
+    read_json,
+    read_json_lines,
+    read_lines,
+    write_atomically,
+)
 
 
 @pytest.mark.parametrize("umask, mode", [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
@@ -68,3 +78,15 @@ def test_endless_lines_are_not_read(tmp_path, monkeypatch, name):
     assert len(next(lines)) == 999
     with pytest.raises(ValueError, match=f"{name}, line 2 must be of at most 1,000 bytes"):
         next(lines)
+
+
+def test_an_error_of_the_disk_names_the_file(tmp_path):
+    with pytest.raises(OSError, match="new/file.json"), atomic_file(tmp_path / "new" / "file.json"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_new_folders_are_on_the_disk_too(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(_files, "sync", synced.append)
+    write_atomically(tmp_path / "a" / "b" / "file", b"")
+    assert {tmp_path, tmp_path / "a", tmp_path / "a" / "b"} <= set(synced)
