@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import io
 
 # Methods of Keras and TensorFlow that classes of this library override.
 HOOKS = {
@@ -116,6 +117,20 @@ def set_initial_epoch(model, epoch):
 def call_in_order(callbacks):
     """Has a `CallbackList` call in the thread of `fit`. Keras may call in another, while `Resume` reads the state."""
     callbacks._async_train = callbacks._async_test = False
+
+
+def weights_file(model):
+    """The content of a file of `model.save_weights`: bytes.
+
+    Keras has HDF5 write to the disk itself, which ends the process by a segmentation fault if the disk is full.
+    """
+    from keras.src.saving.saving_lib import H5IOStore, _save_state
+
+    file = io.BytesIO()
+    store = H5IOStore(file, mode="w")
+    _save_state(model, weights_store=store, assets_store=None, inner_path="", visited_saveables=set())
+    store.close()
+    return file.getvalue()
 
 
 # Optimizers

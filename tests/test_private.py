@@ -80,6 +80,7 @@ NAMES = {
     "keras.src.models.functional": (None, ["Functional"]),
     "keras.src.models.model": (None, ["functional_init_arguments"]),
     "keras.src.random.seed_generator": (None, ["GLOBAL_SEED_GENERATOR", "global_seed_generator"]),
+    "keras.src.saving.saving_lib": (None, ["H5IOStore", "_save_state"]),
     "keras.src.trainers.trainer": (None, ["model_supports_jit"]),
     "tensorflow.compiler.xla.tsl.protobuf.coordination_config_pb2": (None, ["CoordinatedJob"]),
     "tensorflow.python.eager.context": (None, ["context", "function_executor_type"]),

@@ -26,6 +26,15 @@ class SaveEpochs(keras.callbacks.Callback):
         self.config = config
 
     def on_epoch_end(self, epoch, logs=None):
+        try:
+            self._save(epoch, logs)
+        except OSError as error:
+            newest = max(self.run.checkpoints.glob("epoch-*.npz"), default="none")
+            raise OSError(
+                f"What epoch {epoch + 1} learned cannot be written: {error}. The newest checkpoint is {newest}."
+            ) from error
+
+    def _save(self, epoch, logs):
         done = epoch + 1
         history = [*self.run.history()[:epoch], {name: float(value) for name, value in (logs or {}).items()}]
         self.run.save_model(self.trained, weights_of(self.run, done))
