@@ -2,25 +2,48 @@
 
 import contextlib
 import fcntl
+import os
 import pathlib
+
+_NAME = ".lock"
 
 
 @contextlib.contextmanager
-def locked(folder, message, wait=False):
+def locked(folder, message, is_new=False, wait=False):
     """Lets one process at a time into a block for a folder.
 
     Args:
-        folder: path. It is made if need be, and keeps the empty file `.lock`.
+        folder: path. It is made if need be, and keeps the empty file `.lock` as long as there are others.
         message, wait: as `lock` takes them.
+        is_new: bool, whether the folder is removed if the block leaves nothing else in it. Default False.
 
     Raises:
         ValueError: as `lock`.
     """
     folder = pathlib.Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "ab") as file:
-        lock(file, message, wait)
+    file = _open_locked(folder, message, wait)
+    try:
         yield
+    finally:
+        if is_new and folder.is_dir() and [path.name for path in folder.iterdir()] == [_NAME]:
+            (folder / _NAME).unlink()
+            with contextlib.suppress(OSError):  # another process may have begun in it
+                folder.rmdir()
+        file.close()
+
+
+def _open_locked(folder, message, wait):
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(folder / _NAME, "ab")  # noqa: SIM115
+        try:
+            lock(file, message, wait)
+        except BaseException:
+            file.close()
+            raise
+        if os.fstat(file.fileno()).st_nlink:  # 0: the process that had it removed the folder
+            return file
+        file.close()
 
 
 def lock(file, message, wait=False):

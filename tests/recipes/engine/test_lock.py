@@ -37,3 +37,28 @@ def test_file_systems_without_locks(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", flock)
     with locked(tmp_path, "taken"):
         pass
+
+
+def test_a_new_folder_that_stays_empty_is_removed(tmp_path):
+    for name, is_new in (("new", True), ("old", False)):
+        with locked(tmp_path / name, "taken", is_new):
+            pass
+    with locked(tmp_path / "used", "taken", is_new=True):
+        (tmp_path / "used" / "config.json").touch()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["old", "used"]
+
+
+def test_a_folder_that_was_removed_while_it_was_waited_for(tmp_path, monkeypatch):
+    flock, calls = fcntl.flock, []
+
+    def removed(file, operation):
+        calls.append(operation)
+        if len(calls) == 1:
+            (tmp_path / "run" / ".lock").unlink()
+            (tmp_path / "run").rmdir()
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", removed)
+    with locked(tmp_path / "run", "taken"):
+        assert (tmp_path / "run" / ".lock").exists()
+    assert len(calls) == 2
