@@ -87,6 +87,7 @@ def _import(options):
     task.run.start(config)
     task.prepare()
     task.run.save_model(task.make_model(), task.run.model)
+    task.run.save_config(config)
     print(f"python -m recipes.translate translate {config.run} < sentences.txt")
 
 

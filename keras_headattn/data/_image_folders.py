@@ -39,6 +39,9 @@ class ImageFiles(ImageSource):
     def name(self, index):
         return self._paths[index].numpy().decode()
 
+    def paths(self):
+        return [path.decode() for path in self._paths.numpy()]
+
     def load(self, index):
         return tf.io.read_file(tf.gather(self._paths, index)), tf.gather(self._labels, index)
 

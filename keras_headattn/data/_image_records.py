@@ -64,6 +64,9 @@ class ImageRecords(ImageSource):
         shard = self._shard(index)
         return f"{self._paths[shard]}, record {index - self._starts[shard] + 1}"
 
+    def paths(self):
+        return list(self._paths)
+
     def order(self, rng):
         # Shuffled as far as the disk likes it: the order of the files is drawn, and 16 are gone through in turn.
         shards = rng.permutation(len(self._paths))

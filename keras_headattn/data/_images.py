@@ -35,6 +35,10 @@ class ImageSource:
         """
         raise NotImplementedError
 
+    def paths(self):
+        """Paths of the files that it reads: list of str."""
+        return []
+
     def load(self, index):
         """Bytes of an image file, scalar string tensor, and its label, scalar int32; an error if it cannot be read.
 
@@ -202,6 +206,9 @@ class Subset(ImageSource):
 
     def name(self, index):
         return self.source.name(int(self._indices[index]))
+
+    def paths(self):
+        return self.source.paths()
 
     def load(self, index):
         return self.source.load(tf.gather(tf.constant(self._indices, tf.int64), index))

@@ -68,6 +68,7 @@ class T5(Transformer):
         num_buckets, max_distance: of the distances, see `BucketPositions`.
         norm_epsilon: of the RMS norms.
         dropout: rate of all dropouts, also that of attention weights.
+        suppress: as of `Transformer`.
         seed: of the dropouts.
 
     Call arguments, results and errors: as of `Transformer`. A target begins with id 0. Make a search of it by
@@ -98,6 +99,7 @@ class T5(Transformer):
         max_distance=128,
         norm_epsilon=1e-6,
         dropout=0.1,
+        suppress=(),
         seed=None,
         **kwargs,
     ):
@@ -122,6 +124,7 @@ class T5(Transformer):
             positions=None,
             relative_positions=BucketPositions(num_buckets, max_distance),
             tie_output=tie_output,
+            suppress=suppress,
             seed=seed,
             **kwargs,
         )
@@ -194,6 +197,7 @@ class T5(Transformer):
             "max_distance",
             "norm_epsilon",
             "dropout",
+            "suppress",
             "seed",
         )
         return {

@@ -53,6 +53,7 @@ class Transformer(keras.Model):
             copied: the self-attentions of the encoder share one, and those of the decoder another.
         tie_output: whether the output layer is the transposed target embedding.
         output_bias: whether the output layer has a bias. Default False.
+        suppress: list of token ids that a `decoding.Searcher` never produces. Default `()`: there are none.
         seed: of the dropouts.
 
     Call arguments:
@@ -100,6 +101,7 @@ class Transformer(keras.Model):
         relative_positions=None,
         tie_output=True,
         output_bias=False,
+        suppress=(),
         seed=None,
         **kwargs,
     ):
@@ -120,6 +122,7 @@ class Transformer(keras.Model):
         self.normalize_first = normalize_first
         self.tie_output = tie_output
         self.output_bias = output_bias
+        self.suppress = tuple(suppress)
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
             raise ValueError(f"`seed` must be an integer or None. Received: seed={seed!r}")
         self.seed = seed
@@ -455,6 +458,7 @@ class Transformer(keras.Model):
             "normalize_first",
             "tie_output",
             "output_bias",
+            "suppress",
             "seed",
         )
         return {

@@ -6,6 +6,7 @@ from keras_headattn._files import write_atomically
 from keras_headattn.data import Records, claim
 from keras_headattn.data._records import MANIFEST
 from keras_headattn.data._shards import checksum
+from recipes.engine.fingerprint import checksum as checksum_of_values
 from recipes.engine.lock import locked
 from recipes.engine.progress import progress_bar
 
@@ -61,6 +62,11 @@ def _faults(folder, made_of, repair, checksums):
         found = ", ".join(f"{name} ({fault})" for name, fault in faults.items())
         raise ValueError(f"Run `prepare` again, which writes such shards anew. Received: in {folder}, {found}")
     return faults
+
+
+def fingerprint_of(records):
+    """The size and a checksum of `Records`, as of `recipes.engine.fingerprint`, by those of the shards."""
+    return {"examples": records.manifest["examples"], "sha256": checksum_of_values(records.shards)}
 
 
 def checksums_of(folder, names):

@@ -1,13 +1,17 @@
 """The folder of a run: settings, checkpoints, results."""
 
 import json
+import os
 import pathlib
 import shutil
 import tempfile
 from dataclasses import fields
 
-from keras_headattn._files import atomic_path
+from keras_headattn._files import atomic_path, read_json, sync, write_atomically
+from keras_headattn._private import weights_file
 from recipes.engine.config import load_config, save_config
+
+_CLEARING = ".clearing"  # the config.json of a run that is being removed
 
 
 class Run:
@@ -21,14 +25,16 @@ class Run:
 
     | file | |
     |---|---|
+    | `data.json` | sizes and checksums of the data that it is trained on |
     | `config.json` | the recipe and its settings |
     | `checkpoints/epoch-00012-batch-00001000.npz` | all of the state of training, by `Resume` |
     | `checkpoints/epoch-012.weights.h5` | weights after an epoch |
     | `model.keras` | the finished model |
     | `tensorboard/`, `history.json`, `results/` | what to look at |
+    | `finished.json` | what was scored and exported, and after how many epochs |
     """
 
-    files = ("config.json", "checkpoints", "history.json", "model.keras", "results", "tensorboard")
+    files = ("data.json", "checkpoints", "history.json", "model.keras", "results", "tensorboard", "finished.json")
 
     def __init__(self, folder, recipe):
         self.folder = pathlib.Path(folder)
@@ -45,27 +51,103 @@ class Run:
             ValueError: for a folder of a run with other settings.
         """
         different = self._differences(config)
-        trained = self.has_checkpoint() or self.model.exists() or self.results.exists()
-        if different and trained:
+        if different and self.is_trained():
             raise ValueError(
                 f"{self.folder} holds a run with other settings: {', '.join(different)}. Give another --run, or "
                 "remove the folder."
             )
 
-    def start(self, config):
-        """Makes the folder. What a run with other settings left before its first checkpoint is removed."""
-        if self._differences(config):
+    def check_data(self, data):
+        """Checks that a trained run was begun with these data.
+
+        Args:
+            data: dictionary of `recipes.engine.fingerprint.fingerprint`.
+
+        Raises:
+            ValueError: if it was begun with others, whose test examples might be among these.
+        """
+        known = self._known_data() if self.is_trained() else {}
+        for name in sorted(data.keys() & known.keys()):
+            if data[name] != known[name]:
+                raise ValueError(
+                    f"The data of this run have changed. Give those that it was begun with, or another --run. Received: "
+                    f"{name} data of {_size(data[name], known[name])}, in {self.folder}"
+                )
+
+    def start(self, config, data=None):
+        """Makes the folder. What a run with other settings or data left before its first checkpoint is removed.
+
+        The settings of a trained run stay as they are until `save_config`.
+
+        Args:
+            config: the settings.
+            data: as `check_data` takes it. Default `None`: none is known.
+        """
+        if self.is_trained():
+            return
+        data, known = data or {}, self._known_data()
+        if self._differences(config) or any(data[name] != known[name] for name in data.keys() & known.keys()):
             self.clear()
+        if (self.folder / _CLEARING).exists():
+            self.clear()
+        self.claim_data(data)
+        self.save_config(config)
+
+    def save_config(self, config):
+        """Writes the settings."""
         save_config(config, self.folder / "config.json", self.recipe.name)
 
+    def claim_data(self, data):
+        """Notes the data of a run that begins. Those of a trained run must be the same: see `check_data`."""
+        self.check_data(data)
+        known = self._known_data()
+        if not self.is_trained() and known | data != known:
+            write_atomically(self.folder / "data.json", (json.dumps(known | data, indent=1) + "\n").encode())
+
+    def keep(self, name, content):
+        """Writes a file that the model depends on, such as the names of its classes.
+
+        Args:
+            name: str, of the file.
+            content: str.
+
+        Raises:
+            ValueError: if the run is trained and has another.
+        """
+        path, data = self.folder / name, content.encode("utf-8")
+        if path.exists() and path.read_bytes() == data:
+            return
+        if path.exists() and self.is_trained():
+            raise ValueError(
+                f"The data give another {name} than the run was begun with. Give the data of the run, or another --run. "
+                f"Received: {path}"
+            )
+        write_atomically(path, data)
+
+    def is_trained(self):
+        """True if the folder has a checkpoint, a finished model or results."""
+        is_cleared = (self.folder / _CLEARING).exists()
+        return not is_cleared and (self.has_checkpoint() or self.model.exists() or self.results.exists())
+
     def clear(self):
-        """Removes the run's files, and nothing else from the folder."""
+        """Removes the run's files, and nothing else from the folder. Killed at any point, `start` goes on with it."""
+        config, note = self.folder / "config.json", self.folder / _CLEARING
+        if config.exists():
+            os.replace(config, note)
+            sync(self.folder)
+        if not note.exists():
+            return
         for name in (*self.files, *self.recipe.files):
             path = self.folder / name
             if path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
+        note.unlink()
+
+    def _known_data(self):
+        path = self.folder / "data.json"
+        return read_json(path) if path.exists() else {}
 
     def _differences(self, config):
         path = self.folder / "config.json"
@@ -93,16 +175,26 @@ class Run:
             raise ValueError(f"The run in {self.folder} has no finished model. Continue it: same command as before.")
         return keras.saving.load_model(self.model)
 
+    def finished(self):
+        """What was done after training: dictionary of `"epochs"`, `"scores"` and `"export"` to what they are of."""
+        path = self.folder / "finished.json"
+        return read_json(path) if path.exists() else {}
+
+    def note_finished(self, notes):
+        """Adds to what was done after training. Another number of epochs begins anew."""
+        known = {} if "epochs" in notes else self.finished()
+        write_atomically(self.folder / "finished.json", (json.dumps(known | notes, indent=1) + "\n").encode())
+
     def history(self):
         """List of the logs of all epochs done."""
         path = self.folder / "history.json"
-        return json.loads(path.read_text()) if path.exists() else []
+        return read_json(path) if path.exists() else []
 
     def scores(self):
         """The scores of a finished run: dictionary from test set to measure to number or `None`."""
         found = {}
         for path in sorted(self.results.glob("*/scores.json")):
-            scores = json.loads(path.read_text(encoding="utf-8"))
+            scores = read_json(path)
             found[path.parent.name] = {
                 name: score["value"] if isinstance(score, dict) else score for name, score in scores.items()
             }
@@ -114,8 +206,11 @@ class Run:
 
     def save_model(self, model, path):
         """Writes a model or, for `.weights.h5`, its weights, in full or not at all."""
+        if path.name.endswith(".weights.h5"):
+            write_atomically(path, weights_file(model))
+            return
         with atomic_path(path) as temporary:
-            (model.save_weights if path.name.endswith(".weights.h5") else model.save)(temporary)
+            model.save(temporary)
 
 
 def try_folder(name, folder):
@@ -135,3 +230,9 @@ def try_folder(name, folder):
     except OSError as error:
         reason = error.strerror or error
         raise OSError(f"{name} must be a folder that can be written to: {reason}. Received: {folder}") from None
+
+
+def _size(now, then):
+    if now["examples"] != then["examples"]:
+        return f"{now['examples']:,} examples in place of {then['examples']:,}"
+    return f"as many examples, {now['examples']:,}, which are not the same"

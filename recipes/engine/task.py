@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 import re
 
-from keras_headattn.training import Model, default_jit
+from recipes.engine.fingerprint import fingerprint
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +78,10 @@ class Task:
         """Reads the data to `self.data`, `Corpora`."""
         raise NotImplementedError
 
+    def fingerprint(self):
+        """Sizes and checksums of the data that were loaded, as `recipes.engine.fingerprint` makes them."""
+        return fingerprint(self.data)
+
     def prepare(self):
         """Learns from `self.data` what the run's folder lacks, a vocabulary say, and loads the rest."""
 
@@ -91,6 +95,8 @@ class Task:
 
     def make_trainer(self, model):
         """The model that is trained, around that which is saved."""
+        from keras_headattn.training import Model
+
         return Model(model.inputs, model.outputs, name="trainer")
 
     def make_optimizer(self, steps, num_replicas):
@@ -111,6 +117,8 @@ class Task:
 
     def uses_xla(self):
         """Whether XLA compiles training where the settings leave that open."""
+        from keras_headattn.training import default_jit
+
         return default_jit()
 
     def begin(self, model):

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import os
 import shutil
 import sys
@@ -9,6 +10,7 @@ import time
 
 import keras
 import tensorflow as tf
+from keras.callbacks import LambdaCallback
 
 from keras_headattn.optimizers import Repulsive
 from keras_headattn.serving import check_export_folder
@@ -40,25 +42,68 @@ def train(task, afresh=False):
         task: `Task`.
         afresh: whether what an earlier run left in the folder is removed, once the data were read.
     """
-    with _ready(task) as strategy:
+    with _ready(task) as strategy, full_disk_reported():
         with _silence(task.config.quiet):
             model = _learn(task, strategy, afresh)
         if is_chief(strategy):
             end(task, model)
 
 
+@contextlib.contextmanager
+def full_disk_reported():
+    """Raises an `OSError` in place of TensorFlow's error of a full disk, such as of the files of TensorBoard."""
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        if "space left" not in error.message:
+            raise
+        line = error.message.splitlines()[0]
+        raise OSError(f"The disk is full. Make room, and the same command goes on. Received: {line}") from error
+
+
 def end(task, model):
-    """Finishes a trained model: final weights, scores, SavedModels. The last two are of the model in the file."""
+    """Finishes a trained model: final weights, scores, SavedModels. The last two are of the model in the file.
+
+    What an earlier command did after as many epochs, with the same settings, is not done again.
+
+    Args:
+        task: `Task`.
+        model: the trained model; `None` if the finished one is in its file.
+    """
     config, run = task.config, task.run
-    epochs = final_epochs(run.history(), config)
-    finish(run, model, epochs)
-    with _silence(config.quiet):
-        print(f"Final weights: mean of epochs {epochs}" if len(epochs) > 1 else f"Final weights: epoch {epochs[0]}")
+    history = run.history()
+    if model is not None:
+        epochs = final_epochs(history, config)
+        finish(run, model, epochs)
+        run.note_finished({"epochs": len(history)})
+        with _silence(config.quiet):
+            print(f"Final weights: mean of epochs {epochs}" if len(epochs) > 1 else f"Final weights: epoch {epochs[0]}")
+    left = _left_to_do(task)
+    if not left:
+        with _silence(config.quiet):
+            again = f"python -m recipes.{run.recipe.name} {'export' if config.export else 'evaluate'} {config.run}"
+            print(f"The run has finished, and nothing is left to do. To {again.split()[3]} it again: {again}")
+        return
     model = run.load_model()
-    task.evaluate(model, task.data.tests)
-    write_scores(run)
-    if config.export:
+    if "scores" in left:
+        task.evaluate(model, task.data.tests)
+        write_scores(run)
+        run.note_finished({"scores": left["scores"]})
+    if "export" in left:
         task.export(model)
+        run.note_finished({"export": left["export"]})
+    run.save_config(config)
+
+
+def _left_to_do(task):
+    """The parts of the end that are not done yet with these settings: dictionary of a part to its settings."""
+    config, recipe, done = task.config, task.run.recipe, task.run.finished()
+    wanted = {"scores": {name: getattr(config, name) for name in recipe.evaluated}}
+    if config.export:
+        own = {name: getattr(config, name) for name in recipe.exported}
+        wanted["export"] = own | {"export": config.export_folder}
+    wanted = json.loads(json.dumps(wanted))
+    return {name: values for name, values in wanted.items() if done.get(name) != values}
 
 
 @contextlib.contextmanager
@@ -76,9 +121,10 @@ def _ready(task):
     task.check()
     task.make_optimizer(1, 1)  # a mistake in its settings is reported before data are read
     taken = f"Another process is training in this folder. Wait for it, or give another --run. Received: {config.run}"
+    is_new = not task.run.folder.exists()
     if is_chief(strategy):
         try_folder("--run", config.run)
-    with locked(config.run, taken) if is_chief(strategy) else contextlib.nullcontext():
+    with locked(config.run, taken, is_new) if is_chief(strategy) else contextlib.nullcontext():
         yield strategy
         leave_together(strategy)
 
@@ -89,12 +135,15 @@ def _silence(quiet):
 
 
 def _learn(task, strategy, afresh):
-    """Reads the data, prepares the run and trains; returns the model."""
+    """Reads the data, prepares the run and trains; returns the model, or `None` if the run has its final one."""
     report_hidden_gpus()
     with chief_first(strategy):
         if not afresh:
             task.run.check(task.config)
         task.load()  # which may download
+        data = task.fingerprint()
+        if not afresh:
+            task.run.check_data(data)
         if not task.data.tests:
             print("There is no test set: nothing will be scored. Give --test, or score one later by `evaluate`.")
         if is_chief(strategy):
@@ -102,8 +151,12 @@ def _learn(task, strategy, afresh):
                 check_export_folder(folder, task.config.run)
             if afresh:
                 task.run.clear()
-            task.run.start(task.config)
+            task.run.start(task.config, data)
         task.prepare()
+    if gather([_is_done(task)], strategy).any():
+        print("There is no epoch left to train.")
+        if gather([task.run.finished().get("epochs") == len(task.run.history())], strategy).any():
+            return None
     batches, validation = task.make_batches(strategy.num_replicas_in_sync)
     print(batches.summary())
     return _fit(task, strategy, batches, validation)
@@ -129,10 +182,7 @@ def _fit(task, strategy, batches, validation):
         f"{model.count_params():,} parameters, {task.describe()}, {num_replicas} replica(s), "
         f"XLA {'on' if jit_compile else 'off'}"
     )
-    history = run.history()
-    is_done = len(history) >= config.epochs or has_stalled(history, config.patience, config.select)
-    if gather([is_done], strategy).any():
-        print("There is no epoch left to train.")
+    if gather([_is_done(task)], strategy).any():
         return model
     if not run.has_checkpoint():
         task.begin(model)
@@ -148,6 +198,12 @@ def _fit(task, strategy, batches, validation):
         )
     print(f"Trained for {(time.monotonic() - start) / 60:.1f} minutes.")
     return model
+
+
+def _is_done(task):
+    """True if no epoch is left to train."""
+    config, history = task.config, task.run.history()
+    return len(history) >= config.epochs or has_stalled(history, config.patience, config.select)
 
 
 @contextlib.contextmanager
@@ -174,7 +230,8 @@ def make_callbacks(task, model, batches, validation):
         remembered += [*task.scores(model), SaveEpochs(run, model, config)]
         # A run's folder may be moved: what writes to TensorBoard is not remembered.
         # Settings come first: without its fast data server TensorBoard follows the newest file of a folder alone.
-        shown = [Compilations(config.xla_cache), *tensorboard_callbacks(config, run)]
+        shown = [LambdaCallback(on_train_begin=lambda logs: run.save_config(config))]  # as `Resume` found no fault
+        shown += [Compilations(config.xla_cache), *tensorboard_callbacks(config, run)]
         shown += task.shown(model, batches, validation)
     else:
         remembered = [*norms, *task.scores(model)]

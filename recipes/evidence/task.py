@@ -1,5 +1,6 @@
 """Training a classifier of documents whose words have scores."""
 
+import dataclasses
 import json
 import pathlib
 
@@ -13,8 +14,9 @@ from keras_headattn.data._shards import checksum
 from keras_headattn.models import BERT_SIZES
 from keras_headattn.text import learn_tokenizer
 from keras_headattn.training import Model
+from recipes.engine.fingerprint import fingerprint
 from recipes.engine.progress import progress_bar
-from recipes.engine.task import Task
+from recipes.engine.task import Corpora, Task
 from recipes.engine.training import make_optimizer
 from recipes.evidence.batches import DocumentBatches
 from recipes.evidence.data import document_of, query_of, read_corpora, read_split
@@ -45,12 +47,14 @@ class Rationales(Task):
         for corpus in (self.data.validation, *self.data.tests.values()):
             labels_of(corpus, classes)  # an unknown class is reported before training, not after it
 
+    def fingerprint(self):
+        return fingerprint(Corpora(only_read(self.data.train), only_read(self.data.validation), {}))
+
     def prepare(self):
-        path = self.run.folder / "labels.txt"
         if self.data:
             classes = sorted({each.classification for each in self.data.train.annotations})
-            write_atomically(path, "".join(f"{name}\n" for name in classes).encode("utf-8"))
-        self.classes = list(read_lines(path))
+            self.run.keep("labels.txt", "".join(f"{name}\n" for name in classes))
+        self.classes = list(read_lines(self.run.folder / "labels.txt"))
         path = self.run.folder / "tokenizer.json"
         if not path.exists():
             write_atomically(path, json.dumps(serialize_keras_object(self._new_tokenizer())).encode())
@@ -170,6 +174,12 @@ class Rationales(Task):
 
     def export(self, model):
         raise ValueError(f"This recipe writes no SavedModel: its model is in {self.run.model}")
+
+
+def only_read(corpus):
+    """A corpus without the documents that none of its annotations names."""
+    names = sorted({docid for each in corpus.annotations for docid in each.docids})
+    return dataclasses.replace(corpus, documents={name: corpus.documents[name] for name in names})
 
 
 def labels_of(corpus, classes):

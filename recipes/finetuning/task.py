@@ -64,6 +64,12 @@ class Glue(TextTask):
     def read_tests(self, files):
         return read_tests(self.config, files)
 
+    def tests_are_shares(self):
+        config = self.config
+        if config.glue:
+            return config.task == "mrpc"  # whose dev set may be one
+        return super().tests_are_shares() and not (config.glue_task and config.validation)
+
     def names_of_tests(self):
         return names_of_tests(self.run.config())
 

@@ -1,6 +1,8 @@
 """The images a configuration names."""
 
 import functools
+import os
+import pathlib
 
 from keras_headattn._files import read_lines
 from keras_headattn.data import (
@@ -15,6 +17,8 @@ from keras_headattn.data import (
     read_records,
     read_tfds_images,
 )
+
+from recipes.engine.fingerprint import checksum
 
 
 def load_training(config):
@@ -34,6 +38,17 @@ def load_validation(config, class_names):
             f"Received: {len(source.class_names)}, {source.class_names[:5]}"
         )
     return source
+
+
+def fingerprint(source):
+    """Number of images, and a checksum of the names of their files and classes, and of the files' sizes.
+
+    Of more than 10,000 files some sizes count: a million would take minutes from a network.
+    """
+    paths = source.paths()
+    names = ["/".join(pathlib.Path(path).parts[-2:]) for path in paths]
+    sizes = [os.path.getsize(path) for path in paths[:: 1 + len(paths) // 10_000] if os.path.exists(path)]
+    return {"examples": len(source), "sha256": checksum([source.class_names, names, sizes])}
 
 
 def training_batches(config, source, num_replicas):

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 from keras.callbacks import LambdaCallback
 
-from keras_headattn._files import read_lines, write_atomically
+from keras_headattn._files import read_lines
 from keras_headattn.data._image_ops import decode
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import StepDecay
@@ -14,7 +14,14 @@ from keras_headattn.serving import export_image_classifier, export_pixel_classif
 from recipes.engine.fresh_process import try_out
 from recipes.engine.task import Corpora, Task
 from recipes.engine.training import make_optimizer
-from recipes.images.data import evaluation_pixels, load_training, load_validation, training_batches, validation_batches
+from recipes.images.data import (
+    evaluation_pixels,
+    fingerprint,
+    load_training,
+    load_validation,
+    training_batches,
+    validation_batches,
+)
 from recipes.images.evaluation import evaluate, report_damaged
 from recipes.images.modelling import make_attention, make_classifier, make_metrics
 
@@ -37,10 +44,13 @@ class ImageNet(Task):
         self.data = Corpora(train, validation, {self.config.validation_split: validation})
 
     def prepare(self):
-        path = self.run.folder / "classes.txt"
         if self.data:
-            write_atomically(path, "".join(f"{name}\n" for name in self.data.train.class_names).encode())
-        self.class_names = list(read_lines(path))
+            self.run.keep("classes.txt", "".join(f"{name}\n" for name in self.data.train.class_names))
+        self.class_names = list(read_lines(self.run.folder / "classes.txt"))
+
+    def fingerprint(self):
+        parts = {"training": self.data.train, "validation": self.data.validation}
+        return {name: fingerprint(source) for name, source in parts.items()}
 
     def make_batches(self, num_replicas):
         train, validation = self.data.train, self.data.validation

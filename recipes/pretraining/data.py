@@ -4,9 +4,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.data import Documents, read_held_out
+from keras_headattn.data import Documents, Records, read_held_out
 from keras_headattn.data._sequence_batches import COLUMNS
 from keras_headattn.data._sequence_records import packed_rows
+from recipes.engine.records import fingerprint_of, is_complete
 from recipes.engine.task import named_files
 
 MASKED_TOGETHER = 512
@@ -53,6 +54,13 @@ def number_held_out(config, records):
 def held_out(config, records):
     """The sequences that are held out: dictionary, as `MaskedSequences` takes it."""
     return read_held_out(records, number_held_out(config, records))
+
+
+def fingerprint(config):
+    """The number of sequences and a checksum of the records, as `recipes.engine.fingerprint`; none before there are."""
+    if not is_complete(config.records_folder):
+        return {}
+    return {"training": fingerprint_of(Records(config.records_folder))}
 
 
 def read_tests(config, tokenizer, files):

@@ -113,3 +113,4 @@ def import_pretrained(recipe, config, checkpoint, generator=None):
     task.run.start(config)
     task.write_tokenizer(tokenizer)
     task.run.save_model(model, task.run.model)
+    task.run.save_config(config)

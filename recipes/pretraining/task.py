@@ -15,7 +15,7 @@ from recipes.engine.heads import make_attention
 from recipes.engine.records import is_complete
 from recipes.engine.task import Corpora, Task, check_new
 from recipes.engine.training import make_optimizer
-from recipes.pretraining.data import MaskedSequences, held_out, number_held_out, read_tests
+from recipes.pretraining.data import MaskedSequences, fingerprint, held_out, number_held_out, read_tests
 from recipes.pretraining.export import export_pretrained
 from recipes.pretraining.modelling import make_pretraining, make_trainer
 from recipes.pretraining.prepare import prepare, tokenizer_of
@@ -40,9 +40,13 @@ class Pretrain(Task):
             Documents(config.train).check()
         self.data = Corpora(None, None, {HELD_OUT: None})  # which is read when there are records
 
+    def fingerprint(self):
+        return fingerprint(self.config)
+
     def prepare(self):
         if self.data:
             self.write_tokenizer(tokenizer_of(prepare(self.config, checksums=False)))
+            self.run.claim_data(self.fingerprint())
         self.tokenizer = self._read_tokenizer()
         if self.data:
             self.data.tests.update(read_tests(self.config, self.tokenizer, self.config.test))
@@ -61,6 +65,7 @@ class Pretrain(Task):
                     "The run was begun with another vocabulary than the records have. Give another --run. "
                     f"Received: {path}"
                 )
+            return
         write_atomically(path, json.dumps(serialize_keras_object(tokenizer)).encode("utf-8"))
 
     def _read_tokenizer(self):
@@ -126,6 +131,7 @@ class Pretrain(Task):
         own = self.run.config()
         tests = read_tests(own, self.tokenizer, own.test)
         if is_complete(own.records_folder):
+            self.run.check_data(self.fingerprint())
             tests[HELD_OUT] = held_out(own, Records(own.records_folder))
         return tests
 

@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_headattn._files import read_lines, write_atomically
+from keras_headattn._files import read_lines
 from keras_headattn.data import LabelledBatches, balanced_class_weights, choose_buckets, example_lengths
 from keras_headattn.serving import export_classifier, export_regressor
 from keras_headattn.serving._versions import write_examples
@@ -44,6 +44,10 @@ class TextTask(Task):
         """Test sets: those in files, or for `None` those of the settings: dictionary of `LabelledText` by name."""
         raise NotImplementedError
 
+    def tests_are_shares(self):
+        """True if the test sets of the settings are a part of the training set."""
+        return self.config.data == "train" and not self.config.test
+
     def make_targets(self, names=None):
         """The predictions, as of `recipes.sentences.targets`: with these names, or with those of the texts."""
         raise NotImplementedError
@@ -71,10 +75,9 @@ class TextTask(Task):
             self.targets.of(corpus)  # an unknown label is reported before training, not after it
 
     def prepare(self):
-        path = self.run.folder / "labels.txt"
         if self.data:
-            write_atomically(path, "".join(f"{name}\n" for name in self.targets.names).encode("utf-8"))
-        self.targets = self.make_targets(list(read_lines(path)))
+            self.run.keep("labels.txt", "".join(f"{name}\n" for name in self.targets.names))
+        self.targets = self.make_targets(list(read_lines(self.run.folder / "labels.txt")))
         self.tokenizer = self.make_tokenizer()
 
     def make_batches(self, num_replicas):
@@ -119,7 +122,12 @@ class TextTask(Task):
         return lambda: batches.num_examples, "texts_per_second"
 
     def load_tests(self, files=None):
-        tests = self.read_tests(files)
+        if files is None and self.tests_are_shares():  # of a training set that must be the same
+            self.data = self.read()
+            self.run.check_data(self.fingerprint())
+            tests, self.data = self.data.tests, None
+        else:
+            tests = self.read_tests(files)
         if files is None:
             return self.name_results(tests, ("tfds",))
         check_new(tests, self.names_of_tests())

@@ -19,6 +19,7 @@ from keras_headattn.serving import export_id_translator, export_translator
 from keras_headattn.serving._versions import write_examples
 from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
 from recipes.engine.fresh_process import show_page, try_out
+from recipes.engine.records import fingerprint_of, is_complete
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
 from recipes.translation.corpora import check_sizes, files_of_tests, load_corpora, load_tests, names_of_tests
@@ -46,11 +47,16 @@ class Translate(Task):
     def load(self):
         self.data = load_corpora(self.config)
 
+    def fingerprint(self):
+        found, folder = super().fingerprint(), self.config.records
+        return found | ({"training": fingerprint_of(Records(folder))} if folder and is_complete(folder) else {})
+
     def prepare(self):
         config, train = self.config, self.data and self.data.train
         if self.data and config.records:
             prepare(config)
             take_text(config, self.run.folder)
+            self.run.claim_data(self.fingerprint())
         self.text = make_text(config, train and sample_pairs(config, train, train.name), self.run.folder)
         if 2 * config.beam_size > self.text.target.vocabulary_size:
             raise ValueError(

@@ -4,7 +4,7 @@ import json
 
 import keras
 
-from keras_headattn._files import read_lines, write_atomically
+from keras_headattn._files import read_lines
 from keras_headattn.data import GraphBatches, GraphVocabulary, graph_from_json
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers._heads import head_kernels
@@ -41,7 +41,7 @@ class WriteGraphs(Task):
             if not path.exists():
                 GraphVocabulary.learn(self.data.train, self.config.min_count, self.config.max_words).save(path)
             found = sorted({graph.category for graph in self.data.train.graphs})
-            write_atomically(self.run.folder / CATEGORIES, json.dumps(found).encode("utf-8"))
+            self.run.keep(CATEGORIES, json.dumps(found))
         self.vocabulary = GraphVocabulary.load(path)
         self.categories = json.loads((self.run.folder / CATEGORIES).read_text(encoding="utf-8"))
 

@@ -2,6 +2,9 @@
 
 import dataclasses
 import functools
+import itertools
+import os
+import pathlib
 import shutil
 import sys
 import types
@@ -67,6 +70,75 @@ def test_clearing_leaves_other_files(tmp_path):
     (tmp_path / "notes.txt").touch()
     run.clear()
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_a_killed_removal_goes_on(old, tmp_path, monkeypatch):
+    """Wherever it ends, the next command, of the old settings or of others, finds no run."""
+    config = CONFIG if old else dataclasses.replace(CONFIG, seed=1)
+    for moment in itertools.count():
+        run = Run(tmp_path / str(moment))
+        run.start(CONFIG, {"training": {"examples": 1, "sha256": "a"}})
+        for path in ("history.json", "vocabulary.model", "model.keras", "results/test/scores.json"):
+            (run.folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (run.folder / path).write_text("[{}]")
+        save_checkpoint(run)
+        with monkeypatch.context() as patch:
+            if not killed(patch, run.clear, moment):
+                break
+        trained = moment == 0  # nothing is done yet: another run is refused
+        assert run.is_trained() == trained
+        if trained:
+            continue
+        run.check(config)
+        run.check_data({"training": {"examples": 2, "sha256": "b"}})
+        run.start(config, {"training": {"examples": 2, "sha256": "b"}})
+        assert sorted(path.name for path in run.folder.iterdir()) == ["config.json", "data.json"]
+        assert run.config() == config and run.history() == []
+    assert moment > 6
+
+
+def killed(patch, function, moment):
+    """Has a function end before its step of this number that changes files; False if it has fewer."""
+    count = itertools.count()
+
+    def before(change):
+        def changed(*args, **kwargs):
+            if next(count) == moment:
+                raise KeyboardInterrupt
+            return change(*args, **kwargs)
+
+        return changed
+
+    patch.setattr(os, "replace", before(os.replace))
+    patch.setattr(os, "unlink", before(os.unlink))
+    patch.setattr(os, "rmdir", before(os.rmdir))
+    patch.setattr(pathlib.Path, "unlink", before(pathlib.Path.unlink))
+    try:
+        function()
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def test_learned_files_of_other_data_are_removed(tmp_path):
+    """Of a run that was killed before its first checkpoint."""
+    run = Run(tmp_path / "run")
+    for data in ("a", "b"):
+        run.start(CONFIG, {"training": {"examples": 1, "sha256": data}})
+        assert not (run.folder / "vocabulary.model").exists()
+        (run.folder / "vocabulary.model").touch()
+
+
+def test_kept_files(tmp_path):
+    run = Run(tmp_path)
+    for content in ("a\n", "b\n", "b\n"):
+        run.keep("labels.txt", content)
+        assert (tmp_path / "labels.txt").read_text() == content
+    run.model.touch()
+    run.keep("labels.txt", "b\n")
+    with pytest.raises(ValueError, match="another labels.txt than the run was begun with.*labels.txt"):
+        run.keep("labels.txt", "a\n")
 
 
 def test_one_process_trains_in_a_folder(tmp_path):

@@ -1,0 +1,129 @@
+"""Data that changed under a run are noticed, whatever the recipe reads them from."""
+
+import dataclasses
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+from keras.utils import save_img
+
+from recipes import classify, glue, graphs, imagenet, pretrain, rationales, translate
+from recipes.engine.fingerprint import checksum, fingerprint
+from recipes.engine.run import Run
+from recipes.engine.task import Corpora
+from recipes.pretraining.settings import PretrainConfig
+
+GRAPH = '{"entities": ["Bergen"], "triples": [], "text": "Bergen %s ."}\n'
+
+
+def images(folder, names=("cat", "dog")):
+    for split in ("train", "validation"):
+        for number, name in enumerate(names):
+            (folder / split / name).mkdir(parents=True)
+            for index in range(3):
+                save_img(folder / split / name / f"{index}.png", np.full((8, 8, 3), 99 * number + index), scale=False)
+    return imagenet.RECIPE, {"images": str(folder)}, folder / "train" / "cat" / "0.png"
+
+
+def texts(folder):
+    path = folder / "a.csv"
+    path.write_text("text,label\n" + "".join(f"a {word} film,{word}\n" for word in ["good", "bad"] * 20))
+    return classify.RECIPE, {"train": (str(path),)}, path
+
+
+def pairs(folder):
+    path = folder / "train.tsv"
+    (folder / "dev.tsv").write_text("x\t1\t\tA good sentence .\n" * 9)
+    path.write_text("".join(f"x\t{row % 2}\t\tSentence {row} .\n" for row in range(40)))
+    return glue.RECIPE, {"glue": str(folder), "task": "cola", "size": "bert_tiny"}, path
+
+
+def sentences(folder):
+    files = [str(folder / f"a.{language}") for language in ("en", "de")]
+    for file in files:
+        pathlib.Path(file).write_text("".join(f"number {row}\n" for row in range(9)))
+    return translate.RECIPE, {"train": tuple(files), "validation": tuple(files)}, pathlib.Path(files[1])
+
+
+def graph_files(folder):
+    files = {name: (str(folder / f"{name}.jsonl"),) for name in ("train", "validation", "test")}
+    for (file,) in files.values():
+        pathlib.Path(file).write_text("".join(GRAPH % f"has {row} hills" for row in range(5)))
+    return graphs.RECIPE, files, pathlib.Path(files["train"][0])
+
+
+def documents(folder):
+    path = folder / "docs.jsonl"
+    path.write_text("".join(json.dumps({"docid": f"d{row}", "document": f"good {row}"}) + "\n" for row in range(1, 5)))
+    for name in ("train", "val", "test"):
+        rows = [
+            dict(annotation_id=f"d{row}", query="?", classification="AB"[row % 2], evidences=[], docids=[f"d{row}"])
+            for row in range(1, 5)
+        ]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return rationales.RECIPE, {"eraser": str(folder), "size": "bert_tiny"}, path
+
+
+def change(path):
+    """Another file of the same size, but for images: whose bytes are not read."""
+    data = path.read_bytes()
+    path.write_bytes(data + b"x" if path.suffix == ".png" else data.replace(b"0", b"7").replace(b"good", b"fine"))
+
+
+@pytest.mark.parametrize("make", [images, texts, pairs, sentences, graph_files, documents])
+def test_data_that_changed(make, tmp_path, capsys):
+    recipe, given, path = make(tmp_path)
+    config = recipe.settings().changed(given | {"run": str(tmp_path / "run")})
+
+    def read(config=config):
+        task = recipe.make_task(config)
+        task.load()
+        return task.fingerprint()
+
+    first = read()
+    assert first.keys() == {"training", "validation"} and read() == first
+    run = Run(config.run, recipe)
+    run.start(config, first)
+    run.model.touch()
+    run.check_data(first)
+    change(path)
+    with pytest.raises(ValueError, match="The data of this run have changed.*another --run. Received: training data"):
+        run.check_data(read())
+
+
+def test_folders_of_images_may_move(tmp_path):
+    recipe, given, _ = images(tmp_path / "here")
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    found = []
+    for folder in ("here", "there"):
+        task = recipe.make_task(recipe.settings().changed(given | {"images": str(tmp_path / folder)}))
+        task.load()
+        found.append(task.fingerprint())
+    assert found[0] == found[1]
+
+
+def test_records_that_changed(tmp_path):
+    """Of the same words, so that the vocabulary is the same."""
+    text = tmp_path / "a.txt"
+    found = []
+    for numbers in (range(60), range(59, -1, -1)):
+        text.write_text("\n".join(f"the number {number}" for number in numbers))
+        config = PretrainConfig(train=(str(text),), run=str(tmp_path / "run"), vocabulary_size=80, max_length=32)
+        task = pretrain.RECIPE.make_task(dataclasses.replace(config, processes=1))
+        task.load()
+        if found:
+            with pytest.raises(ValueError, match="The data of this run have changed"):
+                task.prepare()
+        else:
+            task.prepare()
+            found.append(task.fingerprint())
+            task.run.model.touch()
+            shutil.rmtree(tmp_path / "run" / "records")
+
+
+def test_what_has_no_checksum_is_left_out():
+    data = fingerprint(Corpora([("a", "b")] * 3000, [object()], {}))
+    assert data == {"training": {"examples": 3000, "sha256": checksum([("a", "b")] * 3000)}}
+    assert checksum(["a", "bc"]) != checksum(["ab", "c"]) and checksum(["a"] * 1001) != checksum(["a"] * 1000)
