@@ -39,8 +39,8 @@ class Documents:
 
     Raises:
         FileNotFoundError: if there is no such file or folder.
-        ValueError: if a folder has no files; when gone through, if an archive or a compressed file is damaged, a line is
-            longer than 256 MB, or more than 8 archives lie in each other.
+        ValueError: if a folder has no files; when gone through, if an archive or a compressed file is damaged, if a
+            line is longer than 256 MB, or if more than 8 archives lie in each other.
 
     ```python
     documents = Documents(["wikipedia.txt.gz", "openwebtext/"])

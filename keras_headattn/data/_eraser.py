@@ -329,7 +329,9 @@ def _read_documents(folder, wanted):
             for member in archive:
                 docid = pathlib.PurePosixPath(member.name).name
                 if member.isfile() and docid in wanted:
-                    found[docid] = _sentences(decode_lines(archive.extractfile(member), f"{folder / PACKED}, {member.name}"))
+                    found[docid] = _sentences(
+                        decode_lines(archive.extractfile(member), f"{folder / PACKED}, {member.name}")
+                    )
     except (*DAMAGE, OSError) as error:
         raise ValueError(f"The archive is damaged; get it again. Received: {folder / PACKED} ({error})") from error
     return found

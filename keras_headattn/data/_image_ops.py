@@ -6,7 +6,7 @@ ASPECT_RATIOS = (3 / 4, 4 / 3)
 
 
 def decode(data):
-    """Returns the pixels of a JPEG, PNG, WebP, GIF (its first picture) or BMP file, uint8 `(H, W, 3)`, grey ones too."""
+    """Returns the pixels of a JPEG, PNG, WebP, GIF (its first picture) or BMP file, uint8 `(H, W, 3)`."""
     return tf.io.decode_image(data, channels=3, expand_animations=False)
 
 

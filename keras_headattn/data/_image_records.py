@@ -54,7 +54,8 @@ class ImageRecords(ImageSource):
                     progress(number + 1)
         self._starts = np.cumsum([0] + [len(part) for part in parts])
         if not self._starts[-1]:
-            raise ValueError(f"There are no records. Received: {len(self._paths)} files {self._paths[:3]}")
+            first = "".join(f"; {name}: {fault}" for name, fault in list(self.faults.items())[:1])
+            raise ValueError(f"There are no records. Received: {len(self._paths)} files {self._paths[:3]}{first}")
         self._places = np.concatenate(parts)
 
     def __len__(self):
@@ -112,6 +113,8 @@ def find_records(path):
         Tuple of an int64 array `(N, 2)`, first byte and length of each, and what is wrong with the file or `None`.
     """
     places, position = [], 0
+    if not os.path.isfile(path):  # a pipe would be waited for
+        return np.zeros((0, 2), "int64"), "cannot be read: it is no file, or not there"
     try:
         file = os.open(path, os.O_RDONLY)
     except OSError as error:
@@ -120,7 +123,7 @@ def find_records(path):
         size = os.fstat(file).st_size
         while position + HEADER <= size:
             (length,) = struct.unpack("<Q", os.pread(file, 8, position))
-            if position + HEADER + length + FOOTER > size:
+            if not length or position + HEADER + length + FOOTER > size:  # zeros are no records
                 break
             places.append((position + HEADER, length))
             position += HEADER + length + FOOTER

@@ -9,7 +9,7 @@ import pathlib
 
 import numpy as np
 
-from keras_headattn._files import write_atomically
+from keras_headattn._files import read_json, write_atomically
 from keras_headattn.data._shards import checksum, describe_shard, if_whole, write_shard
 
 MANIFEST = "corpus.json"
@@ -33,6 +33,7 @@ class Records:
 
     Raises:
         FileNotFoundError: if there is no manifest.
+        ValueError: if it is damaged, or names files elsewhere.
 
     ```python
     records = Records("records")
@@ -43,14 +44,22 @@ class Records:
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
-        if not (self.folder / MANIFEST).exists():
+        path = self.folder / MANIFEST
+        if not path.is_file():
             raise FileNotFoundError(
                 f"{self.folder} has no {MANIFEST}: its records are not complete. `write_records` goes on from the "
                 "shards that are there."
             )
-        self.manifest = _present(json.loads((self.folder / MANIFEST).read_text(encoding="utf-8")))
-        self.columns = self.manifest["columns"]
-        self.shards = self.manifest["shards"]
+        manifest = read_json(path)
+        try:
+            self.manifest = _present(manifest)
+            self.columns = self.manifest["columns"]
+            self.shards = self.manifest["shards"]
+            _check_shards(self.shards, self.columns)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ValueError(
+                f"The manifest of the records is damaged: {type(error).__name__}: {error}. Received: {path}"
+            ) from error
 
     def histogram(self):
         """The histograms of all shards: a dict of int arrays `length` and `examples`, and a dict of them, `tokens`."""
@@ -97,6 +106,18 @@ class Records:
             (self.folder / name).unlink(missing_ok=True)
 
 
+def _check_shards(shards, columns):
+    """Checks that shards are files of this folder with counts that agree."""
+    for shard in shards:
+        name, histogram = shard["name"], shard["histogram"]
+        if pathlib.PurePath(name).name != name or name in ("", "..") or "\0" in name:
+            raise ValueError(f"a shard must be a file in the folder, not {name!r}")
+        counts = [histogram["length"], histogram["examples"], *(histogram["tokens"][column] for column in columns)]
+        counts = np.array(counts, "int64")
+        if counts.ndim != 2 or counts.min(initial=0) < 0 or counts[1].sum() != shard["examples"]:
+            raise ValueError(f"the counts of {name} do not agree")
+
+
 def _present(manifest):
     """A manifest as it is written now. Those of version 0.1 have pairs of `inputs` and `targets`."""
     if "columns" in manifest:
@@ -127,8 +148,10 @@ def claim(folder, made_of):
     """
     complete = (folder / MANIFEST).exists()
     path = folder / (MANIFEST if complete else BEGUN)
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    known = known["made_of"] if complete else known
+    known = read_json(path) if path.exists() else {}
+    known = known.get("made_of") if complete and isinstance(known, dict) else known
+    if not isinstance(known, dict):
+        raise ValueError(f"The file must say what the records are made of. Received: {path}: {str(known)[:60]}")
     different = [
         f"{name}={known[name]!r} (now {value!r})" for name, value in made_of.items() if known.get(name, value) != value
     ]
@@ -208,7 +231,7 @@ def finish_records(folder, columns, shards):
     Returns:
         `Records`.
     """
-    begun = json.loads((folder / BEGUN).read_text(encoding="utf-8"))
+    begun = read_json(folder / BEGUN)
     tokens = {name: sum(sum(shard["histogram"]["tokens"][name]) for shard in shards) for name in columns}
     examples = sum(shard["examples"] for shard in shards)
     manifest = {"made_of": begun, "columns": list(columns), "examples": examples, "tokens": tokens, "shards": shards}

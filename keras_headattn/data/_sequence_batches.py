@@ -1,13 +1,11 @@
 """Training batches of packed sequences, read from records as they are needed, in epochs of a number of steps."""
 
-import collections
-
 import numpy as np
 import tensorflow as tf
 
 from keras_headattn._validation import natural, positive
 from keras_headattn.data._batches import dataset_of
-from keras_headattn.data._shards import DAMAGE, damage_reported
+from keras_headattn.data._shards import damage_of
 
 COLUMNS = {"token_ids": "input_ids", "segment_ids": "segment_ids"}
 PARALLEL_SHARDS = 16
@@ -208,14 +206,9 @@ def read_sequences(pieces, max_length, size, parallel=PARALLEL_SHARDS):
         cycle_length=parallel,
         block_length=16,
     )
-    try:
+    with damage_of(paths, lambda path: tf.data.TFRecordDataset(path).batch(size).map(parse)):
         for rows in dataset.batch(size).map(parse).prefetch(1):
             yield rows.numpy()
-    except DAMAGE as error:  # which does not say in which of the files
-        for path in paths:
-            with damage_reported(path):
-                collections.deque(tf.data.TFRecordDataset(path).batch(size).map(parse), 0)
-        raise error
 
 
 def length_of(records):

@@ -1,5 +1,6 @@
 """Single shards of records: TFRecord files of `tf.train.Example`, with a list of ids for each column, by its name."""
 
+import collections
 import contextlib
 import hashlib
 
@@ -46,8 +47,10 @@ def describe_shard(path, columns, count=row_lengths):
         count: function from a block to how many tokens each row of it has in each column. Default: all ids are tokens.
 
     Raises:
-        ValueError: if the file is damaged.
+        ValueError: if the file is damaged, or a folder or a pipe.
     """
+    if not path.is_file():
+        raise ValueError(f"A shard must be a file of TFRecords. Received: {path}")
     found = [np.zeros((0, len(columns)), "int64")]
     with damage_reported(path):
         for block in read_blocks([str(path)], columns, 10_000):
@@ -100,13 +103,38 @@ def read_blocks(paths, columns, size, parallel=1):
 
     Yields:
         Dicts of each column, in this order, to a ragged tensor, int64, (examples in the block, ids).
+
+    Raises:
+        ValueError: if a shard is damaged (names it).
     """
     features = {name: tf.io.RaggedFeature(tf.int64) for name in columns}
     records = tf.data.Dataset.from_tensor_slices(paths).interleave(
         tf.data.TFRecordDataset, cycle_length=parallel, block_length=16
     )
-    for block in records.batch(size).map(lambda some: tf.io.parse_example(some, features)).prefetch(1):
-        yield {name: block[name] for name in columns}
+
+    def parse(some):
+        return tf.io.parse_example(some, features)
+
+    with damage_of(paths, lambda path: tf.data.TFRecordDataset(path).batch(size).map(parse)):
+        for block in records.batch(size).map(parse).prefetch(1):
+            yield {name: block[name] for name in columns}
+
+
+@contextlib.contextmanager
+def damage_of(paths, read):
+    """Raises a `ValueError` that names the damaged shard where TensorFlow, which reads several, does not say which.
+
+    Args:
+        paths: list of str.
+        read: function of a path to an iterable that reads the shard.
+    """
+    try:
+        yield
+    except DAMAGE:
+        for path in paths:
+            with damage_reported(path):
+                collections.deque(read(path), 0)
+        raise
 
 
 def checksum(path):

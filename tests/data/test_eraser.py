@@ -112,7 +112,9 @@ def test_mistakes_are_named_with_their_line(tmp_path, change, message):
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("docid", ["{folder}/secret", "../secret", "../../{name}/secret", "link", "a/../../secret", "\0"])
+@pytest.mark.parametrize(
+    "docid", ["{folder}/secret", "../secret", "../../{name}/secret", "link", "a/../../secret", "\0"]
+)
 def test_documents_lie_in_their_folder(tmp_path, docid):
     (tmp_path / "docs" / "sub").mkdir(parents=True)
     (tmp_path / "secret").write_text("of this machine")

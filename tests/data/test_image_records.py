@@ -1,3 +1,4 @@
+import os
 import sys
 import types
 
@@ -76,12 +77,16 @@ def test_damaged_records(tmp_path):
     cut[100:400] = bytes(300)  # within the first record
     (tmp_path / "train-c").write_bytes(cut)
     (tmp_path / "train-d").write_bytes(b"nothing of the kind")
+    (tmp_path / "train-e").write_bytes(bytes(10**6))
+    os.mkfifo(tmp_path / "train-f")  # nobody would ever end reading it
     batches = ImageBatches(read_records(tmp_path, "train", CLASSES), 32, EVALUATION)
     assert numbers(batches)[12:] == [1, 3, 4, 7]
     faults = {name[len(str(tmp_path)) + 1 :]: fault for name, fault in batches.damaged.items()}
-    assert sorted(faults) == ["train-a, record 2", "train-a, record 3", "train-b", "train-c, record 1", "train-d"]
+    records = ["train-a, record 2", "train-a, record 3", "train-c, record 1"]
+    assert sorted(faults) == sorted([*records, "train-b", "train-d", "train-e", "train-f"])
     assert "not in 1 to 3" in faults["train-a, record 3"]
     assert "lost from there" in faults["train-b"] and "byte 0 of 19" in faults["train-d"]
+    assert "byte 0 of 1000000" in faults["train-e"] and "no file" in faults["train-f"]
 
 
 def test_names_of_files(tmp_path):
@@ -93,6 +98,9 @@ def test_names_of_files(tmp_path):
             read_records(folder, "validation", CLASSES)
     with pytest.raises(ValueError, match="no records"):
         ImageRecords([write(tmp_path / "empty", [])], CLASSES)
+    (tmp_path / "zeros").write_bytes(bytes(99))
+    with pytest.raises(ValueError, match="no records.*zeros: no record begins at byte 0 of 99"):
+        ImageRecords([tmp_path / "zeros"], CLASSES)
 
 
 def test_progress(tmp_path):

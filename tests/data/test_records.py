@@ -193,6 +193,11 @@ def test_a_flipped_byte_is_found_and_named(tmp_path):
     assert records.faults() == {"shard-00001.tfrecord": "damaged: another checksum"}
     with pytest.raises(ValueError, match="damaged. Received: .*shard-00001"):
         describe_shard(path, COLUMNS)
+    with pytest.raises(ValueError, match="damaged. Received: .*shard-00001"):
+        content(records)  # of several files, of which TensorFlow does not say which
+    path.write_bytes(bytes(10**6))
+    with pytest.raises(ValueError, match="damaged. Received: .*shard-00001"):
+        describe_shard(path, COLUMNS)
     path.unlink()
     (tmp_path / "shard-00002.tfrecord").write_bytes(b"")
     done = []
@@ -200,6 +205,39 @@ def test_a_flipped_byte_is_found_and_named(tmp_path):
     records.reopen(records.faults())
     again = write(tmp_path)
     assert content(again) == expected() and again.manifest == records.manifest
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../other/shard-00000.tfrecord", "..", "", "a/b"])
+def test_shards_lie_in_their_folder(tmp_path, name):
+    """`reopen` would remove such a file."""
+    write(tmp_path / "records")
+    path = tmp_path / "records" / "corpus.json"
+    manifest = json.loads(path.read_text())
+    manifest["shards"][0]["name"] = name
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match=f"a file in the folder, not '{name}'. Received: .*corpus.json"):
+        Records(tmp_path / "records")
+
+
+def shard(**histogram):
+    return {"name": "a", "examples": 2, "histogram": {"length": [1], "examples": [2], "tokens": {}} | histogram}
+
+
+@pytest.mark.parametrize("change", [
+    {"shards": None}, {"shards": [5]}, {"columns": ["other"]}, {"columns": 5}, {"shards": [{"name": "a"}]},
+    {"columns": [], "shards": [shard(examples=[-2])]}, {"columns": [], "shards": [shard(length=[1, 2])]},
+    {"columns": [], "shards": [shard(examples=[1])]}, {"columns": [], "shards": [shard(length=[10**30])]},
+])  # fmt: skip
+def test_a_damaged_manifest_is_named(tmp_path, change):
+    manifest = write(tmp_path).manifest
+    for text in (json.dumps(manifest | change), "[1]", "{}", "5", "[" * 100_000, json.dumps(manifest)[:-9]):
+        (tmp_path / "corpus.json").write_text(text)
+        with pytest.raises(ValueError, match="corpus.json"):
+            Records(tmp_path)
+    for text in ("[1]", "{}", "[" * 100_000):
+        (tmp_path / "corpus.json").write_text(text)
+        with pytest.raises(ValueError, match="corpus.json"):
+            claim(tmp_path, {"vocabulary": "a"})
 
 
 def test_nothing_left(tmp_path):

@@ -1,7 +1,10 @@
 """A checkpoint is read as it was written, or not at all."""
 
 import errno
+import io
 import os
+import pickle
+import zipfile
 
 import ml_dtypes
 import numpy as np
@@ -72,7 +75,53 @@ def test_every_truncation_is_noticed(path):
             read_checkpoint(path)
 
 
+def write_parts(path, parts, compression=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, data in parts.items():
+            archive.writestr(f"{name}.npy", data)
+
+
+def part(array, **header):
+    file = io.BytesIO()
+    np.save(file, array)
+    text = repr({"descr": array.dtype.str, "fortran_order": False, "shape": array.shape} | header).encode()
+    size = int.from_bytes(file.getvalue()[8:10], "little")
+    return file.getvalue()[:10] + text.ljust(size - 1) + b"\n" + array.tobytes()
+
+
+STATE_PART = part(np.frombuffer(b"{}", "uint8"))
+
+
+@pytest.mark.parametrize("parts", [
+    {"state.json": part(np.frombuffer(b"[" * 100_000, "uint8"))},
+    {"state.json": part(np.frombuffer(b'{"__array__": 5}', "uint8"))},
+    {"state.json": STATE_PART, "x": part(np.zeros(2), shape=(10**12,))},  # 8 TB
+    {"state.json": STATE_PART, "x": part(np.zeros(2), shape=(1,))},
+    {"state.json": STATE_PART, "x": part(np.zeros(2), shape=(-1,))},
+    {"state.json": STATE_PART, "x": part(np.zeros(2), shape=())},
+    {"state.json": STATE_PART, "x": part(np.zeros(2), descr="|O")},
+    {"state.json": STATE_PART, "x": part(np.zeros(2), descr="((((")},
+    {"state.json": STATE_PART, "x": pickle.dumps([1])},
+    {"state.json": STATE_PART, "x": b""},
+    {"x": part(np.zeros(2))},
+])  # fmt: skip
+def test_parts_that_are_not_what_they_say(tmp_path, parts):
+    write_parts(tmp_path / "a.npz", parts)
+    with pytest.raises(DamagedCheckpoint, match="a.npz is damaged"):
+        read_checkpoint(tmp_path / "a.npz")
+
+
+def test_a_part_that_grows(tmp_path):
+    """Zeros of 100 MB, in a file of 100 kB."""
+    write_parts(tmp_path / "a.npz", {"state.json": STATE_PART, "x": part(np.zeros(10**7))}, zipfile.ZIP_DEFLATED)
+    with pytest.raises(DamagedCheckpoint, match="a.npz is damaged"):
+        read_checkpoint(tmp_path / "a.npz")
+
+
 def test_no_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe.npz")
+    with pytest.raises(DamagedCheckpoint, match="no file"):
+        read_checkpoint(tmp_path / "pipe.npz")
     with pytest.raises(DamagedCheckpoint, match="FileNotFoundError"):
         read_checkpoint(tmp_path / "nothing.npz")
 

@@ -1,6 +1,8 @@
 """A checkpoint in one file: NumPy's `.npz`, whose parts carry checksums, written in full or not at all."""
 
 import json
+import math
+import os
 import zipfile
 
 import numpy as np
@@ -43,12 +45,32 @@ def read_checkpoint(path):
         DamagedCheckpoint: if it is not what was written.
     """
     try:
-        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = dict(file)
+        if not os.path.isfile(path):  # a pipe would be waited for
+            raise FileNotFoundError("no file")
+        with open(path, "rb") as opened:
+            _check_sizes(opened)
+            with np.load(opened, allow_pickle=False) as file:
+                arrays = dict(file)
         state = json.loads(arrays.pop(_STATE).tobytes())
         return _put_arrays(state, arrays), arrays
-    except (ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, OSError) as error:
+    except MemoryError:  # of a whole checkpoint: the sizes are checked
+        raise
+    except Exception as error:  # zipfile, numpy, tokenize, zlib and json have a dozen of their own
         raise DamagedCheckpoint(f"{path} is damaged ({type(error).__name__}: {error})") from error
+
+
+def _check_sizes(file):
+    """Checks that no array is larger than its part of the file, before there is memory for it."""
+    with zipfile.ZipFile(file) as archive:
+        for info in archive.infolist():
+            with archive.open(info) as part:
+                major, _ = np.lib.format.read_magic(part)
+                read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(part)
+                size = part.tell() + math.prod(shape) * dtype.itemsize
+            if info.compress_type != zipfile.ZIP_STORED or size != info.file_size:
+                raise ValueError(f"{info.filename} has {info.file_size} bytes in place of {size}")
+    file.seek(0)
 
 
 def _take_arrays(value, arrays):

@@ -65,6 +65,8 @@ class CheckpointFolder:
         for path in sorted(paths, key=lambda path: path.name, reverse=True):
             try:
                 state, arrays = read_checkpoint(path)
+                if not isinstance(state, dict) or not {"run", "place", "epoch", "batch"} <= state.keys():
+                    raise DamagedCheckpoint(f"{path} is damaged (its state is of something else)")
             except DamagedCheckpoint as error:
                 warnings.warn(f"{error}. The checkpoint before it is used.", stacklevel=2)
                 continue
