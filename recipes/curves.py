@@ -10,9 +10,9 @@ attention".
 """
 
 import itertools
-import json
 import pathlib
 
+from keras_headattn._files import read_json
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.finished import by_title, folders_of_seeds, save
 
@@ -94,14 +94,15 @@ def common_scores(histories):
 def _recipe(path):
     """The folder of a history, and the recipe that its settings name."""
     config = pathlib.Path(path).with_name("config.json")
-    recipe = config.exists() and json.loads(config.read_text(encoding="utf-8")).get("recipe")
+    values = read_json(config) if config.exists() else None
+    recipe = values.get("recipe") if isinstance(values, dict) else None
     return f"{config.parent} of recipes.{recipe}" if recipe else str(config.parent)
 
 
 def _histories(folder):
     """The histories of a run or of its seeds, by path."""
     paths = [found / "history.json" for found in folders_of_seeds(folder)]
-    histories = {path: json.loads(path.read_text()) for path in paths if path.exists()}
+    histories = {path: read_json(path) for path in paths if path.exists()}
     if not any(histories.values()):
         raise ValueError(f"There is no run in {folder} that has finished an epoch: history.json is missing or empty.")
     return {path: history for path, history in histories.items() if history}

@@ -2,7 +2,7 @@ import dataclasses
 import json
 import pathlib
 
-from keras_headattn._files import write_atomically
+from keras_headattn._files import read_json, write_atomically
 from keras_headattn.metrics._sentences import check_sentences
 
 
@@ -30,7 +30,10 @@ def write_translations(folder, sources, hypotheses, references, scores):
     scores_path = pathlib.Path(folder) / "scores.json"
     files = {scores_path.with_name(f"{name}.txt"): _as_lines(sentences) for name, sentences in lists.items()}
     if scores_path.exists() and all(path.exists() and path.read_bytes() == data for path, data in files.items()):
-        scores = json.loads(scores_path.read_text(encoding="utf-8")) | scores
+        known = read_json(scores_path)
+        if not isinstance(known, dict):
+            raise ValueError(f"The scores there must be a JSON object. Received: {scores_path}")
+        scores = known | scores
     text = json.dumps(scores, indent=2, ensure_ascii=False) + "\n"
     for path, data in (*files.items(), (scores_path, text.encode("utf-8"))):
         write_atomically(path, data)

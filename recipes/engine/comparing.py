@@ -1,10 +1,10 @@
 """Scores of finished runs of any recipe, side by side."""
 
-import json
 import pathlib
 
 import numpy as np
 
+from keras_headattn._files import read_json
 from recipes.engine.finished import folders_of_seeds
 from recipes.engine.run import Run
 from recipes.engine.seeds import summary
@@ -29,12 +29,20 @@ def scores_by_seed(folder):
     found = {}
     for path in folders_of_seeds(folder):
         if scores := Run(path, recipe=None).scores():
-            found[json.loads((path / "config.json").read_text(encoding="utf-8"))["seed"]] = scores
+            found[_seed(path / "config.json")] = scores
     if not found:
         found = {int(path.name.removeprefix("seed=")): _means(path) for path in pathlib.Path(folder).glob("seed=*/")}
     if not found:
         raise ValueError(f"There is no finished run in {folder}. Train one first, or several by --seeds.")
     return dict(sorted(found.items()))
+
+
+def _seed(path):
+    """The seed in a run's settings."""
+    settings = read_json(path)
+    if not isinstance(settings, dict) or not isinstance(settings.get("seed"), int):
+        raise ValueError(f"The settings of a run must have a seed. Received: {path}")
+    return settings["seed"]
 
 
 def _means(folder):

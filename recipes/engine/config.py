@@ -9,7 +9,7 @@ import types
 import typing
 from dataclasses import fields
 
-from keras_headattn._files import write_atomically
+from keras_headattn._files import read_json, write_atomically
 
 LIMITS = {"at_least": operator.ge, "at_most": operator.le, "above": operator.gt, "below": operator.lt}
 
@@ -179,11 +179,7 @@ def load_config(cls, path, recipe):
     Raises:
         ValueError: as `override`; or if the file holds no JSON object, or another recipe's settings.
     """
-    with open(path, encoding="utf-8") as file:
-        try:
-            values = json.load(file)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path} is not valid JSON: {error}") from error
+    values = read_json(path)
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold one JSON object. Received: {type(values).__name__}")
     found = values.pop("recipe", None)

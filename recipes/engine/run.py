@@ -188,13 +188,18 @@ class Run:
     def history(self):
         """List of the logs of all epochs done."""
         path = self.folder / "history.json"
-        return read_json(path) if path.exists() else []
+        found = read_json(path) if path.exists() else []
+        if not isinstance(found, list) or not all(isinstance(logs, dict) for logs in found):
+            raise ValueError(f"A history must be a list of objects, one an epoch. Received: {path}")
+        return found
 
     def scores(self):
         """The scores of a finished run: dictionary from test set to measure to number or `None`."""
         found = {}
         for path in sorted(self.results.glob("*/scores.json")):
             scores = read_json(path)
+            if not isinstance(scores, dict):
+                raise ValueError(f"Scores must be a JSON object. Received: {path}")
             found[path.parent.name] = {
                 name: score["value"] if isinstance(score, dict) else score for name, score in scores.items()
             }

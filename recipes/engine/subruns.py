@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from keras_headattn._files import write_atomically
+from keras_headattn._files import read_json, write_atomically
 from recipes.engine.config import save_config
 from recipes.engine.lock import lock
 from recipes.engine.progress import progress_bar
@@ -73,7 +73,7 @@ def outcome(recipe, config):
         why it failed.
     """
     path = pathlib.Path(config.run) / "outcome.json"
-    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    found = read_json(path) if path.exists() else {}
     return found if found.get("settings") == _settings(config) else None
 
 

@@ -2,11 +2,10 @@
 
 import dataclasses
 import io
-import json
 import pathlib
 import statistics
 
-from keras_headattn._files import write_atomically
+from keras_headattn._files import read_json, write_atomically
 
 
 def table(columns, rows):
@@ -68,9 +67,9 @@ def read_scores(folder):
     """`Cell.scores` of a finished run: its results, its best validation loss, and its speed (median epoch)."""
     scores = {}
     for path in sorted(pathlib.Path(folder).glob("results/*/scores.json")):
-        for metric, score in json.loads(path.read_text(encoding="utf-8")).items():
+        for metric, score in read_json(path).items():
             scores[path.parent.name, metric] = score["value"], score["signature"]
-    history = json.loads((pathlib.Path(folder) / "history.json").read_text())
+    history = read_json(pathlib.Path(folder) / "history.json")
     scores["training", "validation loss"] = min(logs["val_loss"] for logs in history), ""
     if speeds := [logs["tokens_per_second"] for logs in history if "tokens_per_second" in logs]:
         scores["training", "target tokens per second"] = statistics.median(speeds), ""

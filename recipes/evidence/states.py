@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn._files import write_atomically
+from keras_headattn._files import read_json, write_atomically
 from keras_headattn.data import pad_ids
 
 LENGTHS = (32, 64, 128, 256, 512)  # of windows, in a batch
@@ -75,7 +75,7 @@ class KeptStates:
         self.folder = pathlib.Path(folder)
         self.make_states = make_states
         path = self.folder / "made_of.json"
-        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else made_of
+        known = read_json(path) if path.exists() else made_of
         different = [
             f"{name}={known.get(name)!r} (now {made_of[name]!r})"
             for name in made_of

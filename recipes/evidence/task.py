@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
-from keras_headattn._files import read_lines, write_atomically
+from keras_headattn._files import read_json, read_lines, write_atomically
 from keras_headattn.data import choose_buckets
 from keras_headattn.data._shards import checksum
 from keras_headattn.models import BERT_SIZES
@@ -58,7 +58,7 @@ class Rationales(Task):
         path = self.run.folder / "tokenizer.json"
         if not path.exists():
             write_atomically(path, json.dumps(serialize_keras_object(self._new_tokenizer())).encode())
-        self.tokenizer = deserialize_keras_object(json.loads(path.read_text(encoding="utf-8")))
+        self.tokenizer = deserialize_keras_object(read_json(path))
         self.pieces = WordPieces(self.tokenizer, self.config.window, self.config.max_windows)
 
     def _new_tokenizer(self):

@@ -1,11 +1,11 @@
 """Encoders to fine-tune: of other libraries' checkpoints, and of finished runs of recipes.pretrain or recipes.glue."""
 
-import json
 import pathlib
 
 import keras
 from keras.saving import deserialize_keras_object
 
+from keras_headattn._files import read_json
 from keras_headattn.interop import from_pretrained
 from keras_headattn.interop import tokenizer_of as tokenizer_there
 from keras_headattn.interop._copying import weights_by_name
@@ -28,7 +28,7 @@ def tokenizer_of(checkpoint, max_length=None):
     path = pathlib.Path(checkpoint, "tokenizer.json")
     if not path.is_file():
         raise FileNotFoundError(f"The run has no tokenizer.json; it must be one of an encoder. Received: {checkpoint}")
-    tokenizer = deserialize_keras_object(json.loads(path.read_text(encoding="utf-8")))
+    tokenizer = deserialize_keras_object(read_json(path))
     return type(tokenizer).from_config({**tokenizer.get_config(), "max_length": max_length})
 
 

@@ -1,10 +1,10 @@
 """The encoder that settings name, with its head."""
 
 import functools
-import json
 import pathlib
 
 from keras_headattn import layers
+from keras_headattn._files import read_json
 from keras_headattn._optional import optional_import
 from keras_headattn.models import Bert, EncoderClassifier
 from recipes.engine.heads import make_attention, make_head_regularizer
@@ -75,7 +75,7 @@ def is_t5(config, folder):
         return False
     saved = pathlib.Path(folder, "tokenizer.json")
     if not pathlib.Path(config.checkpoint, "config.json").is_file() and saved.is_file():
-        return json.loads(saved.read_text(encoding="utf-8"))["class_name"] == "SentencePieceTokenizer"
+        return _class_name(saved) == "SentencePieceTokenizer"
     return "t5" in _model_type(config.checkpoint)
 
 
@@ -92,4 +92,13 @@ def _model_type(path):
 
 def _values(path):
     file = pathlib.Path(path, "config.json")
-    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    values = read_json(file) if file.is_file() else {}
+    if not isinstance(values, dict):
+        raise ValueError(f"A configuration must be a JSON object. Received: {file}")
+    return values
+
+
+def _class_name(path):
+    """The class of a saved tokenizer."""
+    values = read_json(path)
+    return values.get("class_name") if isinstance(values, dict) else None

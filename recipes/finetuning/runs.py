@@ -1,7 +1,8 @@
 """Runs of this project as what fine-tuning begins with."""
 
-import json
 import pathlib
+
+from keras_headattn._files import read_json
 
 RECIPES = ("pretrain", "glue")
 
@@ -13,7 +14,7 @@ def run_settings(folder):
         ValueError: for a run of a recipe that has no encoder to fine-tune.
     """
     path = pathlib.Path(folder, "config.json")
-    values = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    values = read_json(path) if path.is_file() else {}
     if not isinstance(values, dict) or "recipe" not in values:
         return None
     if values["recipe"] not in RECIPES:

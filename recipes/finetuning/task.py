@@ -6,7 +6,7 @@ import json
 import keras
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
-from keras_headattn._files import write_atomically
+from keras_headattn._files import read_json, write_atomically
 from keras_headattn.models import BERT_SIZES
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay, layerwise_rates
 from keras_headattn.serving import Classifier
@@ -81,7 +81,7 @@ class Glue(TextTask):
         if not path.exists():
             tokenizer = self._new_tokenizer()
             write_atomically(path, json.dumps(serialize_keras_object(tokenizer)).encode())
-        return deserialize_keras_object(json.loads(path.read_text(encoding="utf-8")))
+        return deserialize_keras_object(read_json(path))
 
     def _new_tokenizer(self):
         config = self.config

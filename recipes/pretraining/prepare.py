@@ -6,7 +6,7 @@ import math
 import os
 import pathlib
 
-from keras_headattn._files import write_atomically
+from keras_headattn._files import read_json, write_atomically
 from keras_headattn.data import Documents, adopt_sequences, claim, write_sequences
 from keras_headattn.data._shards import checksum
 from keras_headattn.text import WordPieceTokenizer, learn_tokenizer, sample_lines
@@ -134,7 +134,7 @@ def _made_of(config, folder):
 
 def _begin_adopting(config, folder):
     """For records that another program wrote, of which there is no manifest."""
-    if (folder / "begun.json").exists() and "text" in json.loads((folder / "begun.json").read_text(encoding="utf-8")):
+    if (folder / "begun.json").exists() and "text" in read_json(folder / "begun.json"):
         raise ValueError(f"The records in {folder} are not complete. Run `prepare` with the text again, which goes on.")
     path = pathlib.Path(config.vocabulary or folder / VOCABULARY)
     if not path.is_file():

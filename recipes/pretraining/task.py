@@ -6,7 +6,7 @@ import re
 
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
-from keras_headattn._files import write_atomically
+from keras_headattn._files import read_json, write_atomically
 from keras_headattn.data import Documents, Records, SequenceBatches
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay
 from keras_headattn.optimizers._heads import head_kernels
@@ -69,7 +69,7 @@ class Pretrain(Task):
         write_atomically(path, json.dumps(serialize_keras_object(tokenizer)).encode("utf-8"))
 
     def _read_tokenizer(self):
-        return deserialize_keras_object(json.loads((self.run.folder / TOKENIZER).read_text(encoding="utf-8")))
+        return deserialize_keras_object(read_json(self.run.folder / TOKENIZER))
 
     def make_batches(self, num_replicas):
         config = self.config

@@ -1,12 +1,11 @@
 """Finished runs of classification side by side, and what they predicted."""
 
 import importlib
-import json
 import pathlib
 
 import numpy as np
 
-from keras_headattn._files import read_lines
+from keras_headattn._files import read_json, read_lines
 from recipes.engine.finished import folders_of_seeds
 
 RECIPES = ("classify", "glue")
@@ -19,7 +18,8 @@ def recipe_of(folder):
         ValueError: if it is a run of another recipe.
     """
     path = pathlib.Path(folder, "config.json")
-    name = json.loads(path.read_text(encoding="utf-8")).get("recipe") if path.exists() else None
+    values = read_json(path) if path.exists() else None
+    name = values.get("recipe") if isinstance(values, dict) else None
     if name not in RECIPES:
         raise ValueError(f"The runs must be of {' or '.join(RECIPES)}. Received: {folder}, of {name}")
     return importlib.import_module(f"recipes.{name}").RECIPE

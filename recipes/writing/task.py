@@ -4,7 +4,7 @@ import json
 
 import keras
 
-from keras_headattn._files import read_lines
+from keras_headattn._files import read_json, read_lines
 from keras_headattn.data import GraphBatches, GraphVocabulary, graph_from_json
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers._heads import head_kernels
@@ -43,7 +43,7 @@ class WriteGraphs(Task):
             found = sorted({graph.category for graph in self.data.train.graphs})
             self.run.keep(CATEGORIES, json.dumps(found))
         self.vocabulary = GraphVocabulary.load(path)
-        self.categories = json.loads((self.run.folder / CATEGORIES).read_text(encoding="utf-8"))
+        self.categories = read_json(self.run.folder / CATEGORIES)
 
     def make_batches(self, num_replicas):
         config, vocabulary = self.config, self.vocabulary
