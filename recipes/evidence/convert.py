@@ -60,32 +60,45 @@ def _esnli_split(source, split):
 def _cos_e(source):
     found = {}
     for split in ("train", "dev"):
-        questions = {row["id"]: row for _, row in read_json_lines(source / f"{split}_rand_split.jsonl")}
+        questions = {row.get("id"): row for _, row in read_json_lines(source / f"{split}_rand_split.jsonl")}
         paths = sorted(path for path in source.glob(f"cose_{split}_*.jsonl") if "processed" not in path.name)
         if not paths:
             raise FileNotFoundError(f"There must be cose_{split}_*.jsonl. Received: {source}")
+        if len(paths) > 1:
+            print(f"{paths[0].name} is read; left out: {', '.join(path.name for path in paths[1:])}")
         found[split] = _cos_e_split(source, questions, read_json_lines(paths[0]))
     half = len(found["dev"]) // 2
     return {"train": found["train"], "val": _part(found["dev"], 0, half), "test": _part(found["dev"], half, None)}
 
 
 def _cos_e_split(source, questions, explanations):
-    documents, annotations = {}, []
-    for _, row in explanations:
-        if (asked := questions.get(row["id"])) is None:
+    documents, annotations, unknown = {}, [], 0
+    for place, row in explanations:
+        if (asked := questions.get(row.get("id"))) is None:
+            unknown += 1
             continue
-        name, words = row["id"], _tokens(asked["question"]["stem"])
-        selected = _tokens(row["explanation"]["selected"].lower().removeprefix("question: "))
-        groups, lower = (), [word.lower() for word in words]
-        starts = [i for i in range(len(words) - len(selected) + 1) if lower[i : i + len(selected)] == selected]
-        if selected and starts:
-            end = starts[0] + len(selected)
-            groups = ((Evidence(name, starts[0], end, text=" ".join(words[starts[0] : end])),),)
-        choices = {choice["label"]: choice["text"] for choice in asked["question"]["choices"]}
-        documents[name] = [words]
-        query = " [sep] ".join(choices.values())
-        annotations.append(Annotation(name, query, choices[asked["answerKey"]], groups, (name,)))
+        try:
+            annotation, words = _cos_e_row(row, asked)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{place}, or its question, is not as CoS-E has them: {error!r}") from error
+        documents[annotation.annotation_id] = [words]
+        annotations.append(annotation)
+    if unknown:
+        print(f"{unknown:,} of {unknown + len(annotations):,} explanations are of no question and are left out")
     return EraserCorpus(annotations, documents, str(source))
+
+
+def _cos_e_row(row, asked):
+    """The annotation of an explanation of a question, and the question's words."""
+    name, words = row["id"], _tokens(asked["question"]["stem"])
+    selected = _tokens(row["explanation"]["selected"].lower().removeprefix("question: "))
+    groups, lower = (), [word.lower() for word in words]
+    starts = [i for i in range(len(words) - len(selected) + 1) if lower[i : i + len(selected)] == selected]
+    if selected and starts:
+        end = starts[0] + len(selected)
+        groups = ((Evidence(name, starts[0], end, text=" ".join(words[starts[0] : end])),),)
+    choices = {choice["label"]: choice["text"] for choice in asked["question"]["choices"]}
+    return Annotation(name, " [sep] ".join(choices.values()), choices[asked["answerKey"]], groups, (name,)), words
 
 
 def _tokens(text):

@@ -1,6 +1,7 @@
 """Scores of the words of documents by a finished run, as lines of JSON and a page."""
 
 import json
+import sys
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from keras_headattn.data import Annotation, EraserCorpus
 from recipes.engine.command import portions
 from recipes.engine.finished import explained
 from recipes.evidence.scoring import Scored
+from recipes.evidence.words import report_cut
 
 SHARE = 0.1  # of the words: half as many as LIME gives a coefficient
 
@@ -33,6 +35,7 @@ def explain(task, options):
             documents[name] = [text.split()]
             annotations.append(Annotation(name, query or options.query, "", (), (name,)))
         scored = Scored(predictor, EraserCorpus(annotations, documents), SHARE)
+        report_cut(options.file, scored.sizes, list(map(len, scored.documents)), sys.stderr)
         predicted = predictor(scored.documents, scored.queries)
         scores = scored.scores(options.kinds, options)
         for place, (words, row) in enumerate(zip(scored.documents, predicted, strict=True)):

@@ -27,6 +27,7 @@ from recipes.engine.progress import progress_bar
 from recipes.engine.tables import mean_text, table
 from recipes.evidence.data import document_of, query_of, read_split
 from recipes.evidence.task import labels_of, performance
+from recipes.evidence.words import report_cut
 
 COLUMNS = {
     "f1_macro": "Perf",
@@ -176,6 +177,7 @@ def score_run(task, options):
     predictor = task.predictor(task.run.load_model())
     share = read_split(task.config, "train").rationale_share or 0.2
     whole, part = (Scored(predictor, each, share) for each in (corpus, corpus.sample(options.documents)))
+    report_cut("test", whole.sizes, list(map(len, whole.documents)))
     predicted = predictor(whole.documents, whole.queries, progress_bar("Reading test", len(corpus), task.config.quiet))
     perf = performance(labels_of(corpus, classes), predicted)
     is_part = len(part.corpus) < len(corpus)

@@ -23,7 +23,7 @@ from recipes.evidence.data import document_of, query_of, read_corpora, read_spli
 from recipes.evidence.modelling import make_classifier, make_encoder
 from recipes.evidence.predicting import Predictor
 from recipes.evidence.states import KeptStates, WordStates
-from recipes.evidence.words import WordPieces
+from recipes.evidence.words import WordPieces, report_cut
 from recipes.finetuning.checkpoints import tokenizer_of
 from recipes.finetuning.modelling import check_attention, check_checkpoint
 
@@ -81,7 +81,8 @@ class Rationales(Task):
         parts = {"train": data.train, "validation": data.validation}
         sequences = {name: self.sequences(corpus) for name, corpus in parts.items()}
         for name, corpus in parts.items():
-            self._report_cut(name, corpus, sequences[name])
+            sizes = [len(document_of(corpus, each)) for each in corpus.annotations]
+            report_cut(name, sizes, [each.num_words for each in sequences[name]])
         states = None if config.trainable_layers else self.kept_states(self.encoder)
         if states:
             states.keep([*sequences["train"], *sequences["validation"]], self._progress)
@@ -94,15 +95,6 @@ class Rationales(Task):
         )
         self.batches = batches
         return batches, validation
-
-    def _report_cut(self, name, corpus, sequences):
-        sizes = [len(document_of(corpus, each)) for each in corpus.annotations]
-        read = [each.num_words for each in sequences]
-        if sum(read) < sum(sizes):
-            cut = sum(few < size for few, size in zip(read, sizes, strict=True))
-            print(
-                f"{name}: {cut} of {len(sizes)} documents are cut, {sum(read) / sum(sizes):.0%} of the words are read."
-            )
 
     def _progress(self, number):
         return progress_bar(f"Encoding {number:,} documents, which are kept in float16", number, self.config.quiet)
@@ -164,6 +156,8 @@ class Rationales(Task):
         for name, corpus in tests.items():
             documents = [document_of(corpus, each) for each in corpus.annotations]
             queries = [query_of(each) for each in corpus.annotations]
+            read = [each.num_words for each in self.sequences(corpus)]
+            report_cut(name, list(map(len, documents)), read)
             progress = progress_bar(f"Reading {name}", len(corpus), self.config.quiet)
             predicted = predictor(documents, queries, progress)
             scores = performance(labels_of(corpus, self.classes), predicted)

@@ -28,6 +28,16 @@ class Sequence:
         return len(self.window_of)
 
 
+def report_cut(name, sizes, read, file=None):
+    """Prints how many documents are cut, if any: of `sizes` words, of which `read` are read."""
+    if sum(read) < sum(sizes):
+        cut = sum(few < size for few, size in zip(read, sizes, strict=True))
+        print(
+            f"{name}: {cut} of {len(sizes)} documents are cut, {sum(read) / sum(sizes):.0%} of the words are read.",
+            file=file,
+        )
+
+
 class WordPieces:
     """Makes `Sequence` of words.
 

@@ -71,7 +71,10 @@ def read_tests(config, tokenizer, files):
     """
     tests = {}
     for name, paths in named_files(files, "[.][a-z]+").items():
-        lines = list(Documents(paths, config.whole_files))
+        documents = Documents(paths, config.whole_files)
+        lines = list(documents)
+        if documents.num_replaced:
+            print(f"{name}: {documents.num_replaced:,} lines had bytes that are not UTF-8, which were left out.")
         rows = list(packed_rows(lines, tokenizer, config.max_length, np.random.default_rng(config.packing_seed)))
         if not rows:
             raise ValueError(f"A test set must have text. Received: {', '.join(paths)}")

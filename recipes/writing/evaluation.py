@@ -2,9 +2,12 @@
 
 import dataclasses
 import functools
+import itertools
 import json
+import textwrap
 
 from keras_headattn import metrics
+from keras_headattn.data import graph_from_json
 from keras_headattn.data._graphs import SPLITS
 from keras_headattn.metrics import Score
 from recipes.engine.progress import progress_bar
@@ -57,8 +60,8 @@ def evaluate(describer, tests, parts, config, folder):
             references = ["\t".join(graph.references) for graph in some.graphs]
             texts = [each.text for each in written]
             metrics.write_translations(folder / name, sources, texts, references, results[name])
-            for score in results[name].values():
-                print(f"{name}: {score}")
+            for line in score_lines(results[name].values(), _settings(config, corpus)):
+                print(f"{name}: {line}")
     return results
 
 
@@ -86,8 +89,26 @@ def score_texts(written, corpus, config):
     if config.embedded:
         own += facts(written, corpus)
     scores |= {score.name: score for score in own}
-    more = "|".join([f"split:{corpus.split}", *(f"{name}:{getattr(config, name)}" for name in DECODING)])
+    more = _settings(config, corpus)
     return {name: dataclasses.replace(score, signature=f"{score.signature}|{more}") for name, score in scores.items()}
+
+
+def _settings(config, corpus):
+    """How texts were written and split: the end of all signatures."""
+    return "|".join([f"split:{corpus.split}", *(f"{name}:{getattr(config, name)}" for name in DECODING)])
+
+
+def score_lines(scores, settings):
+    """Lines of scores, those of one signature together, and one of the settings at the end of all signatures.
+
+    >>> scores = [Score("ROUGE-1", 50.0, "f:1|beam_size:2"), Score("ROUGE-2", 40.0, "f:1|beam_size:2")]
+    >>> score_lines(scores, "beam_size:2")
+    ['ROUGE-1 50.00, ROUGE-2 40.00 (f:1)', 'all with beam_size:2']
+    """
+    lines = []
+    for signature, some in itertools.groupby(scores, lambda score: score.signature.removesuffix(f"|{settings}")):
+        lines.append(", ".join(f"{score.name} {score.value:.2f}" for score in some) + f" ({signature})")
+    return [*lines, f"all with {settings}"]
 
 
 def facts(written, corpus):
@@ -107,6 +128,17 @@ def facts(written, corpus):
 def as_tokens(text, split):
     """A text as tokens with spaces between, lower-cased."""
     return " ".join(SPLITS[split](text))
+
+
+def as_triples(line, width=160):
+    """The triples of a graph, a JSON object, or without any its entities, shortened.
+
+    >>> as_triples('{"entities": ["Anna", "Oslo"], "triples": [[0, "lives in", 1]]}')
+    'Anna | lives in | Oslo'
+    """
+    graph = graph_from_json(line)
+    triples = [f"{graph.entities[head]} | {name} | {graph.entities[tail]}" for head, name, tail in graph.triples]
+    return textwrap.shorten("; ".join(triples or graph.entities), width, placeholder=" ...")
 
 
 def as_object(graph):

@@ -6,6 +6,7 @@ import keras
 
 from keras_headattn._files import read_json, read_lines
 from keras_headattn.data import GraphBatches, GraphVocabulary, graph_from_json
+from keras_headattn.data._graphs import SPLITS
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers._heads import head_kernels
 from keras_headattn.serving import Describer, export_describer
@@ -14,7 +15,7 @@ from recipes.engine.fresh_process import try_out
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
 from recipes.writing.data import by_category, load_corpora, load_tests, names_of_tests
-from recipes.writing.evaluation import as_tokens, bleu, check_metrics, evaluate
+from recipes.writing.evaluation import as_tokens, as_triples, bleu, check_metrics, evaluate
 from recipes.writing.modelling import make_attention, make_writer
 from recipes.writing.settings import DECODING
 
@@ -54,6 +55,7 @@ class WriteGraphs(Task):
             num_replicas=num_replicas,
         )
         train, validation = (self._examples(part) for part in (self.data.train, self.data.validation))
+        self._report_long_names()
         print(
             f"{vocabulary.vocabulary_size:,} words of texts, {vocabulary.entity_vocabulary_size:,} of entities, "
             f"{vocabulary.title_vocabulary_size or 0:,} of titles, {vocabulary.num_relations} relations"
@@ -70,6 +72,15 @@ class WriteGraphs(Task):
         if len(kept) < len(found):
             print(f"{corpus.name}: {longer} {self.config.max_length} and are left out")
         return kept
+
+    def _report_long_names(self):
+        """Prints of how many names of training the vocabulary reads the first words alone."""
+        train, most = self.data.train, self.vocabulary.max_words
+        lengths = [len(SPLITS[train.split](name)) for graph in train.graphs for name in graph.entities]
+        if most and (longer := sum(length > most for length in lengths)):
+            print(
+                f"{train.name}: of {longer:,} of {len(lengths):,} names the first {most} words are read (--max-words)"
+            )
 
     def make_model(self):
         return make_writer(self.config, self.vocabulary)
@@ -123,6 +134,9 @@ class WriteGraphs(Task):
 
     def load_tests(self, files=None):
         tests = load_tests(self.config, files)
+        for corpus in tests.values():
+            if corpus.damaged:
+                print(corpus.summary())
         if files is not None:
             check_new(tests, names_of_tests(self.run.config()))
         return self.name_results(tests, DECODING)
@@ -160,7 +174,7 @@ class WriteGraphs(Task):
         step = max(1, len(graphs) // max(1, self.config.samples))
         if samples := graphs[::step][: self.config.samples]:
             for graph, text, score in zip(samples, *try_out(path, TRY_OUT, samples), strict=True):
-                print(f"  {graph}\n    -> {text}  ({score:.3f})")
+                print(f"  {as_triples(graph)}\n    -> {text}  ({score:.3f})")
 
     def _samples(self):
         """Graphs of the test sets whose texts were written, as JSON, but for those that are too large."""

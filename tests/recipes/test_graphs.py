@@ -18,7 +18,7 @@ from recipes.engine.fresh_process import try_out
 from recipes.engine.recipe import named_configs
 from recipes.graphs import RECIPE, main
 from recipes.writing.data import by_category, load_corpora
-from recipes.writing.evaluation import score_texts
+from recipes.writing.evaluation import as_triples, score_texts
 from recipes.writing.settings import GraphsConfig
 from recipes.writing.task import TRY_OUT
 from tests.recipes.commands import quick_run, run_here, run_process, train_here
@@ -62,7 +62,43 @@ def test_a_run_leaves_scores_and_texts(quick, recipe):
     logs = json.loads((run / "history.json").read_text())[-1]
     assert {"val_accuracy", "head_distance", "tokens_per_second"} <= set(logs)
     printed = recipe("evaluate", run, "--beam-size", 1, "--metrics", "bleu", "entities")
-    assert "test,beam_size=1: BLEU-1|" in printed and "entities named" in printed and "METEOR" not in printed
+    lines = [line for line in printed.splitlines() if line.startswith("test,beam_size=1: ")]
+    assert lines[0].startswith("test,beam_size=1: BLEU-1 ") and ", BLEU " in lines[0] and "(nrefs:1|" in lines[0]
+    assert "entities named" in lines[1] and lines[2].endswith(
+        "all with split:signs|beam_size:1|alpha:1.0|max_length:64"
+    )
+    assert len(lines) == 3  # and not a signature for each of five scores
+    sample = process.stdout.splitlines()[
+        [line.startswith("    -> ") for line in process.stdout.splitlines()].index(True) - 1
+    ]
+    assert " | " in sample and "{" not in sample and len(sample) <= 162
+
+
+def test_damaged_graphs_of_a_test_set_are_named(quick, recipe, tmp_path):
+    rows = [GRAPH.replace("}", ', "text": "Anna Lee is in New York."}'), '{"entities": []}', "[" * 100_000]
+    (tmp_path / "mine.jsonl").write_text("\n".join(rows))
+    printed = recipe("evaluate", quick[0] / "run", "--test", tmp_path / "mine.jsonl", "--metrics", "entities")
+    assert "mine.jsonl: 1 graphs, 1 texts; 2 damaged rows are left out: line 2 has no entities; line 3 has" in printed
+
+
+def test_a_shortened_graph():
+    assert as_triples(GRAPH) == "Anna Lee | born in | New York"
+    assert as_triples('{"entities": ["Anna", "Oslo"], "triples": []}') == "Anna; Oslo"
+    many = json.dumps({"triples": [[f"a{number}", "knows", "b"] for number in range(50)]})
+    assert as_triples(many).startswith("a0 | knows | b; a1 | knows") and as_triples(many).endswith(" ...")
+    assert len(as_triples(many)) <= 160
+
+
+def test_names_of_which_the_first_words_are_read(tmp_path, capsys):
+    row = {"triples": [["Anna Maria Lee", "is in", "Oslo"]], "text": "Anna Maria Lee is in Oslo."}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+    files = (str(tmp_path / "a.jsonl"),)
+    settings = dict(train=files, validation=files, min_count=1, max_words=2, run=str(tmp_path / "run"))
+    task = RECIPE.make_task(GraphsConfig().changed(settings))
+    task.load()
+    task.prepare()
+    task.make_batches(1)
+    assert "of 1 of 2 names the first 2 words are read (--max-words)" in capsys.readouterr().out
 
 
 def test_the_saved_model_writes_what_the_run_writes(quick, recipe, tmp_path):

@@ -2,6 +2,9 @@
 
 import functools
 import json
+import re
+import shutil
+import types
 
 import keras
 import numpy as np
@@ -110,6 +113,24 @@ def test_explain_evaluate_and_mistakes(run, command, tmp_path):
     assert "--states has the states of another encoder" in message and "encoder_seed=0 (now 5)" in message
 
 
+def test_documents_that_are_cut_are_counted(run, tmp_path, capsys):
+    """Not only those to train on: words that are not read have no score."""
+    from recipes.evidence.explaining import explain
+    from recipes.evidence.scoring import score_run
+
+    shutil.copytree(run / "run", tmp_path / "run")
+    task = RECIPE.finished(tmp_path / "run", {"max_windows": 1})
+    task.evaluate(task.run.load_model(), {"test": read_eraser(run / "data", "test")})
+    evaluated = capsys.readouterr().out
+    score_run(task, types.SimpleNamespace(kinds=["random"], documents=2, samples=5, seed=0))
+    scored = capsys.readouterr().out
+    cut = re.findall(r"test: (\d+) of 12 documents are cut, \d+% of the words are read", evaluated + scored)
+    assert len(cut) == 2 and cut[0] == cut[1] and 0 < int(cut[0]) <= 12
+    (tmp_path / "long.txt").write_text("dull " * 500 + "\ngreat\n")
+    explain(task, types.SimpleNamespace(file=str(tmp_path / "long.txt"), query="", kinds=["random"], seed=0, samples=5))
+    assert re.search("long.txt: 1 of 2 documents are cut, [1-9]% of the words", capsys.readouterr().err)
+
+
 def test_states_are_those_of_the_encoder(run):
     task = RECIPE.finished(run / "run")
     model = task.run.load_model()
@@ -131,6 +152,23 @@ def test_states_are_those_of_the_encoder(run):
     inputs, _, _ = batches[0]
     logits = model(inputs).numpy()
     np.testing.assert_allclose(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True), whole, atol=1e-4)
+
+
+def test_explanations_of_no_question(command, tmp_path):
+    """As CoS-E has them; explanations whose questions are not there are counted, and another version is named."""
+    question = {"id": "a", "question": {"stem": "Where is it?", "choices": [{"label": "A", "text": "here"}]}}
+    row = {"id": "a", "explanation": {"selected": "is it"}}
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}_rand_split.jsonl").write_text(json.dumps(question | {"answerKey": "A"}))
+        (tmp_path / f"cose_{split}_v1.0.jsonl").write_text(f"{json.dumps(row)}\n{json.dumps(row | {'id': 'b'})}\n")
+    (tmp_path / "cose_dev_v1.11.jsonl").write_text("{}")
+    printed = command("convert", "cos_e", tmp_path, tmp_path / "out")
+    assert printed.count("1 of 2 explanations are of no question and are left out") == 2
+    assert "cose_dev_v1.0.jsonl is read; left out: cose_dev_v1.11.jsonl" in printed
+    for damaged in (row | {"explanation": None}, row | {"explanation": {"selected": 5}}):
+        (tmp_path / "cose_train_v1.0.jsonl").write_text(json.dumps(damaged))
+        printed = command("convert", "cos_e", tmp_path, tmp_path / "out")
+        assert printed.startswith("error: ") and "cose_train_v1.0.jsonl, line 1" in printed
 
 
 @pytest.mark.skipif(not (SHARED / "esnli").exists(), reason="needs e-SNLI and CoS-E in HEADATTN_SHARED")
