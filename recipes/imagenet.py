@@ -39,11 +39,16 @@ def _check_files(config):
 def _check_splits(folder, config):
     """Checks that there are folders of both splits, and that those for validation are classes of training."""
     train, validation = (_folders_in(folder / split) for split in (config.train_split, config.validation_split))
-    for name, found in (("train", train), ("validation", validation)):
-        if found is None:
-            splits = ", ".join(sorted(_folders_in(folder))) or "none"
-            split = folder / getattr(config, f"{name}_split")
-            raise NotADirectoryError(f"There is no folder {split}. Give --{name}-split. Received: folders {splits}")
+    splits = f"Received: folders {', '.join(sorted(_folders_in(folder))) or 'none'}"
+    if train is None:
+        raise NotADirectoryError(f"There is no folder {folder / config.train_split}. Give --train-split. {splits}")
+    if config.validation_share:
+        return
+    if validation is None:
+        raise NotADirectoryError(
+            f"There is no folder {folder / config.validation_split}. Give --validation-split, or --validation-share "
+            f"for a share of the training images. {splits}"
+        )
     if not (validation & train or config.validation_labels or config.class_names):
         raise ValueError(
             f"{folder / config.validation_split} has none of the folders of {folder / config.train_split}. Give "

@@ -194,12 +194,14 @@ class Subset(ImageSource):
         source: `ImageSource`.
         number: int, how many; all, if there are fewer.
         seed: int. Default 0.
+        others: bool, whether they are all images but these. Default False.
     """
 
-    def __init__(self, source, number, seed=0):
+    def __init__(self, source, number, seed=0, others=False):
         super().__init__(source.class_names, source.faults, source.left_out)
         self.source = source
-        self._indices = np.sort(np.random.default_rng(seed).permutation(len(source))[:number])
+        order = np.random.default_rng(seed).permutation(len(source))
+        self._indices = np.sort(order[number:] if others else order[:number])
 
     def __len__(self):
         return len(self._indices)

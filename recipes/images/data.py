@@ -23,11 +23,14 @@ from recipes.engine.fingerprint import checksum
 
 def load_training(config):
     """The images of the training split: `ImageFiles`, `ImageRecords` or a `Subset` of these."""
-    return _reported(config, _source(config, config.train_split, _class_names(config)))
+    source = _source(config, config.train_split, _class_names(config))
+    return _reported(config, _part(config, source, others=True) if config.validation_share else source)
 
 
 def load_validation(config, class_names):
-    """The images of the validation split, whose classes are those of training."""
+    """The images of the validation split, or of a share of training, whose classes are those of training."""
+    if config.validation_share:
+        return _reported(config, _part(config, _source(config, config.train_split, class_names)))
     if config.validation_labels:
         folder = f"{config.images}/{config.validation_split}"
         return _reported(config, read_labelled_folder(folder, config.validation_labels, class_names))
@@ -87,6 +90,16 @@ def _reported(config, source):
     for sentence in source.left_out:
         print(sentence)
     return source if config.max_images is None else Subset(source, config.max_images)
+
+
+def _part(config, source, others=False):
+    """The images for validation, the same ones in each run, or all others."""
+    number = max(1, round(config.validation_share * len(source)))
+    if number >= len(source):
+        raise ValueError(
+            f"--validation-share must leave images to train on. Received: {config.validation_share} of {len(source)}"
+        )
+    return Subset(source, number, others=others)
 
 
 def _class_names(config):

@@ -23,6 +23,9 @@ class Images:
     validation_labels: str | None = option(
         None, "text file, lines of file name and class, for a validation split of --images without class folders"
     )
+    validation_share: float | None = option(
+        None, "share of the training images for validation, in place of a validation split", above=0, below=1
+    )
     class_names: str | None = option(
         None, "text file, a class a line in the order of labels; none: names of the folders, or numbers"
     )
@@ -97,6 +100,11 @@ class ImageNetConfig(Images, Pixels, Model, Settings):
         if self.validation_labels and not self.images:
             raise ValueError(
                 f"--validation-labels needs --images. Received: validation_labels={self.validation_labels!r}"
+            )
+        if self.validation_labels and self.validation_share:
+            raise ValueError(
+                "Give --validation-labels or --validation-share, not both. "
+                f"Received: validation_labels={self.validation_labels!r}, validation_share={self.validation_share}"
             )
         if self.resized is not None and self.resized < self.image_size:
             raise ValueError(

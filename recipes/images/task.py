@@ -87,8 +87,11 @@ class ImageNet(Task):
         return [LambdaCallback(on_epoch_end=lambda epoch, logs: report_damaged(path, batches, validation))]
 
     def load_tests(self, files=None):
-        tests = {self.config.validation_split: load_validation(self.config, self.class_names)}
-        is_own = self.config.validation_split == self.run.config().validation_split
+        config, own = self.config, self.run.config()
+        if any(getattr(config, name) != getattr(own, name) for name in (*config.SOURCES, "validation_split")):
+            config = config.changed({"validation_share": None})  # of other images all are for the test
+        tests = {config.validation_split: load_validation(config, self.class_names)}
+        is_own = config.validation_split == own.validation_split
         return self.name_results(tests, (*self.config.SOURCES, "resized") if is_own else ("resized",))
 
     def evaluate(self, model, tests):

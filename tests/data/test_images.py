@@ -217,6 +217,12 @@ def test_fewer_images_than_a_batch(folder):
         ImageBatches(read_folder(folder), 11, TRAINING, training=True)
 
 
+def test_some_images_and_the_others(folder):
+    source = read_folder(folder)
+    some, others = (numbers(ImageBatches(Subset(source, 3, 1, each), 10, EVALUATION)) for each in (False, True))
+    assert len(some) == 3 and sorted(some + others) == list(range(10))
+
+
 def test_some_images(folder):
     source = read_folder(folder)
     subset = Subset(source, 4)

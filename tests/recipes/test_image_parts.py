@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import types
 
 import keras
 import numpy as np
@@ -50,6 +51,7 @@ def test_ablations():
     [
         {"images": "a", "tfds": "b"},
         {"embedded": True, "validation_labels": "a"},
+        {"images": "a", "validation_labels": "b", "validation_share": 0.1},
         {"resized": 100},
         {"attention_arguments": {"alpha": 0.5}},
         {"decay_epochs": (3, 2)},
@@ -61,6 +63,24 @@ def test_ablations():
 def test_settings_that_contradict_each_other(values):
     with pytest.raises(ValueError, match="Received"):
         override(ImageNetConfig(), values)
+
+
+def test_a_share_for_validation(tmp_path, capsys):
+    """The same images each time, none of them trained on; of other images that are evaluated, all."""
+    make_folder(tmp_path / "train", each=10)
+    make_folder(tmp_path / "new" / "validation", each=3)
+    (tmp_path / "train" / "cat" / "a.tif").touch()
+    config = TINY.changed({"embedded": False, "images": str(tmp_path), "validation_share": 0.2})
+    RECIPE.check_files(config)
+    train, *parts = (load_training(config), *(load_validation(config, ["cat", "dog"]) for _ in range(2)))
+    names = [[part.name(index) for index in range(len(part))] for part in (train, *parts)]
+    assert [len(part) for part in names] == [16, 4, 4] and names[1] == names[2] and len({*names[0], *names[1]}) == 20
+    assert capsys.readouterr().out.count("train: 1 file is not an image by its name: .tif") == 3
+    task = RECIPE.make_task(config.changed({"images": str(tmp_path / "new")}))
+    task.class_names, task.run = ["cat", "dog"], types.SimpleNamespace(config=lambda: config)
+    assert [len(test) for test in task.load_tests().values()] == [6]
+    with pytest.raises(ValueError, match="must leave images to train on. Received: 0.99 of 20"):
+        load_training(config.changed({"validation_share": 0.99}))
 
 
 @pytest.mark.parametrize("attention", ["none", "multi_head", "evolving"])

@@ -92,7 +92,10 @@ def test_exporting_again_needs_no_data(quick, recipe):
         (["--config", "numbers"], "cifar10, digits"),
         (["--config", "cifar10", "--run", "{tmp}/run"], "Give --images"),
         (["--images", "{tmp}/nothing", "--run", "{tmp}/run"], "{tmp}/nothing"),
-        (["--images", "{tmp}", "--run", "{tmp}/run"], "no folder {tmp}/validation. Give --validation-split"),
+        (
+            ["--images", "{tmp}", "--run", "{tmp}/run"],
+            "no folder {tmp}/validation. Give --validation-split, or --validation-share",
+        ),
         (["--images", "{tmp}", "--validation-split", "val", "--run", "{tmp}/run"], "Give --validation-labels"),
         (["classify", "{tmp}/nothing", "{tmp}"], "must have image files. Received: {tmp}"),
         (["--records", "a", "--run", "{tmp}/run"], "--num-classes"),
