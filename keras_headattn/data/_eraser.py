@@ -320,7 +320,7 @@ def _read_documents(folder, wanted):
         return found
     if (folder / FOLDER).is_dir():
         paths = {docid: _within(folder / FOLDER, docid) for docid in sorted(wanted)}
-        return {docid: _sentences(read_lines(path)) for docid, path in paths.items() if path and path.is_file()}
+        return {docid: _sentences(read_lines(path)) for docid, path in paths.items() if path}
     if not (folder / PACKED).is_file():
         raise FileNotFoundError(f"There must be documents: {FOLDER}, {LINES} or {PACKED}. Received: {folder}")
     found = {}
@@ -338,11 +338,11 @@ def _read_documents(folder, wanted):
 
 
 def _within(folder, name):
-    """The path of a name that somebody else wrote, or `None` if it leads out of the folder."""
+    """The path of a file by a name that somebody else wrote, or `None` if there is none in the folder."""
     try:
         path = (folder / name).resolve()
-        return path if path.is_relative_to(folder.resolve()) else None
-    except (OSError, ValueError):  # a link to itself, or a NUL
+        return path if path.is_relative_to(folder.resolve()) and path.is_file() else None
+    except (OSError, ValueError):  # a link to itself, a name that is too long, or a NUL
         return None
 
 

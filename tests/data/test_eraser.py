@@ -113,7 +113,9 @@ def test_mistakes_are_named_with_their_line(tmp_path, change, message):
 
 
 @pytest.mark.parametrize(
-    "docid", ["{folder}/secret", "../secret", "../../{name}/secret", "link", "a/../../secret", "\0"]
+    "docid",
+    ["{folder}/secret", "../secret", "../../{name}/secret", "link", "a/../../secret", "\0", "x" * 5_000],
+    ids=range(7),
 )
 def test_documents_lie_in_their_folder(tmp_path, docid):
     (tmp_path / "docs" / "sub").mkdir(parents=True)
