@@ -70,8 +70,8 @@ class Run:
         for name in sorted(data.keys() & known.keys()):
             if data[name] != known[name]:
                 raise ValueError(
-                    f"The data of this run have changed. Give those that it was begun with, or another --run. Received: "
-                    f"{name} data of {_size(data[name], known[name])}, in {self.folder}"
+                    "The data of this run have changed. Give those that it was begun with, or another --run. "
+                    f"Received: {name} data of {_size(data[name], known[name])}, in {self.folder}"
                 )
 
     def start(self, config, data=None):
@@ -119,8 +119,8 @@ class Run:
             return
         if path.exists() and self.is_trained():
             raise ValueError(
-                f"The data give another {name} than the run was begun with. Give the data of the run, or another --run. "
-                f"Received: {path}"
+                f"The data give another {name} than the run was begun with. Give the data of the run, or another "
+                f"--run. Received: {path}"
             )
         write_atomically(path, data)
 

@@ -120,10 +120,10 @@ class Scored:
             "average_precision": rationale_average_precision(rows, truth),
         }
 
-    def faithfulness(self, scores):
-        """Measures of what the model needs, and the three probabilities that they are made of."""
+    def faithfulness(self, scores, kind):
+        """Measures of what the model needs, and the three probabilities that they are made of; `kind` is printed."""
         shares = [*AOPC_SHARES, self.share]
-        progress = progress_bar("Removing words", len(scores), self.predictor.config.quiet)
+        progress = progress_bar(f"Removing words by their scores: {kind}", len(scores), self.predictor.config.quiet)
         full, without, only = remove_words(
             self.predictor, self.documents, scores, self.queries, shares, keep_second=True, progress=progress
         )
@@ -188,7 +188,7 @@ def score_run(task, options):
     of_part = {kind: [rows[place] for place in chosen] for kind, rows in scores.items()}
     of_part |= part.scores(["lime"], options) if is_part and "lime" in options.kinds else {}
     for kind in options.kinds:
-        measures, parts = part.faithfulness(of_part[kind])
+        measures, parts = part.faithfulness(of_part[kind], kind)
         plausible = whole.plausibility(scores[kind]) if kind in scores else part.plausibility(of_part[kind])
         found[kind] = perf | plausible | measures
         if is_part:

@@ -28,8 +28,11 @@ def evaluate(classifier, batches, folder, quiet=False):
     entropy = keras.metrics.SparseCategoricalCrossentropy(from_logits=True, name="cross_entropy")
     metrics = [*make_metrics(classifier.output_shape[-1]), entropy]
     classifier.compile(loss=loss, weighted_metrics=metrics, jit_compile=default_jit())
-    progress = progress_bar(f"Evaluating on {len(batches.source):,} images", len(batches), quiet)
-    shown = keras.callbacks.LambdaCallback(on_test_batch_end=lambda batch, logs: progress(batch + 1))
+    count, size = len(batches.source), batches.batch_size
+    progress = progress_bar(f"Evaluating on {count:,} images", count, quiet)
+    shown = keras.callbacks.LambdaCallback(
+        on_test_batch_end=lambda batch, logs: progress(min(count, size + batch * size))
+    )
     found = classifier.evaluate(batches.dataset(), verbose=0, callbacks=[shown], return_dict=True)
     scores = {name: float(value) for name, value in found.items()}
     scores["examples"] = len(batches.source) - batches.num_damaged

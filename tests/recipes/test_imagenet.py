@@ -36,6 +36,7 @@ def test_a_run_leaves_scores_and_models(quick):
     assert list((folder / "run" / "tensorboard").rglob("events*"))
     for name in ("exported", "exported_tensors"):
         assert (folder / name / "1" / "saved_model.pb").exists()
+    assert "Evaluating on 297 images: 297 in " in process.stdout  # and not the number of batches
     assert "Graphs made for training steps: 1\n" in process.stdout and process.stdout.count(", labelled ") == 5
 
 

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_headattn.training._resume.checkpoint import write_checkpoint
 from keras_headattn.training._resume.checkpoint_folder import CheckpointFolder
 from tests.training.resuming import Kill, Killed, fit, simple
 
@@ -64,6 +65,16 @@ def test_nothing_but_damaged_checkpoints(tmp_path):
         fit(simple(), tmp_path)
 
 
+def test_a_checkpoint_of_something_else(tmp_path):
+    fit(simple(), tmp_path)
+    for number, state in ((8, [1]), (9, {"epoch": 9})):
+        write_checkpoint(tmp_path / f"epoch-{number:05d}-batch-00000000.npz", state, {})
+    with pytest.warns(
+        UserWarning, match="epoch-0000[89]-batch-00000000.npz is damaged .its state is of something else"
+    ):
+        fit(simple(), tmp_path)
+
+
 def test_a_folder_that_cannot_be_written_to(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="file"):
@@ -72,7 +83,9 @@ def test_a_folder_that_cannot_be_written_to(tmp_path):
 
 def test_a_file_in_place_of_the_folder(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(NotADirectoryError, match="`folder` must be a folder for checkpoints. Received: folder='.*file'"):
+    with pytest.raises(
+        NotADirectoryError, match="`folder` must be a folder for checkpoints. Received: folder='.*file'"
+    ):
         fit(simple(), tmp_path / "file")
 
 
