@@ -30,11 +30,33 @@ def new_figure(width, height, title=None):
     optional_import("matplotlib.figure", "recipes")
     from keras_headattn._fonts import Figure
 
-    lines = textwrap.wrap(title or "", int(width / CHARACTER))
+    lines = _lines(title or "", int(width / CHARACTER))
     figure = Figure((width, height + LINE * len(lines)), layout="constrained")
     if lines:
         figure.suptitle("\n".join(lines), fontsize=TITLE_SIZE, parse_math=False)
     return figure
+
+
+def _lines(title, columns):
+    """Breaks a title after its commas, and elsewhere only where a phrase is longer than a line."""
+    lines = []
+    for phrase in title.split(", "):
+        if lines and len(f"{lines[-1]}, {phrase}") <= columns:
+            lines[-1] += f", {phrase}"
+            continue
+        if lines:
+            lines[-1] += ","
+        lines += textwrap.wrap(phrase, columns)
+    return lines
+
+
+def shown(token):
+    """A token with an open box for the mark of SentencePiece's spaces, which fonts draw as a black bar.
+
+    >>> shown("▁the")
+    '␣the'
+    """
+    return token.replace("\N{LOWER ONE EIGHTH BLOCK}", "\N{OPEN BOX}")
 
 
 def columns_of(text):
@@ -44,6 +66,16 @@ def columns_of(text):
     (4, 4)
     """
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
+
+def is_right_to_left(text):
+    """Whether a text runs from right to left, by its first letter.
+
+    >>> is_right_to_left("1: سلام"), is_right_to_left("Oslo")
+    (True, False)
+    """
+    kinds = map(unicodedata.bidirectional, text)
+    return next((kind != "L" for kind in kinds if kind in ("L", "R", "AL")), False)
 
 
 def as_image(figure, dpi=100):

@@ -10,9 +10,10 @@
     python -m recipes.attention_maps ablation runs/multi_head runs/disentangled
 
 `image` draws what one pixel attends to, of runs of `recipes.imagenet`, one below the other (Wang et al. 2021, "Evolving
-attention with residual convolutions", figures 4 and 7 to 10). `text` draws maps of a run of `recipes.translate`, and of
-evolving attention its two parts (figure 11). `classify` trains a network to tell the class of an image from what its
-middle pixel attends to (table 7): the higher its accuracy, the more of the image is in the map.
+attention with residual convolutions", figures 4 and 7 to 10). `text` draws the maps of all heads of a run of
+`recipes.translate`; with `--head` that of one, and of evolving attention its two parts (figure 11). A row of a decoder
+is the token that is written. `classify` trains a network to tell the class of an image from what its middle pixel
+attends to (table 7): the higher its accuracy, the more of the image is in the map.
 
 Of runs of `recipes.translate`, on the first sentences of a test set and their translations: `redundancy` measures how
 much heads repeat each other ("Disentangled mask attention", LR, HR and figure 3), `queries` draws where the heads'
@@ -56,7 +57,9 @@ def _parser():
         command.add_argument("runs", nargs="+", help="folders of finished runs of recipes.imagenet")
     for command in (text, clusters, tokens):
         command.add_argument("runs", nargs=1, help="folder of a finished run of recipes.translate")
-        command.add_argument("--head", type=int, default=1, help="[1]")
+        of_all = command is text
+        help = "with its parts, of evolving attention [all heads]" if of_all else "[1]"
+        command.add_argument("--head", type=int, default=None if of_all else 1, help=help)
     for command in (redundancy, queries, ablation):
         command.add_argument("runs", nargs="+", help="folders of finished runs of recipes.translate")
     for command in (tokens, redundancy, queries, ablation):

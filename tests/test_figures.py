@@ -77,6 +77,11 @@ def test_a_file_that_is_no_font_is_left_out(fonts, monkeypatch, tmp_path):
     assert _fonts.families_with(frozenset(LACKING)) == (["STIXGeneral"], set())
 
 
+def test_titles_are_broken_after_commas():
+    figure = new_figure(3, 2, "multi_head, self-attention of the encoder, head 1")
+    assert figure.get_suptitle() == "multi_head,\nself-attention of the encoder,\nhead 1"
+
+
 def test_long_titles_are_broken_and_make_the_figure_higher():
     short, long = new_figure(3, 2, "Queries"), new_figure(3, 2, "Queries of tokens by t-SNE, of many runs")
     assert short.get_suptitle() == "Queries" and long.get_suptitle().count("\n") == 1

@@ -1,10 +1,14 @@
 """Attention maps as pictures: between the words of a sentence, and over an image."""
 
+import textwrap
+
 import numpy as np
 
-from keras_headattn._figures import new_figure, weight_colors
+from keras_headattn._figures import new_figure, shown, weight_colors
 from keras_headattn.analysis._validation import check_named
 
+MOST_COLUMNS = 4  # of pictures in a row
+PANEL = 1.6  # inches, at least, of the side of a picture of text
 COLUMNS = {"weights": "weights", "convolution": "convolution part", "self_attention": "self-attention part"}
 
 
@@ -91,8 +95,8 @@ def _of_pixel(title, weights, size, pixel, shape):
     return weights[:, row * width + column].reshape(-1, height, width)
 
 
-def draw_text_maps(maps, tokens, sentence=0, head=0, title=None):
-    """Draws the maps of one head, a row for each layer: all of it, and where it is convolved, its two parts.
+def draw_text_maps(maps, tokens, sentence=0, head=None, title=None):
+    """Draws the maps of all heads, layer by layer; or those of one head, and where it is convolved, its two parts.
 
     All maps have one scale of colours, from 0 to 1, or, where some weights are below 0, as far as the largest goes.
 
@@ -100,11 +104,11 @@ def draw_text_maps(maps, tokens, sentence=0, head=0, title=None):
     weighted sum is the map; of each its softmax is drawn, over what has any weight.
 
     Args:
-        maps: dictionary of the title of a row to `AttentionMaps`, as `attention_maps` returns it.
+        maps: dictionary of the name of a layer to `AttentionMaps`, as `attention_maps` returns it.
         tokens: list of strings, or two lists: those of queries and those of keys. They may be shorter than the maps,
             whose rest is padding and not drawn.
         sentence: which one of the batch, an index from 0.
-        head: which head, an index from 0; or which of the `h * h` pairs of heads.
+        head: which head, an index from 0; or which of the `h * h` pairs of heads. Default `None`: all of them.
         title: str, of the picture. Default `None`: the number of the head, counted from 1.
 
     Returns:
@@ -117,42 +121,55 @@ def draw_text_maps(maps, tokens, sentence=0, head=0, title=None):
     >>> from keras_headattn.analysis import AttentionMaps
     >>> maps = {"first": AttentionMaps(weights=np.full((1, 2, 3, 3), 1 / 3))}
     >>> figure = draw_text_maps(maps, ["a", "b", "c"])
-    >>> [axes.get_title() for axes in figure.axes[:1]]
-    ['first: weights']
+    >>> [axes.get_title() for axes in figure.axes[:2]]
+    ['first: head 1', 'first: head 2']
     """
     check_named("maps", maps)
     queries, keys = (tokens, tokens) if not tokens or isinstance(tokens[0], str) else tokens
-    shown = sentence, head, slice(len(queries)), slice(len(keys))
-    pictures = {name: _parts(layer, shown) for name, layer in maps.items()}
-    columns = [name for name in COLUMNS if any(name in parts for parts in pictures.values())]
-    drawn = [part.ravel() for parts in pictures.values() for part in parts.values()]
-    colors = weight_colors(np.concatenate(drawn), largest=1)
-    cell_width, cell_height = (0.9 + 0.17 * len(names) for names in (keys, queries))
-    title = f"Attention of head {head + 1}" if title is None else title
-    figure = new_figure(len(columns) * max(cell_width, 1.8) + 1.2, len(maps) * (cell_height + 0.3) + 0.7, title)
-    rows = figure.subplots(len(maps), len(columns), squeeze=False)
-    for row, (name, parts) in zip(rows, pictures.items(), strict=True):
-        for place, column in zip(row, columns, strict=True):
-            if column not in parts:
-                place.set_axis_off()
-                continue
-            picture = place.imshow(parts[column], **colors)
-            place.set_title(f"{name}: {COLUMNS[column]}", fontsize=8)
-            place.set_xticks(range(len(keys)), keys, rotation=90, fontsize=7, parse_math=False)
-            place.set_yticks(range(len(queries)), queries, fontsize=7, parse_math=False)
-        row[0].set_ylabel("query: attends", fontsize=8)
-    for place in rows[-1]:
+    chosen = sentence, slice(None) if head is None else head, slice(len(queries)), slice(len(keys))
+    rows = [row for name, layer in maps.items() for row in _rows_of(name, layer, chosen)]
+    columns = max(map(len, rows))
+    colors = weight_colors(np.concatenate([part.ravel() for row in rows for part in row.values()]), largest=1)
+    if title is None:
+        title = "Attention of all heads" if head is None else f"Attention of head {head + 1}"
+    cell = max(0.17, PANEL / max(len(keys), len(queries)))  # inches
+    left, below = (0.3 + 0.06 * max(map(len, names)) for names in (queries, keys))
+    height = len(rows) * (cell * len(queries) + below + 0.35)
+    figure = new_figure(left + columns * (cell * len(keys) + 0.15) + 0.9, height + 0.4, title)
+    figure.set_layout_engine("compressed")  # squares leave no gaps
+    grid = figure.subplots(len(rows), columns, squeeze=False)
+    for places, row in zip(grid, rows, strict=True):
+        for place in places[len(row) :]:
+            place.set_axis_off()
+        for place, (name, part) in zip(places, row.items(), strict=False):
+            picture = place.imshow(part, **colors)
+            place.set_title(textwrap.fill(name, max(10, int(cell * len(keys) / 0.06))), fontsize=8)
+            place.set_xticks(range(len(keys)), list(map(shown, keys)), rotation=90, fontsize=7, parse_math=False)
+            names = list(map(shown, queries)) if place is places[0] else [""] * len(queries)
+            place.set_yticks(range(len(queries)), names, fontsize=7, parse_math=False)
+        places[0].set_ylabel("query: attends", fontsize=8)
+    for place in grid[-1]:
         place.set_xlabel("key: is attended to", fontsize=8)
-    figure.colorbar(picture, ax=rows, label="weight", shrink=min(1, 2.5 / (len(maps) * cell_height)), aspect=15)
+    figure.colorbar(picture, ax=grid, label="weight", shrink=min(1, 2.5 / height), aspect=15)
     return figure
 
 
-def _parts(layer, shown):
+def _rows_of(name, layer, chosen):
+    """The pictures of a layer, in rows of a few: list of dictionaries by title."""
+    parts = _parts(layer, chosen)
+    if parts["weights"].ndim == 3:
+        titled = [(f"{name}: head {head + 1}", weights) for head, weights in enumerate(parts["weights"])]
+    else:
+        titled = [(f"{name}: {label}", parts[part]) for part, label in COLUMNS.items() if part in parts]
+    return [dict(titled[start : start + MOST_COLUMNS]) for start in range(0, len(titled), MOST_COLUMNS)]
+
+
+def _parts(layer, chosen):
     """The weights of a head, and the softmax of each of their parts: dictionary by name."""
     parts = {name: getattr(layer, name) for name in COLUMNS if getattr(layer, name) is not None}
     parts = {name: part.reshape(len(part), -1, *part.shape[-2:]) for name, part in parts.items()}  # pairs of heads, too
     return {
-        name: part[shown] if name == "weights" else _softmax(part[shown], parts["weights"][shown] > 0)
+        name: part[chosen] if name == "weights" else _softmax(part[chosen], parts["weights"][chosen] > 0)
         for name, part in parts.items()
     }
 

@@ -29,8 +29,10 @@ def text(options):
     translation, maps = maps_of_sentence(run, options.sentence, options.kind)
     numbers = chosen_layers(maps.layers, options.layers)
     chosen = {f"layer {number}": maps.layers[path] for number, path in numbers.items()}
-    (head,) = indices("--head", [options.head], min(map(_heads, chosen.values())))
-    title = f"{_title(options)}, head {options.head}"
+    head, title = None, _title(options)
+    if options.head is not None:
+        (head,) = indices("--head", [options.head], min(map(_heads, chosen.values())))
+        title += f", head {options.head}"
     figure = draw_text_maps(chosen, (maps.queries[0], maps.keys[0]), head=head, title=title)
     print(f"{options.sentence}\n{translation}")
     save(figure, options.output)

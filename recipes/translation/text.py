@@ -85,17 +85,22 @@ def _languages(config):
 def inputs_and_tokens(text, sources, targets):
     """Inputs of a Transformer for sentences and their translations, lists of str, and their tokens.
 
+    A query of the decoder has the name of the token that is written there, as on the page of heads; a key of it has
+    that of the token which was read.
+
     Returns:
         `(inputs, tokens)`: dictionary of `"source"` and `"target"`, int32 `(B, n)`; and of attention, `"encoder"`,
         `"decoder"` and `"cross"`, to the tokens of queries and of keys, a list for each sentence.
     """
+    written_ids = text.encode_target(targets)
     sides = {
         "source": text.encode_source(sources),
-        "target": [[text.target.bos_id, *ids[:-1]] for ids in text.encode_target(targets)],
+        "target": [[text.target.bos_id, *ids[:-1]] for ids in written_ids],
     }
     inputs = {side: pad_ids(ids, len(ids), max(map(len, ids))) for side, ids in sides.items()}
-    read, written = ([pieces(getattr(text, side), ids) for ids in sides[side]] for side in sides)
-    return inputs, {"encoder": (read, read), "decoder": (written, written), "cross": (written, read)}
+    read, before = ([pieces(getattr(text, side), ids) for ids in sides[side]] for side in sides)
+    written = [pieces(text.target, ids) for ids in written_ids]
+    return inputs, {"encoder": (read, read), "decoder": (written, before), "cross": (written, read)}
 
 
 def pieces(tokenizer, ids):

@@ -76,6 +76,21 @@ def test_text_maps_show_weights_and_their_parts():
     assert [label.get_text() for label in figure.axes[3].get_xticklabels()] == ["c", "d", "e"]
 
 
+def test_text_maps_of_all_heads():
+    """Rows of four; the names of queries stand before each, and the squares leave no gaps."""
+    weights = np.random.default_rng(0).random((1, 6, 3, 4))
+    figure = draw_text_maps({"first": AttentionMaps(weights)}, [["▁a", "b", "c"], ["d", "e", "f", "g"]])
+    *maps, _ = figure.axes
+    assert [axes.get_title() for axes in maps] == [f"first: head {head}" for head in range(1, 7)] + ["", ""]
+    for axes, expected in zip(maps, weights[0], strict=False):
+        np.testing.assert_array_equal(axes.get_images()[0].get_array(), expected)
+    names = [[label.get_text() for label in axes.get_yticklabels()] for axes in maps[:5]]
+    assert names == [["␣a", "b", "c"], *[[""] * 3] * 3, ["␣a", "b", "c"]]
+    figure.draw_without_rendering()
+    first, second = (axes.get_window_extent() for axes in maps[:2])
+    assert second.x0 - first.x1 < first.width / 4
+
+
 def test_text_maps_of_pairs_of_heads():
     weights = np.random.default_rng(0).random((1, 2, 2, 3, 3))
     figure = draw_text_maps({"pairs": AttentionMaps(weights)}, ["a", "b", "c"], head=3)

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn._figures import as_image, new_figure, weight_colors
+from keras_headattn._figures import as_image, new_figure, shown, weight_colors
 from keras_headattn.training._callbacks.writers import shared_writer
 
 MOST_HEADS, MOST_COLUMNS = 16, 8
@@ -88,10 +88,14 @@ def draw_heads(maps, queries, keys, title):
         axes.text(left - 0.5, top - 0.7, f"head {head + 1}", fontsize=8)
     image = axes.imshow(picture, **weight_colors(picture, "viridis", largest=1))
     axes.set_xticks(
-        [column * width + key for column in range(columns) for key in range(m)], columns * list(keys), parse_math=False
+        [column * width + key for column in range(columns) for key in range(m)],
+        columns * list(map(shown, keys)),
+        parse_math=False,
     )
     axes.set_yticks(
-        [row * height + 1 + query for row in range(rows) for query in range(n)], rows * list(queries), parse_math=False
+        [row * height + 1 + query for row in range(rows) for query in range(n)],
+        rows * list(map(shown, queries)),
+        parse_math=False,
     )
     axes.tick_params(length=0, labelsize=7)
     axes.tick_params("x", rotation=90)
