@@ -90,7 +90,7 @@ def overconfidence_error(labels, probabilities, bins=15, closed="right"):
 
 
 def draw_reliability(models, bins=15, closed="right", title="Accuracy against confidence"):
-    """Draws accuracy against confidence, models side by side, and below how often each confidence occurs.
+    """Draws accuracy against confidence, models side by side, and below how often each confidence occurs, in numbers.
 
     Points below the diagonal are overconfident, points above it underconfident. An interval of confidence in which
     there is no prediction has neither point nor bar.
@@ -125,7 +125,9 @@ def draw_reliability(models, bins=15, closed="right", title="Accuracy against co
         above.plot([0, 1], [0, 1], color="gray", linestyle="--", linewidth=1)
         above.plot(confidences[filled], accuracies[filled], "o", color="tab:blue", markersize=5, clip_on=False)
         above.set_title("{}\nECE {:.3f}, OE {:.3f}".format(name, *errors), fontsize=9)
-        below.bar(middles, counts / counts.sum(), width=1 / bins, color="gray", edgecolor="white")
+        bars = below.bar(middles, counts / counts.sum(), width=1 / bins, color="gray", edgecolor="white")
+        below.bar_label(bars, [f"{count}" if count else "" for count in counts], rotation=90, fontsize=6, padding=2)
+        below.margins(y=0.4)
         below.set(xlim=(0, 1), xlabel="confidence")
     grid[0, 0].set(ylim=(0, 1), ylabel="accuracy")
     grid[1, 0].set_ylabel("share of\npredictions")

@@ -87,10 +87,6 @@ class _Colors:
     def of(self, weight):
         return self._scale.to_rgba(weight)
 
-    def on(self, weight):
-        """Of a text on this colour."""
-        return "black" if np.dot(self.of(weight)[:3], (0.3, 0.59, 0.11)) > 0.5 else "white"
-
 
 class _Scene:
     """Boxes of a graph and the ways between them; of all heads the same."""
@@ -166,6 +162,7 @@ class _Scene:
 
 def _draw_box(axes, text, middle, size, colors, weight):
     """A box in the colour of its weight to itself, or without."""
+    from matplotlib import patheffects
     from matplotlib.patches import FancyBboxPatch
 
     is_relation = weight is None
@@ -175,7 +172,8 @@ def _draw_box(axes, text, middle, size, colors, weight):
     axes.add_patch(
         FancyBboxPatch(corner, *size, boxstyle=style, facecolor=face, edgecolor=edge, linewidth=0.8, zorder=3)
     )
-    look = dict(color="0.35", style="italic") if is_relation else dict(color=colors.on(weight))
+    halo = [patheffects.withStroke(linewidth=2, foreground="white")]  # black letters can be read on any colour
+    look = dict(color="0.35", style="italic") if is_relation else dict(color="black", path_effects=halo)
     axes.text(
         *middle, text, fontsize=7.5, ha="center", va="center", zorder=4, parse_math=False, linespacing=1.1, **look
     )

@@ -6,7 +6,7 @@ import textwrap
 import keras
 import numpy as np
 
-from keras_headattn._figures import columns_of, new_figure
+from keras_headattn._figures import columns_of, is_right_to_left, new_figure, shown
 from keras_headattn._files import write_atomically
 from keras_headattn.analysis._validation import check_named
 
@@ -88,7 +88,7 @@ def draw_text_heatmaps(tokens, maps, heads=None, title=TITLE):
             for token, (line, column), shade in zip(tokens, places, _shades(weights), strict=True):
                 style = dict(facecolor=(0.9, 0.25, 0.15, 0.75 * shade), edgecolor="none", pad=1)
                 place = dict(fontsize=7.5, family="monospace", va="center", parse_math=False)
-                axes.text(column, line + 0.4, token, bbox=style, **place)
+                axes.text(column, line + 0.4, shown(token), bbox=style, **place)
     return figure
 
 
@@ -167,13 +167,14 @@ def _shades(weights):
 
 
 def places_of(tokens):
-    """Line and column of each token, in lines of `COLUMNS` characters."""
+    """Line and column of each token, in lines of `COLUMNS` characters; Arabic and Hebrew begin on the right."""
     places, line, column = [], 0, 0
+    is_right = is_right_to_left("".join(tokens))
     for token in tokens:
         width = columns_of(token)
         if column and column + width > COLUMNS:
             line, column = line + 1, 0
-        places.append((line, column))
+        places.append((line, max(0, COLUMNS - column - width) if is_right else column))
         column += width + 1
     return places
 
@@ -189,7 +190,7 @@ def _section(tokens, maps, heads):
 
 def _paragraph(label, tokens, weights):
     words = " ".join(
-        f'<span style="--shade: {shade:.3f}" title="{weight:.3g}">{html.escape(token)}</span>'
+        f'<span style="--shade: {shade:.3f}" title="{weight:.3g}">{html.escape(shown(token))}</span>'
         for token, shade, weight in zip(tokens, _shades(weights), weights, strict=True)
     )
     return f'<p dir="auto"><small>{label}, at most {weights.max():.2g}</small>{words}</p>'

@@ -14,9 +14,10 @@ from keras_headattn.analysis._validation import check_named
 TITLE = "Which words decide"
 CAPTION = (
     "The redder a word, the more it speaks for the class; the bluer, the more against it. Every text has its own "
-    "scale, whose end is beside the name of the method."
+    "scale, whose end is beside the name of the method; where that is below 0.01, no word decides much; all are pale."
 )
 UNDERLINED = " The words to be found are underlined."
+LEAST = 0.01  # the least score in full colour
 FOR, AGAINST = (0.9, 0.25, 0.15), (0.16, 0.43, 0.92)
 
 
@@ -137,8 +138,8 @@ def _rows(text):
 
 
 def _shades(values):
-    """Scores as parts of the largest, from -1 to 1."""
-    return values / max(np.abs(values).max(initial=0), 1e-12)
+    """Scores as parts of the largest, from -1 to 1; of very small ones as parts of `LEAST`."""
+    return values / max(np.abs(values).max(initial=0), LEAST)
 
 
 def _label(method, values):

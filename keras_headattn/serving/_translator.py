@@ -132,7 +132,7 @@ class Translator:
         return translations
 
     def _search_of(self, shape, kernels):
-        """The search of batches of a shape. A plain call would make TensorFlow warn of many shapes, which are intended."""
+        """Returns the search of batches of a shape. A call would have TensorFlow warn of the many shapes."""
         return self._search.get_concrete_function(tf.TensorSpec(shape, tf.int32), kernels)
 
     def _cut(self, row):

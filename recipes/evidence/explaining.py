@@ -41,7 +41,10 @@ def explain(task, options):
         for place, (words, row) in enumerate(zip(scored.documents, predicted, strict=True)):
             own = {kind: np.round(rows[place], 6).tolist() for kind, rows in scores.items()}
             answer = dict(zip(task.classes, np.round(row, 6).tolist(), strict=True))
-            found = {"words": words, "classification": task.classes[row.argmax()], "probabilities": answer}
+            query, chosen = annotations[place].query, task.classes[row.argmax()]
+            found = {"words": words, "query": query, "classification": chosen, "probabilities": answer}
             print(json.dumps(found | {"scores": own}, ensure_ascii=False), flush=True)
-            pages.append({"words": words, "scores": {found["classification"]: own}})
+            name = f"Document {len(pages) + 1}" + (f": {query}" if query else "")
+            answers = {chosen: f"{row.max():.3f}"}
+            pages.append({"name": name, "words": words, "scores": {chosen: own}, "answers": answers})
     write_word_scores(explained(task.run.folder, options.file, ".html"), pages)

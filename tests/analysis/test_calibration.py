@@ -143,6 +143,7 @@ def test_reliability_diagram_leaves_empty_bins_out():
     ]  # fmt: skip
     shares = [bar.get_height() for bar in figure.axes[2].patches]
     assert shares == pytest.approx([0, 0, 1 / 3, 0, 2 / 3])
+    assert [text.get_text() for text in figure.axes[2].texts] == ["", "", "1", "", "2"]
     with pytest.raises(ValueError, match="`models` must be a dictionary.*Received: models={}"):
         draw_reliability({})
 

@@ -33,6 +33,16 @@ class Page(html.parser.HTMLParser):
             self.words[-1].append(data)
 
 
+def test_marks_of_spaces_and_texts_from_right_to_left(tmp_path):
+    figure = draw_text_heatmaps(["▁the", "cat"], {"standard": np.ones((1, 2))})
+    assert [text.get_text() for text in figure.axes[0].texts[1:]] == ["␣the", "cat"]
+    write_text_heatmaps(tmp_path / "page.html", [(["▁the"], {"standard": np.ones((1, 1))})])
+    assert "␣the" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    figure = draw_text_heatmaps(["كلب", "كبير"], {"standard": np.ones((1, 2))})
+    first, second = (text.get_position()[0] for text in figure.axes[0].texts[1:])
+    assert first == 64 - 3 and second == 64 - 3 - 1 - 4  # characters
+
+
 def expected_shades(heads):
     """Of rows of heads, then of the sum; of each the titles."""
     rows = [[weights[head, :5] for weights in MAPS.values()] for head in heads]

@@ -23,6 +23,12 @@ def test_figure():
     assert len(figure.axes[0].lines) == 1 and "underlined" in figure.get_supxlabel()
 
 
+def test_scores_that_decide_nothing_are_pale():
+    figure = draw_word_scores([{"words": ["a", "b"], "scores": {"plain": {"lime": [0.001, 0.0005]}}}])
+    opacities = [text.get_bbox_patch().get_facecolor()[3] for text in figure.axes[0].texts[2:]]
+    assert opacities == pytest.approx([0.075, 0.0375])
+
+
 def test_page(tmp_path):
     write_word_scores(tmp_path / "page.html", [TEXT, EMPTY])
     with chromium((tmp_path / "page.html").as_uri()) as page:

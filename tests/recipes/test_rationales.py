@@ -104,7 +104,10 @@ def test_explain_evaluate_and_mistakes(run, command, tmp_path):
         assert list(line["scores"]) == ["attention", "lime"]
         assert all(len(row) == len(line["words"]) for row in line["scores"].values())
         assert line["classification"] == max(line["probabilities"], key=line["probabilities"].get)
-    assert "&lt;b&gt;" in (run / "run" / "explained" / "texts.html").read_text()
+    assert [line["query"] for line in lines] == ["good ?", ""]
+    page = (run / "run" / "explained" / "texts.html").read_text()
+    assert "&lt;b&gt;" in page and "<h2>Document 1: good ?</h2>" in page
+    assert f"<h3>{lines[0]['classification']}: {max(lines[0]['probabilities'].values()):.3f}</h3>" in page
     assert "test: accuracy" in command("evaluate", run / "run")
     assert "--samples must be at least 1" in command("score", run / "run", "--samples", 0)
     assert "writes no SavedModel" in command("train", "--export", tmp_path / "models")

@@ -10,14 +10,16 @@ from keras_headattn._figures import as_image, new_figure
 from keras_headattn.optimizers._heads import head_kernels
 from keras_headattn.training._callbacks.writers import shared_writer
 
+LEAST = 10  # percent, the least end of the scale: the heads of a new model differ by a few
+
 
 class HeadNorms(keras.callbacks.Callback):
     """Writes a picture of the norms of the heads' weights to TensorBoard, `head_norms`, after each epoch.
 
     It has a row for each kernel of heads in the model, such as the query, key, value and output kernels of every
-    attention layer, of this library or Keras's own, and a column for each head: the Frobenius norm of the head's part.
-    All have one scale of colours, from 0. A head that fades away gets darker from epoch to epoch. Heads and epochs are
-    counted from 1.
+    attention layer, of this library or Keras's own, and a column for each head: how far the Frobenius norm of the
+    head's part is from the mean of its row, which stands beside the row's name. All have one scale of colours. A head
+    that fades away gets bluer from epoch to epoch. Heads and epochs are counted from 1.
 
     Args:
         log_dir: Folder of the event files, as for `TensorBoardCurves`.
@@ -62,16 +64,19 @@ def draw_norms(norms, title):
         `matplotlib.figure.Figure`.
     """
     most = max(map(len, norms.values()))
-    picture = np.array([np.pad(row, (0, most - len(row)), constant_values=np.nan) for row in norms.values()])
-    longest = max(map(len, norms))
+    means = [float(row.mean()) for row in norms.values()]
+    parts = [row / max(mean, 1e-12) - 1 for row, mean in zip(norms.values(), means, strict=True)]
+    picture = 100 * np.array([np.pad(row, (0, most - len(row)), constant_values=np.nan) for row in parts])
+    names = [f"{name}, mean {mean:.2f}" for name, mean in zip(norms, means, strict=True)]
+    longest, end = max(map(len, names)), max(LEAST, float(np.nanmax(np.abs(picture))))
     figure = new_figure(max(5, 2 + 0.07 * longest + 0.3 * most), 1 + 0.16 * len(norms), title)
     axes = figure.add_subplot()
-    image = axes.imshow(picture, vmin=0, cmap="viridis", aspect="auto")
+    image = axes.imshow(picture, vmin=-end, vmax=end, cmap="RdBu_r", aspect="auto")
     heads = range(0, most, -(-most // 32))
     axes.set_xticks(heads, [head + 1 for head in heads], fontsize=7)
-    axes.set_yticks(range(len(norms)), norms, fontsize=7)
+    axes.set_yticks(range(len(names)), names, fontsize=7)
     axes.set_xlabel("head", fontsize=8)
-    figure.colorbar(image, ax=axes, label="norm").ax.tick_params(labelsize=7)
+    figure.colorbar(image, ax=axes, label="norm, % above the mean").ax.tick_params(labelsize=7)
     return figure
 
 
