@@ -1,13 +1,17 @@
 """The parts of every run that TensorBoard shows. docs/tensorboard.md says how to look at them."""
 
+import html
+import itertools
 from dataclasses import fields
 
 import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
+from keras_headattn._files import read_lines
 from keras_headattn.training import TensorBoardCurves
 from recipes.engine.config import default_of
 
+SAMPLES = 20  # texts of a test set
 # Settings by which runs are told apart even where they have their defaults.
 ALWAYS_SHOWN = ("attention", "num_heads", "seed")
 
@@ -28,6 +32,8 @@ def shown_settings(config):
     """
     found = {}
     for field in fields(config):
+        if field.name in config.unused:
+            continue
         value = getattr(config, field.name)
         if isinstance(value, dict):
             found |= {f"{field.name}.{name}": part for name, part in value.items()}
@@ -37,9 +43,30 @@ def shown_settings(config):
 
 
 def write_scores(run):
-    """Writes the scores of the test sets as scalars, by `test/SET/MEASURE`."""
+    """Writes what a finished run made of its test sets, and its settings.
+
+    Scores are scalars, by `test/SET/MEASURE`; confusion matrices images, by `confusion/SET`; the first of what was
+    written, translations say, texts by `samples/SET`.
+    """
     with tf.summary.create_file_writer(run.log_dir).as_default():
+        shown = shown_settings(run.config()).items()
+        tf.summary.text("settings", _table(["setting", "value"], [[name, str(value)] for name, value in shown]), step=0)
+        for path in sorted(run.results.glob("*/confusion.png")):
+            image = tf.io.decode_png(path.read_bytes(), channels=3)
+            tf.summary.image(f"confusion/{path.parent.name}", image[None], step=len(run.history()))
+        for path in sorted(run.results.glob("*/hypotheses.txt")):
+            files = [path.with_name(f"{name}.txt") for name in ("sources", "hypotheses", "references")]
+            columns = [list(itertools.islice(read_lines(file), SAMPLES)) for file in files if file.is_file()]
+            names = [file.stem for file in files if file.is_file()]
+            samples = _table(names, zip(*columns, strict=False))
+            tf.summary.text(f"samples/{path.parent.name}", samples, step=len(run.history()))
         for test, measures in run.scores().items():
             for name, value in measures.items():
                 if value is not None:
                     tf.summary.scalar(f"test/{test}/{name}", value, step=len(run.history()))
+
+
+def _table(columns, rows):
+    """A Markdown table of texts, which it shows as they are."""
+    rows = [[html.escape(cell).replace("|", "&#124;") for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (columns, ["---"] * len(columns), *rows))

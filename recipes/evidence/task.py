@@ -15,6 +15,7 @@ from keras_headattn.models import BERT_SIZES
 from keras_headattn.text import learn_tokenizer
 from keras_headattn.training import Model
 from recipes.engine.fingerprint import fingerprint
+from recipes.engine.confusion import write_confusion
 from recipes.engine.progress import progress_bar
 from recipes.engine.task import Corpora, Task
 from recipes.engine.training import make_optimizer
@@ -163,6 +164,7 @@ class Rationales(Task):
             scores = performance(labels_of(corpus, self.classes), predicted)
             scores["examples"] = len(corpus)
             path = self.run.results / name / "scores.json"
+            write_confusion(path.parent, labels_of(corpus, self.classes), predicted, self.classes)
             write_atomically(path, (json.dumps(scores, indent=2) + "\n").encode("utf-8"))
             print(f"{name}: accuracy {scores['accuracy']:.4f}, f1_macro {scores['f1_macro']:.4f}")
 

@@ -3,30 +3,41 @@
 import json
 
 import keras
+import numpy as np
 
 from keras_headattn._files import write_atomically
+from keras_headattn.metrics import MatthewsCorrelationCoefficient
 from keras_headattn.training import default_jit
+from recipes.engine.confusion import write_confusion
 from recipes.engine.progress import progress_bar
 from recipes.images.modelling import make_metrics
 
+MOST_DRAWN = 50  # classes of a confusion matrix
 
-def evaluate(classifier, batches, folder, quiet=False):
+
+def evaluate(classifier, batches, folder, names, quiet=False):
     """Accuracy on all images that can be read; printed, and written to `folder/scores.json`.
+
+    Of few classes the confusion matrix is written, too.
 
     Args:
         classifier: the finished network, from pixels to logits.
         batches: `ImageBatches`.
         folder: path.
+        names: list of str, of the classes.
         quiet: bool, whether scores alone are printed. Default False.
 
     Returns:
         Dictionary of `loss` (cross-entropy, nats), `accuracy` and `top5_accuracy`, in [0, 1], and the number of
-        `examples`.
+        `examples`; of few classes `mcc`, Matthews correlation coefficient.
     """
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     # The loss that `evaluate` returns has the weight decay in it, and images that are damaged in its mean.
     entropy = keras.metrics.SparseCategoricalCrossentropy(from_logits=True, name="cross_entropy")
-    metrics = [*make_metrics(classifier.output_shape[-1]), entropy]
+    num_classes = classifier.output_shape[-1]
+    metrics = [*make_metrics(num_classes), entropy]
+    if few := 2 <= num_classes <= MOST_DRAWN:
+        metrics.append(MatthewsCorrelationCoefficient(num_classes, name="mcc"))  # counts labels and predictions
     classifier.compile(loss=loss, weighted_metrics=metrics, jit_compile=default_jit())
     count, size = len(batches.source), batches.batch_size
     progress = progress_bar(f"Evaluating on {count:,} images", count, quiet)
@@ -38,6 +49,10 @@ def evaluate(classifier, batches, folder, quiet=False):
     scores["examples"] = len(batches.source) - batches.num_damaged
     scores["loss"] = scores.pop("cross_entropy")
     report_damaged(folder / "damaged.txt", batches)
+    if few:
+        counts = metrics[-1].confusion.numpy().astype(int)
+        labels, predicted = np.repeat(np.argwhere(counts), counts[counts > 0], axis=0).T
+        write_confusion(folder, labels, np.eye(num_classes)[predicted], names)
     write_atomically(folder / "scores.json", (json.dumps(scores, indent=2) + "\n").encode())
     print(", ".join(f"{name} {value:.4f}" for name, value in scores.items() if name != "examples"))
     return scores

@@ -96,7 +96,13 @@ class ImageNet(Task):
 
     def evaluate(self, model, tests):
         for name, source in tests.items():
-            evaluate(model, validation_batches(self.config, source, 1), self.run.results / name, self.config.quiet)
+            evaluate(
+                model,
+                validation_batches(self.config, source, 1),
+                self.run.results / name,
+                self.class_names,
+                self.config.quiet,
+            )
 
     def export_folders(self):
         return [self.config.export_folder, f"{self.config.export_folder}_tensors"]

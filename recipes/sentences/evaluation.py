@@ -1,13 +1,10 @@
 """Measures of a finished run."""
 
-import io
 import json
 import math
 
-import numpy as np
-
 from keras_headattn._files import write_atomically
-from keras_headattn.analysis import draw_confusion_matrix
+from recipes.engine.confusion import write_confusion
 from recipes.engine.progress import progress_bar
 from recipes.sentences.targets import Classes
 
@@ -40,30 +37,11 @@ def evaluate(predictor, tests, targets, folder):
     return results
 
 
-def confusion_text(labels, predicted, names):
-    """A table of how often each label, in rows, was taken for which, in columns: str.
-
-    >>> print(confusion_text([0, 1, 1], [0, 0, 1], ["bad", "good"]))
-          bad good
-    bad     1    0
-    good    1    1
-    """
-    counts = np.zeros((len(names), len(names)), int)
-    np.add.at(counts, (labels, predicted), 1)
-    width = max(len(str(entry)) for entry in (*names, counts.max()))
-    rows = [["", *names], *([name, *row] for name, row in zip(names, counts, strict=True))]
-    return "\n".join(" ".join([f"{row[0]:<{width}}", *(f"{entry:>{width}}" for entry in row[1:])]) for row in rows)
-
-
 def _write(folder, corpus, labels, predicted, targets, scores):
     """Measures, what is predicted of each text as a table and, of classes, the confusion matrix."""
     write_atomically(folder / "scores.json", (json.dumps(scores, indent=2) + "\n").encode())
     if isinstance(targets, Classes) and labels.ndim == 1:
-        text = confusion_text(labels, predicted.argmax(axis=1), targets.names)
-        write_atomically(folder / "confusion.txt", (text + "\n").encode("utf-8"))
-        picture = io.BytesIO()
-        draw_confusion_matrix(labels, predicted, targets.names).savefig(picture, dpi=110, format="png")
-        write_atomically(folder / "confusion.png", picture.getvalue())
+        write_confusion(folder, labels, predicted, targets.names)
     sides = [corpus.texts] + ([corpus.second_texts] if corpus.second_texts else [])
     lines = ["\t".join([*targets.columns, *targets.names, *["text", "second_text"][: len(sides)]])]
     for label, guess, row, *texts in zip(corpus.labels, targets.cells(predicted), predicted, *sides, strict=True):

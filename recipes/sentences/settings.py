@@ -139,6 +139,11 @@ class ClassifyConfig(Texts, Words, Model, Settings, Serving):
                 f"Heads repel each other: --pooling-heads must be at least 2. Received: {self.pooling_heads}"
             )
 
+    @property
+    def unused(self):
+        """Names of settings of no effect: a BiLSTM has no attention but that of the pooling."""
+        return ("attention", "num_heads") if self.encoder == "bilstm" else ()
+
     def changed(self, given):
         """These settings with others in their place, as of all recipes. Word vectors bring their own width."""
         return super().changed(({"embedding_dim": None} if given.get("embeddings") else {}) | given)

@@ -4,11 +4,17 @@ import types
 
 import numpy as np
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from keras_headattn._files import write_atomically
 from keras_headattn.data import ParallelCorpus
 from keras_headattn.layers import InteractingHeadAttention
 from keras_headattn.models import Transformer
-from recipes.engine.tensorboard import shown_settings
+from recipes.engine.confusion import write_confusion
+from recipes.engine.run import Run
+from recipes.engine.tensorboard import shown_settings, write_scores
+from recipes.sentences.settings import ClassifyConfig
+from recipes.translate import RECIPE
 from recipes.translation import tensorboard
 from recipes.translation.settings import TranslateConfig
 
@@ -56,6 +62,28 @@ def test_settings_shown_are_those_that_change_what_is_trained():
     config = TranslateConfig(attention="evolving", attention_arguments={"alpha": 0.1, "mixture": ("a",)}, num_heads=4)
     shown = shown_settings(config)
     assert shown == {"attention": "evolving", "attention_arguments.alpha": 0.1, "num_heads": 4, "seed": 0}
+
+
+def test_a_bilstm_shows_no_attention():
+    config = ClassifyConfig(embedded=True)
+    assert not {"attention", "num_heads"} & shown_settings(config).keys()
+    assert shown_settings(config.changed({"encoder": "transformer"}))["attention"] == "multi_head"
+
+
+def test_results_are_shown_with_the_scores(tmp_path):
+    run = Run(tmp_path, RECIPE)
+    run.start(TranslateConfig(embedded=True, dropout=0.25))
+    for name, lines in (("sources", ["a|b", "<i>c</i>"]), ("hypotheses", ["d", "e"]), ("references", ["f", "g"])):
+        write_atomically(run.results / "test" / f"{name}.txt", "".join(f"{line}\n" for line in lines).encode())
+    write_atomically(run.results / "test" / "scores.json", b'{"bleu": {"value": 12.5}}')
+    write_confusion(run.results / "test", [0, 1, 1], [[0.8, 0.2], [0.6, 0.4], [0.1, 0.9]], ["bad", "good"])
+    write_scores(run)
+    shown = EventAccumulator(run.log_dir).Reload()
+    texts = {tag: shown.Tensors(tag)[0].tensor_proto.string_val[0].decode() for tag in ("settings", "samples/test")}
+    assert "| dropout | 0.25 |" in texts["settings"]
+    assert texts["samples/test"].splitlines()[2:] == ["| a&#124;b | d | f |", "| &lt;i&gt;c&lt;/i&gt; | e | g |"]
+    width, height = map(int, shown.Tensors("confusion/test")[0].tensor_proto.string_val[:2])
+    assert width > 100 and height > 100 and "test/test/bleu" in shown.Tags()["tensors"]
 
 
 def test_embeddings_are_written_for_both_languages(transformer, tmp_path):

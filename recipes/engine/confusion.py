@@ -1,0 +1,40 @@
+"""The confusion matrix of a test set, as a text and as a picture."""
+
+import io
+
+import numpy as np
+
+from keras_headattn._files import write_atomically
+from keras_headattn.analysis import draw_confusion_matrix
+
+
+def write_confusion(folder, labels, predicted, names):
+    """Writes `confusion.txt` and `confusion.png`, which TensorBoard shows, too.
+
+    Args:
+        folder: path of the results of a test set.
+        labels: integers `(B,)`.
+        predicted: probabilities `(B, C)`.
+        names: list of C str.
+    """
+    labels, predicted = np.asarray(labels), np.asarray(predicted)
+    text = confusion_text(labels, predicted.argmax(axis=1), names)
+    write_atomically(folder / "confusion.txt", (text + "\n").encode("utf-8"))
+    picture = io.BytesIO()
+    draw_confusion_matrix(labels, predicted, names).savefig(picture, dpi=110, format="png")
+    write_atomically(folder / "confusion.png", picture.getvalue())
+
+
+def confusion_text(labels, predicted, names):
+    """A table of how often each label, in rows, was taken for which, in columns: str.
+
+    >>> print(confusion_text([0, 1, 1], [0, 0, 1], ["bad", "good"]))
+          bad good
+    bad     1    0
+    good    1    1
+    """
+    counts = np.zeros((len(names), len(names)), int)
+    np.add.at(counts, (labels, predicted), 1)
+    width = max(len(str(entry)) for entry in (*names, counts.max()))
+    rows = [["", *names], *([name, *row] for name, row in zip(names, counts, strict=True))]
+    return "\n".join(" ".join([f"{row[0]:<{width}}", *(f"{entry:>{width}}" for entry in row[1:])]) for row in rows)
