@@ -50,7 +50,8 @@ def evaluate(classifier, batches, folder, names, quiet=False):
     scores["loss"] = scores.pop("cross_entropy")
     report_damaged(folder / "damaged.txt", batches)
     if few:
-        counts = metrics[-1].confusion.numpy().astype(int)
+        weight = len(batches) * batches.batch_size / len(batches.source)  # of each image
+        counts = np.rint(metrics[-1].confusion.numpy() / weight).astype(int)
         labels, predicted = np.repeat(np.argwhere(counts), counts[counts > 0], axis=0).T
         write_confusion(folder, labels, np.eye(num_classes)[predicted], names)
     write_atomically(folder / "scores.json", (json.dumps(scores, indent=2) + "\n").encode())

@@ -32,6 +32,10 @@ def test_a_run_leaves_scores_and_models(quick):
     scores = json.loads((folder / "run" / "results" / "validation" / "scores.json").read_text())
     assert scores["accuracy"] == pytest.approx(history[1]["val_accuracy"], abs=0.01) and scores["examples"] == 297
     assert scores["accuracy"] > 0.5
+    confusion = (folder / "run" / "results" / "validation" / "confusion.txt").read_text().splitlines()[1:]
+    counts = [[int(count) for count in line.split()[1:]] for line in confusion]
+    assert sum(map(sum, counts)) == 297
+    assert sum(row[place] for place, row in enumerate(counts)) / 297 == pytest.approx(scores["accuracy"])
     assert (folder / "run" / "classes.txt").read_text().split() == list("0123456789")
     assert list((folder / "run" / "tensorboard").rglob("events*"))
     for name in ("exported", "exported_tensors"):

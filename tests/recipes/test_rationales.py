@@ -109,6 +109,7 @@ def test_explain_evaluate_and_mistakes(run, command, tmp_path):
     assert "&lt;b&gt;" in page and "<h2>Document 1: good ?</h2>" in page
     assert f"<h3>{lines[0]['classification']}: {max(lines[0]['probabilities'].values()):.3f}</h3>" in page
     assert "test: accuracy" in command("evaluate", run / "run")
+    assert (run / "run" / "results" / "test" / "confusion.png").exists()
     assert "--samples must be at least 1" in command("score", run / "run", "--samples", 0)
     assert "writes no SavedModel" in command("train", "--export", tmp_path / "models")
     other = ["--eraser", run / "data", "--size", "bert_tiny", "--states", run / "run" / "states", "--epochs", 1]
