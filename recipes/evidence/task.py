@@ -14,8 +14,8 @@ from keras_headattn.data._shards import checksum
 from keras_headattn.models import BERT_SIZES
 from keras_headattn.text import learn_tokenizer
 from keras_headattn.training import Model
-from recipes.engine.fingerprint import fingerprint
 from recipes.engine.confusion import write_confusion
+from recipes.engine.fingerprint import fingerprint
 from recipes.engine.progress import progress_bar
 from recipes.engine.task import Corpora, Task
 from recipes.engine.training import make_optimizer

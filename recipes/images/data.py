@@ -17,7 +17,6 @@ from keras_headattn.data import (
     read_records,
     read_tfds_images,
 )
-
 from recipes.engine.fingerprint import checksum
 
 
