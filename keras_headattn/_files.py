@@ -1,8 +1,10 @@
 """Text files read with errors that say where, and files written in full or not at all."""
 
+import codecs
 import contextlib
 import functools
 import gzip
+import itertools
 import json
 import os
 import pathlib
@@ -12,7 +14,7 @@ import zlib
 MOST_BYTES = 2**28  # of a line: a few MB of gzip may hold one that fills the memory
 
 
-def read_lines(path, strip=True, encoding="utf-8"):
+def read_lines(path, strip=True, encoding=None):
     """Reads a text file, plain or gzipped (`.gz`), one sentence a line.
 
     Only a line feed ends a line: the rarer Unicode line separators occur inside sentences of web corpora.
@@ -21,7 +23,7 @@ def read_lines(path, strip=True, encoding="utf-8"):
     Args:
         path: str or path.
         strip: bool, whether white space at both ends of a line is removed, its line feed too. Default True.
-        encoding: str, one that Python knows. Default "utf-8".
+        encoding: str, one that Python knows, UTF-16 too. Default `None`: UTF-8, and the caller takes no other.
 
     Yields:
         str, the lines.
@@ -34,6 +36,10 @@ def read_lines(path, strip=True, encoding="utf-8"):
     path = pathlib.Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"A text file is needed, plain or .gz, and this is a folder. Received: {path}")
+    if path.exists() and not path.is_file():
+        raise ValueError(
+            f"A file is needed, as it is read more than once, and this is a pipe or a device. Received: {path}"
+        )
     if not path.is_file():
         raise FileNotFoundError(f"No such file. Give the path of a text file, plain or .gz. Received: {path}")
     try:
@@ -43,7 +49,7 @@ def read_lines(path, strip=True, encoding="utf-8"):
         raise ValueError(f"The gzip file is damaged; get it again. Received: {path} ({error})") from error
 
 
-def read_json_lines(path, encoding="utf-8"):
+def read_json_lines(path, encoding=None):
     """Reads a text file, plain or gzipped, with a JSON object on each line. Empty lines are passed over.
 
     Args:
@@ -89,7 +95,7 @@ def parse_json(text, place):
         raise ValueError(f"{place} is not JSON: {error}") from error
 
 
-def decode_lines(file, name, strip=True, encoding="utf-8"):
+def decode_lines(file, name, strip=True, encoding=None):
     """Reads the lines of a file that is open, as `read_lines` does.
 
     Args:
@@ -103,12 +109,16 @@ def decode_lines(file, name, strip=True, encoding="utf-8"):
     Raises:
         ValueError: if a line is not in this encoding, or longer than 256 MB (names file and line).
     """
+    if encoding and "\n".encode(encoding) != b"\n":  # as of UTF-16, whose line feeds are more than a byte
+        for line in _decode_stream(file, name, encoding):
+            yield line.strip() if strip else line
+        return
     for number, line in enumerate(bounded_lines(file, name), 1):
         try:
-            text = line.decode(encoding).removeprefix("\ufeff")
+            text = line.decode(encoding or "utf-8").removeprefix("\ufeff")
         except UnicodeDecodeError as error:
             raise ValueError(
-                f"{name}, line {number} is not {encoding.upper()}. Convert the file first (for instance with iconv). "
+                f"{name}, line {number} is not {(encoding or 'utf-8').upper()}. {_advice(line, number, encoding)} "
                 f"Received: byte 0x{line[error.start]:02x} at position {error.start + 1} of the line"
             ) from error
         yield text.strip() if strip else text
@@ -131,6 +141,33 @@ def bounded_lines(file, name):
         if len(line) > MOST_BYTES:
             raise ValueError(f"{name}, line {number} must be of at most {MOST_BYTES:,} bytes. Received: a longer line")
         yield line
+
+
+def _advice(line, number, encoding):
+    if encoding is None:
+        return "Convert the file first (for instance with iconv)."
+    marks = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    other = "utf-16" if number == 1 and line.startswith(marks) else "latin-1"
+    return f"Give its encoding (--encoding {other}, say), or convert the file first (for instance with iconv)."
+
+
+def _decode_stream(file, name, encoding):
+    """Yields the lines of a file whose bytes cannot be cut into lines."""
+    decoder, number, rest = codecs.getincrementaldecoder(encoding)(), 1, ""
+    for part in itertools.chain(bounded_lines(file, name), [b""]):
+        try:
+            rest += decoder.decode(part, final=not part)
+        except UnicodeError as error:
+            raise ValueError(
+                f"{name}, line {number} is not {encoding.upper()}. Give its encoding, or convert the file first (for "
+                f"instance with iconv). Received: {error}"
+            ) from error
+        *lines, rest = rest.split("\n")
+        for line in lines:
+            yield line.removeprefix("\ufeff") + "\n"
+            number += 1
+    if rest:
+        yield rest.removeprefix("\ufeff")
 
 
 @contextlib.contextmanager

@@ -90,3 +90,30 @@ def test_new_folders_are_on_the_disk_too(tmp_path, monkeypatch):
     monkeypatch.setattr(_files, "sync", synced.append)
     write_atomically(tmp_path / "a" / "b" / "file", b"")
     assert {tmp_path, tmp_path / "a", tmp_path / "a" / "b"} <= set(synced)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "cp500"])
+def test_lines_of_wide_characters(tmp_path, encoding):
+    """Characters may have the byte of a line feed in them, such as U+0A0A and U+010A."""
+    path = tmp_path / "a.txt"
+    path.write_bytes("a\u010a\u0a0a\n\n b\n".encode(encoding) if encoding != "cp500" else "a\n\n b\n".encode(encoding))
+    assert list(read_lines(path, encoding=encoding)) == ["a" if encoding == "cp500" else "a\u010a\u0a0a", "", "b"]
+
+
+def test_lines_in_another_encoding(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes("a\nb".encode("utf-16"))
+    with pytest.raises(ValueError, match="a.txt, line 1 is not UTF-8.*--encoding utf-16"):
+        list(read_lines(path, encoding="utf-8"))
+    path.write_bytes("a\nb\n".encode("utf-16") + b"\0")
+    with pytest.raises(ValueError, match="a.txt, line 3 is not UTF-16"):
+        list(read_lines(path, encoding="utf-16"))
+    path.write_bytes(b"a\n\xff")
+    with pytest.raises(ValueError, match="a.txt, line 2 is not UTF-8. Convert the file.*0xff at position 1"):
+        list(read_lines(path))
+
+
+def test_a_pipe_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(ValueError, match="a pipe or a device. Received: .*pipe.txt"):
+        next(read_lines(tmp_path / "pipe.txt"))
