@@ -17,7 +17,7 @@ FLOORS = [
     ["_optional", "_terminal"],
     ["_fonts", "_lazy", "_private", "_registration"],
     ["keras_headattn", "_heads", "_validation", "_files", "_figures", "_attention_page", "ops"],
-    ["positions"],
+    ["positions", "_segments"],
     ["layers", "optimizers", "losses", "regularizers"],
     ["models", "decoding"],
     ["training", "serving", "text", "metrics", "analysis", "data", "interop"],

@@ -1,17 +1,13 @@
 """Parallel corpora: two lists of sentences, read from text files, the IWSLT layout or TensorFlow Datasets."""
 
 import functools
-import html
 import itertools
 import pathlib
-import re
 from dataclasses import dataclass
 
 from keras_headattn._files import read_lines
+from keras_headattn._segments import METADATA, has_segments, read_segments, read_sentences, unescape
 from keras_headattn.data._tfds import getting
-
-# What stands between the talks of IWSLT training data, in one language or in both.
-METADATA = re.compile(r"</?(url|talkid|title|description|keywords|speaker|reviewer|translator|doc|transcript)\b[^>]*>")
 
 
 @dataclass(frozen=True)
@@ -77,7 +73,8 @@ def read_text(source_path, target_path, max_sentences=None, stream=False):
     """Reads two text files, plain or `.gz`, whose lines translate each other.
 
     Every line is kept, empty ones too, so that scores refer to the whole test set; `clean` drops and reports
-    them.
+    them. Of the XML and SGML of WMT and IWSLT the `<seg>` elements are read: files named .xml, .sgm or .sgml, or that
+    begin as these do.
 
     Args:
         source_path: str or path.
@@ -90,11 +87,15 @@ def read_text(source_path, target_path, max_sentences=None, stream=False):
 
     Raises:
         FileNotFoundError: if a file is missing.
-        ValueError: if the line counts differ (names both files and counts), or a line is not UTF-8.
+        ValueError: if the line counts differ (names both files and counts), a line is not UTF-8, or XML is damaged, has
+            no `<seg>`, or other ids of these than that of the other side.
     """
+    if has_segments(source_path) and has_segments(target_path):
+        corpus = _matching(source_path, target_path, read_segments)
+        return ParallelCorpus(corpus.source[:max_sentences], corpus.target[:max_sentences], corpus.name)
 
     def read(path):
-        return itertools.islice(read_lines(path), max_sentences)
+        return itertools.islice(read_sentences(path), max_sentences)
 
     sides = [Sentences(functools.partial(read, path)) for path in (source_path, target_path)]
     return ParallelCorpus(*(sides if stream else map(list, sides)), f"{source_path} and {target_path}")
@@ -126,7 +127,55 @@ def read_iwslt(folder, source_language, target_language, split):
         sides = ([line for part in parts for line in getattr(part, side)] for side in ("source", "target"))
         return ParallelCorpus(*sides, f"{split} in {folder}")
     files = iwslt_files(folder, source_language, target_language, split)
-    return _matching(*files, _tagged_lines if split == "train" else _segments)
+    return _matching(*files, _tagged_lines if split == "train" else read_segments)
+
+
+def read_pairs(path, columns=(1, 2), max_sentences=None, stream=False):
+    """Reads a file of pairs, plain or `.gz`: a sentence and its translation a line, separated by a tab.
+
+    So are the files of ManyThings and Anki, and exports of Tatoeba. Other columns are passed over, as are empty lines.
+    Quotation marks mean nothing.
+
+    Args:
+        path: str or path.
+        columns: two ints, from 1: the columns of source and target. Default `(1, 2)`.
+        max_sentences, stream: as of `read_text`.
+
+    Returns:
+        `ParallelCorpus`.
+
+    Raises:
+        FileNotFoundError: if the file is missing.
+        ValueError: if a line has too few columns (names file and line), or is not UTF-8; or if the column of the source
+            has numbers, as of an export whose first column is an id.
+    """
+
+    def read(column):
+        return itertools.islice((pair[column] for pair in _pairs(path, columns)), max_sentences)
+
+    sides = [Sentences(functools.partial(read, column)) for column in (0, 1)]
+    return ParallelCorpus(*(sides if stream else map(list, sides)), str(path))
+
+
+def _pairs(path, columns):
+    """Yields the source and the target of each line."""
+    for number, line in enumerate(read_lines(path, strip=False), 1):
+        fields = [field.strip() for field in line.split("\t")]
+        if not any(fields):
+            continue
+        if len(fields) < max(columns):
+            raise ValueError(
+                f"{path}, line {number} must have {max(columns)} columns or more, with tabs between, as a file of "
+                f"pairs. Received: {line.strip()[:60]!r}"
+            )
+        pair = [fields[column - 1] for column in columns]
+        if number == 1 and len(fields) > 3 and all(fields[column - 1].isdecimal() for column in (1, 3)):
+            if not {1, 3}.isdisjoint(columns):  # ids, as in exports of Tatoeba
+                raise ValueError(
+                    f"{path} has numbers in columns 1 and 3. Name those of source and target, say by --columns 2 4. "
+                    f"Received: columns={tuple(columns)}"
+                )
+        yield pair
 
 
 def iwslt_files(folder, source_language, target_language, split):
@@ -168,8 +217,8 @@ def iwslt_files(folder, source_language, target_language, split):
 
 
 def _matching(source_path, target_path, read):
-    """The corpus of two files that `read` gives as lists of (id, text) whose ids must agree."""
-    source, target = read(source_path), read(target_path)
+    """The corpus of two files that `read` gives as (id, text), whose ids must agree."""
+    source, target = list(read(source_path)), list(read(target_path))
     for number, ((source_id, _), (target_id, _)) in enumerate(zip(source, target, strict=False), 1):
         if source_id != target_id:
             raise ValueError(
@@ -182,29 +231,14 @@ def _matching(source_path, target_path, read):
 
 
 def _tagged_lines(path):
-    """The (number of the talk, text) of each line of training data; a talk begins with its `<url>`."""
-    talk, lines = 0, []
+    """Yields the (number of the talk, text) of each line of training data; a talk begins with its `<url>`."""
+    talk = 0
     for line in read_lines(path):
         tag = METADATA.match(line)
         if not tag:
-            lines.append((talk, html.unescape(line).strip()))
+            yield talk, unescape(line).strip()
         elif tag[1] == "url":
             talk += 1
-    return lines
-
-
-def _segments(path):
-    """The (id, text) of each `<seg>`. Line by line, since the files are often not well-formed XML."""
-    segments = []
-    for number, line in enumerate(read_lines(path), 1):
-        if "<seg" in line:
-            match = re.fullmatch(r'<seg id="([^"]*)">(.*)</seg>', line)
-            if not match:
-                raise ValueError(
-                    f'{path}, line {number}: expected <seg id="...">...</seg> on one line. Received: {line!r}'
-                )
-            segments.append((match[1], html.unescape(match[2]).strip()))
-    return segments
 
 
 def read_tfds(name, split, source_language, target_language, max_sentences=None, stream=False):

@@ -8,7 +8,8 @@ import re
 
 import sentencepiece
 
-from keras_headattn._files import read_lines, write_atomically
+from keras_headattn._files import write_atomically
+from keras_headattn._segments import read_sentences
 from keras_headattn._validation import number, positive
 
 
@@ -107,12 +108,12 @@ def _check(vocabulary_size, model_type, character_coverage, user_defined_symbols
 
 def _sentences(files_or_sentences):
     if isinstance(files_or_sentences, (str, os.PathLike)):
-        return read_lines(files_or_sentences)
+        return read_sentences(files_or_sentences)
     iterator = iter(files_or_sentences)
     first = next(iterator, "")
     everything = itertools.chain([first], iterator)
     if isinstance(first, os.PathLike):
-        return itertools.chain.from_iterable(map(read_lines, everything))
+        return itertools.chain.from_iterable(map(read_sentences, everything))
     if os.path.isfile(first):
         raise ValueError(
             "Give files as pathlib.Path: an iterable of str holds sentences, but the first names a file. "

@@ -7,7 +7,8 @@ import types
 import pytest
 import tensorflow as tf
 
-from keras_headattn.data import ParallelCorpus, read_iwslt, read_text, read_tfds
+from keras_headattn._segments import read_sentences
+from keras_headattn.data import ParallelCorpus, read_iwslt, read_pairs, read_text, read_tfds
 
 
 def write(path, text):
@@ -56,6 +57,77 @@ def test_missing_and_damaged_files(tmp_path):
 def xml(segments, language):
     body = "\n".join(f'<seg id="{number}"> {text} </seg>' for number, text in segments)
     return f'<?xml version="1.0"?>\n<mteval>\n<refset trglang="{language}">\n{body}\n</refset>\n</mteval>'
+
+
+SGM = """<srcset setid="newstest" srclang="any">
+<doc sysid="ref" docid="a" genre="news" origlang="en">
+<hl>
+<seg id="1">R&D at AT&T &amp; others</seg>
+</hl>
+<p>
+<SEG id="2" type="x">
+two
+lines </SEG><seg id="3"/>
+</doc>
+<doc docid="b"><seg id=1>&lt;b&gt; &#228;</seg></doc>
+</srcset>"""
+
+
+@pytest.mark.parametrize("name", ["a.sgm", "a.SGML.gz", "a.xml", "a.de"])
+def test_sentences_of_xml_and_sgml(tmp_path, name):
+    """By the name of the file or by its beginning; ampersands may be no entities."""
+    path = write(tmp_path / name, SGM)
+    assert list(read_sentences(path)) == ["R&D at AT&T & others", "two lines", "", "<b> ä"]
+    write(tmp_path / "b.sgm", SGM)
+    assert read_text(path, tmp_path / "b.sgm", max_sentences=2).target == ["R&D at AT&T & others", "two lines"]
+    write(tmp_path / "lines.en", "one\ntwo\n\n<doc> is a tag\n")
+    assert read_text(path, tmp_path / "lines.en").target[3] == "<doc> is a tag"
+
+
+def test_tagged_training_text_outside_its_folder(tmp_path):
+    path = write(tmp_path / "train.de", "<url>http://x</url>\n<title>T</title>\neins &amp; zwei\n<3\n")
+    assert read_text(path, path).source == ["eins & zwei", "<3"]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("<mteval></mteval>", "must have <seg> elements. Received: .*a.xml"),
+        ("<?xml?>\n<seg>a\n<seg>b</seg>", "a.xml, line 2: every <seg> must end"),
+        ("<?xml?>\n</seg>", "a.xml, line 2: every <seg> must end"),
+        ("<?xml?>\n<seg>a", "a.xml, line 2: every <seg> must end"),
+        ('<?xml?>\n<src lang="en"><seg>a</seg></src><ref lang="de">', "a.xml, line 2 has <src>: source and trans"),
+        (SGM.replace('id="2"', 'id="7"'), "number 2, '7' in .*a.xml and '2' in .*b.xml"),
+        (SGM.replace('<seg id="3"/>', ""), "number 3, '1' in .*a.xml and '3' in .*b.xml"),
+    ],
+)
+def test_mistakes_in_xml(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
+        read_text(write(tmp_path / "a.xml", text), write(tmp_path / "b.xml", SGM))
+
+
+def test_entities_that_xml_defines_stay_as_they_are(tmp_path):
+    """A bomb of entities within entities is text like any other, as is a file of the machine."""
+    bomb = '<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">' + '<!ENTITY c SYSTEM "file:///etc/passwd">'
+    path = write(tmp_path / "a.xml", f"<?xml version='1.0'?><!DOCTYPE x [{bomb}]>\n<seg>&b;&c;</seg>")
+    assert list(read_sentences(path)) == ["&b;&c;"]
+    with pytest.raises(ValueError, match="every <seg> must end"):
+        list(read_sentences(write(tmp_path / "b.xml", "<seg>" * 1_000_000)))
+
+
+def test_a_file_of_pairs(tmp_path):
+    """As of ManyThings and Anki; exports of Tatoeba have numbers besides."""
+    path = write(tmp_path / "deu.txt.gz", 'Go.\tGeh.\tCC-BY\r\n\n"Hi\t Hallo "! \n')
+    for stream in (False, True):
+        corpus = read_pairs(path, stream=stream)
+        assert list(corpus) == [("Go.", "Geh."), ('"Hi', 'Hallo "!')] == list(corpus) and corpus.name == str(path)
+    assert list(read_pairs(path, (2, 1), max_sentences=1)) == [("Geh.", "Go.")]
+    with pytest.raises(ValueError, match="deu.txt.gz, line 3 must have 3 columns or more, with tabs between"):
+        read_pairs(path, (1, 3))
+    path = write(tmp_path / "tatoeba.tsv", "12\tGo.\t77\tGeh.\n13\tHi.\t78\tHallo.\n")
+    assert read_pairs(path, (2, 4)).target == ["Geh.", "Hallo."]
+    with pytest.raises(ValueError, match=r"--columns 2 4. Received: columns=\(1, 2\)"):
+        read_pairs(path)
 
 
 @pytest.fixture
@@ -127,8 +199,8 @@ def test_iwslt_errors(campaign):
     write(broken, xml([(1, "a")], "en"))
     with pytest.raises(ValueError, match="2 source and 1 target"):
         read_iwslt(campaign, "de", "en", "tst2014")
-    write(broken, '<mteval>\n<seg id="1"> a\n</seg>')
-    with pytest.raises(ValueError, match="en.xml, line 2: expected <seg"):
+    write(broken, '<mteval>\n<seg id="1"> a\n</doc>')
+    with pytest.raises(ValueError, match="en.xml, line 2: every <seg> must end"):
         read_iwslt(campaign, "de", "en", "tst2014")
 
 
