@@ -2,12 +2,18 @@
 
 import csv
 import dataclasses
+import itertools
 import pathlib
 
 import numpy as np
 
 from keras_headattn._files import read_json_lines, read_lines
+from keras_headattn._segments import read_sentences
 from keras_headattn.data._tfds import getting
+
+DELIMITERS = ",;\t"  # of csv, one of which is found
+HEAD = 50  # lines that it is found in
+MOST_CHARACTERS = 2**31 - 1  # of a field of csv; Python's own limit is less than a long document has
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,12 +90,22 @@ class LabelledText:
         return [self.take(sorted(part)) for part in parts]
 
 
-def read_labelled(files, text, label, second=None, format=None, header=True, encoding="utf-8"):
+def read_labelled(
+    files,
+    text,
+    label,
+    second=None,
+    format=None,
+    header=True,
+    encoding="utf-8",
+    delimiter=None,
+    allow_unlabelled=False,
+):
     """Reads examples from files, plain or `.gz`.
 
     | format | |
     |---|---|
-    | csv | comma-separated, quoted as spreadsheets do; a field may have line feeds |
+    | csv | separated by commas, semicolons or tabs, quoted as spreadsheets do; a field may have line feeds |
     | tsv | separated by tabs; quotation marks mean nothing |
     | jsonl | one JSON object a line; only its strings, numbers and booleans are columns |
     | label_text | the label, a space, the text; its columns are called label and text |
@@ -103,6 +119,9 @@ def read_labelled(files, text, label, second=None, format=None, header=True, enc
         format: str. Default `None`: by the ending of the file.
         header: bool, whether the first line of csv and tsv names the columns. Default True.
         encoding: str, of the files. Default "utf-8".
+        delimiter: str, between the columns of csv. Default `None`: the comma, semicolon or tab that makes the columns
+            which are asked for.
+        allow_unlabelled: bool, whether examples may lack a label, which is "" then. Default False: an error.
 
     Returns:
         `LabelledText`.
@@ -112,12 +131,24 @@ def read_labelled(files, text, label, second=None, format=None, header=True, enc
         ValueError: that names file and line, if a line is not as the format wants it, lacks a column, or has no label;
             if a file has no such column, or no examples.
     """
-    columns = [column for column in (text, label, second) if column is not None]
+    columns = {"text": text, "label": label, "second": second}
+    columns = {name: column.strip() for name, column in columns.items() if column is not None}
     if format == "aligned":
         rows = _aligned(files, columns, encoding)
     else:
-        rows = (row for path in files for row in _rows(path, format, header, columns, encoding))
-    return _labelled(rows, " and ".join(map(str, files)))
+        rows = (row for path in files for row in _rows(path, format, header, columns, encoding, delimiter))
+    return _labelled(_checked(rows, columns["label"], allow_unlabelled), " and ".join(map(str, files)))
+
+
+def _checked(rows, column, allow_unlabelled):
+    """Yields the values of rows, which are given with their places."""
+    for place, values in rows:
+        if not values[1] and not allow_unlabelled:
+            raise ValueError(
+                f"{place} must have a label. --drop-labels '' (`allow_unlabelled`) leaves such examples out. "
+                f"Received: {column}=''"
+            )
+        yield values
 
 
 def _labelled(rows, name):
@@ -129,36 +160,69 @@ def _labelled(rows, name):
     return LabelledText(texts, labels, name, second_texts)
 
 
-def _rows(path, format, header, columns, encoding):
-    """Yields the values of the columns of each row, of which the second is the label."""
+def _rows(path, format, header, columns, encoding, delimiter):
+    """Yields the place of each row, and the values of its columns, of which the second is the label."""
     readers = {"csv": _csv, "tsv": _tsv, "jsonl": _jsonl, "label_text": _label_text}
-    format = format or pathlib.Path(str(path).removesuffix(".gz")).suffix[1:]
+    format = format or pathlib.Path(str(path).removesuffix(".gz")).suffix[1:].lower()
     if format not in readers:
         raise ValueError(
             "The file's name must end in .csv, .tsv or .jsonl, .gz too, or `format` be given, one of "
             f"{', '.join(readers)}, aligned. Received: {path}, {format!r}"
         )
-    rows = readers[format](path, encoding)
+    if format == "csv":
+        rows = _csv(path, encoding, delimiter, set(columns.values()), header)
+    else:
+        rows = readers[format](path, encoding)
     if format in ("csv", "tsv"):
         rows = _named(path, rows, header)
     for place, row in rows:
-        missing = [column for column in columns if column not in row]
-        if missing:
-            raise ValueError(f"{place} has the columns {', '.join(row)}. Received: no {missing[0]!r}")
-        values = [row[column] for column in columns]
-        if not values[1]:
-            raise ValueError(f"{place} must have a label. Received: {columns[1]}=''")
-        yield values
+        for name, column in columns.items():
+            if column not in row:
+                raise ValueError(
+                    f"Give --{name}-column (`{name}`): {place} has the columns {', '.join(row)}. "
+                    f"Received: no {column!r}"
+                )
+        yield place, [row[column] for column in columns.values()]
 
 
-def _csv(path, encoding):
-    reader = csv.reader(read_lines(path, False, encoding), strict=True)
+def _csv(path, encoding, delimiter, columns, header):
+    csv.field_size_limit(MOST_CHARACTERS)
+    lines = read_lines(path, False, encoding)
+    first = next(lines, "")
+    if first[:4].lower() == "sep=" and len(first.strip()) == 5:  # a line of Excel's
+        delimiter, skipped = delimiter or first[4], 1
+    else:
+        lines, skipped = itertools.chain([first], lines), 0
+    head = list(itertools.islice(lines, HEAD))
+    delimiter = delimiter or _delimiter(head, columns, header)
+    reader = csv.reader(itertools.chain(head, lines), strict=True, delimiter=delimiter)
     try:
         for fields in reader:
             if fields:  # an empty line has none
-                yield f"{path}, line {reader.line_num}", [field.strip() for field in fields]
+                yield f"{path}, line {reader.line_num + skipped}", [field.strip() for field in fields]
     except csv.Error as error:
-        raise ValueError(f"{path}, line {reader.line_num} is not CSV: {error}") from error
+        raise ValueError(f"{path}, line {reader.line_num + skipped} is not CSV: {error}") from error
+
+
+def _delimiter(lines, columns, header):
+    """What stands between the columns of csv: what makes those that are asked for, else what makes most."""
+    found = {}
+    for delimiter in DELIMITERS:
+        try:
+            rows = list(filter(None, csv.reader(lines, delimiter=delimiter)))
+        except csv.Error:
+            continue
+        rows = rows[: 1 if header else -1 if len(lines) == HEAD else None]  # the last one may have been cut
+        counts = set(map(len, rows))
+        names = (
+            {field.strip() for field in rows[0]}
+            if header and rows
+            else set(map(str, range(1, min(counts, default=0) + 1)))
+        )
+        if len(counts) == 1 and columns <= names:
+            return delimiter
+        found[delimiter] = len(rows[0]) if rows else 0
+    return max(found, key=found.get, default=DELIMITERS[0])
 
 
 def _tsv(path, encoding):
@@ -173,7 +237,7 @@ def _named(path, rows, header):
     for place, fields in rows:
         if names is None:
             names = fields if header else [str(number) for number in range(1, len(fields) + 1)]
-            if len(set(names)) < len(names):
+            if len({*names, ""}) <= sum(map(bool, names)):  # columns without a name may be several
                 raise ValueError(f"{path}: every column needs a name of its own. Received: {', '.join(names)}")
             if header:
                 continue
@@ -184,7 +248,10 @@ def _named(path, rows, header):
 
 def _jsonl(path, encoding):
     for place, row in read_json_lines(path, encoding):
-        yield place, {name: str(value).strip() for name, value in row.items() if isinstance(value, (str, int, float))}
+        yield (
+            place,
+            {name.strip(): str(value).strip() for name, value in row.items() if isinstance(value, (str, int, float))},
+        )
 
 
 def _label_text(path, encoding):
@@ -195,19 +262,17 @@ def _label_text(path, encoding):
 
 
 def _aligned(files, columns, encoding):
-    """Rows of files whose lines belong together; a column is the number of its file."""
+    """Yields rows, with their places, of files whose lines belong together; a column is the number of its file."""
     numbers = [str(number) for number in range(1, len(files) + 1)]
-    unknown = [column for column in columns if column not in numbers]
+    unknown = [column for column in columns.values() if column not in numbers]
     if unknown:
         raise ValueError(f"Columns of aligned files are their numbers, {', '.join(numbers)}. Received: {unknown[0]!r}")
-    chosen = [files[int(column) - 1] for column in columns]
-    sides = [list(read_lines(path, True, encoding)) for path in chosen]
+    chosen = [files[int(column) - 1] for column in columns.values()]
+    sides = [list(read_sentences(path, encoding)) for path in chosen]
     if len(set(map(len, sides))) > 1:
         counts = ", ".join(f"{len(side)} in {path}" for side, path in zip(sides, chosen, strict=True))
         raise ValueError(f"Files whose lines belong together must have the same number of them. Received: {counts}")
-    if "" in sides[1]:
-        raise ValueError(f"{chosen[1]}, line {1 + sides[1].index('')} must have a label. Received: an empty line")
-    return zip(*sides, strict=True)
+    return ((f"{chosen[1]}, line {number}", row) for number, row in enumerate(zip(*sides, strict=True), 1))
 
 
 def read_tfds_labelled(name, split, text, label, second=None):
@@ -230,10 +295,14 @@ def read_tfds_labelled(name, split, text, label, second=None):
     """
     with getting(name) as tfds:
         dataset, info = tfds.load(name, split=split, with_info=True)
-    columns = [column for column in (text, label, second) if column is not None]
-    for column in columns:
-        if column not in info.features:
-            raise ValueError(f"{name} has the features {', '.join(info.features)}. Received: {column!r}")
+    named = {"text": text, "label": label, "second": second}
+    for argument, column in named.items():
+        if column is not None and column not in info.features:
+            raise ValueError(
+                f"Give --{argument}-column (`{argument}`): {name} has the features {', '.join(info.features)}. "
+                f"Received: {column!r}"
+            )
+    columns = [column for column in named.values() if column is not None]
     class_names = getattr(info.features[label], "names", None)
     rows = dataset.map(lambda example: [example[column] for column in columns]).as_numpy_iterator()
 

@@ -30,6 +30,38 @@ def test_tables(tmp_path):
     assert (found.texts, found.labels) == (["x", "y"], ["3", "n"])
 
 
+@pytest.mark.parametrize(
+    "lines, options",
+    [
+        (["text;label", "so, so, la;1", '"a; b";0'], {}),
+        (["label;text;;", "1;so, so, la;;", '0;"a; b";;'], {}),
+        (["text\tlabel", "so, so, la\t1", "a; b\t0"], {}),
+        (["sep=;", "text;label", "so, so, la;1", '"a; b";0'], {}),
+        (["so, so, la;1", '"a; b";0'], dict(text="1", label="2", header=False)),
+        (["text|label", "so, so, la|1", "a; b|0"], dict(delimiter="|")),
+        (["text;x,label", '"so, so, la",1', '"a; b",0'], dict(delimiter=",", text="text;x")),
+        ([" text ,label ", '"so, so, la",1', "a; b,0"], dict(text="text ", label=" label")),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
+def test_tables_of_spreadsheets(tmp_path, lines, options, encoding):
+    path = tmp_path / "a.csv"
+    path.write_bytes("\r\n".join(lines).encode(encoding))
+    found = read_labelled([path], **{"text": "text", "label": "label", "encoding": encoding} | options)
+    assert [text.rstrip(";") for text in found.texts] == ["so, so, la", "a; b"] and found.labels == ["1", "0"]
+
+
+def test_a_long_document(tmp_path):
+    text = "word " * 40_000 + "end"
+    found = read_labelled([write(tmp_path / "a.csv", f'text,label\n"{text}",x\n')], "text", "label")
+    assert found.texts == [text]
+
+
+def test_examples_without_a_label(tmp_path):
+    path = write(tmp_path / "a.csv", "text,label\nx,\ny,b\n")
+    assert read_labelled([path], "text", "label", allow_unlabelled=True).labels == ["", "b"]
+
+
 def test_labels_in_front_and_files_that_belong_together(tmp_path):
     found = read_labelled([write(tmp_path / "a.train", "4 a film\n1 no . \n")], "text", "label", format="label_text")
     assert (found.texts, found.labels) == (["a film", "no ."], ["4", "1"])
@@ -45,7 +77,8 @@ def test_labels_in_front_and_files_that_belong_together(tmp_path):
     [
         ("a.csv", "text,label\nx,a\ny\n", "a.csv, line 3 must have 2 columns.*Received: 1"),
         ("a.csv", "text,label\nx,\n", "a.csv, line 2 must have a label"),
-        ("a.csv", "text,class\nx,a\n", "a.csv, line 2 has the columns text, class. Received: no 'label'"),
+        ("a.csv", "text,class\nx,a\n", "--label-column .*a.csv, line 2 has the columns text, class. .*: no 'label'"),
+        ("a.csv", "review;class\nx;a\n", "--text-column .*a.csv, line 2 has the columns review, class. .*: no 'text'"),
         ("a.csv", 'text,label\n"x"y,a\n', "a.csv, line 2 is not CSV"),
         ("a.csv", 'text,label\nx,"a\n', "a.csv, line 2 is not CSV"),
         ("a.csv", "text,text\n", "a name of its own"),
@@ -72,7 +105,7 @@ def test_mistakes_of_aligned_files(tmp_path):
     with pytest.raises(ValueError, match="two, line 2 must have a label"):
         read_labelled([one, write(two, "x\n\n")], "1", "2", format="aligned")
     (tmp_path / "a.tsv").write_bytes("text\tlabel\nsch\xf6n\ta\n".encode("latin-1"))
-    with pytest.raises(ValueError, match="a.tsv, line 2 is not UTF-8"):
+    with pytest.raises(ValueError, match="a.tsv, line 2 is not UTF-8.*--encoding latin-1"):
         read_labelled([tmp_path / "a.tsv"], "text", "label")
     assert read_labelled([tmp_path / "a.tsv"], "text", "label", encoding="latin-1").texts == ["schön"]
     with pytest.raises(FileNotFoundError, match="none.csv"):
