@@ -6,6 +6,7 @@
     python -m recipes.classify --train train.csv --repulsive svgd --seeds 1 2 3 4 5
     python -m recipes.classify --train pairs.csv --second-column other --label-column similarity --predict number
     python -m recipes.classify evaluate runs/classify
+    python -m recipes.classify evaluate saved_models/classify --test test.csv
     python -m recipes.classify export runs/classify
     python -m recipes.classify classify runs/classify < sentences.txt
     python -m recipes.classify explain runs/classify --file sentences.txt
@@ -21,7 +22,7 @@ sst5.
 from recipes.engine.recipe import Recipe, check_readable
 from recipes.sentences.explain import explain_command
 from recipes.sentences.lines import classify_command
-from recipes.sentences.settings import ClassifyConfig
+from recipes.sentences.settings import COLUMNS, OF_FILES, ClassifyConfig
 
 
 def _check_files(config):
@@ -29,7 +30,7 @@ def _check_files(config):
     check_readable(config.embeddings)
 
 
-FILES = ("format", "encoding", "header", "text_column", "second_column", "label_column", "drop_labels", "max_examples")
+FILES = (*OF_FILES, *COLUMNS, "drop_labels", "max_examples")
 RECIPE = Recipe(
     name="classify",
     doc=__doc__,
@@ -54,6 +55,8 @@ RECIPE = Recipe(
     files=("labels.txt", "vocabulary.txt", "vocabulary.model", "explained"),
     check_files=_check_files,
     evaluated=("test", "tfds", "test_splits", *FILES),
+    evaluated_alone=("test", "predict", "labels", "label_separator", *FILES),
+    evaluate_alone="recipes.sentences.exported:evaluate_saved_model",
     exported=("export", "export_maps"),
     commands={"classify": classify_command(lambda: RECIPE), "explain": explain_command()},
 )

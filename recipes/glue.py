@@ -7,6 +7,7 @@
         --attention-arguments alpha=0.1 beta=0.1 --seeds 1 2 3 4 5
     python -m recipes.glue --train train.csv --text-column review --label-column stars --checkpoint MODEL
     python -m recipes.glue evaluate runs/glue
+    python -m recipes.glue evaluate saved_models/cola --task cola --test dev.tsv
     python -m recipes.glue export runs/glue
     python -m recipes.glue classify runs/glue < sentences.txt
     python -m recipes.glue explain runs/glue --file sentences.txt
@@ -26,8 +27,9 @@ from recipes.finetuning.glue_tasks import SUBMISSION
 from recipes.finetuning.settings import GlueConfig
 from recipes.sentences.explain import explain_command
 from recipes.sentences.lines import classify_command
+from recipes.sentences.settings import COLUMNS, OF_FILES
 
-FILES = ("format", "encoding", "header", "text_column", "second_column", "label_column", "drop_labels")
+FILES = (*OF_FILES, *COLUMNS, "drop_labels")
 
 
 def _check_files(config):
@@ -45,7 +47,7 @@ def _add_submit(parser):
         metavar="NAME",
         help="files of no run: the majority's label",
     )
-    parser.add_argument("--glue", help="folder of GLUE [that of the run]")
+    parser.add_argument("--glue", help="folder of GLUE, whose test sets are read anew [that of the run]")
 
 
 def _submit(options):
@@ -69,7 +71,7 @@ def _predicted(folder, options):
     config = run.config() if options.glue is None else run.config().changed({"glue": options.glue})
     if config.glue_task is None:
         raise ValueError(f"The run in {folder} is of no task of GLUE. Received: task={config.task}")
-    known = {path.stem for path in (run.folder / "submission").glob("*.tsv")}
+    known = set() if options.glue else {path.stem for path in (run.folder / "submission").glob("*.tsv")}
     missing = read_unlabelled(config, without=known)
     if not missing and not known:
         raise ValueError(f"There are no test files of {config.task}. Give --glue. Received: glue={config.glue!r}")
@@ -89,6 +91,8 @@ RECIPE = Recipe(
     files=("labels.txt", "tokenizer.json", "vocab.txt", "pretrained.weights.h5", "submission", "explained"),
     check_files=_check_files,
     evaluated=("test", *FILES),
+    evaluated_alone=("test", "task", "predict", "labels", "score", *FILES),
+    evaluate_alone="recipes.finetuning.exported:evaluate_saved_model",
     exported=("export", "export_maps"),
     commands={
         "classify": classify_command(lambda: RECIPE),

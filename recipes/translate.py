@@ -3,11 +3,13 @@
     python -m recipes.translate --quick          a minute, to see that everything works
     python -m recipes.translate                  the embedded task: English numbers and dates to German
     python -m recipes.translate --train train.en train.de --validation val.en val.de --test test.en test.de
+    python -m recipes.translate --train deu.txt --validation val.tsv --test test.tsv
     python -m recipes.translate --attention evolving --attention-arguments alpha=0.1 kernel_size=5
     python -m recipes.translate --pretrained opus-mt-en-de --attention multi_head --train ...
     python -m recipes.translate import opus-mt-en-de --run runs/opus
     python -m recipes.translate prepare --records records/mine --train ... --validation ...
     python -m recipes.translate evaluate runs/translate
+    python -m recipes.translate evaluate saved_models/translate --test test.en test.de
     python -m recipes.translate export runs/translate
     python -m recipes.translate translate runs/translate < sentences.txt
 
@@ -22,13 +24,13 @@ import sys
 
 from recipes.engine.command import Command, portions, report_cut
 from recipes.engine.quiet import quiet_tensorflow
-from recipes.engine.recipe import Recipe, check_readable, given_settings
+from recipes.engine.recipe import Recipe, check_readable, given_settings, refuse_unused
 from recipes.translation.settings import DECODING, TranslateConfig
 
 
 def _check_files(config):
     check_readable(*config.train, *config.validation, *config.test, config.embeddings)
-    if config.train and config.train[0] == config.train[1]:
+    if len(config.train) == 2 and config.train[0] == config.train[1]:
         print(f"Source and target are the same file, {config.train[0]}: the model will learn to copy.")
     for name in ("validation", "test"):
         if same := set(getattr(config, name)) & set(config.train):
@@ -37,7 +39,9 @@ def _check_files(config):
 
 def _add_translate(parser):
     RECIPE.add_run(parser, DECODING)
-    parser.add_argument("file", nargs="?", default="-", help="one sentence a line, .gz too; none: standard input")
+    parser.add_argument(
+        "file", nargs="?", default="-", help="one sentence a line, .gz, .xml, .sgm too; none: standard input"
+    )
     parser.add_argument("--scores", action="store_true", help="a score and a tab before each translation")
 
 
@@ -78,8 +82,10 @@ def _add_import(parser):
 
 
 def _import(options):
-    config = TranslateConfig(attention="multi_head").changed(given_settings(options, RECIPE.names()))
+    given = given_settings(options, RECIPE.names())
+    config = TranslateConfig(attention="multi_head").changed(given)
     config = config.changed({"pretrained": options.checkpoint})
+    refuse_unused(config, given)
     quiet_tensorflow()
     task = RECIPE.make_task(config)
     task.run.check(config)
@@ -111,7 +117,9 @@ RECIPE = Recipe(
     ),
     files=("vocabulary.model", "source.model", "target.model", "moses.source.json", "moses.target.json"),
     check_files=_check_files,
-    evaluated=(*DECODING, "metrics", "embeddings", "test", "test_splits"),
+    evaluated=(*DECODING, "metrics", "embeddings", "test", "columns", "iwslt", "tfds", "test_splits"),
+    evaluated_alone=("metrics", "embeddings", "target_language", "lowercase", "test", "columns"),
+    evaluate_alone="recipes.translation.exported:evaluate_saved_model",
     exported=(*DECODING, "export", "samples", "export_maps", "export_weights", "export_cpu_only"),
     commands={
         "translate": Command(_translate, "translate a file, or standard input", _add_translate, filters=True),

@@ -8,10 +8,11 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import fields
 
-from keras_headattn._files import read_lines
+from keras_headattn._segments import read_sentences
 from recipes import configs
 from recipes.engine.command import Command, run_command
-from recipes.engine.config import add_options, load_config, override
+from recipes.engine.config import add_options, flag, load_config, override
+from recipes.engine.exported import saved_model_in
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.run import Run
 from recipes.engine.seeds import train_seeds
@@ -34,6 +35,8 @@ class Recipe:
             if one cannot be read. It is called before TensorFlow is imported.
         evaluated, exported: names of the settings that `evaluate` and `export` may give anew.
         commands: dictionary of name to `Command`, besides train, evaluate and export.
+        evaluated_alone: names of the settings that `evaluate` takes with a SavedModel, which has none of its own.
+        evaluate_alone: `"module:function"` that scores one: of the settings, its path, and the files of test sets.
     """
 
     name: str
@@ -48,6 +51,8 @@ class Recipe:
     evaluated: tuple = ()
     exported: tuple = ()
     commands: dict = dataclasses.field(default_factory=dict)
+    evaluated_alone: tuple = ()
+    evaluate_alone: str | None = None
 
     def main(self, arguments=None):
         """Runs one of the recipe's commands: `train` where none is named."""
@@ -57,20 +62,19 @@ class Recipe:
         """Dictionary of name to `Command`."""
         train = "train, evaluate and export; the same command goes on after an interruption"
         evaluate = "score a finished run on its test sets, or on others"
+        if self.evaluate_alone:
+            evaluate += "; or a SavedModel"
         export = "write the SavedModels of a finished run again"
         return {
             "train": Command(self._train, train, self._add_training, continues=True),
-            "evaluate": Command(self._evaluate, evaluate, functools.partial(self.add_run, names=self.evaluated)),
+            "evaluate": Command(self._evaluate, evaluate, self._add_evaluation),
             "export": Command(self._export, export, functools.partial(self.add_run, names=self.exported)),
             **self.commands,
         }
 
     def make_task(self, config, run=None):
         """The `Task` with these settings."""
-        cls = self.task
-        if isinstance(cls, str):
-            module, _, name = cls.partition(":")
-            cls = getattr(importlib.import_module(module), name)
+        cls = _imported(self.task) if isinstance(self.task, str) else self.task
         return cls(config, run or Run(config.run, self))
 
     def run_of(self, folder):
@@ -138,6 +142,7 @@ class Recipe:
             config = override(config, quick | ({} if embedded else self.quick_data))
         config = config.changed(given)
         config.data  # noqa: B018  (an error if there are none)
+        refuse_unused(config, given)
         return config
 
     def named_config(self, name):
@@ -186,14 +191,35 @@ class Recipe:
 
         train(self.make_task(config), afresh)
 
+    def _add_evaluation(self, parser):
+        self.add_run(parser, {*self.evaluated, *self.evaluated_alone})
+
     def _evaluate(self, options):
-        given = given_settings(options, self.evaluated)
+        given = given_settings(options, {*self.evaluated, *self.evaluated_alone})
+        if path := saved_model_in(options.folder):
+            self._evaluate_alone(options.folder, path, given)
+            return
+        _refuse_others(given, self.evaluated, "is that of the run")
         files = given.pop("test", None)
+        refuse_unused(self.run_of(options.folder).config().changed(given), given | ({"test": files} if files else {}))
         task = self.finished(options.folder, given)
         tests = task.load_tests(files)
         if not tests:
             raise ValueError(f"The run in {options.folder} has no test set. Give --test.")
         task.evaluate(task.run.load_model(), tests)
+
+    def _evaluate_alone(self, folder, path, given):
+        if self.evaluate_alone is None:
+            raise ValueError(f"recipes.{self.name} evaluates folders of runs. Received: {folder}, a SavedModel")
+        _refuse_others(given, self.evaluated_alone, "is of runs: a SavedModel has its own")
+        files = given.pop("test", None)
+        if not files:
+            raise ValueError(f"A SavedModel has no test set of its own. Give --test. Received: {folder}")
+        config = self.settings().changed(given)
+        refuse_unused(config, given | {"test": files})
+        check_readable(*files, encoding=getattr(config, "encoding", None))
+        quiet_tensorflow()
+        _imported(self.evaluate_alone)(config, path, files)
 
     def _export(self, options):
         task = self.finished(options.folder, given_settings(options, self.exported))
@@ -209,7 +235,28 @@ def given_settings(options, names):
     return {name: value for name, value in vars(options).items() if name in names}
 
 
-def check_readable(*paths, encoding="utf-8"):
+def refuse_unused(config, given):
+    """Checks that each of the settings that the command line gives, a dictionary, has an effect.
+
+    Raises:
+        ValueError: naming one that has none, and the reason.
+    """
+    for name, reason in config.unused(given).items():
+        raise ValueError(f"{flag(name)} {reason}. Received: {name}={given[name]!r}")
+
+
+def _refuse_others(given, names, reason):
+    for name in given.keys() - {*names}:
+        raise ValueError(f"{flag(name)} {reason}. Received: {name}={given[name]!r}")
+
+
+def _imported(name):
+    """What `"module:name"` names."""
+    module, _, name = name.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def check_readable(*paths, encoding=None):
     """Opens text files, so that one that cannot be read is reported before long work begins.
 
     `None` and `"-"`, standard input, are passed over.
@@ -219,7 +266,7 @@ def check_readable(*paths, encoding="utf-8"):
     """
     for path in paths:
         if path not in (None, "-"):
-            next(read_lines(path, encoding=encoding), None)
+            next(read_sentences(path, encoding), None)
 
 
 @functools.cache

@@ -146,6 +146,17 @@ class Settings(Heads, Training, Devices, Output):
                 f"--profile-steps takes a first and a last step, from 1. Received: profile_steps={self.profile_steps}"
             )
 
+    def unused(self, given):
+        """Finds settings that would have no effect beside these.
+
+        Args:
+            given: dictionary of the settings that a command line gives; `test`, the files to score on, are among them.
+
+        Returns:
+            Dictionary of the name of a setting to the reason, which follows its option in an error.
+        """
+        return {}
+
     @property
     def data(self):
         """Which setting names the data: one of `SOURCES`.
@@ -199,6 +210,18 @@ class Settings(Heads, Training, Devices, Output):
         return self.export and self.export.replace("{run}", pathlib.Path(self.run).name)
 
 
+def check_encoding(encoding):
+    """Checks that Python knows an encoding of text.
+
+    Raises:
+        ValueError: if not.
+    """
+    try:
+        "a".encode(encoding)
+    except (LookupError, ValueError):
+        raise ValueError(f"--encoding must be one that Python knows. Received: {encoding}") from None
+
+
 @settings()
 class TextFiles:
     """Texts of files, of TensorFlow Datasets, or made by code."""
@@ -221,3 +244,14 @@ class TextFiles:
                 received = {each: getattr(self, each) for each in (name, *self.SOURCES)}
                 received = ", ".join(f"{each}={value!r}" for each, value in received.items() if value)
                 raise ValueError(f"--{name} needs --train. Received: {received}, without --train")
+
+    SPLIT = ("tfds",)  # sources that have splits
+
+    def unused(self, given):
+        found, of_splits = super().unused(given), ("train_split", "validation_split", "test_splits")
+        if "test" in given:
+            found |= dict.fromkeys(self.SOURCES, "and --test name test sets: give one of them")
+            del found["train"]
+        if "test" in given or self._source() not in self.SPLIT:
+            found |= dict.fromkeys(of_splits, f"is of data by {' or '.join(map(flag, self.SPLIT))}, not of files")
+        return {name: reason for name, reason in found.items() if name in given}

@@ -32,15 +32,24 @@ def named_files(files, ending, size=1):
     """
     if len(files) % size:
         raise ValueError(f"--test takes {size} files a test set. Received: {' '.join(files)}")
-    sets = {}
-    for begin in range(0, len(files), size):
-        name = re.sub(f"(?:{ending})$", "", pathlib.Path(files[begin]).name.removesuffix(".gz"))
-        if name in sets:
+    return named_sets([list(files[begin : begin + size]) for begin in range(0, len(files), size)], ending)
+
+
+def named_sets(sets, ending):
+    """Names test sets, lists of files, as `named_files` does.
+
+    Raises:
+        ValueError: for two sets of one name.
+    """
+    found = {}
+    for files in sets:
+        name = re.sub(f"(?:{ending})$", "", pathlib.Path(files[0]).name.removesuffix(".gz"))
+        if name in found:
             raise ValueError(
-                f"Test sets are told apart by the names of their files. Received: {sets[name][0]} and {files[begin]}"
+                f"Test sets are told apart by the names of their files. Received: {found[name][0]} and {files[0]}"
             )
-        sets[name] = list(files[begin : begin + size])
-    return sets
+        found[name] = files
+    return found
 
 
 def check_new(tests, names):

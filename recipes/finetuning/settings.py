@@ -5,7 +5,7 @@ from recipes.engine.config import option, settings
 from recipes.engine.settings import Serving, Settings
 from recipes.finetuning.glue_tasks import MEASURES, TASKS
 from recipes.finetuning.runs import run_settings
-from recipes.sentences.settings import Texts
+from recipes.sentences.settings import COLUMNS, Texts
 
 OF_ATTENTION = ("attention", "attention_arguments", "num_heads")
 # Of the embedded data: labels, measures, and whether it is on pairs.
@@ -149,6 +149,16 @@ class GlueConfig(Data, Model, Settings, Serving):
         elif given.get("size"):
             given = {"checkpoint": None} | given
         return super().changed(given)
+
+    def unused(self, given):
+        found = super().unused(given)
+        if self.glue_task:
+            of_own = ("format", "header", "delimiter", *COLUMNS, "predict", "test_share")
+            found |= dict.fromkeys(of_own, f"is of texts of your own, not of --task {self.task}")
+            found |= dict.fromkeys(("train_split", "validation_split"), "is of texts of your own, not of GLUE")
+        elif self.task:
+            found["predict"] = f"is of texts of your own, not of --task {self.task}"
+        return {name: reason for name, reason in found.items() if name in given}
 
     @property
     def is_pair(self):

@@ -71,6 +71,8 @@ def collect(runs, fill):
             if path.stem in found:
                 raise ValueError(f"Two runs have predicted {path.stem}. Received: {run.folder} and another")
             found[path.stem] = path.read_bytes()
+    if known := sorted(found.keys() & set(fill)):
+        raise ValueError(f"--fill is for files of no run. Received: {', '.join(known)}, which a run has predicted")
     for name in fill:
         found.setdefault(name, rows_text([MAJORITY[name]] * SUBMISSION[name][1]).encode())
     if missing := [name for name in SUBMISSION if name not in found]:

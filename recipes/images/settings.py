@@ -117,6 +117,12 @@ class ImageNetConfig(Images, Pixels, Model, Settings):
                 f"--attention-arguments need --attention. Received: attention_arguments={self.attention_arguments}"
             )
 
+    def unused(self, given):
+        found = super().unused(given)
+        if not self.records:
+            found |= dict.fromkeys(("first_label", "num_classes"), "is of --records")
+        return {name: reason for name, reason in found.items() if name in given}
+
     @property
     def evaluation_side(self):
         """Pixels of the shorter side before the central crop: as 256 to 224 where training crops alike, else all."""

@@ -9,14 +9,14 @@ from recipes.engine.progress import progress_bar
 from recipes.sentences.targets import Classes
 
 
-def evaluate(predictor, tests, targets, folder):
+def evaluate(predictor, tests, targets, folder=None):
     """Measures a model on test sets, prints the measures, and writes everything to `folder`.
 
     Args:
         predictor: `Predictor`.
         tests: dictionary of `LabelledText`.
         targets: what is predicted, as of `recipes.sentences.targets`.
-        folder: path; each test set gets a folder of its own in it.
+        folder: path; each test set gets a folder of its own in it. Default `None`: nothing is written.
 
     Returns:
         Dictionary from test set to dictionary of measures: those of `targets`, those of the predictor, and `examples`,
@@ -30,7 +30,8 @@ def evaluate(predictor, tests, targets, folder):
         scores = targets.measure(labels, predicted) | predictor.measures(*sides)
         results[name] = {metric: None if math.isnan(value) else value for metric, value in scores.items()}
         results[name]["examples"] = len(corpus)
-        _write(folder / name, corpus, labels, predicted, targets, results[name])
+        if folder is not None:
+            _write(folder / name, corpus, labels, predicted, targets, results[name])
         print(f"{name}: " + ", ".join(f"{m} {v:.4f}" for m, v in scores.items()))
         if isinstance(targets, Classes) and labels.ndim == 1 and len({*predicted.argmax(axis=1)}) == 1 < len({*labels}):
             print(f"{name}: every text was taken for {targets.names[predicted[0].argmax()]}.")

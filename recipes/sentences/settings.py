@@ -1,11 +1,11 @@
 """The settings of a text classification run."""
 
-import codecs
-
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Serving, Settings, TextFiles
+from recipes.engine.settings import Serving, Settings, TextFiles, check_encoding
 
 FORMATS = ("csv", "tsv", "jsonl", "label_text", "aligned")
+COLUMNS = ("text_column", "second_column", "label_column")
+OF_FILES = ("format", "encoding", "header", "delimiter")
 # Scores of words: of a model's inside, and by removal of words.
 INSIDE = ("pooling", "cls", "received", "gradient", "integrated_gradients")
 METHODS = (*INSIDE, "lime", "leave_one_out", "random")
@@ -24,7 +24,10 @@ class Texts(TextFiles):
     format: str | None = option(
         None, "of the files; none: by their ending; aligned: one file a column, its lines belong together", FORMATS
     )
-    encoding: str = option("utf-8", "of the files, such as latin-1")
+    encoding: str = option("utf-8", "of the files, such as latin-1 or utf-16")
+    delimiter: str | None = option(
+        None, "between the columns of csv; none: the comma, semicolon or tab that makes the columns"
+    )
     header: bool = option(True, "--no-header: csv and tsv whose first line is an example; columns are numbers from 1")
     text_column: str = option("text", "name of the column with the text")
     second_column: str | None = option(None, "name of that with the second text, where pairs are classified")
@@ -47,10 +50,28 @@ class Texts(TextFiles):
 
     def __post_init__(self):
         super().__post_init__()
-        try:
-            codecs.lookup(self.encoding)
-        except LookupError:
-            raise ValueError(f"--encoding must be one that Python knows. Received: {self.encoding}") from None
+        check_encoding(self.encoding)
+        if self.delimiter == "\\t":  # as typed
+            object.__setattr__(self, "delimiter", "\t")
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
+            raise ValueError(f"--delimiter must be one character. Received: delimiter={self.delimiter!r}")
+
+    def unused(self, given):
+        found = super().unused(given)
+        if "test" not in given and self._source() != "train":
+            found |= dict.fromkeys(OF_FILES, "is of files")
+            if self.embedded:
+                found |= dict.fromkeys(COLUMNS, "is not of the embedded data")
+        if self.format not in (None, "csv"):
+            found["delimiter"] = "is of csv"
+        if self.format in ("jsonl", "label_text", "aligned"):
+            found["header"] = "is of csv and tsv"
+        if self.predict != "labels":
+            found["label_separator"] = "is for --predict labels"
+        for name in ("validation", "test"):
+            if getattr(self, name):
+                found[f"{name}_share"] = f"is that of --train to take where there is no --{name}"
+        return {name: reason for name, reason in found.items() if name in given}
 
     @property
     def predicts(self):

@@ -9,10 +9,12 @@ from keras_headattn.data import (
     empty_pairs,
     iwslt_files,
     read_iwslt,
+    read_pairs,
     read_text,
     read_tfds,
 )
-from recipes.engine.task import Corpora, named_files
+from recipes.engine.task import Corpora, named_sets
+from recipes.translation.settings import split_tests
 
 
 def load_corpora(config):
@@ -50,7 +52,7 @@ def stream_training(config):
         `ParallelCorpus`.
     """
     if config.data == "train":
-        return read_text(*config.train, config.max_sentences, stream=True)
+        return read_files(config, config.train, stream=True)
     if config.data == "tfds":
         languages = config.source_language, config.target_language
         return read_tfds(config.tfds, config.train_split, *languages, config.max_sentences, stream=True)
@@ -80,8 +82,15 @@ def names_of_tests(config):
 
 
 def files_of_tests(files):
-    """The two files of each test set, source and target, by name: `test_2016_flickr` of test_2016_flickr.en.gz."""
-    return named_files(files, r"[.][^.]*", 2)
+    """The files of each test set by name: `test_2016_flickr` of test_2016_flickr.en.gz, `tst` of tst.de.xml."""
+    return named_sets(split_tests(files), r"[.][^.]+([.](xml|sgml?))?")
+
+
+def read_files(config, files, **options):
+    """The corpus of two files, source and target, or of one with pairs; `options` as of `read_text`."""
+    if len(files) == 1:
+        return read_pairs(*files, config.columns, config.max_sentences, **options)
+    return read_text(*files, config.max_sentences, **options)
 
 
 def _read(config, part, name=None):
@@ -95,7 +104,7 @@ def _read(config, part, name=None):
     elif config.data == "tfds":
         corpus = read_tfds(config.tfds, split, *languages, config.max_sentences)
     else:
-        corpus = read_text(*(files_of_tests(config.test)[name] if name else getattr(config, part)))
+        corpus = read_files(config, files_of_tests(config.test)[name] if name else getattr(config, part))
     end = config.max_sentences
     return ParallelCorpus(corpus.source[:end], corpus.target[:end], corpus.name)
 

@@ -65,7 +65,7 @@ METRICS = {
 }
 
 
-def evaluate(translator, corpora, config, folder):
+def evaluate(translator, corpora, config, folder=None, decoding=None):
     """Translates test sets, prints scores with their signatures, and writes everything to `folder`.
 
     The signatures end with the settings of decoding.
@@ -74,14 +74,15 @@ def evaluate(translator, corpora, config, folder):
         translator: `Translator`.
         corpora: dictionary of `ParallelCorpus`.
         config: `TranslateConfig`.
-        folder: path; each test set gets a folder of its own in it.
+        folder: path; each test set gets a folder of its own in it. Default `None`: nothing is written.
+        decoding: str, the end of signatures. Default `None`: the settings of decoding.
 
     Returns:
         Dictionary from test set to dictionary from metric to `Score`.
     """
     functions = named_metrics(config.metrics, config.target_language, config.embeddings)
     names = *DECODING, *["lowercase"] * config.lowercase
-    decoding = "|".join(f"{name}:{getattr(config, name)}" for name in names)
+    decoding = decoding or "|".join(f"{name}:{getattr(config, name)}" for name in names)
     results = {}
     for name, corpus in corpora.items():
         translations = translator(corpus.source, progress_bar(f"Translating {name}", len(corpus), config.quiet))
@@ -92,7 +93,8 @@ def evaluate(translator, corpora, config, folder):
             metric: dataclasses.replace(score, signature=f"{score.signature}|{decoding}")
             for metric, score in scores.items()
         }
-        metrics.write_translations(folder / name, corpus.source, hypotheses, references, results[name])
+        if folder is not None:
+            metrics.write_translations(folder / name, corpus.source, hypotheses, references, results[name])
         for score in results[name].values():
             print(f"{name}: {score}")
     return results

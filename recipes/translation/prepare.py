@@ -100,6 +100,8 @@ def _made_of(config):
     made_of = {"text": config.tfds or config.data} | {name: getattr(config, name) for name in SETTINGS}
     if config.data == "embedded":
         return made_of | {"seed": config.seed}  # which decides about the numbers
+    if len(config.train) == 1:
+        made_of["columns"] = list(config.columns)
     files = training_files(config)
     if files:
         made_of["text"] = [path.name for path in files]

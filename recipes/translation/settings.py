@@ -6,13 +6,19 @@ from recipes.engine.config import option, settings
 from recipes.engine.settings import Serving, Settings, TextFiles
 
 ROLES = ("encoder", "decoder", "cross")
+PAIRS = (".tsv", ".tsv.gz")  # of a file of pairs beside others
+# What a pretrained model has of its own.
+OF_PRETRAINED = (
+    "size", "vocabulary_size", "vocabulary_type", "vocabulary_sentences", "shared_vocabulary", "normalize_first",
+    "tie_output",
+)  # fmt: skip
 DECODING = ("beam_size", "alpha", "max_length")  # what a finished run may translate with others of
 
 
 @settings(
-    train=option((), "two text files (.gz too), source and target"),
-    validation=option((), "two text files"),
-    test=option((), "text files, two a test set: source target source target ...", changeable=True),
+    train=option((), "two text files, source and target, or one of pairs with tabs between; .gz, .xml, .sgm too"),
+    validation=option((), "two text files, or one of pairs"),
+    test=option((), "text files, two a test set: source target source target ...; or .tsv of pairs", changeable=True),
 )
 class Corpora(TextFiles):
     """The text, and which of it is used."""
@@ -22,6 +28,7 @@ class Corpora(TextFiles):
     source_language: str = option("en", "language translated from")
     target_language: str = option("de", "language translated to")
     iwslt: str | None = option(None, "folder of an unpacked IWSLT release, in place of files")
+    columns: tuple[int, ...] = option((1, 2), "of a file of pairs: the columns of source and target, from 1")
     max_sentences: int | None = option(None, "use only the first so many pairs of each set; none: all", at_least=1)
     max_words: int = option(
         80, "training pairs with more words on a side are dropped; a Chinese character or a kana is a word", at_least=1
@@ -168,11 +175,16 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Decoding, Serving):
 
     def __post_init__(self):
         super().__post_init__()
-        if len(self.train) not in (0, 2) or len(self.validation) not in (0, 2) or len(self.test) % 2:
-            raise ValueError(
-                "--train and --validation take two files, --test an even number. Received: "
-                f"train={self.train}, validation={self.validation}, test={self.test}"
-            )
+        for name in ("train", "validation"):
+            files = getattr(self, name)
+            if len(files) > 2 or len(files) == 2 and any(map(is_pairs, files)):
+                raise ValueError(
+                    f"--{name} takes two text files, source and target, or one file of pairs. "
+                    f"Received: {name}={' '.join(files)}"
+                )
+        if len(self.columns) != 2 or min(self.columns) < 1:
+            raise ValueError(f"--columns takes two numbers from 1. Received: columns={self.columns}")
+        split_tests(self.test)
         if self.train and not self.validation:
             raise ValueError(f"--train needs --validation. Received: train={self.train}, validation=()")
         if self.truecase and not self.moses:
@@ -186,6 +198,17 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Decoding, Serving):
                 "--target-vocabulary-size is that of a language with a vocabulary of its own: --no-shared-vocabulary. "
                 f"Received: {self.target_vocabulary_size}"
             )
+
+    SPLIT = ("iwslt", "tfds")
+
+    def unused(self, given):
+        found, files = super().unused(given), given.get("test", self.test)
+        found |= dict.fromkeys(OF_PRETRAINED, "is that of --pretrained") if self.pretrained else {}
+        if "yisi" not in self.metrics:
+            found["embeddings"] = "is for --metrics yisi"
+        if not any(len(part) == 1 for part in (self.train, self.validation, *split_tests(files))):
+            found["columns"] = "is of files of pairs"
+        return {name: reason for name, reason in found.items() if name in given}
 
     def _check_pretrained(self):
         names = ("num_layers", "hidden_dim", "intermediate_dim", "relative_positions", "records")
@@ -206,3 +229,34 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Decoding, Serving):
         """The named size with what overrides it: num_layers, hidden_dim, intermediate_dim, num_heads."""
         given = {name: getattr(self, name) for name in SIZES[self.size]}
         return SIZES[self.size] | {name: value for name, value in given.items() if value is not None}
+
+
+def is_pairs(file):
+    """True if the name of a file is that of one of pairs, with tabs between."""
+    return str(file).lower().endswith(PAIRS)
+
+
+def split_tests(files):
+    """The files of each test set: lists of two, source and target, or of one with pairs.
+
+    Raises:
+        ValueError: for files that are left over.
+
+    >>> split_tests(["a.en", "a.de", "b.tsv"])
+    [['a.en', 'a.de'], ['b.tsv']]
+    >>> split_tests(["pairs.txt"])
+    [['pairs.txt']]
+    """
+    if len(files) == 1:
+        return [list(files)]
+    sets, rest = [], list(files)
+    while rest:
+        size = 1 if is_pairs(rest[0]) else 2
+        if len(rest) < size or size == 2 and is_pairs(rest[1]):
+            raise ValueError(
+                "--test takes 2 files a test set, source and target, or one of pairs (.tsv). "
+                f"Received: {' '.join(map(str, files))}"
+            )
+        sets.append(rest[:size])
+        rest = rest[size:]
+    return sets

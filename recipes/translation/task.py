@@ -10,7 +10,6 @@ from keras_headattn.data import (
     TokenBatches,
     choose_buckets,
     example_lengths,
-    read_text,
     teacher_forcing,
 )
 from keras_headattn.losses import LabelSmoothedCrossentropy
@@ -22,7 +21,14 @@ from recipes.engine.fresh_process import show_page, try_out
 from recipes.engine.records import fingerprint_of, is_complete
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
-from recipes.translation.corpora import check_sizes, files_of_tests, load_corpora, load_tests, names_of_tests
+from recipes.translation.corpora import (
+    check_sizes,
+    files_of_tests,
+    load_corpora,
+    load_tests,
+    names_of_tests,
+    read_files,
+)
 from recipes.translation.evaluation import check_metrics, evaluate, named_metrics
 from recipes.translation.modelling import make_attentions, make_transformer
 from recipes.translation.prepare import COLUMNS, prepare, sample_pairs, take_text
@@ -172,10 +178,10 @@ class Translate(Task):
         if files is None:
             tests = load_tests(self.config)
         else:
-            tests = {name: read_text(*pair) for name, pair in files_of_tests(files).items()}
+            tests = {name: read_files(self.config, pair) for name, pair in files_of_tests(files).items()}
             check_new(tests, names_of_tests(self.run.config()))
         check_sizes(tests.values())
-        return self.name_results(tests, DECODING)
+        return self.name_results(tests, (*DECODING, "iwslt", "tfds"))
 
     def translator(self, model):
         """A `Translator` with the settings of decoding.

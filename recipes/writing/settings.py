@@ -1,7 +1,7 @@
 """The settings of a run that writes the texts of graphs."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings
+from recipes.engine.settings import Settings, check_encoding
 
 FORMATS = ("agenda", "json", "webnlg")
 ROLES = ("encoder", "cross")
@@ -92,8 +92,15 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
     optimizer: str = option("sgd", "at a constant learning rate", ("sgd", "adam"))
     momentum: float = option(0.9, "of sgd", at_least=0, below=1)
 
+    def unused(self, given):
+        found = super().unused(given)
+        if self.embedded and "test" not in given:
+            found |= dict.fromkeys(("format", "encoding"), "is of files")
+        return {name: reason for name, reason in found.items() if name in given}
+
     def __post_init__(self):
         super().__post_init__()
+        check_encoding(self.encoding)
         for name in ("validation", "test"):
             if getattr(self, name) and not self.train:
                 raise ValueError(f"--{name} needs --train. Received: {name}={getattr(self, name)}, without --train")
