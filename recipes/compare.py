@@ -25,7 +25,7 @@ The last two are of runs of `recipes.classify`, whose pooling has heads.
 
 import pathlib
 
-from keras_headattn._files import read_lines
+from keras_headattn._segments import read_sentences
 from keras_headattn._terminal import shows_bar
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.comparing import common_test, markdown, on_test, scores_by_seed
@@ -119,7 +119,7 @@ def _reliability(options):
 def _entropy(options):
     from keras_headattn.analysis import draw_entropy_cdf
 
-    texts, predictors = list(read_lines(options.file)), _predictors(options)
+    texts, predictors = list(read_sentences(options.file)), _predictors(options)
     if pairs := [title for title, (_, task) in predictors.items() if task.is_pair]:
         raise ValueError(f"--file has single texts. Received: runs that classify pairs of texts: {', '.join(pairs)}")
     found = {title: predict(texts) for title, (predict, _) in predictors.items()}

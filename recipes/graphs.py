@@ -45,9 +45,14 @@ def _write(options):
         print("Type a graph as JSON and Enter; Ctrl-D ends.", file=sys.stderr)
     done = 0
     for lines in portions(options.file):
-        graphs = [task.read_graph(line, number) for number, line in enumerate(lines, done + 1)]
+        graphs = [task.read_graph(line, number) for number, line in enumerate(lines, done + 1) if line]
         done += len(lines)
-        for description in describe(graphs):
+        descriptions = iter(describe(graphs) if graphs else [])
+        for line in lines:
+            if not line:
+                print(flush=True)  # an empty line for an empty one
+                continue
+            description = next(descriptions)
             score = f"{description.score:.4f}\t" if options.scores else ""
             print(score + description.text, flush=True)
 

@@ -20,7 +20,7 @@ Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP m
 attention with residual convolutions", tables 8 and 11, appendix C.
 """
 
-from recipes.engine.command import Command
+from recipes.engine.command import Command, fill_in_samples
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable
 from recipes.evidence.settings import RationalesConfig
@@ -35,8 +35,8 @@ def _check_files(config):
 
 def _add_kinds(parser, default):
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(default), help="scores of words [all]")
-    parser.add_argument("--samples", type=int, default=100, help="samples of LIME a document [100]")
-    parser.add_argument("--seed", type=int, default=0, help="of LIME and of random scores [0]")
+    parser.add_argument("--samples", type=int, help="samples of LIME a document [100]")
+    parser.add_argument("--seed", type=int, help="of LIME and of random scores [0]")
 
 
 def _add_score(parser):
@@ -49,6 +49,7 @@ def _add_score(parser):
 
 
 def _score(options):
+    fill_in_samples(options, options.kinds)
     for name in ("samples", "documents"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             raise ValueError(f"--{name} must be at least 1. Received: {getattr(options, name)}")
@@ -69,6 +70,7 @@ def _add_explain(parser):
 
 def _explain(options):
     check_readable(options.file)
+    fill_in_samples(options, options.kinds)
     task = RECIPE.finished(options.folder)
     from recipes.evidence.explaining import explain
 

@@ -8,7 +8,8 @@ import os
 import sys
 from collections.abc import Callable
 
-from keras_headattn._files import decode_lines, read_lines
+from keras_headattn._files import decode_lines
+from keras_headattn._segments import read_sentences, sentences_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,15 +81,43 @@ def one_line_errors(again=False, filters=False):
         sys.exit(130)
 
 
+def sentences_in(file):
+    """Yields the sentences of a file, or of standard input, `"-"`, as `read_sentences` does."""
+    if file != "-":
+        return read_sentences(file)
+    return sentences_of(decode_lines(sys.stdin.buffer, "standard input", strip=False), "standard input")
+
+
+def place_in(file, number):
+    """Where a line is, for errors."""
+    return f"{'standard input' if file == '-' else file}, line {number}"
+
+
 def portions(file, size=256):
     """The lines of a file, or of standard input, `"-"`: lists of so many, or of one that is typed.
 
-    Few at a time, so that a long file or a pipe shows its first results soon.
+    Few at a time, so that a long file or a pipe shows its first results soon. Of XML the `<seg>` elements are lines.
     """
-    lines = decode_lines(sys.stdin.buffer, "standard input") if file == "-" else read_lines(file)
+    lines = sentences_in(file)
     size = 1 if file == "-" and sys.stdin.isatty() else size
     while portion := list(itertools.islice(lines, size)):
         yield portion
+
+
+def fill_in_samples(options, kinds):
+    """Gives --samples and --seed their defaults.
+
+    Raises:
+        ValueError: if one is given that none of the kinds of scores uses.
+    """
+    for name, default, users in (("samples", 100, {"lime"}), ("seed", 0, {"lime", "random"})):
+        if getattr(options, name) is None:
+            setattr(options, name, default)
+        elif users.isdisjoint(kinds):
+            raise ValueError(
+                f"--{name} is of {' and '.join(sorted(users))}. Received: {name}={getattr(options, name)} for "
+                f"{', '.join(kinds)}"
+            )
 
 
 def report_cut(cut, done, longest):

@@ -29,22 +29,28 @@ def explain(task, options):
     pages = []
     for lines in portions(options.file):
         documents, annotations = {}, []
-        for line in filter(str.strip, lines):
+        for number, line in enumerate(lines):
             text, _, query = line.partition("\t")
-            name = str(len(documents))
-            documents[name] = [text.split()]
-            annotations.append(Annotation(name, query or options.query, "", (), (name,)))
+            if line:
+                documents[str(number)] = [text.split()]
+                annotations.append(Annotation(str(number), query or options.query, "", (), (str(number),)))
+        if not documents:
+            print("\n" * len(lines), end="", flush=True)
+            continue
         scored = Scored(predictor, EraserCorpus(annotations, documents), SHARE)
         report_cut(options.file, scored.sizes, list(map(len, scored.documents)), sys.stderr)
         predicted = predictor(scored.documents, scored.queries)
         scores = scored.scores(options.kinds, options)
+        answers = {}
         for place, (words, row) in enumerate(zip(scored.documents, predicted, strict=True)):
             own = {kind: np.round(rows[place], 6).tolist() for kind, rows in scores.items()}
             answer = dict(zip(task.classes, np.round(row, 6).tolist(), strict=True))
             query, chosen = annotations[place].query, task.classes[row.argmax()]
-            found = {"words": words, "query": query, "classification": chosen, "probabilities": answer}
-            print(json.dumps(found | {"scores": own}, ensure_ascii=False), flush=True)
+            found = {"words": words, "query": query, "classification": chosen, "probabilities": answer, "scores": own}
+            answers[annotations[place].annotation_id] = json.dumps(found, ensure_ascii=False)
             name = f"Document {len(pages) + 1}" + (f": {query}" if query else "")
-            answers = {chosen: f"{row.max():.3f}"}
-            pages.append({"name": name, "words": words, "scores": {chosen: own}, "answers": answers})
+            shown = {chosen: f"{row.max():.3f}"}
+            pages.append({"name": name, "words": words, "scores": {chosen: own}, "answers": shown})
+        for number in range(len(lines)):
+            print(answers.get(str(number), ""), flush=True)  # an empty line for an empty one
     write_word_scores(explained(task.run.folder, options.file, ".html"), pages)

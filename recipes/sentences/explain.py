@@ -2,10 +2,8 @@
 
 import itertools
 import pathlib
-import sys
 
-from keras_headattn._files import decode_lines, read_lines
-from recipes.engine.command import Command
+from recipes.engine.command import Command, fill_in_samples, sentences_in
 from recipes.engine.finished import by_title, explained
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import check_readable
@@ -28,9 +26,9 @@ def _add(parser):
         "--file", required=True, help="a text a line, two with a tab between where the runs are on pairs; .gz or - too"
     )
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=["gradient", "lime"], help=HELP)
-    parser.add_argument("--samples", type=int, default=100, help="of each text, for lime [100]")
+    parser.add_argument("--samples", type=int, help="of each text, for lime [100]")
     parser.add_argument("--examples", type=int, default=100, help="the first lines of the file, so many [100]")
-    parser.add_argument("--seed", type=int, default=0, help="of lime and random [0]")
+    parser.add_argument("--seed", type=int, help="of lime and random [0]")
     parser.add_argument("--output", help="the page; .png and .jsonl beside it [RUN/explained/FILE.html]")
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
@@ -39,6 +37,7 @@ def _explain(options):
     from recipes.sentences.comparing import runs_of
 
     check_readable(options.file)
+    fill_in_samples(options, options.methods)
     for name in ("samples", "examples"):
         if getattr(options, name) < 1:
             raise ValueError(f"--{name} must be at least 1. Received: {name}={getattr(options, name)}")
@@ -46,7 +45,7 @@ def _explain(options):
         raise ValueError(f"--output is a page and must end in .html. Received: output={options.output}")
     runs = {title: next(iter(seeds.values())) for title, seeds in by_title(options.folders, runs_of).items()}
     lines, more = _lines(options.file, options.examples)
-    if not lines:
+    if not any(lines):
         raise ValueError(f"--file must have at least one text. Received: {options.file}, which is empty")
     if more:
         print(f"The first {len(lines):,} texts; --examples takes more.")
@@ -59,6 +58,5 @@ def _explain(options):
 
 def _lines(file, count):
     """The first lines of a file, and whether there are more."""
-    lines = decode_lines(sys.stdin.buffer, "standard input") if file == "-" else read_lines(file)
-    found = list(itertools.islice(lines, count + 1))
+    found = list(itertools.islice(sentences_in(file), count + 1))
     return found[:count], len(found) > count

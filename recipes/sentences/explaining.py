@@ -19,7 +19,7 @@ from keras_headattn.serving import Classifier, WordScores
 from recipes.engine.progress import progress_bar
 from recipes.engine.tables import table
 from recipes.sentences.comparing import recipe_of
-from recipes.sentences.lines import as_pair
+from recipes.sentences.lines import sides_of
 from recipes.sentences.settings import INSIDE
 
 STEPS = 20  # of integrated gradients
@@ -107,15 +107,14 @@ def explain(runs, lines, output, options):
 
     Args:
         runs: dictionary of a title to a finished `Run`.
-        lines: list of str, a text each, or two with a tab between.
+        lines: list of str, a text each, or two with a tab between; empty ones are not explained.
         output: path of the page; the picture and the lines of JSON have its name.
         options: of the command.
     """
     tasks = {title: recipe_of(run.folder).finished(run.folder) for title, run in runs.items()}
     if len({task.is_pair for task in tasks.values()}) > 1:
         raise ValueError("The runs must all be of single texts, or all of pairs. Received: both")
-    is_pair = next(iter(tasks.values())).is_pair
-    sides = [list(side) for side in zip(*map(as_pair, lines), strict=True)] if is_pair else [lines]
+    numbers, sides = sides_of(lines, next(iter(tasks.values())).is_pair, options.file)
     words = [" ".join(parts).split() for parts in zip(*sides, strict=True)]
     texts = [{"words": each, "scores": {}, "answers": {}} for each in words]
     rows = []
@@ -128,18 +127,20 @@ def explain(runs, lines, output, options):
             text["scores"][title] = {}
         for method in options.methods:
             quiet = options.quiet or method == "random"
-            scores = explained.scores(method, options, progress_bar(f"{title}: {method}", len(lines), quiet))
+            scores = explained.scores(method, options, progress_bar(f"{title}: {method}", len(texts), quiet))
             for text, row in zip(texts, explained.whole(scores), strict=True):
                 text["scores"][title][method] = row
             if task.config.predicts == "class":
                 rows.append([f"{title}: {method}", *(f"{value:.4f}" for value in explained.faithfulness(scores))])
     if rows:
         print(*table(["comprehensiveness", "sufficiency"], rows), sep="\n")
-    _write(output, texts, lines)
+    _write(output, dict(zip(numbers, texts, strict=True)), lines)
 
 
-def _write(output, texts, lines):
-    for number, (text, line) in enumerate(zip(texts, lines, strict=True), 1):
+def _write(output, by_number, lines):
+    texts = list(by_number.values())
+    for number, text in by_number.items():
+        line = lines[number - 1]
         first, tab, second = line.partition("\t")
         text["name"] = f"Text {number}" + (f": {first} | {second}" if tab else "")
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -147,13 +148,14 @@ def _write(output, texts, lines):
     picture = io.BytesIO()
     draw_word_scores(texts[:IN_PICTURE]).savefig(picture, dpi=120, format="png")
     write_atomically(output.with_suffix(".png"), picture.getvalue())
-    found = []
-    for text, line in zip(texts, lines, strict=True):
+    content = ""
+    for number, line in enumerate(lines, 1):
+        text = by_number.get(number, {"words": [], "answers": {}, "scores": {}})  # of an empty line there is nothing
         scores = {
             title: {method: [round(float(value), 6) for value in row] for method, row in by_method.items()}
             for title, by_method in text["scores"].items()
         }
-        found.append({"text": line, "words": text["words"], "answers": text["answers"], "scores": scores})
-    content = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in found)
+        found = {"text": line, "words": text["words"], "answers": text["answers"], "scores": scores}
+        content += json.dumps(found, ensure_ascii=False) + "\n"
     write_atomically(output.with_suffix(".jsonl"), content.encode("utf-8"))
     print(f"{output}, with .jsonl, and .png of the first {min(IN_PICTURE, len(texts))}")

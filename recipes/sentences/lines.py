@@ -2,7 +2,7 @@
 
 import functools
 
-from recipes.engine.command import Command, portions, report_cut
+from recipes.engine.command import Command, place_in, portions, report_cut
 from recipes.engine.recipe import check_readable
 
 
@@ -33,22 +33,46 @@ def _classify(recipe, options):
     if options.top < 1:
         raise ValueError(f"--top must be at least 1. Received: top={options.top}")
     task = recipe().finished(options.folder)
+    names = task.targets.names
+    if options.top > 1 and not names:
+        raise ValueError(f"--top is of labels, and the run predicts numbers. Received: top={options.top}")
     predictor = task.predictor(task.run.load_model())
     done, cut, longest = 0, [], task.config.max_length
     for texts in portions(options.file):
-        sides = [list(side) for side in zip(*map(as_pair, texts), strict=True)] if task.is_pair else [texts]
-        for row in predictor(*sides):
-            order = row.argsort()[::-1][: options.top]
-            names = task.targets.names
+        found, sides = sides_of(texts, task.is_pair, options.file, done)
+        rows = dict(zip(found, predictor(*sides), strict=True)) if found else {}
+        for line in range(done + 1, done + len(texts) + 1):
+            row = rows.get(line)
+            order = [] if row is None else row.argsort()[::-1][: options.top]
             print("\t".join(f"{names[i]} {row[i]:.3f}" if names else f"{row[i]:.4f}" for i in order), flush=True)
-        cut += [line for line, length in enumerate(task.lengths(*sides), done + 1) if length > longest]
+        if found:
+            cut += [line for line, length in zip(found, task.lengths(*sides), strict=True) if length > longest]
         done += len(texts)
     report_cut(cut, done, longest)
 
 
-def as_pair(line):
-    """The two texts of a line."""
-    first, tab, second = line.partition("\t")
-    if not tab:
-        raise ValueError(f"A pair is two texts with a tab between. Received: {line[:60]!r}")
-    return first, second
+def sides_of(lines, is_pair, file, done=0):
+    """The texts of lines, but for empty ones.
+
+    Args:
+        lines: list of str, a text each, or two with a tab between.
+        is_pair: bool, whether they are two.
+        file: where they come from, `"-"` for standard input.
+        done: int, lines before these. Default 0.
+
+    Returns:
+        Tuple of the numbers of the lines, from 1, and a list of one or two lists of their texts.
+
+    Raises:
+        ValueError: naming file and line, for one without a tab where pairs are wanted.
+    """
+    texts = {number: line for number, line in enumerate(lines, done + 1) if line}
+    if not is_pair:
+        return list(texts), [list(texts.values())]
+    for number, line in texts.items():
+        if "\t" not in line:
+            raise ValueError(
+                f"{place_in(file, number)} must be a pair: two texts with a tab between. Received: {line[:60]!r}"
+            )
+    pairs = [line.split("\t", 1) for line in texts.values()]
+    return list(texts), [[first for first, _ in pairs], [second for _, second in pairs]]

@@ -19,14 +19,15 @@ def explain(task, options):
     config = task.config
     (block,) = [-1] if options.block is None else indices("--block", [options.block], config.num_layers)
     lines = itertools.islice(itertools.chain.from_iterable(portions(options.file)), options.examples)
-    graphs = [task.read_graph(line, number) for number, line in enumerate(lines, 1)]
+    by_number = {number: task.read_graph(line, number) for number, line in enumerate(lines, 1) if line}
+    graphs = list(by_number.values())
     if not graphs:
         raise ValueError(f"The file must have at least one graph. Received: {options.file}, which is empty")
     model = task.run.load_model()
     heads = options.heads and indices("--heads", options.heads, model.encoder.blocks[block].attention.num_heads)
     folder, examples = explained(task.run.folder, options.file), []
     folder.mkdir(parents=True, exist_ok=True)
-    for number, (graph, description) in enumerate(zip(graphs, task.describer(model)(graphs), strict=True), 1):
+    for (number, graph), description in zip(by_number.items(), task.describer(model)(graphs), strict=True):
         print(f"{number}: {description.text}")
         if not description.tokens:
             continue

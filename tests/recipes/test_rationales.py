@@ -94,11 +94,13 @@ def test_scores_and_results(run, command):
 
 
 def test_explain_evaluate_and_mistakes(run, command, tmp_path):
-    (tmp_path / "texts.txt").write_text("the plot is truly great .\tgood ?\n<b> dull\n")
+    (tmp_path / "texts.txt").write_text("the plot is truly great .\tgood ?\n\n<b> dull\n")
     options = "--kinds", "attention", "lime", "--samples", 10
     process = run_process("rationales", "explain", run / "run", tmp_path / "texts.txt", *options)
     assert process.stderr == ""
-    lines = [json.loads(line) for line in process.stdout.splitlines()]
+    first, empty, second = process.stdout.splitlines()
+    assert empty == ""
+    lines = [json.loads(first), json.loads(second)]
     assert [line["words"][0] for line in lines] == ["the", "<b>"]
     for line in lines:
         assert list(line["scores"]) == ["attention", "lime"]
@@ -111,6 +113,7 @@ def test_explain_evaluate_and_mistakes(run, command, tmp_path):
     assert "test: accuracy" in command("evaluate", run / "run")
     assert (run / "run" / "results" / "test" / "confusion.png").exists()
     assert "--samples must be at least 1" in command("score", run / "run", "--samples", 0)
+    assert "--samples is of lime. Received" in command("score", run / "run", "--kinds", "cls", "--samples", 5)
     assert "writes no SavedModel" in command("train", "--export", tmp_path / "models")
     other = ["--eraser", run / "data", "--size", "bert_tiny", "--states", run / "run" / "states", "--epochs", 1]
     message = command("train", *other, "--encoder-seed", 5, "--run", tmp_path / "other", "--quiet")

@@ -51,6 +51,14 @@ def test_help_lists_the_commands(capsys):
     assert lines[0] == "A recipe." and "  score        scores" in lines
 
 
+def test_segments_are_lines(tmp_path, monkeypatch):
+    """Of a file and of standard input."""
+    text = b'<?xml version="1.0"?>\n<seg id="1">a</seg>\n<seg id="2">b &amp; c</seg>\n'
+    (tmp_path / "a.xml").write_bytes(text)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert list(portions("-")) == list(portions(tmp_path / "a.xml")) == [["a", "b & c"]]
+
+
 def test_lines_come_in_portions(tmp_path, monkeypatch):
     (tmp_path / "lines.txt").write_text("a\n\nb\n")
     assert list(portions(tmp_path / "lines.txt", 2)) == [["a", ""], ["b"]]
