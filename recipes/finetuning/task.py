@@ -131,6 +131,7 @@ class Glue(TextTask):
         return model
 
     def begin(self, model):
+        super().begin(model)
         if self.config.pretraining_epochs:
             model.encoder.load_weights(self.run.folder / "pretrained.weights.h5")
 

@@ -16,6 +16,7 @@ from keras_headattn.serving._warmup import BATCH_SIZES
 from keras_headattn.training import EpochScore, Model
 from recipes.finetuning.label_texts import WrittenClasses, WrittenNumbers
 from recipes.finetuning.modelling import attention_of
+from recipes.finetuning.targets import targets_of
 from recipes.finetuning.task import Glue
 
 START = 0  # of T5's decoder
@@ -94,6 +95,14 @@ class TextToText(Glue):
                 f"Received: head_dim={self.config.head_dim}, pooling={self.config.pooling!r}, "
                 f"class_weights={self.config.class_weights!r}"
             )
+
+    def begin(self, model):
+        """Nothing: numbers are written."""
+
+    def make_targets(self, names=None):
+        # What T5 reads begins with the names of the columns: of a finished run those that it was trained with.
+        config = self.config if self.data else self.run.config()
+        return targets_of(config, names, self.data and self.data.train, self.kinds)
 
     def encode(self, corpus):
         texts = self.targets.texts

@@ -1,6 +1,7 @@
 """Training a classifier of texts."""
 
 import keras
+import numpy as np
 
 from keras_headattn._files import read_lines
 from keras_headattn.data import LabelledBatches, balanced_class_weights, choose_buckets, example_lengths
@@ -112,6 +113,11 @@ class TextTask(Task):
             return columns
         return tuple(columns.values()) if len(columns) > 1 else next(iter(columns.values()))
 
+    def begin(self, model):
+        if not self.targets.names:  # numbers, around their mean from the beginning
+            bias = model.output_projection.bias
+            bias.assign(np.full(bias.shape, self.targets.of(self.data.train).mean()))
+
     def make_loss(self):
         return self.targets.make_loss()
 
@@ -138,6 +144,10 @@ class TextTask(Task):
         raise NotImplementedError
 
     def evaluate(self, model, tests):
+        is_pair = self.run.config().is_pair
+        if is_pair != self.is_pair:
+            trained = "pairs: it needs" if is_pair else "single texts: it takes no"
+            raise ValueError(f"The run is of {trained} --second-column. Received: {self.config.second_column!r}")
         evaluate(self.predictor(model), tests, self.targets, self.run.results)
 
     def write(self, model):
@@ -222,6 +232,7 @@ class Classify(TextTask):
         return default_jit() and self.config.encoder != "bilstm"
 
     def begin(self, model):
+        super().begin(model)
         if self.config.embeddings:
             texts = [ids for column in self.batches.columns.values() for ids in column]
             load_embeddings(self.config, self.tokenizer, model.encoder.embedding, texts)
