@@ -93,12 +93,24 @@ def read_file(path, task, split="train", encoding="utf-8"):
             damaged.append(f"line {number} has {error}")
         if is_test or not error:
             found.append((*texts, label))
+    if not found:
+        raise ValueError(
+            f"{task.folder}'s files have, with tabs between, "
+            f"{_columns_text(task, columns, None if is_test else task.label_column)}; texts of your own need no "
+            f"--task. {path} has no whole row of {task.folder}. Received: {'; '.join(damaged[:1]) or 'no rows'}"
+        )
     if damaged:
         _report(path, damaged, len(found), is_test)
-    if not found:
-        raise ValueError(f"{path} has no whole row of {task.folder}. Received: {'; '.join(damaged[:1]) or 'no rows'}")
     *sides, labels = (list(values) for values in zip(*found, strict=True))
     return LabelledText(sides[0], labels, str(path), sides[1] if len(sides) > 1 else None)
+
+
+def _columns_text(task, columns, label_column):
+    """The columns of a file of a task, from 1, in words."""
+    shown = [f"{field} in column {column + 1}" for field, column in zip(task.fields, columns, strict=True)]
+    if label_column is not None:
+        shown.append("the label in " + (f"column {label_column + 1}" if label_column >= 0 else "the last column"))
+    return ", ".join(shown)
 
 
 def _checked(row, width, columns, label_column, task):
@@ -108,7 +120,8 @@ def _checked(row, width, columns, label_column, task):
     if len(row) < width:
         return texts, label, f"{len(row)} columns of {width}"
     if not all(texts):
-        return texts, label, "no text"
+        beyond = max(columns) >= len(row)
+        return texts, label, f"{len(row)} columns alone" if beyond else "no text"
     if label_column is not None and not _is_label(label, task):
         return texts, label, f"the label {label!r}"
     return texts, label, None

@@ -78,11 +78,34 @@ def _from_files(config):
 
 def _read(config, files):
     columns = config.text_column, config.label_column, config.second_column
-    return read_labelled(files, *columns, format=config.format, header=config.header, encoding=config.encoding)
+    return _with_text(
+        read_labelled(
+            files,
+            *columns,
+            format=config.format,
+            header=config.header,
+            encoding=config.encoding,
+            delimiter=config.delimiter,
+            allow_unlabelled="" in config.drop_labels,
+        )
+    )
 
 
 def _read_split(config, split):
-    return read_tfds_labelled(config.tfds, split, config.text_column, config.label_column, config.second_column)
+    columns = config.text_column, config.label_column, config.second_column
+    return _with_text(read_tfds_labelled(config.tfds, split, *columns))
+
+
+def _with_text(corpus):
+    """The examples that have a text, and of pairs both; prints how many have not."""
+    sides = zip(*filter(None, (corpus.texts, corpus.second_texts)), strict=True)
+    places = [place for place, texts in enumerate(sides) if all(texts)]
+    if len(places) == len(corpus):
+        return corpus
+    print(f"{corpus.name}: {len(corpus) - len(places):,} of {len(corpus):,} examples have no text and are left out.")
+    if not places:
+        raise ValueError(f"A data set must have texts. Received: {corpus.name}, which has none")
+    return corpus.take(places)
 
 
 def chosen(config, corpus):
