@@ -15,6 +15,7 @@ COMPRESSED = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ": lzma.open, b"BZh": bz2.open} 
 ARCHIVES = (".tar", ".tgz", ".txz", ".tar.gz", ".tar.bz2", ".xz")  # endings within archives
 MOST_ARCHIVES = 8  # that lie in each other
 DAMAGE = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError)
+XML = (b"<?xml", b"\xef\xbb\xbf<?xml", b"<mediawiki")  # beginnings, the last of Wikipedia's dumps
 TAR_MAGIC, TAR_BLOCK = slice(257, 262), 512
 
 
@@ -78,6 +79,8 @@ class Documents:
                 head = file.read(TAR_BLOCK)
                 if b"\0" in head and not _is_tar(head):
                     raise ValueError(f"A text file is needed, or a tar archive of some. Received: {path}")
+                if head.lstrip().startswith(XML):
+                    raise ValueError(f"Documents are plain text. Take it out of the XML first. Received: {path}")
 
     def __iter__(self):
         self._begin()

@@ -81,6 +81,7 @@ def test_bytes_that_are_no_text_are_counted(tmp_path):
 @pytest.mark.parametrize("name, data, message", [
     ("picture.png", b"\x89PNG\r\n\x1a\n\x00\x00", "text file is needed, or a tar archive.*Received: .*picture.png"),
     ("text.gz", gzip.compress(b"a" * 99, mtime=0)[:12], "damaged.*text.gz"),
+    ("wiki.xml.gz", gzip.compress(b'<mediawiki lang="en">', mtime=0), "out of the XML first. Received: .*wiki.xml.gz"),
     ("text.xz", lzma.compress(b"a")[:8] + b"x" * 99, "damaged.*text.xz"),
 ])  # fmt: skip
 def test_files_that_cannot_be_read_are_reported_at_once(tmp_path, name, data, message):
