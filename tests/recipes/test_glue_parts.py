@@ -312,6 +312,8 @@ def test_a_submission(tmp_path):
     with zipfile.ZipFile(tmp_path / "submission.zip") as archive:
         assert sorted(archive.namelist()) == sorted(f"{name}.tsv" for name in SUBMISSION)
         assert archive.read("RTE.tsv").startswith(b"index\tprediction\n0\tentailment\n1\tnot_entailment\n")
+    with pytest.raises(ValueError, match="--fill is for files of no run. Received: RTE"):
+        collect([run], list(SUBMISSION))
     with pytest.raises(ValueError, match="Two runs"):
         collect([run, run], list(SUBMISSION))
 

@@ -54,6 +54,17 @@ def test_batches_are_those_of_the_text_in_memory(config, tmp_path):
     assert validation.bucket_lengths == batches.bucket_lengths
 
 
+def test_records_of_pairs_know_their_columns(config, tmp_path):
+    """A file of pairs gives the records of two files; those of the other direction are others."""
+    pairs = zip(*((tmp_path / f"train.{side}").read_text().splitlines() for side in ("en", "de")), strict=True)
+    (tmp_path / "pairs.txt").write_text("".join(f"{source}\t{target}\n" for source, target in pairs if source))
+    one = dataclasses.replace(config, train=(str(tmp_path / "pairs.txt"),))
+    prepare(one)
+    assert len(load_corpora(dataclasses.replace(one, records=None)).train) == 54
+    with pytest.raises(ValueError, match="columns"):
+        prepare(dataclasses.replace(one, columns=(2, 1)))
+
+
 def test_prepared_records_are_found_again_and_repaired(config, tmp_path, capsys):
     arguments = ["prepare", "--config", str(tmp_path / "config.json")]
     save_config(dataclasses.replace(config, records=None), tmp_path / "config.json", "translate")

@@ -195,7 +195,11 @@ def test_sizes_of_the_papers():
     "values",
     [
         {"train": ("a", "b")},
-        {"train": ("a",), "validation": ("c", "d")},
+        {"train": ("a", "b", "c"), "validation": ("c", "d")},
+        {"train": ("a.tsv", "b.tsv"), "validation": ("c", "d")},
+        {"train": ("a",), "validation": ("c",), "test": ("d", "e.tsv")},
+        {"train": ("a",), "validation": ("c",), "columns": (0, 1)},
+        {"train": ("a",), "validation": ("c",), "columns": (1,)},
         {"test": ("a",)},
         {"test": ("a", "b")},
         {"validation": ("a", "b")},
