@@ -87,7 +87,7 @@ def segments_of(lines, name):
             )
         if closes or attributes.endswith("/"):
             inner = text[start.end() : tag.start()] if closes else ""
-            yield _id(start or tag), " ".join(unescape(inner).split())
+            yield _id(start or tag), re.sub(r"\s*\n\s*", " ", unescape(inner)).strip()
             start, count = None, count + 1
         else:
             start = tag

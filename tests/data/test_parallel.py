@@ -62,7 +62,7 @@ def xml(segments, language):
 SGM = """<srcset setid="newstest" srclang="any">
 <doc sysid="ref" docid="a" genre="news" origlang="en">
 <hl>
-<seg id="1">R&D at AT&T &amp; others</seg>
+<seg id="1">R&D at AT&T &amp; others\xa0!</seg>
 </hl>
 <p>
 <SEG id="2" type="x">
@@ -77,9 +77,9 @@ lines </SEG><seg id="3"/>
 def test_sentences_of_xml_and_sgml(tmp_path, name):
     """By the name of the file or by its beginning; ampersands may be no entities."""
     path = write(tmp_path / name, SGM)
-    assert list(read_sentences(path)) == ["R&D at AT&T & others", "two lines", "", "<b> ä"]
+    assert list(read_sentences(path)) == ["R&D at AT&T & others\xa0!", "two lines", "", "<b> ä"]
     write(tmp_path / "b.sgm", SGM)
-    assert read_text(path, tmp_path / "b.sgm", max_sentences=2).target == ["R&D at AT&T & others", "two lines"]
+    assert read_text(path, tmp_path / "b.sgm", max_sentences=2).target == ["R&D at AT&T & others\xa0!", "two lines"]
     write(tmp_path / "lines.en", "one\ntwo\n\n<doc> is a tag\n")
     assert read_text(path, tmp_path / "lines.en").target[3] == "<doc> is a tag"
 

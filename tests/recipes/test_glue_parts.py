@@ -88,6 +88,17 @@ def test_test_sets_keep_their_rows(tmp_path, capsys):
     assert corpus.second_texts == ["What?", ""] and "predicted all the same" in capsys.readouterr().out
 
 
+def test_a_table_of_other_columns(tmp_path, capsys):
+    (tmp_path / "x.csv").write_text("a cat,a dog,2.5\n" * 9)
+    message = (
+        r"STS-B's files have.* sentence1 in column 8, sentence2 in column 9, the label in column 10; texts of your "
+    )
+    message += r"own need no --task. .*x.csv has no whole row of STS-B. Received: line 1 has 1 columns alone"
+    with pytest.raises(ValueError, match=message):
+        read_file(tmp_path / "x.csv", TASKS["stsb"])
+    assert capsys.readouterr().out == ""
+
+
 def test_labels_of_all_tasks(tmp_path):
     row = "0\tg\tf\ty\to\ts\ts\tA cat.\tA dog.\t"
     assert read(tmp_path, "stsb", HEADERS["stsb"], row + "3.750", row + "none").labels == ["3.750"]
@@ -374,7 +385,7 @@ def test_tasks_made_by_code():
     assert json.dumps(sentences) == json.dumps(number_sentences(20))
 
 
-def test_t5_writes_its_labels(tmp_path, monkeypatch):
+def test_t5_writes_its_labels(tmp_path, monkeypatch, capsys):
     """From a checkpoint made here to scores and a SavedModel; other texts count as wrong."""
     from keras_headattn.interop import to_hugging_face
     from keras_headattn.models import T5
@@ -405,6 +416,11 @@ def test_t5_writes_its_labels(tmp_path, monkeypatch):
     assert found["classes"].shape == found["scores"].shape == (3, 1)
     assert found["is_cut"].numpy().tolist() == [False, False, True]
     assert {len(value) for value in serve(text=tf.constant([], tf.string)).values()} == {0}
+    capsys.readouterr()
+    RECIPE.main(["evaluate", str(tmp_path / "run"), "--test", str(path)])
+    of_run = [line for line in capsys.readouterr().out.splitlines() if line.startswith("cola: ")]
+    RECIPE.main(["evaluate", str(tmp_path / "exported"), "--task", "cola", "--test", str(path)])
+    assert of_run[0].startswith("cola: score") and capsys.readouterr().out.splitlines()[-len(of_run) :] == of_run
     targets = WrittenClasses(["0", "1"], config)
     assert targets.texts.sources(["a"]) == ["cola sentence: a"]
     predicted = targets.rows(["acceptable", "unacceptable", "nonsense", "acceptable"])

@@ -52,6 +52,23 @@ def config_of(table, **options):
     return override(ClassifyConfig(), TINY | columns | files | options)
 
 
+def test_examples_without_text(table, capsys):
+    """They are in no set, and are counted; those without a label are if asked for."""
+    with open(table, "a") as file:
+        file.write(",x,1\nred,,1\nred one,x,\n")
+    single = load_corpora(config_of(table, drop_labels=("",)))
+    assert "data.csv: 1 of 63 examples have no text and are left out." in capsys.readouterr().out
+    parts = single.train, single.validation, *single.tests.values()
+    assert sum(map(len, parts)) == 61 and all(all(part.texts) and all(part.labels) for part in parts)
+    load_corpora(config_of(table, drop_labels=("",), second_column="second"))
+    assert "data.csv: 2 of 63 examples have no text" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="data.csv, line 64 must have a label. --drop-labels ''"):
+        load_corpora(config_of(table))
+    table.write_text("review,stars\n,1\n,0\n")
+    with pytest.raises(ValueError, match="must have texts. Received: .*data.csv, which has none"):
+        load_corpora(config_of(table))
+
+
 @pytest.mark.parametrize("name", ["number_words", "yelp", "age", "snli", "twitter", "wikipedia", "sst2", "sst5"])
 def test_named_configurations_load(name):
     assert isinstance(RECIPE.named_config(name), ClassifyConfig)

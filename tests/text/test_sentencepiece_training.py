@@ -33,10 +33,13 @@ def test_files_and_sentences_are_equivalent(tmp_path):
     plain, packed = tmp_path / "a.txt", tmp_path / "b.txt.gz"
     plain.write_text("\n".join(SENTENCES[:2]), encoding="utf-8")
     packed.write_bytes(gzip.compress(SENTENCES[2].encode("utf-8")))
+    segments = tmp_path / "c.xml"
+    segments.write_text("".join(f'<seg id="1"> {text} </seg>\n' for text in SENTENCES[:2]))
     from_files = train_sentencepiece([plain, packed], tmp_path / "files.model", 24)
     from_sentences = train_sentencepiece(SENTENCES, tmp_path / "sentences.model", 24)
     assert from_files.read_bytes() == from_sentences.read_bytes()
     one_file = train_sentencepiece(str(plain), tmp_path / "one.model", 24)
+    assert train_sentencepiece(segments, tmp_path / "segments.model", 24).read_bytes() == one_file.read_bytes()
     assert one_file.read_bytes() == train_sentencepiece(SENTENCES[:2], tmp_path / "two.model", 24).read_bytes()
 
 
