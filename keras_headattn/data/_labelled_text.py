@@ -205,7 +205,7 @@ def _csv(path, encoding, delimiter, columns, header):
 
 
 def _delimiter(lines, columns, header):
-    """What stands between the columns of csv: what makes those that are asked for, else what makes most."""
+    """Finds the delimiter of csv: the one that makes the columns which are asked for, else most columns."""
     found = {}
     for delimiter in DELIMITERS:
         try:

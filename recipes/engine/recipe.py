@@ -251,7 +251,7 @@ def _refuse_others(given, names, reason):
 
 
 def _imported(name):
-    """What `"module:name"` names."""
+    """Imports what `"module:name"` names."""
     module, _, name = name.partition(":")
     return getattr(importlib.import_module(module), name)
 
