@@ -89,7 +89,7 @@ def sentences_in(file):
 
 
 def place_in(file, number):
-    """Where a line is, for errors."""
+    """Names the place of a line, for errors."""
     return f"{'standard input' if file == '-' else file}, line {number}"
 
 
