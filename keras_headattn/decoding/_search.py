@@ -23,20 +23,18 @@ def search_lengths(max_length):
     return [*itertools.takewhile(lambda length: length < max_length, lengths), max_length]
 
 
-def check_search(max_length, start_id, end_id, alpha, beam_size=1, vocabulary_size=None):
-    """Raises a ValueError that says which argument of a search is wrong and what was received.
-
-    Args:
-        max_length, start_id, end_id, alpha, beam_size: as in `beam_search`.
-        vocabulary_size: int, number of token ids. Default `None`: not known.
-    """
+def check_search(max_length, start_id, end_id, alpha, beam_size=1, suppress=(), vocabulary_size=None):
+    """Raises a ValueError that says which argument of a search is wrong and what was received."""
     positive("beam_size", beam_size)
     positive("max_length", max_length)
     last = float("inf") if vocabulary_size is None else vocabulary_size - 1
-    for name, token in (("start_id", start_id), ("end_id", end_id)):
+    if isinstance(suppress, (str, int)) or end_id in suppress:
+        raise ValueError(f"`suppress` must be a list of token ids without `end_id`. Received: suppress={suppress!r}")
+    ids = [("start_id", start_id), ("end_id", end_id), *(("suppress", token) for token in suppress)]
+    for name, token in ids:
         if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token <= last:
-            ids = "0 or more" if vocabulary_size is None else f"0 to {last}, as the vocabulary of the model has them"
-            raise ValueError(f"`{name}` must be a token id, an integer of {ids}. Received: {name}={token}")
+            allowed = "0 or more" if vocabulary_size is None else f"0 to {last}, as the vocabulary of the model has them"
+            raise ValueError(f"`{name}` must be a token id, an integer of {allowed}. Received: {name}={token}")
     if not ops.is_tensor(alpha):
         number("alpha", alpha, least=0)
 
@@ -46,7 +44,7 @@ def length_penalty(length, alpha):
     return ((5.0 + ops.cast(length, "float32")) / 6.0) ** alpha
 
 
-def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0.0, grow=None):
+def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0.0, grow=None, suppress=()):
     """The most probable token at each step, until every row has ended.
 
     Args:
@@ -60,6 +58,8 @@ def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0
         grow: function of `(cache, rows)` to the cache with room for so many rows, an integer. The cache then has room
             for the first of `search_lengths(max_length)` and grows when it is full, so that a step costs what has been
             made, not what may be. Default `None`: it has room for all.
+        suppress: list of token ids that are never produced. They are taken out before the softmax, so the
+            probabilities of the others sum to 1.
 
     Returns:
         `(tokens (B, max_length), scores (B,))`: integers, zeros after `end_id`; the sum of log probabilities,
@@ -68,14 +68,15 @@ def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0
     Raises:
         ValueError: naming the argument and what was received.
     """
-    check_search(max_length, start_id, end_id, alpha)
+    check_search(max_length, start_id, end_id, alpha, suppress=suppress)
 
     def unfinished(index, last, tokens, scores, lengths, finished, cache, length):
         return ops.logical_and(index < length, ops.logical_not(ops.all(finished)))
 
     def body(index, last, tokens, scores, lengths, finished, cache):
         logits, cache = step(last[:, None], cache, index, index, None)
-        best, gained = _most_probable(ops.cast(ops.reshape(logits, (-1, ops.shape(logits)[-1])), "float32"))
+        logits = _suppress(ops.reshape(logits, (-1, ops.shape(logits)[-1])), suppress)
+        best, gained = _most_probable(logits)
         best = ops.where(finished, 0, best)
         scores = scores + ops.where(finished, 0.0, gained)
         lengths = ops.where(finished, lengths, index + 1)
@@ -101,14 +102,27 @@ def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0
     return tokens, scores / length_penalty(lengths, alpha)
 
 
-def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size=4, alpha=0.6, reorder=None, grow=None):
+def beam_search(
+    step,
+    cache,
+    batch_size,
+    max_length,
+    start_id,
+    end_id,
+    beam_size=4,
+    alpha=0.6,
+    reorder=None,
+    grow=None,
+    suppress=(),
+):
     """The `beam_size` best translations found with a beam of that size.
 
     A hypothesis that ends leaves the beam for a pool of finished ones, where it is frozen with its score,
     the log probability divided by `length_penalty(length, alpha)`, the end token counted. The search
     stops when no open hypothesis can still beat the worst of a full pool (log probabilities only
-    fall, and no hypothesis is longer than `max_length`). Open hypotheses that reach `max_length` fill the
-    remaining places.
+    fall, and no hypothesis is longer than `max_length`). Where fewer than `beam_size` have finished by then, the best
+    open hypotheses fill the remaining places. All results are in the order of their scores, so an open one, cut off at
+    `max_length`, may come first.
 
     The beam lies along the length axis of the cache: at each step K tokens are written to K new rows,
     and a mask says which rows are the ancestors of each beam. So nothing in the cache is ever moved. Where the
@@ -128,17 +142,17 @@ def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size
         beam_size: K, at most half the vocabulary.
         alpha: as in `greedy_search`.
         reorder: function of `(cache, rows (B * K,))` to the cache whose hypotheses are these rows of the other.
-        grow: as in `greedy_search`.
+        grow, suppress: as in `greedy_search`.
 
     Returns:
-        `(tokens (B, K, max_length), scores (B, K))`, best first; zeros after `end_id`. Where fewer than K
+        `(tokens (B, K, max_length), scores (B, K))`, by falling score; zeros after `end_id`. Where fewer than K
         hypotheses exist the rest are zeros with a score of -1e9.
 
     Raises:
         ValueError: naming the argument and what was received; for `beam_size` also if the vocabulary has fewer than
             `2 * beam_size` tokens.
     """
-    check_search(max_length, start_id, end_id, alpha, beam_size)
+    check_search(max_length, start_id, end_id, alpha, beam_size, suppress)
     k = beam_size
     slots = ops.arange(k, dtype="float32")
     positions = ops.arange(max_length + 1, dtype="int32")
@@ -162,7 +176,7 @@ def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size
         else:
             logits, cache = step(ops.reshape(last, (-1, 1)), cache, index, index, None)
             logits = ops.reshape(logits, (-1, k, ops.shape(logits)[-1]))
-        scores, parents, tokens = _best_continuations(logits, scores, 2 * k)
+        scores, parents, tokens = _best_continuations(_suppress(logits, suppress), scores, 2 * k)
         ends, index = ops.equal(tokens, end_id), index + 1
         ended = ops.where(ends, scores / length_penalty(index, alpha), NEVER)
         pool, chosen = ops.top_k(ops.concatenate([pool, ended], axis=1), k)
@@ -196,7 +210,15 @@ def beam_search(step, cache, batch_size, max_length, start_id, end_id, beam_size
         state = ops.while_loop(*here, state)
     index, _, scores, pool, history, written, _ = state
     tokens = _tokens(history, written, slots, end_id)
-    return _fill(tokens, pool, scores / length_penalty(index, alpha))
+    return _best(tokens, pool, scores / length_penalty(index, alpha))
+
+
+def _suppress(logits, ids):
+    logits = ops.cast(logits, "float32")
+    if not ids:
+        return logits
+    tokens = ops.arange(ops.shape(logits)[-1], dtype="int32")
+    return ops.where(ops.any(ops.equal(tokens[:, None], list(ids)), axis=1), NEVER, logits)
 
 
 def _most_probable(logits):
@@ -210,7 +232,6 @@ def _most_probable(logits):
 
 def _best_continuations(logits, scores, count):
     """Scores, parents and tokens, each `(B, count)`, of the best of all K * V continuations."""
-    logits = ops.cast(logits, "float32")
     if logits.shape[-1] is not None and logits.shape[-1] < count:
         raise ValueError(
             "`beam_size` must be at most half the vocabulary. "
@@ -238,14 +259,12 @@ def _tokens(history, written, slots, end_id):
     return ops.concatenate([ops.where(is_last, end_id, tokens[:, :k]), tokens[:, k:]], axis=1)
 
 
-def _fill(tokens, pool, open_scores):
-    """Ended hypotheses by score, then open ones."""
+def _best(tokens, pool, open_scores):
+    """The K results of K finished and K open hypotheses, by score; open ones have the places that are left."""
     k = pool.shape[1]
-    scores = ops.concatenate([pool, open_scores], axis=1)
-    # Both are in order already. Ranks all differ, as on PyTorch `top_k` puts equal numbers in any order.
-    ranks = ops.arange(k, 0, -1, dtype="int32")
-    ended = ops.where(ops.equal(pool, NEVER), ranks - k, ranks + k)
-    _, chosen = ops.top_k(ops.concatenate([ended, ops.broadcast_to(ranks, ops.shape(ended))], axis=1), k)
+    count = ops.sum(ops.cast(pool > NEVER, "int32"), axis=1, keepdims=True)
+    open_scores = ops.where(ops.arange(k, dtype="int32") < k - count, open_scores, NEVER)
+    scores, chosen = ops.top_k(ops.concatenate([pool, open_scores], axis=1), k)
     tokens = ops.take_along_axis(tokens, chosen[..., None], axis=1)
-    scores = ops.maximum(ops.take_along_axis(scores, chosen, axis=1), EMPTY)
+    scores = ops.maximum(scores, EMPTY)
     return ops.where(scores[..., None] <= EMPTY, 0, tokens), scores

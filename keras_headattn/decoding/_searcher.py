@@ -24,6 +24,8 @@ class Searcher(keras.Model):
         max_length: most tokens of a translation, the end token included; at most the model's learned positions.
         start_id, end_id: token ids, within the vocabulary where the model has `target_vocabulary_size` or
             `source_vocabulary_size`.
+        suppress: list of token ids that are never produced, see `greedy_search`. Default `None`: those of the model,
+            `model.suppress`, if it has any.
 
     Call arguments:
         inputs: source token ids `(B, n)`, 0 = padding; or what else the model takes, such as the graphs of
@@ -32,13 +34,14 @@ class Searcher(keras.Model):
 
     Returns:
         Dictionary of `"tokens"` `(B, beam_size, max_length)`, best first, zeros after `end_id`, and `"scores"`
-        `(B, beam_size)`: log probability divided by the length penalty.
+        `(B, beam_size)`, falling: log probability divided by the length penalty. Where fewer than `beam_size` end in
+        time, others that were cut off at `max_length` are among them, in their place by score.
 
     Raises:
         ValueError: naming the argument and what was received.
     """
 
-    def __init__(self, model, beam_size=4, alpha=0.6, max_length=128, start_id=2, end_id=3, **kwargs):
+    def __init__(self, model, beam_size=4, alpha=0.6, max_length=128, start_id=2, end_id=3, suppress=None, **kwargs):
         super().__init__(**kwargs)
         missing = [name for name in ("init_cache", "decode_step") if not callable(getattr(model, name, None))]
         if missing:
@@ -47,7 +50,8 @@ class Searcher(keras.Model):
                 f"has them. Received: model of class {type(model).__name__}, without {' and '.join(missing)}"
             )
         sizes = (getattr(model, f"{side}_vocabulary_size", None) for side in ("target", "source"))
-        check_search(max_length, start_id, end_id, alpha, beam_size, next(filter(None, sizes), None))
+        suppress = getattr(model, "suppress", ()) if suppress is None else suppress
+        check_search(max_length, start_id, end_id, alpha, beam_size, suppress, next(filter(None, sizes), None))
         positions = getattr(model, "max_length", None)
         if positions is not None and max_length > positions:
             raise ValueError(
@@ -60,6 +64,7 @@ class Searcher(keras.Model):
         self.max_length = max_length
         self.start_id = start_id
         self.end_id = end_id
+        self.suppress = tuple(suppress)
 
     def build(self, input_shape=None):
         if not self.model.built:
@@ -106,14 +111,14 @@ class Searcher(keras.Model):
         common = (ops.shape(keras.tree.flatten(inputs)[0])[0], self.max_length, self.start_id, self.end_id)
         if k == 1:
             cache = model.init_cache(inputs, length, **given)
-            tokens, scores = greedy_search(step, cache, *common, self.alpha, grow)
+            tokens, scores = greedy_search(step, cache, *common, self.alpha, grow, self.suppress)
             tokens, scores = tokens[:, None], scores[:, None]
         elif getattr(model, "beams_share_rows", True):
             cache = model.init_cache(inputs, length * k, **given)
-            tokens, scores = beam_search(step, cache, *common, k, self.alpha, grow=grow)
+            tokens, scores = beam_search(step, cache, *common, k, self.alpha, None, grow, self.suppress)
         else:
             cache = model.init_cache(inputs, length, k, **given)
-            tokens, scores = beam_search(step, cache, *common, k, self.alpha, model.reorder_cache, grow)
+            tokens, scores = beam_search(step, cache, *common, k, self.alpha, model.reorder_cache, grow, self.suppress)
         return {"tokens": tokens, "scores": scores}
 
     def decoding_kernels(self):
@@ -132,6 +137,7 @@ class Searcher(keras.Model):
             "max_length": self.max_length,
             "start_id": self.start_id,
             "end_id": self.end_id,
+            "suppress": list(self.suppress),
         }
 
     @classmethod

@@ -65,7 +65,7 @@ def score(log_probs, hypothesis, alpha):
 
 
 def naive_beam_search(log_probs, max_length, end, beam_size, alpha):
-    """Best first: `[(hypothesis, score), ...]`; finished hypotheses before open ones."""
+    """By score: `[(hypothesis, score), ...]`. Open hypotheses have the places that finished ones leave."""
     beam, finished = [((), 0.0)], []
     for length in range(1, max_length + 1):
         rows = log_probs([prefix for prefix, _ in beam])
@@ -79,7 +79,7 @@ def naive_beam_search(log_probs, max_length, end, beam_size, alpha):
         finished = sorted(finished, key=lambda item: -item[1])[:beam_size]
         beam = [item for item in candidates if item[0][-1] != end][:beam_size]
     still_open = [(h, total / penalty(max_length, alpha)) for h, total in beam]
-    return (finished + still_open)[:beam_size]
+    return sorted((finished + still_open)[:beam_size], key=lambda item: -item[1])
 
 
 def every_hypothesis(log_probs, max_length, end, tokens, alpha):

@@ -1,5 +1,7 @@
 """Greedy and beam search over tables of logits, against slow searches in plain Python."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -169,11 +171,7 @@ def test_scores_fall_and_belong_to_their_hypotheses():
         for b in range(6):
             found = [ended_tokens(row) for row in tokens[b]]
             assert len(set(found)) == 4
-            ended = [hypothesis[-1] == END for hypothesis in found]
-            assert ended == sorted(ended, reverse=True)
-            for state in (True, False):
-                values = [value for value, e in zip(scores[b], ended, strict=True) if e is state]
-                assert values == sorted(values, reverse=True)
+            assert scores[b].tolist() == sorted(scores[b], reverse=True)
             for hypothesis, value in zip(found, scores[b], strict=True):
                 expected = score(table_log_probs(tables[b]), hypothesis, alpha)
                 np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
@@ -220,11 +218,54 @@ def test_length_penalty_equation():
 
 
 def test_open_hypotheses_fill_the_places_left():
-    """Whatever their score, they come after those that ended."""
+    """Their places are those of their scores; but where enough have ended, none is left for them."""
     table = probabilities({START: {2: 0.9, END: 0.1}, 2: {2: 1.0 - 1e-9}})
     tokens, scores = search_tables(table, 2, 0.0, 3)
-    assert [ended_tokens(row) for row in tokens[0]] == [(END,), (2, 2, 2)]
-    np.testing.assert_allclose(scores[0], np.log([0.1, 0.9]), rtol=1e-5)
+    assert [ended_tokens(row) for row in tokens[0]] == [(2, 2, 2), (END,)]
+    np.testing.assert_allclose(scores[0], np.log([0.9, 0.1]), rtol=1e-5)
+    table = probabilities({START: {2: 0.9, END: 0.1}, 2: {2: 0.99, END: 0.01}})
+    tokens, _ = search_tables(table, 2, 0.0, 3)
+    assert [ended_tokens(row) for row in tokens[0]] == [(END,), (2, END)]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_finished_and_open_hypotheses_by_brute_force(alpha):
+    """All hypotheses of three live tokens, where fewer end than there are places; the wide beam drops none."""
+    logits = np.random.default_rng(4).normal(scale=2, size=(4, 3, 3)) - [2, 0, 0]
+    tables = np.stack([sparse_table(x, dead=-np.inf) for x in logits])
+    tables[:, [END, *range(4, 2 * BEAM)]] = 0.0  # never reached
+    tokens, scores = search_tables(tables, BEAM, alpha, 3)
+    mixed = False
+    for b, table in enumerate(tables):
+        log_probs = table_log_probs(table)
+        ended = every_hypothesis(log_probs, 3, END, LIVE[1:], alpha)
+        still_open = [(h, score(log_probs, h, alpha)) for h in itertools.product(LIVE[1:], repeat=3)]
+        still_open = sorted(still_open, key=lambda item: -item[1])[: BEAM - len(ended)]
+        expected = sorted(ended + still_open, key=lambda item: -item[1])
+        assert len(ended) == 7 and len(expected) == BEAM
+        check_same(tokens[b], scores[b], expected, 1e-4)
+        is_open = [hypothesis[-1] != END for hypothesis, _ in expected]
+        mixed = mixed or is_open != sorted(is_open)
+    assert mixed  # an open one comes before one that ended
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_suppressed_tokens(beam_size, alpha):
+    """As if their logits were minus infinity: probabilities of the others sum to 1."""
+    tables = random_tables(3, 11, seed=11)
+    tables[:, :, 5] += 6
+    without = tables.copy()
+    without[:, :, [0, 5]] = -np.inf
+    for search in (greedy_search, beam_search):
+        own = {} if search is greedy_search else {"beam_size": beam_size}
+        found, expected = (
+            search(table_step(tf.constant(each)), {}, 3, 6, START, END, alpha=alpha, **own, **suppress)
+            for each, suppress in ((tables, {"suppress": [5, 0]}), (without, {}))
+        )
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_allclose(found[1], expected[1], rtol=1e-5)
+        assert not (np.asarray(found[0]) == 5).any()
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
@@ -341,6 +382,9 @@ def test_beam_wider_than_half_the_vocabulary():
     ({"max_length": -2}, "`max_length` must be a positive integer. Received: max_length=-2"),
     ({"start_id": -1}, "`start_id` must be a token id, an integer of 0 or more. Received: start_id=-1"),
     ({"end_id": float("nan")}, "`end_id` must be a token id, an integer of 0 or more. Received: end_id=nan"),
+    ({"suppress": [-1]}, "`suppress` must be a token id, an integer of 0 or more. Received: suppress=-1"),
+    ({"suppress": [2, END]}, "`suppress` must be a list of token ids without `end_id`. Received: "),
+    ({"suppress": 5}, "`suppress` must be a list of token ids without `end_id`. Received: suppress=5"),
     ({"alpha": float("nan")}, "`alpha` must be a finite number, at least 0. Received: alpha=nan"),
     ({"alpha": "x"}, "`alpha` must be a finite number, at least 0. Received: alpha='x'"),
 ])  # fmt: skip

@@ -2,7 +2,8 @@
 
 Three things differ on purpose. Where nothing has ended, that library returns log probabilities as they are,
 this one divides them by the length penalty too. It stops when the worst of what has ended cannot be beaten,
-this one when the worst of a full pool cannot. And it leaves places empty, which open hypotheses fill here.
+this one when the worst of a full pool cannot. And it leaves places empty, which open hypotheses fill here, among the
+others by their scores.
 """
 
 import numpy as np
@@ -44,16 +45,17 @@ def test_single_sentences(golden, beam_size, alpha, sentence):
 
 
 def compare(table, tokens, scores, their_tokens, their_scores, alpha):
-    if END not in their_tokens:
+    has_ended = END in their_tokens
+    if not has_ended:
         their_scores = their_scores / penalty(STEPS, alpha)
-    found = (their_scores > EMPTY).sum()
-    expected = [(ended_tokens(row[1:]), value) for row, value in zip(their_tokens[:found], their_scores, strict=False)]
-    check_same(tokens[:found], scores[:found], expected)
+    count = (their_scores > EMPTY).sum()
+    expected = [(ended_tokens(row[1:]), value) for row, value in zip(their_tokens[:count], their_scores, strict=False)]
+    theirs = [place for place, row in enumerate(tokens) if END in row or not has_ended][:count]
+    check_same(tokens[theirs], scores[theirs], expected)
     log_probs = table_log_probs(table)
-    for row, value in zip(tokens[found:], scores[found:], strict=True):
-        hypothesis = ended_tokens(row)
-        np.testing.assert_allclose(value, score(log_probs, hypothesis, alpha), rtol=1e-5)
-        assert END not in hypothesis or value < scores[found - 1]
+    for row, value in zip(tokens, scores, strict=True):
+        np.testing.assert_allclose(value, score(log_probs, ended_tokens(row), alpha), rtol=1e-5)
+    assert scores.tolist() == sorted(scores, reverse=True)
 
 
 def test_the_golden_vectors_have_an_empty_place(golden):
