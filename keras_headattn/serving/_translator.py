@@ -46,6 +46,10 @@ class Translator:
             `None`: there are none.
         batch_size: int, sentences that are searched together; a single one is searched by itself. Default 64.
         jit_compile: bool, whether XLA compiles the search: faster, after a few seconds for each length. Default True.
+        start_id: int, the token id before a translation. Default `None`: `target_tokenizer.bos_id` or, where the
+            tokenizer has none, its padding, as T5 has it.
+        suppress: list of token ids that are never produced. Default `None`: those of the model, see
+            `decoding.Searcher`.
 
     Call arguments:
         sentences: list of str. An empty sentence stays empty.
@@ -94,11 +98,15 @@ class Translator:
         target_moses=None,
         batch_size=64,
         jit_compile=True,
+        start_id=None,
+        suppress=None,
     ):
         self.text = LanguagePair(source_tokenizer, target_tokenizer, source_moses, target_moses)
         self.batch_size = positive("batch_size", batch_size)
+        if start_id is None:
+            start_id = target_tokenizer.bos_id if target_tokenizer.bos_id >= 0 else target_tokenizer.pad_id
         self.searcher = Searcher(
-            model, beam_size, alpha, max_length, start_id=target_tokenizer.bos_id, end_id=target_tokenizer.eos_id
+            model, beam_size, alpha, max_length, start_id, target_tokenizer.eos_id, suppress=suppress
         )
         pieces = target_tokenizer.vocabulary_size
         if 2 * beam_size > pieces:

@@ -30,8 +30,8 @@ def export_translator(
 
     - `serving_default`: strings `text` `(B,)` to the best `translations` `(B,)`, strings, and their `scores`
       `(B,)`, float32;
-    - `n_best`: the same of the whole beam, `(B, beam_size)`, best first. Where there are fewer hypotheses the
-      rest are empty strings with a score of -1e9;
+    - `n_best`: the same of the whole beam, `(B, beam_size)`, in the order of `decoding.beam_search`. Where there are
+      fewer hypotheses the rest are empty strings with a score of -1e9;
     - `xla`, if asked for: as `serving_default`, with a search compiled by XLA for each batch size and each bucket. The
       other signatures need no XLA.
     - `attention`, if asked for: the outputs of `serving_default`, strings `source_pieces` `(B, n)` and `target_pieces`

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+import sentencepiece
 
 from keras_headattn.data import pad_ids
 from keras_headattn.layers import MultiHeadAttention
-from keras_headattn.models import Transformer
+from keras_headattn.models import T5, Transformer
 from keras_headattn.positions import LearnedPositions
 from keras_headattn.serving import Translation, Translator
 from keras_headattn.text import LanguagePair, MosesPreprocessor, SentencePieceTokenizer
@@ -54,6 +55,22 @@ def test_many_lengths_are_searched_without_a_warning(tokenizer, caplog):
     )
     translate(["cat " * count for count in (2, 8, 16, 32, 64, 128)])
     assert len(translate.buckets) == 6 and caplog.text == ""
+
+
+@pytest.mark.parametrize("given, start_id, suppress", [({}, 0, (7,)), ({"start_id": 5, "suppress": [6]}, 5, (6,))])
+def test_t5_with_a_tokenizer_of_its_own(folder, given, start_id, suppress):
+    """It has no begin-of-sentence symbol: a T5 starts from padding."""
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(ENGLISH + GERMAN), model_prefix=str(folder / "t5"), vocab_size=36, pad_id=0, eos_id=1,
+        unk_id=2, bos_id=-1, minloglevel=2, hard_vocab_limit=False,
+    )  # fmt: skip
+    tokenizer = SentencePieceTokenizer(folder / "t5.model")
+    assert tokenizer.bos_id == -1
+    model = T5(40, 16, 32, num_layers=1, num_heads=2, key_dim=8, suppress=[7])
+    translate = Translator(model, tokenizer, tokenizer, max_source_length=32, **OPTIONS, **given)
+    assert (translate.searcher.start_id, translate.searcher.suppress) == (start_id, suppress)
+    texts, _ = expected(translate, tokenizer.encode(ENGLISH[:1]))
+    assert [translation.text for translation in translate(ENGLISH[:1])] == texts
 
 
 def test_translations_are_those_of_the_search(translate, tokenizer):
