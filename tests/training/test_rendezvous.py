@@ -1,12 +1,13 @@
 """Workers wait for each other, and no longer than they were told to."""
 
 import concurrent.futures
+import contextlib
 import socket
 import time
 
 import pytest
 
-from keras_headattn.training._distribution.rendezvous import wait_for_all
+from keras_headattn.training._distribution.rendezvous import _listen, wait_for_all
 
 
 def addresses(number):
@@ -54,6 +55,36 @@ def test_strangers_are_not_taken_for_workers():
         assert not first.done()
         wait_for_all(workers, 1, 30)
         first.result(timeout=30)
+
+
+def test_strangers_who_say_nothing_or_too_much_are_not_waited_for():
+    """Nor is what they send kept, and nobody hears of a port on the loopback interface from outside."""
+    workers = addresses(2)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as strangers:
+        first = pool.submit(wait_for_all, workers, 0, 30)
+        while True:
+            try:
+                silent = [socket.create_connection(workers[0].split(":"), timeout=5) for _ in range(4)]
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.01)
+        for each in silent:
+            strangers.enter_context(each)
+        with pytest.raises(OSError):  # the other side hangs up
+            for _ in range(1_000):
+                silent[0].sendall(b"x" * 65_536)
+        started = time.monotonic()
+        wait_for_all(workers, 1, 30)
+        first.result(timeout=30)
+        assert time.monotonic() - started < 4  # each of them would have cost 5 seconds
+
+
+@pytest.mark.parametrize("address, hosts", [
+    ("localhost:0", ["127.0.0.1"]), ("127.0.0.1:0", ["127.0.0.1"]), ("worker-0:0", ["::", "0.0.0.0"]),
+])  # fmt: skip
+def test_who_can_reach_the_port(address, hosts):
+    with _listen(address, time.monotonic() + 5) as listener:
+        assert listener.getsockname()[0] in hosts
 
 
 def test_a_port_in_use_is_waited_for():

@@ -1,11 +1,17 @@
 """Which checkpoints `Resume` keeps, goes on from, and refuses."""
 
+import os
+import subprocess
+import sys
+import warnings
+
 import keras
 import numpy as np
 import pytest
 
 from keras_headattn.training._resume.checkpoint import write_checkpoint
 from keras_headattn.training._resume.checkpoint_folder import CheckpointFolder
+from keras_headattn.training._resume.folder_lock import _held, lock_folder, unlock_folder
 from tests.training.resuming import Kill, Killed, fit, simple
 
 
@@ -55,6 +61,45 @@ def test_checkpoints_of_another_run(tmp_path, other, message):
     with pytest.raises(ValueError, match=f"of another run.*{message}"):
         fit(other(), tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+OTHER_PROCESS = """
+import fcntl, os, sys
+descriptor = os.open(sys.argv[1], os.O_RDONLY)
+fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+print("has it", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_one_process_at_a_time(tmp_path):
+    """A second one is refused and changes nothing; the lock ends with the process that has it, killed or not."""
+    (tmp_path / ".epoch-of-the-other.npz").write_bytes(b"half")
+    command = [sys.executable, "-c", OTHER_PROCESS, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "has it\n"
+        with pytest.raises(ValueError, match=f"Another process trains with the checkpoints.* Received: {tmp_path}"):
+            fit(simple(), tmp_path)
+        assert (tmp_path / ".epoch-of-the-other.npz").exists()
+        other.kill()
+    fit(simple(), tmp_path)
+    # After `fit` others may have the folder.
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "has it\n"
+        other.kill()
+
+
+def test_the_lock_is_not_inherited_by_children(tmp_path):
+    """Else a process that was killed could not be started again while one of its children is there."""
+    lock_folder(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of forks where there are threads
+        child = os.fork()
+    if not child:
+        os._exit(len(_held))
+    assert os.waitpid(child, 0)[1] == 0 and tmp_path.resolve() in _held
+    unlock_folder(tmp_path)
+    assert tmp_path.resolve() not in _held
 
 
 def test_nothing_but_damaged_checkpoints(tmp_path):

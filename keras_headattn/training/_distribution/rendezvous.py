@@ -1,11 +1,15 @@
 """Waiting for the other workers before TensorFlow does."""
 
 import contextlib
+import ipaddress
+import select
 import socket
 import time
 
 _HELLO, _GO = b"keras_headattn worker %d\n", b"go\n"
 _PAUSE = 0.5  # seconds between two attempts
+_LONGEST = 64  # bytes of what a worker says
+_MOST_CONNECTIONS = 256
 
 
 def wait_for_all(addresses, index, timeout):
@@ -30,39 +34,79 @@ def wait_for_all(addresses, index, timeout):
 
 
 def _welcome(addresses, deadline):
-    port = int(addresses[0].rpartition(":")[2])
     came = {}
     with contextlib.ExitStack() as stack:
-        listener = stack.enter_context(_listen(port, deadline))
+        listener = stack.enter_context(_listen(addresses[0], deadline))
+        said = {}  # what each connection has said so far
         while len(came) < len(addresses) - 1:
-            listener.settimeout(max(0.01, deadline - time.monotonic()))
-            try:
-                connection = stack.enter_context(listener.accept()[0])
-                connection.settimeout(5)
-                hello = connection.makefile("rb").readline()
-            except TimeoutError as error:
+            ready = select.select([listener, *said], [], [], max(0.0, deadline - time.monotonic()))[0]
+            if not ready or time.monotonic() > deadline:
                 missing = [address for number, address in enumerate(addresses[1:], 1) if number not in came]
-                if time.monotonic() < deadline:
-                    continue  # that was somebody who says nothing
-                raise TimeoutError(f"no word from {', '.join(missing)}") from error
-            except OSError:
-                continue
-            numbers = [number for number in range(1, len(addresses)) if hello == _HELLO % number]
-            came |= {number: connection for number in numbers}  # the newest one, if a worker was restarted
+                raise TimeoutError(f"no word from {', '.join(missing)}")
+            for connection in ready:
+                if connection is listener:
+                    _accept(listener, said, stack)
+                elif connection in said and (hello := _line(connection, said)):
+                    numbers = [number for number in range(1, len(addresses)) if hello == _HELLO % number]
+                    came |= {number: connection for number in numbers}  # the newest one, if a worker was restarted
+                    if not numbers:
+                        connection.close()
         for connection in came.values():
+            connection.settimeout(5)
             with contextlib.suppress(OSError):
                 connection.sendall(_GO)
 
 
-def _listen(port, deadline):
+def _accept(listener, said, stack):
+    """Takes a new connection; the oldest one that has not said who it is gives way where there are too many."""
+    with contextlib.suppress(OSError):
+        connection = stack.enter_context(listener.accept()[0])
+        connection.setblocking(False)
+        said[connection] = b""
+    if len(said) > _MOST_CONNECTIONS:
+        oldest = next(iter(said))
+        del said[oldest]
+        oldest.close()
+
+
+def _line(connection, said):
+    """What a connection says, once that is a line. Who ends, or says more than a worker does, is heard no more."""
+    try:
+        data = connection.recv(_LONGEST)
+    except BlockingIOError:
+        return None
+    except OSError:
+        data = b""
+    text = said.pop(connection) + data
+    if text.endswith(b"\n"):
+        return text
+    if data and len(text) < _LONGEST:
+        said[connection] = text
+    else:
+        connection.close()
+    return None
+
+
+def _listen(address, deadline):
+    """Listens on all interfaces, or on the loopback interface alone where the address is of that."""
+    host, _, port = address.rpartition(":")
     while True:
         try:
+            if _is_loopback(host):
+                family = socket.AF_INET6 if ":" in host else socket.AF_INET
+                return socket.create_server((host.strip("[]"), int(port)), family=family)
             family = {"family": socket.AF_INET6, "dualstack_ipv6": True} if socket.has_dualstack_ipv6() else {}
-            return socket.create_server(("", port), **family)
+            return socket.create_server(("", int(port)), **family)
         except OSError as error:  # the process before this one may not be gone yet
             if time.monotonic() > deadline:
                 raise TimeoutError(f"port {port} cannot be opened: {error}") from error
             time.sleep(_PAUSE)
+
+
+def _is_loopback(host):
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    return host == "localhost"
 
 
 def _report(address, index, deadline):
@@ -70,10 +114,10 @@ def _report(address, index, deadline):
     reason = "there was no time to ask"
     while (left := deadline - time.monotonic()) > 0:
         try:
-            with socket.create_connection((host, int(port)), timeout=min(left, 5)) as connection:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=min(left, 5)) as connection:
                 connection.sendall(_HELLO % index)
                 connection.settimeout(left)
-                if connection.makefile("rb").readline() == _GO:
+                if connection.makefile("rb").readline(_LONGEST) == _GO:
                     return
         except OSError as error:  # not there yet, or its name is not known yet
             reason = error

@@ -7,6 +7,7 @@ import warnings
 from keras_headattn.training._distribution.workers import gather, worker_index
 from keras_headattn.training._resume import snapshot
 from keras_headattn.training._resume.checkpoint import DamagedCheckpoint, read_checkpoint, write_checkpoint
+from keras_headattn.training._resume.folder_lock import lock_folder, unlock_folder
 
 _END = f"-batch-{0:08d}"  # how the names of those at the end of an epoch end
 
@@ -35,6 +36,17 @@ class CheckpointFolder:
         self._folder = self._shared / f"worker-{index}" if index else self._shared
         self._keep = keep
         self._run, self._place = run, place
+
+    def lock(self):
+        """Keeps other processes from the folder until `unlock`, or until this one ends.
+
+        Raises:
+            ValueError: if another process has it.
+        """
+        lock_folder(self._folder)
+
+    def unlock(self):
+        unlock_folder(self._folder)
 
     def newest(self):
         """The newest checkpoint that all workers can go on from, or `None` if there is no file.

@@ -36,7 +36,8 @@ class Resume(keras.callbacks.CallbackList):
     Keras's `BackupAndRestore` restores the epoch but not the place in it, and so trains some batches twice.
 
     Args:
-        folder: Where the checkpoints are, one file each. A new run needs an empty folder.
+        folder: Where the checkpoints are, one file each. A new run needs an empty folder. One process at a time trains
+            with a folder: a second one is refused until the first has finished `fit` or ended.
         data: What `fit` is given, if its order changes from epoch to epoch: `data.epoch` is set to the number of
             each epoch before it begins. Defaults to `None`.
         callbacks: List of callbacks whose memory is saved too, such as `EarlyStopping` and `ModelCheckpoint`.
@@ -64,7 +65,7 @@ class Resume(keras.callbacks.CallbackList):
 
     Raises:
         ValueError: in `fit`, if the checkpoints are of another model, optimizer, data set or number of replicas,
-            if none of them can be read, or if only some workers see them.
+            if none of them can be read, if only some workers see them, or if another process trains with them.
         OSError: in `fit`, if the folder cannot be written to. The checkpoints there are left as they are.
         KeyboardInterrupt: in `fit`, after SIGINT, when the state is saved.
         SystemExit: in `fit`, after SIGTERM, when the state is saved.
@@ -117,7 +118,12 @@ class Resume(keras.callbacks.CallbackList):
         if num_workers(self._strategy) > 1:
             self._place["workers"] = num_workers(self._strategy)
         self._checkpoints = CheckpointFolder(self.folder, self.keep, self._run, self._place, self._strategy)
-        self._checkpoint = self._checkpoints.newest()
+        self._checkpoints.lock()
+        try:
+            self._checkpoint = self._checkpoints.newest()
+        except BaseException:
+            self._checkpoints.unlock()
+            raise
         self._train_function = self.model.train_function
         if self._checkpoint:
             self._restore()
@@ -200,6 +206,7 @@ class Resume(keras.callbacks.CallbackList):
             self._exit()
         self._finish_writing()
         self._writer.shutdown()
+        self._checkpoints.unlock()
         self._signal.release()
         set_initial_epoch(self.model, None)
         self._complete(self.model.history)
@@ -312,6 +319,7 @@ class Resume(keras.callbacks.CallbackList):
         number = int(gather([self._signal.number], self._strategy).max())
         if checkpoint:
             self._checkpoints.write(checkpoint)
+        self._checkpoints.unlock()
         if number == signal.SIGINT:
             raise KeyboardInterrupt(f"The state is saved in {self.folder}. The same `fit` goes on from there.")
         raise SystemExit(128 + number)  # as a shell reports it
