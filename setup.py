@@ -59,7 +59,7 @@ setup(
         "tensorflow>=2.21",
         "keras>=3.15",
         "tensorflow-text>=2.21.1",  # 2.21.0 cannot be imported
-        "sentencepiece>=0.2",
+        "sentencepiece>=0.2.2",
         "tensorboard>=2.20",
         "safetensors>=0.5",
     ],
