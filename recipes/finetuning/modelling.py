@@ -26,8 +26,10 @@ def check_checkpoint(path):
     Raises:
         FileNotFoundError, ValueError, ImportError: if not.
     """
+    from keras_headattn.interop._pretrained import check_checkpoint
     from recipes.finetuning.checkpoints import tokenizer_of
 
+    check_checkpoint(path, "--checkpoint")
     tokenizer_of(path)
     if "registered_name" in _values(path):
         optional_import("keras_hub")
@@ -81,7 +83,10 @@ def is_t5(config, folder):
 
 def kind_of(path):
     """The kind of a checkpoint's head: "bert", "roberta" or "electra"."""
-    return next((kind for kind in ("roberta", "electra") if kind in _model_type(path)), "bert")
+    model_type = _model_type(path)
+    if "camembert" in model_type:  # RoBERTa under another name
+        return "roberta"
+    return next((kind for kind in ("roberta", "electra") if kind in model_type), "bert")
 
 
 def _model_type(path):

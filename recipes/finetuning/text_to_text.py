@@ -10,6 +10,7 @@ from keras_headattn.data._buckets import pad_columns
 from keras_headattn.decoding import Searcher
 from keras_headattn.interop import from_pretrained
 from keras_headattn.losses import LabelSmoothedCrossentropy
+from keras_headattn.models import T5
 from keras_headattn.serving._buckets import cut_ids, is_longer
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES
@@ -136,7 +137,12 @@ class TextToText(Glue):
         own = dict(attention=attention_of(config), dropout=config.dropout, seed=config.seed)
         if config.decoder_attention == "own":
             own |= dict(decoder_attention=None, cross_attention=None)
-        return from_pretrained(config.checkpoint, **own)
+        model = from_pretrained(config.checkpoint, **own)
+        if not isinstance(model, T5):
+            raise ValueError(
+                f"--checkpoint must be a T5 with its decoder. Received: {config.checkpoint}, of an encoder alone"
+            )
+        return model
 
     def make_trainer(self, model):
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")}

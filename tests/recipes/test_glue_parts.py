@@ -31,6 +31,7 @@ from recipes.finetuning.data import read_corpora, read_tests, read_unlabelled
 from recipes.finetuning.glue_files import read_file, read_split, read_tfds_split
 from recipes.finetuning.glue_tasks import MAJORITY, SUBMISSION, TASKS, mean_score
 from recipes.finetuning.label_texts import LabelTexts, WrittenClasses, WrittenNumbers
+from recipes.finetuning.modelling import check_checkpoint, kind_of
 from recipes.finetuning.scores import ClassScore, NumberScore
 from recipes.finetuning.settings import GlueConfig
 from recipes.finetuning.submission import check_file, clipped, collect, predict_tests, rows_text, write_zip
@@ -228,6 +229,20 @@ def test_a_checkpoint_takes_the_place_of_a_size_and_of_pretraining():
     given = small.changed({"checkpoint": "MODEL"})
     assert (given.checkpoint, given.size, given.pretraining_epochs) == ("MODEL", None, 0)
     assert given.changed({"size": "bert_mini"}).checkpoint is None
+
+
+def test_names_of_the_hub_are_no_checkpoints():
+    with pytest.raises(FileNotFoundError, match="`--checkpoint` must be .*hf download .*: --checkpoint='bert-base"):
+        check_checkpoint("bert-base-uncased")
+
+
+@pytest.mark.parametrize("model_type, kind", [
+    ("bert", "bert"), ("roberta", "roberta"), ("xlm-roberta", "roberta"), ("camembert", "roberta"),
+    ("electra", "electra"),
+])  # fmt: skip
+def test_the_head_of_a_checkpoint(model_type, kind, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
+    assert kind_of(tmp_path) == kind
 
 
 def test_f1_is_of_two_classes():
