@@ -28,12 +28,12 @@ def check_search(max_length, start_id, end_id, alpha, beam_size=1, suppress=(), 
     positive("beam_size", beam_size)
     positive("max_length", max_length)
     last = float("inf") if vocabulary_size is None else vocabulary_size - 1
+    allowed = "0 or more" if vocabulary_size is None else f"0 to {last}, as the vocabulary of the model has them"
     if isinstance(suppress, (str, int)) or end_id in suppress:
         raise ValueError(f"`suppress` must be a list of token ids without `end_id`. Received: suppress={suppress!r}")
     ids = [("start_id", start_id), ("end_id", end_id), *(("suppress", token) for token in suppress)]
     for name, token in ids:
         if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token <= last:
-            allowed = "0 or more" if vocabulary_size is None else f"0 to {last}, as the vocabulary of the model has them"
             raise ValueError(f"`{name}` must be a token id, an integer of {allowed}. Received: {name}={token}")
     if not ops.is_tensor(alpha):
         number("alpha", alpha, least=0)

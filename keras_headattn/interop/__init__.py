@@ -11,6 +11,7 @@ __getattr__, __dir__, __all__ = attach(
         "_copying": ["Names", "Report", "copy_weights", "weights_by_name"],
         "_electra": ["from_electra", "to_electra"],
         "_export": ["to_hugging_face"],
+        "_generation": ["generation_settings"],
         "_keras_hub": ["from_keras_hub", "to_keras_hub"],
         "_opennmt": ["from_opennmt"],
         "_pretrained": ["from_pretrained", "tokenizer_of"],

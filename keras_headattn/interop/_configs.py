@@ -1,7 +1,9 @@
 """The settings of a config.json, as arguments of our models."""
 
-import json
 import pathlib
+
+from keras_headattn._files import read_json
+from keras_headattn._validation import number
 
 ACTIVATIONS = {
     "gelu": "gelu",
@@ -14,7 +16,10 @@ ACTIVATIONS = {
     "swish": "silu",
     "tanh": "tanh",
 }
-# Keys that say nothing of what the encoder computes: of files, of training, of heads, of searching.
+# RoBERTa under other names.
+ROBERTAS = ("roberta", "xlm-roberta", "camembert")
+# Keys that say nothing of what the model computes: of files, of training, of heads, of searching. `suppressed_ids` and
+# `generation_settings` read the last.
 HARMLESS = """
     _name_or_path _num_labels architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens
     bos_token_id chunk_size_feed_forward classif_dropout classifier_activation classifier_dropout cls_token_id
@@ -85,9 +90,9 @@ class Config:
     @classmethod
     def load(cls, path):
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
+            values = read_json(path)
         except (ValueError, OSError) as error:
-            raise ValueError(f"The configuration cannot be read. Received: {path} ({error})") from error
+            raise ValueError(f"The configuration cannot be read. Received: {error}") from error
         if not isinstance(values, dict):
             raise ValueError(f"The configuration must be a dictionary. Received: {path} with a {type(values).__name__}")
         return cls(values, path)
@@ -101,16 +106,39 @@ class Config:
         self._read.add(key)
         return self.values.get(key, default)
 
+    def integer(self, key, default=None, least=0, most=None):
+        """An integer within bounds; without `default` the key must be there."""
+        value = self[key] if default is None else self.get(key, default)
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        if not is_integer or value < least or most is not None and value > most:
+            bounds = f"at least {least}" if most is None else f"{least} to {most}"
+            raise ValueError(f"`{key}` must be an integer, {bounds}. Received: {key}={value!r} in {self.path}")
+        return value
+
+    def number(self, key, default, below=None):
+        """A finite number, at least 0."""
+        try:
+            return number(key, self.get(key, default), least=0, below=below)
+        except ValueError as error:
+            raise ValueError(f"{error} in {self.path}") from error
+
+    def flag(self, key, default):
+        value = self.get(key, default)
+        if not isinstance(value, bool):
+            raise ValueError(f"`{key}` must be true or false. Received: {key}={value!r} in {self.path}")
+        return value
+
     def activation(self, key, default, prefix=""):
         """An activation of ours."""
-        name = self.get(key, default).removeprefix(prefix)
-        if name not in ACTIVATIONS:
+        name = self.get(key, default)
+        name = name.removeprefix(prefix) if isinstance(name, str) else name
+        if not isinstance(name, str) or name not in ACTIVATIONS:
             raise ValueError(f"`{key}` must be one of {', '.join(ACTIVATIONS)}. Received: {name!r} in {self.path}")
         return ACTIVATIONS[name]
 
     def same(self, *keys):
-        """The one value of several keys."""
-        values = [self[key] for key in keys]
+        """The one value, a positive integer, of several keys."""
+        values = [self.integer(key, least=1) for key in keys]
         if len(set(values)) > 1:
             told = ", ".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))
             raise ValueError(f"Encoder and decoder must be alike here. Received: {told} in {self.path}")
@@ -140,90 +168,104 @@ class Config:
 def bert_arguments(config):
     """Arguments of `Bert` from the configuration of a BERT, RoBERTa or ELECTRA."""
     kind = config.get("model_type", "bert")
+    is_roberta = kind in ROBERTAS
+    size = config.integer("vocab_size", least=1)
     found = dict(
-        vocabulary_size=config["vocab_size"],
-        hidden_dim=config["hidden_size"],
-        intermediate_dim=config["intermediate_size"],
-        num_layers=config["num_hidden_layers"],
-        num_heads=config["num_attention_heads"],
-        max_length=config["max_position_embeddings"],
-        num_segments=config.get("type_vocab_size", 2),
-        embedding_dim=config.get("embedding_size") if kind == "electra" else None,
-        pad_id=config.get("pad_token_id", 1 if kind == "roberta" else 0),
+        vocabulary_size=size,
+        hidden_dim=config.integer("hidden_size", least=1),
+        intermediate_dim=config.integer("intermediate_size", least=1),
+        num_layers=config.integer("num_hidden_layers", least=1),
+        num_heads=config.integer("num_attention_heads", least=1),
+        max_length=config.integer("max_position_embeddings", least=1),
+        num_segments=config.integer("type_vocab_size", 2),
+        embedding_dim=None,
+        pad_id=config.integer("pad_token_id", 1 if is_roberta else 0, most=size - 1),
         activation=config.activation("hidden_act", "gelu"),
-        norm_epsilon=config.get("layer_norm_eps", 1e-12),
-        dropout=config.get("hidden_dropout_prob", 0.1),
-        attention_dropout=config.get("attention_probs_dropout_prob", 0.1),
-        initializer_range=config.get("initializer_range", 0.02),
+        norm_epsilon=config.number("layer_norm_eps", 1e-12),
+        dropout=config.number("hidden_dropout_prob", 0.1, below=1),
+        attention_dropout=config.number("attention_probs_dropout_prob", 0.1, below=1),
+        initializer_range=config.number("initializer_range", 0.02),
     )
-    if kind == "roberta":
-        # Their first token is at the position after that of padding.
-        found |= dict(max_length=found["max_length"] - found["pad_id"] - 1, num_segments=0, skip_padding=True)
+    if kind == "electra" and config.get("embedding_size") is not None:
+        found["embedding_dim"] = config.integer("embedding_size", least=1)
+    if is_roberta:
         if config.get("type_vocab_size", 1) != 1:
-            raise ValueError(f"RoBERTa has one segment. Received: type_vocab_size={config['type_vocab_size']}")
+            raise ValueError(
+                f"RoBERTa has one segment. Received: type_vocab_size={config['type_vocab_size']} in {config.path}"
+            )
+        # Their first token is at the position after that of padding.
+        places = config.integer("max_position_embeddings", least=found["pad_id"] + 2)
+        found |= dict(max_length=places - found["pad_id"] - 1, num_segments=0, skip_padding=True)
     return found
 
 
 def t5_arguments(config):
-    """Arguments of `T5`."""
-    kind = config.get("feed_forward_proj", "relu")
-    gated = kind.startswith("gated-")
+    """Arguments of `T5` from the configuration of a T5 or an mT5."""
+    kind = config.get("feed_forward_proj", "gated-gelu" if config["model_type"] == "mt5" else "relu")
+    gated = isinstance(kind, str) and kind.startswith("gated-")
     # Hugging Face takes this one name for GELU by tanh.
     activation = "gelu_tanh" if kind == "gated-gelu" else config.activation("feed_forward_proj", kind, "gated-")
-    tied = config.get("tie_word_embeddings", True)
+    tied = config.flag("tie_word_embeddings", config["model_type"] == "t5")
     for derived in ("dense_act_fn", "is_gated_act"):
         config.get(derived)
     for key in ("pad_token_id", "decoder_start_token_id"):
         if config.get(key, 0) != 0:
             raise ValueError(f"`{key}` of T5 must be 0. Received: {key}={config[key]} in {config.path}")
     # transformers 5 calls all T5 tied, and says here which are of 1.0.
-    scaled = config.get("scale_decoder_outputs", tied)
+    scaled = config.flag("scale_decoder_outputs", tied) and config["model_type"] == "t5"
     if scaled and not tied:
         raise ValueError(
             f"`scale_decoder_outputs` must be False of an output layer of its own. Received: True in {config.path}"
         )
+    layers = config.integer("num_layers", least=1)
+    decoder_layers = config.get("num_decoder_layers")
     return dict(
-        vocabulary_size=config["vocab_size"],
-        hidden_dim=config["d_model"],
-        intermediate_dim=config["d_ff"],
-        num_layers=config["num_layers"],
-        num_decoder_layers=config.get("num_decoder_layers") or config["num_layers"],
-        num_heads=config["num_heads"],
-        key_dim=config["d_kv"],
+        vocabulary_size=config.integer("vocab_size", least=1),
+        hidden_dim=config.integer("d_model", least=1),
+        intermediate_dim=config.integer("d_ff", least=1),
+        num_layers=layers,
+        num_decoder_layers=layers if decoder_layers is None else config.integer("num_decoder_layers", least=1),
+        num_heads=config.integer("num_heads", least=1),
+        key_dim=config.integer("d_kv", least=1),
         activation=activation,
         gated=gated,
         tie_output=scaled,
-        num_buckets=config.get("relative_attention_num_buckets", 32),
-        max_distance=config.get("relative_attention_max_distance", 128),
-        norm_epsilon=config.get("layer_norm_epsilon", 1e-6),
-        dropout=config.get("dropout_rate", 0.1),
+        num_buckets=config.integer("relative_attention_num_buckets", 32, least=1),
+        max_distance=config.integer("relative_attention_max_distance", 128, least=1, most=2**31 - 1),
+        norm_epsilon=config.number("layer_norm_epsilon", 1e-6),
+        dropout=config.number("dropout_rate", 0.1, below=1),
     )
 
 
 def translator_arguments(config):
     """Arguments of `Transformer`, but for attention, norm and positions, of a Marian or an M2M100."""
     is_marian = config["model_type"] == "marian"
-    shared = config.get("share_encoder_decoder_embeddings", True)
-    target_size = config.get("decoder_vocab_size") or config["vocab_size"]
+    shared = config.flag("share_encoder_decoder_embeddings", True)
+    size = config.integer("vocab_size", least=1)
+    target_size = size if config.get("decoder_vocab_size") is None else config.integer("decoder_vocab_size", least=1)
     if not shared and not is_marian:
-        raise ValueError("An M2M100 has one vocabulary. Received: share_encoder_decoder_embeddings=False")
-    passed_over = ["max_position_embeddings", "pad_token_id", "attention_dropout"]
+        raise ValueError(
+            f"An M2M100 has one vocabulary. Received: share_encoder_decoder_embeddings=False in {config.path}"
+        )
+    passed_over = ["max_position_embeddings"]
     if not is_marian:  # old files say here what is true of all M2M100
         passed_over += ["normalize_before", "add_final_layer_norm", "static_position_embeddings"]
     for key in passed_over:
         config.get(key)
     if config["scale_embedding"] is not True:
-        raise ValueError(f"`scale_embedding` must be True here. Received: {config['scale_embedding']}")
+        raise ValueError(
+            f"`scale_embedding` must be True here. Received: {config['scale_embedding']!r} in {config.path}"
+        )
     return dict(
-        source_vocabulary_size=config["vocab_size"],
+        source_vocabulary_size=size,
         target_vocabulary_size=None if shared else target_size,
-        num_layers=config["encoder_layers"],
-        num_decoder_layers=config["decoder_layers"],
-        hidden_dim=config["d_model"],
+        num_layers=config.integer("encoder_layers", least=1),
+        num_decoder_layers=config.integer("decoder_layers", least=1),
+        hidden_dim=config.integer("d_model", least=1),
         intermediate_dim=config.same("encoder_ffn_dim", "decoder_ffn_dim"),
         num_heads=config.same("encoder_attention_heads", "decoder_attention_heads"),
-        dropout=config.get("dropout", 0.1),
-        activation_dropout=config.get("activation_dropout", 0.0),
+        dropout=config.number("dropout", 0.1, below=1),
+        activation_dropout=config.number("activation_dropout", 0.0, below=1),
         activation=config.activation("activation_function", "gelu"),
         normalize_first=not is_marian,
         output_bias=is_marian,

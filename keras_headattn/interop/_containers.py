@@ -1,18 +1,37 @@
 """Files of tensors, of whatever layout, as dictionaries of names to NumPy arrays."""
 
-import json
+import contextlib
+import glob
+import math
 import os
 import pathlib
-import pickle
-import zipfile
+import warnings
 
 import numpy as np
 
+from keras_headattn._files import read_json
 from keras_headattn._optional import optional_import
 
 FILES = "model.safetensors, pytorch_model.bin (each also in parts, with its .index.json), tf_model.h5"
 FILES += ", a TensorFlow checkpoint (.index) or a t5x checkpoint"
 OF_CHECKPOINTS = "/.ATTRIBUTES/VARIABLE_VALUE"
+MOST_COMPRESSED = 100  # times smaller than its tensors a file may be
+
+
+class _Refusal(ValueError):
+    """An error that names the file already."""
+
+
+@contextlib.contextmanager
+def _faults(told, path):
+    """Turns whatever a library raises while it reads a file into one sentence about the file."""
+    try:
+        yield
+    except (_Refusal, ImportError):
+        raise
+    except Exception as error:
+        reason = str(error).strip().partition("\n")[0][:160]
+        raise ValueError(f"{told}. Received: {path} ({type(error).__name__}: {reason})") from error
 
 
 def read_tensors(path):
@@ -35,7 +54,8 @@ def read_tensors(path):
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if it is damaged, a pickle of something else, or of another format.
+        ValueError: naming the file, if it is damaged, a pickle of something else, or of another format; if it is no
+            plain file, reads other files, holds more than is stored in it, or numbers that NumPy does not have.
         ImportError: that names the package a format needs.
 
     >>> import safetensors.numpy
@@ -50,11 +70,15 @@ def read_tensors(path):
     if path.name.endswith(".index.json"):
         return _read_parts(path)
     readers = {".safetensors": _read_safetensors, ".bin": _read_torch, ".h5": _read_h5, ".index": _read_tensorflow}
-    if path.suffix in readers:
-        return readers[path.suffix](path)
-    if not path.exists() or path.with_name(f"{path.name}.index").exists():
+    if path.suffix not in readers and (not path.exists() or path.with_name(f"{path.name}.index").exists()):
         return _read_tensorflow(path)
-    return _read_t5x(path)
+    _check_plain_file(path)
+    return readers.get(path.suffix, _read_t5x)(path)
+
+
+def _check_plain_file(path):
+    if not path.is_file():
+        raise ValueError(f"A file of tensors is needed, and this is a folder, a pipe or a device. Received: {path}")
 
 
 def find_file(folder):
@@ -80,7 +104,7 @@ def find_file(folder):
 def _latest(folder):
     """The checkpoint that TensorFlow's file `checkpoint` names."""
     state = folder / "checkpoint"
-    if not state.exists():
+    if not state.is_file():
         return None
     first = state.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
     path = folder / pathlib.Path(first.partition(":")[2].strip().strip('"')).name
@@ -88,97 +112,119 @@ def _latest(folder):
 
 
 def _read_parts(index):
-    try:
-        names = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"The index of a checkpoint in parts is damaged. Received: {index} ({error})") from error
-    parts = {part: index.parent / pathlib.Path(part).name for part in sorted(set(names.values()))}
-    if missing := [part for part, path in parts.items() if not path.exists()]:
+    with _faults("The index of a checkpoint in parts is damaged", index):
+        parts = {part: index.parent / _part(part) for part in sorted({*read_json(index)["weight_map"].values()})}
+        missing = [part for part, path in parts.items() if not path.exists()]
+    if missing:
         raise FileNotFoundError(f"The checkpoint lacks parts. Received: {index.parent} without {', '.join(missing)}")
     tensors = {}
     for path in parts.values():
+        _check_plain_file(path)
         tensors |= read_tensors(path)
     return tensors
 
 
+def _part(name):
+    """A relative path below the folder of the index, of a file that is no index itself."""
+    path = pathlib.PurePath(name)
+    if path.is_absolute() or ".." in path.parts or "\\" in name or path.suffix not in (".safetensors", ".bin"):
+        raise ValueError(f"a part must be a .safetensors or .bin file in its folder, not {name!r}")
+    return path
+
+
 def _read_safetensors(path):
     import ml_dtypes  # noqa: F401  (NumPy has no bfloat16 by itself; Keras needs the package)
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
 
-    try:
-        with safe_open(path, "numpy") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (it is no dictionary)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ValueError(
-            f"The safetensors file is damaged or cut off; get it again. Received: {path} ({error})"
-        ) from error
+    with (
+        _faults("The safetensors file is damaged or cut off; get it again", path),
+        safe_open(path, "numpy") as file,
+    ):
+        tensors = {}
+        for name in file.keys():  # noqa: SIM118  (it is no dictionary)
+            if (dtype := file.get_slice(name).get_dtype()).startswith(("F8", "F6", "F4", "E8")):
+                _refuse_numbers(name, dtype, path)
+            tensors[name] = file.get_tensor(name)
+        return tensors
+
+
+def _refuse_numbers(name, kind, path):
+    raise _Refusal(
+        f"Tensors must be plain arrays of 16 bits or more: dequantise the checkpoint first. Received: {name} of {kind} "
+        f"in {path}"
+    )
 
 
 def _read_torch(path):
     torch = optional_import("torch", "torch")
-    try:
+    told = "The file is cut off, or a pickle of more than tensors, which can run any program"
+    with _faults(told, path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of sparse tensors, which are refused
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, zipfile.BadZipFile) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise ValueError(
-            f"The file is cut off, or a pickle of more than tensors, which can run any program. Received: {path} "
-            f"({reason[:120]})"
-        ) from error
+    if isinstance(state, dict) and "state_dict" in state:
+        state = state["state_dict"]
     if not isinstance(state, dict):
         raise ValueError(f"The file must hold tensors by name. Received: {path} with a {type(state).__name__}")
-    state = state.get("state_dict", state)
-    return {name: _of_torch(torch, tensor) for name, tensor in state.items() if isinstance(tensor, torch.Tensor)}
+    tensors = {str(name): tensor for name, tensor in state.items() if isinstance(tensor, torch.Tensor)}
+    return {name: _of_torch(torch, name, tensor.detach(), path) for name, tensor in tensors.items()}
 
 
-def _of_torch(torch, tensor):
-    # NumPy does not take torch's bfloat16.
-    return tensor.to(torch.float32).numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy()
+def _of_torch(torch, name, tensor, path):
+    is_plain = tensor.layout == torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
+    if not is_plain or tensor.is_floating_point() and tensor.element_size() < 2:
+        _refuse_numbers(name, f"{tensor.dtype}, {tensor.layout}, on {tensor.device}", path)
+    _check_size(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes(), path)
+    with _faults("The file has a tensor that NumPy cannot hold", path):
+        # NumPy does not take torch's bfloat16.
+        return (tensor.to(torch.float32) if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def _check_size(needed, stored, path):
+    """Checks that tensors take no more memory than the file explains, before the memory is taken."""
+    if needed > stored:
+        raise _Refusal(f"The tensors are larger than the file explains. Received: {needed} bytes of tensors in {path}")
 
 
 def _read_h5(path):
     import h5py
 
-    tensors = {}
+    with _faults("The HDF5 file is damaged or cut off; get it again", path), h5py.File(path) as file:
+        found = {}
+        file.visititems(lambda name, item: found.update({name: item} if isinstance(item, h5py.Dataset) else {}))
+        found = {name: item for name, item in found.items() if item.dtype.kind in "fiub" and item.shape}
+        for name, item in found.items():
+            if item.external or item.is_virtual:
+                raise _Refusal(f"A data set must be in the file itself. Received: {name}, of another file, in {path}")
+            if item.compression is None:
+                _check_size(_bytes(item), item.id.get_storage_size(), path)
+        _check_size(sum(map(_bytes, found.values())), MOST_COMPRESSED * path.stat().st_size, path)
+        return {name.removesuffix(":0"): item[()] for name, item in found.items()}
 
-    def visit(name, item):
-        if isinstance(item, h5py.Dataset):
-            tensors[name.removesuffix(":0")] = item[()]
 
-    try:
-        with h5py.File(path) as file:
-            file.visititems(visit)
-    except OSError as error:
-        raise ValueError(f"The HDF5 file is damaged or cut off; get it again. Received: {path} ({error})") from error
-    return {name: array for name, array in tensors.items() if isinstance(array, np.ndarray)}
+def _bytes(item):
+    return math.prod(item.shape) * item.dtype.itemsize
 
 
 def _read_tensorflow(path):
     import tensorflow as tf
 
     prefix = str(path).removesuffix(".index")
-    try:
+    for file in pathlib.Path(prefix).parent.glob(f"{glob.escape(pathlib.Path(prefix).name)}.*"):
+        _check_plain_file(file)
+    with _faults("The TensorFlow checkpoint is damaged or not complete", prefix):
         reader = tf.train.load_checkpoint(prefix)
         names = [name for name, dtype in reader.get_variable_to_dtype_map().items() if dtype != tf.string]
         found = {name: np.asarray(reader.get_tensor(name)) for name in sorted(names)}
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ValueError(
-            f"The TensorFlow checkpoint is damaged or not complete. Received: {prefix} ({reason})"
-        ) from error
     return {name.removesuffix(OF_CHECKPOINTS): array for name, array in found.items()}
 
 
 def _read_t5x(path):
     msgpack = optional_import("msgpack", "t5x")
-    try:
+    with _faults(f"The file must be a checkpoint of {FILES}", path):
         tree = msgpack.unpackb(path.read_bytes(), ext_hook=_flax_array, strict_map_key=False)
         if not isinstance(tree, dict):
             raise ValueError(f"no dictionary but a {type(tree).__name__}")
-    except (ValueError, msgpack.exceptions.UnpackException) as error:
-        raise ValueError(
-            f"The file must be a checkpoint of {FILES}. Received: {path} ({type(error).__name__}: {str(error)[:80]})"
-        ) from error
-    return dict(_leaves(tree, ""))
+        return dict(_leaves(tree, ""))
 
 
 def _flax_array(code, data):
@@ -204,7 +250,7 @@ def _leaves(tree, prefix):
         elif isinstance(value, np.ndarray):
             yield prefix + name, value
         elif isinstance(value, dict) or isinstance(value, str) and value.startswith("PLACEHOLDER"):
-            raise ValueError(
+            raise _Refusal(
                 "The t5x checkpoint has its arrays in folders of their own; save it as one file (t5x's "
                 f"`use_gda=False`), or convert it. Received: {prefix}{name}"
             )

@@ -194,13 +194,17 @@ def copy_weights(model, tensors, names, strict=True):
         if fitted[name] is None:
             misshapen.append(f"{theirs} {tuple(tensor.shape)}, not {stored_shape(name, shape, names.kernels)}")
     surplus = [name for name in left_over if not names.is_unused(name)] if strict else []
-    faults = {"missing": missing, "of another shape": misshapen, "left over": surplus}
-    if any(faults.values()):
-        told = "; ".join(f"{fault}: {_some(found)}" for fault, found in faults.items() if found)
-        raise ValueError(f"The checkpoint does not fit the model, and nothing was copied. Received: {told}")
+    check_fit({"missing": missing, "of another shape": misshapen, "left over": surplus})
     for name, value in fitted.items():
         weights[name].assign(value)
     return Report(copied, averaged, [name for name, theirs in found.items() if theirs is None], left_over)
+
+
+def check_fit(faults):
+    """Raises a ValueError of the faults, a dictionary of their kinds to names of tensors, if there are any."""
+    if any(faults.values()):
+        told = "; ".join(f"{fault}: {_some(found)}" for fault, found in faults.items() if found)
+        raise ValueError(f"The checkpoint does not fit the model, and nothing was copied. Received: {told}")
 
 
 def stored_shape(name, shape, kernels):

@@ -228,6 +228,8 @@ def _of_t5(model):
         eos_token_id=1,
         decoder_start_token_id=0,
     )
+    if model.suppress:
+        config["bad_words_ids"] = [[token] for token in model.suppress]
     return config, tensors
 
 
@@ -268,6 +270,9 @@ def _of_translator(model):
         tie_word_embeddings=True,
     )
     config["decoder_layers"] = model.num_decoder_layers
+    if model.suppress:
+        places = {0: pad_id, pad_id: 0}
+        config["bad_words_ids"] = [[places.get(token, token)] for token in model.suppress]
     if is_marian:
         config |= dict(share_encoder_decoder_embeddings=not separate, decoder_vocab_size=size)
     return config, tensors

@@ -9,15 +9,24 @@ import numpy as np
 from keras import layers
 
 from keras_headattn import layers as ours
-from keras_headattn.interop._configs import Config, bert_arguments, t5_arguments, translator_arguments
+from keras_headattn.interop._configs import ROBERTAS, Config, bert_arguments, t5_arguments, translator_arguments
 from keras_headattn.interop._containers import find_file, read_tensors
 from keras_headattn.interop._copying import Names, copy_weights
-from keras_headattn.interop._sizes import bert_sizes, t5_sizes
+from keras_headattn.interop._generation import suppressed_ids
+from keras_headattn.interop._sizes import (
+    bert_sizes,
+    check_bert_sizes,
+    check_t5_sizes,
+    check_translator_sizes,
+    t5_sizes,
+)
 from keras_headattn.interop._tables import (
     BERT,
     HEADS,
     MARIAN,
     T5,
+    T5_ENCODER,
+    T5_ENCODER_GATED,
     T5_GATED,
     exchange_padding,
     fold_segment,
@@ -25,12 +34,21 @@ from keras_headattn.interop._tables import (
     of_t5x,
     of_tensorflow,
 )
-from keras_headattn.layers import ATTENTIONS
+from keras_headattn.layers import ATTENTIONS, FeedForward
+from keras_headattn.layers._template import Template
 from keras_headattn.models import T5 as T5Model
-from keras_headattn.models import Bert, EncoderClassifier, MaskedLM, ReplacedTokenDetector, Transformer
-from keras_headattn.positions import SinusoidalPositions
+from keras_headattn.models import (
+    Bert,
+    EncoderClassifier,
+    MaskedLM,
+    ReplacedTokenDetector,
+    Transformer,
+    TransformerEncoder,
+)
+from keras_headattn.positions import BucketPositions, SinusoidalPositions
 
-ENCODERS = ("bert", "roberta", "electra")
+ENCODERS = ("bert", *ROBERTAS, "electra")
+T5S = ("t5", "mt5")
 TRANSLATORS = ("marian", "m2m_100")
 HEAD_CLASSES = {"masked_lm": MaskedLM, "replaced_token": ReplacedTokenDetector, "classifier": EncoderClassifier}
 
@@ -51,7 +69,8 @@ def from_pretrained(
 
     | format | files | model |
     |---|---|---|
-    | Hugging Face | `config.json` of model type bert, roberta, electra, t5, marian or m2m_100; tensors as `read_tensors` has them | `Bert`, `T5`, `Transformer` |
+    | Hugging Face | `config.json` of model type bert, roberta, xlm-roberta, camembert, electra, t5, mt5, marian or m2m_100; tensors as `read_tensors` has them | `Bert`, `T5`, `Transformer` |
+    | Hugging Face | as above, of the encoder of a T5 or mT5 alone (`T5EncoderModel`) | `TransformerEncoder` |
     | TensorFlow 1 | BERT: `bert_config.json` and `.index`; ELECTRA and Mesh TensorFlow's T5: `.index` alone | `Bert`, `T5` |
     | t5x | `checkpoint` in one file | `T5` |
     | KerasHub | a preset: `config.json` and `model.weights.h5` | `Bert` |
@@ -61,10 +80,12 @@ def from_pretrained(
     as the convolution of `EvolvingAttention`, is initialised.
 
     Token ids are the checkpoint's, but for Marian and M2M100: `Transformer` has padding at 0, so the token of id 0
-    and padding change places.
+    and padding change places. Searches never produce the ids that the checkpoint forbids, see `suppress` of
+    `Transformer`; `generation_settings` returns its other settings of a search.
 
     Args:
-        path: str or path of a folder; of TensorFlow 1 and t5x also of the checkpoint itself.
+        path: str or path of a folder; of TensorFlow 1 and t5x also of the checkpoint itself. A name on Hugging Face's hub
+            is none: download the folder first.
         attention: of the encoder, and of the decoder where there is one: as the model takes it.
         map_initializer: of `EvolvingAttention` that is given by its name or class; see there. Default `None`: its own.
         head: `None`, the model without head; `"masked_lm"`, `"replaced_token"` or `"classifier"`: of BERT, RoBERTa and
@@ -72,7 +93,7 @@ def from_pretrained(
         ignore: list of str, keys of the configuration that are not known and may be passed over.
         strict: bool, whether tensors that have no place in the model are an error. Those of other heads are not.
         return_report: bool, whether the `Report` of what was copied is returned too. Default False.
-        **overrides: arguments of the model, in place of the checkpoint's, such as `dropout=0.0`.
+        **overrides: arguments of the model in the table, in place of the checkpoint's, such as `dropout=0.0`.
 
     Returns:
         The model; with `return_report` `(model, report)`.
@@ -105,19 +126,35 @@ def from_pretrained(
             model, report = from_preset(path, attention, **overrides)
             return (model, report) if return_report else model
         kind = config["model_type"]
-        if kind not in (*ENCODERS, *TRANSLATORS, "t5"):
-            known = ", ".join((*ENCODERS, "t5", *TRANSLATORS))
+        if kind not in (*ENCODERS, *TRANSLATORS, *T5S):
+            known = ", ".join((*ENCODERS, *T5S, *TRANSLATORS))
             raise ValueError(f"`model_type` must be one of {known}. Received: {kind!r} in {config.path}")
     else:
         config, kind = None, None
     tensors = canonical_tensors(path)
     kind = kind or _kind_of(tensors, path)
-    make = _make_t5 if kind == "t5" else _make_translator if kind in TRANSLATORS else _make_encoder
+    make = _make_t5 if kind in T5S else _make_translator if kind in TRANSLATORS else _make_encoder
     if head is not None and kind not in ENCODERS:
         raise ValueError(f"`head` is of BERT, RoBERTa and ELECTRA. Received: head={head!r} for {kind}")
     model, names, tensors = make(kind, config, path, tensors, attention, head, ignore, overrides)
     report = copy_weights(model, tensors, names, strict)
     return (model, report) if return_report else model
+
+
+def check_checkpoint(path, name="path"):
+    """Raises a FileNotFoundError that says how to get a checkpoint, unless there is a file or folder.
+
+    Args:
+        path: of a checkpoint; of TensorFlow 1 also without ending.
+        name: of the argument or the option, for the error.
+    """
+    path = pathlib.Path(path)
+    if not path.exists() and not path.with_name(f"{path.name}.index").exists():
+        raise FileNotFoundError(
+            f"`{name}` must be a checkpoint on this machine, or a folder with one; those of Hugging Face's hub are "
+            "downloaded first: hf download google-bert/bert-base-uncased --local-dir bert-base-uncased. "
+            f"Received: {name}={str(path)!r}"
+        )
 
 
 def _with_map_initializer(attention, map_initializer):
@@ -134,6 +171,7 @@ def _with_map_initializer(attention, map_initializer):
 
 def canonical_tensors(path):
     """Tensors by PyTorch's names, in its layout, whatever file they are in."""
+    check_checkpoint(path)
     tensors = read_tensors(path)
     file = find_file(path) if path.is_dir() else path
     if file.suffix == ".h5":
@@ -150,7 +188,7 @@ def canonical_tensors(path):
 
 def _kind_of(tensors, path):
     """The model type of a checkpoint without config.json."""
-    if "shared.weight" in tensors:
+    if any(name.startswith("encoder.block.0.") for name in tensors):
         return "t5"
     if any(name.startswith("electra.") for name in tensors):
         return "electra"
@@ -164,7 +202,8 @@ def _kind_of(tensors, path):
 
 def encoder_arguments(kind, config, path, tensors, ignore):
     """Arguments of `Bert` by a configuration or, without one, by the tensors, which come back without a prefix."""
-    is_model = re.compile(rf"^({kind}|discriminator)\.")
+    prefix = "roberta" if kind in ROBERTAS else kind
+    is_model = re.compile(rf"^({prefix}|discriminator)\.")
     tensors = {is_model.sub("", name, count=1): x for name, x in tensors.items()}
     if config is None:
         own = path if path.is_dir() else path.parent
@@ -177,6 +216,7 @@ def encoder_arguments(kind, config, path, tensors, ignore):
     else:
         arguments = bert_arguments(config)
     config.check(ignore)
+    check_bert_sizes(config, arguments, tensors)
     return arguments, tensors
 
 
@@ -184,6 +224,7 @@ def _make_encoder(kind, config, path, tensors, attention, head, ignore, override
     if head == "masked_lm" and any(name.startswith("generator.") for name in tensors):
         tensors = of_generator(tensors)
     arguments, tensors = encoder_arguments(kind, config, path, tensors, ignore)
+    kind = "roberta" if kind in ROBERTAS else kind
     head_class, head_arguments = _head_arguments(head, kind, tensors)
     has_pooler = "pooler.dense.weight" in tensors
     arguments["pooler"] = has_pooler and not (kind == "roberta" and head_class)
@@ -219,10 +260,11 @@ def _head_arguments(head, kind, tensors):
 
 
 def _check_tied(tensors, outputs, embedding, path):
-    """Our models have the embedding as their output layer."""
+    """Our models have the embedding as their output layer, and one embedding for both sides."""
     for name in outputs:
         if name in tensors and not np.array_equal(tensors[name], tensors.get(embedding)):
-            raise ValueError(f"The output layer must be the embedding. Received: another {name} in {path}")
+            what = "other embeddings" if "embed" in name else "output layer"
+            raise ValueError(f"The {what} must be the embedding. Received: another {name} in {path}")
 
 
 def _with_tied_bias(names, tensors):
@@ -236,30 +278,75 @@ def _with_tied_bias(names, tensors):
 
 
 def _make_t5(kind, config, path, tensors, attention, head, ignore, overrides):
+    tensors = _with_shared(tensors, path)
+    has_decoder = any(name.startswith("decoder.block.") for name in tensors)
     if config is None:
         arguments = t5_sizes(tensors, path)
     else:
         arguments = t5_arguments(config)
         config.check(ignore)
-    model = T5Model(**{**arguments, "attention": attention, **overrides})
-    tensors, shared = dict(tensors), tensors.get("shared.weight")
+        classes = str(config.get("architectures"))
+        has_decoder = has_decoder or "ForConditionalGeneration" in classes or "T5Model" in classes
+        if has_decoder:
+            arguments["suppress"] = suppressed_ids(config)
+    if arguments["tie_output"] and "lm_head.weight" in tensors:
+        tensors.setdefault("shared.weight", tensors["lm_head.weight"])
+    check_t5_sizes(arguments if has_decoder else {**arguments, "num_decoder_layers": 0}, tensors)
+    if not has_decoder:
+        return _make_t5_encoder(arguments, attention, overrides), _encoder_names(arguments), tensors
+    model, shared = T5Model(**{**arguments, "attention": attention, **overrides}), tensors["shared.weight"]
     if model.tie_output and np.array_equal(tensors.get("lm_head.weight"), shared):
         del tensors["lm_head.weight"]  # the same once more
-    elif not model.tie_output and config is not None and config.get("tie_word_embeddings", True):
+    elif not model.tie_output and config is not None and (kind == "mt5" or config.get("tie_word_embeddings", True)):
         tensors.setdefault("lm_head.weight", shared)
     return model, T5_GATED if model.gated else T5, tensors
 
 
+def _with_shared(tensors, path):
+    """A copy with the one embedding of encoder and decoder under its first name."""
+    names = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+    names = [name for name in names if name in tensors]
+    if differing := [name for name in names if not np.array_equal(tensors[name], tensors[names[0]])]:
+        raise ValueError(
+            f"Encoder and decoder must have one embedding. Received: {differing[0]} other than {names[0]} in {path}"
+        )
+    return tensors | ({"shared.weight": tensors[names[0]]} if names else {})
+
+
+def _make_t5_encoder(arguments, attention, overrides):
+    heads, dropout = arguments["num_heads"], overrides.get("dropout", arguments["dropout"])
+    template = Template.of_attention("attention", attention, heads, heads * arguments["key_dim"])
+    own = {name: arguments[name] for name in ("vocabulary_size", "hidden_dim", "intermediate_dim", "num_layers")}
+    own |= dict(
+        attention=template.make({"scale": 1.0}, use_bias=False, dropout=dropout),
+        num_heads=heads,
+        positions=None,
+        relative_positions=BucketPositions(arguments["num_buckets"], arguments["max_distance"]),
+        norm=layers.RMSNormalization(epsilon=arguments.get("norm_epsilon", 1e-6)),
+        feed_forward=FeedForward(
+            arguments["intermediate_dim"], arguments["activation"], dropout, arguments["gated"], use_bias=False
+        ),
+        normalize_first=True,
+        dropout=dropout,
+    )
+    return TransformerEncoder(**{**own, **overrides})
+
+
+def _encoder_names(arguments):
+    return T5_ENCODER_GATED if arguments["gated"] else T5_ENCODER
+
+
 def _make_translator(kind, config, path, tensors, attention, head, ignore, overrides):
     arguments = translator_arguments(config)
-    pad_id, attention_dropout = config["pad_token_id"], config.get("attention_dropout", 0.0)
+    pad_id = config.integer("pad_token_id", most=(arguments["target_vocabulary_size"] or config["vocab_size"]) - 1)
+    attention_dropout = config.number("attention_dropout", 0.0, below=1)
     config.check(ignore)
     is_marian = kind == "marian"
     positions = SinusoidalPositions(endpoint=not is_marian, first=0 if is_marian else pad_id + 1)
     if isinstance(attention, str) or inspect.isclass(attention) or isinstance(attention, functools.partial):
         attention = _narrow(attention, arguments, attention_dropout)
     own = dict(attention=attention, norm=layers.LayerNormalization(epsilon=1e-5), positions=positions)
-    model = Transformer(**{**arguments, **own, **overrides})
+    own["suppress"] = suppressed_ids(config)
     tensors = dict(tensors)
     shared = [name for name in ("model.encoder.embed_tokens.weight", "lm_head.weight") if name in tensors]
     if arguments["target_vocabulary_size"] is None:
@@ -268,6 +355,11 @@ def _make_translator(kind, config, path, tensors, attention, head, ignore, overr
     elif "model.decoder.embed_tokens.weight" in tensors:
         tensors["model.shared.weight"] = tensors.pop("model.decoder.embed_tokens.weight")
     _check_tied(tensors, ("lm_head.weight",), "model.shared.weight", path)
+    if arguments["target_vocabulary_size"] is None:
+        names = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
+        _check_tied(tensors, names, "model.shared.weight", path)
+    check_translator_sizes(arguments, tensors)
+    model = Transformer(**{**arguments, **own, **overrides})
     if model.output_bias and "final_logits_bias" not in tensors:
         tensors["final_logits_bias"] = np.zeros((1, model.target_vocabulary_size or model.source_vocabulary_size))
     if "final_logits_bias" in tensors:
@@ -300,4 +392,5 @@ def tokenizer_of(path, **arguments):
     """
     from keras_headattn.interop._tokenizers import read_tokenizer
 
+    check_checkpoint(path)
     return read_tokenizer(pathlib.Path(path), arguments)

@@ -1,13 +1,84 @@
-"""Sizes of checkpoints without a configuration, from the shapes of their tensors."""
+"""Sizes of checkpoints by the shapes of their tensors: of those without a configuration, and to check one."""
 
 import re
 
+from keras_headattn.interop._copying import check_fit
+
 
 def _count(tensors, pattern):
-    numbers = [int(found[1]) for name in tensors if (found := re.match(pattern, name))]
+    numbers = {int(found[1]) for name in tensors if (found := re.match(pattern, name))}
     if not numbers:
         raise ValueError(f"The checkpoint has no tensor like {pattern}. Received: {', '.join(sorted(tensors)[:3])}")
-    return max(numbers) + 1
+    if len(numbers) <= max(numbers):
+        raise ValueError(f"The checkpoint lacks layers. Received: {len(numbers)} like {pattern}, up to {max(numbers)}")
+    return len(numbers)
+
+
+def check_bert_sizes(config, arguments, tensors):
+    """Checks the sizes of a configuration before memory is taken for them, see `_check`."""
+    width, inner = arguments["hidden_dim"], arguments["intermediate_dim"]
+    embedded = arguments["embedding_dim"] or width
+    shapes = {
+        "embeddings.word_embeddings.weight": (arguments["vocabulary_size"], embedded),
+        "embeddings.position_embeddings.weight": (config["max_position_embeddings"], embedded),
+        "encoder.layer.0.attention.self.query.weight": (width, width),
+        "encoder.layer.0.intermediate.dense.weight": (inner, width),
+    }
+    if arguments["num_segments"]:
+        shapes["embeddings.token_type_embeddings.weight"] = (arguments["num_segments"], embedded)
+    _check(tensors, shapes, {"encoder.layer.{}.attention.self.query.weight": arguments["num_layers"]})
+
+
+def check_t5_sizes(arguments, tensors):
+    """Checks the sizes of a configuration before memory is taken for them, see `_check`."""
+    width, heads = arguments["hidden_dim"], arguments["num_heads"]
+    first, wi = "encoder.block.0.layer.0.SelfAttention", "wi_0" if arguments["gated"] else "wi"
+    shapes = {
+        "shared.weight": (arguments["vocabulary_size"], width),
+        f"{first}.q.weight": (heads * arguments["key_dim"], width),
+        f"{first}.relative_attention_bias.weight": (arguments["num_buckets"], heads),
+        f"encoder.block.0.layer.1.DenseReluDense.{wi}.weight": (arguments["intermediate_dim"], width),
+    }
+    counts = {"encoder": arguments["num_layers"], "decoder": arguments["num_decoder_layers"]}
+    names = {f"{side}.block.{{}}.layer.0.SelfAttention.q.weight": count for side, count in counts.items() if count}
+    _check(tensors, shapes, names)
+
+
+def check_translator_sizes(arguments, tensors):
+    """Checks the sizes of a configuration before memory is taken for them, see `_check`."""
+    width, source = arguments["hidden_dim"], arguments["source_vocabulary_size"]
+    target = arguments["target_vocabulary_size"]
+    shapes = {
+        "model.shared.weight": (target or source, width),
+        "model.encoder.layers.0.fc1.weight": (arguments["intermediate_dim"], width),
+    }
+    if target:
+        shapes["model.encoder.embed_tokens.weight"] = source, width
+    counts = {"encoder": arguments["num_layers"], "decoder": arguments["num_decoder_layers"]}
+    _check(tensors, shapes, {f"model.{side}.layers.{{}}.self_attn.q_proj.weight": n for side, n in counts.items()})
+
+
+def _check(tensors, shapes, counts):
+    """Compares tensors with the shapes that a configuration asks for.
+
+    Args:
+        tensors: dictionary of name to array.
+        shapes: dictionary of name to shape.
+        counts: dictionary of a name with a place for a number to how many there must be.
+
+    Raises:
+        ValueError: for what is missing or of another shape, as `copy_weights` raises it.
+    """
+    last = [name.format(count - 1) for name, count in counts.items()]
+    missing = [name for name in (*shapes, *last) if name not in tensors]
+    if sum(counts.values()) > len(tensors):
+        missing += [f"some of {', '.join(map(str, counts.values()))} layers"]
+    misshapen = [
+        f"{name} {tuple(tensors[name].shape)}, not {shape}"
+        for name, shape in shapes.items()
+        if name in tensors and tuple(tensors[name].shape) != shape
+    ]
+    check_fit({"missing": missing, "of another shape": misshapen})
 
 
 def bert_sizes(tensors, kind):

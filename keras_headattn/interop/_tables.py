@@ -73,6 +73,22 @@ T5 = Names(
 # 1.1 has two inner layers, of which the first is activated.
 T5_GATED = Names({ours: theirs + "_0" * ours.endswith("/inner") for ours, theirs in T5.table.items()}, unused=T5.unused)
 
+# The encoder alone, as a `TransformerEncoder` has it.
+_OWN = {"target_embedding": "embedding", "{side}_norm": "norm"}
+_OWN["{side}_{i}/attention/{side}_relative_positions"] = "block_{i}/attention/relative_positions"
+
+
+def _of_encoder(names):
+    table = {
+        _OWN.get(ours, re.sub("^({side}|encoder)_{i}/", "block_{i}/", ours)): theirs.replace("{side}", "encoder")
+        for ours, theirs in names.table.items()
+        if not ours.startswith(("decoder", "output"))
+    }
+    return Names(table, unused=names.unused)
+
+
+T5_ENCODER, T5_ENCODER_GATED = _of_encoder(T5), _of_encoder(T5_GATED)
+
 _MARIAN_BLOCK = "model.{side}.layers.{i}"
 MARIAN = Names(
     {

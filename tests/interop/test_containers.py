@@ -1,6 +1,8 @@
 """Files of tensors, whole and damaged."""
 
 import json
+import os
+import pathlib
 import pickle
 
 import ml_dtypes
@@ -48,6 +50,95 @@ def test_a_part_is_missing(tmp_path):
         read_tensors(tmp_path)
 
 
+@pytest.mark.parametrize("index", [
+    "[]", "null", '{"weight_map": null}', '{"weight_map": ["a"]}', '{"weight_map": {"a": 5}}',
+    '{"weight_map": {"a": ""}}', '{"weight_map": {"a": null}}', '{"weight_map": {"a": "model.safetensors.index.json"}}',
+    '{"weight_map": {"a": "../other.safetensors"}}', '{"weight_map": {"a": "FOLDER/other.safetensors"}}',
+    '{"weight_map": {"a": "folder.safetensors"}}', '{"weight_map": {"a": {}}}', "[" * 100_000,
+])  # fmt: skip
+def test_a_damaged_index(index, tmp_path):
+    """Nothing outside of the folder is read, nor the index once more."""
+    save_file(TENSORS, tmp_path / "other.safetensors")
+    folder = tmp_path / "folder"
+    (folder / "folder.safetensors").mkdir(parents=True)
+    save_file(TENSORS, folder / "other.safetensors")
+    (folder / "model.safetensors.index.json").write_text(index.replace("FOLDER", str(tmp_path)))
+    check_refused(folder, "model.safetensors" if "folder." not in index else "folder.safetensors")
+
+
+def check_refused(path, name, told="Received: "):
+    """One line, which names the file."""
+    with pytest.raises(ValueError, match=told) as error:
+        read_tensors(path)
+    message = str(error.value)
+    assert "\n" not in message and name in message.partition("Received: ")[2]
+
+
+def test_a_part_in_a_folder_below(tmp_path):
+    (tmp_path / "parts").mkdir()
+    save_file(TENSORS, tmp_path / "parts" / "a.safetensors")
+    index = {"weight_map": dict.fromkeys(TENSORS, "parts/a.safetensors")}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    check(read_tensors(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin", "tf_model.h5", "a.index", "a.ckpt"])
+@pytest.mark.parametrize("make", [pathlib.Path.mkdir, os.mkfifo])
+def test_folders_and_pipes_in_the_place_of_files(name, make, tmp_path):
+    make(tmp_path / name)
+    if name == "pytorch_model.bin":
+        pytest.importorskip("torch")
+    if name == "a.ckpt":
+        save_tensorflow(tmp_path / "a.ckpt", TENSORS)
+        (tmp_path / "a.ckpt.data-00000-of-00001").unlink()
+        make(tmp_path / "a.ckpt.data-00000-of-00001")
+    check_refused(tmp_path, name, "a folder, a pipe or a device")
+
+
+def write_h5(folder, **data_set):
+    import h5py
+
+    with h5py.File(folder / "tf_model.h5", "w") as file:
+        file["bias"] = TENSORS["b.bias"]
+        return file.create_dataset("kernel", **data_set)
+
+
+def test_h5_does_not_read_other_files(tmp_path):
+    import h5py
+
+    (tmp_path / "secret").write_bytes(b"0123456789")
+    write_h5(tmp_path, shape=(10,), dtype="uint8", external=[(str(tmp_path / "secret"), 0, 10)])
+    check_refused(tmp_path, "tf_model.h5", "must be in the file itself. Received: kernel")
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["a"] = TENSORS["b.bias"]
+    with h5py.File(tmp_path / "tf_model.h5", "w") as file:
+        layout = h5py.VirtualLayout((4,), "float32")
+        layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "a", (4,))
+        file.create_virtual_dataset("kernel", layout)
+    check_refused(tmp_path, "tf_model.h5", "must be in the file itself. Received: kernel")
+
+
+@pytest.mark.parametrize("data_set", [
+    dict(shape=(10**12,), dtype="float32", chunks=(1000,)), dict(shape=(10**9,), dtype="uint8"),
+    dict(shape=(10**12,), dtype="float32", chunks=(1000,), compression="gzip"),
+])  # fmt: skip
+def test_h5_of_huge_shapes(data_set, tmp_path):
+    write_h5(tmp_path, **data_set)
+    check_refused(tmp_path, "tf_model.h5", "larger than the file explains")
+
+
+def test_h5_compressed(tmp_path):
+    write_h5(tmp_path, data=TENSORS["a.weight"], compression="gzip")
+    check(read_tensors(tmp_path), {"kernel": TENSORS["a.weight"], "bias": TENSORS["b.bias"]})
+
+
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "F8_E5M2"])
+def test_safetensors_of_few_bits(dtype, tmp_path):
+    header = json.dumps({"a": {"dtype": dtype, "shape": [4], "data_offsets": [0, 4]}}).encode()
+    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    check_refused(tmp_path, "model.safetensors", f"plain arrays of 16 bits or more.* Received: a of {dtype}")
+
+
 def test_h5(tmp_path):
     import h5py
 
@@ -90,6 +181,38 @@ def test_torch(tmp_path):
     torch = pytest.importorskip("torch")
     torch.save({name: torch.tensor(tensor) for name, tensor in TENSORS.items()}, tmp_path / "pytorch_model.bin")
     check(read_tensors(tmp_path))
+
+
+def test_parameters_of_torch(tmp_path):
+    """As `dict(model.named_parameters())` has them: they ask for gradients."""
+    torch = pytest.importorskip("torch")
+    state = {name: torch.nn.Parameter(torch.tensor(tensor)) for name, tensor in TENSORS.items()}
+    for saved in (state, {"state_dict": state, "epoch": 3}):
+        torch.save(saved, tmp_path / "pytorch_model.bin")
+        check(read_tensors(tmp_path))
+
+
+@pytest.mark.parametrize("make, told", [
+    (lambda torch: {"a": torch.eye(3).to_sparse()}, "Received: a of torch.float32, torch.sparse_coo, on cpu"),
+    (lambda torch: {"a": torch.empty(3, device="meta")}, "Received: a of torch.float32, torch.strided, on meta"),
+    (lambda torch: {"a": torch.ones(3).to(torch.float8_e4m3fn)}, "Received: a of torch.float8_e4m3fn"),
+    (lambda torch: {"a": torch.zeros(1).expand(10**12)}, "larger than the file explains"),
+    (lambda torch: {"state_dict": [1]}, "must hold tensors by name. Received: .* with a list"),
+    (lambda torch: {"state_dict": None}, "must hold tensors by name. Received: .* with a NoneType"),
+    (lambda torch: [torch.ones(3)], "must hold tensors by name. Received: .* with a list"),
+])  # fmt: skip
+def test_other_tensors_of_torch(make, told, tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.save(make(torch), tmp_path / "pytorch_model.bin")
+    check_refused(tmp_path, "pytorch_model.bin", told)
+
+
+@pytest.mark.parametrize("data", [b"", b"0.", b"\x80\x02.", b"\x80\x02}(K\x01u.", b"PK\x03\x04"])
+def test_damaged_pickles(data, tmp_path):
+    """A stack with nothing on it, among others."""
+    pytest.importorskip("torch")
+    (tmp_path / "pytorch_model.bin").write_bytes(data)
+    check_refused(tmp_path, "pytorch_model.bin", "cut off, or a pickle of more than tensors")
 
 
 class Harmful:

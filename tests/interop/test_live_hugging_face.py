@@ -8,7 +8,9 @@ import json
 import numpy as np
 import pytest
 
-from keras_headattn.interop import from_pretrained, to_hugging_face
+from keras_headattn.decoding import Searcher
+from keras_headattn.interop import from_pretrained, generation_settings, to_hugging_face
+from keras_headattn.models import TransformerEncoder
 from tests.layers.harness import array, check_close
 
 VOCABULARY, WIDTH, HEADS, LAYERS, LENGTH = 17, 16, 4, 2, 12
@@ -45,6 +47,7 @@ def random_ids(pad_id, length=7):
 @pytest.mark.parametrize("name, own", [
     ("Bert", {}), ("Bert", {"hidden_act": "gelu_new"}), ("Roberta", {"type_vocab_size": 1, "pad_token_id": 1}),
     ("Electra", {"embedding_size": 8}), ("Electra", {"embedding_size": WIDTH}),
+    ("XLMRoberta", {"type_vocab_size": 1, "pad_token_id": 1}), ("Camembert", {"type_vocab_size": 1, "pad_token_id": 1}),
 ])  # fmt: skip
 def test_encoders(libraries, name, own, tmp_path):
     torch, transformers = libraries
@@ -56,7 +59,8 @@ def test_encoders(libraries, name, own, tmp_path):
         expected = theirs(torch.tensor(ids), torch.tensor(real).long()).last_hidden_state.numpy()
     ours = from_pretrained(tmp_path)
     check_close(array(ours(ids)["sequence_output"])[real], expected[real], 1e-5)
-    to_hugging_face(ours, tmp_path / "back", model_type=name.lower())
+    model_type = "roberta" if config.pad_token_id == 1 else name.lower()
+    to_hugging_face(ours, tmp_path / "back", model_type=model_type)
     again = getattr(transformers, f"{name}Model").from_pretrained(tmp_path / "back").eval()
     with torch.no_grad():
         found = again(torch.tensor(ids), torch.tensor(real).long()).last_hidden_state.numpy()
@@ -79,6 +83,104 @@ def test_t5(libraries, proj, tied, tmp_path):
     with torch.no_grad():
         found = again(**inputs, decoder_input_ids=torch.tensor(target)).logits.numpy()
     np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("own_output", [False, True])
+def test_mt5(libraries, own_output, tmp_path):
+    """T5 1.1 under another name, with an output layer of its own in old files."""
+    torch, transformers = libraries
+    theirs = saved(libraries, transformers.MT5Config(**T5), "MT5ForConditionalGeneration", tmp_path)
+    if own_output:
+        theirs.lm_head.weight = torch.nn.Parameter(torch.randn(VOCABULARY, WIDTH))
+        (tmp_path / "model.safetensors").unlink()
+        state = theirs.state_dict() | dict(theirs.named_parameters())
+        torch.save(state, tmp_path / "pytorch_model.bin")
+    ids, target = random_ids(0), random_ids(0, 4)
+    inputs = dict(input_ids=torch.tensor(ids), attention_mask=torch.tensor(ids != 0).long())
+    with torch.no_grad():
+        expected = theirs(**inputs, decoder_input_ids=torch.tensor(target)).logits.numpy()
+    check_close(from_pretrained(tmp_path)({"source": ids, "target": target}), expected, 1e-5)
+
+
+@pytest.mark.parametrize("name, proj", [("T5", "relu"), ("T5", "gated-gelu"), ("MT5", "gated-gelu")])
+def test_encoders_of_t5(libraries, name, proj, tmp_path):
+    torch, transformers = libraries
+    config = getattr(transformers, f"{name}Config")(**T5, feed_forward_proj=proj)
+    theirs = saved(libraries, config, f"{name}EncoderModel", tmp_path)
+    ids = random_ids(0)
+    with torch.no_grad():
+        inputs = dict(input_ids=torch.tensor(ids), attention_mask=torch.tensor(ids != 0).long())
+        expected = theirs(**inputs).last_hidden_state.numpy()
+    ours = from_pretrained(tmp_path)
+    assert isinstance(ours, TransformerEncoder)
+    check_close(array(ours(ids))[ids != 0], expected[ids != 0], 1e-5)
+    other = from_pretrained(tmp_path, attention="evolving", dropout=0.0)
+    assert other.blocks[0].attention.scale == 1.0 and not other.blocks[0].attention.use_bias
+
+
+def marian_that_prefers_padding(libraries, folder):
+    """As converted Marian models are: a row of zeros for padding, and large negative logits for all else."""
+    torch, transformers = libraries
+    pad_id = VOCABULARY - 1
+    config = transformers.MarianConfig(
+        vocab_size=VOCABULARY, d_model=WIDTH, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, scale_embedding=True, pad_token_id=pad_id,
+        decoder_start_token_id=pad_id, eos_token_id=0, forced_eos_token_id=None,
+    )  # fmt: skip
+    theirs = saved(libraries, config, "MarianMTModel", folder)
+    with torch.no_grad():
+        norm = theirs.model.decoder.layers[0].final_layer_norm
+        norm.weight.fill_(1)
+        norm.bias.zero_()
+        torch.manual_seed(2)
+        theirs.model.shared.weight.normal_(std=0.5)
+        theirs.model.shared.weight[pad_id] = 0
+        theirs.final_logits_bias[0] = -9
+        theirs.final_logits_bias[0, pad_id] = 0
+    theirs.generation_config.update(
+        bad_words_ids=[[pad_id], [4]], num_beams=1, max_length=7, renormalize_logits=True, forced_eos_token_id=0
+    )
+    theirs.save_pretrained(folder)
+    return theirs
+
+
+def searched(torch, theirs, ours, settings, **options):
+    """Ids of both, with padding and id 0 in each other's places as ours are."""
+    pad_id, length = VOCABULARY - 1, settings["max_length"]
+    source = random_ids(pad_id)
+    found = theirs.generate(
+        torch.tensor(source), attention_mask=torch.tensor(source != pad_id).long(), forced_eos_token_id=None,
+        output_scores=True, return_dict_in_generate=True, **options,
+    )  # fmt: skip
+    places = np.arange(VOCABULARY)
+    places[[0, pad_id]] = pad_id, 0
+    expected = places[found.sequences[:, 1:].numpy()]
+    expected = np.pad(expected, ((0, 0), (0, length - expected.shape[1])))
+    return Searcher(ours, **settings)(places[source].astype("int32")), expected, found
+
+
+def test_a_marian_never_produces_padding(libraries, tmp_path):
+    torch, _ = libraries
+    theirs = marian_that_prefers_padding(libraries, tmp_path)
+    ours, settings = from_pretrained(tmp_path), generation_settings(tmp_path)
+    assert settings == dict(beam_size=1, start_id=0, end_id=VOCABULARY - 1, suppress=[0, 4], max_length=6)
+    assert ours.suppress == (0, 4)
+    result, expected, _ = searched(torch, theirs, ours, settings)
+    np.testing.assert_array_equal(result["tokens"][:, 0], expected)
+    assert len(np.unique(expected)) > 2
+    # So it is where no file says so.
+    (tmp_path / "generation_config.json").unlink()
+    assert from_pretrained(tmp_path).suppress == (0,)
+    settings |= dict(beam_size=8, alpha=0.0)  # wide, as theirs lets a hypothesis end only among the first K
+    result, expected, found = searched(
+        torch, theirs, ours, settings, num_beams=8, length_penalty=0.0, early_stopping="never"
+    )
+    best = result["tokens"][:, 0]
+    np.testing.assert_array_equal(best, expected)
+    np.testing.assert_allclose(result["scores"][:, 0], found.sequences_scores, rtol=1e-4)
+    to_hugging_face(ours, tmp_path / "back")
+    assert from_pretrained(tmp_path / "back").suppress == (0, 4)
+    type(theirs).from_pretrained(tmp_path / "back")
 
 
 @pytest.mark.parametrize("activation", ["relu", "swish"])

@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 
-from keras_headattn.interop import from_pretrained
+from keras_headattn.interop import from_pretrained, tokenizer_of
 from keras_headattn.layers import ATTENTIONS, EvolvingAttention, TalkingHeadsAttention
-from keras_headattn.models import T5, Bert
+from keras_headattn.models import T5, Bert, TransformerEncoder
 from tests.interop.folders import CONFIGS, HEADS, WIDTH, bert_state, ids, numbers, save_tensorflow, state_of, write
 from tests.layers.harness import array
 from tests.models.encoders import move_weights, of_config
@@ -262,6 +262,82 @@ def test_refused_configurations(kind, changes, told, tmp_path):
     with pytest.raises(ValueError, match=told) as error:
         from_pretrained(write(tmp_path, kind, **changes))
     assert "\n" not in str(error.value) and "Received: " in str(error.value)
+
+
+HUGE = [
+    ("bert", "vocab_size", 10**9), ("bert", "hidden_size", 10**6), ("bert", "intermediate_size", 10**9),
+    ("bert", "max_position_embeddings", 10**10), ("bert", "num_hidden_layers", 10**9),
+    ("bert", "type_vocab_size", 10**9), ("electra", "embedding_size", 10**9), ("roberta", "max_position_embeddings", 10**10), ("t5", "vocab_size", 10**9),
+    ("t5", "d_model", 10**6), ("t5", "d_ff", 10**9), ("t5", "d_kv", 10**9), ("t5", "num_layers", 10**9),
+    ("t5", "num_decoder_layers", 10**9), ("t5", "num_heads", 10**6), ("t5", "relative_attention_num_buckets", 10**9),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind, key, size", HUGE)
+def test_huge_sizes_are_refused_before_memory_is_taken(kind, key, size, tmp_path):
+    with pytest.raises(ValueError, match="The checkpoint does not fit the model, and nothing was copied"):
+        from_pretrained(write(tmp_path, kind, **{key: size}))
+
+
+def test_a_layer_of_a_huge_number(tmp_path):
+    """Both with a configuration and where layers are counted by the tensors."""
+    state = bert_state()
+    state["bert.encoder.layer.999999999.attention.self.query.weight"] = np.zeros((WIDTH, WIDTH), "float32")
+    with pytest.raises(ValueError, match="missing: some of 1000000000 layers"):
+        from_pretrained(write(tmp_path, "bert", state, num_hidden_layers=10**9))
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(ValueError, match="The checkpoint lacks layers. Received: 3 like"):
+        from_pretrained(tmp_path)
+
+
+WRONG = [
+    ("bert", "hidden_act", [None, 5, ["gelu"]]), ("bert", "layer_norm_eps", [None, "x", [1], float("nan"), -1]),
+    ("bert", "pad_token_id", [10**30, -1, None, 30, 0.0]), ("bert", "vocab_size", ["30", 30.0, True, [30], None, 0]),
+    ("bert", "num_attention_heads", [0, "2"]), ("bert", "hidden_dropout_prob", [1, "x", -0.1]),
+    ("bert", "initializer_range", [None, float("inf")]), ("roberta", "pad_token_id", [-1, 30]),
+    ("electra", "embedding_size", ["6", 0]), ("t5", "feed_forward_proj", [None, 1, ["relu"]]),
+    ("t5", "layer_norm_epsilon", ["x", None]), ("t5", "tie_word_embeddings", [None, "yes"]),
+    ("t5", "num_decoder_layers", ["1", 0]), ("t5", "relative_attention_max_distance", [None, 0, 10**30]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind, key, values", WRONG)
+def test_values_of_another_kind(kind, key, values, tmp_path):
+    """One line, which names the key and the file."""
+    write(tmp_path, kind)
+    for value in values:
+        (tmp_path / "config.json").write_text(json.dumps(CONFIGS[kind] | {key: value}))
+        with pytest.raises(ValueError, match=rf"`?{key}`?.* Received: ") as error:
+            from_pretrained(tmp_path)
+        assert "\n" not in str(error.value) and "config.json" in str(error.value)
+
+
+@pytest.mark.parametrize("kept", ["encoder", "decoder", "lm_head"])
+def test_t5_whose_embedding_has_another_name(kept, tmp_path, models):
+    name = "lm_head.weight" if kept == "lm_head" else f"{kept}.embed_tokens.weight"
+    state = state_of("t5")
+    state[name] = state.pop("shared.weight")
+    np.testing.assert_array_equal(outputs(from_pretrained(write(tmp_path, "t5", state))), outputs(models["t5"]))
+
+
+def test_t5_of_two_embeddings(tmp_path):
+    state = state_of("t5")
+    state["decoder.embed_tokens.weight"] = state["shared.weight"] + 1
+    with pytest.raises(ValueError, match="must have one embedding. Received: decoder.embed_tokens.weight other than"):
+        from_pretrained(write(tmp_path, "t5", state))
+
+
+def test_t5_without_decoder_is_an_encoder_unless_it_says_otherwise(tmp_path):
+    state = {name: x for name, x in state_of("t5").items() if not name.startswith("decoder")}
+    assert isinstance(from_pretrained(write(tmp_path, "t5", state)), TransformerEncoder)
+    with pytest.raises(ValueError, match="missing: decoder.block.0.layer.0.SelfAttention.q.weight"):
+        from_pretrained(write(tmp_path, "t5", state, architectures=["T5ForConditionalGeneration"]))
+
+
+@pytest.mark.parametrize("read", [from_pretrained, tokenizer_of])
+def test_names_of_the_hub(read):
+    with pytest.raises(FileNotFoundError, match="hf download .* --local-dir .* Received: path='bert-base-uncased'"):
+        read("bert-base-uncased")
 
 
 def test_unknown_keys_may_be_passed_over(tmp_path, models):

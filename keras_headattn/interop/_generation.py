@@ -1,0 +1,185 @@
+"""Settings of a search in config.json and generation_config.json, as arguments of `Searcher`."""
+
+import pathlib
+
+from keras_headattn._files import read_json
+from keras_headattn.interop._configs import Config, read_config
+
+# Keys that change a search, and the value with which they do not.
+NEUTRAL = dict(
+    assistant_early_exit=None,
+    begin_suppress_tokens=None,
+    constraints=None,
+    diversity_penalty=0.0,
+    do_sample=False,
+    dola_layers=None,
+    early_stopping=False,
+    encoder_no_repeat_ngram_size=0,
+    encoder_repetition_penalty=1.0,
+    exponential_decay_length_penalty=None,
+    force_words_ids=None,
+    forced_bos_token_id=None,
+    forced_decoder_ids=None,
+    forced_eos_token_id=None,
+    guidance_scale=1.0,
+    length_penalty=1.0,
+    low_memory=None,
+    max_time=None,
+    min_length=0,
+    min_new_tokens=None,
+    no_repeat_ngram_size=0,
+    num_beam_groups=1,
+    penalty_alpha=None,
+    prompt_lookup_num_tokens=None,
+    repetition_penalty=1.0,
+    sequence_bias=None,
+    stop_strings=None,
+    token_healing=False,
+    watermarking_config=None,
+)
+# Keys of generation_config.json that change nothing, or nothing without sampling.
+HARMLESS = """
+    _from_model_config assistant_confidence_threshold assistant_lookbehind bos_token_id cache_config
+    cache_implementation compile_config decoder_start_token_id disable_compile epsilon_cutoff eta_cutoff is_assistant
+    max_matching_ngram_size min_p num_assistant_tokens num_assistant_tokens_schedule num_return_sequences
+    output_attentions output_hidden_states output_logits output_scores pad_token_id prefill_chunk_size
+    remove_invalid_values renormalize_logits return_dict return_dict_in_generate return_legacy_cache
+    target_lookbehind temperature top_h top_k top_p transformers_version typical_p use_cache
+""".split()
+HONOURED = "bad_words_ids eos_token_id max_length max_new_tokens num_beams suppress_tokens".split()
+KINDS = ("t5", "mt5", "marian", "m2m_100")
+
+
+def generation_settings(path, ignore=()):
+    """Returns the arguments of `Searcher` that search a checkpoint as `generate` of transformers does.
+
+    They are read from `generation_config.json` or, without it, from `config.json`. Token ids are those of the model
+    that `from_pretrained` makes. Three things remain different from `generate`:
+
+    - Beams are compared by Wu et al.'s length penalty, so `alpha` is returned only for a `length_penalty` of 0.
+    - Ids that are never produced are taken out before the softmax, as `generate` does with `renormalize_logits`.
+      Without beams the result is the same.
+    - A translation that reaches `max_length` has no end token.
+
+    Args:
+        path: str or path of a folder with a T5, mT5, Marian or M2M100 of Hugging Face.
+        ignore: list of str, keys that searches here do not have and that may be passed over, such as
+            `["early_stopping"]`.
+
+    Returns:
+        Dictionary with `beam_size`, `start_id`, `end_id` and `suppress`, and `alpha` and `max_length` where the
+        checkpoint has them.
+
+    Raises:
+        FileNotFoundError, ValueError: naming the file and every key that cannot be honoured.
+
+    >>> from keras_headattn.interop import to_hugging_face
+    >>> from keras_headattn.models import T5
+    >>> to_hugging_face(T5(50, 16, 32, num_layers=1, num_heads=2, key_dim=8), "tiny-t5")
+    >>> generation_settings("tiny-t5")
+    {'beam_size': 1, 'start_id': 0, 'end_id': 1, 'suppress': []}
+    """
+    path = pathlib.Path(path)
+    config = Config(read_config(path), path / "config.json")
+    if config["model_type"] not in KINDS:
+        raise ValueError(
+            f"Only {', '.join(KINDS)} generate. Received: model_type={config['model_type']!r} in {config.path}"
+        )
+    settings = _search_config(config)
+    beams = settings.integer("num_beams", 1, least=1)
+    ends = _ids(settings, "eos_token_id", config)
+    faults = [key for key in _faults(settings, config, ends, beams) if key not in ignore]
+    if faults:
+        told = ", ".join(f"{key}={settings.values[key]!r}" for key in faults)
+        raise ValueError(
+            f"Searches here have no such settings; `ignore={faults!r}` passes them over. Received: {told} in "
+            f"{settings.path}"
+        )
+    if not ends:
+        raise ValueError(f"The configuration lacks 'eos_token_id'. Received: {settings.path}")
+    start = _ids(settings, "decoder_start_token_id", config) or _ids(settings, "bos_token_id", config)
+    if not start:
+        raise ValueError(f"The configuration lacks 'decoder_start_token_id'. Received: {settings.path}")
+    places = _places(config)
+    found = dict(beam_size=beams, start_id=places(start[0]), end_id=places(ends[0]))
+    found["suppress"] = suppressed_ids(config)
+    if settings.values.get("length_penalty") == 0:
+        found["alpha"] = 0.0
+    if settings.values.get("max_new_tokens") is not None:
+        found["max_length"] = settings.integer("max_new_tokens", least=1)
+    elif settings.values.get("max_length") is not None:  # which counts the start token
+        found["max_length"] = settings.integer("max_length", least=2) - 1
+    return found
+
+
+def suppressed_ids(config):
+    """Token ids of ours that searches of a checkpoint never produce; that of padding is one of a Marian or M2M100."""
+    settings = _search_config(config)
+    ends = _ids(settings, "eos_token_id", config)
+    banned = _ids(settings, "suppress_tokens", config)
+    banned += [word[0] for word in _bad_words(settings, config) if len(word) == 1]
+    if config["model_type"] in ("marian", "m2m_100"):
+        banned.append(config.integer("pad_token_id"))
+    places = _places(config)
+    return sorted({places(token) for token in banned if token not in ends})
+
+
+def _search_config(config):
+    path = config.path.with_name("generation_config.json")
+    if not path.is_file():
+        return config
+    values = read_json(path)
+    if not isinstance(values, dict):
+        raise ValueError(f"The configuration must be a dictionary. Received: {path} with a {type(values).__name__}")
+    return Config(values, path)
+
+
+def _faults(settings, config, ends, beams):
+    """Keys of settings that searches here do not have."""
+    known = {*NEUTRAL, *HARMLESS, *HONOURED}
+    faults = [key for key in settings.values if settings is not config and key not in known]
+    for key, neutral in NEUTRAL.items():
+        value = settings.values.get(key)
+        fits = value in (None, neutral, []) and value is not True
+        fits = fits or beams == 1 and key in ("early_stopping", "length_penalty", "diversity_penalty")
+        fits = fits or key == "length_penalty" and value == 0
+        if not (fits or key == "forced_eos_token_id" and [value] == ends):
+            faults.append(key)
+    faults += ["eos_token_id"] * (len(ends) > 1)
+    faults += ["bad_words_ids"] * any(len(word) > 1 for word in _bad_words(settings, config))
+    faults += ["suppress_tokens"] * bool({*ends} & {*_ids(settings, "suppress_tokens", config)})
+    return faults
+
+
+def _ids(settings, key, config):
+    """The token ids of a key, a number or a list; those of config.json where the other file has none."""
+    for each in (settings, config):
+        found = each.values.get(key)
+        if found is not None:
+            found = found if isinstance(found, list) else [found]
+            _check_ids(found, key, each, config)
+            return found
+    return []
+
+
+def _bad_words(settings, config):
+    words = settings.values.get("bad_words_ids") or []
+    if not isinstance(words, list) or not all(isinstance(word, list) for word in words):
+        raise ValueError(f"`bad_words_ids` must be a list of lists. Received: {words!r} in {settings.path}")
+    for word in words:
+        _check_ids(word, "bad_words_ids", settings, config)
+    return words
+
+
+def _check_ids(ids, key, settings, config):
+    size = max(config["vocab_size"], config.get("decoder_vocab_size") or 0)
+    if any(isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < size for token in ids):
+        raise ValueError(f"`{key}` must be token ids, 0 to {size - 1}. Received: {ids!r} in {settings.path}")
+
+
+def _places(config):
+    """A function from ids there to ids here: padding of a Marian and an M2M100 is in the place of id 0."""
+    if config["model_type"] not in ("marian", "m2m_100"):
+        return lambda token: token
+    pad_id = config.integer("pad_token_id")
+    return lambda token: {0: pad_id, pad_id: 0}.get(token, token)

@@ -1,0 +1,73 @@
+"""Settings of a search in a checkpoint's files, and what searches here do not have."""
+
+import json
+
+import pytest
+
+from keras_headattn.interop import from_pretrained, generation_settings
+from tests.interop.folders import write
+
+
+def with_settings(folder, values, **config):
+    write(folder, "t5", **config)
+    if values is not None:
+        (folder / "generation_config.json").write_text(json.dumps(values))
+    return folder
+
+
+@pytest.mark.parametrize("values, config, expected", [
+    (None, {}, {}),
+    (None, {"num_beams": 4, "max_length": 20}, {"beam_size": 4, "max_length": 19}),
+    ({"num_beams": 4, "length_penalty": 0.0}, {"num_beams": 2}, {"beam_size": 4, "alpha": 0.0}),
+    ({"max_new_tokens": 20, "max_length": 9, "temperature": 0.5}, {}, {"max_length": 20}),
+    ({"eos_token_id": [1], "bad_words_ids": [[9], [1]], "suppress_tokens": [8]}, {}, {"suppress": [8, 9]}),
+    ({"forced_eos_token_id": 1, "early_stopping": True, "no_repeat_ngram_size": None}, {}, {}),
+    ({"decoder_start_token_id": 7, "num_beams": 2, "length_penalty": 1}, {}, {"beam_size": 2, "start_id": 7}),
+])  # fmt: skip
+def test_arguments_of_a_search(values, config, expected, tmp_path):
+    folder = with_settings(tmp_path, values, **config)
+    usual = dict(beam_size=1, start_id=0, end_id=1, suppress=[])
+    assert generation_settings(folder) == usual | expected
+    assert list(from_pretrained(folder).suppress) == expected.get("suppress", [])
+
+
+@pytest.mark.parametrize("values", [
+    {"no_repeat_ngram_size": 3}, {"encoder_no_repeat_ngram_size": 2}, {"repetition_penalty": 1.2}, {"min_length": 5},
+    {"do_sample": True}, {"begin_suppress_tokens": [5]}, {"forced_bos_token_id": 4}, {"forced_eos_token_id": 4},
+    {"eos_token_id": [1, 5]}, {"bad_words_ids": [[4, 5]]}, {"suppress_tokens": [1]}, {"a_new_one": 1},
+    {"num_beams": 2, "early_stopping": True}, {"num_beams": 2, "length_penalty": 2.0}, {"num_beam_groups": 2},
+    {"exponential_decay_length_penalty": [3, 1.1]}, {"forced_decoder_ids": [[1, 2]]}, {"sequence_bias": [[[3], 1.0]]},
+])  # fmt: skip
+def test_what_searches_here_do_not_have(values, tmp_path):
+    folder, key = with_settings(tmp_path, values), list(values)[-1]
+    with pytest.raises(ValueError, match=rf"`ignore=\['{key}'\]` passes them over. Received: {key}=.*generation_conf"):
+        generation_settings(folder)
+    assert generation_settings(folder, ignore=[key])["start_id"] == 0
+    assert from_pretrained(folder).suppress == ()
+
+
+@pytest.mark.parametrize("values, told", [
+    ({"bad_words_ids": 5}, "`bad_words_ids` must be a list of lists. Received: 5 in .*generation_config.json"),
+    ({"bad_words_ids": [[30]]}, r"`bad_words_ids` must be token ids, 0 to 29. Received: \[30\] in "),
+    ({"suppress_tokens": ["x"]}, r"`suppress_tokens` must be token ids, 0 to 29. Received: \['x'\] in "),
+    ({"eos_token_id": -1}, r"`eos_token_id` must be token ids, 0 to 29. Received: \[-1\] in "),
+    ([], "The configuration must be a dictionary. Received: .*generation_config.json with a list"),
+])  # fmt: skip
+def test_damaged_settings(values, told, tmp_path):
+    for read in (generation_settings, from_pretrained):
+        with pytest.raises(ValueError, match=told):
+            read(with_settings(tmp_path, values))
+
+
+@pytest.mark.parametrize("values, told", [
+    ({"num_beams": 0}, "`num_beams` must be an integer, at least 1. Received: num_beams=0 in .*generation_config.json"),
+    ({"max_length": 1}, "`max_length` must be an integer, at least 2. Received: max_length=1 in "),
+])  # fmt: skip
+def test_numbers_that_make_no_sense(values, told, tmp_path):
+    with pytest.raises(ValueError, match=told):
+        generation_settings(with_settings(tmp_path, values))
+
+
+def test_models_that_do_not_generate(tmp_path):
+    with pytest.raises(ValueError, match="Only t5, mt5, marian, m2m_100 generate. Received: model_type='bert' in "):
+        generation_settings(write(tmp_path, "bert"))
