@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from keras_headattn._files import read_json
 from keras_headattn._optional import optional_import
 from keras_headattn.interop._copying import copy_weights, weights_by_name
 from keras_headattn.interop._export import check_plain, refuse
@@ -78,12 +79,24 @@ def _variables(backbone):
 def from_preset(path, attention, **overrides):
     """The model of a folder that KerasHub wrote, and the `Report`."""
     keras_hub = optional_import("keras_hub")
+    _check_preset(path)
     try:
         backbone = keras_hub.models.Backbone.from_preset(str(path))
     except Exception as error:  # KerasHub raises whatever its parts raise
         reason = str(error).strip().partition("\n")[0][:160]
         raise ValueError(f"KerasHub cannot read the preset. Received: {path} ({reason})") from error
     return from_keras_hub(backbone, attention, return_report=True, **overrides)
+
+
+def _check_preset(path):
+    """Checks that a configuration asks for no more memory than its weights explain, before KerasHub takes it."""
+    stored = sum(file.stat().st_size for file in path.glob("*.weights.h5") if file.is_file())
+    config = read_json(path / "config.json").get("config")
+    config = config if isinstance(config, dict) else {}
+    for key in ("hidden_dim", "vocabulary_size", "vocab_size", "max_sequence_length", "intermediate_dim", "num_layers"):
+        sizes = config.get(key), config.get("hidden_dim")
+        if all(isinstance(size, int) for size in sizes) and sizes[0] * sizes[1] > stored:
+            raise ValueError(f"`{key}` is larger than the weights explain. Received: {key}={config[key]} in {path}")
 
 
 def to_keras_hub(model):

@@ -1,5 +1,7 @@
 """KerasHub's backbones in and out, with their outputs."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -99,6 +101,16 @@ def test_the_tokenizer_of_a_t5(tmp_path):
 def test_no_equal(arguments, told):
     with pytest.raises(ValueError, match=told):
         to_keras_hub(Bert(20, 8, 12, num_layers=1, num_heads=2, **arguments))
+
+
+@pytest.mark.parametrize("key", ["vocabulary_size", "num_layers", "intermediate_dim", "hidden_dim"])
+def test_a_preset_of_huge_sizes(key, tmp_path):
+    backbone("Bert").save_to_preset(str(tmp_path))
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["config"][key] = 10**9
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=f"`{key}` is larger than the weights explain. Received: {key}=1000000000 in "):
+        from_pretrained(tmp_path)
 
 
 def test_another_backbone():

@@ -267,7 +267,9 @@ def test_refused_configurations(kind, changes, told, tmp_path):
 HUGE = [
     ("bert", "vocab_size", 10**9), ("bert", "hidden_size", 10**6), ("bert", "intermediate_size", 10**9),
     ("bert", "max_position_embeddings", 10**10), ("bert", "num_hidden_layers", 10**9),
-    ("bert", "type_vocab_size", 10**9), ("electra", "embedding_size", 10**9), ("roberta", "max_position_embeddings", 10**10), ("t5", "vocab_size", 10**9),
+    ("bert", "type_vocab_size", 10**9), ("electra", "embedding_size", 10**9),
+    ("roberta", "max_position_embeddings", 10**10),
+    ("t5", "vocab_size", 10**9),
     ("t5", "d_model", 10**6), ("t5", "d_ff", 10**9), ("t5", "d_kv", 10**9), ("t5", "num_layers", 10**9),
     ("t5", "num_decoder_layers", 10**9), ("t5", "num_heads", 10**6), ("t5", "relative_attention_num_buckets", 10**9),
 ]  # fmt: skip

@@ -70,7 +70,7 @@ def _accept(listener, said, stack):
 
 
 def _line(connection, said):
-    """What a connection says, once that is a line. Who ends, or says more than a worker does, is heard no more."""
+    """Returns a connection's line when it is complete. One that ends, or says more than a worker does, is closed."""
     try:
         data = connection.recv(_LONGEST)
     except BlockingIOError:
