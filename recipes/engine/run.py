@@ -176,7 +176,7 @@ class Run:
         return keras.saving.load_model(self.model)
 
     def finished(self):
-        """What was done after training: dictionary of `"epochs"`, `"scores"` and `"export"` to what they are of."""
+        """Notes on what was done after training: dictionary of `"epochs"`, `"scores"`, `"export"` to what each is of."""
         path = self.folder / "finished.json"
         return read_json(path) if path.exists() else {}
 

@@ -8,7 +8,9 @@ import pytest
 from recipes.classify import main
 from tests.recipes.commands import run_here
 
-SIZE = "--encoder transformer --embedding-dim 8 --hidden-dim 8 --pooling-heads 2 --pooling-dim 8 --mlp-dim 8 --samples 0"
+SIZE = (
+    "--encoder transformer --embedding-dim 8 --hidden-dim 8 --pooling-heads 2 --pooling-dim 8 --mlp-dim 8 --samples 0"
+)
 WORDS = {"good": ("fine", "lovely", "great"), "bad": ("dull", "awful", "poor")}
 
 
@@ -24,7 +26,17 @@ def write(path, rows, names=("good", "bad")):
 
 
 def command(folder):
-    return ["--train", folder / "a.csv", "--epochs", 1, *SIZE.split(), "--run", folder / "run", "--export", folder / "out"]
+    return [
+        "--train",
+        folder / "a.csv",
+        "--epochs",
+        1,
+        *SIZE.split(),
+        "--run",
+        folder / "run",
+        "--export",
+        folder / "out",
+    ]
 
 
 def files(folder):

@@ -45,7 +45,10 @@ def test_the_error_names_the_newest_checkpoint(model, tmp_path):
     run.checkpoints.mkdir()
     for epoch in (1, 2):
         (run.checkpoints / f"epoch-{epoch:05d}-batch-00000000.npz").touch()
-    with largest_file(50_000), pytest.raises(OSError, match=r"epoch 3 .*epoch-003.weights.h5'. The newest .*epoch-00002"):
+    with (
+        largest_file(50_000),
+        pytest.raises(OSError, match=r"epoch 3 .*epoch-003.weights.h5'. The newest .*epoch-00002"),
+    ):
         SaveEpochs(run, model, Training()).on_epoch_end(2, {"val_loss": 1.0})
     assert not weights_of(run, 3).exists()
 
