@@ -176,7 +176,7 @@ class Run:
         return keras.saving.load_model(self.model)
 
     def finished(self):
-        """Notes on what was done after training: dictionary of `"epochs"`, `"scores"`, `"export"` to what each is of."""
+        """Notes on what was done after training: a dictionary from `"epochs"`, `"scores"` and `"export"` to their settings."""
         path = self.folder / "finished.json"
         return read_json(path) if path.exists() else {}
 

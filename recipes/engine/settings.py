@@ -128,12 +128,12 @@ class Serving:
 class Settings(Heads, Training, Devices, Output):
     """All settings that every recipe has.
 
-    A subclass names in `SOURCES` its settings that say what to train on, and in `unused` those that are of no effect
+    A subclass names in `SOURCES` its settings that say what to train on, and in `without_effect` those that are of no effect
     beside the others, which TensorBoard leaves out.
     """
 
     SOURCES = ()
-    unused = ()
+    without_effect = ()
 
     def __post_init__(self):
         object.__setattr__(self, "run", str(pathlib.Path(self.run)))  # runs/mine/ is runs/mine

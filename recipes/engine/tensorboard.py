@@ -32,7 +32,7 @@ def shown_settings(config):
     """
     found = {}
     for field in fields(config):
-        if field.name in config.unused:
+        if field.name in config.without_effect:
             continue
         value = getattr(config, field.name)
         if isinstance(value, dict):

@@ -161,7 +161,7 @@ class ClassifyConfig(Texts, Words, Model, Settings, Serving):
             )
 
     @property
-    def unused(self):
+    def without_effect(self):
         """Names of settings of no effect: a BiLSTM has no attention but that of the pooling."""
         return ("attention", "num_heads") if self.encoder == "bilstm" else ()
 
