@@ -176,7 +176,7 @@ class Run:
         return keras.saving.load_model(self.model)
 
     def finished(self):
-        """Notes on what was done after training: a dictionary from `"epochs"`, `"scores"` and `"export"` to their settings."""
+        """Notes on what was done after training: a dictionary of `"epochs"`, `"scores"` and `"export"`."""
         path = self.folder / "finished.json"
         return read_json(path) if path.exists() else {}
 

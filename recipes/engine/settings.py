@@ -128,8 +128,8 @@ class Serving:
 class Settings(Heads, Training, Devices, Output):
     """All settings that every recipe has.
 
-    A subclass names in `SOURCES` its settings that say what to train on, and in `without_effect` those that are of no effect
-    beside the others, which TensorBoard leaves out.
+    A subclass names in `SOURCES` its settings that say what to train on, and in `without_effect` those that have no
+    effect beside the others, which TensorBoard leaves out.
     """
 
     SOURCES = ()
