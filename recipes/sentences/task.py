@@ -135,7 +135,7 @@ class TextTask(Task):
         else:
             tests = self.read_tests(files)
         if files is None:
-            return self.name_results(tests, ("tfds",))
+            return self.name_results(tests, ("tfds", "drop_labels", "max_examples"))
         check_new(tests, self.names_of_tests())
         return tests
 

@@ -117,4 +117,6 @@ def test_classes(folder, run):
     assert "takes text. Received: text and second_text" in run(
         glue, "evaluate", saved, "--test", folder / "tst.tsv", "--second-column", "text"
     )
+    run(glue, "evaluate", done, "--drop-labels", "even")  # which has results of its own
+    assert {path.name for path in (done / "results").iterdir()} == {"tst", "tst,drop_labels=('even',)"}
     assert "The run is of single texts" in run(glue, "evaluate", done, "--second-column", "text")
