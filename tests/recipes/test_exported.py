@@ -4,9 +4,13 @@ import json
 import re
 import shutil
 
+import numpy as np
 import pytest
 
 from recipes import classify, glue, translate
+from recipes.engine.config import override
+from recipes.sentences import exported
+from recipes.sentences.settings import ClassifyConfig
 from tests.recipes.commands import run_here
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
@@ -120,3 +124,23 @@ def test_classes(folder, run):
     run(glue, "evaluate", done, "--drop-labels", "even")  # which has results of its own
     assert {path.name for path in (done / "results").iterdir()} == {"tst", "tst,drop_labels=('even',)"}
     assert "The run is of single texts" in run(glue, "evaluate", done, "--second-column", "text")
+
+
+def test_several_labels(tmp_path, monkeypatch, capsys):
+    class Model:
+        path, outputs = tmp_path, dict.fromkeys(["classes", "scores"]).keys()
+
+        def __init__(self, path):
+            pass
+
+        def __call__(self, texts, second_texts=None, progress=None):
+            rows = {"x": ([b"b", b"a"], [0.9, 0.8]), "y": ([b"b", b"a"], [0.7, 0.1])}
+            return {name: np.array([rows[text][place] for text in texts]) for place, name in enumerate(self.outputs)}
+
+    monkeypatch.setattr(exported, "SavedModel", Model)
+    (tmp_path / "tst.csv").write_text('text,label\nx,"a,b"\ny,b\n')
+    config = override(ClassifyConfig(), {"predict": "labels"})
+    exported.evaluate_saved_model(config, tmp_path, [tmp_path / "tst.csv"])
+    assert "tst: accuracy 1.0000, exact 1.0000" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="any of several labels: --predict labels"):
+        exported.evaluate_saved_model(ClassifyConfig(), tmp_path, [tmp_path / "tst.csv"])
