@@ -44,7 +44,9 @@ def length_penalty(length, alpha):
     return ((5.0 + ops.cast(length, "float32")) / 6.0) ** alpha
 
 
-def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0.0, grow=None, suppress=()):
+def greedy_search(
+    step, cache, batch_size, max_length, start_id, end_id, alpha=0.0, grow=None, suppress=(), force_end=False
+):
     """The most probable token at each step, until every row has ended.
 
     Args:
@@ -60,6 +62,7 @@ def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0
             made, not what may be. Default `None`: it has room for all.
         suppress: list of token ids that are never produced. They are taken out before the softmax, so the
             probabilities of the others sum to 1.
+        force_end: whether the token at `max_length` is always `end_id`, so that nothing is left open there.
 
     Returns:
         `(tokens (B, max_length), scores (B,))`: integers, zeros after `end_id`; the sum of log probabilities,
@@ -75,7 +78,8 @@ def greedy_search(step, cache, batch_size, max_length, start_id, end_id, alpha=0
 
     def body(index, last, tokens, scores, lengths, finished, cache):
         logits, cache = step(last[:, None], cache, index, index, None)
-        logits = _suppress(ops.reshape(logits, (-1, ops.shape(logits)[-1])), suppress)
+        logits = ops.reshape(logits, (-1, ops.shape(logits)[-1]))
+        logits = _restrict(logits, suppress, end_id, force_end and ops.equal(index, max_length - 1))
         best, gained = _most_probable(logits)
         best = ops.where(finished, 0, best)
         scores = scores + ops.where(finished, 0.0, gained)
@@ -114,6 +118,7 @@ def beam_search(
     reorder=None,
     grow=None,
     suppress=(),
+    force_end=False,
 ):
     """The `beam_size` best translations found with a beam of that size.
 
@@ -142,7 +147,7 @@ def beam_search(
         beam_size: K, at most half the vocabulary.
         alpha: as in `greedy_search`.
         reorder: function of `(cache, rows (B * K,))` to the cache whose hypotheses are these rows of the other.
-        grow, suppress: as in `greedy_search`.
+        grow, suppress, force_end: as in `greedy_search`.
 
     Returns:
         `(tokens (B, K, max_length), scores (B, K))`, by falling score; zeros after `end_id`. Where fewer than K
@@ -176,7 +181,8 @@ def beam_search(
         else:
             logits, cache = step(ops.reshape(last, (-1, 1)), cache, index, index, None)
             logits = ops.reshape(logits, (-1, k, ops.shape(logits)[-1]))
-        scores, parents, tokens = _best_continuations(_suppress(logits, suppress), scores, 2 * k)
+        logits = _restrict(logits, suppress, end_id, force_end and ops.equal(index, max_length - 1))
+        scores, parents, tokens = _best_continuations(logits, scores, 2 * k)
         ends, index = ops.equal(tokens, end_id), index + 1
         ended = ops.where(ends, scores / length_penalty(index, alpha), NEVER)
         pool, chosen = ops.top_k(ops.concatenate([pool, ended], axis=1), k)
@@ -213,12 +219,17 @@ def beam_search(
     return _best(tokens, pool, scores / length_penalty(index, alpha))
 
 
-def _suppress(logits, ids):
+def _restrict(logits, suppress, end_id, ends):
+    """Logits with minus infinity for suppressed ids and, where `ends` holds, for all but `end_id`."""
     logits = ops.cast(logits, "float32")
-    if not ids:
+    if not suppress and ends is False:
         return logits
     tokens = ops.arange(ops.shape(logits)[-1], dtype="int32")
-    return ops.where(ops.any(ops.equal(tokens[:, None], list(ids)), axis=1), NEVER, logits)
+    if suppress:
+        logits = ops.where(ops.any(ops.equal(tokens[:, None], list(suppress)), axis=1), NEVER, logits)
+    if ends is not False:
+        logits = ops.where(ops.logical_and(ends, ops.not_equal(tokens, end_id)), NEVER, logits)
+    return logits
 
 
 def _most_probable(logits):

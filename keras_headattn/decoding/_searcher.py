@@ -26,6 +26,8 @@ class Searcher(keras.Model):
             `source_vocabulary_size`.
         suppress: list of token ids that are never produced, see `greedy_search`. Default `None`: those of the model,
             `model.suppress`, if it has any.
+        force_end: bool, whether the token at `max_length` is always `end_id`, see `greedy_search`. Default `None`:
+            `model.force_end`, if it has one, or False.
 
     Call arguments:
         inputs: source token ids `(B, n)`, 0 = padding; or what else the model takes, such as the graphs of
@@ -41,7 +43,18 @@ class Searcher(keras.Model):
         ValueError: naming the argument and what was received.
     """
 
-    def __init__(self, model, beam_size=4, alpha=0.6, max_length=128, start_id=2, end_id=3, suppress=None, **kwargs):
+    def __init__(
+        self,
+        model,
+        beam_size=4,
+        alpha=0.6,
+        max_length=128,
+        start_id=2,
+        end_id=3,
+        suppress=None,
+        force_end=None,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         missing = [name for name in ("init_cache", "decode_step") if not callable(getattr(model, name, None))]
         if missing:
@@ -65,6 +78,7 @@ class Searcher(keras.Model):
         self.start_id = start_id
         self.end_id = end_id
         self.suppress = tuple(suppress)
+        self.force_end = bool(getattr(model, "force_end", False) if force_end is None else force_end)
 
     def build(self, input_shape=None):
         if not self.model.built:
@@ -111,14 +125,16 @@ class Searcher(keras.Model):
         common = (ops.shape(keras.tree.flatten(inputs)[0])[0], self.max_length, self.start_id, self.end_id)
         if k == 1:
             cache = model.init_cache(inputs, length, **given)
-            tokens, scores = greedy_search(step, cache, *common, self.alpha, grow, self.suppress)
+            tokens, scores = greedy_search(step, cache, *common, self.alpha, grow, self.suppress, self.force_end)
             tokens, scores = tokens[:, None], scores[:, None]
         elif getattr(model, "beams_share_rows", True):
             cache = model.init_cache(inputs, length * k, **given)
-            tokens, scores = beam_search(step, cache, *common, k, self.alpha, None, grow, self.suppress)
+            tokens, scores = beam_search(step, cache, *common, k, self.alpha, None, grow, self.suppress, self.force_end)
         else:
             cache = model.init_cache(inputs, length, k, **given)
-            tokens, scores = beam_search(step, cache, *common, k, self.alpha, model.reorder_cache, grow, self.suppress)
+            tokens, scores = beam_search(
+                step, cache, *common, k, self.alpha, model.reorder_cache, grow, self.suppress, self.force_end
+            )
         return {"tokens": tokens, "scores": scores}
 
     def decoding_kernels(self):
@@ -138,6 +154,7 @@ class Searcher(keras.Model):
             "start_id": self.start_id,
             "end_id": self.end_id,
             "suppress": list(self.suppress),
+            "force_end": self.force_end,
         }
 
     @classmethod

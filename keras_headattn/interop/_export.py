@@ -264,7 +264,7 @@ def _of_translator(model):
         pad_token_id=pad_id,
         eos_token_id=0 if is_marian else 2,
         bos_token_id=0,
-        forced_eos_token_id=0 if is_marian else None,
+        forced_eos_token_id=(0 if is_marian else 2) if model.force_end else None,
         decoder_start_token_id=pad_id if is_marian else 2,
         is_encoder_decoder=True,
         tie_word_embeddings=True,

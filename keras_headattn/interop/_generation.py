@@ -59,7 +59,7 @@ def generation_settings(path, ignore=()):
     - Beams are compared by Wu et al.'s length penalty, so `alpha` is returned only for a `length_penalty` of 0.
     - Ids that are never produced are taken out before the softmax, as `generate` does with `renormalize_logits`.
       Without beams the result is the same.
-    - A translation that reaches `max_length` has no end token.
+    - They stop only when no beam can get better, as with `early_stopping="never"`.
 
     Args:
         path: str or path of a folder with a T5, mT5, Marian or M2M100 of Hugging Face.
@@ -67,8 +67,8 @@ def generation_settings(path, ignore=()):
             `["early_stopping"]`.
 
     Returns:
-        Dictionary with `beam_size`, `start_id`, `end_id` and `suppress`, and `alpha` and `max_length` where the
-        checkpoint has them.
+        Dictionary of `beam_size`, `start_id`, `end_id`, `suppress` and `force_end`, and `alpha` and `max_length` where
+        the checkpoint has them.
 
     Raises:
         FileNotFoundError, ValueError: naming the file and every key that cannot be honoured.
@@ -77,7 +77,7 @@ def generation_settings(path, ignore=()):
     >>> from keras_headattn.models import T5
     >>> to_hugging_face(T5(50, 16, 32, num_layers=1, num_heads=2, key_dim=8), "tiny-t5")
     >>> generation_settings("tiny-t5")
-    {'beam_size': 1, 'start_id': 0, 'end_id': 1, 'suppress': []}
+    {'beam_size': 1, 'start_id': 0, 'end_id': 1, 'suppress': [], 'force_end': False}
     """
     path = pathlib.Path(path)
     config = Config(read_config(path), path / "config.json")
@@ -102,7 +102,7 @@ def generation_settings(path, ignore=()):
         raise ValueError(f"The configuration lacks 'decoder_start_token_id'. Received: {settings.path}")
     places = _places(config)
     found = dict(beam_size=beams, start_id=places(start[0]), end_id=places(ends[0]))
-    found["suppress"] = suppressed_ids(config)
+    found |= dict(suppress=suppressed_ids(config), force_end=is_end_forced(config))
     if settings.values.get("length_penalty") == 0:
         found["alpha"] = 0.0
     if settings.values.get("max_new_tokens") is not None:
@@ -122,6 +122,13 @@ def suppressed_ids(config):
         banned.append(config.integer("pad_token_id"))
     places = _places(config)
     return sorted({places(token) for token in banned if token not in ends})
+
+
+def is_end_forced(config):
+    """True if the token at the greatest length is always the end token."""
+    settings = _search_config(config)
+    forced = settings.values.get("forced_eos_token_id")
+    return forced is not None and [forced] == _ids(settings, "eos_token_id", config)
 
 
 def _search_config(config):

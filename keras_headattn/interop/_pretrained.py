@@ -12,7 +12,7 @@ from keras_headattn import layers as ours
 from keras_headattn.interop._configs import ROBERTAS, Config, bert_arguments, t5_arguments, translator_arguments
 from keras_headattn.interop._containers import find_file, read_tensors
 from keras_headattn.interop._copying import Names, copy_weights
-from keras_headattn.interop._generation import suppressed_ids
+from keras_headattn.interop._generation import is_end_forced, suppressed_ids
 from keras_headattn.interop._sizes import (
     bert_sizes,
     check_bert_sizes,
@@ -80,8 +80,8 @@ def from_pretrained(
     as the convolution of `EvolvingAttention`, is initialised.
 
     Token ids are the checkpoint's, but for Marian and M2M100: `Transformer` has padding at 0, so the token of id 0
-    and padding change places. Searches never produce the ids that the checkpoint forbids, see `suppress` of
-    `Transformer`; `generation_settings` returns its other settings of a search.
+    and padding change places. Searches never produce the ids that the checkpoint forbids, and end what it
+    forces to end, see `suppress` and `force_end` of `Transformer`; `generation_settings` returns its other settings of a search.
 
     Args:
         path: str or path of a folder; of TensorFlow 1 and t5x also of the checkpoint itself. A name on Hugging Face's hub
@@ -288,7 +288,7 @@ def _make_t5(kind, config, path, tensors, attention, head, ignore, overrides):
         classes = str(config.get("architectures"))
         has_decoder = has_decoder or "ForConditionalGeneration" in classes or "T5Model" in classes
         if has_decoder:
-            arguments["suppress"] = suppressed_ids(config)
+            arguments |= dict(suppress=suppressed_ids(config), force_end=is_end_forced(config))
     if arguments["tie_output"] and "lm_head.weight" in tensors:
         tensors.setdefault("shared.weight", tensors["lm_head.weight"])
     check_t5_sizes(arguments if has_decoder else {**arguments, "num_decoder_layers": 0}, tensors)
@@ -346,7 +346,7 @@ def _make_translator(kind, config, path, tensors, attention, head, ignore, overr
     if isinstance(attention, str) or inspect.isclass(attention) or isinstance(attention, functools.partial):
         attention = _narrow(attention, arguments, attention_dropout)
     own = dict(attention=attention, norm=layers.LayerNormalization(epsilon=1e-5), positions=positions)
-    own["suppress"] = suppressed_ids(config)
+    own |= dict(suppress=suppressed_ids(config), force_end=is_end_forced(config))
     tensors = dict(tensors)
     shared = [name for name in ("model.encoder.embed_tokens.weight", "lm_head.weight") if name in tensors]
     if arguments["target_vocabulary_size"] is None:

@@ -68,7 +68,7 @@ class T5(Transformer):
         num_buckets, max_distance: of the distances, see `BucketPositions`.
         norm_epsilon: of the RMS norms.
         dropout: rate of all dropouts, also that of attention weights.
-        suppress: as of `Transformer`.
+        suppress, force_end: as of `Transformer`.
         seed: of the dropouts.
 
     Call arguments, results and errors: as of `Transformer`. A target begins with id 0. Make a search of it by
@@ -100,6 +100,7 @@ class T5(Transformer):
         norm_epsilon=1e-6,
         dropout=0.1,
         suppress=(),
+        force_end=False,
         seed=None,
         **kwargs,
     ):
@@ -125,6 +126,7 @@ class T5(Transformer):
             relative_positions=BucketPositions(num_buckets, max_distance),
             tie_output=tie_output,
             suppress=suppress,
+            force_end=force_end,
             seed=seed,
             **kwargs,
         )
@@ -198,6 +200,7 @@ class T5(Transformer):
             "norm_epsilon",
             "dropout",
             "suppress",
+            "force_end",
             "seed",
         )
         return {

@@ -54,6 +54,7 @@ class Transformer(keras.Model):
         tie_output: whether the output layer is the transposed target embedding.
         output_bias: whether the output layer has a bias. Default False.
         suppress: list of token ids that a `decoding.Searcher` never produces. Default `()`: there are none.
+        force_end: whether a `decoding.Searcher` ends each result within its `max_length`. Default False.
         seed: of the dropouts.
 
     Call arguments:
@@ -102,6 +103,7 @@ class Transformer(keras.Model):
         tie_output=True,
         output_bias=False,
         suppress=(),
+        force_end=False,
         seed=None,
         **kwargs,
     ):
@@ -123,6 +125,7 @@ class Transformer(keras.Model):
         self.tie_output = tie_output
         self.output_bias = output_bias
         self.suppress = tuple(suppress)
+        self.force_end = force_end
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
             raise ValueError(f"`seed` must be an integer or None. Received: seed={seed!r}")
         self.seed = seed
@@ -459,6 +462,7 @@ class Transformer(keras.Model):
             "tie_output",
             "output_bias",
             "suppress",
+            "force_end",
             "seed",
         )
         return {

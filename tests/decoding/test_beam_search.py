@@ -363,6 +363,24 @@ def test_greedy_graph_and_xla():
         np.testing.assert_allclose(scores, expected[1], rtol=1e-5)
 
 
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_forced_ends(beam_size):
+    """The last token is the end, which costs nothing there: all hypotheses have ended, none with another score."""
+    tables = random_tables(3, 9, seed=12)
+    tables[:, :, END] -= 30
+    step = table_step(tf.constant(tables))
+    tokens, scores = greedy_search(step, {}, 3, 5, START, END, force_end=True)
+    longer, expected = greedy_search(step, {}, 3, 4, START, END)
+    np.testing.assert_array_equal(tokens[:, :4], longer)
+    np.testing.assert_array_equal(tokens[:, 4], [END] * 3)
+    np.testing.assert_allclose(scores, expected, rtol=1e-5)
+    tokens, scores = beam_search(step, {}, 3, 5, START, END, beam_size, 0.0, force_end=True)
+    longer, expected = beam_search(step, {}, 3, 4, START, END, beam_size, 0.0)
+    np.testing.assert_array_equal(tokens[:, :, :4], longer)
+    np.testing.assert_array_equal(tokens[:, :, 4], np.full((3, beam_size), END))
+    np.testing.assert_allclose(scores, expected, rtol=1e-5)
+
+
 def test_half_precision_logits():
     tables = random_tables(3, 9, seed=10)
     tables = tables.astype("float16")

@@ -21,14 +21,16 @@ def with_settings(folder, values, **config):
     ({"num_beams": 4, "length_penalty": 0.0}, {"num_beams": 2}, {"beam_size": 4, "alpha": 0.0}),
     ({"max_new_tokens": 20, "max_length": 9, "temperature": 0.5}, {}, {"max_length": 20}),
     ({"eos_token_id": [1], "bad_words_ids": [[9], [1]], "suppress_tokens": [8]}, {}, {"suppress": [8, 9]}),
-    ({"forced_eos_token_id": 1, "early_stopping": True, "no_repeat_ngram_size": None}, {}, {}),
+    ({"forced_eos_token_id": 1, "early_stopping": True, "no_repeat_ngram_size": None}, {}, {"force_end": True}),
     ({"decoder_start_token_id": 7, "num_beams": 2, "length_penalty": 1}, {}, {"beam_size": 2, "start_id": 7}),
 ])  # fmt: skip
 def test_arguments_of_a_search(values, config, expected, tmp_path):
     folder = with_settings(tmp_path, values, **config)
-    usual = dict(beam_size=1, start_id=0, end_id=1, suppress=[])
+    usual = dict(beam_size=1, start_id=0, end_id=1, suppress=[], force_end=False)
     assert generation_settings(folder) == usual | expected
-    assert list(from_pretrained(folder).suppress) == expected.get("suppress", [])
+    model = from_pretrained(folder)
+    assert list(model.suppress) == expected.get("suppress", [])
+    assert model.force_end == expected.get("force_end", False)
 
 
 @pytest.mark.parametrize("values", [

@@ -149,7 +149,7 @@ def searched(torch, theirs, ours, settings, **options):
     pad_id, length = VOCABULARY - 1, settings["max_length"]
     source = random_ids(pad_id)
     found = theirs.generate(
-        torch.tensor(source), attention_mask=torch.tensor(source != pad_id).long(), forced_eos_token_id=None,
+        torch.tensor(source), attention_mask=torch.tensor(source != pad_id).long(), forced_eos_token_id=0,
         output_scores=True, return_dict_in_generate=True, **options,
     )  # fmt: skip
     places = np.arange(VOCABULARY)
@@ -163,7 +163,9 @@ def test_a_marian_never_produces_padding(libraries, tmp_path):
     torch, _ = libraries
     theirs = marian_that_prefers_padding(libraries, tmp_path)
     ours, settings = from_pretrained(tmp_path), generation_settings(tmp_path)
-    assert settings == dict(beam_size=1, start_id=0, end_id=VOCABULARY - 1, suppress=[0, 4], max_length=6)
+    assert settings == dict(
+        beam_size=1, start_id=0, end_id=VOCABULARY - 1, suppress=[0, 4], force_end=True, max_length=6
+    )
     assert ours.suppress == (0, 4)
     result, expected, _ = searched(torch, theirs, ours, settings)
     np.testing.assert_array_equal(result["tokens"][:, 0], expected)
@@ -179,7 +181,8 @@ def test_a_marian_never_produces_padding(libraries, tmp_path):
     np.testing.assert_array_equal(best, expected)
     np.testing.assert_allclose(result["scores"][:, 0], found.sequences_scores, rtol=1e-4)
     to_hugging_face(ours, tmp_path / "back")
-    assert from_pretrained(tmp_path / "back").suppress == (0, 4)
+    back = from_pretrained(tmp_path / "back")
+    assert back.suppress == (0, 4) and back.force_end
     type(theirs).from_pretrained(tmp_path / "back")
 
 
