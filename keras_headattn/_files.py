@@ -193,7 +193,7 @@ def atomic_path(path):
         os.replace(temporary, path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:  # such as of a full disk
+        if isinstance(error, OSError) and error.errno and error.filename is None:  # such as of a full disk
             error.filename = str(path)
         raise
     sync(path.parent)  # until then a power cut may bring the old file back

@@ -3,7 +3,7 @@
 import os
 import pathlib
 
-_held = {}  # descriptors by folder
+_held = {}  # descriptors by what stays the same where a folder is moved
 
 
 def lock_folder(folder):
@@ -21,7 +21,7 @@ def lock_folder(folder):
         return
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    if folder.resolve() in _held:
+    if _identity(folder) in _held:
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -35,14 +35,18 @@ def lock_folder(folder):
     except OSError:
         os.close(descriptor)
     else:
-        _held[folder.resolve()] = descriptor
+        _held[_identity(folder)] = descriptor
 
 
 def unlock_folder(folder):
     """Gives a folder back that this process has locked."""
-    descriptor = _held.pop(pathlib.Path(folder).resolve(), None)
-    if descriptor is not None:
+    if os.path.isdir(folder) and (descriptor := _held.pop(_identity(folder), None)) is not None:
         os.close(descriptor)
+
+
+def _identity(folder):
+    status = os.stat(folder)
+    return status.st_dev, status.st_ino
 
 
 def _close_all():
