@@ -168,7 +168,9 @@ def test_numbers(table):
         targets.of(dataclasses.replace(corpus, labels=["1", "good", "nan"]))
 
 
-@pytest.mark.parametrize("predict, outputs", [("number", {"values", "is_cut"}), ("labels", {"classes", "scores", "is_cut"})])
+@pytest.mark.parametrize(
+    "predict, outputs", [("number", {"values", "is_cut"}), ("labels", {"classes", "scores", "is_cut"})]
+)
 def test_training_on_numbers_and_labels(table, tmp_path, monkeypatch, predict, outputs):
     """To the end, with a SavedModel; a constant text has its label."""
     export = str(tmp_path / "exported")
