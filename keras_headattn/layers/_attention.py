@@ -117,12 +117,14 @@ class Attention(keras.layers.Layer):
         query: `(B, n, D)`, or more axes, see `attention_axes`.
         value: `(B, m, D_v)`. May be left out when a cache holds what is attended to.
         key: `(B, m, D_k)`. Defaults to `value`.
-        query_mask, value_mask, key_mask: `(B, n)`, `(B, m)`, `(B, m)`; boolean, True = a real token.
-            Taken from the Keras masks of the inputs if not given. With `index`, the masks of value and key say
-            nothing about rows already in the cache and are not used: give an `attention_mask`.
+        query_mask, value_mask, key_mask: `(B, n)`, `(B, m)`, `(B, m)`; boolean, True = a real token; of inputs with
+            more axes, all axes but the features. Taken from the Keras masks of the inputs if not given. With `index`,
+            the masks of value and key say nothing about rows already in the cache and are not used: give an
+            `attention_mask`.
         attention_mask: `(B, n, m)`, or anything that broadcasts to it, or to `(B, h, n, m)` with four
-            axes; boolean or 0/1, True = may attend. One that is to be added to the logits is a `bias`, and refused
-            here where its values can be seen, which they cannot in a graph.
+            axes; boolean or 0/1, True = may attend. Of inputs with more axes, the axes of the scores. One that is to
+            be added to the logits is a `bias`, and refused here where its values can be seen, which they cannot in a
+            graph.
         return_attention_scores: returns the weights as well. Never changes the output.
         training: whether dropout is active.
         use_causal_mask: forbids attending to later positions.
@@ -627,6 +629,7 @@ class Attention(keras.layers.Layer):
         mask = call_mask(
             self,
             inputs,
+            value,
             (batch, n, m),
             {
                 "query_mask": query_mask,

@@ -59,39 +59,64 @@ class AttentionAxes:
         """`(batch, heads..., n, m)` with n and m as the attended axes of `query` and `value`."""
         if self.trivial:
             return scores
-        query_shape, value_shape = ops.shape(query), ops.shape(value)
-        n = [query_shape[axis] for axis in self.axes["query"]]
-        m = [value_shape[axis] for axis in self.axes["key"]]
+        n, m = self._attended(query, "query"), self._attended(value, "key")
         return ops.reshape(scores, (*self._batch(query), *ops.shape(scores)[1:-2], *n, *m))
 
-    def fold_mask(self, name, mask, shape, query):
+    def fold_mask(self, name, mask, shape, query, value):
         """A checked boolean mask that broadcasts to the folded `shape`; `None` stays `None`.
 
-        A mask `(batch, n, m)` for a `shape` with a head axis gets one. `query` is the layer's input.
+        A mask `(batch, n, m)` for a `shape` with a head axis gets one. `query` and `value` are the layer's inputs.
         """
         if mask is None:
             return None
         check_dense(name, mask)
         mask = ops.convert_to_tensor(mask)
-        sizes = {"attention_mask": (self.axes["query"], self.axes["key"]), "query_mask": (self.axes["query"],)}
-        groups = [len(axes) for axes in sizes.get(name, (self.axes["key"],))]
-        if not self.trivial:
-            mask = self._fold_axes(name, mask, groups, shape, query)
+        if not self.trivial and name == "attention_mask":
+            mask = self._fold_map(name, mask, shape, query, value)
+        elif not self.trivial:
+            mask = self._fold_tokens(name, mask, *(("query", query) if name == "query_mask" else ("key", value)))
         if len(shape) == 4 and len(mask.shape) == 3:
             mask = mask[:, None]
         mask = check_mask(name, mask, shape)
         missing = len(shape) - len(mask.shape)
         return ops.reshape(mask, (1,) * missing + tuple(ops.shape(mask))) if missing else mask
 
-    def _fold_axes(self, name, mask, groups, shape, query):
-        """Folds a mask's attended axes, group by group, and its batch axes; a head axis between them stays."""
-        batch, attended = self._batch(query), sum(groups)
-        heads = shape[1:-2] if len(mask.shape) == len(batch) + 1 + attended else ()
-        known = (size if isinstance(size, int) else None for size in batch)
-        check_mask(name, mask, (*known, *heads, *[None] * attended))
-        if len(mask.shape) == len(batch) + len(heads) + attended:
-            mask = ops.broadcast_to(mask, (*batch, *ops.shape(mask)[len(batch) :]))
-        return _fold_last(mask, [*(1 for _ in heads), *groups]) if len(mask.shape) >= attended else mask
+    def _fold_tokens(self, name, mask, side, inputs):
+        """Folds a mask of tokens, whose axes are the first ones of its input."""
+        rank = self.rank[side] - 1
+        known = (None,) * rank if inputs is None else tuple(inputs.shape[:-1])
+        missing = rank - len(mask.shape)
+        if 0 < missing < rank - 1:
+            mask = ops.reshape(mask, (*ops.shape(mask), *[1] * missing))
+        elif missing:
+            raise ValueError(
+                f"`{name}` must have the axes of its input without the features, {known}; the last may be missing. "
+                f"Received: {name} of shape {tuple(mask.shape)}"
+            )
+        mask = check_mask(name, mask, known)
+        if inputs is not None:
+            mask = ops.broadcast_to(mask, ops.shape(inputs)[:-1])
+        return self.fold(mask[..., None], side)[..., 0]
+
+    def _fold_map(self, name, mask, shape, query, value):
+        """Folds a mask `(batch axes, heads, axes of queries, axes of keys)`; heads and the last batch axes may lack."""
+        batch, n = self._batch(query), self._attended(query, "query")
+        m = self._attended(value, "key") if value is not None else ops.shape(mask)[-len(self.axes["key"]) :]
+        given = len(mask.shape) - len(n) - len(m)
+        if 0 < given < len(batch):
+            received = ops.shape(mask)
+            mask = ops.reshape(mask, (*received[:given], *[1] * (len(batch) - given), *received[given:]))
+        heads = given > len(batch)
+        wanted = (*batch, *(shape[1:-2] if heads else ()), *n, *m)
+        mask = check_mask(name, mask, tuple(size if isinstance(size, int) else None for size in wanted))
+        heads = ops.shape(mask)[len(batch) : -len(n) - len(m)] if heads else ()
+        whole, folded = ((*batch, *heads), (_size(batch), *heads)) if given > 0 else ((), ())
+        return ops.reshape(ops.broadcast_to(mask, (*whole, *n, *m)), (*folded, _size(n), _size(m)))
+
+    def _attended(self, inputs, side):
+        """Sizes of the attended axes of an input."""
+        shape = ops.shape(inputs)
+        return [shape[axis] for axis in self.axes[side]]
 
     def _batch(self, query):
         """Sizes of the axes of the query that are not attended over."""
@@ -115,14 +140,6 @@ def _attended(rank, axes):
     return attended
 
 
-def _fold_last(mask, groups):
-    """Folds the last axes of a mask, group by group, and all batch axes before them."""
-    shape, folded, end = ops.shape(mask), [], len(mask.shape)
-    for size in reversed(groups):
-        folded.insert(0, _size(shape[end - size : end]))
-        end -= size
-    return ops.reshape(mask, (*([_size(shape[:end])] if end else []), *folded))
-
-
 def _size(shape):
-    return -1 if any(not isinstance(size, int) for size in shape) else math.prod(shape)
+    """Product of sizes, which are tensors where a graph does not know them, and `None` in a symbolic tensor."""
+    return None if None in shape else math.prod(shape)

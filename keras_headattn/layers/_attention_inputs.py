@@ -22,9 +22,10 @@ def check_inputs(layer, query, value, key, cache, index, positions):
     _check_batch(layer, query, value, cache)
     if positions is not None:
         _check_integers("positions", positions)
-        if len(positions.shape) != 1 or _differ(positions.shape[0], query.shape[1]):
+        n = layer.axes.length(query.shape, "query")
+        if len(positions.shape) != 1 or _differ(positions.shape[0], n):
             raise ValueError(
-                f"`positions` must be one integer for each of the {query.shape[1]} queries. "
+                f"`positions` must be one integer for each of the {n} queries. "
                 f"Received: positions of shape {tuple(positions.shape)}"
             )
     if value is None:
@@ -69,12 +70,12 @@ def check_segments(layer, segment_ids, query, cache):
         )
 
 
-def call_mask(layer, inputs, sizes, masks, use_causal_mask, first_row, segment_ids):
+def call_mask(layer, query, value, sizes, masks, use_causal_mask, first_row, segment_ids):
     """All masks of a call as one boolean mask that broadcasts to `(B, h, n, m)`, or `None`.
 
     Args:
         layer: attention layer.
-        inputs: its query, before axes were folded.
+        query, value: its inputs, before axes were folded.
         sizes: `(B, n, m)`, after axes were folded; integers, or tensors where a size is not known.
         masks: the call arguments of these names: `query_mask`, `value_mask`, `key_mask` and `attention_mask`.
         use_causal_mask, segment_ids: as in the call.
@@ -83,7 +84,7 @@ def call_mask(layer, inputs, sizes, masks, use_causal_mask, first_row, segment_i
     batch, n, m = (size if isinstance(size, int) else None for size in sizes)
     shapes = {"attention_mask": (batch, layer.softmax_heads, n, m), "query_mask": (batch, n)}
     folded = {
-        name: layer.axes.fold_mask(name, mask, shapes.get(name, (batch, m)), inputs)
+        name: layer.axes.fold_mask(name, mask, shapes.get(name, (batch, m)), query, value)
         for name, mask in masks.items()
         # With a cache, masks of the new rows say nothing about the rows already there.
         if mask is not None and (first_row is None or name in shapes)
@@ -135,7 +136,7 @@ def _check_cache(layer, value, cache, index):
     if index is not None and (isinstance(index, (bool, str, float)) or not _is_integer(index)):
         raise ValueError(f"`index` must be an integer or a scalar tensor of integers. Received: index={index!r}")
     if isinstance(index, (int, np.integer)) and value is not None:
-        rows, length = value.shape[1], shape[2]
+        rows, length = layer.axes.length(value.shape, "key"), shape[2]
         if None not in (rows, length) and not 0 <= index <= length - rows:
             raise ValueError(
                 f"`index` must leave room for the {rows} rows of `value` in a cache of length {length}. "

@@ -5,6 +5,7 @@ from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._validation import positive
+from keras_headattn.ops import apply_head_kernels
 
 FARTHEST = 1e12  # from the middle of the centres: its square over the least variance is finite in float32
 LOG_2_PI = math.log(2 * math.pi)
@@ -92,8 +93,8 @@ class GaussianMixture(keras.layers.Layer):
         centres, log_variances = centres - middle, self._log_variances()
         precisions = ops.exp(-log_variances)
         # The square of x - c as x^2 - 2 x c + c^2: products of matrices, where differences would be B x h x n x C x d.
-        squares = ops.matmul(ops.square(points), ops.swapaxes(precisions, 1, 2))
-        squares = squares - 2 * ops.matmul(points, ops.swapaxes(precisions * centres, 1, 2))
+        squares = apply_head_kernels(ops.square(points), ops.swapaxes(precisions, 1, 2))
+        squares = squares - 2 * apply_head_kernels(points, ops.swapaxes(precisions * centres, 1, 2))
         squares = squares + ops.sum(precisions * ops.square(centres), axis=-1)[:, None]
         constant = ops.sum(log_variances, axis=-1) + self.width * LOG_2_PI
         return -0.5 * (ops.maximum(squares, 0.0) + constant[:, None])  # rounding takes small ones below zero

@@ -3,7 +3,7 @@ from keras.saving import register_keras_serializable
 
 from keras_headattn._validation import positive
 from keras_headattn.layers._attention import Attention
-from keras_headattn.ops import masked_softmax
+from keras_headattn.ops import apply_head_kernels, masked_softmax
 
 PARTS = ("dense", "random", "dot_product")
 
@@ -102,8 +102,8 @@ class SynthesizerAttention(Attention):
         last = self.max_length - 1
         rows, columns = ops.minimum(state.query_positions, last), ops.minimum(state.key_positions, last)
         parts = {
-            "dense": lambda: ops.matmul(ops.relu(query), ops.take(self.dense_kernel, columns, axis=-1)),
-            "random": lambda: ops.take(ops.take(self.random_logits, rows, axis=1), columns, axis=2)[None],
+            "dense": lambda: _dense_logits(query, self.dense_kernel, columns),
+            "random": lambda: _random_logits(self.random_logits, rows, columns),
             "dot_product": lambda: super(SynthesizerAttention, self).score(query, entry, state),
         }
         logits = [ops.cast(parts[part](), self.compute_dtype) for part in self.mixture]
@@ -115,3 +115,17 @@ class SynthesizerAttention(Attention):
 
     def get_config(self):
         return {**super().get_config(), "max_length": self.max_length, "mixture": list(self.mixture)}
+
+
+# Positions are taken along the first axis, as along another one TensorFlow has no gradient for no positions at all.
+
+
+def _dense_logits(query, kernel, columns):
+    kernel = ops.take(ops.transpose(kernel, (2, 0, 1)), columns, axis=0)  # (m, h, k)
+    return apply_head_kernels(ops.relu(query), ops.transpose(kernel, (1, 2, 0)))
+
+
+def _random_logits(logits, rows, columns):
+    logits = ops.take(ops.swapaxes(logits, 0, 1), rows, axis=0)  # (n, h, max_length)
+    logits = ops.take(ops.transpose(logits, (2, 1, 0)), columns, axis=0)  # (m, h, n)
+    return ops.transpose(logits, (1, 2, 0))[None]

@@ -19,6 +19,21 @@ def apply_kernel(weights, x):
     return product + weights["bias"] if "bias" in weights else product
 
 
+def apply_head_kernels(x, kernels):
+    """Products with a kernel of each head, or with one for all.
+
+    Args:
+        x: `(B, h, n, k)`.
+        kernels: `(h, k, m)` or `(1, k, m)`.
+
+    Returns:
+        `(B, h, n, m)`.
+    """
+    if kernels.shape[0] == 1:  # TensorFlow's `matmul` of (B, 1, n, k) and (1, k, m) writes out of bounds on some CPUs
+        return ops.tensordot(x, kernels[0], axes=1)
+    return ops.matmul(x, kernels)
+
+
 def normalize(x, scale, offset, epsilon):
     """Layer normalisation over the last axis, in float32 or wider: `keras.layers.LayerNormalization` in few operations.
 

@@ -31,10 +31,16 @@ def convolve_maps(maps, kernel, bias, role, earlier_rows=None, query_positions=N
         `(B, h, n, m)`.
     """
     size = kernel.shape[0]
-    if role == "encoder":
-        return _convolve(maps, kernel, bias, "same")
-    shift = size // 2
     batch, heads, n, m = ops.shape(maps)
+    # No convolution of nothing, and none whose result is empty: zeros are added at the end, and cut off.
+    more_items = 1 if isinstance(batch, int) and not batch else 0  # an empty batch that is not known does no harm
+    more_rows, more_columns = (0 if isinstance(length, int) and length else 1 for length in (n, m))
+    padding = [(0, more_items), (0, 0), (0, more_rows), (0, more_columns)]
+    if role == "encoder":
+        if not more_items + more_rows + more_columns:
+            return _convolve(maps, kernel, bias, "same")
+        return _convolve(ops.pad(maps, padding), kernel, bias, "same")[:batch, :, :n][..., :m]
+    shift = size // 2
     if query_positions is None:
         query_positions = ops.arange(n, dtype="int32")
     if earlier_rows is None:
@@ -43,14 +49,15 @@ def convolve_maps(maps, kernel, bias, role, earlier_rows=None, query_positions=N
         positions = query_positions[:1] + ops.arange(1 - size, 0, dtype="int32")
         there = ops.expand_dims(ops.greater_equal(positions, 0), 1)
         earlier_rows = ops.where(there, earlier_rows, ops.zeros((), maps.dtype))
-    columns = (size - 1, 0) if role == "decoder" else (shift, shift)
-    padded = ops.pad(ops.concatenate([earlier_rows, maps], axis=2), ((0, 0), (0, 0), (0, 0), columns))
+    before, after = (size - 1, 0) if role == "decoder" else (shift, shift)
+    padding[3] = (before, after + more_columns)
+    padded = ops.pad(ops.concatenate([earlier_rows, maps], axis=2), padding)
     there = ops.expand_dims(ops.greater_equal(query_positions, shift), 1)
     if role == "decoder":
         kernel = kernel * ops.cast(np.tri(size)[:, :, None, None], kernel.dtype)
         there = ops.logical_and(there, ops.greater_equal(ops.arange(m, dtype="int32"), shift))
     # TensorFlow does not make an empty batch smaller. One slice of both axes forgets a known n where m is not known.
-    convolved = _convolve(padded, kernel, bias, "valid")[:, :, :n][..., :m]
+    convolved = _convolve(padded, kernel, bias, "valid")[:batch, :, :n][..., :m]
     return ops.where(there, convolved, ops.zeros((), convolved.dtype))
 
 

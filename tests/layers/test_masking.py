@@ -210,3 +210,76 @@ def test_causal_over_two_axes_counts_row_by_row(window):
     as_one_axis = build(layers.MultiHeadAttention(3, 4, sliding_window=window), flat)
     expected = array(as_one_axis(flat, flat, use_causal_mask=True)).reshape(x.shape)
     check_close(layer(x, x, use_causal_mask=True), expected)
+
+
+# ------------------------------------------------------------------------------- inputs of more than one length
+
+FOLDS = {(1,): (2, 1), (2,): (1, 2), (1, 2): (1, 2), (2, 1): (2, 1)}  # attended axes to the order of both
+
+
+def folded(x, axes):
+    """`(B, s, t, ...)` as `(batch, length, ...)`, as the layer does it."""
+    x = np.moveaxis(x, FOLDS[axes], (1, 2))
+    batch = x.shape[0] * (1 if len(axes) == 2 else x.shape[1])
+    return x.reshape(batch, -1, *x.shape[3:])
+
+
+@pytest.mark.parametrize("axes", FOLDS)
+@pytest.mark.parametrize("names", [("query_mask",), ("value_mask",), ("key_mask",), ("query_mask", "value_mask")])
+def test_masks_have_the_axes_of_their_inputs(axes, names):
+    """Square inputs, where a transposed mask would be taken in silence; by hand, and of Keras."""
+    x = np.random.default_rng(0).normal(size=(BATCH, 4, 4, QUERY_WIDTH)).astype("float32")
+    layer = build(layers.MultiHeadAttention(3, 4, attention_axes=axes), x)
+    flat = layers.MultiHeadAttention(3, 4)
+    flat.build((None, None, QUERY_WIDTH), (None, None, QUERY_WIDTH))
+    flat.set_weights(layer.get_weights())
+    masks = {name: random_mask((BATCH, 4, 4), seed) for seed, name in enumerate(names)}
+    fold = folded(x, axes)
+    by_token = {name: folded(mask, axes) for name, mask in masks.items()}
+    expected = flat(fold, fold, use_causal_mask=True, **by_token)
+    output = array(layer(x, x, use_causal_mask=True, **masks))
+    check_close(folded(output, axes), expected)
+    query, value = (keras.ops.convert_to_tensor(x) for _ in range(2))
+    for name, mask in masks.items():
+        tensor = query if name == "query_mask" else value
+        tensor._keras_mask = keras.ops.convert_to_tensor(mask)
+    if "key_mask" not in masks:  # Keras takes it from `key`
+        check_close(layer(query, value, use_causal_mask=True), output)
+
+
+@pytest.mark.parametrize("axes", FOLDS)
+def test_masks_without_the_last_axes(axes):
+    """As Keras has them of a sequence of vectors; and those of maps have the axes of scores."""
+    x = np.random.default_rng(0).normal(size=(3, 3, 3, QUERY_WIDTH)).astype("float32")
+    layer = build(layers.MultiHeadAttention(3, 4, attention_axes=axes), x)
+    mask = random_mask((3, 3))
+    for name in ("query_mask", "key_mask"):
+        whole = np.repeat(mask[:, :, None], 3, axis=2)
+        check_close(layer(x, x, **{name: mask}), layer(x, x, **{name: whole}))
+        with pytest.raises(ValueError, match=rf"(?s){name}.*Received.*\(3,\)"):
+            layer(x, x, **{name: mask[0]})
+    lengths = (3,) * 2 * len(axes)
+    rows = random_mask((3, *lengths))  # of an item of the batch each
+    whole = rows if len(axes) == 2 else np.repeat(rows[:, None], 3, axis=1)
+    output, scores = layer(x, x, attention_mask=rows, return_attention_scores=True)
+    check_close(output, layer(x, x, attention_mask=whole))
+    allowed = np.broadcast_to(np.expand_dims(whole, -1 - len(lengths)), scores.shape)
+    assert not array(scores)[~allowed].any() and (array(scores)[allowed] > 0).all()
+
+
+def test_masks_of_two_axes_that_broadcast():
+    x = np.random.default_rng(0).normal(size=(BATCH, 3, 5, QUERY_WIDTH)).astype("float32")
+    layer = build(layers.MultiHeadAttention(3, 4), x)
+    columns = random_mask((BATCH, 1, 5))
+    whole = np.repeat(columns, 3, axis=1)
+    expected = layer(x, x, key_mask=whole)
+    check_close(layer(x, x, key_mask=columns), expected)
+    check_close(layer(x, x, attention_mask=columns[:, None, None]), expected)
+
+
+def test_positions_of_inputs_with_two_lengths():
+    x = np.random.default_rng(0).normal(size=(BATCH, 3, 5, QUERY_WIDTH)).astype("float32")
+    layer = build(layers.MultiHeadAttention(3, 4, attention_axes=(2,), sliding_window=2), x)
+    check_close(layer(x, x, positions=np.arange(5)), layer(x, x))
+    with pytest.raises(ValueError, match="each of the 5 queries"):
+        layer(x, x, positions=np.arange(3))

@@ -1,5 +1,7 @@
 """Eager, graph and compiled; scores on request; gradients, a step of training, dropout: of every layer."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -7,6 +9,8 @@ import tensorflow as tf
 
 from tests.layers.harness import (
     BATCH,
+    CASES,
+    KEY_WIDTH,
     KEYS,
     QUERIES,
     QUERY_WIDTH,
@@ -19,6 +23,7 @@ from tests.layers.harness import (
     each_kind,
     each_layer,
     each_path,
+    output_bias,
     random_mask,
     randomize,
     self_input,
@@ -74,6 +79,60 @@ def test_scores_never_change_the_output_in_training(case):
 
 
 # ------------------------------------------------------------------------------------------------- training
+
+
+def check_lengths_of_zero(case, batch, queries, keys, dtype="float32", compiled=lambda call: call):
+    layer = case.make(dtype=dtype)
+    layer.build(*((None, None, width) for width in (QUERY_WIDTH, VALUE_WIDTH, KEY_WIDTH)))
+    randomize(layer)
+    shapes = (batch, queries, QUERY_WIDTH), (batch, keys, VALUE_WIDTH), (batch, keys, KEY_WIDTH)
+    inputs = [tf.ones(shape, layer.compute_dtype) for shape in shapes]
+    sources = [*inputs, *(variable.value for variable in layer.trainable_variables)]
+
+    @compiled
+    def run():
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            output = layer(*inputs)
+        gradients = tape.gradient(output, sources, unconnected_gradients="zero")
+        return output, [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+    output, gradients = run()
+    assert output.shape == (batch, queries, QUERY_WIDTH)
+    for got, source in zip((output, *gradients), (output, *sources), strict=True):
+        assert np.isfinite(array(got)).all() and got.shape == source.shape
+    if not keys:
+        assert (array(output) == array(keras.ops.cast(output_bias(layer), output.dtype))).all()
+
+
+ZEROS = [(BATCH, 0, KEYS), (BATCH, QUERIES, 0), (0, QUERIES, KEYS), (0, 0, 0)]
+
+
+@each_kind
+@pytest.mark.filterwarnings("ignore:You are using a softmax over axis -1")  # sinks without keys
+def test_without_queries_or_keys(case):
+    for sizes in ZEROS:
+        check_lengths_of_zero(case, *sizes)
+
+
+@pytest.mark.parametrize("role", ["encoder", "decoder", "cross"])
+def test_evolving_attention_without_queries_or_keys(role):
+    case = next(case for case in CASES if case.name == "evolving")
+    case = dataclasses.replace(case, arguments={**case.arguments, "role": role})
+    for sizes in ZEROS:
+        for dtype in ("float64", "mixed_bfloat16"):
+            check_lengths_of_zero(case, *sizes, dtype)
+    check_lengths_of_zero(case, *ZEROS[-1], compiled=tf.function)
+    check_lengths_of_zero(case, *ZEROS[0], compiled=tf.function(jit_compile=True))
+
+
+@pytest.mark.parametrize("mixture", ["dense", "random"])
+def test_synthesizer_without_queries_or_keys(mixture):
+    case = next(case for case in CASES if case.name == "synthesizer")
+    case = dataclasses.replace(case, arguments={**case.arguments, "max_length": 9, "mixture": mixture})
+    for sizes in ZEROS:
+        check_lengths_of_zero(case, *sizes)
+    check_lengths_of_zero(case, *ZEROS[-1], compiled=tf.function(jit_compile=True))
 
 
 @each_layer
