@@ -20,6 +20,7 @@ TESTS = [
     "scipy>=1.14",
     "ruff>=0.8",
     "keras-hub>=0.32",
+    "tokenizers>=0.22",
     MSGPACK,
 ]
 # The parity oracle: end of life, its wheels stop at Python 3.11.

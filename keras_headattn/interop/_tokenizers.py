@@ -1,14 +1,18 @@
 """Tokenizers of checkpoints, with the token ids of our models."""
 
-import json
 import pathlib
 
+from keras_headattn._files import read_json
 from keras_headattn.interop._configs import Config
+from keras_headattn.interop._sentencepiece_models import fairseq_model, marian_model
+from keras_headattn.interop._tokenizer_json import TokenizerJson
+from keras_headattn.interop._tokenizer_settings import Settings
 
-# Kinds of pieces in a SentencePiece model.
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 1, 2, 3, 4, 5
-UNIGRAM = 1
-WORD_START = "\N{LOWER ONE EIGHTH BLOCK}"
+# The tokens of the first ids of fairseq's vocabularies, before the pieces of a SentencePiece model.
+FIRST = {
+    "xlm-roberta": ["<s>", "<pad>", "</s>", "<unk>"],
+    "camembert": ["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"],
+}
 
 
 def read_tokenizer(path, arguments):
@@ -20,7 +24,9 @@ def read_tokenizer(path, arguments):
     if "registered_name" in config.values:
         return _of_preset(path, Config(config["config"], config.path), arguments)
     kind = config.get("model_type", "bert")
-    readers = {"marian": _marian, "bert": _word_pieces, "electra": _word_pieces, "roberta": _byte_pairs, "t5": _t5}
+    readers = dict(
+        marian=_marian, bert=_word_pieces, electra=_word_pieces, roberta=_byte_pairs, t5=_t5, mt5=_t5,
+    ) | {"xlm-roberta": _fairseq, "camembert": _fairseq}  # fmt: skip
     if kind not in readers:
         raise ValueError(f"Tokenizers are read of {', '.join(readers)}. Received: {kind} in {path}")
     return readers[kind](path, config, arguments)
@@ -42,38 +48,81 @@ def _check_size(tokenizer, config, key="vocab_size"):
     return tokenizer
 
 
-def _settings(path):
-    file = path / "tokenizer_config.json"
-    return Config.load(file).values if file.exists() else {}
+def _json(path, kind):
+    """The tokenizer.json of a folder, or `None`."""
+    file = path / "tokenizer.json"
+    return TokenizerJson(file, kind) if file.exists() else None
 
 
 def _word_pieces(path, config, arguments):
     from keras_headattn.text import WordPieceTokenizer
 
-    settings = _settings(path)
-    given = {"lowercase": settings.get("do_lower_case", True), **arguments}
-    apart = settings.get("tokenize_chinese_chars", True)
-    if settings.get("strip_accents") not in (None, given["lowercase"]) or not apart:
-        raise ValueError(
-            "Accents must go where letters become lower case, and Chinese characters must stand apart. Received: "
-            f"strip_accents={settings.get('strip_accents')}, do_lower_case={given['lowercase']}, "
-            f"tokenize_chinese_chars={apart} in {path}"
-        )
-    return _check_size(WordPieceTokenizer(_need(path, "vocab.txt"), **given), config)
+    kind = config.get("model_type", "bert")
+    settings = Settings(path, kind, ("do_lower_case", "strip_accents"))
+    whole = _json(path, kind)
+    if whole:
+        vocabulary, lowercase, strip_accents = whole.word_pieces()
+        lowercase = settings.get("do_lower_case", lowercase)
+        strip_accents = settings.get("strip_accents", strip_accents)
+    else:
+        # As the tokenizer itself reads it, with its errors.
+        vocabulary = WordPieceTokenizer(_need(path, "vocab.txt")).vocabulary
+        lowercase, strip_accents = settings.get("do_lower_case", True), settings.get("strip_accents")
+    given = dict(lowercase=lowercase, strip_accents=strip_accents, added_tokens=settings.added(vocabulary, whole))
+    return _check_size(WordPieceTokenizer(vocabulary, **{**given, **arguments}), config)
 
 
 def _byte_pairs(path, config, arguments):
     from keras_headattn.text import BytePairTokenizer
+    from keras_headattn.text._byte_pair_tokenizer import read_vocabulary
 
-    given = {"add_prefix_space": _settings(path).get("add_prefix_space", False), **arguments}
-    return _check_size(BytePairTokenizer(_need(path, "vocab.json"), _need(path, "merges.txt"), **given), config)
+    settings = Settings(path, "roberta", ("add_prefix_space",))
+    whole = _json(path, "roberta")
+    if whole:
+        vocabulary, merges, add_prefix_space = whole.byte_pairs()
+    else:
+        vocabulary, merges, add_prefix_space = (
+            read_vocabulary(_need(path, "vocab.json")),
+            _need(path, "merges.txt"),
+            False,
+        )
+    given = dict(
+        add_prefix_space=settings.get("add_prefix_space", add_prefix_space),
+        added_tokens=settings.added(vocabulary, whole),
+    )
+    return _check_size(BytePairTokenizer(vocabulary, merges, **{**given, **arguments}), config)
 
 
 def _t5(path, config, arguments):
     from keras_headattn.text import SentencePieceTokenizer
 
-    given = {"num_sentinels": _settings(path).get("extra_ids", 100), **arguments}
-    return _check_size(SentencePieceTokenizer(_need(path, "spiece.model"), **given), config)
+    kind = config.get("model_type")
+    settings = Settings(path, kind, ("extra_ids",))
+    whole = _json(path, kind)
+    if whole:
+        proto, num_sentinels, tokens = whole.unigram(settings.is_no_text)
+    else:
+        # Multilingual models have the sentinels among their pieces.
+        proto, num_sentinels = _need(path, "spiece.model"), settings.get("extra_ids", 100 if kind == "t5" else 0)
+        plain = SentencePieceTokenizer(proto, num_sentinels=num_sentinels)
+        tokens = [plain.id_to_token(i) for i in range(plain.vocabulary_size)]
+    given = dict(num_sentinels=num_sentinels, added_tokens=settings.added(tokens, whole))
+    return _check_size(SentencePieceTokenizer(proto, **{**given, **arguments}), config)
+
+
+def _fairseq(path, config, arguments):
+    from keras_headattn.text import SentencePiecePairTokenizer
+
+    kind = config.get("model_type")
+    settings = Settings(path, kind)
+    whole = _json(path, kind)
+    proto = (
+        whole.unigram(settings.is_no_text)[0]
+        if whole
+        else fairseq_model(_need(path, "sentencepiece.bpe.model"), FIRST[kind])
+    )
+    given = dict(added_tokens=settings.added(SentencePiecePairTokenizer(proto).vocabulary, whole))
+    return _check_size(SentencePiecePairTokenizer(proto, **{**given, **arguments}), config)
 
 
 def _of_preset(path, config, arguments):
@@ -103,6 +152,10 @@ def _of_preset(path, config, arguments):
 def _marian(path, config, arguments):
     from keras_headattn.text import LanguagePair, SentencePieceTokenizer
 
+    settings = Settings(path, "marian")
+    added = [token["content"] for token in settings.added([*_read_ids(_need(path, "vocab.json"))])]
+    if strange := [token for token in added if not (token.startswith(">>") and token.endswith("<<"))]:
+        raise ValueError(f"Marian's tokenizers have no added tokens here. Received: {strange[:5]} in {path}")
     protos = marian_vocabularies(path, config)
     return LanguagePair(*(SentencePieceTokenizer(proto, **arguments) for proto in protos))
 
@@ -138,47 +191,16 @@ def marian_vocabularies(path, config=None):
                 "The vocabulary must be that of the model. "
                 f"Received: {len(vocabulary)} tokens of the {side} for {sizes[side]} rows in {path}"
             )
-        protos.append(_renumber(_need(path, f"{side}.spm"), vocabulary, config["pad_token_id"]))
+        protos.append(marian_model(_need(path, f"{side}.spm"), vocabulary, config["pad_token_id"]))
     return tuple(protos)
 
 
 def _read_ids(path):
-    try:
-        ids = json.loads(path.read_text(encoding="utf-8"))
-        if sorted(ids.values()) != list(range(len(ids))) or not {"<pad>", "</s>", "<unk>"} <= set(ids):
-            raise ValueError("ids from 0 on, with <pad>, </s> and <unk>, are needed")
-    except (ValueError, AttributeError, TypeError) as error:
-        raise ValueError(f"The vocabulary cannot be read. Received: {path} ({error})") from error
-    return ids
-
-
-def _renumber(path, ids, pad_id):
-    from sentencepiece.sentencepiece_model_pb2 import ModelProto
-
-    model = ModelProto()
-    try:
-        model.ParseFromString(path.read_bytes())
-    except Exception as error:  # protobuf's own class of error has moved between its versions
-        raise ValueError(f"The file must be a SentencePiece model. Received: {path}") from error
-    scores = {piece.piece: piece.score for piece in model.pieces if piece.type in (NORMAL, USER_DEFINED)}
-    # One that is merged from bytes would use pieces that are only marked as unused.
-    absent = UNUSED if model.trainer_spec.model_type == UNIGRAM else CONTROL
-    tokens = [token for token, _ in sorted(ids.items(), key=lambda item: item[1])]
-    tokens[0], tokens[pad_id] = tokens[pad_id], tokens[0]
-    del model.pieces[:]
-    for token in tokens:
-        piece = model.pieces.add(piece=token, score=scores.get(token, 0.0))
-        piece.type = NORMAL if token in scores else absent
-        if token in ("<pad>", "</s>"):
-            piece.type = CONTROL
-        elif token == "<unk>":
-            piece.type = UNKNOWN
-        elif token.startswith(">>") and token.endswith("<<"):
-            # The language to translate to, at the beginning of a text.
-            piece.piece, piece.type = WORD_START + token, USER_DEFINED
-    specials = model.trainer_spec
-    specials.pad_id, specials.bos_id, specials.pad_piece, specials.bos_piece = 0, 0, "<pad>", "<pad>"
-    specials.eos_id, specials.eos_piece = tokens.index("</s>"), "</s>"
-    specials.unk_id, specials.unk_piece = tokens.index("<unk>"), "<unk>"
-    specials.vocab_size = len(tokens)
-    return model.SerializeToString()
+    ids = read_json(path)
+    is_dictionary = isinstance(ids, dict) and all(type(index) is int for index in ids.values())
+    if not is_dictionary or sorted(ids.values()) != list(range(len(ids))) or not {"<pad>", "</s>", "<unk>"} <= set(ids):
+        raise ValueError(
+            "The vocabulary must be a dictionary of tokens, <pad>, </s> and <unk> among them, to the ids from 0 on. "
+            f"Received: {path}"
+        )
+    return dict(sorted(ids.items(), key=lambda item: item[1]))

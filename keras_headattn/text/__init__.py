@@ -8,6 +8,7 @@ __getattr__, __dir__, __all__ = attach(
         "_byte_pair_tokenizer": ["BytePairTokenizer"],
         "_language_pair": ["LanguagePair"],
         "_moses_preprocessor": ["MosesPreprocessor"],
+        "_sentencepiece_pair_tokenizer": ["SentencePiecePairTokenizer"],
         "_sentencepiece_tokenizer": ["SentencePieceTokenizer"],
         "_sentencepiece_training": ["sample_lines", "train_sentencepiece"],
         "_vocabularies": ["assign_word_vectors", "learn_tokenizer"],

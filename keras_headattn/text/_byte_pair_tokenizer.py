@@ -1,20 +1,17 @@
 """Byte-level byte-pair encoding as a layer, so that a served model takes text."""
 
-import json
 import os
-import pathlib
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn._files import read_lines
-from keras_headattn.text._pair_tokenizer import PairTokenizer, clean_utf8
+from keras_headattn._files import read_json, read_lines
+from keras_headattn.text._added_tokens import END, SPACE, clean_utf8
+from keras_headattn.text._pair_tokenizer import PairTokenizer, is_token
 
 SPECIALS = {"pad": "<pad>", "unk": "<unk>", "bos": "<s>", "eos": "</s>", "mask": "<mask>"}
-SPACE = r"[\t-\r\x{85}\p{Z}]"  # what Unicode calls white space
 OTHER = r"[^\t-\r\x{85}\p{Z}\p{L}\p{N}]"
-END = b"\xff"  # after each word; no UTF-8 has this byte, and none of the patterns fits it
 # As GPT-2 splits text: an ending, or letters, digits or other signs, each with the space before them, or white space.
 WORD = rf"('s|'t|'re|'ve|'m|'ll|'d| ?\p{{L}}+| ?\p{{N}}+| ?{OTHER}+|{SPACE}+)"
 NO_RANK = 2**31 - 1
@@ -39,8 +36,11 @@ class BytePairTokenizer(PairTokenizer):
         merges: the path of `merges.txt` (str or path), or a list of str, each two tokens with a space between.
         max_length: int, ids of a row, special ones included, beyond which it is cut; of a pair the longer text is cut
             first. Default `None`: none is cut.
-        add_prefix_space: bool, whether a text begins with a space, so that its first word is as later ones. Default
+        add_prefix_space: bool, whether a text begins with a space, so that its first word is as later ones: a space is
+            put before text that begins with anything else, be it a line feed or another kind of space. Default
             False, as RoBERTa has it.
+        added_tokens: list of tokens that are kept whole where a text has them, as of `WordPieceTokenizer`. Default:
+            none.
 
     Call arguments:
         texts: string tensor (B,) or (B, 1), or a list of str.
@@ -72,21 +72,19 @@ class BytePairTokenizer(PairTokenizer):
     num_between = 2
     has_segments = False
 
-    def __init__(self, vocabulary, merges, max_length=None, add_prefix_space=False, **kwargs):
-        super().__init__(_read_vocabulary(vocabulary), max_length, **kwargs)
-        self.merges = _read_merges(merges)
+    def __init__(self, vocabulary, merges, max_length=None, add_prefix_space=False, added_tokens=(), **kwargs):
+        super().__init__(read_vocabulary(vocabulary), max_length, added_tokens, **kwargs)
+        self.merges, place = _read_merges(merges)
         self.add_prefix_space = add_prefix_space
-        specials = self._special_ids(SPECIALS)
-        self.pad_id, self.unk_id, self.mask_id = specials["pad"], specials["unk"], specials["mask"]
-        self.bos_id, self.eos_id = specials["bos"], specials["eos"]
-        ids = {token: number for number, token in enumerate(self.vocabulary)}
+        self._find_special(SPECIALS)
+        ids = {token: index for index, token in enumerate(self._base)}
         self._byte_ids = tf.constant([ids.get(sign, self.unk_id) for sign in byte_signs()], tf.int32)
-        pairs, self._merged = _merge_ids(self.merges, ids)
+        pairs, self._merged = _merge_ids(self.merges, ids, place)
         ranks = tf.range(len(pairs), dtype=tf.int32)
         self._ranks = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(pairs, ranks), NO_RANK)
-        self._texts = tf.constant(_texts_of(self.vocabulary))
+        self._texts = tf.constant(_texts_of(self.vocabulary, {token["content"] for token in self.added_tokens}))
 
-    def _pieces(self, strings):
+    def _tokenize(self, strings):
         words = split_gpt2(clean_utf8(strings), self.add_prefix_space)
         different, places = tf.unique(words.flat_values, tf.int64)
         pieces = tf.gather(self._merge(different), places)
@@ -101,7 +99,7 @@ class BytePairTokenizer(PairTokenizer):
         rows = tf.repeat(tf.range(tf.size(words)), tf.strings.length(words))
 
         def ranks_of(ids, rows):
-            keys = tf.cast(ids[:-1], tf.int64) * self.vocabulary_size + tf.cast(ids[1:], tf.int64)
+            keys = tf.cast(ids[:-1], tf.int64) * len(self._base) + tf.cast(ids[1:], tf.int64)
             return tf.where(rows[:-1] == rows[1:], self._ranks.lookup(keys), NO_RANK)
 
         def merge_best(ids, rows, ranks):
@@ -136,7 +134,7 @@ def split_gpt2(strings, add_prefix_space=False):
 
     Args:
         strings: string tensor (B,), UTF-8.
-        add_prefix_space: bool, whether a space is put before a text that begins with none. Default False.
+        add_prefix_space: bool, whether a space is put before a text that begins with anything else. Default False.
 
     Returns:
         `tf.RaggedTensor` of strings (B, n).
@@ -145,7 +143,7 @@ def split_gpt2(strings, add_prefix_space=False):
     [[b'It', b"'s", b' ', b' 4', b' o', b"'", b'clock', b'!']]
     """
     if add_prefix_space:
-        strings = tf.strings.regex_replace(strings, rf"^({OTHER}|\p{{L}}|\p{{N}})", r" \1")
+        strings = tf.strings.regex_replace(strings, r"^([^ ])", r" \1")
     # Of white space before a word the last sign stands apart, as it belongs to the word if it is a space.
     strings = tf.strings.regex_replace(strings, rf"({SPACE})({SPACE}[^\t-\r\x{{85}}\p{{Z}}])", rb"\1" + END + rb"\2")
     strings = tf.strings.regex_replace(strings, WORD, rb"\1" + END)
@@ -183,53 +181,76 @@ def byte_signs():
     return [chr(byte if byte in visible else next(others)) for byte in range(256)]
 
 
-def _texts_of(vocabulary):
-    """The bytes of each token; special ones have none."""
+def _texts_of(vocabulary, added):
+    """The bytes of each token; special ones have none, and added ones are text already."""
     bytes_of = {sign: bytes([byte]) for byte, sign in enumerate(byte_signs())}
     specials = set(SPECIALS.values())
     return [
-        b"" if token in specials else b"".join(bytes_of.get(sign, sign.encode("utf-8")) for sign in token)
+        b""
+        if token in specials
+        else token.encode("utf-8")
+        if token in added
+        else b"".join(bytes_of.get(sign, sign.encode("utf-8", "replace")) for sign in token)
         for token in vocabulary
     ]
 
 
-def _merge_ids(merges, ids):
+def _merge_ids(merges, ids, place):
     """Pairs of ids as one number each, in the order of the merges, and the ids they become."""
-    pairs, merged = [], []
-    for number, merge in enumerate(merges):
-        parts = merge.split(" ")
+    pairs, merged = {}, []
+    for index, merge in enumerate(merges):
+        parts = merge.split(" ") if isinstance(merge, str) else ()
         if len(parts) != 2 or not all(token in ids for token in (*parts, "".join(parts))):
             raise ValueError(
                 "A merge must be two tokens with a space between, and they and what they become must be in the "
-                f"vocabulary. Received: merges[{number}]={merge!r}"
+                f"vocabulary. Received: {place(index)}={merge!r}"
             )
-        pairs.append(ids[parts[0]] * len(ids) + ids[parts[1]])
+        pair = ids[parts[0]] * len(ids) + ids[parts[1]]
+        if pair in pairs:
+            raise ValueError(
+                f"No merge may be there twice. Received: {merge!r} in {place(index)}, as in {place(pairs[pair])}"
+            )
+        pairs[pair] = index
         merged.append(ids["".join(parts)])
-    if len(set(pairs)) < len(pairs):
-        raise ValueError(f"No merge may be there twice. Received: {len(pairs) - len(set(pairs))} that are there again")
-    return np.array(pairs or [-1], "int64"), tf.constant(merged or [0], tf.int32)  # no table may be empty
+    return np.array([*pairs] or [-1], "int64"), tf.constant(merged or [0], tf.int32)  # no table may be empty
 
 
-def _read_vocabulary(vocabulary):
+def read_vocabulary(vocabulary):
+    """Tokens in the order of their ids."""
+    place = "`vocabulary`"
     if isinstance(vocabulary, (str, os.PathLike)):
-        path = pathlib.Path(vocabulary)
-        try:
-            vocabulary = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ValueError(f"`vocabulary` must be a file of JSON. Received: {path} ({error})") from error
-    if not isinstance(vocabulary, dict):
-        return vocabulary
-    tokens = sorted(vocabulary, key=vocabulary.get)
-    if [vocabulary[token] for token in tokens] != list(range(len(tokens))):
-        raise ValueError(
-            f"`vocabulary` must have the ids 0 to {len(tokens) - 1}, each once. "
-            f"Received: ids from {min(vocabulary.values(), default=0)} to {max(vocabulary.values(), default=0)}"
-        )
+        place, vocabulary = str(vocabulary), read_json(vocabulary)
+        if not isinstance(vocabulary, dict):
+            raise ValueError(f"{place} must have a dictionary of tokens to ids. Received: {type(vocabulary).__name__}")
+    if isinstance(vocabulary, dict):
+        wrong = [token for token, index in vocabulary.items() if type(index) is not int]
+        if wrong:
+            raise ValueError(f"{place} must have integers as ids. Received: {wrong[0]!r}: {vocabulary[wrong[0]]!r:.80}")
+        ids = sorted(vocabulary.values())
+        if ids != list(range(len(ids))):
+            raise ValueError(
+                f"{place} must have the ids 0 to {len(ids) - 1}, each once. "
+                f"Received: ids from {min(ids, default=0)} to {max(ids, default=0)}"
+            )
+        vocabulary = sorted(vocabulary, key=vocabulary.get)
+    tokens, first = list(vocabulary), {}
+    for index, token in enumerate(tokens):
+        if not is_token(token):
+            raise ValueError(
+                f"{place} must have non-empty str without NUL as tokens. Received: {token!r} of id {index}"
+            )
+        if first.setdefault(token, index) != index:
+            raise ValueError(
+                f"{place} must hold every token once. Received: {token!r} of ids {first[token]} and {index}"
+            )
     return tokens
 
 
 def _read_merges(merges):
-    if isinstance(merges, (str, os.PathLike)):
-        lines = [line.rstrip("\r\n") for line in read_lines(merges, strip=False)]
-        merges = filter(None, lines[1:] if lines[:1] and lines[0].startswith("#version") else lines)
-    return tuple(merges)
+    """Merges, and a function that says where the one of an index stands."""
+    if not isinstance(merges, (str, os.PathLike)):
+        return tuple(merges), lambda index: f"merges[{index}]"
+    lines = [line.rstrip("\r\n") for line in read_lines(merges, strip=False)]
+    header = bool(lines) and lines[0].startswith("#version")
+    numbered = [(number, line) for number, line in enumerate(lines, 1) if line and not (header and number == 1)]
+    return tuple(line for _, line in numbered), lambda index: f"{merges}, line {numbered[index][0]}"

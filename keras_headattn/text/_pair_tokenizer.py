@@ -1,6 +1,7 @@
 """One text, or two joined into one sequence, as encoders such as BERT read them."""
 
 import itertools
+import os
 
 import keras
 import numpy as np
@@ -8,25 +9,32 @@ import tensorflow as tf
 
 from keras_headattn._private import accept_any_input
 from keras_headattn._validation import positive
+from keras_headattn.text._added_tokens import AddedTokens, read_added_tokens
 
 
 class PairTokenizer(keras.layers.Layer):
     """Base of tokenizers that put special ids around a text, and join two texts into one sequence.
 
-    A subclass sets `bos_id`, `eos_id`, `pad_id`, `unk_id` and `mask_id`, and overrides `_pieces` and `_text`.
+    A subclass calls `_find_special`, overrides `_tokenize` and `_text`, and `_normalize` if added tokens are looked for
+    in text that is changed first.
 
     Args:
         vocabulary: list of str, the token of each id.
         max_length: int, ids of a row beyond which it is cut. Default `None`: none is cut.
+        added_tokens: list of str or dict, see `WordPieceTokenizer`. Default: none.
     """
 
     joins_pairs = True
     num_between = 1  # end symbols between two texts
     has_segments = True
 
-    def __init__(self, vocabulary, max_length=None, **kwargs):
+    def __init__(self, vocabulary, max_length=None, added_tokens=(), **kwargs):
         super().__init__(**kwargs)
-        self.vocabulary = tuple(vocabulary)
+        self.added_tokens = tuple(read_added_tokens(added_tokens))
+        self._base = tuple(vocabulary)
+        known = set(self._base)
+        new = (token["content"] for token in self.added_tokens if token["content"] not in known)
+        self.vocabulary = (*self._base, *new)
         self.max_length = max_length
         if max_length is not None and positive("max_length", max_length) <= 2 + self.num_between:
             raise ValueError(
@@ -36,13 +44,26 @@ class PairTokenizer(keras.layers.Layer):
         accept_any_input(self)  # strings are no floats
         self.supports_jit = False  # XLA has no strings
 
-    def _special_ids(self, tokens):
-        """The ids of special tokens, -1 of those that are not there; a ValueError if one is missing that is needed."""
-        ids = {token: number for number, token in enumerate(self.vocabulary)}
+    @classmethod
+    def from_config(cls, config):
+        refuse_paths(cls, config, "vocabulary", "merges")
+        return super().from_config(config)
+
+    _normalize = None
+
+    def _pieces(self, strings):
+        """Ids of strings without special ones, int32 `tf.RaggedTensor`."""
+        return self._added.pieces(strings, self._tokenize) if self._added else self._tokenize(strings)
+
+    def _find_special(self, tokens):
+        """Looks up the special tokens, of which only that of masks may be missing, and prepares for added ones."""
+        ids = {token: index for index, token in enumerate(self.vocabulary)}
         missing = [token for name, token in tokens.items() if token not in ids and name != "mask"]
         if missing:
             raise ValueError(f"`vocabulary` must hold the special tokens. Received: one without {', '.join(missing)}")
-        return {name: ids.get(token, -1) for name, token in tokens.items()}
+        self.pad_id, self.unk_id, self.mask_id = (ids.get(tokens[name], -1) for name in ("pad", "unk", "mask"))
+        self.bos_id, self.eos_id = ids[tokens["bos"]], ids[tokens["eos"]]
+        self._added = AddedTokens(self.added_tokens, ids, self._normalize) if self.added_tokens else None
 
     @property
     def vocabulary_size(self):
@@ -144,13 +165,13 @@ class PairTokenizer(keras.layers.Layer):
             ValueError: if there are more or fewer second texts.
         """
         if second_texts is None:
-            return [row for some in portions(texts) for row in _rows(self._row(tf.constant(some)))]
+            return [row for some in portions(texts) for row in rows_of(self._row(tf.constant(some)))]
         token_ids, segment_ids = [], []
         for some in portions(zip(texts, second_texts, strict=True)):
             joined = self._joined(*map(tf.constant, zip(*some, strict=True)))
-            token_ids += _rows(joined)
+            token_ids += rows_of(joined)
             if self.has_segments:
-                segment_ids += _rows(self._segments(joined))
+                segment_ids += rows_of(self._segments(joined))
         return {"token_ids": token_ids, "segment_ids": segment_ids} if self.has_segments else token_ids
 
     def detokenize(self, ids):
@@ -174,7 +195,12 @@ class PairTokenizer(keras.layers.Layer):
         return {"token_ids": ids, "segment_ids": keras.KerasTensor(ids.shape, "int32")}
 
     def get_config(self):
-        return {**super().get_config(), "vocabulary": list(self.vocabulary), "max_length": self.max_length}
+        return {
+            **super().get_config(),
+            "vocabulary": list(self._base),
+            "max_length": self.max_length,
+            "added_tokens": [dict(token) for token in self.added_tokens],
+        }
 
 
 def longest_first(first, second, room):
@@ -201,9 +227,25 @@ def longest_first(first, second, room):
     return tf.where(is_long, kept_long, kept_short), tf.where(is_long, kept_short, kept_long)
 
 
-def clean_utf8(strings):
-    """Strings in which the sign U+FFFD stands for bytes that are not UTF-8."""
-    return tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8", errors="replace")
+def is_token(token):
+    """True for text that can stand for an id."""
+    if not isinstance(token, str) or not token or "\0" in token:
+        return False
+    try:
+        token.encode("utf-8")
+    except UnicodeEncodeError:  # half a pair of surrogates, as JSON may have it
+        return False
+    return True
+
+
+def refuse_paths(cls, config, *names):
+    """Raises a ValueError for an argument that would make a saved configuration read a file of this machine."""
+    for name in names:
+        if isinstance(config.get(name), (str, os.PathLike)):
+            raise ValueError(
+                f"`{name}` in a configuration of {cls.__name__} must be the content, not the path of a file, which "
+                f"only the constructor takes. Received: {name}={config[name]!r:.80}"
+            )
 
 
 def _cut(ragged, lengths):
@@ -222,7 +264,8 @@ def _check_shape(name, shape):
         raise ValueError(f"`{name}` must be of shape (B,) or (B, 1). Received: strings of shape {tuple(shape)}")
 
 
-def _rows(ragged):
+def rows_of(ragged):
+    """The rows of a `tf.RaggedTensor`: list of arrays."""
     return np.split(ragged.flat_values.numpy(), ragged.row_splits.numpy()[1:-1])
 
 

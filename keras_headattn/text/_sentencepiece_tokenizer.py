@@ -1,18 +1,17 @@
 """SentencePiece as a layer, so that a served model takes and returns text."""
 
 import base64
-import hashlib
-import os
-import pathlib
 
 import keras
 import numpy as np
 import sentencepiece
 import tensorflow as tf
-import tensorflow_text
 
-from keras_headattn._private import accept_any_input, set_vocabulary, vocabulary_handle
+from keras_headattn._private import accept_any_input
 from keras_headattn._validation import natural
+from keras_headattn.text._added_tokens import AddedTokens, read_added_tokens
+from keras_headattn.text._pair_tokenizer import portions, rows_of
+from keras_headattn.text._sentencepiece_protos import decode_proto, graph_tokenizer, join_pieces, read_proto, texts_of
 
 STANDS_FOR_NUL = "\ufdd0"  # Unicode keeps it for use inside a program
 
@@ -37,6 +36,9 @@ class SentencePieceTokenizer(keras.layers.Layer):
         num_sentinels: int, how many sentinels have the ids after those of the model, `<extra_id_0>` the last one: 100
             in T5, whose model has 32,000 pieces, no begin symbol, and the end symbol 1. They are no part of texts.
             Default 0.
+        added_tokens: list of tokens that are kept whole where a text has them, as of `WordPieceTokenizer`; the text
+            between them is split as texts of their own are. Those that the model lacks have the ids after the
+            sentinels. Default: none.
 
     Call arguments:
         strings: string tensor (B,) or (B, 1), or a list of str.
@@ -75,10 +77,11 @@ class SentencePieceTokenizer(keras.layers.Layer):
         lowercase=False,
         max_length=None,
         num_sentinels=0,
+        added_tokens=(),
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self._proto = _read_proto(proto)
+        self._proto = read_proto(proto)
         self.sequence_length = sequence_length
         self.add_bos = add_bos
         self.add_eos = add_eos
@@ -87,9 +90,16 @@ class SentencePieceTokenizer(keras.layers.Layer):
         self.num_sentinels = natural("num_sentinels", num_sentinels)
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=self._proto)
         self._check()
-        # Not FastSentencepieceTokenizer, whose ids differ for BPE models.
-        self._graph_tokenizer = tensorflow_text.SentencepieceTokenizer(self._proto, out_type=tf.int32)
-        set_vocabulary(self._graph_tokenizer, _Vocabulary(self._proto))
+        self._graph_tokenizer = graph_tokenizer(self._proto)
+        self.added_tokens = tuple(read_added_tokens(added_tokens))
+        self._added = None
+        contents = [token["content"] for token in self.added_tokens]
+        ids = {token: self._processor.piece_to_id(token) for token in contents}
+        self._new = [token for token in contents if ids[token] == self._processor.unk_id()]
+        if self.added_tokens:
+            ids |= {token: self._num_own + i for i, token in enumerate(self._new)}
+            self._added = AddedTokens(self.added_tokens, ids)
+            self._texts = tf.constant(texts_of(self._processor, self.num_sentinels, self._new, ids))
         accept_any_input(self)  # strings are no floats
         self.supports_jit = False  # XLA has no strings
 
@@ -110,6 +120,15 @@ class SentencePieceTokenizer(keras.layers.Layer):
                     f"Received: {name}={length}"
                 )
 
+    @classmethod
+    def from_config(cls, config):
+        return super().from_config({**config, "proto": decode_proto(config["proto"])})
+
+    @property
+    def _num_own(self):
+        """Ids that are not of added tokens."""
+        return self._processor.vocab_size() + self.num_sentinels
+
     @property
     def _num_special(self):
         return int(self.add_bos) + int(self.add_eos)
@@ -122,8 +141,8 @@ class SentencePieceTokenizer(keras.layers.Layer):
 
     @property
     def vocabulary_size(self):
-        """int, number of pieces, sentinels included."""
-        return self._processor.vocab_size() + self.num_sentinels
+        """int, number of pieces, sentinels and added tokens included."""
+        return self._num_own + len(self._new)
 
     @property
     def pad_id(self):
@@ -159,8 +178,10 @@ class SentencePieceTokenizer(keras.layers.Layer):
         """
         if not 0 <= piece_id < self.vocabulary_size:
             raise ValueError(f"Ids are 0 to {self.vocabulary_size - 1}. Received: {piece_id}")
+        if piece_id >= self._num_own:
+            return self._new[piece_id - self._num_own]
         if piece_id >= self._processor.vocab_size():
-            return f"<extra_id_{self.vocabulary_size - 1 - piece_id}>"
+            return f"<extra_id_{self._num_own - 1 - piece_id}>"
         return self._processor.id_to_piece(int(piece_id))
 
     def sentinel_id(self, number):
@@ -177,19 +198,23 @@ class SentencePieceTokenizer(keras.layers.Layer):
         """
         if not 0 <= number < self.num_sentinels:
             raise ValueError(f"There are {self.num_sentinels} sentinels, counted from 0. Received: number={number}")
-        return self.vocabulary_size - 1 - number
+        return self._num_own - 1 - number
 
     def call(self, strings):
         strings = tf.convert_to_tensor(strings, tf.string)
         _check_shape(strings.shape)
-        strings = tf.reshape(strings, [-1])
-        if self.lowercase:
-            strings = _lower(strings)
-        ids = self._graph_tokenizer.tokenize(strings)
+        return self._rows(tf.reshape(strings, [-1])).to_tensor(self.pad_id, shape=[None, self.sequence_length])
+
+    def _rows(self, strings):
+        """Ids of strings (B,), special ones included: int32 `tf.RaggedTensor` (B, n)."""
+        ids = self._added.pieces(strings, self._tokenize) if self._added else self._tokenize(strings)
         ids = ids[:, : self._limit]
         column = tf.ones([tf.shape(strings)[0], 1], tf.int32)
         parts = [column * self.bos_id] * self.add_bos + [ids] + [column * self.eos_id] * self.add_eos
-        return tf.concat(parts, axis=1).to_tensor(self.pad_id, shape=[None, self.sequence_length])
+        return tf.concat(parts, axis=1)
+
+    def _tokenize(self, strings):
+        return self._graph_tokenizer.tokenize(_lower(strings) if self.lowercase else strings)
 
     def detokenize(self, ids):
         """Turns ids back into strings.
@@ -203,8 +228,12 @@ class SentencePieceTokenizer(keras.layers.Layer):
         """
         ids = tf.cast(ids, tf.int32)
         ended = tf.cumsum(tf.cast(ids == self.eos_id, tf.int32), axis=1) > 0
-        text = ~ended & (ids != self.pad_id) & (ids != self.bos_id) & (ids < self._processor.vocab_size())
-        return self._graph_tokenizer.detokenize(tf.ragged.boolean_mask(ids, text))
+        text = ~ended & (ids != self.pad_id) & (ids != self.bos_id)
+        if self._added:
+            return join_pieces(tf.ragged.boolean_mask(ids, text & (ids < self.vocabulary_size)), self._texts)
+        return self._graph_tokenizer.detokenize(
+            tf.ragged.boolean_mask(ids, text & (ids < self._processor.vocab_size()))
+        )
 
     def encode(self, sentences):
         """Turns a list of sentences into ids outside the graph, unpadded, for data sets.
@@ -213,8 +242,11 @@ class SentencePieceTokenizer(keras.layers.Layer):
             sentences: list of str.
 
         Returns:
-            List of int32 arrays, the same ids that a call gives.
+            List of int32 arrays, the same ids that a call gives, but for words such as "abababab" that a unigram model
+            can split in two ways of one score: rounding decides there, in the graph and here.
         """
+        if self._added:
+            return [row for some in portions(sentences) for row in rows_of(self._rows(tf.constant(some)))]
         bos, eos = [self.bos_id] * self.add_bos, [self.eos_id] * self.add_eos
         sentences = list(sentences)
         if self.lowercase:
@@ -238,24 +270,8 @@ class SentencePieceTokenizer(keras.layers.Layer):
             "lowercase": self.lowercase,
             "max_length": self.max_length,
             "num_sentinels": self.num_sentinels,
+            "added_tokens": [dict(token) for token in self.added_tokens],
         }
-
-
-class _Vocabulary(tf.saved_model.experimental.TrackableResource):
-    """The vocabulary under a name of its own in the graph and in TensorFlow's memory.
-
-    tensorflow-text calls all vocabularies the same. Two in one SavedModel would be loaded as the first one twice, and
-    `keras.utils.set_random_seed`, which makes TensorFlow number its resources anew, would leave none.
-    """
-
-    def __init__(self, proto):
-        super().__init__()
-        self._proto = proto
-        self._content = "vocabulary_" + hashlib.sha256(proto).hexdigest()[:16]
-        self.resource_handle  # made when first asked for  # noqa: B018
-
-    def _create_resource(self):
-        return vocabulary_handle(self._proto, self._content)
 
 
 def _lower(strings):
@@ -267,18 +283,3 @@ def _lower(strings):
 def _check_shape(shape):
     if len(shape) != 1 and tuple(shape[1:]) != (1,):
         raise ValueError(f"`strings` must be of shape (B,) or (B, 1). Received: strings of shape {tuple(shape)}")
-
-
-def _read_proto(proto):
-    if isinstance(proto, str) and not os.path.exists(proto):
-        try:
-            proto = base64.b64decode(proto, validate=True)
-        except ValueError:  # also for what is not ASCII
-            raise FileNotFoundError(f"No such SentencePiece model. Received: proto={proto[:80]!r}") from None
-    if not isinstance(proto, bytes):
-        proto = pathlib.Path(proto).read_bytes()
-    try:
-        sentencepiece.SentencePieceProcessor(model_proto=proto)
-    except RuntimeError as error:
-        raise ValueError(f"`proto` must be a SentencePiece model. Received: {len(proto)} bytes") from error
-    return proto

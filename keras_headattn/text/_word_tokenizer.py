@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_headattn._files import read_lines
 from keras_headattn._private import accept_any_input
 from keras_headattn._validation import number
-from keras_headattn.text._pair_tokenizer import portions
+from keras_headattn.text._pair_tokenizer import portions, refuse_paths
 
 # What stands by itself: a number with its points, an ending such as n't or 's, any other sign.
 TOKENS = r"(\p{N}+(?:[.,]\p{N}+)+|n't\b|'(?:s|m|d|re|ve|ll)\b|[^\p{L}\p{M}\p{N}\s])"
@@ -66,6 +66,11 @@ class WordTokenizer(keras.layers.Layer):
         self._table = tf.lookup.StaticHashTable(words, default_value=1)
         accept_any_input(self)  # strings are no floats
         self.supports_jit = False  # XLA has no strings
+
+    @classmethod
+    def from_config(cls, config):
+        refuse_paths(cls, config, "vocabulary")
+        return super().from_config(config)
 
     @property
     def vocabulary_size(self):

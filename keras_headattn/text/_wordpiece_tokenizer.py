@@ -1,15 +1,20 @@
 """BERT's WordPiece as a layer, so that a served model takes text."""
 
 import os
+import re
 
 import keras
 import tensorflow as tf
 import tensorflow_text
 
 from keras_headattn._files import read_lines
-from keras_headattn.text._pair_tokenizer import PairTokenizer, clean_utf8
+from keras_headattn.text._added_tokens import clean_utf8
+from keras_headattn.text._pair_tokenizer import PairTokenizer, is_token
 
 SPECIALS = {"pad": "[PAD]", "unk": "[UNK]", "bos": "[CLS]", "eos": "[SEP]", "mask": "[MASK]"}
+MAX_LETTERS = 100  # of a word, as in Hugging Face's tokenizers
+MAX_BYTES = 256  # of a token, in tensorflow-text
+NEVER = "[\ufdd0{}]"  # what no text is split into, in place of a token that has white space in it
 NO_TEXT = r"[^\P{C}\t\n\r]|\x{fffd}"  # control characters, invisible ones, and what stands for bytes that are no text
 
 
@@ -22,7 +27,7 @@ class WordPieceTokenizer(PairTokenizer):
     need the package tensorflow-text, which has the operations.
 
     Special tokens that are written in a text are ordinary text: nobody who sends a text can end it early. Bytes that
-    are not UTF-8 are left out, as are control characters. A word of more than 100 bytes is one `[UNK]`.
+    are not UTF-8 are left out, as are control characters. A word of more than 100 characters is one `[UNK]`.
 
     Args:
         vocabulary: the path of BERT's `vocab.txt`, a token a line (str or path), or a list of str, the token of each
@@ -32,6 +37,11 @@ class WordPieceTokenizer(PairTokenizer):
             True.
         max_length: int, ids of a row, special ones included, beyond which it is cut; of a pair the longer text is cut
             first. Default `None`: none is cut.
+        strip_accents: bool, whether text loses its accents. Default `None`: as `lowercase`.
+        added_tokens: list of tokens that are kept whole where a text has them, such as `["[E1]"]`: each a str, or a
+            dictionary of its `content` and what is true of it, `normalized` (it is looked for in text without case, if
+            text is lower-cased), `lstrip` and `rstrip` (it takes white space before or after it along). Those that
+            `vocabulary` lacks have the ids after it. Default: none.
 
     Call arguments:
         texts: string tensor (B,) or (B, 1), or a list of str.
@@ -61,27 +71,36 @@ class WordPieceTokenizer(PairTokenizer):
     [b'a cat cats']
     """
 
-    def __init__(self, vocabulary, lowercase=True, max_length=None, **kwargs):
-        if isinstance(vocabulary, (str, os.PathLike)):
-            vocabulary = [line.rstrip("\r\n") for line in read_lines(vocabulary, strip=False)]
-        super().__init__(vocabulary, max_length, **kwargs)
+    def __init__(self, vocabulary, lowercase=True, max_length=None, strip_accents=None, added_tokens=(), **kwargs):
+        vocabulary, place = _read_vocabulary(vocabulary)
+        super().__init__(vocabulary, max_length, added_tokens, **kwargs)
         self.lowercase = lowercase
-        specials = self._special_ids(SPECIALS)
-        self.pad_id, self.unk_id, self.mask_id = specials["pad"], specials["unk"], specials["mask"]
-        self.bos_id, self.eos_id = specials["bos"], specials["eos"]
-        twice = len(self.vocabulary) - len(set(self.vocabulary))
-        if twice:
-            raise ValueError(f"`vocabulary` must hold every token once. Received: {twice} that are there again")
-        if set(self.vocabulary) <= {*SPECIALS.values()}:
-            raise ValueError(
-                "`vocabulary` must hold at least one piece beside the special tokens. "
-                f"Received: {len(self.vocabulary)} tokens"
-            )
+        self.strip_accents = strip_accents
+        _check_pieces(self._base, place)
+        self._find_special(SPECIALS)
         # Its own lower case, `lower_case_nfd_strip_accents`, also takes signs such as ² and … apart, as BERT does not.
-        self._graph_tokenizer = tensorflow_text.FastBertTokenizer(list(self.vocabulary), token_out_type=tf.int32)
+        self._graph_tokenizer = tensorflow_text.FastBertTokenizer(
+            [NEVER.format(i) if re.search(r"\s", token) else token for i, token in enumerate(self._base)],
+            token_out_type=tf.int32,
+            max_bytes_per_word=4 * MAX_LETTERS,
+        )
+        pieces = [token.removeprefix("##") for token in self._base]
+        self._lengths = tf.constant([len(piece) for piece in pieces], tf.int32)
+        self._begins = tf.constant([token == piece for token, piece in zip(self._base, pieces, strict=True)])
 
-    def _pieces(self, strings):
-        return self._graph_tokenizer.tokenize(normalize_bert(strings, self.lowercase))
+    def _normalize(self, strings):
+        return normalize_bert(strings, self.lowercase, self.strip_accents)
+
+    def _tokenize(self, strings):
+        """Ids of strings, where one [UNK] takes the place of the pieces of a word that is too long."""
+        pieces = self._graph_tokenizer.tokenize(self._normalize(strings))
+        ids = pieces.flat_values
+        begins = tf.gather(self._begins, ids)
+        words = tf.cumsum(tf.cast(begins, tf.int32)) - 1
+        letters = tf.math.unsorted_segment_sum(tf.gather(self._lengths, ids), words, tf.size(ids))
+        is_long = tf.gather(letters, words) > MAX_LETTERS
+        pieces = pieces.with_flat_values(tf.where(is_long, self.unk_id, ids))
+        return tf.ragged.boolean_mask(pieces, pieces.with_flat_values(begins | ~is_long))
 
     def _text(self, ids):
         specials = tf.constant([self.pad_id, self.bos_id, self.eos_id, self.mask_id])
@@ -90,15 +109,45 @@ class WordPieceTokenizer(PairTokenizer):
         return tf.strings.regex_replace(tf.strings.reduce_join(tokens, axis=-1, separator=" "), r" ##", "")
 
     def get_config(self):
-        return {**super().get_config(), "lowercase": self.lowercase}
+        return {**super().get_config(), "lowercase": self.lowercase, "strip_accents": self.strip_accents}
 
 
-def normalize_bert(strings, lowercase=True):
+def _read_vocabulary(vocabulary):
+    """Tokens, and a function that says where the one of an index stands."""
+    if not isinstance(vocabulary, (str, os.PathLike)):
+        return list(vocabulary), lambda index: f"vocabulary[{index}]"
+    tokens = [line.rstrip("\r\n") for line in read_lines(vocabulary, strip=False)]
+    return tokens, lambda index: f"{vocabulary}, line {index + 1}"
+
+
+def _check_pieces(tokens, place):
+    first = {}
+    for index, token in enumerate(tokens):
+        if not is_token(token):
+            raise ValueError(f"A token must be a non-empty str without NUL. Received: {token!r} in {place(index)}")
+        if len(token.removeprefix("##").encode("utf-8")) > MAX_BYTES:
+            raise ValueError(
+                f"A token must have at most {MAX_BYTES} bytes. Received: {token[:20]!r}... in {place(index)}"
+            )
+        if first.setdefault(token, index) != index:
+            raise ValueError(
+                f"`vocabulary` must hold every token once. Received: {token!r} in {place(index)}, as in "
+                f"{place(first[token])}"
+            )
+    if set(tokens) <= {*SPECIALS.values(), "##"}:
+        raise ValueError(
+            "`vocabulary` must hold at least one piece beside the special tokens. "
+            f"Received: {len(tokens)} tokens in {place(0).partition(', line ')[0]}"
+        )
+
+
+def normalize_bert(strings, lowercase=True, strip_accents=None):
     """Strings without what BERT does not read: control characters and, in lower case, accents.
 
     Args:
         strings: string tensor (B,).
-        lowercase: bool, whether text is lower-cased and loses its accents. Default True.
+        lowercase: bool, whether text is lower-cased. Default True.
+        strip_accents: bool, whether text loses its accents. Default `None`: as `lowercase`.
 
     Returns:
         String tensor (B,), UTF-8.
@@ -107,8 +156,9 @@ def normalize_bert(strings, lowercase=True):
     'ca, 3 km²!'
     """
     strings = tf.strings.regex_replace(clean_utf8(strings), NO_TEXT, "")
+    if lowercase if strip_accents is None else strip_accents:
+        strings = tf.strings.regex_replace(tensorflow_text.normalize_utf8(strings, "NFD"), r"\p{Mn}", "")
     if not lowercase:
         return strings
-    strings = tf.strings.regex_replace(tensorflow_text.normalize_utf8(strings, "NFD"), r"\p{Mn}", "")
     strings = tf.strings.regex_replace(strings, "Σ", "σ")  # or it would become ς where a word ends
     return tf.strings.lower(strings, encoding="utf-8")

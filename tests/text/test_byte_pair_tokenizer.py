@@ -127,7 +127,14 @@ def test_one_text_and_pairs(tokenizer):
 
 def test_a_space_before_the_text(tokenizer):
     spaced = BytePairTokenizer(tokenizer.vocabulary, tokenizer.merges, add_prefix_space=True)
-    for text, same in {"the": " the", " the": " the", "\tthe": "\tthe", "": ""}.items():
+    for text, same in {
+        "the": " the",
+        " the": " the",
+        "\tthe": " \tthe",
+        "\u00a0the": " \u00a0the",
+        "\u3000": " \u3000",
+        "": "",
+    }.items():
         np.testing.assert_array_equal(spaced([text]), tokenizer([same]))
 
 
@@ -171,7 +178,7 @@ def test_mistakes(tmp_path):
     for merge in ("a c", "b a", "ab", "a  b"):
         with pytest.raises(ValueError, match=rf"Received: merges\[1\]='{merge}'"):
             BytePairTokenizer(vocabulary, ["a b", merge])
-    with pytest.raises(ValueError, match="No merge may be there twice. Received: 1"):
+    with pytest.raises(ValueError, match="No merge may be there twice. Received: 'a b' in merges.1., as in merges.0."):
         BytePairTokenizer(vocabulary, ["a b", "a b"])
     with pytest.raises(ValueError, match="Received: one without </s>, <unk>|without <unk>, </s>"):
         BytePairTokenizer(["<s>", "<pad>"], [])
@@ -180,7 +187,7 @@ def test_mistakes(tmp_path):
     with pytest.raises(FileNotFoundError, match="none.json"):
         BytePairTokenizer(tmp_path / "none.json", [])
     (tmp_path / "vocab.json").write_text("{", encoding="utf-8")
-    with pytest.raises(ValueError, match="a file of JSON. Received: .*vocab.json"):
+    with pytest.raises(ValueError, match="vocab.json is not JSON"):
         BytePairTokenizer(tmp_path / "vocab.json", [])
     with pytest.raises(ValueError, match="Received: max_length=4"):
         BytePairTokenizer(vocabulary, [], max_length=4)

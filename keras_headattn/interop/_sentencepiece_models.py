@@ -1,0 +1,105 @@
+"""SentencePiece models with the ids that a checkpoint gives their pieces."""
+
+import base64
+import re
+
+# Kinds of pieces.
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 1, 2, 3, 4, 5
+UNIGRAM = 1
+WORD_START = "\N{LOWER ONE EIGHTH BLOCK}"
+SENTINEL = re.compile(f"{WORD_START}<extra_id_[0-9]+>")
+
+
+def read_model(path):
+    """The protocol buffer of a file."""
+    from sentencepiece.sentencepiece_model_pb2 import ModelProto
+
+    from keras_headattn.text._sentencepiece_protos import read_proto
+
+    return ModelProto.FromString(read_proto(path))
+
+
+def _set_specials(model, **tokens):
+    """Says which pieces are special: `None` for one that the model has not."""
+    names = [piece.piece for piece in model.pieces]
+    for name, token in tokens.items():
+        setattr(model.trainer_spec, f"{name}_id", -1 if token is None else names.index(token))
+        if token is not None:
+            setattr(model.trainer_spec, f"{name}_piece", token)
+    model.trainer_spec.vocab_size = len(names)
+
+
+def marian_model(path, ids, pad_id):
+    """The bytes of a model with the pieces of Marian's vocabulary at its ids, see `marian_vocabularies`."""
+    model = read_model(path)
+    scores = {piece.piece: piece.score for piece in model.pieces if piece.type in (NORMAL, USER_DEFINED)}
+    # One that is merged from bytes would use pieces that are only marked as unused.
+    absent = UNUSED if model.trainer_spec.model_type == UNIGRAM else CONTROL
+    tokens = [token for token, _ in sorted(ids.items(), key=lambda item: item[1])]
+    tokens[0], tokens[pad_id] = tokens[pad_id], tokens[0]
+    del model.pieces[:]
+    for token in tokens:
+        piece = model.pieces.add(piece=token, score=scores.get(token, 0.0))
+        piece.type = NORMAL if token in scores else absent
+        if token in ("<pad>", "</s>"):
+            piece.type = CONTROL
+        elif token == "<unk>":
+            piece.type = UNKNOWN
+        elif token.startswith(">>") and token.endswith("<<"):
+            # The language to translate to, at the beginning of a text.
+            piece.piece, piece.type = WORD_START + token, USER_DEFINED
+    _set_specials(model, pad="<pad>", bos="<pad>", eos="</s>", unk="<unk>")
+    return model.SerializeToString()
+
+
+def fairseq_model(path, first):
+    """The bytes of a model with the ids that fairseq gives its pieces.
+
+    Args:
+        path: of the file.
+        first: list of str, the tokens of the first ids, of which those of `<unk>` and its like in the file take the
+            places: pieces of the file come after them, and `<mask>` comes last.
+    """
+    model = read_model(path)
+    present = {*first, "<mask>"}
+    pieces = [(piece.piece, piece.score, piece.type) for piece in model.pieces if piece.piece not in present]
+    del model.pieces[:]
+    for token in first:
+        model.pieces.add(piece=token, type=UNKNOWN if token == "<unk>" else CONTROL)
+    for text, score, kind in pieces:
+        model.pieces.add(piece=text, score=score, type=kind)
+    model.pieces.add(piece="<mask>", type=CONTROL)
+    _set_specials(model, pad="<pad>", bos="<s>", eos="</s>", unk="<unk>")
+    return model.SerializeToString()
+
+
+def unigram_model(vocabulary, unknown, charsmap, control, path):
+    """The bytes of a model with the pieces of a tokenizer.json.
+
+    Args:
+        vocabulary: list of pairs of a piece and its score.
+        unknown: int, id of the unknown token.
+        charsmap: str, the table of its normalizer in base64.
+        control: function, whether a token is never found in texts.
+        path: of the file, for errors.
+    """
+    from sentencepiece.sentencepiece_model_pb2 import ModelProto
+
+    model = ModelProto()
+    for index, (token, score) in enumerate(vocabulary):
+        kind = USER_DEFINED if SENTINEL.fullmatch(token) else CONTROL if control(token) else NORMAL
+        model.pieces.add(piece=token, score=score, type=UNKNOWN if index == unknown else kind)
+    model.trainer_spec.model_type = UNIGRAM
+    try:
+        model.normalizer_spec.precompiled_charsmap = base64.b64decode(charsmap, validate=True)
+    except ValueError as error:
+        raise ValueError(f"`precompiled_charsmap` must be base64. Received: {charsmap[:40]!r} in {path}") from error
+    names = {token for token, _ in vocabulary}
+    missing = [token for token in ("<pad>", "</s>") if token not in names]
+    if missing or vocabulary[unknown][0] != "<unk>":
+        raise ValueError(
+            "The vocabulary must have <pad>, </s> and <unk>, the unknown token. "
+            f"Received: one without {', '.join(missing) or '<unk> at unk_id'} in {path}"
+        )
+    _set_specials(model, pad="<pad>", bos="<s>" if "<s>" in names else None, eos="</s>", unk="<unk>")
+    return model.SerializeToString()

@@ -1,0 +1,213 @@
+"""tokenizer.json of Hugging Face, as arguments of our tokenizers; what they would do otherwise is refused by name."""
+
+from keras_headattn._files import read_json
+from keras_headattn.interop._sentencepiece_models import WORD_START, unigram_model
+
+SQUEEZE = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": None}
+
+TEMPLATES = {
+    "bert": ("[CLS]:0 A:0 [SEP]:0", "[CLS]:0 A:0 [SEP]:0 B:1 [SEP]:1"),
+    "roberta": ("<s>:0 A:0 </s>:0", "<s>:0 A:0 </s>:0 </s>:0 B:0 </s>:0"),
+    "t5": ("A:0 </s>:0", None),
+}
+TEMPLATES |= {"electra": TEMPLATES["bert"], "mt5": TEMPLATES["t5"]}
+TEMPLATES |= {"xlm-roberta": TEMPLATES["roberta"], "camembert": TEMPLATES["roberta"]}
+
+
+class TokenizerJson:
+    """A tokenizer.json, of which every part must be one that the tokenizers here can do.
+
+    Args:
+        path: of the file.
+        kind: model type.
+    """
+
+    def __init__(self, path, kind):
+        self.path, self.kind = path, kind
+        self.document = read_json(path)
+        self.model = self._part("model")
+        self._check_sides()
+        self._check_template()
+
+    def refuse(self, name, value):
+        raise ValueError(
+            f"`{name}` of tokenizer.json is not one that can be read here for {self.kind}. "
+            f"Received: {str(value)[:200]} in {self.path}"
+        )
+
+    def _part(self, name):
+        part = self.document.get(name) if isinstance(self.document, dict) else None
+        if part is not None and not (isinstance(part, dict) and isinstance(part.get("type", "BPE"), str)):
+            self.refuse(name, part)
+        return part or {}
+
+    def _check(self, name, part, **fixed):
+        """Compares a part with what it must be; a tuple has all values that are alike."""
+        for key, expected in fixed.items():
+            if part.get(key) not in (expected if isinstance(expected, tuple) else (expected,)):
+                self.refuse(f"{name}.{key}", part.get(key))
+        unknown = set(part) - {*fixed, "type"}
+        if unknown:
+            self.refuse(f"{name}.{min(unknown)}", part[min(unknown)])
+
+    def _check_sides(self):
+        """How much is cut and padded is said in each call; on which side is said here."""
+        for name in ("truncation", "padding"):
+            direction = (self._sided(name) or {}).get("direction", "Right")
+            if direction != "Right":
+                self.refuse(f"{name}.direction", direction)
+
+    def _sided(self, name):
+        part = self.document.get(name)
+        return part if isinstance(part, dict) else None
+
+    def _check_template(self):
+        part = self._part("post_processor")
+        steps = self._steps("post_processor", "processors")
+        steps = [step for step in steps if step.get("type") != "ByteLevel"]  # it moves offsets alone
+        expected = TEMPLATES[self.kind]
+        if len(steps) != 1:
+            self.refuse("post_processor", part or None)
+        single, pair = self._templates(steps[0])
+        if single != expected[0] or expected[1] is not None and pair != expected[1]:
+            self.refuse("post_processor", f"{steps[0].get('type')} {single!r}, {pair!r}")
+
+    def _templates(self, step):
+        kind = step.get("type")
+        try:
+            if kind in ("BertProcessing", "RobertaProcessing"):
+                cls, sep = step["cls"][0], step["sep"][0]
+                first, second = f"{cls}:0 A:0 {sep}:0", 1 if kind == "BertProcessing" else 0
+                between = f" {sep}:0" * (kind == "RobertaProcessing")
+                return first, f"{first}{between} B:{second} {sep}:{second}"
+            if kind == "TemplateProcessing":
+                for token in step["special_tokens"].values():
+                    if token["tokens"] != [token["id"]]:
+                        self.refuse("post_processor.special_tokens", token)
+                return tuple(
+                    " ".join(f"{part['id']}:{part['type_id']}" for entry in step[side] for part in entry.values())
+                    for side in ("single", "pair")
+                )
+        except (KeyError, TypeError, AttributeError, IndexError):
+            pass
+        self.refuse("post_processor", step)
+
+    def _steps(self, name, key):
+        """A part, or the parts of a sequence of them."""
+        part = self._part(name)
+        steps = part.get(key) if part.get("type") == "Sequence" else [part] if part else []
+        if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+            self.refuse(name, part)
+        return steps
+
+    def word_pieces(self):
+        """Vocabulary, `lowercase` and `strip_accents` of a `WordPieceTokenizer`."""
+        self._check(
+            "model", {**self.model, "vocab": None},
+            type="WordPiece", unk_token="[UNK]", continuing_subword_prefix="##", max_input_chars_per_word=100,
+            vocab=None,
+        )  # fmt: skip
+        normalizer, before = self._part("normalizer"), self._part("pre_tokenizer")
+        self._check(
+            "normalizer", normalizer,
+            type="BertNormalizer", clean_text=True, handle_chinese_chars=True, lowercase=(True, False),
+            strip_accents=(None, True, False),
+        )  # fmt: skip
+        self._check("pre_tokenizer", before, type="BertPreTokenizer")
+        return self._tokens(), normalizer["lowercase"], normalizer.get("strip_accents")
+
+    def byte_pairs(self):
+        """Vocabulary, merges and `add_prefix_space` of a `BytePairTokenizer`."""
+        merges = self.model.get("merges")
+        self._check(
+            "model", {**self.model, "vocab": None, "merges": None},
+            type=("BPE", None), dropout=(None, 0.0), unk_token=(None, "<unk>"), continuing_subword_prefix=(None, ""),
+            end_of_word_suffix=(None, ""), fuse_unk=(None, False), byte_fallback=(None, False),
+            ignore_merges=(None, False), vocab=None, merges=None,
+        )  # fmt: skip
+        if self._part("normalizer"):
+            self.refuse("normalizer", self._part("normalizer"))
+        before = self._part("pre_tokenizer")
+        self._check(
+            "pre_tokenizer", before,
+            type="ByteLevel", add_prefix_space=(True, False), use_regex=(None, True), trim_offsets=(None, True, False),
+        )  # fmt: skip
+        if not isinstance(merges, list):
+            self.refuse("model.merges", merges)
+        merges = [" ".join(m) if isinstance(m, list) and all(isinstance(t, str) for t in m) else m for m in merges]
+        return self._tokens(), merges, before["add_prefix_space"]
+
+    def _tokens(self):
+        """The vocabulary in the order of its ids."""
+        ids = self.model.get("vocab")
+        if not isinstance(ids, dict) or not all(type(index) is int for index in ids.values()):
+            self.refuse("model.vocab", ids)
+        if sorted(ids.values()) != list(range(len(ids))):
+            self.refuse("model.vocab", f"ids that are not 0 to {len(ids) - 1}, each once")
+        return sorted(ids, key=ids.get)
+
+    def unigram(self, control):
+        """A SentencePiece model of the vocabulary, the number of sentinels after it, and all tokens by their ids.
+
+        Args:
+            control: function, whether a token is never found in texts.
+        """
+        vocabulary, unknown = self.model.get("vocab"), self.model.get("unk_id")
+        self._check(
+            "model", {**self.model, "vocab": None, "unk_id": None},
+            type=("Unigram", None), byte_fallback=(None, False), vocab=None, unk_id=None,
+        )  # fmt: skip
+        if not isinstance(vocabulary, list) or not vocabulary or not all(map(_is_scored, vocabulary)):
+            self.refuse("model.vocab", vocabulary)
+        if type(unknown) is not int or not 0 <= unknown < len(vocabulary):
+            self.refuse("model.unk_id", unknown)
+        tokens = [token for token, _ in vocabulary]
+        if len(set(tokens)) < len(tokens):
+            self.refuse("model.vocab", "tokens that are there twice")
+        sentinels = 0
+        while tokens[-1 - sentinels :][:1] == [f"<extra_id_{sentinels}>"]:
+            sentinels += 1
+        charsmap = self._charsmap()
+        self._check_spaces()
+        pieces = vocabulary[: len(vocabulary) - sentinels]
+        return unigram_model(pieces, unknown, charsmap, control, self.path), sentinels, tokens
+
+    def _charsmap(self):
+        first = (self._steps("normalizer", "normalizers") or [{}])[0]
+        if first.get("type") != "Precompiled" or not isinstance(first.get("precompiled_charsmap"), str):
+            self.refuse("normalizer", self._part("normalizer") or None)
+        return first["precompiled_charsmap"]
+
+    def _check_spaces(self):
+        """Spaces must be treated as SentencePiece does it."""
+        squeezes = strips = False
+        for step in self._steps("normalizer", "normalizers")[1:]:
+            if step.get("type") == "Strip" and step.get("strip_right"):
+                strips = True
+            elif {**step, "content": None} == SQUEEZE and step.get("content") in (" ", WORD_START):
+                squeezes = True
+            else:
+                self.refuse("normalizer", step)
+        *first, last = self._steps("pre_tokenizer", "pretokenizers") or [{}]
+        if first == [{"type": "WhitespaceSplit"}]:
+            squeezes = strips = True
+        elif first:
+            self.refuse("pre_tokenizer", first[0])
+        self._check(
+            "pre_tokenizer", last,
+            type="Metaspace", replacement=WORD_START, str_rep=(None, WORD_START), split=(None, True),
+            add_prefix_space=(None, True), prepend_scheme=(None, "always", "first"),
+        )  # fmt: skip
+        if not (squeezes and strips):
+            self.refuse("pre_tokenizer", "Metaspace, with spaces that are neither squeezed nor stripped")
+        # Where tokens are added, the text after one would begin without a space.
+        self.begins_once = last.get("prepend_scheme") == "first"
+
+
+def _is_scored(entry):
+    """True for a pair of a token and its score."""
+    if not isinstance(entry, list) or len(entry) != 2:
+        return False
+    token, score = entry
+    is_text = isinstance(token, str) and token != "" and "\0" not in token
+    return is_text and type(score) in (int, float) and abs(score) < 1e30

@@ -1,0 +1,105 @@
+"""Tokens that were added to a vocabulary and are kept whole where a text has them."""
+
+import tensorflow as tf
+
+SPACE = r"[\t-\r\x{85}\p{Z}]"  # what Unicode calls white space
+END = b"\xff"  # no UTF-8 has this byte, and no pattern fits it
+OPTIONS = {"normalized": False, "lstrip": False, "rstrip": False}
+
+
+def clean_utf8(strings):
+    """Strings in which the sign U+FFFD stands for bytes that are not UTF-8."""
+    return tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8", errors="replace")
+
+
+def read_added_tokens(tokens):
+    """Checks the argument `added_tokens` of a tokenizer: returns a list of dict, each with all `OPTIONS`."""
+    read = [{"content": token} if isinstance(token, str) else dict(token) for token in tokens]
+    for token in read:
+        content, unknown = token.get("content"), set(token) - {"content", *OPTIONS}
+        if unknown or not isinstance(content, str) or not content or "\0" in content:
+            raise ValueError(
+                "`added_tokens` must be non-empty str, or dictionaries with the str `content` and any of "
+                f"{', '.join(OPTIONS)}. Received: {token!r}"
+            )
+    if len({token["content"] for token in read}) < len(read):
+        raise ValueError(f"No added token may be there twice. Received: {[token['content'] for token in read]}")
+    return [{**OPTIONS, **token} for token in read]
+
+
+class AddedTokens(tf.Module):
+    """Finds added tokens in texts and leaves the text between them to a tokenizer, as Hugging Face's tokenizers do.
+
+    Tokens that are not normalized are looked for first, in the text as it is; the others in normalized text.
+
+    Args:
+        tokens: list of dict, as `read_added_tokens` returns it.
+        ids: dictionary of str to int, their ids.
+        normalize: function of strings (N,). Default `None`: texts stay as they are.
+    """
+
+    def __init__(self, tokens, ids, normalize=None):
+        super().__init__()
+        self._normalize = normalize
+        rounds = [t for t in tokens if not t["normalized"]], [t for t in tokens if t["normalized"]]
+        as_they_are = [t["content"] for t in rounds[0]]
+        normal = [t["content"] for t in rounds[1]]
+        if normalize and normal:
+            normal = [text.decode("utf-8") for text in normalize(tf.constant(normal)).numpy()]
+        self._raw = _Finder(rounds[0], as_they_are, ids)
+        self._normalized = _Finder(rounds[1], normal, ids)
+
+    def pieces(self, strings, tokenize):
+        """Ids of strings (B,): int32 `tf.RaggedTensor` (B, n); `tokenize` takes the strings between added tokens."""
+        count = tf.size(strings, tf.int64)
+        texts, rows, ids = self._raw.split(clean_utf8(strings), tf.range(count), tf.fill([count], -1))
+        if self._normalized.patterns:
+            texts = self._normalize(texts) if self._normalize else texts
+            texts, rows, ids = self._normalized.split(texts, rows, ids)
+        added = tf.RaggedTensor.from_row_lengths(ids[ids >= 0], tf.cast(ids >= 0, tf.int64))
+        pieces = tf.concat([added, tf.cast(tokenize(texts), tf.int32)], axis=1)
+        return tf.RaggedTensor.from_value_rowids(pieces, rows, count).merge_dims(1, 2)
+
+
+class _Finder(tf.Module):
+    """Finds tokens by the texts that stand for them; of two at one place the longer one counts."""
+
+    def __init__(self, tokens, texts, ids):
+        super().__init__()
+        found = {}
+        for token, text in zip(tokens, texts, strict=True):
+            if text:
+                found.setdefault(text, token)
+        self.patterns = "|".join(_pattern(text) for text in sorted(found, key=len, reverse=True))
+        values = {text: ids[token["content"]] for text, token in found.items()} or {"": -1}
+        self._ids = _table(values)
+        self._strips = {
+            side: _table({text: int(token[side]) for text, token in found.items()} or {"": 0})
+            for side in ("lstrip", "rstrip")
+            if any(token[side] for token in tokens)
+        }
+
+    def split(self, texts, rows, ids):
+        """Splits texts (N,), of which those with an id are tokens: returns texts, rows and ids (M,); tokens are ''."""
+        if not self.patterns:
+            return tf.where(ids >= 0, "", texts), rows, ids
+        parts = tf.strings.split(tf.strings.regex_replace(texts, f"({self.patterns})", END + rb"\1" + END), END)
+        parents, texts = parts.value_rowids(), parts.flat_values
+        before = tf.gather(ids, parents)
+        found = tf.where(before >= 0, before, self._ids.lookup(texts))
+        for side, strips in self._strips.items():
+            flags = tf.concat([[0], tf.maximum(strips.lookup(texts), 0), [0]], axis=0)
+            # A text stands before and after each token, though it may be empty.
+            is_beside = flags[2:] if side == "lstrip" else flags[:-2]
+            pattern = f"{SPACE}+$" if side == "lstrip" else f"^{SPACE}+"
+            texts = tf.where(is_beside > 0, tf.strings.regex_replace(texts, pattern, ""), texts)
+        return tf.where(found >= 0, "", texts), tf.gather(rows, parents), found
+
+
+def _table(values):
+    keys, ids = tf.constant(list(values), tf.string), tf.constant(list(values.values()), tf.int32)
+    return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, ids), -1)
+
+
+def _pattern(text):
+    return "".join(f"\\x{{{ord(character):x}}}" for character in text)

@@ -1,0 +1,93 @@
+"""Models of SentencePiece: from files and configurations, and into the TensorFlow graph."""
+
+import base64
+import hashlib
+import os
+import pathlib
+
+import sentencepiece
+import tensorflow as tf
+import tensorflow_text
+
+from keras_headattn._private import set_vocabulary, vocabulary_handle
+
+WORD_START = "\N{LOWER ONE EIGHTH BLOCK}"  # stands for a space in pieces
+
+
+def read_proto(proto):
+    """The bytes of a SentencePiece model, which may be given as a path or in base64."""
+    place = "`proto`"
+    if isinstance(proto, str) and not os.path.exists(proto):
+        try:
+            proto = base64.b64decode(proto, validate=True)
+        except ValueError:  # also for what is not ASCII
+            raise FileNotFoundError(f"No such SentencePiece model. Received: proto={proto[:80]!r}") from None
+    if not isinstance(proto, bytes):
+        place = pathlib.Path(proto)
+        if not place.is_file():
+            raise FileNotFoundError(f"A SentencePiece model is a file. Received: proto={str(proto)!r}")
+        proto = place.read_bytes()
+    try:
+        if proto and sentencepiece.SentencePieceProcessor(model_proto=proto).vocab_size():
+            return proto
+        reason = "it is empty"
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0].rpartition("] ")[2] or "it is damaged"
+    raise ValueError(f"{place} must be a SentencePiece model. Received: {len(proto)} bytes ({reason})")
+
+
+def decode_proto(proto):
+    """The bytes of a model that a configuration holds in base64; never a file of that name."""
+    if isinstance(proto, str):
+        try:
+            return base64.b64decode(proto, validate=True)
+        except ValueError:
+            pass
+    raise ValueError(
+        "`proto` in a configuration must be a SentencePiece model in base64; the path of a file is taken by the "
+        f"constructor alone. Received: proto={proto!r:.80}"
+    )
+
+
+def graph_tokenizer(proto):
+    """The operations of tensorflow-text with the vocabulary of this model."""
+    # Not FastSentencepieceTokenizer, whose ids differ for BPE models.
+    tokenizer = tensorflow_text.SentencepieceTokenizer(proto, out_type=tf.int32)
+    set_vocabulary(tokenizer, _Vocabulary(proto))
+    return tokenizer
+
+
+def texts_of(processor, num_sentinels, new, ids):
+    """The text of each id: none of control pieces and sentinels, unless they are among `ids` of added tokens."""
+    unknown = " \N{DOUBLE QUESTION MARK} "  # as SentencePiece has it
+    texts = [
+        "" if processor.is_control(i) else unknown if processor.is_unknown(i) else processor.id_to_piece(i)
+        for i in range(processor.vocab_size())
+    ]
+    texts += [*[""] * num_sentinels, *new]
+    for token, index in ids.items():
+        texts[index] = token
+    return texts
+
+
+def join_pieces(ids, texts):
+    """Strings (B,) of ids, `tf.RaggedTensor` (B, n), by the text of each id."""
+    joined = tf.strings.reduce_join(tf.gather(texts, ids), axis=-1)
+    return tf.strings.regex_replace(tf.strings.regex_replace(joined, WORD_START, " "), "^ ", "")
+
+
+class _Vocabulary(tf.saved_model.experimental.TrackableResource):
+    """The vocabulary under a name of its own in the graph and in TensorFlow's memory.
+
+    tensorflow-text calls all vocabularies the same. Two in one SavedModel would be loaded as the first one twice, and
+    `keras.utils.set_random_seed`, which makes TensorFlow number its resources anew, would leave none.
+    """
+
+    def __init__(self, proto):
+        super().__init__()
+        self._proto = proto
+        self._content = "vocabulary_" + hashlib.sha256(proto).hexdigest()[:16]
+        self.resource_handle  # made when first asked for  # noqa: B018
+
+    def _create_resource(self):
+        return vocabulary_handle(self._proto, self._content)
