@@ -132,13 +132,15 @@ class Run:
     def clear(self):
         """Removes the run's files, and nothing else from the folder. Killed at any point, `start` goes on with it."""
         config, note = self.folder / "config.json", self.folder / _CLEARING
+        paths = [self.folder / name for name in (*self.files, *self.recipe.files)]
         if config.exists():
             os.replace(config, note)
-            sync(self.folder)
-        if not note.exists():
+        elif any(path.exists() for path in paths):
+            note.touch()
+        elif not note.exists():
             return
-        for name in (*self.files, *self.recipe.files):
-            path = self.folder / name
+        sync(self.folder)
+        for path in paths:
             if path.is_dir():
                 shutil.rmtree(path)
             else:

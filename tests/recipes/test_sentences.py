@@ -384,7 +384,7 @@ def test_quick_seeds_start_afresh(started, table, tmp_path, monkeypatch):
     arguments = ["--quick", "--text-column", "review", "--label-column", "stars", "--seeds", "2", "--train", str(table)]
     main(arguments)
     folder = pathlib.Path("runs/quick_classify/seed=2")
-    Run(folder, RECIPE).start(RECIPE.named_config(str(folder / "settings.json")))
+    Run(folder, RECIPE).save_config(RECIPE.named_config(str(folder / "settings.json")))
     with pytest.raises(SystemExit, match="other settings: batch_size"):
         main([*arguments, "--batch-size", "8", "--run", "runs/quick_classify"])
     assert started == [2, "--afresh"]
@@ -394,7 +394,7 @@ def test_quick_seeds_start_afresh(started, table, tmp_path, monkeypatch):
 
 def test_afresh_clears_nothing_before_the_data_were_read(table, tmp_path, capsys):
     (tmp_path / "run" / "results" / "old").mkdir(parents=True)
-    Run(tmp_path / "run", RECIPE).start(config_of(table))
+    Run(tmp_path / "run", RECIPE).save_config(config_of(table))
     good = table.read_text()
     table.write_text("review,second,stars\n" + "red,blue,1\n" * 60)
     config = config_of(table, epochs=1, seed=3)
