@@ -4,12 +4,13 @@ import keras
 from keras import ops
 from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
 
+from keras_headattn._model import Model
 from keras_headattn._private import value_of
 from keras_headattn.decoding._search import beam_search, check_search, greedy_search, search_lengths
 
 
 @register_keras_serializable(package="keras_headattn")
-class Searcher(keras.Model):
+class Searcher(Model):
     """A model that translates, or writes: token ids in, the best translations and their scores out.
 
     It is a Keras model: `predict` runs it batch by batch, compiled by XLA where `jit_compile` is on, and

@@ -2,6 +2,7 @@ import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._model import Model
 from keras_headattn._validation import natural, number, positive, rate
 from keras_headattn.layers import EncoderBlock, FeedForward, capture_intermediates
 from keras_headattn.layers._template import Template
@@ -34,7 +35,7 @@ BERT_SIZES = {
 
 
 @register_keras_serializable(package="keras_headattn")
-class Bert(keras.Model):
+class Bert(Model):
     """Encoder of BERT, of RoBERTa and of ELECTRA, whose attention is any layer of this library.
 
     Its blocks are those of `TransformerEncoder`, with a norm after each sum. A map, as `EvolvingAttention` has it, goes

@@ -4,6 +4,7 @@ import keras
 from keras import layers, ops
 from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
 
+from keras_headattn._model import Model
 from keras_headattn._validation import positive, rate
 from keras_headattn.layers._feed_forward import get_activation
 from keras_headattn.models._bert import Bert
@@ -14,7 +15,7 @@ KINDS = {"bert": "tanh", "roberta": "tanh", "electra": "gelu", "linear": None}
 POOLINGS = ("first", "mean")
 
 
-class _Head(keras.Model):
+class _Head(Model):
     """A `Bert`, which is used itself, and what a subclass makes of its outputs."""
 
     compute_output_spec = keras.Operation.compute_output_spec

@@ -3,6 +3,7 @@ import numpy as np
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._model import Model
 from keras_headattn._validation import natural, positive, rate
 from keras_headattn.layers import capture_intermediates
 from keras_headattn.layers._intermediates import is_capturing
@@ -12,7 +13,7 @@ from keras_headattn.models._graph_encoder import GraphEncoder
 
 
 @register_keras_serializable(package="keras_headattn")
-class GraphWriter(keras.Model):
+class GraphWriter(Model):
     """Writes the text of a graph: a graph Transformer over entities and relations, and an LSTM that copies entities.
 
     The graph is made of triples, see `ops.graph_adjacency`. The words of an entity go through a BiLSTM, those of a

@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
 
+from keras_headattn._model import Model
 from keras_headattn._validation import natural, number
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.models._encoder_heads import MaskedLM
@@ -22,7 +23,7 @@ class _Mean(keras.losses.Loss):
 
 
 @register_keras_serializable(package="keras_headattn")
-class MaskedLMPretraining(keras.Model):
+class MaskedLMPretraining(Model):
     """Masked language modelling: a `MaskedLM` is trained to fill in tokens, which this model masks by itself.
 
     Of `n` tokens, special ones too, `round(0.15 n)` are drawn, new ones at every step, none of them special. 80 % of

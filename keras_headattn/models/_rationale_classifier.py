@@ -4,6 +4,7 @@ import keras
 from keras import layers, ops
 from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
 
+from keras_headattn._model import Model
 from keras_headattn._validation import natural, positive, rate
 from keras_headattn.layers import SelfAttentivePooling, capture_intermediates
 from keras_headattn.models._bert import EMBEDDINGS, Bert
@@ -14,7 +15,7 @@ _WIDTHS = ("lstm_dim", "pooling_dim", "hidden_dim", "dropout", "seed")
 
 
 @register_keras_serializable(package="keras_headattn")
-class RationaleReader(keras.Model):
+class RationaleReader(Model):
     """Classes of words, by their states after each layer of an encoder.
 
     A softmax of learnt numbers mixes the layers. Then come a BiLSTM, dropout, additive attention over all words with
@@ -128,7 +129,7 @@ class RationaleReader(keras.Model):
 
 
 @register_keras_serializable(package="keras_headattn")
-class RationaleClassifier(keras.Model):
+class RationaleClassifier(Model):
     """A `Bert` that reads long documents in windows, and a `RationaleReader` of the words' states.
 
     The state of a word is that of its first piece. Below the layers that are trained the encoder has no dropout, so

@@ -7,13 +7,14 @@ import keras
 from keras import layers, ops
 from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
 
+from keras_headattn._model import Model
 from keras_headattn._validation import positive, rate
 from keras_headattn.layers import SelfAttentivePooling, capture_intermediates
 
 SIDES = ("first", "second")  # of a pair
 
 
-class _Classifier(keras.Model):
+class _Classifier(Model):
     """An encoder, a pooling, and a hidden layer before the classes."""
 
     compute_output_spec = keras.Operation.compute_output_spec

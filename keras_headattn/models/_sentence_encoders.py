@@ -4,6 +4,7 @@ import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._model import Model
 from keras_headattn._validation import positive, rate
 from keras_headattn.layers import EncoderBlock
 from keras_headattn.layers._template import Template
@@ -34,7 +35,7 @@ def make_bilstm(name, dtype, **arguments):
     return bilstm
 
 
-class _Encoder(keras.Model):
+class _Encoder(Model):
     """Embeddings with dropout, and the layers of a subclass. The output has the mask of the ids, as Keras has it."""
 
     compute_output_spec = keras.Operation.compute_output_spec

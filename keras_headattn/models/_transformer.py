@@ -4,6 +4,7 @@ import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._model import Model
 from keras_headattn._validation import positive, rate
 from keras_headattn.layers import DecoderBlock, EncoderBlock, FeedForward, capture_intermediates
 from keras_headattn.layers._template import Template
@@ -17,7 +18,7 @@ SOURCE, TARGET = 0, 1  # where lists of layers have those of either side
 
 
 @register_keras_serializable(package="keras_headattn")
-class Transformer(keras.Model):
+class Transformer(Model):
     """Encoder-decoder Transformer whose attention is any layer of this library.
 
     Token id 0 is padding. The output is logits, in float32 under mixed precision too.
