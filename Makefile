@@ -1,18 +1,21 @@
-# `make translate` runs the main job, `make test` the tests, `make docs` writes the documentation as HTML, `make serve-check` runs
-# exports in an older TensorFlow and in OpenVINO. Each makes its own environments first.
+# `make translate` runs the main job, `make test` the tests, `make test-torch` those on Keras's PyTorch backend, `make docs` writes the
+# documentation as HTML, `make serve-check` runs exports in an older TensorFlow and in OpenVINO. Each makes its own environments first.
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 VENV ?= .venv
 BIN = $(VENV)/bin
 GPU := $(shell command -v nvidia-smi > /dev/null && echo ,gpu)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: translate test docs lint serve-check clean
+.PHONY: translate test test-torch docs lint serve-check clean
 
 translate: $(VENV)/.recipes
 	$(BIN)/python -m recipes.translate $(ARGS)
 
 test: $(VENV)/.tests
 	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(ARGS)
+
+test-torch: $(VENV)/.tests $(VENV)-torch/complete
+	HEADATTN_TORCH=$(abspath $(VENV)-torch/bin/python) $(BIN)/python -m pytest tests/backends -k torch $(ARGS)
 
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -q -E -W --keep-going -c docs . build/docs
@@ -38,6 +41,8 @@ $(VENV)/complete:
 
 $(VENV)-tensorflow-2.20/complete: PACKAGES = tensorflow==2.20.0 tensorflow-text==2.20.1
 $(VENV)-openvino/complete: PACKAGES = openvino==2026.4.1
+# Without TensorFlow; the wheel of PyTorch brings CUDA libraries, about 4 GB, and is not imported without them.
+$(VENV)-torch/complete: PACKAGES = "torch>=2.13" "keras>=3.15" onnx onnxruntime pytest matplotlib safetensors
 $(VENV)-%/complete:
 	@echo "Installing $(PACKAGES), once"
 	@$(PYTHON) -m venv $(@D)

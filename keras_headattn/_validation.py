@@ -64,9 +64,13 @@ def as_axes(axes):
 
 
 def chains(previous_map_shape, map_shape):
-    """Whether a map of the first shape, or `None`, is carried on in one of the second; a size of `None` fits any."""
+    """True if a map of the first shape, or `None`, is carried on in one of the second; an unknown size fits any."""
     if previous_map_shape is None:
         return False
-    return all(
-        None in sizes or sizes[0] == sizes[1] for sizes in zip(previous_map_shape[1:], map_shape[1:], strict=True)
-    )
+    (heads, own_heads), *lengths = zip(previous_map_shape[1:], map_shape[1:], strict=True)
+    return (heads == own_heads or None in (heads, own_heads)) and not any(differ(*pair) for pair in lengths)
+
+
+def differ(size, other):
+    """True if two sizes are known and not the same. In a graph, a size that is not known is `None` or a tensor."""
+    return isinstance(size, int) and isinstance(other, int) and size != other

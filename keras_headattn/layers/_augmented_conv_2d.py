@@ -209,7 +209,17 @@ class AugmentedConv2D(keras.layers.Layer):
 
 
 def _average_pool(images, strides):
-    return ops.average_pool(images, 3, strides, padding="same", data_format="channels_last")
+    """Means of 3 x 3 pixels, those outside the image not counted."""
+    if keras.backend.backend() != "torch":
+        return ops.average_pool(images, 3, strides, padding="same", data_format="channels_last")
+    # On PyTorch Keras's "same" counts copies of the pixels at the border.
+    missing = [max(0, (-(-size // strides) - 1) * strides + 3 - size) for size in images.shape[1:3]]
+    padding = ((0, 0), *((number // 2, number - number // 2) for number in missing), (0, 0))
+    means, shares = (
+        ops.average_pool(ops.pad(x, padding), 3, strides, data_format="channels_last")
+        for x in (images, ops.ones_like(images))
+    )
+    return means / shares
 
 
 def augmented_widths(filters, num_heads, key_ratio=0.2, value_ratio=0.1, min_key_dim=20):

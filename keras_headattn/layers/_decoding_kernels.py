@@ -6,7 +6,7 @@ import math
 from keras import ops
 from keras.layers import LayerNormalization
 
-from keras_headattn.ops import apply_kernel, sizes, swap_heads
+from keras_headattn.ops import apply_kernel, is_one, sizes, swap_heads
 
 
 def make_kernels(layer):
@@ -49,7 +49,7 @@ def merge_by_kernel(weights, heads, output_shape):
     """Heads `(B, h, n, width)` through the output kernel: `(B, n, D)`, or as `output_shape` has the last axes."""
     batch, h, n, width = sizes(heads)
     # Where either size is 1 the reshape that follows would make two of one.
-    rows = heads if 1 in heads.shape[1:3] else ops.swapaxes(heads, 1, 2)
+    rows = heads if any(map(is_one, heads.shape[1:3])) else ops.swapaxes(heads, 1, 2)
     output = apply_kernel(weights, ops.reshape(rows, (-1, h * width)))
     return ops.reshape(output, (batch, n, *(output_shape or output.shape[1:])))
 
@@ -81,7 +81,7 @@ def _split_heads(product, lengths, shapes):
     if len({*shapes}) == 1:
         batch, n = lengths
         heads, width = shapes[0]
-        if isinstance(n, int) and n == 1:
+        if is_one(n):
             return ops.unstack(ops.reshape(product, (batch, len(shapes), heads, 1, width)), len(shapes), axis=1)
         together = ops.reshape(product, (batch, n, len(shapes), heads, width))
         return ops.unstack(ops.transpose(together, (2, 0, 3, 1, 4)), len(shapes))  # (k, B, h, n, d)

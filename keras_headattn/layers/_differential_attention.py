@@ -4,6 +4,7 @@ from keras import backend, initializers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn.layers._attention import Attention
+from keras_headattn.ops import rms_normalize
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -77,4 +78,4 @@ class DifferentialAttention(Attention):
 
     def mix(self, weights, entry, state):
         heads = super().mix(weights, entry, state)
-        return (1 - self.least_lambda) * ops.rms_normalization(heads, self.norm_scale, epsilon=1e-5)
+        return (1 - self.least_lambda) * rms_normalize(heads, self.norm_scale, epsilon=1e-5)

@@ -3,7 +3,7 @@ from keras.saving import register_keras_serializable
 
 from keras_headattn._validation import natural
 from keras_headattn.layers._attention import Attention
-from keras_headattn.ops import exchange_heads
+from keras_headattn.ops import exchange_heads, rms_normalize
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -79,7 +79,7 @@ class DynamicallyComposableAttention(Attention):
             hidden = ops.tensordot(x, getattr(self, f"{side}_hidden_kernel"), axes=1)
             hidden = 0.5 * hidden * (1 + ops.erf(hidden * 2**-0.5))  # `ops.gelu` is exact to eight digits only
             made = ops.einsum("bnck,ckrh->bncrh", hidden, getattr(self, f"{side}_composition_kernel"))
-            first = ops.rms_normalization(made[..., : self.rank, :], epsilon=1e-6)
+            first = rms_normalize(made[..., : self.rank, :], epsilon=1e-6)
             factors = [first, made[..., self.rank :, :], *factors]
         return ops.swapaxes(ops.concatenate(factors, axis=3), 1, 2)
 

@@ -5,6 +5,7 @@ from keras.saving import register_keras_serializable
 
 from keras_headattn.layers._attention import Attention
 from keras_headattn.layers._intermediates import record
+from keras_headattn.ops import is_one
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -71,10 +72,7 @@ class InteractingHeadAttention(Attention):
             return super().attend(query, entry, state)
         # The queries of all heads, one after the other along the length axis, meet each key head.
         batch, h, n, width = ops.shape(query)
-        mask, bias = (
-            x if x is None or x.shape[-2] == 1 else ops.tile(x, (1,) * (len(x.shape) - 2) + (h, 1))
-            for x in (state.mask, state.bias)
-        )
+        mask, bias = (_of_all_heads(x, h, n) for x in (state.mask, state.bias))
         positions = ops.tile(state.query_positions, (h,))
         state = dataclasses.replace(state, mask=mask, bias=bias, query_positions=positions)
         stacked = ops.reshape(query, (batch, 1, h * n, width))
@@ -88,6 +86,15 @@ class InteractingHeadAttention(Attention):
 
     def get_config(self):
         return {**super().get_config(), "interaction": self.interaction}
+
+
+def _of_all_heads(x, h, n):
+    """A mask or a bias that broadcasts to `n` queries, for those of `h` heads, one after the other; `None` stays."""
+    if x is None or is_one(x.shape[-2]):
+        return x
+    if not isinstance(x.shape[-2], int):  # one row for all, or a row a query
+        x = ops.broadcast_to(x, (*ops.shape(x)[:-2], n, ops.shape(x)[-1]))
+    return ops.tile(x, (1,) * (len(x.shape) - 2) + (h, 1))
 
 
 def _by_query_head(x):

@@ -3,7 +3,7 @@ from keras.saving import register_keras_serializable
 
 from keras_headattn._validation import positive
 from keras_headattn.layers._attention import Attention
-from keras_headattn.ops import apply_head_kernels, masked_softmax
+from keras_headattn.ops import apply_head_kernels, masked_softmax, take
 
 PARTS = ("dense", "random", "dot_product")
 
@@ -121,11 +121,11 @@ class SynthesizerAttention(Attention):
 
 
 def _dense_logits(query, kernel, columns):
-    kernel = ops.take(ops.transpose(kernel, (2, 0, 1)), columns, axis=0)  # (m, h, k)
+    kernel = take(ops.transpose(kernel, (2, 0, 1)), columns, axis=0)  # (m, h, k)
     return apply_head_kernels(ops.relu(query), ops.transpose(kernel, (1, 2, 0)))
 
 
 def _random_logits(logits, rows, columns):
-    logits = ops.take(ops.swapaxes(logits, 0, 1), rows, axis=0)  # (n, h, max_length)
-    logits = ops.take(ops.transpose(logits, (2, 1, 0)), columns, axis=0)  # (m, h, n)
+    logits = take(ops.swapaxes(logits, 0, 1), rows, axis=0)  # (n, h, max_length)
+    logits = take(ops.transpose(logits, (2, 1, 0)), columns, axis=0)  # (m, h, n)
     return ops.transpose(logits, (1, 2, 0))[None]

@@ -7,7 +7,16 @@ __getattr__, __dir__, __all__ = attach(
     {
         "_attention": ["attend", "head_product", "key_product", "masked_softmax"],
         "_cache": ["row_indices", "write_rows"],
-        "_dense": ["apply_head_kernels", "apply_kernel", "normalize", "sizes", "swap_heads"],
+        "_dense": [
+            "apply_head_kernels",
+            "apply_kernel",
+            "is_one",
+            "normalize",
+            "rms_normalize",
+            "sizes",
+            "swap_heads",
+            "take",
+        ],
         "_disentanglement": ["cluster_diversity", "kept_information", "shared_information"],
         "_exchange_heads": ["exchange_heads"],
         "_graph": ["graph_adjacency"],

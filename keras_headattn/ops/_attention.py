@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_headattn.ops._dense import sizes
+from keras_headattn.ops._dense import is_one, sizes
 
 
 def masked_softmax(logits, mask=None, sinks=None):
@@ -35,7 +35,7 @@ def masked_softmax(logits, mask=None, sinks=None):
         weights = ops.softmax(ops.concatenate([logits, column], axis=-1), axis=-1)[..., :-1]
     else:
         # Keras warns of a softmax over a single element, which the first step of decoding is.
-        weights = ops.ones_like(logits) if logits.shape[-1] == 1 else ops.softmax(logits, axis=-1)
+        weights = ops.ones_like(logits) if is_one(logits.shape[-1]) else ops.softmax(logits, axis=-1)
     if mask is not None:
         weights = ops.where(mask, weights, ops.zeros((), wide))
     return ops.cast(weights, dtype)
@@ -71,9 +71,9 @@ def key_product(x, y):
 
 def _swap_rows(x):
     """`(B, h, a, b)` as `(B, h, b, a)`: a reshape, which moves nothing, where either size is known to be 1."""
-    if 1 not in x.shape[2:]:
+    if not any(map(is_one, x.shape[2:])):
         return ops.swapaxes(x, 2, 3)
-    if x.shape[3] == 1:  # where several sizes are not known, two operations for five
+    if is_one(x.shape[3]):  # where several sizes are not known, two operations for five
         return ops.expand_dims(ops.squeeze(x, 3), 2)
     batch, heads, a, b = sizes(x)
     return ops.reshape(x, (batch, heads, b, a))

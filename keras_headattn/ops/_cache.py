@@ -17,8 +17,8 @@ def row_indices(rows, index):
     batch, *places = ops.shape(rows)[:3]
     first = ops.stack([0, 0, ops.cast(index, "int32")])
     if isinstance(batch, int):
-        return _grid(batch, *places) + first
-    heads_and_rows = _grid(1, *places) + first  # (h * n, 3)
+        return ops.add(_grid(batch, *places), first)
+    heads_and_rows = ops.add(_grid(1, *places), first)  # (h * n, 3)
     items = ops.arange(batch, dtype="int32")[:, None, None] * ops.convert_to_tensor([1, 0, 0], "int32")
     return ops.reshape(items + heads_and_rows, (-1, 3))
 

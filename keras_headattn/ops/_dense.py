@@ -57,6 +57,46 @@ def normalize(x, scale, offset, epsilon):
     return ops.cast(wide * ops.rsqrt(variance + epsilon) * scale + offset, x.dtype)
 
 
+def rms_normalize(x, scale=None, epsilon=1e-6):
+    """Root mean square normalisation over the last axis, in float32 or wider.
+
+    As `keras.ops.rms_normalization`, in operations that PyTorch exports to ONNX.
+
+    Args:
+        x: `(..., D)`.
+        scale: `(D,)`, or `None`.
+        epsilon: float, added to the mean square.
+
+    Returns:
+        Tensor of the shape and dtype of `x`.
+
+    >>> rms_normalize(np.array([[3.0, 4.0]]), epsilon=0.0).numpy().round(3).tolist()
+    [[0.849, 1.131]]
+    """
+    wide = ops.cast(x, keras.backend.result_type(x.dtype, "float32"))
+    wide = wide * ops.rsqrt(ops.mean(ops.square(wide), axis=-1, keepdims=True) + epsilon)
+    return ops.cast(wide if scale is None else wide * ops.cast(scale, wide.dtype), x.dtype)
+
+
+def take(x, indices, axis):
+    """Entries of `x` along one axis: `keras.ops.take`, in operations that PyTorch exports to ONNX.
+
+    Args:
+        x: tensor.
+        indices: integers, none negative.
+        axis: integer, not negative.
+
+    Returns:
+        Tensor with the axes of `indices` in place of `axis`.
+
+    >>> take(np.array([[1.0, 2.0, 3.0]]), np.array([2, 0]), axis=1).numpy().tolist()
+    [[3.0, 1.0]]
+    """
+    if keras.backend.backend() != "torch":
+        return ops.take(x, indices, axis=axis)
+    return ops.convert_to_tensor(x)[(slice(None),) * axis + (ops.convert_to_tensor(indices),)]
+
+
 def swap_heads(x):
     """The two middle axes exchanged: by a reshape, which moves nothing, where either size is known to be 1.
 
@@ -66,10 +106,25 @@ def swap_heads(x):
     Returns:
         `(B, b, a, d)`.
     """
-    if 1 not in x.shape[1:3]:
+    if not any(map(is_one, x.shape[1:3])):
         return ops.swapaxes(x, 1, 2)
     batch, a, b, width = sizes(x)
     return ops.reshape(x, (batch, b, a, width))
+
+
+def is_one(size):
+    """True if a size is known to be 1.
+
+    A branch on a size must go through this. PyTorch traces exports with lengths of 1 for those that are free, and
+    compares equal to 1 what is not 1 later; the size is then no integer but a tensor.
+
+    Args:
+        size: entry of a shape: an integer, `None`, or what a tracer has in its place.
+
+    Returns:
+        bool.
+    """
+    return isinstance(size, int) and size == 1
 
 
 def sizes(x):

@@ -35,7 +35,7 @@ class SinusoidalPositions(layers.Layer):
         self.first = natural("first", first)
 
     def call(self, inputs, positions=None):
-        length, width = ops.shape(inputs)[-2:]
+        length, width = ops.shape(inputs)[-2], int(inputs.shape[-1])
         if width % 2:
             raise ValueError(f"Sinusoidal positions need an even number of features. Received: {width}")
         positions = ops.arange(length) if positions is None else positions

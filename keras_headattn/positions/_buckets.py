@@ -3,6 +3,7 @@ from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._validation import positive
+from keras_headattn.ops import take
 from keras_headattn.positions._positions import Positions, add_table, distances
 
 
@@ -63,9 +64,9 @@ class BucketPositions(Positions):
         farthest = self.max_distance
         # First a logit for each distance, (h, 2 * farthest + 1): one index as large as the logits, not two.
         table = ops.transpose(ops.cast(self.embeddings, query.dtype))
-        by_distance = ops.take(table, self.buckets(np.arange(-farthest, farthest + 1)), axis=1)
+        by_distance = take(table, self.buckets(np.arange(-farthest, farthest + 1)), axis=1)
         steps = ops.clip(distances(query, query_positions, key_positions), -farthest, farthest) + farthest
-        return ops.take(by_distance, steps, axis=1)[None]
+        return take(by_distance, steps, axis=1)[None]
 
     def buckets(self, distances):
         """The bucket of each distance.

@@ -4,6 +4,8 @@ import keras
 from keras import backend, initializers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._validation import differ
+
 
 @register_keras_serializable(package="keras_headattn")
 class Positions(keras.layers.Layer):
@@ -60,7 +62,8 @@ class Positions(keras.layers.Layer):
             key_positions: integers `(m,)`.
 
         Returns:
-            Logits of the dtype of the queries, which broadcast to `(B, h, n, m)`, or `None`.
+            Logits of the dtype of the queries, which broadcast to `(B, h, n, m)`, or `None`. Large negative numbers
+            do not forbid a key in all layers: give an `attention_mask`.
         """
         return None
 
@@ -69,7 +72,7 @@ def as_positions(name, positions, length=None):
     """Integers `(n,)` as int32; n is `length` where both are known."""
     positions = ops.convert_to_tensor(positions)
     shape, dtype = tuple(positions.shape), backend.standardize_dtype(positions.dtype)
-    fits = len(shape) == 1 and (None in (length, *shape) or shape[0] == length)
+    fits = len(shape) == 1 and not differ(shape[0], length)
     if not fits or not backend.is_int_dtype(dtype):
         number = "" if length is None else f"{length} "
         raise ValueError(

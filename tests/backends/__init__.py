@@ -12,13 +12,15 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OTHERS = ("jax", "torch")
+# PyTorch has an environment of its own, see the Makefile.
+PYTHON = {"torch": os.environ.get("HEADATTN_TORCH", sys.executable)}
 
 
 def skip_without(backend):
     """Skips the test where there is no such backend, or it is that of this process."""
-    if importlib.util.find_spec(backend) is None:
-        extra = "tests" if backend == "jax" else backend
-        pytest.skip(f'{backend} is not installed: pip install -e ".[{extra}]"')
+    if PYTHON.get(backend, sys.executable) == sys.executable and importlib.util.find_spec(backend) is None:
+        how = "make test-torch" if backend == "torch" else 'pip install -e ".[tests]"'
+        pytest.skip(f"{backend} is not installed: {how}")
     if keras.backend.backend() == backend:
         pytest.skip(f"{backend} is the backend of this process")
 
@@ -31,7 +33,7 @@ def run_on(backend, *arguments, timeout=1500):
     skip_without(backend)
     settings = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     environment = {**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": str(ROOT), **settings}
-    command = [sys.executable, *map(str, arguments)]
+    command = [PYTHON.get(backend, sys.executable), *map(str, arguments)]
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout)
     assert run.returncode == 0, run.stderr[-3000:]
 

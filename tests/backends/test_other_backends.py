@@ -17,8 +17,8 @@ from keras_headattn.models import (
 )
 from keras_headattn.regularizers import Frobenius
 from tests.backends import load_from, run_on, worker
-from tests.layers.backend_worker import EVERY
-from tests.layers.harness import build, cross_inputs, each, output_bias, randomize, self_input
+from tests.layers.backend_worker import EVERY, EXPORTED
+from tests.layers.harness import QUERIES, build, cross_inputs, each, output_bias, randomize, self_input
 from tests.models import electra, encoders, graphs
 from tests.models.small import CASES, make
 from tests.positions.cases import ALL
@@ -174,10 +174,23 @@ def test_contract_of_layers(case, theirs):
     name = f"layers/{case.name}"
     check_no_errors(name, theirs)
     bias = output_bias(build(case.make(), *cross_inputs()))
+    assert theirs[f"{name}/refused"]
     for result, tolerance in (("masked", 0), ("biased", 0), ("with_scores", 0), ("half", 1e-3)):
         np.testing.assert_allclose(theirs[f"{name}/{result}"][1, 2], bias, rtol=tolerance, err_msg=result)
     if case.causal:
         np.testing.assert_allclose(theirs[f"{name}/steps"], theirs[f"{name}/at_once"], rtol=1e-5, atol=1e-5)
+
+
+@each(EXPORTED)
+def test_onnx_of_any_length(case, other_backend, theirs):
+    """Keras traces with lengths of 1, so a branch on a size would become the graph."""
+    if other_backend != "torch":
+        pytest.skip("ONNX is PyTorch's")
+    name = f"layers/onnx/{case.name}"
+    check_no_errors(name, theirs)
+    for length in (1, QUERIES):
+        eager, onnx = (theirs[f"{name}/{result}_{length}"] for result in ("eager", "exported"))
+        np.testing.assert_allclose(onnx, eager, rtol=0, atol=1e-5 * max(1, np.abs(eager).max()))
 
 
 # ---------------------------------------------------------------------------- positions, losses, optimizers

@@ -1,5 +1,7 @@
 """Every case on the backend of this process."""
 
+import tempfile
+
 import keras
 import numpy as np
 
@@ -14,11 +16,13 @@ from tests.layers.harness import (
     KEYS,
     QUERIES,
     QUERY_WIDTH,
+    SIZES,
     VALUE_WIDTH,
     Case,
     array,
     cross_inputs,
     random_mask,
+    randomize,
     self_input,
 )
 
@@ -36,6 +40,13 @@ EVERY = [
         by_content=False,
     ),
     Case("fused_grouped_query", layers.GroupedQueryAttention, {**FUSED, "num_heads": 4, "num_key_value_heads": 2}),
+]
+
+
+EXPORTED = [
+    *EVERY,
+    Case("buckets", layers.MultiHeadAttention, {**SIZES, "relative_positions": positions.BucketPositions(8, 20)}),
+    Case("window", layers.TalkingHeadsAttention, {**SIZES, "sliding_window": 2}),
 ]
 
 
@@ -64,13 +75,26 @@ def results(case, weights):
     bias = np.linspace(-1.0, 1.0, KEYS, dtype="float32")[None, None, None]
     out["biased"] = layer(query, value, key, attention_mask=mask, bias=bias)
     out["causal"] = layer(query, value, key, use_causal_mask=True, value_mask=mask[:, 0])
+    queries, keys = np.arange(QUERIES) < [[QUERIES], [2]], np.arange(KEYS) < [[3], [KEYS]]
+    by_pair = random_mask((1, layer.softmax_heads, QUERIES, KEYS)), np.linspace(-1.0, 1.0, QUERIES * KEYS)
+    every = {"query_mask": queries, "key_mask": keys, "attention_mask": by_pair[0]}
+    out["all_masks"] = layer(query, value, key, **every, bias=by_pair[1].reshape(1, 1, QUERIES, KEYS))
+    out["refused"] = np.array(refuses(layer, query, value, key, bias=np.where(mask, 0.0, -1e9)[:, None]))
     if case.causal:
         out["cross_cached"] = layer(query, cache=layer.project_cache(value, key), key_mask=mask[:, 0])
     return out
 
 
+def refuses(layer, *inputs, **arguments):
+    try:
+        layer(*inputs, **arguments)
+    except ValueError:
+        return True
+    return False
+
+
 def decoded(case, weights):
-    """Step by step and all at once."""
+    """Step by step and all at once; and two sequences packed into one."""
     x = self_input(length=LENGTH)
     layer = layer_with(case, weights, x, x, x)
     cache, steps = layer.init_cache(BATCH, LENGTH), []
@@ -78,7 +102,10 @@ def decoded(case, weights):
         piece = x[:, i : i + 1]
         output, cache = layer(piece, piece, cache=cache, index=i, use_causal_mask=True)
         steps.append(array(output))
-    return {"steps": np.concatenate(steps, axis=1), "at_once": layer(x, x, use_causal_mask=True)}
+    out = {"steps": np.concatenate(steps, axis=1), "at_once": layer(x, x, use_causal_mask=True)}
+    if not layer.rows_interact:
+        out["packed"] = layer(x, x, segment_ids=np.array([[1, 1, 2, 2], [1, 2, 2, 2]]))
+    return out
 
 
 def half(case, weights):
@@ -106,6 +133,32 @@ def gradients(given):
         for case, layer, weights in zip(cases, attentions, before, strict=True)
         for i, (old, new) in enumerate(zip(weights, layer.get_weights(), strict=True))
     }
+
+
+def exported(case):
+    """Of a model for any length, what PyTorch answers and what its ONNX file does, for two lengths."""
+    import onnxruntime
+
+    inputs = keras.Input((None, QUERY_WIDTH)), keras.Input((None, None), dtype="bool"), keras.Input((1, None, None))
+    layer = case.make()
+    model = keras.Model(inputs, layer(inputs[0], inputs[0], attention_mask=inputs[1], bias=inputs[2]))
+    randomize(layer)
+    given = {length: pairs_of(length) for length in (1, QUERIES)}
+    out = {f"eager_{length}": model(arrays) for length, arrays in given.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/model.onnx"
+        model.export(path, format="onnx", verbose=False)
+        session = onnxruntime.InferenceSession(path)
+    names = [node.name for node in session.get_inputs()]
+    runs = {length: session.run(None, dict(zip(names, arrays, strict=True))) for length, arrays in given.items()}
+    return out | {f"exported_{length}": run[0] for length, run in runs.items()}
+
+
+def pairs_of(length):
+    """A sequence, a mask and a bias."""
+    bias = np.linspace(-1.0, 1.0, BATCH * length * length, dtype="float32")
+    mask = random_mask((BATCH, length, length))
+    return [self_input(length=length), mask, bias.reshape(BATCH, 1, length, length)]
 
 
 def written_rows():
@@ -136,6 +189,8 @@ def everything(folder):
     with np.load(folder / "weights.npz") as file:
         given = dict(file)
     out = arrays("write_rows", written_rows) | arrays("gradients", gradients, given)
+    for case in EXPORTED if keras.backend.backend() == "torch" else ():
+        out |= arrays(f"onnx/{case.name}", exported, case, prefix=f"onnx/{case.name}/")
     for case in EVERY:
         for function, kind in ((results, "cross"), *([(decoded, "self")] if case.causal else []), (half, "cross")):
             name, weights = f"{case.name}/{function.__name__}", of_case(given, case, kind)

@@ -177,3 +177,12 @@ def test_attend_with_one_head_for_all(heads, width):
     query, key, value = (rng.normal(size=(2, h, 5, width)) for h in (heads[0], heads[1], heads[1]))
     whole = [np.broadcast_to(x, (2, 3, 5, width)) for x in (query, key, value)]
     np.testing.assert_allclose(attend(query, key, value), attend(*whole), atol=1e-6)
+
+
+def test_only_a_known_size_of_one_is_one():
+    """A tracer has sizes that are equal to 1 and no integers."""
+    import numpy
+
+    from keras_headattn.ops import is_one
+
+    assert [is_one(size) for size in (1, 2, None, numpy.array(1))] == [True, False, False, False]
