@@ -10,7 +10,7 @@ from keras import constraints, initializers, ops, regularizers
 from keras_headattn._heads import ROLES, mark_heads
 from keras_headattn._validation import as_axes, as_shape, natural, number, positive, rate
 from keras_headattn.layers._attention_axes import AttentionAxes
-from keras_headattn.layers._attention_inputs import as_floats, call_mask, check_inputs, check_segments
+from keras_headattn.layers._attention_inputs import as_floats, call_mask, check_bias, check_inputs, check_segments
 from keras_headattn.layers._cache import empty_cache, write_entry, write_positions
 from keras_headattn.layers._decoding_kernels import make_kernels, merge_by_kernel, project_together
 from keras_headattn.layers._head_regularization import as_head_regularizer, head_loss, kernel_regularizer, regularizes
@@ -21,9 +21,22 @@ from keras_headattn.ops import (
     head_product,
     key_product,
     masked_softmax,
+    rms_normalize,
     sliding_window_mask,
 )
 from keras_headattn.positions._positions import copy_positions, serialize_positions
+
+# Private methods of `keras.layers.MultiHeadAttention` that subclasses override, and what to override here instead.
+STAGE_OF = {
+    "_compute_attention": "`attend`",
+    "_masked_softmax": "`weigh`",
+    "_compute_attention_mask": "`call`, with another `attention_mask`",
+    "_compute_causal_mask": "`call`, with another `attention_mask`",
+    "_build_from_signature": "`build`",
+    "_build_attention": "`build`",
+    "_make_output_dense": "`make_output_dense`",
+    "_get_common_kwargs_for_sublayer": "`build`",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +48,9 @@ class State:
             to, and `query` where a cache is made.
         mask: boolean, broadcasts to `(B, h, n, m)`, True = may attend; or `None`.
         bias: added to the logits, broadcasts to `(B, h, n, m)`; or `None`.
-        query_positions, key_positions: integers `(n,)` and `(m,)`.
+        query_positions: integers `(n,)`.
+        key_positions: integers `(m,)`, of all keys that are attended to; in `project_key_value` of the keys that it is
+            given, whether they go into a cache or not.
         previous_map, cache, training: as in the call of `Attention`.
         needs_weights: whether somebody reads the weights: the caller, the head regularizer or
             `capture_intermediates`.
@@ -68,6 +83,7 @@ class Attention(keras.layers.Layer):
     | `score` | queries, entry | logits `(B, h, n, m)` |
     | `evolve` | logits | logits, the map for the next block, the cache |
     | `weigh` | logits, entry | weights `(B, h, n, m)` |
+    | `drop` | weights | weights after dropout |
     | `mix` | weights, entry | `(B, h, n, value_dim)` |
     | `merge` | heads | `(B, n, output_shape)` |
 
@@ -122,9 +138,8 @@ class Attention(keras.layers.Layer):
             the masks of value and key say nothing about rows already in the cache and are not used: give an
             `attention_mask`.
         attention_mask: `(B, n, m)`, or anything that broadcasts to it, or to `(B, h, n, m)` with four
-            axes; boolean or 0/1, True = may attend. Of inputs with more axes, the axes of the scores. One that is to
-            be added to the logits is a `bias`, and refused here where its values can be seen, which they cannot in a
-            graph.
+            axes; boolean or 0/1, True = may attend. Of inputs with more axes, the axes of the scores. Convert an
+            additive mask first: `mask == 0`.
         return_attention_scores: returns the weights as well. Never changes the output.
         training: whether dropout is active.
         use_causal_mask: forbids attending to later positions.
@@ -134,7 +149,8 @@ class Attention(keras.layers.Layer):
         previous_map: what the layer of the block before returned as its map, `(B, h, n, m)`, or `None`.
         return_map: returns this layer's map as well, for the next block: logits `(B, h, n, m)`. Most layers
             carry none. They return the `previous_map` that they were given.
-        bias: added to the logits, after the soft cap; broadcasts to `(B, h, n, m)`.
+        bias: added to the logits, after the soft cap and before heads are mixed; broadcasts to `(B, h, n, m)`. It
+            forbids nothing: a mask is an `attention_mask`.
         segment_ids: integers `(B, n)`, of self-attention without a cache: tokens attend to those of the same number,
             where several sequences are packed into one.
         kernels: of `decoding_kernels`, for decoding with a cache, where query, key and value are one input or the cache
@@ -157,6 +173,14 @@ class Attention(keras.layers.Layer):
     scores_are_products = True
     # Rows of a map that decoding keeps, for a map whose next row reads those before it.
     map_rows = 0
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        for name in filter(lambda name: hasattr(cls, name), STAGE_OF):
+            raise TypeError(
+                f"`{name}` of `keras.layers.MultiHeadAttention` is never called here: override {STAGE_OF[name]} "
+                f"(docs/replace_attention.md). Received: class {cls.__name__} with {name}"
+            )
 
     # Traced, not written down: right for every variant, with scores and caches.
     compute_output_spec = keras.Operation.compute_output_spec
@@ -281,7 +305,7 @@ class Attention(keras.layers.Layer):
         if self.use_gate:
             self._gate_dense = self._projection("gate", query_shape[-1])
         self._value_dense = self._projection("value", value_shape[-1])
-        self._output_dense = self._make_output_dense(query_shape)
+        self._output_dense = self.make_output_dense(query_shape)
         if self.qk_norm:
             self.query_norm_scale = self.add_weight(name="query_norm_scale", shape=(self.key_dim,), initializer="ones")
             self.key_norm_scale = self.add_weight(name="key_norm_scale", shape=(self.key_dim,), initializer="ones")
@@ -301,8 +325,15 @@ class Attention(keras.layers.Layer):
         if not self.relative_positions.built:
             self.relative_positions.build((None, self.score_heads, None, self.key_dim))
 
-    def _make_output_dense(self, query_shape):
-        """The projection of the heads, built; `None` in a layer that has none."""
+    def make_output_dense(self, query_shape):
+        """Makes the projection of the heads.
+
+        Args:
+            query_shape: `(B, n, D)`, or more axes.
+
+        Returns:
+            Built layer from `(rows, h, value_dim)` to `(rows, output_shape)`; `None` in a layer that has none.
+        """
         output_shape = self._output_shape or (query_shape[-1],)
         letters = string.ascii_lowercase[3 : 3 + len(output_shape)]
         dense = keras.layers.EinsumDense(
@@ -564,7 +595,7 @@ class Attention(keras.layers.Layer):
     @property
     def _is_fused(self):
         """Whether `score` to `mix` are plain dot-product attention."""
-        stages = ("score", "biased_score", "evolve", "weigh", "mix")
+        stages = ("score", "biased_score", "evolve", "weigh", "drop", "mix")
         plain = all(getattr(type(self), stage) is getattr(Attention, stage) for stage in stages)
         return plain and self.logit_soft_cap is None and not self.use_sinks
 
@@ -580,14 +611,14 @@ class Attention(keras.layers.Layer):
         """Queries or keys, normalised and rotated."""
         if self.qk_norm:
             scale = self.query_norm_scale if side == "query" else self.key_norm_scale
-            heads = ops.rms_normalization(heads, scale, epsilon=1e-6)
+            heads = rms_normalize(heads, scale, epsilon=1e-6)
         if self.relative_positions is not None:
             heads = self.relative_positions.rotate(heads, positions)
         return heads
 
     def _entry(self, key, value, positions, state):
         """The entry of keys that stand at these positions."""
-        entry = self.project_key_value(key, value, state)
+        entry = self.project_key_value(key, value, dataclasses.replace(state, key_positions=positions))
         return entry | {"key": self._place("key", entry["key"], positions)} if "key" in entry else entry
 
     # The call
@@ -616,6 +647,7 @@ class Attention(keras.layers.Layer):
         key = value if key is None else key
         check_inputs(self, query, value, key, cache, index, positions)
         check_segments(self, segment_ids, query, cache)
+        check_bias(bias)
         inputs, axes = query, self.axes
         query, key, values = as_floats(self.compute_dtype, query, key, value)
         query, key, values = axes.fold(query, "query"), axes.fold(key, "key"), axes.fold(values, "key")

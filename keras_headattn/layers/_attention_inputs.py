@@ -3,6 +3,7 @@
 import numpy as np
 from keras import backend, ops
 
+from keras_headattn._validation import differ
 from keras_headattn.ops import causal_mask, check_dense, combine_masks
 
 
@@ -23,7 +24,7 @@ def check_inputs(layer, query, value, key, cache, index, positions):
     if positions is not None:
         _check_integers("positions", positions)
         n = layer.axes.length(query.shape, "query")
-        if len(positions.shape) != 1 or _differ(positions.shape[0], n):
+        if len(positions.shape) != 1 or differ(positions.shape[0], n):
             raise ValueError(
                 f"`positions` must be one integer for each of the {n} queries. "
                 f"Received: positions of shape {tuple(positions.shape)}"
@@ -63,10 +64,30 @@ def check_segments(layer, segment_ids, query, cache):
             "`segment_ids` are for inputs of 3 axes, without a cache, and for layers whose maps have no part in the "
             f"rows after them. Received: segment_ids of shape {tuple(segment_ids.shape)} for {layer}"
         )
-    if len(segment_ids.shape) != 2 or any(map(_differ, segment_ids.shape, query.shape[:2])):
+    if len(segment_ids.shape) != 2 or any(map(differ, segment_ids.shape, query.shape[:2])):
         raise ValueError(
             f"`segment_ids` must be of the shape of the tokens, {tuple(query.shape[:2])}. "
             f"Received: segment_ids of shape {tuple(segment_ids.shape)}"
+        )
+
+
+def check_bias(bias):
+    """Checks that `bias` is no additive mask, where its values are known.
+
+    Heads that are mixed, and maps that are convolved, turn its large numbers into anything.
+    """
+    if bias is None or 0 in bias.shape:
+        return
+    try:
+        least = float(ops.min(bias))
+        # BERT's masks are of 0 and -10000, which a bias may hold, but not alone.
+        is_mask = least < -1e8 or least <= -1e3 and bool(ops.all((bias == 0) | (bias == least)))
+    except Exception:  # a symbolic tensor: each backend has an exception of its own for it
+        return
+    if is_mask:
+        raise ValueError(
+            "`bias` must not be a mask, as it forbids nothing where heads are mixed: give `attention_mask=bias == 0`. "
+            f"Received: bias with {least}"
         )
 
 
@@ -100,11 +121,6 @@ def call_mask(layer, query, value, sizes, masks, use_causal_mask, first_row, seg
     elif first_row is not None and masks["attention_mask"] is None:
         found.append(ops.less(ops.arange(sizes[2], dtype="int32"), offset + sizes[1])[None, None, None])
     return combine_masks(*found)
-
-
-def _differ(size, other):
-    """Whether two sizes are known and not the same."""
-    return None not in (size, other) and size != other
 
 
 def _check_integers(name, tensor):
@@ -153,7 +169,7 @@ def _check_batch(layer, query, value, cache):
     if cache is not None and layer.axes.trivial:
         against.append(("cache", cache["value"]))
     for name, tensor in against:
-        if tensor is not None and _differ(query.shape[0], tensor.shape[0]):
+        if tensor is not None and differ(query.shape[0], tensor.shape[0]):
             raise ValueError(
                 f"`query` and `{name}` must have the same batch size. Received: query of shape "
                 f"{tuple(query.shape)} and {name} of shape {tuple(tensor.shape)}"

@@ -43,8 +43,8 @@ class GraphAttention(Attention):
     def scale(self):
         return (self.num_heads * self.key_dim) ** -0.5 if self._scale is None else self._scale
 
-    def _make_output_dense(self, query_shape):
-        return None if self._output_shape is None else super()._make_output_dense(query_shape)
+    def make_output_dense(self, query_shape):
+        return None if self._output_shape is None else super().make_output_dense(query_shape)
 
     def project_key_value(self, key, value, state):
         if self.detach_neighbours:

@@ -1,0 +1,76 @@
+"""What a subclass may rely on: which stages are called, and what they are given."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_headattn import layers
+from keras_headattn.layers._attention import STAGE_OF
+from tests.layers.harness import SIZES, array, check_close, each_kind, random_mask, self_input
+
+PRIVATE = [name for name in STAGE_OF if hasattr(keras.layers.MultiHeadAttention, name)]
+
+
+class Halved(layers.MultiHeadAttention):
+    def drop(self, weights, state):
+        return 0.5 * weights
+
+
+class Positioned(layers.MultiHeadAttention):
+    """Adds the position of each key to its value, and notes it."""
+
+    def project_key_value(self, key, value, state):
+        self.noted = array(state.key_positions).tolist()
+        entry = super().project_key_value(key, value, state)
+        return entry | {"value": entry["value"] + keras.ops.cast(state.key_positions, "float32")[:, None]}
+
+
+def test_drop_ends_the_fused_path():
+    x, layer = self_input(), Halved(**SIZES)
+    output, _ = layer(x, x, return_attention_scores=True)
+    check_close(layer(x, x), output)
+
+
+def test_key_positions_are_those_of_the_keys_given():
+    x, layer = self_input(length=4), Positioned(**SIZES)
+    at_once = layer(x, x, use_causal_mask=True)
+    assert layer.noted == [0, 1, 2, 3]
+    cache, steps = layer.init_cache(len(x), 6), []
+    assert len(layer.noted) == 1
+    for index in (0, 2):
+        piece = x[:, index : index + 2]
+        step, cache = layer(piece, piece, cache=cache, index=index, use_causal_mask=True)
+        assert layer.noted == [index, index + 1]
+        steps.append(array(step))
+    check_close(np.concatenate(steps, axis=1), at_once)
+    layer(x[:, :1], x[:, :1], cache=cache, index=4, positions=np.array([9]), use_causal_mask=True)
+    assert layer.noted == [9]
+    layer.project_cache(x)
+    assert layer.noted == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("name", STAGE_OF)
+def test_overrides_of_the_stock_layer_are_refused(name):
+    with pytest.raises(TypeError, match=f"`{name}`.*override `.*Received: class Changed"):
+        type("Changed", (layers.MultiHeadAttention,), {name: lambda self: None})
+
+
+def test_the_stock_layer_has_these_methods():
+    """Those that it has no longer were Keras 2's."""
+    assert {*STAGE_OF} - {*PRIVATE} <= {"_build_from_signature"}
+
+
+@each_kind
+@pytest.mark.parametrize("least", (-np.inf, -1e9, -1e4))
+def test_a_mask_as_bias_is_refused(case, least):
+    x, layer = self_input(), case.make()
+    mask = random_mask((len(x), 1, x.shape[1], x.shape[1]))
+    bias = np.where(mask, 0.0, least).astype("float32")
+    with pytest.raises(ValueError, match="attention_mask=bias == 0"):
+        layer(x, x, bias=bias)
+
+
+def test_a_bias_of_large_numbers_is_none():
+    x, layer = self_input(), layers.MultiHeadAttention(**SIZES)
+    layer(x, x, bias=np.linspace(-2e4, 0, x.shape[1], dtype="float32")[None, None, None])
+    layer(x, x, bias=np.zeros((1, 1, 1, x.shape[1]), "float32"))
