@@ -4,6 +4,30 @@ import keras
 class Model(keras.Model):
     """Base of all models that are classes of their own: Keras writes such a model as HDF5, but cannot read it again."""
 
+    # Dtype of inputs where shapes alone are known, or a dictionary of those that have another than "int32".
+    inputs_dtype = "int32"
+
+    def compute_output_shape(self, inputs_shape):
+        """Computes the shapes of the outputs, which may be a dictionary.
+
+        Args:
+            inputs_shape: tuple, pair or dictionary of tuples, as the inputs.
+
+        Returns:
+            Tuple, or what the outputs are with a tuple in place of each tensor.
+        """
+
+        def tensor(shape, name=None):
+            dtype = self.inputs_dtype
+            return keras.KerasTensor(shape, dtype.get(name, "int32") if isinstance(dtype, dict) else dtype)
+
+        if isinstance(inputs_shape, dict):
+            inputs = {name: tensor(shape, name) for name, shape in inputs_shape.items()}
+        else:
+            inputs = keras.tree.map_shape_structure(tensor, inputs_shape)
+        outputs = self.compute_output_spec(inputs)
+        return keras.tree.map_structure(lambda output: tuple(output.shape), outputs)
+
     def save(self, filepath, *args, **kwargs):
         """Saves the model as a `.keras` file, as `keras.Model.save` does.
 

@@ -297,6 +297,7 @@ class Attention(keras.layers.Layer):
                 "`key` and `value` must have the same axes except the last. "
                 f"Received: key of shape {tuple(key_shape)} and value of shape {tuple(value_shape)}"
             )
+        self._check_positions()
         self.axes = AttentionAxes(len(query_shape), len(value_shape), self.attention_axes)
         self.widths = {"query": query_shape[-1], "value": value_shape[-1], "key": key_shape[-1]}
         # The attribute names are the stock layer's, so that a file of its weights loads here.
@@ -312,18 +313,16 @@ class Attention(keras.layers.Layer):
         if self.use_sinks:
             initializer = initializers.RandomNormal(stddev=0.02)
             self.sinks = self.add_weight(name="sinks", shape=(self.softmax_heads,), initializer=initializer)
-        if self.relative_positions is not None:
-            self._build_positions()
-        self.built = True
+        if self.relative_positions is not None and not self.relative_positions.built:
+            self.relative_positions.build((None, self.score_heads, None, self.key_dim))
+        # Keras sets `built` where the `build` of the class itself has ended, so that one that failed is tried again.
 
-    def _build_positions(self):
-        if self.relative_positions.rotates and not self.scores_are_products:
+    def _check_positions(self):
+        if self.relative_positions is not None and self.relative_positions.rotates and not self.scores_are_products:
             raise ValueError(
                 "Positions that rotate queries and keys need logits that are products of both: take positions that add "
                 f"to the logits, such as ALiBiPositions(). Received: {self.relative_positions} for {self}"
             )
-        if not self.relative_positions.built:
-            self.relative_positions.build((None, self.score_heads, None, self.key_dim))
 
     def make_output_dense(self, query_shape):
         """Makes the projection of the heads.

@@ -95,19 +95,10 @@ class DisentangledMaskAttention(Attention):
     # Building
 
     def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
+        if value_shape is not None:
+            self._check_widths({"query": query_shape[-1], "key": (key_shape or value_shape)[-1]})
         super().build(query_shape, value_shape, key_shape, previous_map_shape)
-        widths = {name: self.widths[name] for name in ("query", "key")}
-        for name, width in widths.items():
-            if width % self.num_heads:
-                raise ValueError(
-                    f"The width of `{name}` must be a multiple of num_heads={self.num_heads}. Received: {width}"
-                )
-        if self.kept_information and widths["query"] != self.num_heads * self.key_dim:
-            raise ValueError(
-                "`kept_information` compares a head's part of the inputs with its queries, which must be as wide: give "
-                "num_heads * key_dim = the width of `query`, or kept_information=0. "
-                f"Received: {self.num_heads} * {self.key_dim} and {widths['query']}"
-            )
+        widths = self.widths
         self.mixture = self._mixture("mixture", widths["query"], self.num_heads)
         self.key_mixture = self.mixture
         if widths["key"] != widths["query"]:
@@ -120,6 +111,19 @@ class DisentangledMaskAttention(Attention):
         mixtures = self.num_heads + 1
         self.cluster_use = self.add_weight(name="cluster_use", shape=(mixtures, self.num_clusters), **state)
         self.cluster_entropy = self.add_weight(name="cluster_entropy", shape=(mixtures,), **state)
+
+    def _check_widths(self, widths):
+        for name, width in widths.items():
+            if width % self.num_heads:
+                raise ValueError(
+                    f"The width of `{name}` must be a multiple of num_heads={self.num_heads}. Received: {width}"
+                )
+        if self.kept_information and widths["query"] != self.num_heads * self.key_dim:
+            raise ValueError(
+                "`kept_information` compares a head's part of the inputs with its queries, which must be as wide: give "
+                "num_heads * key_dim = the width of `query`, or kept_information=0. "
+                f"Received: {self.num_heads} * {self.key_dim} and {widths['query']}"
+            )
 
     def _mixture(self, name, width, heads):
         mixture = GaussianMixture(self.num_clusters, heads, self.centre_gradient, dtype=self.dtype_policy, name=name)

@@ -49,6 +49,9 @@ class GraphBlock(layers.Layer):
 
     compute_output_spec = keras.Operation.compute_output_spec
 
+    def compute_output_shape(self, vertices_shape, adjacency_shape=None):
+        return tuple(vertices_shape)
+
     def __init__(self, attention, intermediate_dim, dropout=0.1, epsilon=1e-5, depth=None, seed=None, **kwargs):
         super().__init__(**kwargs)
         self.template = Template.of_attention("attention", attention)

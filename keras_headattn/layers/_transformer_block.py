@@ -17,6 +17,9 @@ class _Block(layers.Layer):
 
     compute_output_spec = keras.Operation.compute_output_spec
 
+    def compute_output_shape(self, x_shape, *args, **kwargs):
+        return tuple(x_shape)
+
     def __init__(
         self,
         attention,

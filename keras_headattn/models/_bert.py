@@ -121,6 +121,7 @@ class Bert(Model):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        self.supports_masking = True
         if embedding_dim is None:
             embedding_dim = hidden_dim if embeddings is None else embeddings.embedding_dim
         self.vocabulary_size = positive("vocabulary_size", vocabulary_size)
@@ -242,6 +243,10 @@ class Bert(Model):
         x = self.embed(ids, segments, training)
         x = call_blocks(self.blocks, x, ops.not_equal(ids, self.pad_id), training=training)
         return {"sequence_output": x} | ({} if self.pooler is None else {"pooled_output": self.pooler(x[:, 0])})
+
+    def compute_mask(self, inputs, previous_mask=None):
+        mask = ops.not_equal(self._ids_and_segments(inputs)[0], self.pad_id)
+        return {"sequence_output": mask} | ({} if self.pooler is None else {"pooled_output": None})
 
     def _ids_and_segments(self, inputs):
         if not isinstance(inputs, dict):

@@ -53,6 +53,7 @@ class RationaleReader(Model):
     """
 
     compute_output_spec = keras.Operation.compute_output_spec
+    inputs_dtype = {"states": "float32", "mask": "bool"}
 
     def __init__(
         self, num_outputs, num_layers, lstm_dim=128, pooling_dim=256, hidden_dim=128, dropout=0.2, seed=None, **kwargs

@@ -8,11 +8,14 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn.layers import (
+    DisentangledMaskAttention,
     InteractingHeadAttention,
     LuongAttention,
     MultiHeadAttention,
+    SynthesizerAttention,
     TalkingHeadsAttention,
 )
+from keras_headattn.positions import RotaryPositions
 from tests.layers.harness import (
     BATCH,
     CASES,
@@ -305,3 +308,21 @@ def test_cache_with_a_value_but_no_index():
 def test_cache_of_a_layer_not_built():
     with pytest.raises(ValueError, match="(?i)built"):
         MultiHeadAttention(3, 4).project_cache(self_input())
+
+
+@pytest.mark.parametrize(
+    "make, reason",
+    [
+        (lambda: DisentangledMaskAttention(2, 8), "`kept_information`"),
+        (lambda: DisentangledMaskAttention(3, 4, kept_information=0), "The width of `query`"),
+        (lambda: SynthesizerAttention(2, 4, relative_positions=RotaryPositions()), "Positions that rotate"),
+    ],
+)
+def test_a_layer_that_cannot_be_built_says_so_again(make, reason):
+    """Keras calls a layer within a layer a second time, and shows that error."""
+    x = np.ones((2, 3, 8), "float32")
+    layer = make()
+    for _ in range(2):
+        with pytest.raises(ValueError, match=reason):
+            layer(x, x)
+    assert not layer.built and not layer.weights
