@@ -4,6 +4,7 @@ import keras
 class Model(keras.Model):
     """Base of all models that are classes of their own: Keras writes such a model as HDF5, but cannot read it again."""
 
+    compute_output_spec = keras.Operation.compute_output_spec  # by a symbolic call
     # Dtype of inputs where shapes alone are known, or a dictionary of those that have another than "int32".
     inputs_dtype = "int32"
 

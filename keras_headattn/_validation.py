@@ -4,17 +4,31 @@ import math
 import numbers
 import operator
 
+MOST = 2**31 - 1  # of a size: TensorFlow's shapes are of 32 bits in places
+
 
 def positive(name, value):
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
         raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
+    return _below(name, value)
+
+
+def _below(name, value):
+    if value > MOST:
+        raise ValueError(f"`{name}` must be below 2**31. Received: {name}={value}")
+    return value
+
+
+def boolean(name, value):
+    if not isinstance(value, bool):
+        raise ValueError(f"`{name}` must be True or False. Received: {name}={value!r}")
     return value
 
 
 def natural(name, value):
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"`{name}` must be an integer, at least 0. Received: {name}={value!r}")
-    return value
+    return _below(name, value)
 
 
 def number(name, value, least=None, above=None, most=None, below=None):

@@ -16,7 +16,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLOORS = [
     ["_optional", "_terminal"],
     ["_fonts", "_lazy", "_private", "_registration"],
-    ["keras_headattn", "_heads", "_model", "_validation", "_files", "_figures", "_attention_page", "ops"],
+    [
+        "keras_headattn",
+        "_heads",
+        "_identifiers",
+        "_model",
+        "_validation",
+        "_files",
+        "_figures",
+        "_attention_page",
+        "ops",
+    ],
     ["positions", "_segments"],
     ["layers", "optimizers", "losses", "regularizers"],
     ["models", "decoding"],

@@ -8,7 +8,8 @@ import keras
 from keras import constraints, initializers, ops, regularizers
 
 from keras_headattn._heads import ROLES, mark_heads
-from keras_headattn._validation import as_axes, as_shape, natural, number, positive, rate
+from keras_headattn._identifiers import checked_seed, constraint, initializer, regularizer
+from keras_headattn._validation import as_axes, as_shape, boolean, natural, number, positive, rate
 from keras_headattn.layers._attention_axes import AttentionAxes
 from keras_headattn.layers._attention_inputs import as_floats, call_mask, check_bias, check_inputs, check_segments
 from keras_headattn.layers._cache import empty_cache, write_entry, write_positions
@@ -222,8 +223,8 @@ class Attention(keras.layers.Layer):
         self.value_dim = self.key_dim if value_dim is None else positive("value_dim", value_dim)
         self.sliding_window = None if sliding_window is None else positive("sliding_window", sliding_window)
         self.dropout = rate("dropout", dropout)
-        self.use_bias = use_bias
-        self.use_gate = use_gate
+        self.use_bias = boolean("use_bias", use_bias)
+        self.use_gate = boolean("use_gate", use_gate)
         self._output_shape = as_shape(output_shape)
         self.attention_axes = as_axes(attention_axes)
         if flash_attention and dropout:
@@ -231,20 +232,20 @@ class Attention(keras.layers.Layer):
                 "`flash_attention` cannot drop attention weights: give dropout=0. "
                 f"Received: flash_attention={flash_attention}, dropout={dropout}"
             )
-        self.flash_attention = flash_attention
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.bias_initializer = initializers.get(bias_initializer)
-        self.kernel_regularizer = regularizers.get(kernel_regularizer)
-        self.bias_regularizer = regularizers.get(bias_regularizer)
-        self._activity_regularizer = regularizers.get(activity_regularizer)
-        self.kernel_constraint = constraints.get(kernel_constraint)
-        self.bias_constraint = constraints.get(bias_constraint)
-        self.seed = seed
+        self.flash_attention = None if flash_attention is None else boolean("flash_attention", flash_attention)
+        self.kernel_initializer = initializer("kernel_initializer", kernel_initializer)
+        self.bias_initializer = initializer("bias_initializer", bias_initializer)
+        self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
+        self.bias_regularizer = regularizer("bias_regularizer", bias_regularizer)
+        self._activity_regularizer = regularizer("activity_regularizer", activity_regularizer)
+        self.kernel_constraint = constraint("kernel_constraint", kernel_constraint)
+        self.bias_constraint = constraint("bias_constraint", bias_constraint)
+        self.seed = checked_seed("seed", seed)
         self.relative_positions = copy_positions(relative_positions, self.dtype_policy)
         self.head_regularizer = as_head_regularizer(head_regularizer)
-        self.qk_norm = qk_norm
+        self.qk_norm = boolean("qk_norm", qk_norm)
         self.logit_soft_cap = None if logit_soft_cap is None else number("logit_soft_cap", logit_soft_cap, above=0)
-        self.use_sinks = use_sinks
+        self.use_sinks = boolean("use_sinks", use_sinks)
         self._scale = None if scale is None else number("scale", scale, above=0)
         if role not in (None, *ROLES):
             raise ValueError(f"`role` must be 'encoder', 'decoder', 'cross' or None. Received: role={role!r}")

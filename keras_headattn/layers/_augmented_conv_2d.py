@@ -4,6 +4,7 @@ import keras
 from keras import initializers, ops, regularizers
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import initializer, regularizer
 from keras_headattn._validation import positive
 from keras_headattn.layers._template import Template
 from keras_headattn.ops import resize_bilinear
@@ -92,9 +93,9 @@ class AugmentedConv2D(keras.layers.Layer):
         self.downsample = downsample
         self.upsampling = upsampling
         self.relative_positions = relative_positions
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.kernel_regularizer = regularizers.get(kernel_regularizer)
-        self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
+        self.kernel_initializer = initializer("kernel_initializer", kernel_initializer)
+        self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
+        self.embeddings_regularizer = regularizer("embeddings_regularizer", embeddings_regularizer)
 
     def build(self, inputs_shape, previous_map_shape=None):
         self._check(inputs_shape)

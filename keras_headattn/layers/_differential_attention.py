@@ -3,6 +3,7 @@ import math
 from keras import backend, initializers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._validation import positive
 from keras_headattn.layers._attention import Attention
 from keras_headattn.ops import rms_normalize
 
@@ -36,7 +37,8 @@ class DifferentialAttention(Attention):
     """
 
     def __init__(self, num_heads, key_dim, value_dim=None, *args, **kwargs):
-        super().__init__(num_heads, key_dim, 2 * key_dim if value_dim is None else value_dim, *args, **kwargs)
+        value_dim = 2 * positive("key_dim", key_dim) if value_dim is None else value_dim
+        super().__init__(num_heads, key_dim, value_dim, *args, **kwargs)
 
     @property
     def projections(self):

@@ -1,7 +1,7 @@
 from keras import ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import number, positive
+from keras_headattn._validation import boolean, number, positive
 from keras_headattn.layers._attention import Attention
 from keras_headattn.layers._gaussian_mixture import GaussianMixture
 from keras_headattn.layers._intermediates import is_capturing, record
@@ -88,7 +88,7 @@ class DisentangledMaskAttention(Attention):
         self.kept_information = number("kept_information", kept_information, least=0)
         self.divergence = number("divergence", divergence, least=0)
         self.diversity = number("diversity", diversity, least=0)
-        self.leave_one_out = leave_one_out
+        self.leave_one_out = boolean("leave_one_out", leave_one_out)
         self.centre_gradient = number("centre_gradient", centre_gradient, least=0)
         self.variance = number("variance", variance, above=0)
 

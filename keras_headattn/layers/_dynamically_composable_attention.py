@@ -1,7 +1,7 @@
 from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import natural
+from keras_headattn._validation import boolean, natural
 from keras_headattn.layers._attention import Attention
 from keras_headattn.ops import exchange_heads, rms_normalize
 
@@ -22,10 +22,11 @@ class DynamicallyComposableAttention(Attention):
     Args:
         num_heads: number of heads `h`.
         key_dim: width of a query and of a key of one head.
-        rank: `R`; 0 for gates without matrices.
-        pre_compose, post_compose: whether logits, and whether weights, are composed.
-        query_compose, key_compose: whether queries, and whether keys, have a part in it.
-        static: whether there is W.
+        rank: `R`, the rank of the mixing matrix that is made for each query and each key. 0: a factor for each head.
+        pre_compose: whether the heads' logits are mixed, before the softmax.
+        post_compose: whether the heads' weights are mixed, after the softmax.
+        query_compose, key_compose: whether the mixing depends on the query, and whether on the key.
+        static: whether a learned matrix `W` mixes the heads, too, which is the same for all queries and keys.
         **kwargs: see `Attention`, also for call arguments, results and errors. With `c` compositions, logits first, the
             weights are `query_hidden_kernel` `(D, c, K)`, K = 2 R h, `query_composition_kernel` `(c, K, 2 R, h)`,
             `query_gate_kernel` `(D, c, h)`, the same for `key`, and `static_kernel` `(c, h, h)`.
@@ -50,8 +51,9 @@ class DynamicallyComposableAttention(Attention):
     ):
         super().__init__(num_heads, key_dim, *args, **kwargs)
         self.rank = natural("rank", rank)
-        self.pre_compose, self.post_compose = pre_compose, post_compose
-        self.query_compose, self.key_compose, self.static = query_compose, key_compose, static
+        self.pre_compose, self.post_compose = boolean("pre_compose", pre_compose), boolean("post_compose", post_compose)
+        self.query_compose = boolean("query_compose", query_compose)
+        self.key_compose, self.static = boolean("key_compose", key_compose), boolean("static", static)
 
     def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
         super().build(query_shape, value_shape, key_shape)

@@ -1,7 +1,8 @@
 from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import chains, number, positive
+from keras_headattn._identifiers import initializer
+from keras_headattn._validation import boolean, chains, number, positive
 from keras_headattn.layers._attention import Attention
 from keras_headattn.layers._intermediates import record
 from keras_headattn.ops import convolve_maps
@@ -76,8 +77,8 @@ class EvolvingAttention(Attention):
         self.alpha = number("alpha", alpha, least=0, most=1)
         self.beta = number("beta", beta, least=0, most=1)
         self.kernel_size = kernel_size
-        self.convolve_first = convolve_first
-        self.map_initializer = initializers.get(map_initializer)
+        self.convolve_first = boolean("convolve_first", convolve_first)
+        self.map_initializer = initializer("map_initializer", map_initializer)
 
     @property
     def rows_interact(self):

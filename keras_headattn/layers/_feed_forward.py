@@ -1,6 +1,8 @@
 from keras import activations, initializers, layers, ops, regularizers
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import initializer, regularizer
+from keras_headattn._validation import boolean
 from keras_headattn.ops import sizes
 
 
@@ -60,10 +62,10 @@ class FeedForward(layers.Layer):
         self.intermediate_dim = intermediate_dim
         self.activation = get_activation(activation)
         self.dropout = dropout
-        self.gated = gated
-        self.use_bias = use_bias
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+        self.gated = boolean("gated", gated)
+        self.use_bias = boolean("use_bias", use_bias)
+        self.kernel_initializer = initializer("kernel_initializer", kernel_initializer)
+        self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
         self.seed = seed
 
     def build(self, input_shape):

@@ -4,6 +4,7 @@ import keras
 from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import initializer
 from keras_headattn._validation import positive
 from keras_headattn.ops import apply_head_kernels
 
@@ -54,7 +55,7 @@ class GaussianMixture(keras.layers.Layer):
         if centre_gradient < 0:
             raise ValueError(f"`centre_gradient` must not be negative. Received: centre_gradient={centre_gradient}")
         self.centre_gradient = centre_gradient
-        self.centre_initializer = initializers.get(centre_initializer)
+        self.centre_initializer = initializer("centre_initializer", centre_initializer)
 
     def build(self, inputs_shape):
         if len(inputs_shape) != 4 or self.num_heads not in (None, inputs_shape[1]):

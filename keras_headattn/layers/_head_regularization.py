@@ -13,7 +13,10 @@ def as_head_regularizer(identifier, parts=("kernels", "weights", "outputs", "val
     Raises:
         ValueError: for anything else.
     """
-    regularizer = regularizers.get(identifier)
+    try:
+        regularizer = regularizers.get(identifier)
+    except (ValueError, TypeError, AttributeError):
+        regularizer = identifier  # of which the error below says what was received
     of = getattr(regularizer, "of", None)
     if regularizer is not None and of not in parts:
         raise ValueError(

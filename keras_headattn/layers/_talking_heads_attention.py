@@ -1,6 +1,7 @@
 from keras import initializers
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import initializer
 from keras_headattn._validation import positive
 from keras_headattn.layers._attention import Attention
 from keras_headattn.ops import exchange_heads
@@ -34,7 +35,7 @@ class TalkingHeadsAttention(Attention):
         super().__init__(num_heads, key_dim, *args, **kwargs)
         self.key_heads = positive("key_heads", num_heads if key_heads is None else key_heads)
         self.value_heads = positive("value_heads", num_heads if value_heads is None else value_heads)
-        self.mixing_initializer = initializers.get(mixing_initializer)
+        self.mixing_initializer = initializer("mixing_initializer", mixing_initializer)
 
     @property
     def projections(self):

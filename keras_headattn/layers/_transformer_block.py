@@ -4,7 +4,8 @@ import keras
 from keras import layers, regularizers
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import rate
+from keras_headattn._identifiers import regularizer
+from keras_headattn._validation import boolean, rate
 from keras_headattn.layers._attention_inputs import check_residual
 from keras_headattn.layers._decoding_kernels import norm_weights
 from keras_headattn.layers._feed_forward import FeedForward
@@ -42,7 +43,7 @@ class _Block(layers.Layer):
                 "A block needs either `intermediate_dim` or `feed_forward`, a layer that is copied. "
                 f"Received: intermediate_dim={intermediate_dim}, feed_forward={feed_forward}"
             )
-        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+        self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
         if feed_forward is None:
             feed_forward = FeedForward(
                 intermediate_dim, activation, activation_dropout, kernel_regularizer=self.kernel_regularizer
@@ -56,7 +57,7 @@ class _Block(layers.Layer):
         self.dropout = rate("dropout", dropout)
         self.activation = activation
         self.activation_dropout = activation_dropout
-        self.normalize_first = normalize_first
+        self.normalize_first = boolean("normalize_first", normalize_first)
         # Of the self-attention, in place of its own. A model gives its blocks the same one before it builds them.
         self.relative_positions = None
         self.depth = depth

@@ -95,8 +95,6 @@ class Bert(Model):
     (2, 4, 5, 5)
     """
 
-    compute_output_spec = keras.Operation.compute_output_spec
-
     def __init__(
         self,
         vocabulary_size,

@@ -1,6 +1,5 @@
 """Heads of pre-trained encoders: classes and numbers, masked tokens, replaced tokens."""
 
-import keras
 from keras import layers, ops
 from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
 
@@ -17,8 +16,6 @@ POOLINGS = ("first", "mean")
 
 class _Head(Model):
     """A `Bert`, which is used itself, and what a subclass makes of its outputs."""
-
-    compute_output_spec = keras.Operation.compute_output_spec
 
     def __init__(self, encoder, **kwargs):
         super().__init__(**kwargs)

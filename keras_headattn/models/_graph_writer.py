@@ -75,7 +75,6 @@ class GraphWriter(Model):
     ((1, 4, 52), (1, 4, 4, 5))
     """
 
-    compute_output_spec = keras.Operation.compute_output_spec
     # A search moves the state of a hypothesis with it, see `reorder_cache`.
     beams_share_rows = False
 

@@ -66,8 +66,6 @@ class MaskedLMPretraining(Model):
     ['loss', 'masked_accuracy']
     """
 
-    compute_output_spec = keras.Operation.compute_output_spec
-
     def __init__(
         self,
         masked_lm,

@@ -1,6 +1,5 @@
 """Classifiers of long documents that pool words by additive attention, so that they show which words count."""
 
-import keras
 from keras import layers, ops
 from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
 
@@ -52,7 +51,6 @@ class RationaleReader(Model):
     ((2, 2), (2, 1, 5))
     """
 
-    compute_output_spec = keras.Operation.compute_output_spec
     inputs_dtype = {"states": "float32", "mask": "bool"}
 
     def __init__(
@@ -160,8 +158,6 @@ class RationaleClassifier(Model):
     >>> tuple(model(inputs).shape)
     (3, 2)
     """
-
-    compute_output_spec = keras.Operation.compute_output_spec
 
     def __init__(self, encoder, num_outputs, trainable_layers=0, **kwargs):
         widths = {name: kwargs.pop(name) for name in _WIDTHS if name in kwargs}

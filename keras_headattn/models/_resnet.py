@@ -4,6 +4,7 @@ import keras
 from keras import layers
 from keras.utils import get_source_inputs
 
+from keras_headattn import _identifiers
 from keras_headattn.layers._augmented_conv_2d import augmented_widths
 from keras_headattn.layers._template import Template
 from keras_headattn.models._residual_blocks import (
@@ -88,7 +89,7 @@ def ResNet(
     (4, 10)
     """
     _check(include_top, pooling, return_stages)
-    regularizer = keras.regularizers.get(weight_regularizer)
+    regularizer = _identifiers.regularizer("weight_regularizer", weight_regularizer)
     if input_tensor is None:
         input_tensor = keras.Input((224, 224, 3) if input_shape is None else input_shape)
     convolutions = [Convolution(filters * 2**stage, regularizer=regularizer) for stage in range(len(stage_depths))]

@@ -7,6 +7,7 @@ import keras
 from keras import layers, ops
 from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
 
+from keras_headattn._identifiers import regularizer
 from keras_headattn._model import Model
 from keras_headattn._validation import positive, rate
 from keras_headattn.layers import SelfAttentivePooling, capture_intermediates
@@ -16,8 +17,6 @@ SIDES = ("first", "second")  # of a pair
 
 class _Classifier(Model):
     """An encoder, a pooling, and a hidden layer before the classes."""
-
-    compute_output_spec = keras.Operation.compute_output_spec
 
     def __init__(
         self,
@@ -41,7 +40,7 @@ class _Classifier(Model):
         self.num_classes = positive("num_classes", num_classes)
         self.mlp_dim = positive("mlp_dim", mlp_dim)
         self.dropout = rate("dropout", dropout)
-        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
         self.seed = seed
         seeds = (None, None) if seed is None else (seed + 1, seed + 2)
         self.dropouts = [layers.Dropout(dropout, seed=each, dtype=self.dtype_policy) for each in seeds]

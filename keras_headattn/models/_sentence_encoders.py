@@ -4,8 +4,9 @@ import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import initializer, regularizer
 from keras_headattn._model import Model
-from keras_headattn._validation import positive, rate
+from keras_headattn._validation import boolean, positive, rate
 from keras_headattn.layers import EncoderBlock
 from keras_headattn.layers._template import Template
 from keras_headattn.models._blocks import build_blocks, call_blocks
@@ -38,8 +39,6 @@ def make_bilstm(name, dtype, **arguments):
 class _Encoder(Model):
     """Embeddings with dropout, and the layers of a subclass. The output has the mask of the ids, as Keras has it."""
 
-    compute_output_spec = keras.Operation.compute_output_spec
-
     def __init__(
         self,
         vocabulary_size,
@@ -57,9 +56,9 @@ class _Encoder(Model):
         self.supports_masking = True
         self.vocabulary_size = positive("vocabulary_size", vocabulary_size)
         self.num_layers = positive("num_layers", num_layers)
-        self.train_embeddings = train_embeddings
+        self.train_embeddings = boolean("train_embeddings", train_embeddings)
         self.dropout = rate("dropout", dropout)
-        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
         self.seed = seed
         if embeddings is not None and tuple(embeddings.shape) != (vocabulary_size, width):
             raise ValueError(
@@ -140,10 +139,10 @@ class BiLSTMEncoder(_Encoder):
         embeddings_initializer=None,
         **kwargs,
     ):
-        initializer = keras.initializers.get(embeddings_initializer)
-        given = (embeddings, train_embeddings, dropout, kernel_regularizer, seed, initializer)
+        embeddings_initializer = initializer("embeddings_initializer", embeddings_initializer)
+        given = (embeddings, train_embeddings, dropout, kernel_regularizer, seed, embeddings_initializer)
         super().__init__(vocabulary_size, embedding_dim, num_layers, *given, **kwargs)
-        self.embeddings_initializer = initializer
+        self.embeddings_initializer = embeddings_initializer
         self.embedding_dim = positive("embedding_dim", embedding_dim)
         self.hidden_dim = positive("hidden_dim", hidden_dim)
         self.bilstms = [self._make_bilstm(number) for number in range(num_layers)]
@@ -247,7 +246,7 @@ class TransformerEncoder(_Encoder):
         self.hidden_dim = positive("hidden_dim", hidden_dim)
         self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
         self.num_heads = positive("num_heads", num_heads)
-        self.normalize_first = normalize_first
+        self.normalize_first = boolean("normalize_first", normalize_first)
         self.templates = {
             "attention": Template.of_attention("attention", attention, num_heads, hidden_dim),
             "positions": Template("positions", SinusoidalPositions() if positions == "sinusoidal" else positions),

@@ -79,8 +79,6 @@ class Transformer(Model):
     ((2, 7, 100), (2, 8, 7, 5))
     """
 
-    compute_output_spec = keras.Operation.compute_output_spec
-
     def __init__(
         self,
         source_vocabulary_size,

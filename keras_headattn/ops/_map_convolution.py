@@ -39,7 +39,7 @@ def convolve_maps(maps, kernel, bias, role, earlier_rows=None, query_positions=N
     if role == "encoder":
         if not more_items + more_rows + more_columns:
             return _convolve(maps, kernel, bias, "same")
-        return _convolve(ops.pad(maps, padding), kernel, bias, "same")[:batch, :, :n][..., :m]
+        return _cut(_convolve(ops.pad(maps, padding), kernel, bias, "same"), more_items, n, m)
     shift = size // 2
     if query_positions is None:
         query_positions = ops.arange(n, dtype="int32")
@@ -56,9 +56,15 @@ def convolve_maps(maps, kernel, bias, role, earlier_rows=None, query_positions=N
     if role == "decoder":
         kernel = kernel * ops.cast(np.tri(size)[:, :, None, None], kernel.dtype)
         there = ops.logical_and(there, ops.greater_equal(ops.arange(m, dtype="int32"), shift))
-    # TensorFlow does not make an empty batch smaller. One slice of both axes forgets a known n where m is not known.
-    convolved = _convolve(padded, kernel, bias, "valid")[:batch, :, :n][..., :m]
+    # TensorFlow does not make an empty batch smaller.
+    convolved = _cut(_convolve(padded, kernel, bias, "valid"), more_items, n, m)
     return ops.where(there, convolved, ops.zeros((), convolved.dtype))
+
+
+def _cut(maps, more_items, n, m):
+    """Takes away what was added. One slice of several axes would forget a known size where another is not known."""
+    maps = maps[:0] if more_items else maps
+    return maps[:, :, :n][..., :m]
 
 
 def _convolve(maps, kernel, bias, padding):

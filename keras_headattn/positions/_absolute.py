@@ -2,7 +2,7 @@ import numpy as np
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import natural
+from keras_headattn._validation import natural, positive
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -65,13 +65,13 @@ class LearnedPositions(layers.Layer):
     Call arguments and returns: as `SinusoidalPositions`.
 
     Raises:
-        ValueError: for a sequence whose length is known to be above `max_length`.
+        ValueError: for a `max_length` below 1, and a sequence whose length is known to be above it.
     """
 
     def __init__(self, max_length, initializer="glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.max_length = max_length
+        self.max_length = positive("max_length", max_length)
         self.initializer = initializer
 
     def build(self, input_shape):

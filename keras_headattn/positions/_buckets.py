@@ -2,6 +2,7 @@ import numpy as np
 from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import initializer
 from keras_headattn._validation import positive
 from keras_headattn.ops import take
 from keras_headattn.positions._positions import Positions, add_table, distances
@@ -45,7 +46,7 @@ class BucketPositions(Positions):
         self.num_buckets = positive("num_buckets", num_buckets)
         self.max_distance = positive("max_distance", max_distance)
         self.bidirectional = bidirectional
-        self.embeddings_initializer = initializers.get(embeddings_initializer)
+        self.embeddings_initializer = initializer("embeddings_initializer", embeddings_initializer)
         sides = 2 if bidirectional else 1
         if num_buckets % sides or num_buckets < 2 * sides:
             kind = "an even number of at least 4 in both directions" if bidirectional else "at least 2"

@@ -4,6 +4,7 @@ import keras
 from keras import initializers, ops, regularizers
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import initializer, regularizer
 from keras_headattn._validation import positive
 from keras_headattn.positions._positions import Positions, add_table, distances
 
@@ -15,8 +16,8 @@ class _LearnedVectors(Positions):
 
     def __init__(self, embeddings_initializer, embeddings_regularizer, **kwargs):
         super().__init__(**kwargs)
-        self.embeddings_initializer = initializers.get(embeddings_initializer)
-        self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
+        self.embeddings_initializer = initializer("embeddings_initializer", embeddings_initializer)
+        self.embeddings_regularizer = regularizer("embeddings_regularizer", embeddings_regularizer)
 
     def _add_vectors(self, name, number, width):
         return add_table(self, name, (number, width), width**-0.5, self.embeddings_regularizer)

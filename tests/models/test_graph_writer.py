@@ -295,7 +295,8 @@ def test_a_wide_beam_finds_the_best_text():
     scores = {tuple(text): score_by_hand(model, inputs, text, 0.0)
               for text in [[3], *([token, 3] for token in range(4, WORDS + 2))]}  # fmt: skip
     found, _ = search(model, inputs, 7, alpha=0.0, max_length=3)
-    assert tuple(found[0, 0][found[0, 0] != 0]) == max(scores, key=scores.get)
+    ended = next(row for row in found[0] if 3 in row)  # a longer one that was cut off may score more
+    assert tuple(ended[ended != 0]) == max(scores, key=scores.get)
 
 
 # ------------------------------------------------------------------------------------------------------ compilation

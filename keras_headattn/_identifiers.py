@@ -1,0 +1,40 @@
+"""Initializers, regularizers, constraints and seeds, with errors that name the argument."""
+
+import keras
+
+
+def initializer(name, value):
+    """An initializer by its name, configuration or class, as `keras.initializers.get` takes it, or itself."""
+    return _found(name, value, keras.initializers, keras.initializers.Initializer)
+
+
+def regularizer(name, value):
+    """A regularizer as `keras.regularizers.get` takes it, or `None`."""
+    return _found(name, value, keras.regularizers)
+
+
+def constraint(name, value):
+    """A constraint as `keras.constraints.get` takes it, or `None`."""
+    return _found(name, value, keras.constraints)
+
+
+def _found(name, value, room, cls=None):
+    try:
+        found = room.get(value)
+    except (ValueError, TypeError, AttributeError):
+        found = value
+    if found is not None and not (isinstance(found, cls) if cls else callable(found)) or isinstance(found, type):
+        kind = room.__name__.rpartition(".")[2]
+        raise ValueError(
+            f"`{name}` must be one of keras.{kind}: an object, its name or its configuration. "
+            f"Received: {name}={value!r}"
+        )
+    return found
+
+
+def checked_seed(name, value):
+    """A seed: an integer, a `keras.random.SeedGenerator`, or `None`."""
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and not is_integer and not isinstance(value, keras.random.SeedGenerator):
+        raise ValueError(f"`{name}` must be an integer or None. Received: {name}={value!r}")
+    return value
