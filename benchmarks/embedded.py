@@ -19,25 +19,25 @@ LANGUAGE = (
     "--epochs 40 --max-length 64 --batch-size 16"
 )
 TASKS = {
-    "translate": ("translate", ("exact_match", "bleu")),
-    "translate_quick_multi_head": ("translate --quick --attention multi_head", ("exact_match",)),
+    "translate": ("translate", ("exact match", "BLEU")),
+    "translate_quick_multi_head": ("translate --quick --attention multi_head", ("exact match",)),
     "translate_quick_evolving": (
         "translate --quick --attention evolving --attention-arguments alpha=0.5 --decoder-attention multi_head "
         "--cross-attention multi_head",
-        ("exact_match",),
+        ("exact match",),
     ),
-    "translate_quick_disentangled": ("translate --quick --attention disentangled_mask", ("exact_match",)),
+    "translate_quick_disentangled": ("translate --quick --attention disentangled_mask", ("exact match",)),
     "classify_quick": ("classify --quick", ("accuracy",)),
     "classify": ("classify", ("accuracy",)),
     "glue_acceptability": ("glue --task acceptability", ("score",)),
     "glue_paraphrase": ("glue --task paraphrase --epochs 8", ("f1", "accuracy")),
     "glue_similarity": ("glue --task similarity", ("score",)),
     "rationales": ("rationales", ("accuracy",)),
-    "graphs": ("graphs", ("facts_told", "wrong_facts")),
-    "imagenet": ("imagenet", ("top_1",)),
-    "pretrain": ("pretrain", ("generator_loss", "generator_accuracy", "detection_auc")),
-    "language": (LANGUAGE, ("accuracy", "auc", "loss")),
-    "language_random": (f"{LANGUAGE} --no-checkpoint-weights", ("accuracy", "auc", "loss")),
+    "graphs": ("graphs", ("facts told", "wrong facts")),
+    "imagenet": ("imagenet", ("accuracy",)),
+    "pretrain": ("pretrain", ("generator_loss", "masked_accuracy", "detection_auc")),
+    "language": (LANGUAGE, ("accuracy", "auc_roc", "loss")),
+    "language_random": (f"{LANGUAGE} --no-checkpoint-weights", ("accuracy", "auc_roc", "loss")),
 }
 
 
