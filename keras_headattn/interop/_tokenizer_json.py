@@ -25,6 +25,8 @@ class TokenizerJson:
     def __init__(self, path, kind):
         self.path, self.kind = path, kind
         self.document = read_json(path)
+        if not isinstance(self.document, dict):
+            self.refuse("the content", self.document)
         self.model = self._part("model")
         self._check_sides()
         self._check_template()
@@ -36,7 +38,7 @@ class TokenizerJson:
         )
 
     def _part(self, name):
-        part = self.document.get(name) if isinstance(self.document, dict) else None
+        part = self.document.get(name)
         if part is not None and not (isinstance(part, dict) and isinstance(part.get("type", "BPE"), str)):
             self.refuse(name, part)
         return part or {}

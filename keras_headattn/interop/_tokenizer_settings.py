@@ -34,13 +34,16 @@ HARMLESS = """
     target_lang target_spm target_vocab_file tokenizer_file trim_offsets truncation_strategy unk_id use_fast vocab_file
     vocab separate_vocabs
 """.split()
-# Keys that change ids, and the value that is read here.
+# Keys that change ids, and the value that is read here, unless a kind honours others.
 FIXED = dict(
     add_bos_token=False,
+    add_eos_token=True,
+    add_prefix_space=True,
     auto_map=None,
     clean_text=True,
     do_basic_tokenize=True,
     do_lower_case=False,
+    extra_ids=0,
     never_split=None,
     padding_side="right",
     sp_model_kwargs={},
@@ -48,6 +51,14 @@ FIXED = dict(
     tokenize_chinese_chars=True,
     truncation_side="right",
     wordpieces_prefix="##",
+)
+# Keys that matter where tokens are added.
+OF_ADDED = (
+    "added_tokens_decoder",
+    "additional_special_tokens",
+    "extra_special_tokens",
+    "legacy",
+    "split_special_tokens",
 )
 ADDED_OPTIONS = ("normalized", "lstrip", "rstrip", "single_word", "special")
 
@@ -76,6 +87,13 @@ class Settings:
         value = self.values.get(key)
         return default if value is None else value
 
+    def flag(self, key, default):
+        """A setting that is true or false, or `default`."""
+        value = self.get(key, default)
+        if not isinstance(value, (bool, type(None))):
+            raise ValueError(f"`{key}` must be true or false. Received: {key}={value!r:.80} in {self.path}")
+        return value
+
     def _check_class(self):
         name = self.values.get("tokenizer_class")
         known = {*CLASSES[self.kind], *GENERIC}
@@ -88,25 +106,20 @@ class Settings:
             )
 
     def _check(self, file, key, value):
-        if key in HARMLESS or key in LATER or key == "tokenizer_class":
+        if key in HARMLESS or key in OF_ADDED or key == "tokenizer_class":
             return
         if key.endswith("_token") and key.removesuffix("_token") in ("bos", "eos", *BERT):
             self._check_special(file, key, value)
-        elif key == "extra_ids" or key == "add_eos_token" or key == "add_prefix_space":
-            expected = {"extra_ids": 0, "add_eos_token": True, "add_prefix_space": True}[key]
-            self._same(file, key, value, expected)
         elif key in FIXED:
-            self._same(file, key, value, FIXED[key])
+            expected = FIXED[key]
+            if value != expected and not (value is None or not expected and not value):
+                raise ValueError(
+                    f"`{key}` of {self.kind} must be {expected!r} here. Received: {key}={value!r:.80} in {file}"
+                )
         else:
             raise ValueError(
                 f"The settings of the tokenizer have the key {key!r}, which is not known here and may change its ids. "
                 f"Received: {key}={value!r:.80} in {file}"
-            )
-
-    def _same(self, file, key, value, expected):
-        if value != expected and not (value is None or not expected and not value):
-            raise ValueError(
-                f"`{key}` of {self.kind} must be {expected!r} here. Received: {key}={value!r:.80} in {file}"
             )
 
     def _check_special(self, file, key, value):
@@ -130,28 +143,37 @@ class Settings:
                 raise ValueError(
                     f"A token must have one id. Received: {content!r} of ids {index} and {ids[content]} in {self.path}"
                 )
-        kept = [token for token in tokens if not self.is_no_text(token["content"])]
-        for key, is_so in (("split_special_tokens", True), ("legacy", False)):
-            if kept and self.get(key, not is_so) is is_so:
+            if content in self.core and content not in ids:
                 raise ValueError(
-                    f"`{key}` must be {not is_so} where tokens are added. "
-                    f"Received: {key}={is_so} and {kept[0]['content']!r} in {self.path}"
+                    f"The vocabulary must have the special tokens. Received: one without {content} in {self.path}"
                 )
-        new = sorted(t["id"] for t in kept if t["content"] not in ids and t["id"] is not None)
-        if new != list(range(len(vocabulary), len(vocabulary) + len(new))):
+        kept = [token for token in tokens if not self.is_no_text(token["content"])]
+        if kept:
+            self._check_added(kept, ids, whole)
+        kept.sort(key=lambda token: (token["id"] is None, ids.get(token["content"], token["id"] or 0)))
+        return [{key: token[key] for key in ("content", "normalized", "lstrip", "rstrip")} for token in kept]
+
+    def _check_added(self, tokens, ids, whole):
+        first = tokens[0]["content"]
+        for key, value in (("split_special_tokens", False), ("legacy", True)):
+            if self.get(key, value) != value:
+                raise ValueError(
+                    f"`{key}` must be {value} where tokens are added. "
+                    f"Received: {key}={self.values[key]!r:.80} and {first!r} in {self.path}"
+                )
+        if getattr(whole, "begins_once", False):
+            whole.refuse("pre_tokenizer.prepend_scheme", f"'first' and the added token {first!r}")
+        new = sorted(t["id"] for t in tokens if t["content"] not in ids and t["id"] is not None)
+        if new != list(range(len(ids), len(ids) + len(new))):
             raise ValueError(
-                f"Added tokens must have the ids from {len(vocabulary)} on, after the vocabulary. "
+                f"Added tokens must have the ids from {len(ids)} on, after the vocabulary. "
                 f"Received: {new[:5]} in {self.path}"
             )
-        if whole and kept and getattr(whole, "begins_once", False):
-            whole.refuse("pre_tokenizer.prepend_scheme", f"'first' and the added token {kept[0]['content']!r}")
-        words = [token["content"] for token in kept if token["single_word"]]
+        words = [token["content"] for token in tokens if token["single_word"]]
         if words:
             raise ValueError(
                 f"Added tokens must not be of whole words (`single_word`). Received: {words[:5]} in {self.path}"
             )
-        kept.sort(key=lambda token: (token["id"] is None, ids.get(token["content"], token["id"] or 0)))
-        return [{key: token[key] for key in ("content", "normalized", "lstrip", "rstrip")} for token in kept]
 
     def is_no_text(self, content):
         """True for a token that text never becomes."""
@@ -159,31 +181,41 @@ class Settings:
 
     def _listed(self, document):
         """All tokens that the files list: dictionaries with `content`, `id` and `ADDED_OPTIONS`."""
-        found = {}
-        lists = ("additional_special_tokens", "extra_special_tokens")
-        extra = [
-            entry for values in (self.values, self._special) for key in lists for entry in _entries(values.get(key))
-        ]
-        special = {_content(entry, self.path) for entry in extra}
+        found, extra = {}, []
+        for values in (self.values, self._special):
+            for key in ("additional_special_tokens", "extra_special_tokens"):
+                extra += self._entries(key, values.get(key))
+        special = {entry["content"] for entry in extra}
         for content, index in _read(self.path / "added_tokens.json").items():
             self._add(found, {"content": content, "special": content in special}, index)
-        decoder = self.values.get("added_tokens_decoder") or {}
-        for index, entry in decoder.items() if isinstance(decoder, dict) else [(None, decoder)]:
-            self._add(found, entry, int(index) if str(index).isdecimal() else index)
-        for entry in document.get("added_tokens") or []:
-            self._add(found, entry, entry.get("id") if isinstance(entry, dict) else None)
+        decoder = self.values.get("added_tokens_decoder")
+        indices = [int(i) if i.isdecimal() else i for i in decoder] if isinstance(decoder, dict) else []
+        for entry, index in zip(self._entries("added_tokens_decoder", decoder), indices, strict=True):
+            self._add(found, entry, index)
+        for entry in self._entries("added_tokens", document.get("added_tokens")):
+            self._add(found, entry, entry.get("id"))
         for entry in extra:
-            content = _content(entry, self.path)
-            if content in found:
-                found[content]["special"] = True
+            if entry["content"] in found:
+                found[entry["content"]]["special"] = True
             else:
-                self._add(
-                    found, {**(entry if isinstance(entry, dict) else {}), "content": content, "special": True}, None
-                )
+                self._add(found, {**entry, "special": True}, None)
         return list(found.values())
 
+    def _entries(self, key, value):
+        """The entries of a list or dictionary of tokens, each a dictionary with its `content`."""
+        value = list(value.values()) if isinstance(value, dict) else [] if value is None else value
+        entries = value if isinstance(value, list) else [value]
+        entries = [{"content": entry} if isinstance(entry, str) else entry for entry in entries]
+        if not isinstance(value, list) or not all(
+            isinstance(e, dict) and isinstance(e.get("content"), str) for e in entries
+        ):
+            raise ValueError(
+                f"`{key}` must be tokens, each a str or with one as `content`. Received: {value!r:.80} in {self.path}"
+            )
+        return entries
+
     def _add(self, found, entry, index):
-        content = _content(entry, self.path)
+        content = entry["content"]
         is_id = index is None or type(index) is int and index >= 0
         before = found.get(content, {}).get("id")
         if not is_id or not content or before is not None and index != before:
@@ -197,9 +229,6 @@ class Settings:
         found[content] = {"content": content, "id": index, **options}
 
 
-LATER = ("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens", "legacy", "split_special_tokens")
-
-
 def _read(file):
     """The dictionary of a file of JSON, which may be missing."""
     if not file.exists():
@@ -208,15 +237,3 @@ def _read(file):
     if not isinstance(values, dict):
         raise ValueError(f"{file} must be a JSON object. Received: {type(values).__name__}")
     return values
-
-
-def _entries(value):
-    """The entries of a list of tokens; a dictionary names each of them."""
-    return list(value.values()) if isinstance(value, dict) else value or []
-
-
-def _content(entry, path):
-    content = entry.get("content") if isinstance(entry, dict) else entry
-    if not isinstance(content, str):
-        raise ValueError(f"An added token must be a str, or have one as `content`. Received: {entry!r:.80} in {path}")
-    return content

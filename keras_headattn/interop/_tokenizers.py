@@ -62,12 +62,12 @@ def _word_pieces(path, config, arguments):
     whole = _json(path, kind)
     if whole:
         vocabulary, lowercase, strip_accents = whole.word_pieces()
-        lowercase = settings.get("do_lower_case", lowercase)
-        strip_accents = settings.get("strip_accents", strip_accents)
+        lowercase = settings.flag("do_lower_case", lowercase)
+        strip_accents = settings.flag("strip_accents", strip_accents)
     else:
         # As the tokenizer itself reads it, with its errors.
         vocabulary = WordPieceTokenizer(_need(path, "vocab.txt")).vocabulary
-        lowercase, strip_accents = settings.get("do_lower_case", True), settings.get("strip_accents")
+        lowercase, strip_accents = settings.flag("do_lower_case", True), settings.flag("strip_accents", None)
     given = dict(lowercase=lowercase, strip_accents=strip_accents, added_tokens=settings.added(vocabulary, whole))
     return _check_size(WordPieceTokenizer(vocabulary, **{**given, **arguments}), config)
 
@@ -81,13 +81,10 @@ def _byte_pairs(path, config, arguments):
     if whole:
         vocabulary, merges, add_prefix_space = whole.byte_pairs()
     else:
-        vocabulary, merges, add_prefix_space = (
-            read_vocabulary(_need(path, "vocab.json")),
-            _need(path, "merges.txt"),
-            False,
-        )
+        vocabulary, add_prefix_space = read_vocabulary(_need(path, "vocab.json")), False
+        merges = _need(path, "merges.txt")
     given = dict(
-        add_prefix_space=settings.get("add_prefix_space", add_prefix_space),
+        add_prefix_space=settings.flag("add_prefix_space", add_prefix_space),
         added_tokens=settings.added(vocabulary, whole),
     )
     return _check_size(BytePairTokenizer(vocabulary, merges, **{**given, **arguments}), config)
@@ -135,13 +132,15 @@ def _of_preset(path, config, arguments):
     settings = Config.load(_need(path, "tokenizer.json"))["config"]
     folder = path / "assets" / "tokenizer"
     if (folder / "vocabulary.txt").exists():
-        fixed = dict(split=True, suffix_indicator="##", oov_token="[UNK]")
+        fixed = dict(split=True, split_on_cjk=True, suffix_indicator="##", oov_token="[UNK]")
         if different := {key: settings[key] for key in fixed if settings.get(key, fixed[key]) != fixed[key]}:
             raise ValueError(f"The preset must have BERT's word pieces. Received: {different} in {path}")
         tokenizer = WordPieceTokenizer(
             folder / "vocabulary.txt", **{"lowercase": settings.get("lowercase", False), **arguments}
         )
     elif (folder / "vocabulary.json").exists():
+        if added := set(settings.get("unsplittable_tokens") or ()) - {"<s>", "<pad>", "</s>", "<unk>", "<mask>"}:
+            raise ValueError(f"The preset must have no added tokens. Received: {sorted(added)[:5]} in {path}")
         given = {"add_prefix_space": settings.get("add_prefix_space", False), **arguments}
         tokenizer = BytePairTokenizer(folder / "vocabulary.json", _need(folder, "merges.txt"), **given)
     else:

@@ -3,6 +3,7 @@
 import base64
 import json
 
+import numpy as np
 import pytest
 
 from keras_headattn.interop import tokenizer_of
@@ -122,7 +123,7 @@ def check(ours, peer, lines=LINES, normal=None, score=None):
     different = [i for i, ids in enumerate(encoded) if not alike(ids, theirs[i].ids)]
     if not different:
         return in_graph
-    assert normal, [(lines[i], theirs[i].tokens) for i in different[:3]]
+    assert normal and len(different) < 50, [(lines[i], theirs[i].tokens) for i in different[:3]]
     bare = tokenizers.Tokenizer.from_str(peer.to_str())
     bare.normalizer = normalizers.Sequence([])
     again = bare.encode_batch([normal(lines[i]) for i in different])
@@ -176,3 +177,139 @@ def test_unigram(kind, scores, charsmap, tmp_path):
     for text, line in zip(ours.detokenize(ids).numpy(), lines, strict=True):
         if "\N{DOUBLE QUESTION MARK}" not in text.decode():
             assert text.decode() == normal(line).removeprefix(" ")
+
+
+ADDED = [
+    tokenizers.AddedToken("[E1]", normalized=True),
+    tokenizers.AddedToken("[E12]", normalized=False, special=True),
+    tokenizers.AddedToken("<left>", lstrip=True, normalized=False),
+    tokenizers.AddedToken("<right>", rstrip=True, normalized=False),
+    tokenizers.AddedToken("Été", normalized=True),
+    tokenizers.AddedToken("cat", normalized=False),
+]
+WITH_ADDED = [
+    "a [E1] b", "a[E1]b", "[E1]", "[e1][E12][E1]", "the  <left> \t cat <right>\u3000 dogs", " <left><right> ",
+    "ÉTÉ été Ete", "cats CAT Cat", "x<left>y<right>z  ", "[E1] [E1]  [E12", "[MASK", "", " ", "\t[E12]\n",
+    "a\u0301[E1]\u0301b",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "t5", "xlm-roberta"])
+def test_added_tokens(kind, scores, charsmap, tmp_path):
+    peer = {
+        "bert": lambda: word_pieces(True),
+        "roberta": lambda: byte_pairs(True),
+    }.get(kind, lambda: of_sentences(kind, scores, charsmap))()
+    peer.add_tokens([token for token in ADDED if kind in ("bert", "roberta") or not token.normalized])
+    ours = tokenizer_of(write(tmp_path, kind, peer))
+    ids = check(ours, peer, WITH_ADDED)
+    assert ours.vocabulary_size == peer.get_vocab_size() and "[E12]" in [ours.id_to_token(int(i)) for i in ids[3]]
+    assert b"[E12]" in ours.detokenize(ids).numpy()[3]
+    again = type(ours).from_config(ours.get_config())
+    np.testing.assert_array_equal(again(WITH_ADDED), ids)
+
+
+def changed(document, path, value):
+    *parents, last = path.split("/")
+    for name in parents:
+        document = document[int(name) if name.isdigit() else name]
+    document[int(last) if last.isdigit() else last] = value
+
+
+SMALL = {
+    "bert": lambda: tokenizers.Tokenizer(
+        models.WordPiece({t: i for i, t in enumerate([*BERT, "a"])}, unk_token="[UNK]")
+    ),
+    "roberta": lambda: tokenizers.Tokenizer(
+        models.BPE({t: i for i, t in enumerate([*ROBERTA, "a", "b", "ab"])}, [("a", "b")])
+    ),
+    "t5": lambda: tokenizers.Tokenizer(models.Unigram([("<pad>", 0), ("</s>", 0), ("<unk>", 0), ("a", -1)], 2, False)),
+}
+
+
+def small(kind, charsmap):
+    """The content of a tokenizer.json with a few tokens."""
+    tokenizer = SMALL[kind]()
+    if kind == "bert":
+        tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+        tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    elif kind == "roberta":
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    else:
+        spaces = pre_tokenizers.Metaspace()
+        tokenizer.normalizer = normalizers.Precompiled(charsmap)
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), spaces])
+        tokenizer.post_processor = processors.TemplateProcessing("$A </s>", "$A </s> $B </s>", [("</s>", 1)])
+    return json.loads(tokenizer.to_str())
+
+
+@pytest.mark.parametrize("kind, path, value, told", [
+    ("bert", "model/max_input_chars_per_word", 200, "`model.max_input_chars_per_word` of .* Received: 200"),
+    ("bert", "model/unk_token", "<unk>", "`model.unk_token`"),
+    ("bert", "model/unknown_key", 1, "`model.unknown_key`"),
+    ("bert", "model/vocab", {"[PAD]": 0, "a": 2}, "`model.vocab` .* ids that are not 0 to 1"),
+    ("bert", "model", 5, "`model`"),
+    ("bert", "normalizer/handle_chinese_chars", False, "`normalizer.handle_chinese_chars`"),
+    ("bert", "normalizer/clean_text", False, "`normalizer.clean_text`"),
+    ("bert", "normalizer", {"type": "Sequence", "normalizers": []}, "`normalizer.type`"),
+    ("bert", "pre_tokenizer", {"type": "Whitespace"}, "`pre_tokenizer.type` .* Received: Whitespace"),
+    ("bert", "post_processor", None, "`post_processor` .* Received: None"),
+    ("bert", "post_processor/sep/0", "[PAD]", "`post_processor`"),
+    ("bert", "padding", {"direction": "Left"}, "`padding.direction` .* Received: Left"),
+    ("bert", "truncation", {"direction": "Left"}, "`truncation.direction`"),
+    ("bert", "added_tokens", [{"id": 9, "content": "x"}], r"the ids from 6 on, after the vocabulary. Received: \[9\]"),
+    ("bert", "added_tokens", [{"id": 5, "content": "[PAD]"}], "must have one id. Received: '\\[PAD\\]' of ids 5 and 0"),
+    ("bert", "added_tokens", [{"id": 6, "content": "x", "single_word": True}], r"\(`single_word`\). Received: \['x'\]"),
+    ("bert", "added_tokens", 7, "`added_tokens` must be tokens"),
+    ("roberta", "model/byte_fallback", True, "`model.byte_fallback`"),
+    ("roberta", "model/dropout", 0.1, "`model.dropout`"),
+    ("roberta", "model/ignore_merges", True, "`model.ignore_merges`"),
+    ("roberta", "model/merges", [["a", "c"]], r"vocabulary. Received: merges\[0\]='a c'"),
+    ("roberta", "normalizer", {"type": "NFC"}, "`normalizer` .* Received: {'type': 'NFC'}"),
+    ("roberta", "pre_tokenizer/use_regex", False, "`pre_tokenizer.use_regex`"),
+    ("t5", "model/byte_fallback", True, "`model.byte_fallback`"),
+    ("t5", "model/vocab", [["a", "b"]], "`model.vocab`"),
+    ("t5", "model/unk_id", None, "`model.unk_id`"),
+    ("t5", "model/vocab/1/0", "<end>", "one without </s>"),
+    ("t5", "normalizer", {"type": "NFKC"}, "`normalizer`"),
+    ("t5", "normalizer/precompiled_charsmap", "?", "`precompiled_charsmap` must be base64"),
+    ("t5", "normalizer/precompiled_charsmap", "AAAA", "must be a SentencePiece model"),
+    ("t5", "pre_tokenizer/pretokenizers/0", {"type": "Punctuation"}, "`pre_tokenizer`"),
+    ("t5", "pre_tokenizer/pretokenizers/1/prepend_scheme", "never", "`pre_tokenizer.prepend_scheme`"),
+    ("t5", "pre_tokenizer", {"type": "Metaspace", "replacement": WORD_START}, "neither squeezed nor stripped"),
+])  # fmt: skip
+def test_refused_by_name(kind, path, value, told, charsmap, tmp_path):
+    document = small(kind, charsmap)
+    extra = {"extra_ids": 0} if kind == "t5" else {}
+    assert tokenizer_of(write(tmp_path / "good", kind, document=document, **extra)).encode(["a"])[0].size
+    changed(document, path, value)
+    with pytest.raises(ValueError, match=told) as error:
+        tokenizer_of(write(tmp_path / "bad", kind, document=document, **extra))
+    assert "\n" not in str(error.value) and "Received: " in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "5", '{"model": []}', "[" * 100_000])
+def test_damaged_files(text, tmp_path):
+    write(tmp_path, "bert", document={})
+    (tmp_path / "tokenizer.json").write_text(text)
+    with pytest.raises(ValueError, match="tokenizer.json"):
+        tokenizer_of(tmp_path)
+
+
+def test_settings_come_first(charsmap, tmp_path):
+    """As in transformers, whose classes set them anew."""
+    document = small("bert", charsmap)
+    assert tokenizer_of(write(tmp_path, "bert", document=document)).lowercase
+    tokenizer = tokenizer_of(write(tmp_path, "bert", document=document, do_lower_case=False, strip_accents=True))
+    assert not tokenizer.lowercase and tokenizer.strip_accents
+    document["truncation"] = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}
+    assert len(tokenizer_of(write(tmp_path, "bert", document=document)).encode(["a " * 9])[0]) == 11
+
+
+def test_the_real_one(shared_data):
+    folder = shared_data / "ckpt_minilm_l6_bert"
+    peer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    peer.no_truncation()
+    peer.no_padding()
+    check(tokenizer_of(folder), peer)
