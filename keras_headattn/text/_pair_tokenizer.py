@@ -162,13 +162,13 @@ class PairTokenizer(keras.layers.Layer):
             two such lists, `token_ids` and `segment_ids`.
 
         Raises:
-            ValueError: if there are more or fewer second texts.
+            ValueError: if there are more or fewer second texts, or one is no str.
         """
         if second_texts is None:
-            return [row for some in portions(texts) for row in rows_of(self._row(tf.constant(some)))]
+            return [row for some in portions(texts) for row in rows_of(self._row(tf.constant(check_texts(some))))]
         token_ids, segment_ids = [], []
         for some in portions(zip(texts, second_texts, strict=True)):
-            joined = self._joined(*map(tf.constant, zip(*some, strict=True)))
+            joined = self._joined(*(tf.constant(check_texts(side)) for side in zip(*some, strict=True)))
             token_ids += rows_of(joined)
             if self.has_segments:
                 segment_ids += rows_of(self._segments(joined))
@@ -178,12 +178,13 @@ class PairTokenizer(keras.layers.Layer):
         """Turns ids back into text, without special tokens.
 
         Args:
-            ids: integer tensor (B, n).
+            ids: integer tensor (B, n). Those without a token, of a table with more rows, are left out.
 
         Returns:
             String tensor (B,).
         """
-        return self._text(tf.cast(ids, tf.int32))
+        ids = tf.cast(ids, tf.int32)
+        return self._text(tf.where((ids >= 0) & (ids < self.vocabulary_size), ids, self.pad_id))
 
     def compute_output_spec(self, texts, second_texts=None):
         _check_shape("texts", texts.shape)
@@ -270,7 +271,17 @@ def rows_of(ragged):
 
 
 def portions(texts, size=10_000):
-    """Lists of at most so many texts, which are few enough to be held as tensors."""
+    """Yields texts, or pairs of them, in lists of at most `size`, each small enough for one tensor."""
+    if isinstance(texts, (str, bytes)):
+        raise ValueError(f"Texts must be a list of str, not one. Received: {texts!r:.80}")
     texts = iter(texts)
     while portion := list(itertools.islice(texts, size)):
         yield portion
+
+
+def check_texts(texts):
+    """Texts, if each is a str: a list of lists would become rows of something else."""
+    for text in texts:
+        if not isinstance(text, (str, bytes)):
+            raise ValueError(f"Texts must be a list of str. Received: one with {text!r:.80}")
+    return texts

@@ -68,8 +68,7 @@ class SentencePiecePairTokenizer(PairTokenizer):
         return self._graph_tokenizer.tokenize(strings)
 
     def _text(self, ids):
-        is_text = (ids >= 0) & (ids < self.vocabulary_size)
-        return join_pieces(tf.ragged.boolean_mask(ids, is_text), self._texts)
+        return join_pieces(ids, self._texts)
 
     def get_config(self):
         config = super().get_config()

@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_headattn._private import accept_any_input
 from keras_headattn._validation import natural
 from keras_headattn.text._added_tokens import AddedTokens, read_added_tokens
-from keras_headattn.text._pair_tokenizer import portions, rows_of
+from keras_headattn.text._pair_tokenizer import check_texts, portions, rows_of
 from keras_headattn.text._sentencepiece_protos import decode_proto, graph_tokenizer, join_pieces, read_proto, texts_of
 
 STANDS_FOR_NUL = "\ufdd0"  # Unicode keeps it for use inside a program
@@ -228,7 +228,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
         """
         ids = tf.cast(ids, tf.int32)
         ended = tf.cumsum(tf.cast(ids == self.eos_id, tf.int32), axis=1) > 0
-        text = ~ended & (ids != self.pad_id) & (ids != self.bos_id)
+        text = ~ended & (ids >= 0) & (ids != self.pad_id) & (ids != self.bos_id)
         if self._added:
             return join_pieces(tf.ragged.boolean_mask(ids, text & (ids < self.vocabulary_size)), self._texts)
         return self._graph_tokenizer.detokenize(
@@ -246,12 +246,12 @@ class SentencePieceTokenizer(keras.layers.Layer):
             can split in two ways of one score: rounding decides there, in the graph and here.
         """
         if self._added:
-            return [row for some in portions(sentences) for row in rows_of(self._rows(tf.constant(some)))]
+            return [row for some in portions(sentences) for row in rows_of(self._rows(tf.constant(check_texts(some))))]
         bos, eos = [self.bos_id] * self.add_bos, [self.eos_id] * self.add_eos
-        sentences = list(sentences)
+        texts = [text for some in portions(sentences) for text in check_texts(some)]
         if self.lowercase:
-            sentences = _lower(tf.constant(sentences, tf.string)).numpy().tolist()
-        return [np.array(bos + ids[: self._limit] + eos, "int32") for ids in self._processor.encode(sentences)]
+            texts = _lower(tf.constant(texts, tf.string)).numpy().tolist()
+        return [np.array(bos + ids[: self._limit] + eos, "int32") for ids in self._processor.encode(texts)]
 
     def compute_output_spec(self, strings):
         _check_shape(strings.shape)

@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_headattn._files import read_lines
 from keras_headattn._private import accept_any_input
 from keras_headattn._validation import number
-from keras_headattn.text._pair_tokenizer import portions, refuse_paths
+from keras_headattn.text._pair_tokenizer import check_texts, portions, refuse_paths
 
 # What stands by itself: a number with its points, an ending such as n't or 's, any other sign.
 TOKENS = r"(\p{N}+(?:[.,]\p{N}+)+|n't\b|'(?:s|m|d|re|ve|ll)\b|[^\p{L}\p{M}\p{N}\s])"
@@ -117,7 +117,7 @@ class WordTokenizer(keras.layers.Layer):
         """
         found = []
         for some in portions(sentences):
-            ids = self._ids(tf.constant(some))
+            ids = self._ids(tf.constant(check_texts(some)))
             found += np.split(ids.flat_values.numpy(), ids.row_splits.numpy()[1:-1])
         return found
 

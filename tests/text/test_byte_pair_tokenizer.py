@@ -127,14 +127,8 @@ def test_one_text_and_pairs(tokenizer):
 
 def test_a_space_before_the_text(tokenizer):
     spaced = BytePairTokenizer(tokenizer.vocabulary, tokenizer.merges, add_prefix_space=True)
-    for text, same in {
-        "the": " the",
-        " the": " the",
-        "\tthe": " \tthe",
-        "\u00a0the": " \u00a0the",
-        "\u3000": " \u3000",
-        "": "",
-    }.items():
+    same_texts = {"the": " the", " the": " the", "\tthe": " \tthe", "\n": " \n", "\u3000a": " \u3000a", "\xa0": " \xa0"}
+    for text, same in {**same_texts, "": "", "  a": "  a"}.items():
         np.testing.assert_array_equal(spaced([text]), tokenizer([same]))
 
 
@@ -152,11 +146,12 @@ def test_attributes_and_files(tokenizer, tmp_path):
 
 def test_saved_with_a_model(tokenizer, tmp_path):
     """In a process without this library and tensorflow-text, from the SavedModel; in Keras from its own file."""
+    tokenizer = BytePairTokenizer(tokenizer.vocabulary, tokenizer.merges, added_tokens=["[E1]"])
     texts = keras.Input((), dtype="string"), keras.Input((), dtype="string")
     keras.Model(texts, tokenizer(*texts)).save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
-    expected = tokenizer(["the cat"], ["é"]).numpy().tolist()
-    assert again((tf.constant(["the cat"]), tf.constant(["é"]))).numpy().tolist() == expected
+    expected = tokenizer(["the [E1] cat"], ["é"]).numpy().tolist()
+    assert again((tf.constant(["the [E1] cat"]), tf.constant(["é"]))).numpy().tolist() == expected
     module = tf.Module()
     module.tokenizer = again.layers[-1]
     signature = tf.function(lambda text, second: {"ids": module.tokenizer(text, second)}, autograph=False)
@@ -167,7 +162,7 @@ import sys
 sys.modules["keras_headattn"] = sys.modules["tensorflow_text"] = None
 import tensorflow as tf
 model = tf.saved_model.load({str(tmp_path / "saved")!r})
-found = model.signatures["serving_default"](text=tf.constant(["the cat"]), second=tf.constant(["é"]))
+found = model.signatures["serving_default"](text=tf.constant(["the [E1] cat"]), second=tf.constant(["é"]))
 assert found["ids"].numpy().tolist() == {expected}
 """
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -178,7 +173,9 @@ def test_mistakes(tmp_path):
     for merge in ("a c", "b a", "ab", "a  b"):
         with pytest.raises(ValueError, match=rf"Received: merges\[1\]='{merge}'"):
             BytePairTokenizer(vocabulary, ["a b", merge])
-    with pytest.raises(ValueError, match="No merge may be there twice. Received: 'a b' in merges.1., as in merges.0."):
+    with pytest.raises(
+        ValueError, match=r"No merge may be there twice. Received: 'a b' in merges\[1\], as in merges\[0\]"
+    ):
         BytePairTokenizer(vocabulary, ["a b", "a b"])
     with pytest.raises(ValueError, match="Received: one without </s>, <unk>|without <unk>, </s>"):
         BytePairTokenizer(["<s>", "<pad>"], [])
@@ -187,10 +184,67 @@ def test_mistakes(tmp_path):
     with pytest.raises(FileNotFoundError, match="none.json"):
         BytePairTokenizer(tmp_path / "none.json", [])
     (tmp_path / "vocab.json").write_text("{", encoding="utf-8")
-    with pytest.raises(ValueError, match="vocab.json is not JSON"):
+    with pytest.raises(ValueError, match="vocab.json is not JSON: "):
         BytePairTokenizer(tmp_path / "vocab.json", [])
     with pytest.raises(ValueError, match="Received: max_length=4"):
         BytePairTokenizer(vocabulary, [], max_length=4)
+
+
+@pytest.mark.parametrize("text, told", [
+    ('{"a": "0"}', "vocab.json must have integers as ids. Received: 'a': '0'"),
+    ('{"a": true}', "vocab.json must have integers as ids. Received: 'a': True"),
+    ("[]", "vocab.json must have a dictionary of tokens to ids. Received: list"),
+    ('{"": 0}', "vocab.json must have non-empty str without NUL as tokens. Received: '' of id 0"),
+    ('{"a": 0, "\\ud800": 1}', "Received: '\\\\ud800' of id 1"),
+    ("[" * 100_000, "vocab.json is not JSON that can be read: it is nested too deeply"),
+])  # fmt: skip
+def test_damaged_vocabularies(text, told, tmp_path):
+    (tmp_path / "vocab.json").write_text(text)
+    with pytest.raises(ValueError, match=told):
+        BytePairTokenizer(tmp_path / "vocab.json", [])
+
+
+@pytest.mark.parametrize("vocabulary", [[*SPECIALS, "a", "a"], [*SPECIALS, 5], [*SPECIALS, "a\0"]])
+def test_odd_vocabularies(vocabulary):
+    with pytest.raises(ValueError, match="`vocabulary` must (have|hold) .* Received: .* of ids? "):
+        BytePairTokenizer(vocabulary, [])
+
+
+def test_damaged_merges(tmp_path):
+    vocabulary, path = [*SPECIALS, "a", "b", "ab"], tmp_path / "merges.txt"
+    for text, line in {"#version: 0.2\na b\na c\n": 3, "a b\n\na\tb": 3, "a b\na b": 2}.items():
+        path.write_text(text)
+        with pytest.raises(ValueError, match=rf"merges.txt, line {line}"):
+            BytePairTokenizer(vocabulary, path)
+    with pytest.raises(ValueError, match=r"Received: merges\[0\]=7"):
+        BytePairTokenizer(vocabulary, [7])
+
+
+def test_added_tokens(tokenizer):
+    options = [{"content": "[L]", "lstrip": True}, {"content": "[R]", "rstrip": True}, "[E1]", "[E12]", "the"]
+    added = BytePairTokenizer(tokenizer.vocabulary, tokenizer.merges, added_tokens=options)
+    size = tokenizer.vocabulary_size
+    assert added.vocabulary_size == size + 4  # "the" is one of the vocabulary
+    the = added.vocabulary.index("the")
+    for text, expected in {
+        "a[E1]b": ["a", size + 2, "b"],
+        "[E12][E1] a": [size + 3, size + 2, " a"],
+        "a \u3000[L] b": ["a", size, " b"],
+        "a [R] \n b": ["a ", size + 1, "b"],
+        "cathe": ["ca", the],
+        "": [],
+    }.items():
+        ids = [i for part in expected for i in ([part] if isinstance(part, int) else tokenizer.encode([part])[0][1:-1])]
+        assert added.encode([text])[0][1:-1].tolist() == ids == added([text]).numpy()[0, 1:-1].tolist(), text
+    texts = ["a[E1]b é[E12]", "\xff[E1]"]
+    assert [text.decode() for text in added.detokenize(added(texts)).numpy()] == texts
+    again = BytePairTokenizer.from_config(added.get_config())
+    assert again.get_config() == added.get_config() and again.vocabulary == added.vocabulary
+    with pytest.raises(ValueError, match="No added token may be there twice"):
+        BytePairTokenizer(tokenizer.vocabulary, [], added_tokens=["a", "a"])
+    for wrong in ("", {"content": 5}, {"content": "a", "single_word": True}):
+        with pytest.raises(ValueError, match="`added_tokens` must be non-empty str, or dictionaries"):
+            BytePairTokenizer(tokenizer.vocabulary, [], added_tokens=[wrong])
 
 
 def test_ids_of_hugging_face(shared_data, tmp_path):

@@ -1,3 +1,4 @@
+import os
 import re
 import subprocess
 import sys
@@ -164,9 +165,36 @@ def test_missing_file(path):
         SentencePieceTokenizer(path)
 
 
-def test_bad_protos():
+def test_bad_protos(model_path, tmp_path):
     with pytest.raises(ValueError, match="must be a SentencePiece model. Received: 4 bytes"):
         SentencePieceTokenizer(b"junk")
+    for content in (b"", b"junk", model_path.read_bytes()[:200]):
+        (tmp_path / "a.model").write_bytes(content)
+        with pytest.raises(ValueError, match=f"a.model must be a SentencePiece model. Received: {len(content)} bytes"):
+            SentencePieceTokenizer(tmp_path / "a.model")
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(FileNotFoundError, match="A SentencePiece model is a file. Received: proto="):
+            SentencePieceTokenizer(place)
+
+
+def test_added_tokens(model_path):
+    plain = SentencePieceTokenizer(model_path, num_sentinels=2)
+    options = ["[E1]", {"content": "[L]", "lstrip": True, "rstrip": True}]
+    added = SentencePieceTokenizer(model_path, num_sentinels=2, added_tokens=options)
+    assert added.vocabulary_size == 44 and added.sentinel_id(0) == 41
+    assert [added.id_to_token(i) for i in (41, 42, 43)] == ["<extra_id_0>", "[E1]", "[L]"]
+    cat, dog = (plain.encode([text])[0][:-1].tolist() for text in ("a cat", "a dog"))
+    for text, expected in {
+        "a cat [E1]a dog": [*cat, 42, *dog],
+        "a cat  [L]\t[E1]": [*cat, 43, 42],
+        "": [],
+        "a dog": dog,
+    }.items():
+        assert added.encode([text])[0].tolist() == [*expected, 3] == added([text]).numpy()[0].tolist()
+    assert texts(added.detokenize(added(["a cat[E1] a dog", "a[L]"]))) == ["a cat[E1] a dog", "a[L]"]
+    again = SentencePieceTokenizer.from_config(added.get_config())
+    assert again.get_config() == added.get_config()
 
 
 def test_model_without_padding_is_refused(shared_data):

@@ -51,6 +51,44 @@ def test_case_may_be_kept():
     assert tokens(WordPieceTokenizer(SPECIALS + WORDS, lowercase=False), "É é Cat cat") == "É [UNK] [UNK] cat"
 
 
+@pytest.mark.parametrize("letter", ["a", "ก", "я", "😀"])
+def test_words_of_more_than_100_letters(letter):
+    """However many bytes they have; other words of the text stay."""
+    tokenizer = WordPieceTokenizer(sorted({*SPECIALS, "a", letter, f"##{letter}", f"##{letter * 3}"}))
+    for count, pieces in {34: 12, 97: 33, 100: 34, 101: 1, 400: 1, 401: 1}.items():
+        ids = tokenizer.encode([f"a {letter * count} a"])[0][1:-1].tolist()
+        assert len(ids) == 2 + pieces, count
+        assert (ids[1] == tokenizer.unk_id) == (count > 100)
+        assert tokenizer([f"a {letter * count} a"]).numpy()[0, 1:-1].tolist() == ids
+
+
+@pytest.mark.parametrize("strip_accents, lowercase, expected", [
+    (None, True, "e e"), (False, True, "[UNK] [UNK]"), (True, False, "[UNK] e"), (None, False, "É [UNK]"),
+])  # fmt: skip
+def test_accents(strip_accents, lowercase, expected):
+    assert tokens(WordPieceTokenizer(SPECIALS + WORDS, lowercase, strip_accents=strip_accents), "É é") == expected
+
+
+def test_added_tokens(tokenizer):
+    options = [{"content": "[E1]", "normalized": True}, "[X]", {"content": "new", "normalized": True}, "cat"]
+    added = WordPieceTokenizer(SPECIALS + WORDS, added_tokens=options)
+    assert added.vocabulary[-3:] == ("[E1]", "[X]", "new") and added.unk_id == UNK
+    for text, expected in {
+        "a [E1] [e1]dog": "a [E1] [E1] dog",
+        "a[X]a [x]": "a [X] a [ [UNK] ]",
+        "NEW aNéw": "new a new",
+        "cats": "cat [UNK]",  # "cat" is taken before its ending
+        "[E1][X][E1]": "[E1] [X] [E1]",
+        "": "",
+    }.items():
+        assert tokens(added, text) == expected
+        assert added([text, "a"]).numpy()[0][: 2 + len(expected.split())].tolist() == added.encode([text])[0].tolist()
+    pair = added(["a [E1]"], ["[X]"])
+    assert pair["token_ids"].numpy().tolist() == [[CLS, 5, len(SPECIALS + WORDS), SEP, len(SPECIALS + WORDS) + 1, SEP]]
+    assert added.detokenize(pair["token_ids"]).numpy().tolist() == [b"a [E1] [X]"]
+    assert tokens(added.with_max_length(99), "[e1]") == "[E1]"
+
+
 def test_very_long_text(tokenizer):
     (ids,) = tokenizer.encode(["cat " * 50_000])
     assert len(ids) == 50_002
@@ -137,7 +175,7 @@ def test_saved_with_a_model(tokenizer, tmp_path):
 def test_mistakes(tokenizer, tmp_path):
     with pytest.raises(ValueError, match=r"Received: one without \[UNK\], \[SEP\]"):
         WordPieceTokenizer(["[PAD]", "[CLS]", "a"])
-    with pytest.raises(ValueError, match="every token once. Received: 'a' in vocabulary.6., as in vocabulary.5."):
+    with pytest.raises(ValueError, match=r"every token once. Received: 'a' in vocabulary\[6\], as in vocabulary\[5\]"):
         WordPieceTokenizer([*SPECIALS, "a", "a"])
     with pytest.raises(FileNotFoundError, match="none.txt"):
         WordPieceTokenizer(tmp_path / "none.txt")
@@ -154,6 +192,27 @@ def test_mistakes(tokenizer, tmp_path):
         tokenizer.encode(["a", "b"], ["a"])
     with pytest.raises(ValueError, match="Ids are 0 to 21. Received: 22"):
         tokenizer.id_to_token(22)
+
+
+@pytest.mark.parametrize("line, told", [
+    ("", "a non-empty str without NUL. Received: ''"),
+    ("a\0b", r"a non-empty str without NUL. Received: 'a\\x00b'"),
+    ("é" * 129, "at most 256 bytes. Received: 'é{20}'..."),
+    ("[CLS]", r"every token once. Received: '\[CLS\]' in .*vocab.txt, line 6, as in .*vocab.txt, line 3"),
+])  # fmt: skip
+def test_damaged_vocabularies(line, told, tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join([*SPECIALS, line, "a"]) + "\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=told) as error:
+        WordPieceTokenizer(tmp_path / "vocab.txt")
+    assert f"{tmp_path / 'vocab.txt'}, line 6" in str(error.value)
+
+
+def test_vocabularies_without_a_word(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join([*SPECIALS, "##"]))
+    with pytest.raises(ValueError, match="at least one piece .* Received: 6 tokens in .*vocab.txt"):
+        WordPieceTokenizer(tmp_path / "vocab.txt")
+    odd = WordPieceTokenizer([*SPECIALS, "##", "###", "#", "a b", "a"])
+    assert tokens(odd, "a b ## #") == "a [UNK] # # #"  # a token with a space is never found
 
 
 def read(path, *columns):

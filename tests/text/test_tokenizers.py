@@ -1,0 +1,99 @@
+"""What is true of all tokenizers."""
+
+import json
+import zipfile
+
+import keras
+import pytest
+import tensorflow as tf
+
+from keras_headattn import text
+from keras_headattn.text import (
+    BytePairTokenizer,
+    SentencePiecePairTokenizer,
+    SentencePieceTokenizer,
+    WordPieceTokenizer,
+    WordTokenizer,
+    train_sentencepiece,
+)
+
+PLACES = {
+    BytePairTokenizer: ("vocabulary", "merges"),
+    SentencePiecePairTokenizer: ("proto",),
+    SentencePieceTokenizer: ("proto",),
+    WordPieceTokenizer: ("vocabulary",),
+    WordTokenizer: ("vocabulary",),
+}
+
+
+def test_all_tokenizers_are_here():
+    layers = {cls for cls in (getattr(text, name) for name in text.__all__) if isinstance(cls, type)}
+    assert {cls for cls in layers if issubclass(cls, keras.layers.Layer)} == set(PLACES)
+
+
+ODD = [
+    "",
+    "\0",
+    "a\0b",
+    "\0\0a",
+    b"\xff",
+    b"a\xffb",
+    b"\xe2\x82",
+    b"\xed\xa0\x80a",
+    "\ufffd",
+    "\ufdd0",
+    b"ab\xc0\x80",
+    "a[E]\0[E]b",
+]
+
+
+@pytest.mark.parametrize("added", [[], ["[E]"]])
+@pytest.mark.parametrize("cls", PLACES)
+def test_odd_texts(cls, added, model_path):
+    tokenizer = cls(**content(cls, model_path), **({"added_tokens": added} if cls is not WordTokenizer else {}))
+    for row, ids in zip(tokenizer(ODD).numpy(), tokenizer.encode(ODD), strict=True):
+        assert row[: len(ids)].tolist() == ids.tolist() and (row[len(ids) :] == tokenizer.pad_id).all()
+    assert tokenizer.encode([]) == [] and tokenizer(tf.zeros([0, 1], tf.string)).shape[0] == 0
+    for wrong in ("ab", [["a", "b"]], [5], [None], ["a", ["a"]]):
+        with pytest.raises(ValueError, match="Texts must be a list of str"):
+            tokenizer.encode(wrong)
+    if cls is not WordTokenizer:
+        ids = [int(i) for i in tokenizer.encode(["a"])[0]]
+        texts = tokenizer.detokenize([[*ids[:-1], 999, -1, ids[-1]], [*ids, 999, -1]])
+        assert texts.numpy().tolist() == [b"a", b"a"]
+
+
+@pytest.fixture(scope="module")
+def model_path(tmp_path_factory):
+    return train_sentencepiece(["a cat sat", "a dog ran"], tmp_path_factory.mktemp("pieces") / "a.model", 20)
+
+
+def content(cls, model_path):
+    """Arguments of a tokenizer, without paths."""
+    specials = ["<s>", "<pad>", "</s>", "<unk>"]
+    return {
+        BytePairTokenizer: lambda: dict(vocabulary=[*specials, "a", "b", "ab"], merges=["a b"]),
+        SentencePiecePairTokenizer: lambda: dict(proto=model_path.read_bytes()),
+        SentencePieceTokenizer: lambda: dict(proto=model_path.read_bytes()),
+        WordPieceTokenizer: lambda: dict(vocabulary=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"]),
+        WordTokenizer: lambda: dict(vocabulary=["a"]),
+    }[cls]()
+
+
+@pytest.mark.parametrize("cls", PLACES)
+def test_a_path_in_a_keras_file(cls, model_path, tmp_path):
+    strings = keras.Input((), dtype="string")
+    keras.Model(strings, cls(**content(cls, model_path))(strings)).save(tmp_path / "model.keras")
+    assert keras.saving.load_model(tmp_path / "model.keras").layers[-1].get_config()
+    (tmp_path / "secret").write_text("root")
+    for name in PLACES[cls]:
+        with zipfile.ZipFile(tmp_path / "model.keras") as archive:
+            parts = {part: archive.read(part) for part in archive.namelist()}
+        config = json.loads(parts["config.json"])
+        layer = next(layer for layer in config["config"]["layers"] if layer["class_name"] == cls.__name__)
+        layer["config"][name] = str(tmp_path / "secret")
+        with zipfile.ZipFile(tmp_path / "bad.keras", "w") as archive:
+            for part, data in parts.items():
+                archive.writestr(part, json.dumps(config) if part == "config.json" else data)
+        with pytest.raises((ValueError, TypeError), match=f"`{name}` in a configuration.*secret"):
+            keras.saving.load_model(tmp_path / "bad.keras")
