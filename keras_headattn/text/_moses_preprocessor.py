@@ -2,9 +2,8 @@
 
 import json
 import logging
-import pathlib
 
-from keras_headattn._files import write_atomically
+from keras_headattn._files import read_json, write_atomically
 from keras_headattn._optional import optional_import
 
 
@@ -123,8 +122,18 @@ class MosesPreprocessor:
 
         Returns:
             `MosesPreprocessor`.
+
+        Raises:
+            FileNotFoundError: if there is no such file.
+            ValueError: if it is not one that `save` wrote.
         """
-        return cls(**json.loads(pathlib.Path(path).read_text(encoding="utf-8")))
+        state = read_json(path)
+        if not isinstance(state, dict) or set(state) != {"language", "normalize", "tokenize", "truecaser"}:
+            raise ValueError(f"{path} must be a file that `MosesPreprocessor.save` wrote. Received: {state!r:.80}")
+        truecaser = state["truecaser"]
+        if not isinstance(state["language"], str) or not isinstance(truecaser, (dict, type(None))):
+            raise ValueError(f"{path} must have a str as `language` and a dictionary as `truecaser`, or null")
+        return cls(**state)
 
 
 def _import_jieba():
