@@ -377,7 +377,10 @@ def _narrow(attention, arguments, dropout):
 
 
 def tokenizer_of(path, **arguments):
-    """The tokenizer of a checkpoint, with the token ids of the model that `from_pretrained` makes of it.
+    """Makes the tokenizer of a checkpoint, with the token ids of the model that `from_pretrained` makes of it.
+
+    It is read from tokenizer.json where there is one, else from the files of older versions. Settings beside them are
+    honoured, or refused by name if they would change ids. Tokens that were added to the vocabulary stay whole in texts.
 
     Args:
         path: str or path of a folder as Hugging Face has it, or of a preset of KerasHub.
@@ -385,10 +388,13 @@ def tokenizer_of(path, **arguments):
 
     Returns:
         Of Marian a `LanguagePair` of two `SentencePieceTokenizer`; of BERT and ELECTRA a `WordPieceTokenizer`; of
-        RoBERTa a `BytePairTokenizer`; of T5 a `SentencePieceTokenizer`.
+        RoBERTa a `BytePairTokenizer`; of T5 and mT5 a `SentencePieceTokenizer`; of XLM-R and CamemBERT a
+        `SentencePiecePairTokenizer`.
 
     Raises:
-        FileNotFoundError, ValueError: if the folder has no such tokenizer, or one for a vocabulary of another size.
+        FileNotFoundError: if the folder has no such tokenizer.
+        ValueError: if a file is damaged, the vocabulary is of another size than the model, or a setting asks for ids
+            that the tokenizers here do not give.
     """
     from keras_headattn.interop._tokenizers import read_tokenizer
 
