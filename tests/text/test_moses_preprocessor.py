@@ -42,6 +42,15 @@ def test_save_and_load(tmp_path):
     assert MosesPreprocessor.load(tmp_path / "de.json").truecaser is None
 
 
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"language": "en"}', '{"language": 5, "normalize": true, "tokenize": true, "truecaser": null}']
+)
+def test_damaged_files(text, tmp_path):
+    (tmp_path / "moses.json").write_text(text)
+    with pytest.raises(ValueError, match="moses.json"):
+        MosesPreprocessor.load(tmp_path / "moses.json")
+
+
 def test_absent_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(ImportError, match=r"pip install -e .\.\[recipes\]"):
