@@ -1,7 +1,10 @@
 """SentencePiece models with the ids that a checkpoint gives their pieces."""
 
 import base64
+import io
+import pathlib
 import re
+import tempfile
 
 # Kinds of pieces.
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 1, 2, 3, 4, 5
@@ -71,6 +74,24 @@ def fairseq_model(path, first):
     model.pieces.add(piece="<mask>", type=CONTROL)
     _set_specials(model, pad="<pad>", bos="<s>", eos="</s>", unk="<unk>")
     return model.SerializeToString()
+
+
+def white_space_charsmap():
+    """The table of a normalizer that makes all white space spaces and leaves other text as it is, in base64."""
+    import sentencepiece
+    from sentencepiece.sentencepiece_model_pb2 import ModelProto
+
+    spaces = [chr(code) for code in range(0x3001) if chr(code).isspace() and chr(code) not in " \x1c\x1d\x1e\x1f"]
+    model = io.BytesIO()
+    with tempfile.TemporaryDirectory() as folder:
+        rules = pathlib.Path(folder, "rules.tsv")
+        rules.write_text("".join(f"{ord(space):X}\t20\n" for space in spaces), encoding="utf-8")
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(["ab ba"]), model_writer=model, vocab_size=8, hard_vocab_limit=False,
+            normalization_rule_tsv=str(rules), minloglevel=2,
+        )  # fmt: skip
+    charsmap = ModelProto.FromString(model.getvalue()).normalizer_spec.precompiled_charsmap
+    return base64.b64encode(charsmap).decode("ascii")
 
 
 def unigram_model(vocabulary, unknown, charsmap, control, path):

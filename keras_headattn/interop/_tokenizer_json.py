@@ -1,7 +1,7 @@
 """tokenizer.json of Hugging Face, as arguments of our tokenizers; what they would do otherwise is refused by name."""
 
 from keras_headattn._files import read_json
-from keras_headattn.interop._sentencepiece_models import WORD_START, unigram_model
+from keras_headattn.interop._sentencepiece_models import WORD_START, unigram_model, white_space_charsmap
 
 SQUEEZE = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": None}
 
@@ -175,6 +175,8 @@ class TokenizerJson:
         return unigram_model(pieces, unknown, charsmap, control, self.path), sentinels, tokens
 
     def _charsmap(self):
+        if not self._part("normalizer"):
+            return white_space_charsmap()
         first = (self._steps("normalizer", "normalizers") or [{}])[0]
         if first.get("type") != "Precompiled" or not isinstance(first.get("precompiled_charsmap"), str):
             self.refuse("normalizer", self._part("normalizer") or None)
