@@ -28,11 +28,11 @@ SPECIALS = {
 NO_TEXT = re.compile("\N{LOWER ONE EIGHTH BLOCK}?<extra_id_[0-9]+>|.*NOTUSED")
 # Keys that say nothing of the ids of a text: of files, of calls, of decoding.
 HARMLESS = """
-    backend chat_template clean_up_tokenization_spaces errors init_inputs is_local local_files_only max_len max_length
-    merges_file model_input_names model_max_length model_specific_special_tokens name_or_path pad_to_multiple_of
-    pad_token_type_id processor_class return_token_type_ids source_lang source_spm special_tokens_map_file stride
-    target_lang target_spm target_vocab_file tokenizer_file trim_offsets truncation_strategy unk_id use_fast vocab_file
-    vocab separate_vocabs
+    backend chat_template clean_up_tokenization_spaces errors full_tokenizer_file init_inputs is_local
+    local_files_only max_len max_length merges_file model_input_names model_max_length model_specific_special_tokens
+    name_or_path pad_to_multiple_of pad_token_type_id processor_class return_token_type_ids separate_vocabs
+    source_lang source_spm special_tokens_map_file stride target_lang target_spm target_vocab_file tokenizer_file
+    trim_offsets truncation_strategy unk_id use_fast vocab vocab_file
 """.split()
 # Keys that change ids, and the value that is read here, unless a kind honours others.
 FIXED = dict(
@@ -95,14 +95,17 @@ class Settings:
         return value
 
     def _check_class(self):
-        name = self.values.get("tokenizer_class")
+        file, name = self.path / "tokenizer_config.json", self.values.get("tokenizer_class")
+        if name is None:
+            file = self.path / "config.json"
+            name = _read(file).get("tokenizer_class")
         known = {*CLASSES[self.kind], *GENERIC}
         if name is not None and (
             not isinstance(name, str) or name.removesuffix("Fast") not in known and name not in known
         ):
             raise ValueError(
                 f"`tokenizer_class` of {self.kind} must be {' or '.join(CLASSES[self.kind])}. "
-                f"Received: {name!r} in {self.path / 'tokenizer_config.json'}"
+                f"Received: {name!r} in {file}"
             )
 
     def _check(self, file, key, value):

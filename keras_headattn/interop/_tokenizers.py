@@ -6,13 +6,18 @@ from keras_headattn._files import read_json
 from keras_headattn.interop._configs import Config
 from keras_headattn.interop._sentencepiece_models import fairseq_model, marian_model
 from keras_headattn.interop._tokenizer_json import TokenizerJson
-from keras_headattn.interop._tokenizer_settings import Settings
+from keras_headattn.interop._tokenizer_settings import SPECIALS, Settings
 
 # The tokens of the first ids of fairseq's vocabularies, before the pieces of a SentencePiece model.
 FIRST = {
     "xlm-roberta": ["<s>", "<pad>", "</s>", "<unk>"],
     "camembert": ["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"],
 }
+# Keys of KerasHub's tokenizers that are read, or change no ids.
+PRESET_KEYS = """
+    add_eos add_prefix_space config_file dtype lowercase merges name proto special_tokens special_tokens_in_strings
+    strip_accents trainable unsplittable_tokens vocabulary
+""".split()
 
 
 def read_tokenizer(path, arguments):
@@ -132,20 +137,31 @@ def _of_preset(path, config, arguments):
     settings = Config.load(_need(path, "tokenizer.json"))["config"]
     folder = path / "assets" / "tokenizer"
     if (folder / "vocabulary.txt").exists():
-        fixed = dict(split=True, split_on_cjk=True, suffix_indicator="##", oov_token="[UNK]")
-        if different := {key: settings[key] for key in fixed if settings.get(key, fixed[key]) != fixed[key]}:
-            raise ValueError(f"The preset must have BERT's word pieces. Received: {different} in {path}")
-        tokenizer = WordPieceTokenizer(
-            folder / "vocabulary.txt", **{"lowercase": settings.get("lowercase", False), **arguments}
-        )
+        _check_preset(path, settings, split=True, split_on_cjk=True, suffix_indicator="##", oov_token="[UNK]")
+        # False is what KerasHub has by default, in lower case too.
+        given = dict(lowercase=settings.get("lowercase", False), strip_accents=settings.get("strip_accents") or None)
+        tokenizer = WordPieceTokenizer(folder / "vocabulary.txt", **{**given, **arguments})
     elif (folder / "vocabulary.json").exists():
-        if added := set(settings.get("unsplittable_tokens") or ()) - {"<s>", "<pad>", "</s>", "<unk>", "<mask>"}:
-            raise ValueError(f"The preset must have no added tokens. Received: {sorted(added)[:5]} in {path}")
+        _check_preset(path, settings)
         given = {"add_prefix_space": settings.get("add_prefix_space", False), **arguments}
         tokenizer = BytePairTokenizer(folder / "vocabulary.json", _need(folder, "merges.txt"), **given)
     else:
+        _check_preset(path, settings, add_bos=False)
         tokenizer = SentencePieceTokenizer(_need(folder, "vocabulary.spm"), **arguments)
     return _check_size(tokenizer, config, "vocab_size" if "vocab_size" in config.values else "vocabulary_size")
+
+
+def _check_preset(path, settings, **fixed):
+    """Refuses settings that would give other ids than the tokenizers here."""
+    fixed["sequence_length"] = None
+    different = {key: settings[key] for key in fixed if settings.get(key, fixed[key]) != fixed[key]}
+    if whole := set(settings.get("unsplittable_tokens") or ()) - set(SPECIALS["roberta"].values()):
+        different["unsplittable_tokens"] = sorted(whole)
+    different |= {key: value for key, value in settings.items() if key not in fixed and key not in PRESET_KEYS}
+    if different:
+        raise ValueError(
+            f"The preset has settings of its tokenizer that are not read here. Received: {different} in {path}"
+        )
 
 
 def _marian(path, config, arguments):

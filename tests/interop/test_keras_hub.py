@@ -80,6 +80,18 @@ def test_tokenizers_of_presets(name, arguments, tmp_path):
     assert [list(row[1:-1]) for row in ours.encode(texts)] == [list(map(int, theirs(text))) for text in texts]
 
 
+def test_settings_of_tokenizers_of_presets(tmp_path):
+    keras_hub.models.BertBackbone(**SIZES, vocabulary_size=len(PIECES)).save_to_preset(str(tmp_path))
+    for arguments in (dict(sequence_length=8), dict(strip_accents=True), dict(strip_accents=True, lowercase=True)):
+        theirs = keras_hub.tokenizers.BertTokenizer(PIECES, **arguments)
+        theirs.save_to_preset(str(tmp_path))
+        if "sequence_length" in arguments:
+            with pytest.raises(ValueError, match="not read here. Received: {'sequence_length': 8}"):
+                tokenizer_of(tmp_path)
+        else:
+            assert [list(row[1:-1]) for row in tokenizer_of(tmp_path).encode(["á Áb"])] == [list(theirs("á Áb"))]
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of KerasHub's T5, whose attention is given a mask
 def test_the_tokenizer_of_a_t5(tmp_path):
     train_sentencepiece(["a cat sat", "cats sit"] * 9, tmp_path / "pieces.model", 24)

@@ -73,6 +73,14 @@ def test_refused_settings(kind, settings, told, tmp_path):
     assert "\n" not in str(error.value) and "Received: " in str(error.value)
 
 
+def test_the_class_of_config_json(tmp_path):
+    write(tmp_path, "bert", config={"tokenizer_class": "BertJapaneseTokenizer"})
+    with pytest.raises(ValueError, match="`tokenizer_class` of bert .*'BertJapaneseTokenizer' in .*/config.json"):
+        tokenizer_of(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+    assert tokenizer_of(tmp_path).vocabulary_size == len(WORDS)
+
+
 @pytest.mark.parametrize("text", ["[]", "{", "[" * 100_000])
 @pytest.mark.parametrize("name", ["tokenizer_config", "special_tokens_map", "added_tokens"])
 def test_damaged_settings(name, text, tmp_path):
