@@ -89,6 +89,10 @@ def test_mistakes(tmp_path):
         WordTokenizer([])
     with pytest.raises(ValueError, match=r"every word once.*\['cat'\]"):
         WordTokenizer(["cat", "dog", "cat"])
+    for words in ("", "cat\n\ndog", "cat\ncat"):
+        (tmp_path / "words.txt").write_text(words)
+        with pytest.raises(ValueError, match="Received: .* in .*words.txt"):
+            WordTokenizer(tmp_path / "words.txt")
     with pytest.raises(FileNotFoundError, match="none.txt"):
         WordTokenizer(tmp_path / "none.txt")
     with pytest.raises(ValueError, match="shape"):
