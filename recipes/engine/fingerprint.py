@@ -11,8 +11,7 @@ ROWS = 1000  # that are hashed together
 def fingerprint(corpora):
     """Sizes and checksums of the training and validation sets: dictionary of `"training"` and `"validation"`.
 
-    All of their content counts but the names of files. A set of a type that JSON cannot express is left out. On one
-    core of an x86 machine a second is enough for 100 MB of text.
+    All of their content counts but the names of files. A set of a type that JSON cannot express is left out.
 
     Args:
         corpora: `recipes.engine.task.Corpora`.
