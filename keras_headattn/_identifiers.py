@@ -33,8 +33,8 @@ def _found(name, value, room, cls=None):
 
 
 def checked_seed(name, value):
-    """A seed: an integer, a `keras.random.SeedGenerator`, or `None`."""
-    is_integer = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and not is_integer and not isinstance(value, keras.random.SeedGenerator):
-        raise ValueError(f"`{name}` must be an integer or None. Received: {name}={value!r}")
+    """A seed: an integer or `None`."""
+    is_integer = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    if value is not None and not is_integer:
+        raise ValueError(f"`{name}` must be an integer of at most 63 bits, or None. Received: {name}={value!r}")
     return value

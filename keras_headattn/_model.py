@@ -1,3 +1,5 @@
+"""The base of models that are classes of their own."""
+
 import keras
 
 

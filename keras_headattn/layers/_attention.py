@@ -11,7 +11,14 @@ from keras_headattn._heads import ROLES, mark_heads
 from keras_headattn._identifiers import checked_seed, constraint, initializer, regularizer
 from keras_headattn._validation import as_axes, as_shape, boolean, natural, number, positive, rate
 from keras_headattn.layers._attention_axes import AttentionAxes
-from keras_headattn.layers._attention_inputs import as_floats, call_mask, check_bias, check_inputs, check_segments
+from keras_headattn.layers._attention_inputs import (
+    as_floats,
+    call_mask,
+    check_bias,
+    check_inputs,
+    check_segments,
+    query_of_each_item,
+)
 from keras_headattn.layers._cache import empty_cache, write_entry, write_positions
 from keras_headattn.layers._decoding_kernels import make_kernels, merge_by_kernel, project_together
 from keras_headattn.layers._head_regularization import as_head_regularizer, head_loss, kernel_regularizer, regularizes
@@ -131,7 +138,8 @@ class Attention(keras.layers.Layer):
         depth: number of blocks below this one. Default `None`: models fill it in.
 
     Call arguments:
-        query: `(B, n, D)`, or more axes, see `attention_axes`.
+        query: `(B, n, D)`, or more axes, see `attention_axes`. Without a cache, queries `(1, n, D)` are those of every
+            item of `value`.
         value: `(B, m, D_v)`. May be left out when a cache holds what is attended to.
         key: `(B, m, D_k)`. Defaults to `value`.
         query_mask, value_mask, key_mask: `(B, n)`, `(B, m)`, `(B, m)`; boolean, True = a real token; of inputs with
@@ -299,6 +307,11 @@ class Attention(keras.layers.Layer):
                 f"Received: key of shape {tuple(key_shape)} and value of shape {tuple(value_shape)}"
             )
         self._check_positions()
+        for name, shape in (("query", query_shape), ("value", value_shape), ("key", key_shape)):
+            if shape[-1] is None:
+                raise ValueError(
+                    f"The width of `{name}`, its last axis, must be known. Received: {name} of shape {tuple(shape)}"
+                )
         self.axes = AttentionAxes(len(query_shape), len(value_shape), self.attention_axes)
         self.widths = {"query": query_shape[-1], "value": value_shape[-1], "key": key_shape[-1]}
         # The attribute names are the stock layer's, so that a file of its weights loads here.
@@ -648,6 +661,7 @@ class Attention(keras.layers.Layer):
         check_inputs(self, query, value, key, cache, index, positions)
         check_segments(self, segment_ids, query, cache)
         check_bias(bias)
+        query = query_of_each_item(query, value)
         inputs, axes = query, self.axes
         query, key, values = as_floats(self.compute_dtype, query, key, value)
         query, key, values = axes.fold(query, "query"), axes.fold(key, "key"), axes.fold(values, "key")
@@ -877,8 +891,9 @@ class Attention(keras.layers.Layer):
 
     # Shapes and configuration
 
-    def compute_output_shape(self, query_shape, value_shape=None, key_shape=None):
-        return (*query_shape[:-1], *(self._output_shape or query_shape[-1:]))
+    def compute_output_shape(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
+        batch = query_shape[0] if value_shape is None or query_shape[0] != 1 else value_shape[0]
+        return (batch, *query_shape[1:-1], *(self._output_shape or query_shape[-1:]))
 
     def compute_map_shape(self, query_shape, value_shape=None, previous_map_shape=None):
         """Shape of what `return_map` returns, for `build` of the layer in the next block.

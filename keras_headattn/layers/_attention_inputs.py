@@ -4,7 +4,7 @@ import numpy as np
 from keras import backend, ops
 
 from keras_headattn._validation import differ
-from keras_headattn.ops import causal_mask, check_dense, combine_masks
+from keras_headattn.ops import causal_mask, check_dense, combine_masks, is_one
 
 
 def as_floats(dtype, *tensors):
@@ -43,6 +43,13 @@ def check_inputs(layer, query, value, key, cache, index, positions):
             "`key` and `value` must have the same length. Received: "
             f"key of shape {tuple(key.shape)} and value of shape {tuple(value.shape)}"
         )
+
+
+def query_of_each_item(query, value):
+    """Queries of one item, repeated for the batch of `value`; others as they are."""
+    if value is None or not is_one(query.shape[0]) or is_one(value.shape[0]):
+        return query
+    return ops.broadcast_to(query, (ops.shape(value)[0], *ops.shape(query)[1:]))
 
 
 def check_residual(name, layer, shape):
@@ -169,7 +176,8 @@ def _check_batch(layer, query, value, cache):
     if cache is not None and layer.axes.trivial:
         against.append(("cache", cache["value"]))
     for name, tensor in against:
-        if tensor is not None and differ(query.shape[0], tensor.shape[0]):
+        is_repeated = name == "value" and cache is None and is_one(query.shape[0])
+        if tensor is not None and not is_repeated and differ(query.shape[0], tensor.shape[0]):
             raise ValueError(
                 f"`query` and `{name}` must have the same batch size. Received: query of shape "
                 f"{tuple(query.shape)} and {name} of shape {tuple(tensor.shape)}"

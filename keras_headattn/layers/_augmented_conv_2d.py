@@ -5,7 +5,7 @@ from keras import initializers, ops, regularizers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import initializer, regularizer
-from keras_headattn._validation import positive
+from keras_headattn._validation import boolean, positive
 from keras_headattn.layers._template import Template
 from keras_headattn.ops import resize_bilinear
 from keras_headattn.positions._relative import RelativePositions2D
@@ -90,9 +90,9 @@ class AugmentedConv2D(keras.layers.Layer):
             )
         if upsampling not in UPSAMPLINGS:
             raise ValueError(f"`upsampling` must be one of {UPSAMPLINGS}. Received: upsampling={upsampling!r}")
-        self.downsample = downsample
+        self.downsample = boolean("downsample", downsample)
         self.upsampling = upsampling
-        self.relative_positions = relative_positions
+        self.relative_positions = boolean("relative_positions", relative_positions)
         self.kernel_initializer = initializer("kernel_initializer", kernel_initializer)
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
         self.embeddings_regularizer = regularizer("embeddings_regularizer", embeddings_regularizer)

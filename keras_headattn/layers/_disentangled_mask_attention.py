@@ -114,11 +114,11 @@ class DisentangledMaskAttention(Attention):
 
     def _check_widths(self, widths):
         for name, width in widths.items():
-            if width % self.num_heads:
+            if width is not None and width % self.num_heads:
                 raise ValueError(
                     f"The width of `{name}` must be a multiple of num_heads={self.num_heads}. Received: {width}"
                 )
-        if self.kept_information and widths["query"] != self.num_heads * self.key_dim:
+        if self.kept_information and widths["query"] not in (None, self.num_heads * self.key_dim):
             raise ValueError(
                 "`kept_information` compares a head's part of the inputs with its queries, which must be as wide: give "
                 "num_heads * key_dim = the width of `query`, or kept_information=0. "

@@ -5,7 +5,7 @@ from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import initializer
-from keras_headattn._validation import positive
+from keras_headattn._validation import number, positive
 from keras_headattn.ops import apply_head_kernels
 
 FARTHEST = 1e12  # from the middle of the centres: its square over the least variance is finite in float32
@@ -52,9 +52,7 @@ class GaussianMixture(keras.layers.Layer):
         super().__init__(**kwargs)
         self.num_clusters = positive("num_clusters", num_clusters)
         self.num_heads = None if num_heads is None else positive("num_heads", num_heads)
-        if centre_gradient < 0:
-            raise ValueError(f"`centre_gradient` must not be negative. Received: centre_gradient={centre_gradient}")
-        self.centre_gradient = centre_gradient
+        self.centre_gradient = number("centre_gradient", centre_gradient, least=0)
         self.centre_initializer = initializer("centre_initializer", centre_initializer)
 
     def build(self, inputs_shape):

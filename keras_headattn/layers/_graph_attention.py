@@ -1,6 +1,7 @@
 from keras import ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._validation import boolean
 from keras_headattn.layers._attention import Attention
 from keras_headattn.ops import sizes, swap_heads
 
@@ -37,7 +38,7 @@ class GraphAttention(Attention):
 
     def __init__(self, num_heads, key_dim, *args, use_bias=False, detach_neighbours=False, **kwargs):
         super().__init__(num_heads, key_dim, *args, use_bias=use_bias, **kwargs)
-        self.detach_neighbours = detach_neighbours
+        self.detach_neighbours = boolean("detach_neighbours", detach_neighbours)
 
     @property
     def scale(self):
@@ -57,8 +58,9 @@ class GraphAttention(Attention):
         heads = swap_heads(heads)
         return ops.reshape(heads, (*sizes(heads)[:2], self.merged_heads * self.value_dim))
 
-    def compute_output_shape(self, query_shape, value_shape=None, key_shape=None):
-        return (*query_shape[:-1], *(self._output_shape or (self.merged_heads * self.value_dim,)))
+    def compute_output_shape(self, query_shape, *shapes, **named_shapes):
+        width = query_shape[-1] if self._output_shape else self.merged_heads * self.value_dim
+        return super().compute_output_shape((*query_shape[:-1], width), *shapes, **named_shapes)
 
     def get_config(self):
         return {**super().get_config(), "detach_neighbours": self.detach_neighbours}

@@ -2,7 +2,8 @@ import keras
 from keras import initializers, layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import positive, rate
+from keras_headattn._identifiers import checked_seed
+from keras_headattn._validation import natural, number, positive, rate
 from keras_headattn.layers._attention_inputs import check_residual
 from keras_headattn.layers._template import Template
 from keras_headattn.ops import sizes
@@ -54,12 +55,13 @@ class GraphBlock(layers.Layer):
 
     def __init__(self, attention, intermediate_dim, dropout=0.1, epsilon=1e-5, depth=None, seed=None, **kwargs):
         super().__init__(**kwargs)
+        self.supports_masking = True
         self.template = Template.of_attention("attention", attention)
         self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
         self.dropout = rate("dropout", dropout)
-        self.epsilon = epsilon
-        self.depth = depth
-        self.seed = seed
+        self.epsilon = number("epsilon", epsilon, least=0)
+        self.depth = None if depth is None else natural("depth", depth)
+        self.seed = checked_seed("seed", seed)
 
     def build(self, vertices_shape, adjacency_shape=None):
         width, common = vertices_shape[-1], {"dtype": self.dtype_policy}

@@ -3,7 +3,7 @@ from keras import constraints, initializers, ops, regularizers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._heads import mark_heads
-from keras_headattn._identifiers import constraint, initializer, regularizer
+from keras_headattn._identifiers import checked_seed, constraint, initializer, regularizer
 from keras_headattn._validation import positive, rate
 from keras_headattn.layers._head_regularization import as_head_regularizer, kernel_regularizer, regularizes
 from keras_headattn.layers._intermediates import record
@@ -74,7 +74,7 @@ class SelfAttentivePooling(keras.layers.Layer):
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
         self.kernel_constraint = constraint("kernel_constraint", kernel_constraint)
         self.head_regularizer = as_head_regularizer(head_regularizer, ("kernels", "weights", "outputs"))
-        self.seed = seed
+        self.seed = checked_seed("seed", seed)
         self._dropout_layer = keras.layers.Dropout(dropout, seed=seed, dtype=self.dtype_policy)
 
     def build(self, inputs_shape):

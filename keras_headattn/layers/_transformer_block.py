@@ -4,8 +4,8 @@ import keras
 from keras import layers, regularizers
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import regularizer
-from keras_headattn._validation import boolean, rate
+from keras_headattn._identifiers import checked_seed, regularizer
+from keras_headattn._validation import boolean, natural, positive, rate
 from keras_headattn.layers._attention_inputs import check_residual
 from keras_headattn.layers._decoding_kernels import norm_weights
 from keras_headattn.layers._feed_forward import FeedForward
@@ -44,6 +44,7 @@ class _Block(layers.Layer):
                 f"Received: intermediate_dim={intermediate_dim}, feed_forward={feed_forward}"
             )
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
+        self.activation_dropout = rate("activation_dropout", activation_dropout)
         if feed_forward is None:
             feed_forward = FeedForward(
                 intermediate_dim, activation, activation_dropout, kernel_regularizer=self.kernel_regularizer
@@ -53,15 +54,14 @@ class _Block(layers.Layer):
             "norm": Template.of_norm(norm),
             "feed_forward": Template("feed_forward", feed_forward),
         }
-        self.intermediate_dim = intermediate_dim
+        self.intermediate_dim = None if intermediate_dim is None else positive("intermediate_dim", intermediate_dim)
         self.dropout = rate("dropout", dropout)
         self.activation = activation
-        self.activation_dropout = activation_dropout
         self.normalize_first = boolean("normalize_first", normalize_first)
         # Of the self-attention, in place of its own. A model gives its blocks the same one before it builds them.
         self.relative_positions = None
-        self.depth = depth
-        self.seed = seed
+        self.depth = None if depth is None else natural("depth", depth)
+        self.seed = checked_seed("seed", seed)
 
     # Name of each attention and the role of its layer.
     roles = {}

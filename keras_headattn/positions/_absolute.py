@@ -1,8 +1,9 @@
 import numpy as np
-from keras import layers, ops
+from keras import initializers, layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import natural, positive
+from keras_headattn import _identifiers
+from keras_headattn._validation import boolean, natural, positive
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -31,7 +32,7 @@ class SinusoidalPositions(layers.Layer):
     def __init__(self, endpoint=True, first=0, **kwargs):
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.endpoint = endpoint
+        self.endpoint = boolean("endpoint", endpoint)
         self.first = natural("first", first)
 
     def call(self, inputs, positions=None):
@@ -72,7 +73,7 @@ class LearnedPositions(layers.Layer):
         super().__init__(**kwargs)
         self.supports_masking = True
         self.max_length = positive("max_length", max_length)
-        self.initializer = initializer
+        self.initializer = _identifiers.initializer("initializer", initializer)
 
     def build(self, input_shape):
         self.embeddings = self.add_weight(
@@ -93,4 +94,8 @@ class LearnedPositions(layers.Layer):
         return input_shape
 
     def get_config(self):
-        return {**super().get_config(), "max_length": self.max_length, "initializer": self.initializer}
+        return {
+            **super().get_config(),
+            "max_length": self.max_length,
+            "initializer": initializers.serialize(self.initializer),
+        }

@@ -25,6 +25,9 @@ class _LearnedVectors(Positions):
     def call(self, query, query_positions=None, key_positions=None):
         return self.bias(query, query_positions, key_positions)
 
+    def compute_output_shape(self, query_shape, *_):
+        return (*query_shape[:-1], query_shape[-2])  # of self-attention
+
     def get_config(self):
         return {
             **super().get_config(),

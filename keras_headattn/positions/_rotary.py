@@ -8,7 +8,7 @@ import numpy as np
 from keras import backend, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import number, positive
+from keras_headattn._validation import boolean, number, positive
 from keras_headattn.positions._positions import Positions, as_positions
 
 
@@ -47,7 +47,7 @@ class RotaryPositions(Positions):
         super().__init__(**kwargs)
         self.max_wavelength = number("max_wavelength", max_wavelength, above=1)
         self.rotated_share = number("rotated_share", rotated_share, above=0, most=1)
-        self.interleaved = interleaved
+        self.interleaved = boolean("interleaved", interleaved)
         self.scaling_factor = number("scaling_factor", scaling_factor, above=0)
 
     def build(self, query_shape):
@@ -196,7 +196,7 @@ class YarnPositions(_Stretched):
         self.original_max_length = positive("original_max_length", original_max_length)
         self.beta_slow = number("beta_slow", beta_slow, above=0)
         self.beta_fast = number("beta_fast", beta_fast, above=beta_slow)
-        self.truncate = truncate
+        self.truncate = boolean("truncate", truncate)
         self.mscale = number("mscale", mscale, least=0)
         self.mscale_all_dim = number("mscale_all_dim", mscale_all_dim, least=0)
 

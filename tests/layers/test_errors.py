@@ -185,6 +185,8 @@ def test_batches_that_differ():
     x = self_input()
     with raises("query", 3):
         built()(np.concatenate([x, x[:1]]), x)
+    with raises("value", 1):
+        built()(x, x[:1])
 
 
 def test_attention_axes_out_of_range():
@@ -326,3 +328,18 @@ def test_a_layer_that_cannot_be_built_says_so_again(make, reason):
         with pytest.raises(ValueError, match=reason):
             layer(x, x)
     assert not layer.built and not layer.weights
+
+
+@each_layer
+def test_failed_build(case):
+    """Fails again in the same words, and leaves nothing behind for inputs that fit."""
+    query, value, key = (keras.KerasTensor(x.shape) for x in cross_inputs())
+    no_width = keras.KerasTensor((BATCH, KEYS, None))
+    layer = case.make()
+    for wrong, received in (((query, value, key[:, 1:]), "(2, 6, 9)"), ((query, no_width, no_width), "None")):
+        for _ in range(2):
+            with raises("`value`", received):
+                layer(*wrong)
+            assert not layer.built
+    layer(query, value, key)
+    assert len(layer.weights) == len(build(case.make(), *cross_inputs()).weights)

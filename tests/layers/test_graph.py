@@ -1,5 +1,6 @@
 """Attention of the vertices of a graph, its blocks, and the graph of triples, against equations and public code."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -181,6 +182,14 @@ def test_any_attention(attention):
     assert tuple(block(x, adjacency).shape) == x.shape
     copy = layers.GraphBlock.from_config(block.get_config())
     assert copy.get_config() == block.get_config()
+
+
+def test_keras_mask_of_vertices():
+    vertices = keras.layers.Embedding(9, 12, mask_zero=True)(np.array([[1, 2, 0], [3, 4, 5]]))
+    block, everything = make_block(), np.ones((2, 3, 3), bool)
+    output = block(vertices, everything)
+    np.testing.assert_array_equal(output._keras_mask, vertices._keras_mask)
+    check_close(output[:1, :2], block(array(vertices)[:1, :2], everything[:1, :2, :2]))
 
 
 def test_errors_of_a_block():

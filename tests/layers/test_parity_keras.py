@@ -308,3 +308,30 @@ def test_query_mask_given_by_hand_is_used():
     query_mask = np.ones((BATCH, QUERIES), bool)
     query_mask[1, 3:] = False
     assert not array(layer(x, x, query_mask=query_mask))[1, 3:].any()
+
+
+@pytest.mark.parametrize("knows_batch", [True, False])
+def test_queries_of_one_item(knows_batch):
+    """Learned queries, as Perceiver and DETR have them; also where a graph does not know the batch."""
+    rng = np.random.default_rng(0)
+    query, value = rng.normal(size=(1, 4, 8)).astype("float32"), rng.normal(size=(3, 5, 8)).astype("float32")
+    mask = np.array([[True] * 5, [True, True, False, False, False], [True] * 3 + [False] * 2])
+    stock, ours = keras.layers.MultiHeadAttention(2, 4, dropout=0.1), MultiHeadAttention(2, 4, dropout=0.1)
+    for layer in (stock, ours):
+        layer.build(query.shape, value.shape)
+    ours.set_weights(stock.get_weights())
+    call = ours
+    if not knows_batch:
+        memory, tokens = keras.Input((5, 8)), keras.Input((5,), dtype="bool")
+        outputs = ours(query, memory, key_mask=tokens, return_attention_scores=True)
+        assert outputs[0].shape == (None, 4, 8)
+        model = keras.Model([memory, tokens], outputs)
+        call = lambda query, value, key_mask, **_: model([value, key_mask])  # noqa: E731
+    found = call(query, value, key_mask=mask, return_attention_scores=True)
+    expected = stock(query, value, key_mask=mask, return_attention_scores=True)
+    for got, want in zip(found, expected, strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-6)
+    np.testing.assert_allclose(
+        ours(query, value, key_mask=mask), expected[0], atol=1e-6
+    )  # fused, where there is such a kernel
+    assert ours.compute_output_shape(query.shape, value.shape) == (3, 4, 8)

@@ -2,19 +2,23 @@
 
 import inspect
 
+import keras
 import pytest
 
 from keras_headattn import layers, positions
-from keras_headattn.layers import ATTENTIONS
+from keras_headattn.layers import ATTENTIONS, GraphAttention, MultiHeadAttention
 
 SIZES = ("num_heads", "key_dim", "value_dim", "sliding_window", "num_clusters", "kernel_size", "max_length")
+SIZES += ("intermediate_dim", "hidden_dim", "filters", "strides", "max_distance", "height", "width")
 BOOLEANS = ("use_bias", "use_gate", "use_sinks", "qk_norm", "flash_attention", "convolve_first", "static")
-BOOLEANS += ("pre_compose", "post_compose", "query_compose", "key_compose", "leave_one_out")
+BOOLEANS += ("pre_compose", "post_compose", "query_compose", "key_compose", "leave_one_out", "detach_neighbours")
+BOOLEANS += ("downsample", "gated", "normalize_first", "interleaved", "truncate", "bidirectional", "endpoint")
 KINDS = {
     SIZES: (0, -1, 10**30, 2.0, True, "2", object()),
     BOOLEANS: ("False", 1, 0.5, object()),
     ("rank", "depth"): (-1, 10**30, 2.0, True, "2", object()),
-    ("seed",): ("1", 1.5, True, object()),
+    ("seed",): ("1", 1.5, True, 10**30, object()),
+    ("dropout", "activation_dropout", "epsilon", "centre_gradient"): ("0.1", -1, float("nan"), True, object()),
 }
 
 
@@ -25,8 +29,8 @@ def wrong_values(name):
     for names, values in KINDS.items():
         if name in names:
             return values
-    if name.endswith(("_initializer", "_constraint")) or name.endswith("_regularizer"):
-        return ("nonsense", 3, object()) + ((len, object) if name.endswith("_initializer") else ())
+    if name.endswith(("initializer", "_constraint")) or name.endswith("_regularizer"):
+        return ("nonsense", 3, object()) + ((len, object) if name.endswith("initializer") else ())
     return ()
 
 
@@ -35,7 +39,7 @@ def arguments_of(cls):
 
 
 def _of(cls):
-    return inspect.signature(cls.__init__).parameters
+    return inspect.signature(cls.__init__).parameters if "__init__" in vars(cls) else ()  # Keras checks its own
 
 
 CASES = [
@@ -52,6 +56,43 @@ def test_attention(cls, name):
         given = {"num_heads": 2, "key_dim": 4, **DIFFERENT.get(cls, {}), name: value}
         with pytest.raises((ValueError, TypeError), match=f"`{name}`.*Received: .*{name}=|has one head.*num_heads="):
             cls(**given)
+
+
+OTHERS = {
+    layers.EncoderBlock: {"attention": MultiHeadAttention(2, 4), "intermediate_dim": 8},
+    layers.DecoderBlock: {"attention": MultiHeadAttention(2, 4), "intermediate_dim": 8},
+    layers.GraphBlock: {"attention": GraphAttention(2, 4), "intermediate_dim": 8},
+    layers.AugmentedConv2D: {"filters": 20, "kernel_size": 3, "attention": MultiHeadAttention(2, 4)},
+    layers.FeedForward: {"intermediate_dim": 8},
+    layers.GaussianMixture: {"num_clusters": 2},
+    layers.SelfAttentivePooling: {"num_heads": 2, "hidden_dim": 4},
+    positions.SinusoidalPositions: {},
+    positions.LearnedPositions: {"max_length": 5},
+    positions.RelativePositions: {"max_distance": 3},
+    positions.RelativePositions2D: {"height": 3, "width": 3},
+    positions.BucketPositions: {},
+    positions.RotaryPositions: {},
+    positions.YarnPositions: {"factor": 2.0, "original_max_length": 9},
+}
+
+
+def test_all_layers_are_here():
+    """`Positions` and ALiBi take no arguments; the other rotary positions take those of rotary ones."""
+    public = {getattr(room, name) for room in (layers, positions) for name in room.__all__}
+    public = {each for each in public if isinstance(each, type) and issubclass(each, keras.layers.Layer)}
+    attentions = {each for each in public if issubclass(each, layers.Attention)}
+    without = {positions.Positions, positions.ALiBiPositions, positions.NtkPositions, positions.Llama3Positions}
+    assert public - attentions - without == set(OTHERS)
+
+
+@pytest.mark.parametrize("cls", OTHERS, ids=lambda cls: cls.__name__)
+def test_other_layers(cls):
+    names = [name for name in sorted(arguments_of(cls)) if wrong_values(name)]
+    names += ["relative_positions"] if cls is layers.AugmentedConv2D else []
+    for name in names:
+        for value in wrong_values(name) or wrong_values("use_bias"):
+            with pytest.raises((ValueError, TypeError), match=f"`{name}`.*Received: .*{name}="):
+                cls(**{**OTHERS[cls], name: value})
 
 
 @pytest.mark.parametrize("value", [0, -3, 10**30, 1.5, "4", None])

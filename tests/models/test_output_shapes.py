@@ -76,3 +76,11 @@ def test_a_pooled_output_has_no_mask():
     outputs = encoder()(IDS)
     np.testing.assert_array_equal(outputs["sequence_output"]._keras_mask, IDS > 0)
     assert getattr(outputs["pooled_output"], "_keras_mask", None) is None
+
+
+@pytest.mark.parametrize("cls", [layers.RealFormerAttention, layers.GraphAttention])
+def test_shapes_of_build_are_those_of_the_output(cls):
+    """Keras's summary gives all of them to `compute_output_shape`."""
+    layer = cls(2, 4)
+    layer.build((None, 5, 8), (None, 6, 8), previous_map_shape=(None, 2, 5, 6))
+    assert layer.compute_output_shape(**layer._build_shapes_dict) == (None, 5, 8)
