@@ -135,7 +135,7 @@ class AugmentedConv2D(keras.layers.Layer):
 
     def _size(self, inputs_shape):
         """Height and width of the output."""
-        return tuple(-(-size // self.strides) for size in inputs_shape[1:3])
+        return tuple(-(-int(size) // self.strides) for size in inputs_shape[1:3])
 
     def _map_size(self, inputs_shape):
         """Height and width of the image that attention sees."""
@@ -214,7 +214,7 @@ def _average_pool(images, strides):
     if keras.backend.backend() != "torch":
         return ops.average_pool(images, 3, strides, padding="same", data_format="channels_last")
     # On PyTorch Keras's "same" counts copies of the pixels at the border.
-    missing = [max(0, (-(-size // strides) - 1) * strides + 3 - size) for size in images.shape[1:3]]
+    missing = [max(0, (-(-size // strides) - 1) * strides + 3 - size) for size in map(int, images.shape[1:3])]
     padding = ((0, 0), *((number // 2, number - number // 2) for number in missing), (0, 0))
     means, shares = (
         ops.average_pool(ops.pad(x, padding), 3, strides, data_format="channels_last")

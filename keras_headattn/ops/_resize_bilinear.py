@@ -21,7 +21,7 @@ def resize_bilinear(images, height, width, half_pixel=True):
     >>> [np.ravel(resize_bilinear(row, 1, 4, half_pixel)).tolist() for half_pixel in (True, False)]
     [[0.0, 0.5, 1.5, 2.0], [0.0, 1.0, 2.0, 2.0]]
     """
-    _, h, w, channels = images.shape
+    h, w, channels = map(int, images.shape[1:])  # while PyTorch traces, sizes are tensors
     rows, columns = (ops.cast(_weights(*sizes, half_pixel), images.dtype) for sizes in ((h, height), (w, width)))
     images = ops.matmul(rows, ops.reshape(images, (-1, h, w * channels)))
     images = ops.matmul(columns, ops.reshape(images, (-1, w, channels)))

@@ -137,21 +137,35 @@ def gradients(given):
 
 def exported(case):
     """Of a model for any length, what PyTorch answers and what its ONNX file does, for two lengths."""
-    import onnxruntime
-
     inputs = keras.Input((None, QUERY_WIDTH)), keras.Input((None, None), dtype="bool"), keras.Input((1, None, None))
     layer = case.make()
     model = keras.Model(inputs, layer(inputs[0], inputs[0], attention_mask=inputs[1], bias=inputs[2]))
     randomize(layer)
-    given = {length: pairs_of(length) for length in (1, QUERIES)}
-    out = {f"eager_{length}": model(arrays) for length, arrays in given.items()}
+    return answers(model, {length: pairs_of(length) for length in (1, QUERIES)})
+
+
+def exported_convolution():
+    """The same of images, in batches of 1 and of another size."""
+    inputs = keras.Input((6, 7, QUERY_WIDTH))
+    layer = layers.AugmentedConv2D(20, 3, layers.MultiHeadAttention(**FUSED), strides=2, downsample=True)
+    model = keras.Model(inputs, layer(inputs))
+    randomize(layer)
+    images = np.random.default_rng(0).normal(size=(QUERIES, 6, 7, QUERY_WIDTH)).astype("float32")
+    return answers(model, {size: [images[:size]] for size in (1, QUERIES)})
+
+
+def answers(model, given):
+    """What a model and its ONNX file answer to a list of arrays of each size."""
+    import onnxruntime
+
+    out = {f"eager_{size}": model(arrays) for size, arrays in given.items()}
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/model.onnx"
         model.export(path, format="onnx", verbose=False)
         session = onnxruntime.InferenceSession(path)
     names = [node.name for node in session.get_inputs()]
-    runs = {length: session.run(None, dict(zip(names, arrays, strict=True))) for length, arrays in given.items()}
-    return out | {f"exported_{length}": run[0] for length, run in runs.items()}
+    runs = {size: session.run(None, dict(zip(names, arrays, strict=True))) for size, arrays in given.items()}
+    return out | {f"exported_{size}": run[0] for size, run in runs.items()}
 
 
 def pairs_of(length):
@@ -189,8 +203,10 @@ def everything(folder):
     with np.load(folder / "weights.npz") as file:
         given = dict(file)
     out = arrays("write_rows", written_rows) | arrays("gradients", gradients, given)
-    for case in EXPORTED if keras.backend.backend() == "torch" else ():
-        out |= arrays(f"onnx/{case.name}", exported, case, prefix=f"onnx/{case.name}/")
+    if keras.backend.backend() == "torch":
+        for case in EXPORTED:
+            out |= arrays(f"onnx/{case.name}", exported, case, prefix=f"onnx/{case.name}/")
+        out |= arrays("onnx/convolution", exported_convolution, prefix="onnx/convolution/")
     for case in EVERY:
         for function, kind in ((results, "cross"), *([(decoded, "self")] if case.causal else []), (half, "cross")):
             name, weights = f"{case.name}/{function.__name__}", of_case(given, case, kind)
