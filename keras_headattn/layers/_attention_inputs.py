@@ -83,12 +83,17 @@ def check_bias(bias):
 
     Heads that are mixed, and maps that are convolved, turn its large numbers into anything.
     """
-    if bias is None or 0 in bias.shape:
+    if bias is None or 0 in np.shape(bias):
         return
+    if backend.standardize_dtype(getattr(bias, "dtype", "float32")) == "bool":
+        raise ValueError(
+            "`bias` must be numbers that are added to the logits: give a mask as `attention_mask`. "
+            "Received: bias of dtype bool"
+        )
     try:
         least = float(ops.min(bias))
         # BERT's masks are of 0 and -10000, which a bias may hold, but not alone.
-        is_mask = least < -1e8 or least <= -1e3 and bool(ops.all((bias == 0) | (bias == least)))
+        is_mask = least <= -1e8 or least <= -1e3 and bool(ops.all((bias == 0) | (bias == least)))
     except Exception:  # a symbolic tensor: each backend has an exception of its own for it
         return
     if is_mask:

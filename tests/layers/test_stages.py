@@ -70,6 +70,26 @@ def test_a_mask_as_bias_is_refused(case, least):
         layer(x, x, bias=bias)
 
 
+def test_a_mask_beside_other_numbers_is_refused():
+    x, layer = self_input(), layers.TalkingHeadsAttention(**SIZES)
+    bias = np.linspace(-1.0, 1.0, x.shape[1], dtype="float32")[None, None, None]
+    bias[..., 0] = -1e8
+    with pytest.raises(ValueError, match="attention_mask=bias == 0"):
+        layer(x, x, bias=bias)
+
+
+@each_kind
+def test_a_boolean_bias_is_refused(case):
+    """Its 0 and 1 would be added, in a graph too."""
+    x, layer = self_input(), case.make()
+    mask = random_mask((len(x), 1, x.shape[1], x.shape[1]))
+    with pytest.raises(ValueError, match="give a mask as `attention_mask`"):
+        layer(x, x, bias=mask)
+    inputs = keras.Input(x.shape[1:]), keras.Input(mask.shape[1:], dtype="bool")
+    with pytest.raises(ValueError, match="give a mask as `attention_mask`"):
+        case.make()(inputs[0], inputs[0], bias=inputs[1])
+
+
 def test_a_bias_of_large_numbers_is_none():
     x, layer = self_input(), layers.MultiHeadAttention(**SIZES)
     layer(x, x, bias=np.linspace(-2e4, 0, x.shape[1], dtype="float32")[None, None, None])
