@@ -40,6 +40,7 @@ STAGE_OF = {
     "_masked_softmax": "`weigh`",
     "_compute_attention_mask": "`call`, with another `attention_mask`",
     "_compute_causal_mask": "`call`, with another `attention_mask`",
+    "_compute_sliding_window_mask": "`call`, with another `attention_mask`",
     "_build_from_signature": "`build`",
     "_build_attention": "`build`",
     "_make_output_dense": "`make_output_dense`",
@@ -58,7 +59,8 @@ class State:
         bias: added to the logits, broadcasts to `(B, h, n, m)`; or `None`.
         query_positions: integers `(n,)`.
         key_positions: integers `(m,)`, of all keys that are attended to; in `project_key_value` of the keys that it is
-            given, whether they go into a cache or not.
+            given, whether they go into a cache or not. In a cache they are its rows, unless the layer
+            `keeps_positions`.
         previous_map, cache, training: as in the call of `Attention`.
         needs_weights: whether somebody reads the weights: the caller, the head regularizer or
             `capture_intermediates`.

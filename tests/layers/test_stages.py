@@ -55,9 +55,12 @@ def test_overrides_of_the_stock_layer_are_refused(name):
         type("Changed", (layers.MultiHeadAttention,), {name: lambda self: None})
 
 
-def test_the_stock_layer_has_these_methods():
+def test_the_stock_layers_have_these_methods_and_no_others():
     """Those that it has no longer were Keras 2's."""
     assert {*STAGE_OF} - {*PRIVATE} <= {"_build_from_signature"}
+    names = {*vars(keras.layers.MultiHeadAttention), *vars(keras.layers.GroupQueryAttention)}
+    private = {name for name in names if name.startswith("_") and not name.startswith(("__", "_api_export"))}
+    assert private <= {*STAGE_OF}
 
 
 @each_kind
