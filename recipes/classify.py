@@ -30,6 +30,12 @@ def _check_files(config):
     check_readable(config.embeddings)
 
 
+def _read(config):
+    from recipes.sentences.data import load_corpora
+
+    return load_corpora(config) if config.data == "train" else None
+
+
 FILES = (*OF_FILES, *COLUMNS, "drop_labels", "max_examples")
 RECIPE = Recipe(
     name="classify",
@@ -54,6 +60,7 @@ RECIPE = Recipe(
     quick_data=dict(max_examples=2_000, max_length=50, batch_size=32),
     files=("labels.txt", "vocabulary.txt", "vocabulary.model", "explained"),
     check_files=_check_files,
+    read=_read,
     evaluated=("test", "tfds", "test_splits", *FILES),
     evaluated_alone=("test", "predict", "labels", "label_separator", *FILES),
     evaluate_alone="recipes.sentences.exported:evaluate_saved_model",

@@ -20,6 +20,7 @@ Source: Wang et al. 2021, "Evolving attention with residual convolutions", secti
 2019, "BERT". The settings of table 9 are in recipes/configs/glue.py.
 """
 
+from keras_headattn.interop._paths import check_checkpoint
 from recipes.engine.command import Command
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable
@@ -33,7 +34,15 @@ FILES = (*OF_FILES, *COLUMNS, "drop_labels")
 
 
 def _check_files(config):
+    if config.checkpoint:
+        check_checkpoint(config.checkpoint, "--checkpoint")
     check_readable(*config.train, *config.validation, *config.test, encoding=config.encoding)
+
+
+def _read(config):
+    from recipes.finetuning.data import read_corpora
+
+    return read_corpora(config) if config.data in ("train", "glue") else None
 
 
 def _add_submit(parser):
@@ -90,6 +99,7 @@ RECIPE = Recipe(
     quick_data=dict(max_examples=500, max_length=32, pretraining_epochs=0),
     files=("labels.txt", "tokenizer.json", "vocab.txt", "pretrained.weights.h5", "submission", "explained"),
     check_files=_check_files,
+    read=_read,
     evaluated=("test", *FILES),
     evaluated_alone=("test", "task", "predict", "labels", "score", *FILES),
     evaluate_alone="recipes.finetuning.exported:evaluate_saved_model",

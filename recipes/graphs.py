@@ -31,6 +31,12 @@ def _check_files(config):
             raise FileNotFoundError(f"No such file or folder. Received: {path}")
 
 
+def _read(config):
+    from recipes.writing.data import load_corpora
+
+    return load_corpora(config) if config.train else None
+
+
 def _add_write(parser):
     RECIPE.add_run(parser, WRITING)
     parser.add_argument("file", nargs="?", default="-", help="a graph a line as JSON, .gz too; none: standard input")
@@ -88,6 +94,7 @@ RECIPE = Recipe(
     quick_data=dict(tokens_per_batch=1_000, min_count=1, max_length=100),
     files=("vocabulary.json", "categories.json", "explained"),
     check_files=_check_files,
+    read=_read,
     evaluated=(*DECODING, "metrics", "test", "format", "encoding", "max_graphs"),
     exported=(*WRITING, "export", "samples"),
     commands={

@@ -20,6 +20,7 @@ Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP m
 attention with residual convolutions", tables 8 and 11, appendix C.
 """
 
+from keras_headattn.interop._paths import check_checkpoint
 from recipes.engine.command import Command, fill_in_samples
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable
@@ -29,8 +30,16 @@ KINDS = ("attention", "gradient", "cls", "received", "lime", "random")
 
 
 def _check_files(config):
+    if config.checkpoint:
+        check_checkpoint(config.checkpoint, "--checkpoint")
     if config.eraser:
         check_readable(*(f"{config.eraser}/{name}.jsonl" for name in ("train", "val", "test")))
+
+
+def _read(config):
+    from recipes.evidence.data import read_corpora
+
+    return read_corpora(config) if config.eraser else None
 
 
 def _add_kinds(parser, default):
@@ -99,6 +108,7 @@ RECIPE = Recipe(
     quick_data=dict(train_examples=100, test_examples=20, max_windows=1, window=128, batch_size=16, learning_rate=2e-3),
     files=("labels.txt", "tokenizer.json", "vocab.txt", "states", "explained"),
     check_files=_check_files,
+    read=_read,
     evaluated=("eraser", "test_examples"),
     commands={
         "score": Command(_score, "how well scores of words find evidence, and what the model needs", _add_score),

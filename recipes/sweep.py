@@ -33,7 +33,7 @@ def main(arguments=None):
         configs = plan(options)
         figures = published(options.config)
         for config in configs:
-            RECIPE.check_files(config)
+            RECIPE.check(config)
         quiet_tensorflow()
         sweep(configs, _folder(options), figures, options.table_only)
 

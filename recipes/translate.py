@@ -20,6 +20,7 @@ Source of the default attention: Zhang et al. 2022, "Interacting-head attention"
 recipes/configs/, with what they should score.
 """
 
+import os
 import sys
 
 from recipes.engine.command import Command, portions, report_cut
@@ -30,11 +31,19 @@ from recipes.translation.settings import DECODING, TranslateConfig
 
 def _check_files(config):
     check_readable(*config.train, *config.validation, *config.test, config.embeddings)
+    if config.pretrained and not os.path.isdir(config.pretrained):
+        raise FileNotFoundError(f"--pretrained must be a folder of a Marian model. Received: {config.pretrained}")
     if len(config.train) == 2 and config.train[0] == config.train[1]:
         print(f"Source and target are the same file, {config.train[0]}: the model will learn to copy.")
     for name in ("validation", "test"):
         if same := set(getattr(config, name)) & set(config.train):
             print(f"--{name} has a file to train on: scores will be too high. Received: {', '.join(sorted(same))}")
+
+
+def _read(config):
+    from recipes.translation.corpora import load_corpora
+
+    return load_corpora(config) if config.data in ("train", "iwslt") else None
 
 
 def _add_translate(parser):
@@ -117,6 +126,7 @@ RECIPE = Recipe(
     ),
     files=("vocabulary.model", "source.model", "target.model", "moses.source.json", "moses.target.json"),
     check_files=_check_files,
+    read=_read,
     evaluated=(*DECODING, "metrics", "embeddings", "test", "columns", "iwslt", "tfds", "test_splits"),
     evaluated_alone=("metrics", "embeddings", "target_language", "lowercase", "test", "columns"),
     evaluate_alone="recipes.translation.exported:evaluate_saved_model",

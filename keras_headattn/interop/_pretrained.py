@@ -13,6 +13,7 @@ from keras_headattn.interop._configs import ROBERTAS, Config, bert_arguments, t5
 from keras_headattn.interop._containers import find_file, read_tensors
 from keras_headattn.interop._copying import Names, copy_weights
 from keras_headattn.interop._generation import is_end_forced, suppressed_ids
+from keras_headattn.interop._paths import check_checkpoint
 from keras_headattn.interop._sizes import (
     bert_sizes,
     check_bert_sizes,
@@ -139,22 +140,6 @@ def from_pretrained(
     model, names, tensors = make(kind, config, path, tensors, attention, head, ignore, overrides)
     report = copy_weights(model, tensors, names, strict)
     return (model, report) if return_report else model
-
-
-def check_checkpoint(path, name="path"):
-    """Raises a FileNotFoundError that says how to get a checkpoint, unless there is a file or folder.
-
-    Args:
-        path: of a checkpoint; of TensorFlow 1 also without ending.
-        name: of the argument or the option, for the error.
-    """
-    path = pathlib.Path(path)
-    if not path.exists() and not path.with_name(f"{path.name}.index").exists():
-        raise FileNotFoundError(
-            f"`{name}` must be a checkpoint on this machine, or a folder with one; those of Hugging Face's hub are "
-            "downloaded first: hf download google-bert/bert-base-uncased --local-dir bert-base-uncased. "
-            f"Received: {name}={str(path)!r}"
-        )
 
 
 def _with_map_initializer(attention, map_initializer):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from keras_headattn._files import decode_lines
 from keras_headattn._segments import read_sentences, sentences_of
+from recipes.engine.signatures import suggestion
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,18 +47,36 @@ def run_command(name, doc, commands, arguments=None):
         lines = [f"  {each:<12} {command.help}" for each, command in commands.items()]
         print(doc.strip(), f"\nCommands, each with its own --help; without one, {default}:", *lines, sep="\n")
         return
-    chosen = arguments.pop(0) if arguments and arguments[0] in commands else default
+    is_named = bool(arguments) and not arguments[0].startswith("-")
+    if is_named and arguments[0] not in commands:
+        near = suggestion(arguments[0], commands)
+        sys.exit(f"error: The commands are {', '.join(commands)}. Received: {arguments[0]}{near}")
+    chosen = arguments.pop(0) if is_named else default
     command = commands[chosen]
-    parser = argparse.ArgumentParser(prog=f"python -m recipes.{name} {chosen}", description=command.help)
+    parser = Parser(prog=f"python -m recipes.{name} {chosen}", description=command.help)
     command.add(parser)
     with one_line_errors(again=command.continues, filters=command.filters):
         command.run(parser.parse_intermixed_args(arguments))
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser that takes no options that are cut short, and names the option that a wrong one may stand for."""
+
+    def __init__(self, **arguments):
+        super().__init__(allow_abbrev=False, **arguments)
+
+    def error(self, message):
+        begin, found, unknown = message.partition("unrecognized arguments: ")
+        if found:
+            names = [name for name in self._option_string_actions if name.startswith("--")]
+            message += suggestion(unknown.split()[0].partition("=")[0], names)
+        super().error(message)
+
+
 def make_parser(name, doc):
     """The parser of `python -m recipes.NAME`, whose help begins with `doc` as it stands."""
     raw = argparse.RawDescriptionHelpFormatter
-    return argparse.ArgumentParser(prog=f"python -m recipes.{name}", description=doc, formatter_class=raw)
+    return Parser(prog=f"python -m recipes.{name}", description=doc, formatter_class=raw)
 
 
 @contextlib.contextmanager

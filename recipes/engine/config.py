@@ -190,7 +190,16 @@ def load_config(cls, path, recipe):
         )
     if found != recipe:
         raise ValueError(f"{path} is of recipes.{found}. Received: {path} for recipes.{recipe}")
-    return override(cls(), values)
+    unknown = sorted(values.keys() - {field.name for field in fields(cls)})
+    if unknown:
+        raise ValueError(
+            f"{path} is of another version of recipes.{recipe}, or was edited: there are no such settings. "
+            f"Received: {', '.join(f'{name}={values[name]!r}' for name in unknown)}"
+        )
+    try:
+        return override(cls(), values)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def flag(name):

@@ -1,12 +1,69 @@
 """Attention of any name, and the regularizer that keeps its heads apart."""
 
-import inspect
-
 from keras_headattn import layers
-from keras_headattn.regularizers import CosineSimilarity, Disagreement, Frobenius
 from recipes.engine.config import flag
+from recipes.engine.signatures import REQUIRED, arguments_of, suggestion
 
-REGULARIZERS = {"frobenius": Frobenius, "disagreement": Disagreement, "cosine": CosineSimilarity}
+REGULARIZERS = {"frobenius": "Frobenius", "disagreement": "Disagreement", "cosine": "CosineSimilarity"}
+
+
+def check_attentions(config):
+    """Checks names of arguments and numbers of heads, without importing Keras.
+
+    Raises:
+        ValueError: as `make_attention`.
+    """
+    for role in set(config.names_of_attention()) - set(config.without_effect):
+        if (getattr(config, role) or config.attention) != "none":
+            name, given = given_arguments(config, role)
+            if role == "attention":
+                number_of_heads(config, given, *config.attention_shape, name)
+
+
+def given_arguments(config, role="attention", name=None):
+    """The attention of a role, and the arguments that the settings give it.
+
+    Args:
+        config, role, name: as `make_attention` takes them.
+
+    Returns:
+        Tuple `(name, given)`: str, and dictionary.
+
+    Raises:
+        ValueError: for an argument that the layer does not have.
+    """
+    name = getattr(config, role) or name or config.attention
+    given = (config.attention_arguments if name == config.attention else {}) | getattr(config, f"{role}_arguments")
+    known = arguments_of(name)
+    if unknown := [argument for argument in given if argument not in known]:
+        near = suggestion(unknown[0], known)
+        takes = "has no such argument" if near else f"takes {', '.join(known)}"
+        raise ValueError(
+            f"{flag(f'{role}_arguments')}: {layers.ATTENTIONS[name]} {takes}. Received: {', '.join(unknown)}{near}"
+        )
+    return name, given
+
+
+def number_of_heads(config, given, width, num_heads, name):
+    """The number of heads, which must divide the width.
+
+    Args:
+        config: settings.
+        given: dictionary of arguments of the layer.
+        width, num_heads: as `make_attention` takes them.
+        name: str, the attention.
+
+    Raises:
+        ValueError: if it does not.
+    """
+    own = arguments_of(name)["num_heads"]  # such as 1 of Luong's
+    heads = given.get("num_heads") or config.num_heads or (num_heads if own is REQUIRED else own)
+    if "key_dim" not in given and width % heads:
+        raise ValueError(
+            "--num-heads must divide the width of the model, or key_dim be given by --attention-arguments. "
+            f"Received: num_heads={heads} for a width of {width}"
+        )
+    return heads
 
 
 def make_attention(config, width, num_heads, role="attention", name=None, **defaults):
@@ -24,21 +81,9 @@ def make_attention(config, width, num_heads, role="attention", name=None, **defa
     Raises:
         ValueError: for an argument that the layer does not have, a wrong value, or heads that do not divide the width.
     """
-    name = getattr(config, role) or name or config.attention
-    option = flag(f"{role}_arguments")
-    given = (config.attention_arguments if name == config.attention else {}) | getattr(config, f"{role}_arguments")
-    known = _arguments_of(getattr(layers, layers.ATTENTIONS[name]))
-    if unknown := [argument for argument in given if argument not in known]:
-        raise ValueError(
-            f"{option}: {layers.ATTENTIONS[name]} takes {', '.join(known)}. Received: {', '.join(unknown)}"
-        )
-    own = known["num_heads"].default  # such as 1 of Luong's
-    heads = given.get("num_heads") or config.num_heads or (num_heads if own is inspect.Parameter.empty else own)
-    if "key_dim" not in given and width % heads:
-        raise ValueError(
-            "--num-heads must divide the width of the model, or key_dim be given by --attention-arguments. "
-            f"Received: num_heads={heads} for a width of {width}"
-        )
+    name, given = given_arguments(config, role, name)
+    option, known = flag(f"{role}_arguments"), arguments_of(name)
+    heads = number_of_heads(config, given, width, num_heads, name)
     defaults = dict(
         num_heads=heads,
         key_dim=width // heads,
@@ -52,19 +97,10 @@ def make_attention(config, width, num_heads, role="attention", name=None, **defa
         raise ValueError(f"{option}: {error}") from error
 
 
-def _arguments_of(cls):
-    """The named arguments of a layer's constructors, its own first."""
-    found = {}
-    for base in cls.__mro__:
-        if issubclass(base, layers.Attention):
-            for name, parameter in inspect.signature(base.__init__).parameters.items():
-                if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY) and name != "self":
-                    found.setdefault(name, parameter)
-    return found
-
-
 def make_head_regularizer(config):
     """The regularizer that `attention_regularizer` names; `None` for none."""
     if config.attention_regularizer == "none":
         return None
-    return REGULARIZERS[config.attention_regularizer](weight=config.regularizer_weight)
+    from keras_headattn import regularizers  # not before it is needed: TensorFlow comes with it
+
+    return getattr(regularizers, REGULARIZERS[config.attention_regularizer])(weight=config.regularizer_weight)

@@ -1,8 +1,15 @@
-"""Imports TensorFlow without its start-up messages."""
+"""TensorFlow without its start-up messages, and commands that print results alone."""
 
+import contextlib
+import io
 import os
 import sys
 import tempfile
+
+
+def silence(quiet):
+    """Nothing that is printed within this context is shown, if `quiet`."""
+    return contextlib.redirect_stdout(io.StringIO()) if quiet else contextlib.nullcontext()
 
 
 def quiet_tensorflow():

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import functools
 import importlib
+import os
 import pkgutil
 from collections.abc import Callable
 from dataclasses import fields
@@ -13,7 +14,8 @@ from recipes import configs
 from recipes.engine.command import Command, run_command
 from recipes.engine.config import add_options, flag, load_config, override
 from recipes.engine.exported import saved_model_in
-from recipes.engine.quiet import quiet_tensorflow
+from recipes.engine.heads import check_attentions
+from recipes.engine.quiet import quiet_tensorflow, silence
 from recipes.engine.run import Run
 from recipes.engine.seeds import train_seeds
 
@@ -33,6 +35,8 @@ class Recipe:
         files: names of the files that a run's folder has besides those of every recipe.
         check_files: function of the settings that opens the files they name, and raises an `OSError` or a `ValueError`
             if one cannot be read. It is called before TensorFlow is imported.
+        read: function of the settings that reads the data of files: `recipes.engine.task.Corpora`, or `None` if there
+            are none, or TensorFlow is needed for it. It is called before TensorFlow is imported.
         evaluated, exported: names of the settings that `evaluate` and `export` may give anew.
         commands: dictionary of name to `Command`, besides train, evaluate and export.
         evaluated_alone: names of the settings that `evaluate` takes with a SavedModel, which has none of its own.
@@ -48,6 +52,7 @@ class Recipe:
     quick_data: dict = dataclasses.field(default_factory=dict)
     files: tuple = ()
     check_files: Callable = lambda config: None
+    read: Callable = lambda config: None
     evaluated: tuple = ()
     exported: tuple = ()
     commands: dict = dataclasses.field(default_factory=dict)
@@ -72,10 +77,19 @@ class Recipe:
             **self.commands,
         }
 
-    def make_task(self, config, run=None):
+    def check(self, config):
+        """Checks what can be checked before data are read or TensorFlow is imported.
+
+        Raises:
+            OSError, ValueError: for a file that cannot be read, or attention that cannot be made.
+        """
+        check_attentions(config)
+        self.check_files(config)
+
+    def make_task(self, config, run=None, corpora=None):
         """The `Task` with these settings."""
         cls = _imported(self.task) if isinstance(self.task, str) else self.task
-        return cls(config, run or Run(config.run, self))
+        return cls(config, run or Run(config.run, self), corpora)
 
     def run_of(self, folder):
         """The `Run` in a folder.
@@ -95,11 +109,13 @@ class Recipe:
             given: dictionary of settings that replace the run's.
 
         Raises:
-            ValueError: if there is no such run.
+            ValueError: if there is no such run, or it has not finished.
         """
-        quiet_tensorflow()
         run = self.run_of(folder)
-        task = self.make_task(run.config().changed(given or {}), run)
+        config = run.config().changed(given or {})
+        run.check_finished()
+        quiet_tensorflow()
+        task = self.make_task(config, run)
         task.prepare()
         return task
 
@@ -176,20 +192,31 @@ class Recipe:
 
     def _train(self, options):
         config = self.chosen_settings(options)
-        self.check_files(config)
+        self.check(config)
+        # The folder of quick runs is nobody's own.
+        afresh = options.afresh or options.quick and not hasattr(options, "run")
+        if not (afresh or options.seeds):
+            Run(config.run, self).check(config)
+        corpora = self._read_early(config, options.seeds)
         if config.xla_cache and not options.seeds:
             from keras_headattn.training import cache_compilations
 
             cache_compilations(config.xla_cache)  # before TensorFlow is imported
         quiet_tensorflow()
-        # The folder of quick runs is nobody's own.
-        afresh = options.afresh or options.quick and not hasattr(options, "run")
         if options.seeds:
             train_seeds(self, config, options.seeds, afresh)
             return
         from recipes.engine.training import train
 
-        train(self.make_task(config), afresh)
+        train(self.make_task(config, corpora=corpora), afresh)
+
+    def _read_early(self, config, seeds):
+        """The data, if they can be read before TensorFlow is imported. Runs of several seeds read them themselves."""
+        if config.strategy == "multi_worker":  # whose first worker prepares files for the others
+            return None
+        with silence(config.quiet or seeds):
+            corpora = self.read(config)
+        return None if seeds else corpora
 
     def _add_evaluation(self, parser):
         self.add_run(parser, {*self.evaluated, *self.evaluated_alone})
@@ -202,6 +229,9 @@ class Recipe:
         _refuse_others(given, self.evaluated, "is that of the run")
         files = given.pop("test", None)
         refuse_unused(self.run_of(options.folder).config().changed(given), given | ({"test": files} if files else {}))
+        for file in files or ():
+            if not os.path.exists(file):
+                raise FileNotFoundError(f"There is no such file. Received: --test {file}")
         task = self.finished(options.folder, given)
         tests = task.load_tests(files)
         if not tests:

@@ -125,9 +125,9 @@ class Run:
         write_atomically(path, data)
 
     def is_trained(self):
-        """True if the folder has a checkpoint, a finished model or results."""
-        is_cleared = (self.folder / _CLEARING).exists()
-        return not is_cleared and (self.has_checkpoint() or self.model.exists() or self.results.exists())
+        """True if the run in the folder has a checkpoint, a finished model or results."""
+        has_begun = (self.folder / "config.json").exists()
+        return has_begun and (self.has_checkpoint() or self.model.exists() or self.results.exists())
 
     def clear(self):
         """Removes the run's files, and nothing else from the folder. Killed at any point, `start` goes on with it."""
@@ -167,14 +167,22 @@ class Run:
             raise ValueError(f"There is no run in {self.folder}: it has no config.json. Train one first.")
         return load_config(self.recipe.settings, path, self.recipe.name)
 
+    def check_finished(self):
+        """Checks that there is a finished model.
+
+        Raises:
+            ValueError: if there is none.
+        """
+        if not self.model.exists():
+            raise ValueError(f"The run in {self.folder} has no finished model. Continue it: same command as before.")
+
     def load_model(self):
         """The finished model."""
         import keras
 
         import keras_headattn  # noqa: F401  (known to load_model)
 
-        if not self.model.exists():
-            raise ValueError(f"The run in {self.folder} has no finished model. Continue it: same command as before.")
+        self.check_finished()
         return keras.saving.load_model(self.model)
 
     def finished(self):

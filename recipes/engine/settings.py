@@ -199,6 +199,11 @@ class Settings(Heads, Training, Devices, Output):
                 given = {f"{name}_arguments": {}} | given
         return override(self, given)
 
+    @property
+    def attention_shape(self):
+        """Width of all heads of `attention` together, and their number where neither the settings nor the layer say."""
+        return 64 * (self.num_heads or 4), 4
+
     def names_of_attention(self):
         """Names of the settings that name an attention: `"attention"` and those of single roles."""
         ending = "_arguments"

@@ -73,11 +73,13 @@ class Task:
     Args:
         config: the settings.
         run: `Run`.
+        corpora: the data of the settings, if they have been read, as `Recipe.read` does. Default `None`.
     """
 
-    def __init__(self, config, run):
+    def __init__(self, config, run, corpora=None):
         self.config = config
         self.run = run
+        self.corpora = corpora
         self.data = None
 
     def check(self):

@@ -1,7 +1,6 @@
 """Training a task of any recipe, to its evaluation and export."""
 
 import contextlib
-import io
 import json
 import os
 import shutil
@@ -29,6 +28,7 @@ from keras_headattn.training import (
 )
 from recipes.engine.checkpoints import SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled
 from recipes.engine.lock import locked
+from recipes.engine.quiet import silence
 from recipes.engine.run import try_folder
 from recipes.engine.tensorboard import tensorboard_callbacks, write_scores
 
@@ -43,7 +43,7 @@ def train(task, afresh=False):
         afresh: whether what an earlier run left in the folder is removed, once the data were read.
     """
     with _ready(task) as strategy, full_disk_reported():
-        with _silence(task.config.quiet):
+        with silence(task.config.quiet):
             model = _learn(task, strategy, afresh)
         if is_chief(strategy):
             end(task, model)
@@ -76,11 +76,11 @@ def end(task, model):
         epochs = final_epochs(history, config)
         finish(run, model, epochs)
         run.note_finished({"epochs": len(history)})
-        with _silence(config.quiet):
+        with silence(config.quiet):
             print(f"Final weights: mean of epochs {epochs}" if len(epochs) > 1 else f"Final weights: epoch {epochs[0]}")
     left = _left_to_do(task)
     if not left:
-        with _silence(config.quiet):
+        with silence(config.quiet):
             again = f"python -m recipes.{run.recipe.name} {'export' if config.export else 'evaluate'} {config.run}"
             print(f"The run has finished, and nothing is left to do. To {again.split()[3]} it again: {again}")
         return
@@ -127,11 +127,6 @@ def _ready(task):
     with locked(config.run, taken, is_new) if is_chief(strategy) else contextlib.nullcontext():
         yield strategy
         leave_together(strategy)
-
-
-def _silence(quiet):
-    """Nothing that is printed within this context is shown, if `quiet`."""
-    return contextlib.redirect_stdout(io.StringIO()) if quiet else contextlib.nullcontext()
 
 
 def _learn(task, strategy, afresh):

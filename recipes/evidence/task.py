@@ -43,7 +43,7 @@ class Rationales(Task):
             check_checkpoint(config.checkpoint)
 
     def load(self):
-        self.data = read_corpora(self.config)
+        self.data = self.corpora or read_corpora(self.config)
         classes = sorted({each.classification for each in self.data.train.annotations})
         for corpus in (self.data.validation, *self.data.tests.values()):
             labels_of(corpus, classes)  # an unknown class is reported before training, not after it

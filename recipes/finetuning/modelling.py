@@ -26,10 +26,8 @@ def check_checkpoint(path):
     Raises:
         FileNotFoundError, ValueError, ImportError: if not.
     """
-    from keras_headattn.interop._pretrained import check_checkpoint
     from recipes.finetuning.checkpoints import tokenizer_of
 
-    check_checkpoint(path, "--checkpoint")
     tokenizer_of(path)
     if "registered_name" in _values(path):
         optional_import("keras_hub")

@@ -5,6 +5,6 @@ from recipes.finetuning.task import Glue
 from recipes.finetuning.text_to_text import TextToText
 
 
-def make_task(config, run):
+def make_task(config, run, corpora=None):
     """The task of a model of this kind: T5 writes its labels, others have a head."""
-    return (TextToText if is_t5(config, run.folder) else Glue)(config, run)
+    return (TextToText if is_t5(config, run.folder) else Glue)(config, run, corpora)

@@ -155,6 +155,11 @@ class PretrainConfig(Data, Model, Settings):
         return self.epochs * self.epoch_steps
 
     @property
+    def attention_shape(self):
+        """Width of the model and its number of heads, unless the settings name another."""
+        return self.shape["hidden_dim"], self.shape["num_heads"]
+
+    @property
     def shape(self):
         """The named size with what overrides it, as arguments of `Bert`."""
         given = {name: getattr(self, name) for name in SIZES[self.size]}

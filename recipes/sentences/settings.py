@@ -165,6 +165,15 @@ class ClassifyConfig(Texts, Words, Model, Settings, Serving):
         """Names of settings of no effect: a BiLSTM has no attention but that of the pooling."""
         return ("attention", "num_heads") if self.encoder == "bilstm" else ()
 
+    @property
+    def attention_shape(self):
+        """Width of the Transformer, and its number of heads, unless the settings name another.
+
+        The width of word vectors, which are not read here, is taken for one that the heads divide.
+        """
+        own = super().attention_shape
+        return (own[0] if self.embeddings and not self.embedding_dim else self.embedding_dim or 300), own[1]
+
     def changed(self, given):
         """These settings with others in their place, as of all recipes. Word vectors bring their own width."""
         return super().changed(({"embedding_dim": None} if given.get("embeddings") else {}) | given)

@@ -70,7 +70,7 @@ class TextTask(Task):
         raise NotImplementedError
 
     def load(self):
-        self.data = self.read()
+        self.data = self.corpora or self.read()
         self.targets = self.make_targets()
         for corpus in (self.data.validation, *self.data.tests.values()):
             self.targets.of(corpus)  # an unknown label is reported before training, not after it

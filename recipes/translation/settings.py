@@ -12,6 +12,7 @@ OF_PRETRAINED = (
     "size", "vocabulary_size", "vocabulary_type", "vocabulary_sentences", "shared_vocabulary", "normalize_first",
     "tie_output",
 )  # fmt: skip
+METRICS = ("bleu", "chrf", "exact_match", "tokenized_bleu", "wer", "rouge_l", "meteor", "cider", "yisi")
 DECODING = ("beam_size", "alpha", "max_length")  # what a finished run may translate with others of
 
 
@@ -124,7 +125,8 @@ class Decoding:
     )
     metrics: tuple[str, ...] = option(
         ("bleu", "chrf"),
-        "exact_match, bleu, chrf, tokenized_bleu, wer, rouge_l, meteor, cider, yisi",
+        "how translations are scored",
+        METRICS,
         changeable=True,
     )
     embeddings: str | None = option(None, "text file of word vectors, for the metric yisi", changeable=True)
@@ -223,6 +225,11 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Decoding, Serving):
     def one_vocabulary(self):
         """Whether both languages have one vocabulary in one file. A pretrained model has a file for each."""
         return self.shared_vocabulary and not self.pretrained
+
+    @property
+    def attention_shape(self):
+        """Width of the model and its number of heads, unless the settings name another."""
+        return self.shape["hidden_dim"], self.shape["num_heads"]
 
     @property
     def shape(self):

@@ -51,7 +51,7 @@ class Translate(Task):
         make_attentions(self.config)
 
     def load(self):
-        self.data = load_corpora(self.config)
+        self.data = self.corpora or load_corpora(self.config)
 
     def fingerprint(self):
         found, folder = super().fingerprint(), self.config.records

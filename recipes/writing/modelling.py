@@ -2,8 +2,7 @@
 
 from keras_headattn.models import GraphWriter
 from recipes.engine import heads
-
-NUM_HEADS = 4
+from recipes.writing.settings import NUM_HEADS
 
 
 def make_writer(config, vocabulary):
@@ -36,4 +35,4 @@ def make_writer(config, vocabulary):
 
 def make_attention(config):
     """The template of the attention of the graph blocks."""
-    return heads.make_attention(config, config.hidden_dim, NUM_HEADS, dropout=config.dropout)
+    return heads.make_attention(config, *config.attention_shape, dropout=config.dropout)

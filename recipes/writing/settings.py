@@ -5,6 +5,7 @@ from recipes.engine.settings import Settings, check_encoding
 
 FORMATS = ("agenda", "json", "webnlg")
 ROLES = ("encoder", "cross")
+NUM_HEADS = 4
 DECODING = ("beam_size", "alpha", "max_length")  # what a finished run may write with others of
 METRICS = ("bleu", "meteor", "rouge", "chrf", "entities", "repeated")
 
@@ -97,6 +98,11 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
         if self.embedded and "test" not in given:
             found |= dict.fromkeys(("format", "encoding"), "is of files")
         return {name: reason for name, reason in found.items() if name in given}
+
+    @property
+    def attention_shape(self):
+        """Width of the model, and its number of heads, unless the settings name another."""
+        return self.hidden_dim, NUM_HEADS
 
     def __post_init__(self):
         super().__post_init__()

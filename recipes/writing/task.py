@@ -34,7 +34,7 @@ class WriteGraphs(Task):
         make_attention(self.config)
 
     def load(self):
-        self.data = load_corpora(self.config)
+        self.data = self.corpora or load_corpora(self.config)
 
     def prepare(self):
         path = self.run.folder / VOCABULARY

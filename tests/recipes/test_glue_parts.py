@@ -14,6 +14,7 @@ from scipy import stats
 from sklearn import metrics
 
 from keras_headattn.data import LabelledText
+from keras_headattn.interop._paths import check_checkpoint
 from recipes.configs import glue as table
 from recipes.embedded.number_tasks import (
     COUNTS,
@@ -31,7 +32,7 @@ from recipes.finetuning.data import read_corpora, read_tests, read_unlabelled
 from recipes.finetuning.glue_files import read_file, read_split, read_tfds_split
 from recipes.finetuning.glue_tasks import MAJORITY, SUBMISSION, TASKS, mean_score
 from recipes.finetuning.label_texts import LabelTexts, WrittenClasses, WrittenNumbers
-from recipes.finetuning.modelling import check_checkpoint, kind_of
+from recipes.finetuning.modelling import kind_of
 from recipes.finetuning.scores import ClassScore, NumberScore
 from recipes.finetuning.settings import GlueConfig
 from recipes.finetuning.submission import check_file, clipped, collect, predict_tests, rows_text, write_zip
@@ -233,7 +234,7 @@ def test_a_checkpoint_takes_the_place_of_a_size_and_of_pretraining():
 
 def test_names_of_the_hub_are_no_checkpoints():
     with pytest.raises(FileNotFoundError, match="`--checkpoint` must be .*hf download .*: --checkpoint='bert-base"):
-        check_checkpoint("bert-base-uncased")
+        check_checkpoint("bert-base-uncased", "--checkpoint")
 
 
 @pytest.mark.parametrize("model_type, kind", [

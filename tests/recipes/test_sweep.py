@@ -89,7 +89,7 @@ def test_goes_on_after_an_interruption(tmp_path, runs, monkeypatch):
 def test_a_failure_loses_nothing(tmp_path, runs):
     for _ in range(2):
         with pytest.raises(SystemExit) as stop:
-            start(tmp_path, "--heads", "3", "4")
+            start(tmp_path, "--heads", "3", "4", "--hidden-dim", "120")
         assert "2 of 4 runs failed" in stop.value.code and "multiple of the number" in stop.value.code
     assert runs.count(("multi_head", 3, 0)) == 2 and runs.count(("multi_head", 4, 0)) == 1
     assert "| multi_head | failed [1] | 4.00 |" in table(tmp_path)

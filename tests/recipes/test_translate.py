@@ -146,7 +146,6 @@ def test_a_folder_of_other_settings_is_refused(quick, recipe):
         (["--config", "multi30k", "--run", "{tmp}/run"], "--train"),
         (["--num-heads", "3", "--run", "{tmp}/run"], "num_heads=3"),
         (["--train", "a.en", "b.de", "--validation", "c.en", "d.de", "--run", "{tmp}/run"], "a.en"),
-        (["--metrics", "glue", "--run", "{tmp}/run"], "glue"),
         (["--metrics", "bleu", "bleu", "--run", "{tmp}/run"], "bleu bleu"),
         (["--attention", "luong", "--num-heads", "4", "--run", "{tmp}/run"], "num_heads=4"),
         (["--seed", "-1", "--run", "{tmp}/run"], "seed=-1"),

@@ -119,6 +119,7 @@ def test_records_that_changed(tmp_path):
         else:
             task.prepare()
             found.append(task.fingerprint())
+            task.run.save_config(config)
             task.run.model.touch()
             shutil.rmtree(tmp_path / "run" / "records")
 

@@ -100,7 +100,7 @@ def test_arguments_of_the_constructor():
 
 
 @pytest.mark.parametrize("name, arguments, message", [
-    ("evolving", {"alhpa": 0.1}, "--attention-arguments: EvolvingAttention takes .*alpha.*Received: alhpa"),
+    ("evolving", {"alhpa": 0.1}, "EvolvingAttention has no such argument. Received: alhpa .did you mean alpha"),
     ("evolving", {"alpha": 2}, "--attention-arguments: `alpha` must be .*alpha=2"),
     ("interacting", {"interaction": "some"}, "--attention-arguments: `interaction` must be"),
     ("multi_head", {"key_dim": "wide"}, "--attention-arguments: .*key_dim"),

@@ -135,6 +135,7 @@ def test_kept_files(tmp_path):
     for content in ("a\n", "b\n", "b\n"):
         run.keep("labels.txt", content)
         assert (tmp_path / "labels.txt").read_text() == content
+    (tmp_path / "config.json").touch()
     run.model.touch()
     run.keep("labels.txt", "b\n")
     with pytest.raises(ValueError, match="another labels.txt than the run was begun with.*labels.txt"):

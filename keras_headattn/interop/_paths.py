@@ -1,0 +1,19 @@
+"""Paths of checkpoints. Keras is not imported here, so that a wrong one is told at once."""
+
+import pathlib
+
+
+def check_checkpoint(path, name="path"):
+    """Raises a FileNotFoundError that says how to get a checkpoint, unless there is a file or folder.
+
+    Args:
+        path: of a checkpoint; of TensorFlow 1 also without ending.
+        name: of the argument or the option, for the error.
+    """
+    path = pathlib.Path(path)
+    if not path.exists() and not path.with_name(f"{path.name}.index").exists():
+        raise FileNotFoundError(
+            f"`{name}` must be a checkpoint on this machine, or a folder with one; those of Hugging Face's hub are "
+            "downloaded first: hf download google-bert/bert-base-uncased --local-dir bert-base-uncased. "
+            f"Received: {name}={str(path)!r}"
+        )

@@ -1,0 +1,116 @@
+"""Mistakes that can be known without TensorFlow are reported before it is imported."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from keras_headattn import layers
+from recipes.classify import RECIPE
+from recipes.engine.recipe import named_configs
+from recipes.engine.signatures import REQUIRED, arguments_of
+from recipes.translation.evaluation import named_metrics
+from recipes.translation.settings import METRICS
+from tests.recipes.commands import ROOT
+
+# Commands, and what the error says. {tmp} is a folder with the files below.
+MISTAKES = [
+    ("classify evaluate {tmp}/nosuch", "There is no run in"),
+    ("classify evaluate {tmp}/glue_run", "is of recipes.glue"),
+    ("classify evaluate {tmp}/other_version", "config.json is of another version of recipes.classify"),
+    ("classify evaluate {tmp}/edited", "config.json: Setting `epochs` must be int. Received: epochs='x'"),
+    ("classify evaluate {tmp}/begun", "has no finished model"),
+    (
+        "classify trian",
+        "The commands are train, evaluate, export, classify, explain. Received: trian (did you mean train",
+    ),
+    ("classify --train {tmp}/a.csv --text-column review", "no 'review'"),
+    ("classify --train {tmp}/a.csv --run {tmp}/begun --seed 3", "holds a run with other settings: "),
+    ("classify --encoder transformer --num-heads 7", "Received: num_heads=7 for a width of 32"),
+    (
+        "classify --encoder transformer --attention evolving --attention-arguments alhpa=0.1",
+        "EvolvingAttention has no such argument. Received: alhpa (did you mean alpha?)",
+    ),
+    ("translate --attention evolving --attention-arguments xxx=1", "EvolvingAttention takes num_heads, key_dim, alpha"),
+    ("translate --num-heads 7", "--num-heads must divide"),
+    ("translate --metrics blue", "invalid choice: 'blue'"),
+    ("translate --train {tmp}/a.en {tmp}/a.de --validation {tmp}/a.en {tmp}/a.de", "Received: 2 source and 1 target"),
+    ("glue --task cola --glue {tmp}/empty --size bert_tiny", "CoLA needs a file train.tsv"),
+    (
+        "glue --task cola --glue {tmp}/empty --checkpoint bert-base-uncased",
+        "hf download google-bert/bert-base-uncased",
+    ),
+    ("rationales --embedded --checkpoint nosuch", "`--checkpoint` must be a checkpoint on this machine"),
+    ("graphs --num-heads 7", "--num-heads must divide"),
+    ("graphs --train {tmp}/a.csv --validation {tmp}/a.csv", "Graphs are read from"),
+    ("pretrain --num-heads 7", "--num-heads must divide"),
+    ("imagenet --images {tmp}/empty", "Give --train-split. Received: folders none"),
+    ("sweep --attention x", "unrecognized arguments: --attention x (did you mean --attentions?)"),
+]
+PROGRAM = """
+import contextlib, importlib, io, json, sys
+for command in json.load(sys.stdin):
+    name, *arguments = command.split()
+    told = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(told), contextlib.redirect_stdout(told):
+            importlib.import_module(f"recipes.{name}").main(arguments)
+    except SystemExit as end:
+        print(json.dumps([f"{end.code} {told.getvalue()}", "tensorflow" in sys.modules]))
+"""
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("early")
+    for name, text in {"a.csv": "text,label\na,b\nc,d\n", "a.en": "a\nb\n", "a.de": "a\n"}.items():
+        (folder / name).write_text(text)
+    (folder / "empty").mkdir()
+    runs = {"glue_run": {"recipe": "glue"}, "other_version": {"recipe": "classify", "frobnicate": 3}}
+    runs |= {"edited": {"recipe": "classify", "epochs": "x"}, "begun": {"recipe": "classify", "train": ["a.csv"]}}
+    for name, settings in runs.items():
+        (folder / name / "results").mkdir(parents=True)
+        (folder / name / "config.json").write_text(json.dumps(settings))
+    commands = [command.replace("{tmp}", str(folder)) for command, _ in MISTAKES]
+    process = subprocess.run(
+        [sys.executable, "-c", PROGRAM], input=json.dumps(commands), cwd=ROOT, capture_output=True, text=True
+    )
+    return [json.loads(line) for line in process.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("number", range(len(MISTAKES)), ids=[command for command, _ in MISTAKES])
+def test_before_tensorflow(number, reported):
+    told, is_imported = reported[number]
+    assert MISTAKES[number][1] in told and not is_imported
+
+
+@pytest.mark.parametrize("name", layers.ATTENTIONS)
+def test_arguments_read_from_source(name):
+    """Those of constructors, as Python has them."""
+    import inspect
+
+    found = {}
+    for base in getattr(layers, layers.ATTENTIONS[name]).__mro__:
+        if issubclass(base, layers.Attention):
+            for each in inspect.signature(base.__init__).parameters.values():
+                if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and each.name != "self":
+                    found.setdefault(each.name, REQUIRED if each.default is each.empty else each.default)
+    assert arguments_of(name) == found and list(arguments_of(name)) == list(found)
+
+
+@pytest.mark.parametrize("name", named_configs())
+def test_the_attention_of_named_settings_is_accepted(name):
+    from recipes.engine.heads import check_attentions
+
+    check_attentions(named_configs()[name])
+
+
+def test_metrics_are_those_that_settings_name():
+    assert len(named_metrics([name for name in METRICS if name != "yisi"], "de")) == len(METRICS) - 1
+
+
+def test_options_are_not_cut_short(capsys):
+    with pytest.raises(SystemExit):
+        RECIPE.main(["--epoch", "3"])
+    assert "unrecognized arguments: --epoch 3 (did you mean --epochs?)" in capsys.readouterr().err
