@@ -6,6 +6,7 @@ import functools
 import importlib
 import os
 import pkgutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import fields
 
@@ -187,11 +188,19 @@ class Recipe:
             nargs="+",
             help="a run each, below the folder --run, without SavedModels; a table of means and deviations at the end",
         )
+        parser.add_argument(
+            "--dry-run",
+            action="store_true",
+            help="read the data, build the model, time a few steps, and leave nothing but --records",
+        )
         parser.add_argument("--afresh", action="store_true", help=argparse.SUPPRESS)  # for each run of --quick --seeds
         self.add_settings(parser)
 
     def _train(self, options):
         config = self.chosen_settings(options)
+        if options.dry_run and (options.seeds or config.strategy == "multi_worker"):
+            other = "--seeds" if options.seeds else "--strategy multi_worker"
+            raise ValueError(f"A dry run is one run on this machine. Received: --dry-run with {other}")
         self.check(config)
         # The folder of quick runs is nobody's own.
         afresh = options.afresh or options.quick and not hasattr(options, "run")
@@ -203,12 +212,23 @@ class Recipe:
 
             cache_compilations(config.xla_cache)  # before TensorFlow is imported
         quiet_tensorflow()
+        if options.dry_run:
+            self._dry_run(config, corpora)
+            return
         if options.seeds:
             train_seeds(self, config, options.seeds, afresh)
             return
         from recipes.engine.training import train
 
         train(self.make_task(config, corpora=corpora), afresh)
+
+    def _dry_run(self, config, corpora):
+        from recipes.engine.training import dry_run
+
+        with tempfile.TemporaryDirectory() as folder:
+            given = {"run": folder, "export": None, "steps_per_execution": 1}
+            dry_run(self.make_task(config.changed(given), corpora=corpora))
+        print(f"Nothing was written. Without --dry-run the run is kept in {config.run}")
 
     def _read_early(self, config, seeds):
         """The data, if they can be read before TensorFlow is imported. Runs of several seeds read them themselves."""

@@ -1,9 +1,11 @@
 """Training a task of any recipe, to its evaluation and export."""
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
+import statistics
 import sys
 import time
 
@@ -11,6 +13,7 @@ import keras
 import tensorflow as tf
 from keras.callbacks import LambdaCallback
 
+from keras_headattn._terminal import duration
 from keras_headattn.optimizers import Repulsive
 from keras_headattn.serving import check_export_folder
 from keras_headattn.training import (
@@ -32,6 +35,7 @@ from recipes.engine.quiet import silence
 from recipes.engine.run import try_folder
 from recipes.engine.tensorboard import tensorboard_callbacks, write_scores
 
+DRY_RUN_STEPS = 20
 LARGE = 10_000_000  # weights, from which their update by XLA is worth its compilation on a CPU
 
 
@@ -131,6 +135,22 @@ def _ready(task):
 
 def _learn(task, strategy, afresh):
     """Reads the data, prepares the run and trains; returns the model, or `None` if the run has its final one."""
+    _prepare(task, strategy, afresh)
+    if gather([_is_done(task)], strategy).any():
+        print("There is no epoch left to train.")
+        if gather([task.run.finished().get("epochs") == len(task.run.history())], strategy).any():
+            return None
+    batches, validation = task.make_batches(strategy.num_replicas_in_sync)
+    print(batches.summary())
+    model, trainer = make_trainer(task, strategy, len(batches))
+    if gather([_is_done(task)], strategy).any():
+        return model
+    _fit(task, model, trainer, batches, validation)
+    return model
+
+
+def _prepare(task, strategy, afresh):
+    """Reads the data, and makes or checks the folder of the run."""
     report_hidden_gpus()
     with chief_first(strategy):
         if not afresh:
@@ -148,25 +168,17 @@ def _learn(task, strategy, afresh):
                 task.run.clear()
             task.run.start(task.config, data)
         task.prepare()
-    if gather([_is_done(task)], strategy).any():
-        print("There is no epoch left to train.")
-        if gather([task.run.finished().get("epochs") == len(task.run.history())], strategy).any():
-            return None
-    batches, validation = task.make_batches(strategy.num_replicas_in_sync)
-    print(batches.summary())
-    return _fit(task, strategy, batches, validation)
 
 
-def _fit(task, strategy, batches, validation):
-    """Trains the model, new or from the run's last checkpoint, and returns it."""
-    config, run = task.config, task.run
-    num_replicas = strategy.num_replicas_in_sync
+def make_trainer(task, strategy, steps):
+    """Returns the model and, compiled, what trains it; `steps`: number of steps an epoch."""
+    config, num_replicas = task.config, strategy.num_replicas_in_sync
     jit_compile = task.uses_xla() if config.xla is None else config.xla
     with strategy.scope():
         model = task.make_model()
         trainer = task.make_trainer(model)
         trainer.compile(
-            optimizer=task.make_optimizer(len(batches), num_replicas),
+            optimizer=task.make_optimizer(steps, num_replicas),
             loss=task.make_loss(),
             weighted_metrics=task.make_metrics() or None,  # Keras wants results of an empty list
             jit_compile=jit_compile,
@@ -177,8 +189,12 @@ def _fit(task, strategy, batches, validation):
         f"{model.count_params():,} parameters, {task.describe()}, {num_replicas} replica(s), "
         f"XLA {'on' if jit_compile else 'off'}"
     )
-    if gather([_is_done(task)], strategy).any():
-        return model
+    return model, trainer
+
+
+def _fit(task, model, trainer, batches, validation):
+    """Trains the model, from the run's last checkpoint if there is one."""
+    config, run = task.config, task.run
     if not run.has_checkpoint():
         task.begin(model)
     start = time.monotonic()
@@ -192,7 +208,33 @@ def _fit(task, strategy, batches, validation):
             callbacks=make_callbacks(task, model, batches, validation),
         )
     print(f"Trained for {(time.monotonic() - start) / 60:.1f} minutes.")
-    return model
+
+
+def dry_run(task):
+    """Reads the data, builds the model and times a few training steps.
+
+    Args:
+        task: `Task`, whose run is in a folder that is removed afterwards.
+    """
+    times = []
+    with _ready(task) as strategy:
+        _prepare(task, strategy, afresh=False)
+        batches, _ = task.make_batches(strategy.num_replicas_in_sync)
+        print(batches.summary())
+        _, trainer = make_trainer(task, strategy, len(batches))
+        clock = LambdaCallback(on_train_batch_end=lambda step, logs: times.append(time.monotonic()))
+        steps = min(DRY_RUN_STEPS, len(batches))
+        with _fault_of(batches):
+            trainer.fit(batches.dataset(), steps_per_epoch=steps, shuffle=False, verbose=0, callbacks=[clock])
+    if len(times) < 2:
+        print("An epoch has one step: too few to time.")
+        return
+    step = statistics.median(after - before for before, after in itertools.pairwise(times))
+    epoch, epochs = step * len(batches), task.config.epochs
+    print(
+        f"About {step:.2g} s a step: {duration(epoch)} an epoch, at most {duration(epoch * epochs)} for {epochs} "
+        "epochs, without compilation and validation."
+    )
 
 
 def _is_done(task):
