@@ -36,7 +36,7 @@ def write_text(folder, number):
 
 
 def settings(folder):
-    from recipes.translation.settings import TranslateConfig
+    from recipes.translate.settings import TranslateConfig
 
     files = tuple(str(Path(folder) / f"train.{side}") for side in ("en", "de"))
     return TranslateConfig(
@@ -50,7 +50,7 @@ def settings(folder):
 
 def tokenise(folder):
     """Learns the vocabulary and writes the records."""
-    from recipes.translation.prepare import prepare
+    from recipes.translate.prepare import prepare
 
     start = time.perf_counter()
     manifest = prepare(settings(folder)).manifest

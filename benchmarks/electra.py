@@ -26,8 +26,8 @@ def texts():
 def make_trainer(**settings):
     """What the recipe trains with these settings, on a CPU."""
     from recipes.engine.training import LARGE
-    from recipes.pretrain import RECIPE
-    from recipes.pretraining.settings import PretrainConfig
+    from recipes.pretrain.__main__ import RECIPE
+    from recipes.pretrain.settings import PretrainConfig
 
     task = RECIPE.make_task(PretrainConfig(**settings))
     task.tokenizer = types.SimpleNamespace(vocabulary_size=VOCABULARY, mask_id=MASK, bos_id=CLS, eos_id=SEP)

@@ -46,8 +46,8 @@ def our_steps(folder):
     from keras_headattn.data import LabelledBatches
     from keras_headattn.interop import tokenizer_of
     from recipes.engine.training import LARGE
-    from recipes.finetuning.settings import GlueConfig
-    from recipes.glue import RECIPE
+    from recipes.glue.__main__ import RECIPE
+    from recipes.glue.settings import GlueConfig
 
     cases = {}
     for name, attention in ATTENTIONS.items():

@@ -113,7 +113,7 @@ def write_text(folder, megabytes):
 
 
 def settings(folder, processes=1):
-    from recipes.pretraining.settings import PretrainConfig
+    from recipes.pretrain.settings import PretrainConfig
 
     return PretrainConfig(
         train=(f"{folder}/text.txt",),
@@ -127,7 +127,7 @@ def settings(folder, processes=1):
 
 def prepare(folder, processes):
     from recipes.engine.quiet import quiet_tensorflow
-    from recipes.pretraining.prepare import prepare
+    from recipes.pretrain.prepare import prepare
 
     quiet_tensorflow()
     start = time.perf_counter()
@@ -138,7 +138,7 @@ def prepare(folder, processes):
 def read(folder, processes):
     """An epoch of batches, as the recipe makes them."""
     from keras_headattn.data import Records, SequenceBatches
-    from recipes.pretraining.data import number_held_out
+    from recipes.pretrain.data import number_held_out
 
     config = settings(folder, processes)
     records = Records(config.records)

@@ -25,7 +25,7 @@ METHODS = {
 def read(folder):
     """The run's predictor, its swapped test sentences, and which words are swapped."""
     from recipes.embedded.number_tasks import number_tasks, swapped_words
-    from recipes.glue import RECIPE
+    from recipes.glue.__main__ import RECIPE
 
     task = RECIPE.finished(folder)
     if task.config.task != "acceptability":

@@ -6,9 +6,12 @@ import pathlib
 
 def main():
     print("Recipes, each with its own --help:\n")
-    for path in sorted(pathlib.Path(__file__).parent.glob("[!_]*.py")):
+    folder = pathlib.Path(__file__).parent
+    commands = {path.stem: path for path in folder.glob("[!_]*.py")}
+    commands |= {path.parent.name: path for path in folder.glob("*/__main__.py")}
+    for name, path in sorted(commands.items()):
         doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-        print(f"  python -m recipes.{path.stem:<16} {doc.splitlines()[0].rstrip('.')}")
+        print(f"  python -m recipes.{name:<16} {doc.splitlines()[0].rstrip('.')}")
     print("\nTry one: python -m recipes.translate --quick")
 
 

@@ -29,7 +29,7 @@ import importlib
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.quiet import quiet_tensorflow
 
-OF_IMAGES, OF_TRANSLATIONS = "recipes.images.map_pictures", "recipes.translation.map_pictures"
+OF_IMAGES, OF_TRANSLATIONS = "recipes.imagenet.map_pictures", "recipes.translate.map_pictures"
 
 
 def main(arguments=None):

@@ -20,7 +20,7 @@ from recipes.engine.config import read_arguments
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.subruns import outcome, train_all
 from recipes.engine.tables import Cell, read_scores, write_tables
-from recipes.translate import RECIPE
+from recipes.translate.__main__ import RECIPE
 
 ATTENTIONS = ["multi_head", "talking_heads", "interacting"]
 HEADS = [2, 4, 8, 16, 32, 64]

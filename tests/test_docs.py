@@ -1,7 +1,6 @@
 """The Python examples of the documentation run, top to bottom of each page; its commands have options that exist."""
 
 import dataclasses
-import importlib
 import pathlib
 import re
 import runpy
@@ -12,6 +11,7 @@ import pytest
 
 import keras_headattn
 from recipes.engine.command import run_command
+from tests.recipes.commands import command as module_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # The recipe that docs/recipes.md builds; tests/recipes/test_own_recipe.py runs its commands.
@@ -71,7 +71,7 @@ def commands():
 
 @pytest.mark.parametrize("page, name, arguments", commands())
 def test_commands_have_options_that_exist(page, name, arguments):
-    recipe = importlib.import_module(f"recipes.{name}")
+    recipe = module_of(name)
     if "--help" in arguments:
         return
     if not hasattr(recipe, "RECIPE") or recipe.RECIPE.name != name:

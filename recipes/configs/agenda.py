@@ -28,7 +28,7 @@ deviation over seeds of GraphWriter is 1.0 BLEU by its authors.
 
 import dataclasses
 
-from recipes.writing.settings import GraphsConfig
+from recipes.graphs.settings import GraphsConfig
 
 GRAPHWRITER = GraphsConfig(attention_arguments={"detach_neighbours": True}, patience=None)
 CONFIGS = {

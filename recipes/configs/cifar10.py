@@ -8,7 +8,7 @@ step): images padded by 4 pixels, rate 0.1 for 128 images, divided by 10 at half
 Attention sits in the last two stages, of 16 x 16 and 8 x 8 pixels. These settings have not been run to their end here.
 """
 
-from recipes.images.settings import ImageNetConfig
+from recipes.imagenet.settings import ImageNetConfig
 
 CONFIG = ImageNetConfig(
     validation_split="test",

@@ -5,7 +5,7 @@
 It is what runs without any data. Pixels are 8 x 8, shown to the network as 16 x 16.
 """
 
-from recipes.images.settings import ImageNetConfig
+from recipes.imagenet.settings import ImageNetConfig
 
 CONFIG = ImageNetConfig(
     embedded=True,

@@ -26,7 +26,7 @@ The caption names the test sets, but the first row is close to the dev row of EL
 
 import dataclasses
 
-from recipes.pretraining.settings import PretrainConfig
+from recipes.pretrain.settings import PretrainConfig
 
 SMALL = PretrainConfig(epochs=1_000, epoch_steps=1_000)
 CONFIGS = {

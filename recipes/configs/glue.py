@@ -39,7 +39,7 @@ no skip connection 52.9, 93.5, 87.4/82.4, 84.3/83.8; 1 x 1 57.5, 93.6, 88.4/83.4
 
 import dataclasses
 
-from recipes.finetuning.settings import GlueConfig
+from recipes.glue.settings import GlueConfig
 
 # Epochs, batch, learning rate, alpha, beta.
 TABLE_9 = {

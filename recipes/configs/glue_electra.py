@@ -13,7 +13,7 @@ are trained on each pair twice, with its texts swapped. The last epoch is scored
 not divided by 5. What An et al. print: recipes/configs/electra.py.
 """
 
-from recipes.finetuning.settings import GlueConfig
+from recipes.glue.settings import GlueConfig
 
 EPOCHS = dict(cola=3, sst2=3, mrpc=3, stsb=10, qqp=3, mnli=3, qnli=3, rte=10)
 CONFIGS = {

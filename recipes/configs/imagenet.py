@@ -18,7 +18,7 @@ models 1.13, which the paper names. There the smallest crop is 5 % of an image, 
 smoothing.
 """
 
-from recipes.images.settings import ImageNetConfig
+from recipes.imagenet.settings import ImageNetConfig
 
 CONFIG = ImageNetConfig(
     validation_split="val",

@@ -17,7 +17,7 @@ give their vocabularies of 8,000 and 6,000 pieces are one vocabulary of 10,000 h
 updates. Not here: fairseq's weight decay of 0.0001.
 """
 
-from recipes.translation.settings import TranslateConfig
+from recipes.translate.settings import TranslateConfig
 
 CONFIG = TranslateConfig(
     source_language="de",

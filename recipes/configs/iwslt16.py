@@ -14,7 +14,7 @@ averaging, which here are 60, a patience of 5 and none, and on the files of its 
 dev2010 is a set that every release has.
 """
 
-from recipes.translation.settings import TranslateConfig
+from recipes.translate.settings import TranslateConfig
 
 CONFIG = TranslateConfig(
     source_language="de",

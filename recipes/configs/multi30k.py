@@ -9,7 +9,7 @@ SentencePiece takes the lower-cased text as it is. What it scores here with
 --no-lowercase, with time and machine: docs/results.md.
 """
 
-from recipes.translation.settings import TranslateConfig
+from recipes.translate.settings import TranslateConfig
 
 CONFIG = TranslateConfig(
     lowercase=True,

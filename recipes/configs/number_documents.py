@@ -5,7 +5,7 @@
 It is what runs without any data. What it reaches, with time and machine: docs/pretraining.md.
 """
 
-from recipes.pretraining.settings import PretrainConfig
+from recipes.pretrain.settings import PretrainConfig
 
 CONFIG = PretrainConfig(
     embedded=True,

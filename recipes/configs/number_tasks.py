@@ -8,7 +8,7 @@ A small BERT (2 x 128, Turc et al. 2019) first fills in masked words of such sen
 then fine-tuned. It is what runs without any data. What it scores, with time and machine: docs/glue.md.
 """
 
-from recipes.finetuning.settings import GlueConfig
+from recipes.glue.settings import GlueConfig
 
 CONFIG = GlueConfig(
     embedded=True,

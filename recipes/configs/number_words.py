@@ -6,7 +6,7 @@ It is what runs without any data. Pieces rather than words, as some languages wr
 scores, with time and machine: docs/classification.md.
 """
 
-from recipes.sentences.settings import ClassifyConfig
+from recipes.classify.settings import ClassifyConfig
 
 CONFIG = ClassifyConfig(
     embedded=True,

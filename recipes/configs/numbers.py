@@ -5,7 +5,7 @@
 It is what runs without any data. What it scores, with time and machine: docs/results.md.
 """
 
-from recipes.translation.settings import TranslateConfig
+from recipes.translate.settings import TranslateConfig
 
 CONFIG = TranslateConfig(
     embedded=True,

@@ -6,7 +6,7 @@ The people, towns, dates and sums of the test set are in no text to train on: on
 graph tells its facts. What it reaches, with time and machine: docs/graphs.md.
 """
 
-from recipes.writing.settings import GraphsConfig
+from recipes.graphs.settings import GraphsConfig
 
 CONFIG = GraphsConfig(
     embedded=True,

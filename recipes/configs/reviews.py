@@ -6,7 +6,7 @@ The encoder is a small BERT (2 x 128, Turc et al. 2019) of random weights, froze
 Some seeds take 14 epochs to leave a first plateau at chance, so no run ends early.
 """
 
-from recipes.evidence.settings import RationalesConfig
+from recipes.rationales.settings import RationalesConfig
 
 CONFIG = RationalesConfig(
     embedded=True,

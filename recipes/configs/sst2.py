@@ -9,7 +9,7 @@ Files without a header, such as sentiment-train of 67,349 phrases, need no optio
 has no labels. Not one of the paper's data sets: a small BiLSTM under 8 heads, with Adam, which trains on two cores.
 """
 
-from recipes.sentences.settings import ClassifyConfig
+from recipes.classify.settings import ClassifyConfig
 
 CONFIG = ClassifyConfig(
     format="tsv",

@@ -8,7 +8,7 @@ ResNet-34 that begins with a 3 x 3 convolution, without pooling; attention in st
 of them pooled. No paper's settings; they have not been run to their end here.
 """
 
-from recipes.images.settings import ImageNetConfig
+from recipes.imagenet.settings import ImageNetConfig
 
 CONFIG = ImageNetConfig(
     validation_split="val",

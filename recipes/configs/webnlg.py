@@ -14,7 +14,7 @@ has the same step size without repulsion: SGD does not hide that heads move by a
 of the control is none of repulsion's. The size is one that a core trains in minutes. What it reaches: docs/results.md.
 """
 
-from recipes.writing.settings import GraphsConfig
+from recipes.graphs.settings import GraphsConfig
 
 CONFIG = GraphsConfig(
     num_layers=3,

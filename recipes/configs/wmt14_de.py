@@ -15,7 +15,7 @@ subwords; no truecasing); batch, learning rate, dropout and length penalty are V
 many updates, of 30 tokens a pair.
 """
 
-from recipes.translation.settings import TranslateConfig
+from recipes.translate.settings import TranslateConfig
 
 CONFIG = TranslateConfig(
     source_language="en",

@@ -17,7 +17,7 @@ size of the vocabulary, and how long reviews are cut. Their spaCy words are not 
 here.
 """
 
-from recipes.sentences.settings import ClassifyConfig
+from recipes.classify.settings import ClassifyConfig
 
 CONFIG = ClassifyConfig(
     vocabulary_size=100_000,

@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 
 from keras_headattn.interop import from_pretrained, to_hugging_face, tokenizer_of
 from keras_headattn.serving import Translator
-from recipes.translate import main
+from recipes.translate.__main__ import main
 from tests.interop.folders import numbers
 from tests.layers.harness import array
 

@@ -1,11 +1,18 @@
 """Commands of the recipes, as a user runs them."""
 
 import importlib
+import importlib.util
 import pathlib
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def command(name):
+    """The module that `python -m recipes.<name>` runs."""
+    is_package = importlib.util.find_spec(f"recipes.{name}").submodule_search_locations
+    return importlib.import_module(f"recipes.{name}" + (".__main__" if is_package else ""))
 
 
 def run_process(recipe, *arguments, stdin=""):

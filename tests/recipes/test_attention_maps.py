@@ -8,8 +8,8 @@ import tensorflow as tf
 from recipes.attention_maps import main
 from recipes.configs import digits
 from recipes.engine.run import Run
-from recipes.imagenet import RECIPE
-from recipes.images.modelling import make_classifier
+from recipes.imagenet.__main__ import RECIPE
+from recipes.imagenet.modelling import make_classifier
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from recipes.classify import main
+from recipes.classify.__main__ import main
 from tests.recipes.commands import quick_run, run_here
 
 

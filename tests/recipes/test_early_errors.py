@@ -7,11 +7,11 @@ import sys
 import pytest
 
 from keras_headattn import layers
-from recipes.classify import RECIPE
+from recipes.classify.__main__ import RECIPE
 from recipes.engine.recipe import named_configs
 from recipes.engine.signatures import REQUIRED, arguments_of
-from recipes.translation.evaluation import named_metrics
-from recipes.translation.settings import METRICS
+from recipes.translate.evaluation import named_metrics
+from recipes.translate.settings import METRICS
 from tests.recipes.commands import ROOT
 
 # Commands, and what the error says. {tmp} is a folder with the files below.
@@ -49,13 +49,14 @@ MISTAKES = [
     ("sweep --attention x", "unrecognized arguments: --attention x (did you mean --attentions?)"),
 ]
 PROGRAM = """
-import contextlib, importlib, io, json, sys
+import contextlib, io, json, sys
+from tests.recipes.commands import command as module_of
 for command in json.load(sys.stdin):
     name, *arguments = command.split()
     told = io.StringIO()
     try:
         with contextlib.redirect_stderr(told), contextlib.redirect_stdout(told):
-            importlib.import_module(f"recipes.{name}").main(arguments)
+            module_of(name).main(arguments)
     except SystemExit as end:
         print(json.dumps([f"{end.code} {told.getvalue()}", "tensorflow" in sys.modules]))
 """

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from recipes.classify import main
+from recipes.classify.__main__ import main
 from tests.recipes.commands import run_here, run_process
 from tests.recipes.test_compare import make_run
 

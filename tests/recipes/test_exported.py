@@ -7,10 +7,12 @@ import shutil
 import numpy as np
 import pytest
 
-from recipes import classify, glue, translate
+from recipes.classify import __main__ as classify
+from recipes.classify import exported
+from recipes.classify.settings import ClassifyConfig
 from recipes.engine.config import override
-from recipes.sentences import exported
-from recipes.sentences.settings import ClassifyConfig
+from recipes.glue import __main__ as glue
+from recipes.translate import __main__ as translate
 from tests.recipes.commands import run_here
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]

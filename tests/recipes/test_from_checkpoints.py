@@ -13,9 +13,10 @@ import pytest
 from keras_headattn.data import write_eraser
 from keras_headattn.interop import to_hugging_face
 from keras_headattn.models import Bert
-from recipes import glue, rationales
 from recipes.embedded.reviews import reviews
-from recipes.evidence.modelling import make_encoder
+from recipes.glue import __main__ as glue
+from recipes.rationales import __main__ as rationales
+from recipes.rationales.modelling import make_encoder
 from tests.recipes.commands import run_here, train_here
 
 WORDS = "the plot story film is was truly really great good poor dull . a it seemed".split()

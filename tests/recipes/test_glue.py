@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from recipes.compare import main as compare
-from recipes.glue import main
+from recipes.glue.__main__ import main
 from tests.recipes.commands import quick_run, run_here
 
 

@@ -27,17 +27,17 @@ from recipes.embedded.number_tasks import (
 )
 from recipes.engine.config import override
 from recipes.engine.run import Run
-from recipes.finetuning import glue_files
-from recipes.finetuning.data import read_corpora, read_tests, read_unlabelled
-from recipes.finetuning.glue_files import read_file, read_split, read_tfds_split
-from recipes.finetuning.glue_tasks import MAJORITY, SUBMISSION, TASKS, mean_score
-from recipes.finetuning.label_texts import LabelTexts, WrittenClasses, WrittenNumbers
-from recipes.finetuning.modelling import kind_of
-from recipes.finetuning.scores import ClassScore, NumberScore
-from recipes.finetuning.settings import GlueConfig
-from recipes.finetuning.submission import check_file, clipped, collect, predict_tests, rows_text, write_zip
-from recipes.finetuning.targets import targets_of
-from recipes.glue import RECIPE
+from recipes.glue import glue_files
+from recipes.glue.__main__ import RECIPE
+from recipes.glue.data import read_corpora, read_tests, read_unlabelled
+from recipes.glue.glue_files import read_file, read_split, read_tfds_split
+from recipes.glue.glue_tasks import MAJORITY, SUBMISSION, TASKS, mean_score
+from recipes.glue.label_texts import LabelTexts, WrittenClasses, WrittenNumbers
+from recipes.glue.modelling import kind_of
+from recipes.glue.scores import ClassScore, NumberScore
+from recipes.glue.settings import GlueConfig
+from recipes.glue.submission import check_file, clipped, collect, predict_tests, rows_text, write_zip
+from recipes.glue.targets import targets_of
 from tests.recipes.commands import train_here
 
 SHARED = pathlib.Path(os.environ.get("HEADATTN_SHARED", "../shared"))

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from recipes.classify import main
+from recipes.classify.__main__ import main
 from tests.recipes.commands import run_here
 
 SIZE = (
@@ -83,7 +83,7 @@ def test_a_failed_command_leaves_no_settings(finished, recipe, monkeypatch):
         raise ValueError("no batches")
 
     before = files(finished / "run")
-    monkeypatch.setattr("recipes.sentences.task.Classify.make_batches", fail)
+    monkeypatch.setattr("recipes.classify.task.Classify.make_batches", fail)
     assert recipe(*command(finished), "--epochs", 3) == "error: no batches"
     assert files(finished / "run") == before
 

@@ -17,11 +17,11 @@ from keras_headattn.serving import Description
 from keras_headattn.serving._graph_json import parse_graphs
 from recipes.engine.fresh_process import try_out
 from recipes.engine.recipe import named_configs
-from recipes.graphs import RECIPE, main
-from recipes.writing.data import by_category, load_corpora
-from recipes.writing.evaluation import as_triples, score_texts
-from recipes.writing.settings import GraphsConfig
-from recipes.writing.task import TRY_OUT
+from recipes.graphs.__main__ import RECIPE, main
+from recipes.graphs.data import by_category, load_corpora
+from recipes.graphs.evaluation import as_triples, score_texts
+from recipes.graphs.settings import GraphsConfig
+from recipes.graphs.task import TRY_OUT
 from tests.recipes.commands import quick_run, run_here, run_process, train_here
 
 ROW = {"entities": ["Anna Lee", "New York"], "types": ["person", "town"], "triples": [["Anna Lee", "born in", 1]]}

@@ -10,12 +10,12 @@ import pytest
 import tensorflow as tf
 
 from recipes.engine.config import override
-from recipes.imagenet import RECIPE
-from recipes.images import modelling
-from recipes.images.data import load_training, load_validation, training_batches, validation_batches
-from recipes.images.evaluation import report_damaged
-from recipes.images.modelling import make_classifier
-from recipes.images.settings import ImageNetConfig
+from recipes.imagenet import modelling
+from recipes.imagenet.__main__ import RECIPE
+from recipes.imagenet.data import load_training, load_validation, training_batches, validation_batches
+from recipes.imagenet.evaluation import report_damaged
+from recipes.imagenet.modelling import make_classifier
+from recipes.imagenet.settings import ImageNetConfig
 from tests.data.image_files import make_folder
 from tests.recipes.commands import train_here
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from recipes.imagenet import main
+from recipes.imagenet.__main__ import main
 from tests.data.image_files import jpeg, make_folder, webp
 from tests.recipes.commands import quick_run, run_here
 

@@ -14,7 +14,7 @@ import numpy as np
 
 KILLS = int(os.environ.get("HEADATTN_KILLS", 2))
 CONTEXT = multiprocessing.get_context("forkserver")  # processes that begin with TensorFlow imported
-CONTEXT.set_forkserver_preload(["recipes.translation.task"])
+CONTEXT.set_forkserver_preload(["recipes.translate.task"])
 
 
 def train(folder):
@@ -22,7 +22,7 @@ def train(folder):
     with open(folder.with_suffix(".log"), "a", encoding="utf-8") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
-        from recipes.translate import main
+        from recipes.translate.__main__ import main
 
         size = f"--max-sentences {1000 * (KILLS + 1)} --validation-sentences 9 --num-layers 1 --num-buckets 1"
         ends = f"--beam-size 1 --export none --run {folder}"

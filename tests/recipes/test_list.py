@@ -1,9 +1,9 @@
 """The list of `python -m recipes`."""
 
-import importlib
 import re
 
 from recipes.__main__ import main
+from tests.recipes.commands import command
 
 
 def test_all_recipes_are_listed_and_can_be_run(capsys):
@@ -23,4 +23,4 @@ def test_all_recipes_are_listed_and_can_be_run(capsys):
         "attention_maps",
         "serve",
     } == set(names)
-    assert all(callable(importlib.import_module(f"recipes.{name}").main) for name in names)
+    assert all(callable(command(name).main) for name in names)

@@ -11,11 +11,11 @@ import pytest
 
 from recipes.engine import lock
 from recipes.engine.config import save_config
-from recipes.translate import RECIPE, main
-from recipes.translation.corpora import load_corpora, stream_training
-from recipes.translation.prepare import prepare, sample_pairs, take_text
-from recipes.translation.settings import TranslateConfig
-from recipes.translation.text import check_text, make_text
+from recipes.translate.__main__ import RECIPE, main
+from recipes.translate.corpora import load_corpora, stream_training
+from recipes.translate.prepare import prepare, sample_pairs, take_text
+from recipes.translate.settings import TranslateConfig
+from recipes.translate.text import check_text, make_text
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 from safetensors.numpy import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from recipes.glue import RECIPE as GLUE
-from recipes.glue import main as glue
-from recipes.pretrain import main
+from recipes.glue.__main__ import RECIPE as GLUE
+from recipes.glue.__main__ import main as glue
+from recipes.pretrain.__main__ import main
 from tests.recipes.commands import quick_run, run_here
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from keras_headattn.data import Records
 from recipes.engine.recipe import named_configs
-from recipes.pretrain import RECIPE, main
-from recipes.pretraining.prepare import prepare, tokenizer_of
-from recipes.pretraining.settings import PretrainConfig
+from recipes.pretrain.__main__ import RECIPE, main
+from recipes.pretrain.prepare import prepare, tokenizer_of
+from recipes.pretrain.settings import PretrainConfig
 from tests.recipes.commands import run_here
 
 

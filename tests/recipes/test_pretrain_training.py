@@ -9,11 +9,11 @@ import pytest
 from keras_headattn import layers
 from recipes.engine.config import save_config
 from recipes.engine.recipe import named_configs
-from recipes.pretrain import RECIPE, main
-from recipes.pretraining.data import MaskedSequences
-from recipes.pretraining.modelling import make_pretraining, make_trainer
-from recipes.pretraining.prepare import prepare
-from recipes.pretraining.settings import PretrainConfig
+from recipes.pretrain.__main__ import RECIPE, main
+from recipes.pretrain.data import MaskedSequences
+from recipes.pretrain.modelling import make_pretraining, make_trainer
+from recipes.pretrain.prepare import prepare
+from recipes.pretrain.settings import PretrainConfig
 from tests.recipes.commands import run_here, train_here
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from keras_headattn.data import read_eraser, read_rationales, write_eraser
 from recipes.embedded.reviews import reviews
-from recipes.rationales import KINDS, RECIPE, main
+from recipes.rationales.__main__ import KINDS, RECIPE, main
 from tests.data.test_eraser import SHARED, slow_iou_f1, slow_token_f1
 from tests.recipes.commands import run_here, run_process, train_here
 
@@ -122,8 +122,8 @@ def test_explain_evaluate_and_mistakes(run, command, tmp_path):
 
 def test_documents_that_are_cut_are_counted(run, tmp_path, capsys):
     """Not only those to train on: words that are not read have no score."""
-    from recipes.evidence.explaining import explain
-    from recipes.evidence.scoring import score_run
+    from recipes.rationales.explaining import explain
+    from recipes.rationales.scoring import score_run
 
     shutil.copytree(run / "run", tmp_path / "run")
     task = RECIPE.finished(tmp_path / "run", {"max_windows": 1})
@@ -145,8 +145,8 @@ def test_states_are_those_of_the_encoder(run):
     sequences = task.sequences(corpus)
     assert max(len(each.windows) for each in sequences) > 1
     kept = task.kept_states(model.encoder)
-    from recipes.evidence.batches import DocumentBatches, padded_states
-    from recipes.evidence.data import document_of, query_of
+    from recipes.rationales.batches import DocumentBatches, padded_states
+    from recipes.rationales.data import document_of, query_of
 
     whole = task.predictor(model)(
         *zip(*((document_of(corpus, a), query_of(a)) for a in corpus.annotations), strict=True)

@@ -10,13 +10,13 @@ from keras_headattn._files import write_atomically
 from keras_headattn.data import ParallelCorpus
 from keras_headattn.layers import InteractingHeadAttention
 from keras_headattn.models import Transformer
+from recipes.classify.settings import ClassifyConfig
 from recipes.engine.confusion import write_confusion
 from recipes.engine.run import Run
 from recipes.engine.tensorboard import shown_settings, write_scores
-from recipes.sentences.settings import ClassifyConfig
-from recipes.translate import RECIPE
-from recipes.translation import tensorboard
-from recipes.translation.settings import TranslateConfig
+from recipes.translate import tensorboard
+from recipes.translate.__main__ import RECIPE
+from recipes.translate.settings import TranslateConfig
 
 
 @pytest.fixture

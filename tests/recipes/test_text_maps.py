@@ -11,13 +11,13 @@ from keras_headattn._files import write_atomically
 from keras_headattn.metrics import Score
 from recipes.attention_maps import main
 from recipes.engine.run import Run as RunOf
-from recipes.translate import RECIPE
-from recipes.translation import evaluation, map_pictures
-from recipes.translation.corpora import load_corpora
-from recipes.translation.modelling import make_transformer
-from recipes.translation.prepare import sample_pairs
-from recipes.translation.text import make_text
-from recipes.translation.text_maps import lines_of_test, maps_of_test
+from recipes.translate import evaluation, map_pictures
+from recipes.translate.__main__ import RECIPE
+from recipes.translate.corpora import load_corpora
+from recipes.translate.modelling import make_transformer
+from recipes.translate.prepare import sample_pairs
+from recipes.translate.text import make_text
+from recipes.translate.text_maps import lines_of_test, maps_of_test
 from tests.recipes.commands import drawn
 
 Run = functools.partial(RunOf, recipe=RECIPE)

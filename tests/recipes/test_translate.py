@@ -9,7 +9,7 @@ import pytest
 from matplotlib.image import imread
 from tensorflow.core.protobuf import saved_model_pb2
 
-from recipes.translate import main
+from recipes.translate.__main__ import main
 from tests.recipes.commands import ROOT, quick_run, run_here, run_process
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from recipes.engine.run import Run
-from recipes.translate import RECIPE
+from recipes.translate.__main__ import RECIPE
 
 SIZE = "--quick --config numbers --max-sentences 300 --validation-sentences 9 --beam-size 1 --export none"
 CONTEXT = multiprocessing.get_context("forkserver")  # processes that begin with TensorFlow imported
-CONTEXT.set_forkserver_preload(["recipes.translation.task"])
+CONTEXT.set_forkserver_preload(["recipes.translate.task"])
 
 
 def train(folder, log, tf_config, arguments):
@@ -22,7 +22,7 @@ def train(folder, log, tf_config, arguments):
     os.dup2(file, 2)
     if tf_config:
         os.environ["TF_CONFIG"] = json.dumps(tf_config)
-    from recipes.translate import main
+    from recipes.translate.__main__ import main
 
     main([*SIZE.split(), "--run", str(folder), *arguments])
 

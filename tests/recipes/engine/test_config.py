@@ -9,8 +9,8 @@ from keras_headattn.models import SIZES
 from recipes import configs
 from recipes.engine.config import add_options, check_ranges, load_config, option, override, save_config, settings
 from recipes.engine.recipe import named_configs
-from recipes.translate import RECIPE
-from recipes.translation.settings import TranslateConfig
+from recipes.translate.__main__ import RECIPE
+from recipes.translate.settings import TranslateConfig
 
 
 @settings()

@@ -3,16 +3,16 @@
 import pytest
 
 from keras_headattn.metrics import Score, write_translations
+from recipes.classify.comparing import recipe_of
 from recipes.curves import _histories, _recipe
 from recipes.engine.comparing import scores_by_seed
 from recipes.engine.config import load_config
 from recipes.engine.run import Run
 from recipes.engine.tables import read_scores
-from recipes.finetuning.modelling import kind_of
-from recipes.finetuning.runs import run_settings
-from recipes.imagenet import RECIPE
-from recipes.images.settings import ImageNetConfig
-from recipes.sentences.comparing import recipe_of
+from recipes.glue.modelling import kind_of
+from recipes.glue.runs import run_settings
+from recipes.imagenet.__main__ import RECIPE
+from recipes.imagenet.settings import ImageNetConfig
 
 READERS = {
     "config.json": [

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from recipes.classify import RECIPE
+from recipes.classify.__main__ import RECIPE
 
 
 def test_a_dry_run_times_steps_and_leaves_nothing(tmp_path, monkeypatch, capsys):

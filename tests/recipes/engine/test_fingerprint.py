@@ -9,11 +9,17 @@ import numpy as np
 import pytest
 from keras.utils import save_img
 
-from recipes import classify, glue, graphs, imagenet, pretrain, rationales, translate
+from recipes.classify import __main__ as classify
 from recipes.engine.fingerprint import checksum, fingerprint
 from recipes.engine.run import Run
 from recipes.engine.task import Corpora
-from recipes.pretraining.settings import PretrainConfig
+from recipes.glue import __main__ as glue
+from recipes.graphs import __main__ as graphs
+from recipes.imagenet import __main__ as imagenet
+from recipes.pretrain import __main__ as pretrain
+from recipes.pretrain.settings import PretrainConfig
+from recipes.rationales import __main__ as rationales
+from recipes.translate import __main__ as translate
 
 GRAPH = '{"entities": ["Bergen"], "triples": [], "text": "Bergen %s ."}\n'
 

@@ -11,9 +11,9 @@ from keras_headattn.regularizers import CosineSimilarity, Disagreement, Frobeniu
 from recipes.configs import repulsive_iwslt14
 from recipes.engine.heads import make_attention
 from recipes.engine.settings import Heads
-from recipes.translate import RECIPE
-from recipes.translation.modelling import make_attentions, make_transformer
-from recipes.translation.settings import TranslateConfig
+from recipes.translate.__main__ import RECIPE
+from recipes.translate.modelling import make_attentions, make_transformer
+from recipes.translate.settings import TranslateConfig
 
 
 def make_optimizer(config):

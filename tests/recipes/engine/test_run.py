@@ -22,12 +22,12 @@ from recipes.engine.run import Run as RunOf
 from recipes.engine.run import try_folder
 from recipes.engine.settings import Training
 from recipes.engine.training import report_hidden_gpus, train
-from recipes.translate import RECIPE
-from recipes.translation.corpora import files_of_tests, load_corpora, load_tests
-from recipes.translation.evaluation import check_metrics, named_metrics
-from recipes.translation.modelling import make_transformer
-from recipes.translation.settings import TranslateConfig
-from recipes.translation.text import make_text
+from recipes.translate.__main__ import RECIPE
+from recipes.translate.corpora import files_of_tests, load_corpora, load_tests
+from recipes.translate.evaluation import check_metrics, named_metrics
+from recipes.translate.modelling import make_transformer
+from recipes.translate.settings import TranslateConfig
+from recipes.translate.text import make_text
 
 CONFIG = RECIPE.named_config("numbers")
 Run = functools.partial(RunOf, recipe=RECIPE)

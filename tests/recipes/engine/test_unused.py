@@ -4,10 +4,14 @@ import argparse
 
 import pytest
 
-from recipes import classify, glue, graphs, imagenet, translate
+from recipes.classify import __main__ as classify
+from recipes.classify.explain import explain_command
 from recipes.engine.config import override
 from recipes.engine.recipe import refuse_unused
-from recipes.sentences.explain import explain_command
+from recipes.glue import __main__ as glue
+from recipes.graphs import __main__ as graphs
+from recipes.imagenet import __main__ as imagenet
+from recipes.translate import __main__ as translate
 
 FILES = {"train": ("a", "b"), "validation": ("c", "d")}
 TABLE = {"train": ("a.csv",)}

@@ -1,0 +1,55 @@
+"""Measures of a finished run."""
+
+import json
+import math
+
+from keras_headattn._files import write_atomically
+from recipes.classify.targets import Classes
+from recipes.engine.confusion import write_confusion
+from recipes.engine.progress import progress_bar
+
+
+def evaluate(predictor, tests, targets, folder=None):
+    """Measures a model on test sets, prints the measures, and writes everything to `folder`.
+
+    Args:
+        predictor: `Predictor`.
+        tests: dictionary of `LabelledText`.
+        targets: what is predicted, as of `recipes.classify.targets`.
+        folder: path; each test set gets a folder of its own in it. Default `None`: nothing is written.
+
+    Returns:
+        Dictionary from test set to dictionary of measures: those of `targets`, those of the predictor, and `examples`,
+        how many there are.
+    """
+    results = {}
+    for name, corpus in tests.items():
+        labels = targets.of(corpus)
+        sides = corpus.texts, corpus.second_texts
+        predicted = predictor(*sides, progress_bar(f"Reading {name}", len(corpus), predictor.config.quiet))
+        scores = targets.measure(labels, predicted) | predictor.measures(*sides)
+        results[name] = {metric: None if math.isnan(value) else value for metric, value in scores.items()}
+        results[name]["examples"] = len(corpus)
+        if folder is not None:
+            _write(folder / name, corpus, labels, predicted, targets, results[name])
+        print(f"{name}: " + ", ".join(f"{m} {v:.4f}" for m, v in scores.items()))
+        if isinstance(targets, Classes) and labels.ndim == 1 and len({*predicted.argmax(axis=1)}) == 1 < len({*labels}):
+            print(f"{name}: every text was taken for {targets.names[predicted[0].argmax()]}.")
+    return results
+
+
+def _write(folder, corpus, labels, predicted, targets, scores):
+    """Measures, what is predicted of each text as a table and, of classes, the confusion matrix."""
+    write_atomically(folder / "scores.json", (json.dumps(scores, indent=2) + "\n").encode())
+    if isinstance(targets, Classes) and labels.ndim == 1:
+        write_confusion(folder, labels, predicted, targets.names)
+    sides = [corpus.texts] + ([corpus.second_texts] if corpus.second_texts else [])
+    lines = ["\t".join([*targets.columns, *targets.names, *["text", "second_text"][: len(sides)]])]
+    for label, guess, row, *texts in zip(corpus.labels, targets.cells(predicted), predicted, *sides, strict=True):
+        values = [f"{value:.6f}" for value in row] if targets.names else []
+        lines.append("\t".join([label, guess, *values, *map(_one_line, texts)]))
+    write_atomically(folder / "predictions.tsv", ("\n".join(lines) + "\n").encode("utf-8"))
+
+
+def _one_line(text):
+    return " ".join(text.split())

@@ -1,0 +1,106 @@
+"""Tasks as T5 has them: a text in, and the label out as a text.
+
+Source: Raffel et al. 2020, "Exploring the limits of transfer learning with a unified text-to-text transformer",
+section 2.4 and appendix D.
+"""
+
+import numpy as np
+
+from recipes.glue.glue_tasks import OTHER, mean_score
+from recipes.glue.targets import ScoredClasses, ScoredNumbers
+
+NO_NUMBER = -1.0  # stands for a text that is no number, as in T5's own code
+
+
+class LabelTexts:
+    """The texts that T5 reads and writes.
+
+    Texts of one's own have no name before them, and their columns are the names of the parts.
+
+    Args:
+        config: `GlueConfig`.
+        names: list of str, the labels.
+
+    >>> from recipes.glue.settings import GlueConfig
+    >>> texts = LabelTexts(GlueConfig(task="qnli"), ["entailment", "not_entailment"])
+    >>> texts.parts
+    ['qnli question: ', 0, ' sentence: ', 1]
+    """
+
+    def __init__(self, config, names):
+        self.task = config.glue_task
+        self.names = list(names)
+        fields = self.task.fields if self.task else (config.text_column, config.second_column or "second_text")
+        number = 2 if config.is_pair else 1
+        order = sorted(range(number), key=lambda place: fields[place])
+        self.parts = []
+        for place in order:
+            before = f"{self.task.name} " if self.task and not self.parts else " " if self.parts else ""
+            self.parts += [f"{before}{fields[place]}: ", place]
+
+    def source(self, texts):
+        """The parts that T5 reads of the one or two texts of an example: list of str and tensors, to be joined."""
+        return [texts[part] if isinstance(part, int) else part for part in self.parts]
+
+    def sources(self, texts, second_texts=None):
+        """The text that T5 reads of each text or, with `second_texts`, of each pair: list of str."""
+        sides = [texts] if second_texts is None else [texts, second_texts]
+        return ["".join(self.source(parts)) for parts in zip(*sides, strict=True)]
+
+    def target(self, label):
+        """The text of a label: one of its own, or a number to one place."""
+        if self.task:
+            return self.task.target(label)
+        return label if self.names else f"{float(label):.1f}"
+
+    def place(self, text):
+        """The place of the label that a text stands for; behind the last one for any other text."""
+        label = self.task.label(text) if self.task else text.strip()
+        return self.names.index(label) if label in self.names else len(self.names)
+
+    def number(self, text):
+        """The number that a text stands for."""
+        try:
+            value = float(text)
+        except ValueError:
+            return NO_NUMBER
+        return value if np.isfinite(value) else NO_NUMBER
+
+
+class WrittenClasses(ScoredClasses):
+    """Classes that are written; a text that is none of them counts as wrong."""
+
+    def __init__(self, names, config):
+        super().__init__([name for name in names if name != OTHER], config)
+        self.texts = LabelTexts(config, self.names)
+        self.names = [*self.names, OTHER]
+
+    def rows(self, found):
+        """Predictions `(N, C + 1)`: 1 in the column of the label of each text."""
+        return np.eye(len(self.names), dtype="float32")[[self.texts.place(text) for text in found]]
+
+    def measure(self, targets, predicted):
+        """Accuracy, F1, Matthews correlation, and the share of other texts."""
+        from sklearn import metrics
+
+        found, labels = predicted.argmax(axis=1), range(len(self.names) - 1)
+        measures = {"accuracy": float(np.mean(found == targets))}
+        measures["f1_macro"] = float(metrics.f1_score(targets, found, labels=labels, average="macro", zero_division=0))
+        if len(labels) == 2:
+            measures["f1"] = float(metrics.f1_score(targets == 1, found == 1, zero_division=0))
+        varies = len(np.union1d(targets, found)) > 1
+        measures["mcc"] = float(metrics.matthews_corrcoef(targets, found)) if varies else 0.0
+        measures["other_text"] = float(np.mean(found == len(labels)))
+        return {"score": mean_score(measures, self.config.measures)} | measures
+
+
+class WrittenNumbers(ScoredNumbers):
+    """Numbers that are written."""
+
+    def __init__(self, names, config):
+        super().__init__(names, config)
+        self.texts = LabelTexts(config, ())
+
+    def rows(self, found):
+        """Predictions `(N, 1)`."""
+        return np.array([[self.texts.number(text)] for text in found], "float32").reshape(-1, 1)

@@ -1,0 +1,196 @@
+"""The settings of fine-tuning a pre-trained encoder on texts or pairs of texts."""
+
+from recipes.classify.settings import COLUMNS, Texts
+from recipes.embedded.number_words import LANGUAGES
+from recipes.engine.config import option, settings
+from recipes.engine.settings import Serving, Settings
+from recipes.glue.glue_tasks import MEASURES, TASKS
+from recipes.glue.runs import run_settings
+
+OF_ATTENTION = ("attention", "attention_arguments", "num_heads")
+# Of the embedded data: labels, measures, and whether it is on pairs.
+NUMBER_TASKS = {
+    "acceptability": (("0", "1"), ("mcc",), False),
+    "paraphrase": (("0", "1"), ("f1",), True),
+    "similarity": ((), ("pearson",), True),
+    "language": (tuple(sorted(LANGUAGES.values())), ("accuracy",), False),
+}
+
+
+@settings(predict=option("class", "what a text of your own has: a class or a number", ("class", "number")))
+class Data(Texts):
+    """The task, and where its texts are."""
+
+    title = "data"
+
+    task: str | None = option(
+        None,
+        "a task of GLUE, of which --train and so on have the columns, too; of the embedded data "
+        f"{', '.join(NUMBER_TASKS)}; none: texts of your own",
+        (*TASKS, *NUMBER_TASKS),
+    )
+    glue: str | None = option(None, "folder of GLUE as it is distributed, or of the task, in place of --train")
+    train_examples: int | None = option(None, "use only so many examples to train on, at random", at_least=1)
+    swap_pairs: bool = option(False, "train on each pair twice, the second time with its texts swapped")
+    score: tuple[str, ...] = option(
+        (), "measures whose mean, times 100, is the score; none: the task's, else accuracy or pearson", MEASURES
+    )
+
+
+@settings()
+class Model:
+    """The encoder and its head."""
+
+    title = "model"
+
+    checkpoint: str | None = option(
+        None,
+        "folder of a pre-trained model: Hugging Face's, a preset of KerasHub's, a run of recipes.pretrain or .glue",
+    )
+    checkpoint_weights: bool = option(
+        True, "--no-checkpoint-weights: its sizes and its tokenizer, with random weights, to compare with"
+    )
+    size: str | None = option(None, "a model of random weights in place of a checkpoint, such as bert_tiny")
+    vocabulary_size: int = option(8_000, "most pieces that a model without a checkpoint learns", at_least=64)
+    head_dim: int | None = option(
+        None, "width of a layer in place of the pooler; 2000 in Wang et al. 2021, appendix A.2", at_least=1
+    )
+    pooling: str = option(
+        "first", "what the head takes: first: the state of the first token; mean: the mean of all", ("first", "mean")
+    )
+    max_length: int = option(128, "pieces of a text or of a pair; of a pair the longer text is cut first", at_least=8)
+    decoder_attention: str = option("same", "of T5's decoder: that of --attention, or T5's own", ("same", "own"))
+    dropout: float = option(0.1, "dropout of the encoder and of the head", at_least=0, below=1)
+    attention_dropout: float = option(0.1, "dropout of attention weights", at_least=0, below=1)
+
+
+@settings(
+    epochs=option(3, "passes over the data; the learning rate is 0 after the last one", at_least=1),
+    select=option("val_score", "which epochs are better", ("val_loss", "val_accuracy", "val_score")),
+    patience=None,
+    clipnorm=1.0,
+    learning_rate=2e-5,
+    run="runs/glue",
+)
+class GlueConfig(Data, Model, Settings, Serving):
+    """Every setting of a run. Other values, of papers and of the embedded tasks, are in `recipes/configs`.
+
+    The defaults are those of BERT's fine-tuning (Devlin et al. 2019, appendix A.3), with a batch of 32.
+    """
+
+    title = "optimizer"
+    SOURCES = ("train", "glue", "tfds", "embedded")
+
+    optimizer: str = option(
+        "adamw",
+        "electra: that of its program, without correction of Adam's averages, with decay during warm-up too, and with "
+        "the sum of a batch's losses",
+        ("adamw", "electra"),
+    )
+    layer_decay: float | None = option(
+        None, "electra: factor of the rate from layer to layer, from the head down; none: one rate", above=0, at_most=1
+    )
+    warmup_share: float = option(0.1, "share of the steps with linear warm-up; then linear decay", at_least=0, below=1)
+    weight_decay: float = option(0.01, "of AdamW; biases and norms have none", at_least=0)
+    beta_2: float = option(0.999, "Adam's second-moment decay", at_least=0, below=1)
+    epsilon: float = option(1e-8, "Adam's epsilon", above=0)
+    pretraining_epochs: int = option(
+        0, "passes over the embedded sentences with masked words, before the task is learned", at_least=0
+    )
+    pretraining_rate: float = option(1e-3, "highest learning rate of these", above=0)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.embedded and self.task is None:
+            object.__setattr__(self, "task", next(iter(NUMBER_TASKS)))
+        if self.tfds and self.tfds.removeprefix("glue/") in TASKS and "/" in self.tfds:
+            named = self.tfds.removeprefix("glue/")
+            if self.task not in (None, named):
+                raise ValueError(f"--tfds names the task. Received: tfds={self.tfds!r}, task={self.task!r}")
+            object.__setattr__(self, "task", named)
+        if self._source() and self.embedded != (self.task in NUMBER_TASKS):
+            raise ValueError(
+                f"The tasks of the embedded data are {', '.join(NUMBER_TASKS)}. "
+                f"Received: task={self.task}, {self._source()}={getattr(self, self._source())!r}"
+            )
+        if self.glue and self.task is None:
+            raise ValueError(f"--glue needs --task, one of {', '.join(TASKS)}. Received: glue={self.glue!r}")
+        if self.checkpoint and self.size:
+            raise ValueError(f"Give one of --checkpoint and --size. Received: {self.checkpoint!r} and {self.size!r}")
+        if self.task is not None and self.labels:
+            raise ValueError(f"A task has labels of its own. Received: task={self.task!r}, labels={self.labels}")
+        if self.pretraining_epochs and not self.embedded:
+            raise ValueError(
+                f"--pretraining-epochs is of the embedded data. Received: {self.pretraining_epochs}, embedded=False"
+            )
+
+        if self.swap_pairs and not self.is_pair:
+            raise ValueError(f"--swap-pairs is of pairs of texts. Received: task={self.task}, swap_pairs=True")
+        if self.layer_decay is not None and self.optimizer != "electra":
+            raise ValueError(
+                f"--layer-decay needs --optimizer electra. Received: {self.layer_decay} with {self.optimizer!r}"
+            )
+        if self.predicts == "number" and self.select == "val_accuracy":
+            raise ValueError(f"Numbers have no accuracy: take val_score or val_loss. Received: select={self.select!r}")
+        if self.tfds and self.task in TASKS and self.tfds != f"glue/{self.task}":
+            raise ValueError(f"--tfds of a task of GLUE is glue/TASK. Received: tfds={self.tfds!r}, task={self.task!r}")
+        if self.class_weights != "none" and self.predicts == "number":
+            raise ValueError(f"--class-weights are of classes. Received: task={self.task}, predict={self.predict!r}")
+
+    def changed(self, given):
+        """These settings with others in their place.
+
+        A checkpoint takes the place of a size and of pre-training. That of a run brings its attention.
+        """
+        if given.get("checkpoint"):
+            run = run_settings(given["checkpoint"]) or {}
+            attention = {} if "attention" in given else {name: run[name] for name in OF_ATTENTION if name in run}
+            given = {"size": None, "pretraining_epochs": 0} | attention | given
+        elif given.get("size"):
+            given = {"checkpoint": None} | given
+        return super().changed(given)
+
+    def unused(self, given):
+        found = super().unused(given)
+        if self.glue_task:
+            of_own = ("format", "header", "delimiter", *COLUMNS, "predict", "test_share")
+            found |= dict.fromkeys(of_own, f"is of texts of your own, not of --task {self.task}")
+            found |= dict.fromkeys(("train_split", "validation_split"), "is of texts of your own, not of GLUE")
+        elif self.task:
+            found["predict"] = f"is of texts of your own, not of --task {self.task}"
+        return {name: reason for name, reason in found.items() if name in given}
+
+    @property
+    def is_pair(self):
+        """Whether pairs of texts are read."""
+        if self.task is None:
+            return super().is_pair
+        return self.glue_task.is_pair if self.glue_task else NUMBER_TASKS[self.task][2]
+
+    @property
+    def predicts(self):
+        """The target of a text: "class" or "number"."""
+        if self.task is None:
+            return self.predict
+        return "class" if self.task_labels else "number"
+
+    @property
+    def task_labels(self):
+        """The labels of the task, () for numbers; `None` for texts of one's own."""
+        if self.task is None:
+            return None
+        return self.glue_task.labels if self.glue_task else NUMBER_TASKS[self.task][0]
+
+    @property
+    def measures(self):
+        """Names of the measures whose mean is the score."""
+        if self.score:
+            return self.score
+        if self.task is None:
+            return ("pearson",) if self.predict == "number" else ("accuracy",)
+        return self.glue_task.measures if self.glue_task else NUMBER_TASKS[self.task][1]
+
+    @property
+    def glue_task(self):
+        """The `GlueTask`; `None` for other texts."""
+        return TASKS.get(self.task)

@@ -1,0 +1,124 @@
+"""Predictions of finished runs for GLUE's test sets, as files of the server's format, and all of them in a zip."""
+
+import io
+import zipfile
+
+import numpy as np
+
+from keras_headattn._files import write_atomically
+from recipes.engine.progress import progress_bar
+from recipes.glue.glue_tasks import MAJORITY, SUBMISSION
+
+
+def predict_tests(task, model, corpora):
+    """Writes what a run's model predicts of test sets to the folder `submission` of the run.
+
+    Args:
+        task: the run's `Glue`.
+        model: its model.
+        corpora: dictionary of the name of a file in a submission to `LabelledText`.
+    """
+    predictor, targets = task.predictor(model), task.targets
+    for name, corpus in corpora.items():
+        shown = progress_bar(f"Reading {name}", len(corpus), task.config.quiet)
+        found = predictor(corpus.texts, corpus.second_texts, shown)
+        cells = _labels(task, targets.cells(found)) if targets.names else clipped(found[:, 0])
+        path = task.run.folder / "submission" / f"{name}.tsv"
+        write_atomically(path, rows_text(cells).encode("utf-8"))
+        print(f"{path}: {len(cells):,} rows")
+
+
+def _labels(task, cells):
+    """Labels of the task; the first one in place of another text, which T5 may write."""
+    labels = task.config.glue_task.labels
+    return [cell if cell in labels else labels[0] for cell in cells]
+
+
+def clipped(values):
+    """Numbers from 0 to 5 as STS-B wants them.
+
+    >>> clipped([3.6927, -0.2, 5.4])
+    ['3.693', '0.000', '5.000']
+    """
+    return [f"{value:.3f}" for value in np.clip(values, 0, 5)]
+
+
+def rows_text(cells):
+    """A file of predictions, one for each row of the test set.
+
+    >>> rows_text(["entailment", "neutral"]).splitlines()
+    ['index\\tprediction', '0\\tentailment', '1\\tneutral']
+    """
+    return "\n".join(["index\tprediction", *(f"{row}\t{cell}" for row, cell in enumerate(cells))]) + "\n"
+
+
+def collect(runs, fill):
+    """The files of a submission.
+
+    Args:
+        runs: list of `Run`.
+        fill: names of files that are made without a run: each row has the majority's label.
+
+    Returns:
+        Dictionary of names to bytes.
+
+    Raises:
+        ValueError: if a file is missing, is there twice, or has not the rows of GLUE's test set.
+    """
+    found = {}
+    for run in runs:
+        for path in sorted((run.folder / "submission").glob("*.tsv")):
+            if path.stem in found:
+                raise ValueError(f"Two runs have predicted {path.stem}. Received: {run.folder} and another")
+            found[path.stem] = path.read_bytes()
+    if known := sorted(found.keys() & set(fill)):
+        raise ValueError(f"--fill is for files of no run. Received: {', '.join(known)}, which a run has predicted")
+    for name in fill:
+        found.setdefault(name, rows_text([MAJORITY[name]] * SUBMISSION[name][1]).encode())
+    if missing := [name for name in SUBMISSION if name not in found]:
+        raise ValueError(
+            f"A submission has {len(SUBMISSION)} files; --fill writes the majority's label for those of no run. "
+            f"Received: no {', '.join(missing)}"
+        )
+    for name, content in found.items():
+        check_file(name, content)
+    return {name: found[name] for name in SUBMISSION}
+
+
+def check_file(name, content):
+    """Checks the header, the rows and the labels of a file.
+
+    Raises:
+        ValueError: if the server would refuse it.
+    """
+    task, rows = SUBMISSION[name]
+    header, *lines = content.decode("utf-8").splitlines()
+    if header != "index\tprediction" or len(lines) != rows:
+        raise ValueError(
+            f"{name}.tsv must have a header and {rows:,} rows. Received: {header!r} and {len(lines):,} rows"
+        )
+    for number, line in enumerate(lines):
+        index, _, cell = line.partition("\t")
+        if index != str(number) or not (cell in task.labels if task.labels else _is_grade(cell)):
+            raise ValueError(f"{name}.tsv, row {number} must be {number}, a tab and a prediction. Received: {line!r}")
+
+
+def _is_grade(cell):
+    try:
+        return 0 <= float(cell) <= 5
+    except ValueError:
+        return False
+
+
+def write_zip(path, files):
+    """Writes the files of a submission in a zip, in full or not at all.
+
+    Args:
+        path: of the zip.
+        files: what `collect` returns.
+    """
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(f"{name}.tsv", (2020, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED)
+    write_atomically(path, data.getvalue())

@@ -1,0 +1,51 @@
+"""The targets of fine-tuning: those of `recipes.classify`, with the score of a task."""
+
+from recipes.classify.targets import Classes, Numbers
+from recipes.glue.glue_tasks import OF_CLASSES, OF_NUMBERS, OTHER, mean_score
+from recipes.glue.scores import ClassScore, NumberScore
+
+
+class _Scored:
+    def measure(self, targets, predicted):
+        """The measures, and first the score that they give."""
+        found = super().measure(targets, predicted)
+        return {"score": mean_score(found, self.config.measures)} | found
+
+
+class ScoredClasses(_Scored, Classes):
+    """Classes, with a score."""
+
+    def make_metrics(self):
+        return [*super().make_metrics(), ClassScore(self.width, self.config.measures)]
+
+
+class ScoredNumbers(_Scored, Numbers):
+    """Numbers, with a score. While it is learned it is Pearson's correlation alone."""
+
+    def make_metrics(self):
+        return [*super().make_metrics(), NumberScore()]
+
+
+def targets_of(config, names=None, corpus=None, kinds=(ScoredNumbers, ScoredClasses)):
+    """The predictions of a task.
+
+    Args:
+        config: `GlueConfig`.
+        names: list of str, the labels. Default `None`: those of the task, or of a training set.
+        corpus: `LabelledText`, the training set.
+        kinds: the classes of numbers and of classes.
+
+    Raises:
+        ValueError: for measures that are not of these targets, or as `Classes.learn`.
+    """
+    cls, known = (kinds[0], OF_NUMBERS) if config.predicts == "number" else (kinds[1], OF_CLASSES)
+    if unknown := set(config.measures) - set(known):
+        raise ValueError(f"--score takes {', '.join(known)} here. Received: {', '.join(sorted(unknown))}")
+    if names is None and config.task_labels is None:
+        targets = cls.learn(corpus, config)
+    else:
+        targets = cls(list(config.task_labels if names is None else names), config)
+    classes = [name for name in targets.names if name != OTHER]
+    if "f1" in config.measures and len(classes) != 2:
+        raise ValueError(f"--score f1 is of two classes; f1_macro is of any. Received: {', '.join(classes)}")
+    return targets

@@ -1,0 +1,110 @@
+"""Texts of graphs of entities and relations, by GraphWriter with any attention: train, evaluate, export, write.
+
+    python -m recipes.graphs --quick          a minute, to see that everything works
+    python -m recipes.graphs                  the embedded task: facts on invented people
+    python -m recipes.graphs --train train.jsonl --validation val.jsonl --test test.jsonl
+    python -m recipes.graphs --config webnlg --train v1.6/en/train --validation v1.6/en/dev --test v1.6/en/test
+    python -m recipes.graphs --config repulsive_agenda --train train.tsv --validation val.tsv --test test.tsv
+    python -m recipes.graphs evaluate runs/graphs
+    python -m recipes.graphs export runs/graphs
+    python -m recipes.graphs write runs/graphs < graphs.jsonl
+    python -m recipes.graphs explain runs/graphs graphs.jsonl
+
+The same command continues a run that was interrupted, from its last checkpoint, and ends as if it had not been.
+After Ctrl-C or SIGTERM the state is saved; the exit code is 130 or 143.
+
+Source: Koncel-Kedziorski et al. 2019, "Text generation from knowledge graphs with graph transformers"; An et al. 2020,
+"Repulsive attention", table 4. Settings of papers are in recipes/configs/.
+"""
+
+import os
+import sys
+
+from recipes.engine.command import Command, portions
+from recipes.engine.recipe import Recipe, check_readable, given_settings
+from recipes.graphs.settings import DECODING, GraphsConfig
+
+
+def _check_files(config):
+    for path in (*config.train, *config.validation, *config.test):
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"No such file or folder. Received: {path}")
+
+
+def _read(config):
+    from recipes.graphs.data import load_corpora
+
+    return load_corpora(config) if config.train else None
+
+
+def _add_write(parser):
+    RECIPE.add_run(parser, WRITING)
+    parser.add_argument("file", nargs="?", default="-", help="a graph a line as JSON, .gz too; none: standard input")
+    parser.add_argument("--scores", action="store_true", help="a score and a tab before each text")
+
+
+def _write(options):
+    check_readable(options.file)
+    task = RECIPE.finished(options.folder, given_settings(options, WRITING))
+    describe = task.describer(task.run.load_model())
+    if options.file == "-" and sys.stdin.isatty():
+        print("Type a graph as JSON and Enter; Ctrl-D ends.", file=sys.stderr)
+    done = 0
+    for lines in portions(options.file):
+        graphs = [task.read_graph(line, number) for number, line in enumerate(lines, done + 1) if line]
+        done += len(lines)
+        descriptions = iter(describe(graphs) if graphs else [])
+        for line in lines:
+            if not line:
+                print(flush=True)  # an empty line for an empty one
+                continue
+            description = next(descriptions)
+            score = f"{description.score:.4f}\t" if options.scores else ""
+            print(score + description.text, flush=True)
+
+
+def _add_explain(parser):
+    RECIPE.add_run(parser, WRITING)
+    parser.add_argument("file", nargs="?", default="-", help="a graph a line as JSON, .gz too; none: standard input")
+    parser.add_argument("--examples", type=int, default=5, help="the first lines of the file, so many [5]")
+    parser.add_argument("--block", type=int, help="whose attention is drawn, from 1 [the last]")
+    parser.add_argument("--heads", nargs="+", type=int, help="which are drawn, from 1 [all]")
+
+
+def _explain(options):
+    check_readable(options.file)
+    if options.examples < 1:
+        raise ValueError(f"--examples must be at least 1. Received: examples={options.examples}")
+    task = RECIPE.finished(options.folder, given_settings(options, WRITING))
+    from recipes.graphs.explaining import explain
+
+    explain(task, options)
+
+
+WRITING = (*DECODING, "max_entities")
+RECIPE = Recipe(
+    name="graphs",
+    doc=__doc__,
+    settings=GraphsConfig,
+    task="recipes.graphs.task:WriteGraphs",
+    embedded="people",
+    quick=dict(
+        num_layers=1, hidden_dim=32, num_encoder_layers=1, max_graphs=400, validation_graphs=0, beam_size=2, average=1
+    ),
+    quick_data=dict(tokens_per_batch=1_000, min_count=1, max_length=100),
+    files=("vocabulary.json", "categories.json", "explained"),
+    check_files=_check_files,
+    read=_read,
+    evaluated=(*DECODING, "metrics", "test", "format", "encoding", "max_graphs"),
+    exported=(*WRITING, "export", "samples"),
+    commands={
+        "write": Command(
+            _write, "the texts of graphs, JSON a line, of a file or standard input", _add_write, filters=True
+        ),
+        "explain": Command(_explain, "what heads attend to and which words are copies: pictures, a page", _add_explain),
+    },
+)
+main = RECIPE.main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""Scores of the texts that a finished run writes."""
+
+import dataclasses
+import functools
+import itertools
+import json
+import textwrap
+
+from keras_headattn import metrics
+from keras_headattn.data import graph_from_json
+from keras_headattn.data._graphs import SPLITS
+from keras_headattn.metrics import Score
+from recipes.engine.progress import progress_bar
+from recipes.graphs.settings import DECODING
+
+bleu = functools.partial(metrics.bleu, tokenize="none", lowercase=True)
+# Functions of the tokens of texts and of their references, joined by spaces.
+BY_REFERENCES = {
+    "bleu": [functools.partial(bleu, max_ngram_order=order) for order in (1, 2, 3, 4)],
+    "meteor": [metrics.meteor],
+    "rouge": [metrics.rouge_n, functools.partial(metrics.rouge_n, n=2), metrics.rouge_l],
+    "chrf": [metrics.chrf],
+}
+
+
+def check_metrics(names):
+    """Scores a text with each measure, so that a missing package is reported before training, not after it.
+
+    Raises:
+        ImportError: if the package of a measure is missing.
+    """
+    for name in names:
+        for function in BY_REFERENCES.get(name, ()):
+            function(["one text of words"], ["one text of words"])
+
+
+def evaluate(describer, tests, parts, config, folder):
+    """Writes the texts of test sets, prints scores with their signatures, and writes everything to `folder`.
+
+    The signatures end with the settings of decoding.
+
+    Args:
+        describer: `Describer`.
+        tests: dictionary of `GraphCorpus` by name.
+        parts: what is scored of each of them, as `by_category` returns it.
+        config: `GraphsConfig`.
+        folder: path; each part gets a folder of its own in it.
+
+    Returns:
+        Dictionary from part to dictionary from measure to `Score`.
+    """
+    results = {}
+    for test, corpus in tests.items():
+        found = describer(corpus.graphs, progress_bar(f"Writing {test}", len(corpus), config.quiet))
+        for name, places in parts[test].items():
+            some = corpus.take(places)
+            written = [found[place] for place in places]
+            results[name] = score_texts(written, some, config)
+            sources = [json.dumps(as_object(graph), ensure_ascii=False) for graph in some.graphs]
+            references = ["\t".join(graph.references) for graph in some.graphs]
+            texts = [each.text for each in written]
+            metrics.write_translations(folder / name, sources, texts, references, results[name])
+            for line in score_lines(results[name].values(), _settings(config, corpus)):
+                print(f"{name}: {line}")
+    return results
+
+
+def score_texts(written, corpus, config):
+    """Scores of texts by the measures of the settings.
+
+    Args:
+        written: list of `Description`.
+        corpus: `GraphCorpus`, as many graphs, with references.
+        config: `GraphsConfig`.
+
+    Returns:
+        Dictionary from measure to `Score`.
+    """
+    tokens = functools.partial(as_tokens, split=corpus.split)
+    hypotheses = [tokens(each.text) for each in written]
+    references = [list(map(tokens, graph.references)) for graph in corpus.graphs]
+    functions = [function for name in config.metrics for function in BY_REFERENCES.get(name, ())]
+    scores = metrics.evaluate_translations(hypotheses, references, functions) if functions else {}
+    own = []
+    if "entities" in config.metrics:
+        own.append(metrics.entities_named(hypotheses, [graph.entities for graph in corpus.graphs]))
+    if "repeated" in config.metrics:
+        own.append(metrics.repeated_clauses(hypotheses))
+    if config.embedded:
+        own += facts(written, corpus)
+    scores |= {score.name: score for score in own}
+    more = _settings(config, corpus)
+    return {name: dataclasses.replace(score, signature=f"{score.signature}|{more}") for name, score in scores.items()}
+
+
+def _settings(config, corpus):
+    """How texts were written and split: the end of all signatures."""
+    return "|".join([f"split:{corpus.split}", *(f"{name}:{getattr(config, name)}" for name in DECODING)])
+
+
+def score_lines(scores, settings):
+    """Lines of scores, those of one signature together, and one of the settings at the end of all signatures.
+
+    >>> scores = [Score("ROUGE-1", 50.0, "f:1|beam_size:2"), Score("ROUGE-2", 40.0, "f:1|beam_size:2")]
+    >>> score_lines(scores, "beam_size:2")
+    ['ROUGE-1 50.00, ROUGE-2 40.00 (f:1)', 'all with beam_size:2']
+    """
+    lines = []
+    for signature, some in itertools.groupby(scores, lambda score: score.signature.removesuffix(f"|{settings}")):
+        lines.append(", ".join(f"{score.name} {score.value:.2f}" for score in some) + f" ({signature})")
+    return [*lines, f"all with {settings}"]
+
+
+def facts(written, corpus):
+    """Of the embedded task: the share of the facts of graphs that texts tell, and of what they tell that is wrong."""
+    from recipes.embedded.people import facts_told
+
+    told = [facts_told(each.tokens) for each in written]
+    wanted = [set(graph.triples) for graph in corpus.graphs]
+    right = sum(len(some & facts) for some, facts in zip(told, wanted, strict=True))
+    number, all_told = sum(map(len, wanted)), sum(map(len, told))
+    return [
+        Score("facts told", 100 * right / max(1, number), f"facts:{number}"),
+        Score("wrong facts", 100 * (all_told - right) / max(1, all_told), f"facts:{all_told}"),
+    ]
+
+
+def as_tokens(text, split):
+    """A text as tokens with spaces between, lower-cased."""
+    return " ".join(SPLITS[split](text))
+
+
+def as_triples(line, width=160):
+    """The triples of a graph, a JSON object, or without any its entities, shortened.
+
+    >>> as_triples('{"entities": ["Anna", "Oslo"], "triples": [[0, "lives in", 1]]}')
+    'Anna | lives in | Oslo'
+    """
+    graph = graph_from_json(line)
+    triples = [f"{graph.entities[head]} | {name} | {graph.entities[tail]}" for head, name, tail in graph.triples]
+    return textwrap.shorten("; ".join(triples or graph.entities), width, placeholder=" ...")
+
+
+def as_object(graph):
+    """A graph without its texts, as JSON has it: dictionary."""
+    found = {"entities": graph.entities, "types": graph.types, "triples": graph.triples}
+    return found | {name: getattr(graph, name) for name in ("title", "category") if getattr(graph, name)}

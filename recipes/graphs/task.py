@@ -1,0 +1,183 @@
+"""Training a writer of the texts of graphs."""
+
+import json
+
+import keras
+
+from keras_headattn._files import read_json, read_lines
+from keras_headattn.data import GraphBatches, GraphVocabulary, graph_from_json
+from keras_headattn.data._graphs import SPLITS
+from keras_headattn.losses import LabelSmoothedCrossentropy
+from keras_headattn.optimizers._heads import head_kernels
+from keras_headattn.serving import Describer, export_describer
+from keras_headattn.training import EpochScore, HeadDistances, HeadNorms, Model
+from recipes.engine.fresh_process import try_out
+from recipes.engine.task import Task, check_new
+from recipes.engine.training import make_optimizer
+from recipes.graphs.data import by_category, load_corpora, load_tests, names_of_tests
+from recipes.graphs.evaluation import as_tokens, as_triples, bleu, check_metrics, evaluate
+from recipes.graphs.modelling import make_attention, make_writer
+from recipes.graphs.settings import DECODING
+
+VOCABULARY, CATEGORIES = "vocabulary.json", "categories.json"
+TRY_OUT = """
+found = call(graphs=tf.constant(given))
+result = [[text.decode() for text in found["texts"].numpy()], found["scores"].numpy().tolist()]
+"""
+
+
+class WriteGraphs(Task):
+    """A `GraphWriter`, its graphs and its words."""
+
+    def check(self):
+        check_metrics(self.config.metrics)
+        make_attention(self.config)
+
+    def load(self):
+        self.data = self.corpora or load_corpora(self.config)
+
+    def prepare(self):
+        path = self.run.folder / VOCABULARY
+        if self.data:
+            if not path.exists():
+                GraphVocabulary.learn(self.data.train, self.config.min_count, self.config.max_words).save(path)
+            found = sorted({graph.category for graph in self.data.train.graphs})
+            self.run.keep(CATEGORIES, json.dumps(found))
+        self.vocabulary = GraphVocabulary.load(path)
+        self.categories = read_json(self.run.folder / CATEGORIES)
+
+    def make_batches(self, num_replicas):
+        config, vocabulary = self.config, self.vocabulary
+        common = dict(
+            tokens_per_batch=config.tokens_per_batch,
+            num_buckets=config.num_buckets,
+            num_graph_buckets=config.num_graph_buckets,
+            num_replicas=num_replicas,
+        )
+        train, validation = (self._examples(part) for part in (self.data.train, self.data.validation))
+        self._report_long_names()
+        print(
+            f"{vocabulary.vocabulary_size:,} words of texts, {vocabulary.entity_vocabulary_size:,} of entities, "
+            f"{vocabulary.title_vocabulary_size or 0:,} of titles, {vocabulary.num_relations} relations"
+        )
+        return GraphBatches(train, seed=config.seed, **common), GraphBatches(validation, shuffle=False, **common)
+
+    def _examples(self, corpus):
+        """Examples whose texts are not too long."""
+        found = self.vocabulary.examples(corpus)
+        kept = [example for example in found if len(example["target"]) <= self.config.max_length]
+        longer = f"{len(found) - len(kept):,} of {len(found):,} texts have more tokens than --max-length"
+        if not kept:
+            raise ValueError(f"{longer}. Received: max_length={self.config.max_length} for {corpus.name}")
+        if len(kept) < len(found):
+            print(f"{corpus.name}: {longer} {self.config.max_length} and are left out")
+        return kept
+
+    def _report_long_names(self):
+        """Prints of how many names of training the vocabulary reads the first words alone."""
+        train, most = self.data.train, self.vocabulary.max_words
+        lengths = [len(SPLITS[train.split](name)) for graph in train.graphs for name in graph.entities]
+        if most and (longer := sum(length > most for length in lengths)):
+            print(
+                f"{train.name}: of {longer:,} of {len(lengths):,} names the first {most} words are read (--max-words)"
+            )
+
+    def make_model(self):
+        return make_writer(self.config, self.vocabulary)
+
+    def make_trainer(self, model):
+        shapes = {"entities": (None, None), "types": (None,), "triples": (None, 3), "target": (None,)}
+        shapes |= {"title": (None,)} if self.vocabulary.title_words else {}
+        inputs = {name: keras.Input(shape, dtype="int32", name=name) for name, shape in shapes.items()}
+        return Model(inputs, model(inputs), name="trainer")
+
+    def make_optimizer(self, steps, num_replicas):
+        config = self.config
+        selection = {"roles": config.repulsive_roles}
+        if config.optimizer == "adam":
+            return make_optimizer(config, keras.optimizers.Adam, selection, learning_rate=config.learning_rate)
+        own = dict(learning_rate=config.learning_rate, momentum=config.momentum)
+        return make_optimizer(config, keras.optimizers.SGD, selection, **own)
+
+    def make_loss(self):
+        return LabelSmoothedCrossentropy(0.0)
+
+    def make_metrics(self):
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    def describe(self):
+        return f"{self.config.num_layers} blocks of {super().describe()}"
+
+    def throughput(self, batches):
+        return lambda: batches.num_tokens["target"], "tokens_per_second"
+
+    def reports(self, model, batches):
+        kernels = [each for each in head_kernels(model.trainable_variables) if each.projection != "attention_output"]
+        several = [each for each in kernels if each.role == "encoder" and each.variable.shape[each.axis] > 1]
+        return [HeadDistances(roles=("encoder",))] if several else []
+
+    def scores(self, model):
+        number = self.config.validation_graphs
+        if not number:
+            return []
+        corpus = self.data.validation.sample(number)
+        references = [[as_tokens(text, corpus.split) for text in graph.references] for graph in corpus.graphs]
+        describe = self.describer(model, beam_size=1, max_entities=10**6)
+
+        def score(model):
+            return bleu([as_tokens(each.text, corpus.split) for each in describe(corpus.graphs)], references).value
+
+        return [EpochScore(score, "val_bleu")]
+
+    def shown(self, model, batches, validation):
+        return [HeadNorms(self.run.log_dir)]
+
+    def load_tests(self, files=None):
+        tests = load_tests(self.config, files)
+        for corpus in tests.values():
+            if corpus.damaged:
+                print(corpus.summary())
+        if files is not None:
+            check_new(tests, names_of_tests(self.run.config()))
+        return self.name_results(tests, DECODING)
+
+    def describer(self, model, **options):
+        """A `Describer` with the settings of decoding; `options` are arguments of it over the settings."""
+        own = {name: getattr(self.config, name) for name in (*DECODING, "max_entities")}
+        return Describer(model, self.vocabulary, **own | options)
+
+    def read_graph(self, line, number):
+        """The `Graph` of a line of JSON.
+
+        Raises:
+            ValueError: with the number of the line, if it is none, or has too many entities.
+        """
+        try:
+            graph = graph_from_json(line)
+        except ValueError as error:
+            raise ValueError(f"Line {number}: {error}") from error
+        if len(graph.entities) > self.config.max_entities:
+            raise ValueError(
+                f"Line {number}: a graph may have --max-entities {self.config.max_entities}. "
+                f"Received: {len(graph.entities)} entities"
+            )
+        return graph
+
+    def evaluate(self, model, tests):
+        parts = by_category(tests, self.categories)
+        evaluate(self.describer(model, max_entities=10**6), tests, parts, self.config, self.run.results)
+
+    def export(self, model):
+        path = export_describer(self.describer(model), self.config.export_folder, self.config.run)
+        print(f"SavedModel: {path}")
+        graphs = self._samples()
+        step = max(1, len(graphs) // max(1, self.config.samples))
+        if samples := graphs[::step][: self.config.samples]:
+            for graph, text, score in zip(samples, *try_out(path, TRY_OUT, samples), strict=True):
+                print(f"  {as_triples(graph)}\n    -> {text}  ({score:.3f})")
+
+    def _samples(self):
+        """Graphs of the test sets whose texts were written, as JSON, but for those that are too large."""
+        paths = sorted(self.run.results.glob("*/sources.txt"))
+        lines = [line for path in paths for line in read_lines(path)]
+        return [line for line in lines if len(json.loads(line)["entities"]) <= self.config.max_entities]

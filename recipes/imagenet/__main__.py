@@ -1,0 +1,130 @@
+"""Image classification by residual networks, with attention beside their convolutions or without.
+
+    python -m recipes.imagenet --quick           a minute, to see that everything works
+    python -m recipes.imagenet                   the embedded task: handwritten digits
+    python -m recipes.imagenet --config cifar10 --images cifar10 --attention evolving
+    python -m recipes.imagenet evaluate runs/cifar10
+    python -m recipes.imagenet export runs/cifar10
+    python -m recipes.imagenet classify runs/cifar10 cat.jpg photographs/
+
+The same command continues a run that was interrupted, from its last checkpoint, and ends as if it had not been.
+After Ctrl-C or SIGTERM the state is saved; the exit code is 130 or 143.
+
+Source: Wang et al. 2021, "Evolving attention with residual convolutions", section 4.1. Settings are in
+recipes/configs/: imagenet, cifar10, tiny_imagenet, digits.
+"""
+
+import collections
+import pathlib
+import sys
+
+from keras_headattn.data._image_names import describe_others, find_images
+from recipes.engine.command import Command
+from recipes.engine.recipe import Recipe, check_readable, given_settings
+from recipes.imagenet.settings import ImageNetConfig
+
+
+def _check_files(config):
+    if config.records and not (config.class_names or config.num_classes):
+        raise ValueError(f"--records needs --class-names or --num-classes. Received: records={config.records!r}")
+    check_readable(config.validation_labels, config.class_names)
+    for name in ("images", "records"):
+        folder = getattr(config, name)
+        if folder and not pathlib.Path(folder).is_dir():
+            raise NotADirectoryError(f"--{name} must be a folder. Received: {folder}")
+    if config.images:
+        _check_splits(pathlib.Path(config.images), config)
+
+
+def _check_splits(folder, config):
+    """Checks that there are folders of both splits, and that those for validation are classes of training."""
+    train, validation = (_folders_in(folder / split) for split in (config.train_split, config.validation_split))
+    splits = f"Received: folders {', '.join(sorted(_folders_in(folder))) or 'none'}"
+    if train is None:
+        raise NotADirectoryError(f"There is no folder {folder / config.train_split}. Give --train-split. {splits}")
+    if config.validation_share:
+        return
+    if validation is None:
+        raise NotADirectoryError(
+            f"There is no folder {folder / config.validation_split}. Give --validation-split, or --validation-share "
+            f"for a share of the training images. {splits}"
+        )
+    if not (validation & train or config.validation_labels or config.class_names):
+        raise ValueError(
+            f"{folder / config.validation_split} has none of the folders of {folder / config.train_split}. Give "
+            "--validation-labels if its images are in no folders of classes. "
+            f"Received: {', '.join(sorted(validation)[:5]) or 'no folders'}"
+        )
+
+
+def _folders_in(folder):
+    """Names of the folders in a folder, but for hidden ones; `None` if there is no such folder."""
+    if not folder.is_dir():
+        return None
+    return {path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")}
+
+
+def _add_classify(parser):
+    RECIPE.add_run(parser, ("resized",))
+    parser.add_argument("files", nargs="+", help="image files, or folders of them")
+    parser.add_argument("--top", type=int, default=1, help="how many classes of each [1]")
+
+
+def _classify(options):
+    names = [name for file in options.files for name in _images_of(file)]
+    if options.top < 1:
+        raise ValueError(f"--top must be at least 1. Received: top={options.top}")
+    task = RECIPE.finished(options.folder, given_settings(options, ("resized",)))
+    from keras_headattn.serving import ImageClassifier
+    from recipes.imagenet.data import evaluation_pixels
+
+    classify = ImageClassifier(task.run.load_model(), evaluation_pixels(task.config), task.class_names, options.top)
+    for begin in range(0, len(names), classify.batch_size):
+        files = names[begin : begin + classify.batch_size]
+        for name, image in zip(files, classify(files), strict=True):
+            found = image and [f"{label} {score:.3f}" for label, score in zip(image.classes, image.scores, strict=True)]
+            print(name, *(found or ["not an image that can be read"]), sep="\t", flush=True)
+
+
+def _images_of(name):
+    """The image file of this name, or those below the folder of this name, sorted."""
+    if pathlib.Path(name).is_file():
+        return [name]
+    if not pathlib.Path(name).is_dir():
+        raise FileNotFoundError(f"There is no file {name}")
+    others = collections.Counter()
+    found = find_images(name, others)
+    if not found:
+        raise ValueError(f"The folder must have image files. Received: {'; '.join([name, *describe_others(others)])}")
+    for sentence in describe_others(others):
+        print(f"{name}: {sentence}", file=sys.stderr)
+    return found
+
+
+RECIPE = Recipe(
+    name="imagenet",
+    doc=__doc__,
+    settings=ImageNetConfig,
+    task="recipes.imagenet.task:ImageNet",
+    embedded="digits",
+    quick=dict(blocks=1, decay_epochs=(1,), warmup_epochs=0.5, statistics_momentum=0.9),
+    quick_data=dict(
+        model="small", image_size=32, augmentation="pad_crop", small_images=True, max_images=600, batch_size=32
+    ),
+    files=("classes.txt", "damaged.txt"),
+    check_files=_check_files,
+    evaluated=(
+        *ImageNetConfig.SOURCES,
+        "validation_split",
+        "validation_labels",
+        "first_label",
+        "batch_size",
+        "resized",
+    ),
+    exported=("export", "resized"),
+    commands={"classify": Command(_classify, "the likeliest classes of image files", _add_classify, filters=True)},
+)
+main = RECIPE.main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Accuracy of a finished run, and the images that cannot be read."""
+
+import json
+
+import keras
+import numpy as np
+
+from keras_headattn._files import write_atomically
+from keras_headattn.metrics import MatthewsCorrelationCoefficient
+from keras_headattn.training import default_jit
+from recipes.engine.confusion import write_confusion
+from recipes.engine.progress import progress_bar
+from recipes.imagenet.modelling import make_metrics
+
+MOST_DRAWN = 50  # classes of a confusion matrix
+
+
+def evaluate(classifier, batches, folder, names, quiet=False):
+    """Accuracy on all images that can be read; printed, and written to `folder/scores.json`.
+
+    Of few classes the confusion matrix is written, too.
+
+    Args:
+        classifier: the finished network, from pixels to logits.
+        batches: `ImageBatches`.
+        folder: path.
+        names: list of str, of the classes.
+        quiet: bool, whether scores alone are printed. Default False.
+
+    Returns:
+        Dictionary of `loss` (cross-entropy, nats), `accuracy` and `top5_accuracy`, in [0, 1], and the number of
+        `examples`; of few classes `mcc`, Matthews correlation coefficient.
+    """
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    # The loss that `evaluate` returns has the weight decay in it, and images that are damaged in its mean.
+    entropy = keras.metrics.SparseCategoricalCrossentropy(from_logits=True, name="cross_entropy")
+    num_classes = classifier.output_shape[-1]
+    metrics = [*make_metrics(num_classes), entropy]
+    if few := 2 <= num_classes <= MOST_DRAWN:
+        metrics.append(MatthewsCorrelationCoefficient(num_classes, name="mcc"))  # counts labels and predictions
+    classifier.compile(loss=loss, weighted_metrics=metrics, jit_compile=default_jit())
+    count, size = len(batches.source), batches.batch_size
+    progress = progress_bar(f"Evaluating on {count:,} images", count, quiet)
+    shown = keras.callbacks.LambdaCallback(
+        on_test_batch_end=lambda batch, logs: progress(min(count, size + batch * size))
+    )
+    found = classifier.evaluate(batches.dataset(), verbose=0, callbacks=[shown], return_dict=True)
+    scores = {name: float(value) for name, value in found.items()}
+    scores["examples"] = len(batches.source) - batches.num_damaged
+    scores["loss"] = scores.pop("cross_entropy")
+    report_damaged(folder / "damaged.txt", batches)
+    if few:
+        weight = len(batches) * batches.batch_size / len(batches.source)  # of each image
+        counts = np.rint(metrics[-1].confusion.numpy() / weight).astype(int)
+        labels, predicted = np.repeat(np.argwhere(counts), counts[counts > 0], axis=0).T
+        write_confusion(folder, labels, np.eye(num_classes)[predicted], names)
+    write_atomically(folder / "scores.json", (json.dumps(scores, indent=2) + "\n").encode())
+    print(", ".join(f"{name} {value:.4f}" for name, value in scores.items() if name != "examples"))
+    return scores
+
+
+def report_damaged(path, *batches):
+    """Adds the images of `ImageBatches` that could not be read to a text file, and prints the number of all in it.
+
+    A line is a name, a tab, and what is wrong. Those that the file has already are not reported again.
+    """
+    known = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    found = {f"{name}\t{fault}": None for each in batches for name, fault in each.damaged.items()}
+    new = [line for line in found if line not in set(known)]
+    if not new:
+        return
+    write_atomically(path, "".join(f"{line}\n" for line in [*known, *new]).encode())
+    shown = ", ".join(line.replace("\t", " (") + ")" for line in new[:3])
+    others = f" and {len(new) - 3} others" if len(new) > 3 else ""
+    print(f"\n{len(known) + len(new)} damaged images or files are skipped, named in {path}: {shown}{others}")

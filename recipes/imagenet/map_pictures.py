@@ -1,0 +1,123 @@
+"""Attention in finished runs of image classification: the commands of `recipes.attention_maps`."""
+
+import dataclasses
+import pathlib
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_headattn._private import flatten_layers
+from keras_headattn.analysis import attention_maps, draw_image_maps, make_map_classifier
+from keras_headattn.layers import AugmentedConv2D
+from keras_headattn.training import Progress
+from recipes.engine.finished import by_title, chosen_layers, indices, save
+from recipes.engine.progress import progress_bar
+from recipes.imagenet.__main__ import RECIPE
+from recipes.imagenet.data import evaluation_pixels, load_training, load_validation, validation_batches
+
+HIGHEST, LOWEST = 0.05, 0.0001  # learning rates
+
+
+def image(options):
+    """Draws what one pixel attends to, of runs side by side."""
+    for name in options.files:
+        if not pathlib.Path(name).is_file():
+            raise FileNotFoundError(f"There is no file {name}")
+    runs = by_title(options.runs, _image_run)
+    models = [(title, run.load_model(), evaluation_pixels(run.config())) for title, run in runs.items()]
+    for name in options.files:
+        maps, sizes = {}, {}
+        for title, model, pixels_of in models:
+            pixels = pixels_of(tf.io.read_file(name))
+            recorded, size_of = attention_maps(model, pixels[None]), map_sizes(model)
+            for number, path in chosen_layers(recorded, options.layers).items():
+                maps[f"{title}\nlayer {number}"] = recorded[path].weights[0]
+                sizes[f"{title}\nlayer {number}"] = size_of[path]
+        most = max(map(len, maps.values()))
+        heads = options.heads and indices("--heads", options.heads, most)
+        # The models standardise what they are given: pixels are those of the image.
+        title = f"What the marked pixel attends to, {pathlib.Path(name).name}"
+        figure = draw_image_maps(pixels.numpy() / 255, maps, sizes, options.pixel, heads, title)
+        output = pathlib.Path(options.output)
+        if len(options.files) > 1:
+            output = output.with_stem(f"{output.stem}-{pathlib.Path(name).stem}")
+        save(figure, output)
+
+
+def classify(options):
+    """How well a network tells classes from the maps of layers."""
+    for title, run in by_title(options.runs, _image_run).items():
+        accuracies = map_accuracy(
+            run, lambda maps: chosen_layers(maps, options.layers), options.epochs, options.filters, options.images
+        )
+        for number, accuracy in accuracies.items():
+            print(f"{title}, layer {number}: {accuracy:.2%}", flush=True)
+
+
+def _image_run(folder):
+    run = RECIPE.run_of(folder)
+    if run.config().attention == "none":
+        raise ValueError(f"{folder} is a run with --attention none: it has no maps. Give one with attention.")
+    return run
+
+
+def map_sizes(model):
+    """Height and width of what each attention layer sees, by its path."""
+    layers = [layer for layer in flatten_layers(model) if isinstance(layer, AugmentedConv2D)]
+    return {layer.attention.path: layer.map_size for layer in layers}
+
+
+def map_accuracy(run, choose, epochs=30, filters=256, max_images=None):
+    """Trains a classifier for each of some layers, on maps of the run's training images.
+
+    By SGD with a learning rate that falls from 0.05 to 0.0001 as a cosine (Wang et al. 2021, "Evolving attention",
+    appendix B.1).
+
+    Args:
+        run: `Run` of a finished network with attention.
+        choose: function from all layers' paths to a dictionary of those to look at.
+        epochs: passes over the maps.
+        filters: width of the classifier's first stage.
+        max_images: use only so many images of each split; `None`: all.
+
+    Returns:
+        Dictionary of the keys of `choose` to the accuracy on the validation images.
+    """
+    config = run.config()
+    if max_images is not None:
+        config = dataclasses.replace(config, max_images=min(max_images, config.max_images or max_images))
+    model = run.load_model()
+    training = load_training(config)
+    validation = load_validation(config, training.class_names)
+    known, labels = _maps(model, validation_batches(config, training, 1), choose)
+    held_out, held_out_labels = _maps(model, validation_batches(config, validation, 1), choose)
+    accuracies = {}
+    for key, maps in known.items():
+        print(f"{run.folder.name}, layer {key}: training a classifier of its maps")
+        classifier = make_map_classifier(maps.shape[1:], len(training.class_names), filters)
+        steps = epochs * -(-len(maps) // 32)
+        rate = keras.optimizers.schedules.CosineDecay(HIGHEST, steps, alpha=LOWEST / HIGHEST)
+        classifier.compile(
+            keras.optimizers.SGD(rate, momentum=0.9), "sparse_categorical_crossentropy", metrics=["accuracy"]
+        )
+        classifier.fit(maps, labels, batch_size=32, epochs=epochs, callbacks=[Progress()])
+        accuracies[key] = classifier.evaluate(held_out[key], held_out_labels, verbose=0, return_dict=True)["accuracy"]
+    return accuracies
+
+
+def _maps(model, batches, choose):
+    """Attention of the middle pixel, `(N, height, width, heads)` for each layer, and the labels `(N,)`."""
+    found, labels, sizes = {}, [], map_sizes(model)
+    progress = progress_bar("Maps of the images", len(batches))
+    for pixels, batch_labels, counts in batches.dataset():
+        real = np.asarray(counts) > 0  # the last batch is filled up
+        recorded = attention_maps(model, pixels, training=False)
+        for key, path in choose(recorded).items():
+            height, width = sizes[path]
+            maps = recorded[path].weights[:, :, height // 2 * width + width // 2]
+            maps = maps.reshape(*maps.shape[:2], height, width).transpose(0, 2, 3, 1)
+            found.setdefault(key, []).append(maps[real])
+        labels.append(np.asarray(batch_labels)[real])
+        progress(len(labels))
+    return {key: np.concatenate(maps) for key, maps in found.items()}, np.concatenate(labels)

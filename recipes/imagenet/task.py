@@ -1,0 +1,133 @@
+"""Training a classifier of images."""
+
+import base64
+
+import keras
+import tensorflow as tf
+from keras.callbacks import LambdaCallback
+
+from keras_headattn._files import read_lines
+from keras_headattn.data._image_ops import decode
+from keras_headattn.losses import LabelSmoothedCrossentropy
+from keras_headattn.optimizers import StepDecay
+from keras_headattn.serving import export_image_classifier, export_pixel_classifier
+from recipes.engine.fresh_process import try_out
+from recipes.engine.task import Corpora, Task
+from recipes.engine.training import make_optimizer
+from recipes.imagenet.data import (
+    evaluation_pixels,
+    fingerprint,
+    load_training,
+    load_validation,
+    training_batches,
+    validation_batches,
+)
+from recipes.imagenet.evaluation import evaluate, report_damaged
+from recipes.imagenet.modelling import make_attention, make_classifier, make_metrics
+
+TRY_OUT = """
+import base64
+found = call(images=tf.constant([base64.b64decode(file) for file in given]))
+result = [[row[0].decode() for row in found["classes"].numpy()], found["scores"][:, 0].numpy().tolist()]
+"""
+
+
+class ImageNet(Task):
+    """A residual network, and the classes of its images."""
+
+    def check(self):
+        make_attention(self.config)
+
+    def load(self):
+        train = load_training(self.config)
+        validation = load_validation(self.config, train.class_names)
+        self.data = Corpora(train, validation, {self.config.validation_split: validation})
+
+    def prepare(self):
+        if self.data:
+            self.run.keep("classes.txt", "".join(f"{name}\n" for name in self.data.train.class_names))
+        self.class_names = list(read_lines(self.run.folder / "classes.txt"))
+
+    def fingerprint(self):
+        parts = {"training": self.data.train, "validation": self.data.validation}
+        return {name: fingerprint(source) for name, source in parts.items()}
+
+    def make_batches(self, num_replicas):
+        train, validation = self.data.train, self.data.validation
+        print(f"{len(train):,} images of {len(self.class_names):,} classes, {len(validation):,} to evaluate on")
+        batches = training_batches(self.config, train, num_replicas)
+        return batches, validation_batches(self.config, validation, num_replicas)
+
+    def make_model(self):
+        return make_classifier(self.config, len(self.class_names))
+
+    def describe(self):
+        return f"{self.config.model}, attention {self.config.attention}"
+
+    def make_optimizer(self, steps, num_replicas):
+        config = self.config
+        schedule = StepDecay(
+            config.learning_rate * config.batch_size * num_replicas / 256,
+            round(config.warmup_epochs * steps),
+            [epoch * steps for epoch in config.decay_epochs],
+        )
+        return make_optimizer(config, keras.optimizers.SGD, learning_rate=schedule, momentum=config.momentum)
+
+    def make_loss(self):
+        return LabelSmoothedCrossentropy(self.config.label_smoothing)
+
+    def make_metrics(self):
+        return make_metrics(len(self.class_names))
+
+    def throughput(self, batches):
+        return lambda: len(batches) * batches.batch_size, "images_per_second"
+
+    def shown(self, model, batches, validation):
+        path = self.run.folder / "damaged.txt"
+        return [LambdaCallback(on_epoch_end=lambda epoch, logs: report_damaged(path, batches, validation))]
+
+    def load_tests(self, files=None):
+        config, own = self.config, self.run.config()
+        if any(getattr(config, name) != getattr(own, name) for name in (*config.SOURCES, "validation_split")):
+            config = config.changed({"validation_share": None})  # of other images all are for the test
+        tests = {config.validation_split: load_validation(config, self.class_names)}
+        is_own = config.validation_split == own.validation_split
+        return self.name_results(tests, (*self.config.SOURCES, "resized") if is_own else ("resized",))
+
+    def evaluate(self, model, tests):
+        for name, source in tests.items():
+            evaluate(
+                model,
+                validation_batches(self.config, source, 1),
+                self.run.results / name,
+                self.class_names,
+                self.config.quiet,
+            )
+
+    def export_folders(self):
+        return [self.config.export_folder, f"{self.config.export_folder}_tensors"]
+
+    def export(self, model):
+        config, names, (folder, tensors_folder) = self.config, self.class_names, self.export_folders()
+        path = export_image_classifier(model, evaluation_pixels(config), names, folder, run=config.run)
+        tensors_path = export_pixel_classifier(model, names, tensors_folder, run=config.run)
+        print(f"SavedModels: {path} (image files), {tensors_path} (pixels)")
+        if samples := self._samples():
+            found = try_out(path, TRY_OUT, [base64.b64encode(file).decode() for *_, file in samples])
+            for (name, label, _), label_found, score in zip(samples, *found, strict=True):
+                print(f"  {name}: {label_found} ({score:.3f}), labelled {names[label]}")
+
+    def _samples(self):
+        """List of (name, label, bytes of the file) of a few validation images that can be read."""
+        number, source = self.config.samples, self.data and self.data.validation
+        samples = []
+        if source is None or not number:
+            return samples
+        for index in range(0, len(source), max(1, len(source) // number))[:number]:
+            try:
+                data, label = source.load(tf.constant(index, tf.int64))
+                decode(data)
+            except tf.errors.OpError:  # reported already
+                continue
+            samples.append((source.name(index), int(label), data.numpy()))
+        return samples

@@ -1,0 +1,116 @@
+"""Checkpoints of other libraries as runs, and runs as checkpoints of other libraries."""
+
+import json
+import pathlib
+
+from keras_headattn._files import write_atomically
+from keras_headattn.interop import from_electra, from_pretrained, to_electra, to_hugging_face
+from keras_headattn.models import ElectraPretraining, MaskedLMPretraining
+from keras_headattn.serving._versions import NOTE, check_run, write_version
+from recipes.pretrain.modelling import attention_of, encoder_of, generator_attention_of
+from recipes.pretrain.prepare import VOCABULARY, read_vocabulary
+
+
+def export_pretrained(model, tokenizer, folder, run):
+    """Writes a model as Hugging Face has it and, of ELECTRA, as Google's program has it too, with its vocabulary.
+
+    Args:
+        model: `ElectraPretraining` or `MaskedLMPretraining`, of multi-head attention.
+        tokenizer: `WordPieceTokenizer`.
+        folder: path, which gets another numbered folder. In it are, of ELECTRA, `discriminator`, `generator` and
+            `google`; else `masked_lm`.
+        run: str, the name of the run.
+
+    Returns:
+        Path of the new folder.
+
+    Raises:
+        ValueError: for a model that these have no equal of, or a folder of another run.
+        OSError: if it cannot be written.
+    """
+    check_run(folder, run)
+    is_electra = isinstance(model, ElectraPretraining)
+    names = ("discriminator", "generator") if is_electra else ("masked_lm",)
+
+    def write(path):
+        path = pathlib.Path(path)
+        for name in names:
+            to_hugging_face(getattr(model, name), path / name, model_type="electra" if is_electra else None)
+            _write_tokenizer(path / name, tokenizer)
+        if is_electra:
+            to_electra(model, path / "google" / "model.ckpt")
+            _write_tokenizer(path / "google", tokenizer)
+        write_atomically(path / NOTE, f"{run}\n".encode())
+
+    return write_version(folder, write)
+
+
+def _write_tokenizer(folder, tokenizer):
+    write_atomically(folder / "vocab.txt", "".join(f"{token}\n" for token in tokenizer.vocabulary).encode("utf-8"))
+    settings = {"do_lower_case": tokenizer.lowercase, "tokenizer_class": "BertTokenizer"}
+    write_atomically(folder / "tokenizer_config.json", (json.dumps(settings) + "\n").encode("utf-8"))
+
+
+def read_pretrained(config, tokenizer, checkpoint, generator=None):
+    """The model of a checkpoint, with the attention and the masks of the settings.
+
+    Args:
+        config: `PretrainConfig`.
+        tokenizer: `WordPieceTokenizer`.
+        checkpoint: path, as `from_electra` takes it, or `from_pretrained` for masked tokens.
+        generator: path of Hugging Face's folder of a generator. Default `None`: `checkpoint` has both networks.
+
+    Returns:
+        `ElectraPretraining` or `MaskedLMPretraining`.
+
+    Raises:
+        FileNotFoundError, ValueError, ImportError: if it cannot be read.
+    """
+    special = dict(mask_id=tokenizer.mask_id, special_ids=(tokenizer.bos_id, tokenizer.eos_id))
+    own = dict(attention=attention_of(config), dropout=config.dropout, attention_dropout=config.attention_dropout)
+    own |= {} if config.num_heads is None else {"num_heads": config.num_heads}
+    if config.objective == "masked_lm":
+        head = from_pretrained(checkpoint, head="masked_lm", pooler=False, strict=False, **own)
+        return MaskedLMPretraining(head, **special)
+    of_generator = {"attention": generator_attention_of(config)}
+    return from_electra(checkpoint, generator_path=generator, generator_arguments=of_generator, **special, **own)
+
+
+def shape_of(model):
+    """The settings of sizes that a model answers to: dictionary."""
+    encoder = encoder_of(model)
+    names = ("num_layers", "hidden_dim", "intermediate_dim", "embedding_dim", "num_heads")
+    shape = {name: getattr(encoder, name) for name in names} | {"num_positions": encoder.max_length}
+    if isinstance(model, ElectraPretraining):
+        shape["generator_share"] = model.generator.encoder.hidden_dim / encoder.hidden_dim
+    return shape
+
+
+def import_pretrained(recipe, config, checkpoint, generator=None):
+    """Makes a finished run of a checkpoint, with the sizes and the vocabulary that it has.
+
+    Args:
+        recipe: `recipes.engine.recipe.Recipe`.
+        config, checkpoint, generator: as `read_pretrained` takes them. Without `config.vocabulary` the folder of the
+            checkpoint has a vocab.txt.
+
+    Raises:
+        FileNotFoundError, ValueError, ImportError: if it cannot be read, or the folder has a run with other settings.
+    """
+    folder = pathlib.Path(checkpoint)
+    folder = folder if folder.is_dir() else folder.parent
+    tokenizer = read_vocabulary(config.vocabulary or folder / VOCABULARY, config.lowercase)
+    model = read_pretrained(config, tokenizer, checkpoint, generator)
+    encoder = encoder_of(model)
+    if tokenizer.vocabulary_size > encoder.vocabulary_size:
+        raise ValueError(
+            "The vocabulary must be that of the model. "
+            f"Received: {tokenizer.vocabulary_size} tokens for {encoder.vocabulary_size} in {checkpoint}"
+        )
+    config = config.changed(shape_of(model))
+    task = recipe.make_task(config)
+    task.run.check(config)
+    task.run.start(config)
+    task.write_tokenizer(tokenizer)
+    task.run.save_model(model, task.run.model)
+    task.run.save_config(config)

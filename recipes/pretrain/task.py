@@ -1,0 +1,152 @@
+"""Pre-training an encoder."""
+
+import dataclasses
+import json
+import re
+
+from keras.saving import deserialize_keras_object, serialize_keras_object
+
+from keras_headattn._files import read_json, write_atomically
+from keras_headattn.data import Documents, Records, SequenceBatches
+from keras_headattn.optimizers import AdamWeightDecay, LinearDecay
+from keras_headattn.optimizers._heads import head_kernels
+from keras_headattn.training import HeadDistances, HeadNorms
+from recipes.engine.heads import make_attention
+from recipes.engine.records import is_complete
+from recipes.engine.task import Corpora, Task, check_new
+from recipes.engine.training import make_optimizer
+from recipes.pretrain.data import MaskedSequences, fingerprint, held_out, number_held_out, read_tests
+from recipes.pretrain.export import export_pretrained
+from recipes.pretrain.modelling import make_pretraining, make_trainer
+from recipes.pretrain.prepare import prepare, tokenizer_of
+
+HELD_OUT = "held_out"  # the name of this test set
+TOKENIZER = "tokenizer.json"
+
+
+class Pretrain(Task):
+    """An encoder, with what it is pre-trained by, and its word pieces."""
+
+    def check(self):
+        shape = self.config.shape
+        make_attention(self.config, shape["hidden_dim"], shape["num_heads"])
+        # Its arguments are its own, and so is its number of heads, whatever its width.
+        of_generator = dataclasses.replace(self.config, attention_arguments={}, num_heads=None)
+        make_attention(of_generator, 64, 1, "generator_attention")
+
+    def load(self):
+        config = self.config
+        if config.train and not is_complete(config.records_folder):
+            Documents(config.train).check()
+        self.data = Corpora(None, None, {HELD_OUT: None})  # which is read when there are records
+
+    def fingerprint(self):
+        return fingerprint(self.config)
+
+    def prepare(self):
+        if self.data:
+            self.write_tokenizer(tokenizer_of(prepare(self.config, checksums=False)))
+            self.run.claim_data(self.fingerprint())
+        self.tokenizer = self._read_tokenizer()
+        if self.data:
+            self.data.tests.update(read_tests(self.config, self.tokenizer, self.config.test))
+
+    def write_tokenizer(self, tokenizer):
+        """Keeps the tokenizer in the run's folder, which is to need no records later.
+
+        Raises:
+            ValueError: if the run has another already.
+        """
+        path = self.run.folder / TOKENIZER
+        if path.exists():
+            there = self._read_tokenizer()
+            if (there.vocabulary, there.lowercase) != (tokenizer.vocabulary, tokenizer.lowercase):
+                raise ValueError(
+                    "The run was begun with another vocabulary than the records have. Give another --run. "
+                    f"Received: {path}"
+                )
+            return
+        write_atomically(path, json.dumps(serialize_keras_object(tokenizer)).encode("utf-8"))
+
+    def _read_tokenizer(self):
+        return deserialize_keras_object(read_json(self.run.folder / TOKENIZER))
+
+    def make_batches(self, num_replicas):
+        config = self.config
+        if config.batch_size % num_replicas:
+            raise ValueError(
+                f"--batch-size must be a multiple of the {num_replicas} replicas. Received: {config.batch_size}"
+            )
+        records = Records(config.records_folder)
+        rows = held_out(config, records)
+        self.data.tests[HELD_OUT] = rows
+        self.batches = SequenceBatches(
+            records, config.batch_size, config.epoch_steps, number_held_out(config, records), config.seed
+        )
+        self.validation = MaskedSequences(rows, config.batch_size)
+        self.num_replicas = num_replicas
+        print(f"{self.tokenizer.vocabulary_size:,} word pieces")
+        return self.batches, self.validation
+
+    def make_model(self):
+        return make_pretraining(self.config, self.tokenizer)
+
+    def make_trainer(self, model):
+        trainer = make_trainer(model)
+        self.validation.model = trainer
+        if self.num_replicas > 1:  # each of which has a part of a batch, and divides by the counts of the whole
+            self.batches.preprocess = self.validation.preprocess = trainer.with_counts
+        return trainer
+
+    def make_optimizer(self, steps, num_replicas):
+        config = self.config
+        schedule = LinearDecay(config.learning_rate, config.warmup_steps, config.total_steps, decay_in_warmup=True)
+        own = dict(weight_decay=config.weight_decay, beta_2=config.beta_2, epsilon=config.epsilon)
+        selection = {"select": config.repulsive_select}
+        return make_optimizer(config, AdamWeightDecay, selection, learning_rate=schedule, **own)
+
+    def make_loss(self):
+        return None  # the model has it
+
+    def describe(self):
+        return f"{self.config.objective}, {self.config.size}, {super().describe()}"
+
+    def throughput(self, batches):
+        return lambda: batches.num_tokens, "tokens_per_second"
+
+    def reports(self, model, batches):
+        select = self.config.repulsive_select or ""
+        kernels = [each for each in head_kernels(model.trainable_variables) if each.projection != "attention_output"]
+        chosen = [each for each in kernels if each.variable.shape[each.axis] > 1]
+        return [HeadDistances(select=select)] if any(re.search(select, each.variable.path) for each in chosen) else []
+
+    def shown(self, model, batches, validation):
+        return [HeadNorms(self.run.log_dir)]
+
+    def load_tests(self, files=None):
+        if files is not None:
+            tests = read_tests(self.config, self.tokenizer, files)
+            check_new(tests, [HELD_OUT, *self.run.config().test])
+            return tests
+        own = self.run.config()
+        tests = read_tests(own, self.tokenizer, own.test)
+        if is_complete(own.records_folder):
+            self.run.check_data(self.fingerprint())
+            tests[HELD_OUT] = held_out(own, Records(own.records_folder))
+        return tests
+
+    def evaluate(self, model, tests):
+        model.compile()
+        for name, rows in tests.items():
+            sequences = MaskedSequences(rows, self.config.batch_size)
+            sequences.model = model
+            scores = model.evaluate(sequences.dataset(), verbose=0, return_dict=True)
+            folder = self.run.results / name
+            write_atomically(folder / "scores.json", json.dumps(scores, indent=1).encode("utf-8"))
+            print(f"{name}, {len(rows['token_ids']):,} sequences")
+            for measure, value in scores.items():
+                print(f"  {measure:<20} {value:.4f}")
+
+    def export(self, model):
+        path = export_pretrained(model, self.tokenizer, self.config.export_folder, self.config.run)
+        print(f"Checkpoint: {path}")

@@ -1,1 +1,0 @@
-"""Pre-training of encoders."""

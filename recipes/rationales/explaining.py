@@ -1,0 +1,56 @@
+"""Scores of the words of documents by a finished run, as lines of JSON and a page."""
+
+import json
+import sys
+
+import numpy as np
+
+from keras_headattn.analysis import write_word_scores
+from keras_headattn.data import Annotation, EraserCorpus
+from recipes.engine.command import portions
+from recipes.engine.finished import explained
+from recipes.rationales.scoring import Scored
+from recipes.rationales.words import report_cut
+
+SHARE = 0.1  # of the words: half as many as LIME gives a coefficient
+
+
+def explain(task, options):
+    """Prints a line a document: its words, its class and the scores of each kind. Writes a page of all.
+
+    It is `explained/FILE.html` in the folder of the run.
+
+    Args:
+        task: a finished `Rationales`.
+        options: of the command.
+    """
+    predictor = task.predictor(task.run.load_model())
+    predictor.config = predictor.config.changed({"quiet": True})  # lines of JSON alone are printed
+    pages = []
+    for lines in portions(options.file):
+        documents, annotations = {}, []
+        for number, line in enumerate(lines):
+            text, _, query = line.partition("\t")
+            if line:
+                documents[str(number)] = [text.split()]
+                annotations.append(Annotation(str(number), query or options.query, "", (), (str(number),)))
+        if not documents:
+            print("\n" * len(lines), end="", flush=True)
+            continue
+        scored = Scored(predictor, EraserCorpus(annotations, documents), SHARE)
+        report_cut(options.file, scored.sizes, list(map(len, scored.documents)), sys.stderr)
+        predicted = predictor(scored.documents, scored.queries)
+        scores = scored.scores(options.kinds, options)
+        answers = {}
+        for place, (words, row) in enumerate(zip(scored.documents, predicted, strict=True)):
+            own = {kind: np.round(rows[place], 6).tolist() for kind, rows in scores.items()}
+            answer = dict(zip(task.classes, np.round(row, 6).tolist(), strict=True))
+            query, chosen = annotations[place].query, task.classes[row.argmax()]
+            found = {"words": words, "query": query, "classification": chosen, "probabilities": answer, "scores": own}
+            answers[annotations[place].annotation_id] = json.dumps(found, ensure_ascii=False)
+            name = f"Document {len(pages) + 1}" + (f": {query}" if query else "")
+            shown = {chosen: f"{row.max():.3f}"}
+            pages.append({"name": name, "words": words, "scores": {chosen: own}, "answers": shown})
+        for number in range(len(lines)):
+            print(answers.get(str(number), ""), flush=True)  # an empty line for an empty one
+    write_word_scores(explained(task.run.folder, options.file, ".html"), pages)

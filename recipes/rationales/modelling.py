@@ -1,0 +1,35 @@
+"""The encoder that settings name, and the model around it."""
+
+import keras
+
+from keras_headattn.models import Bert, RationaleClassifier
+from recipes.glue.checkpoints import read_encoder
+from recipes.glue.modelling import attention_of
+
+
+def make_encoder(config, tokenizer):
+    """A `Bert`, whose random weights are those of `encoder_seed`.
+
+    Raises:
+        FileNotFoundError, ValueError, ImportError: if the checkpoint cannot be read.
+    """
+    own = dict(attention=attention_of(config), seed=config.seed)
+    keras.utils.set_random_seed(config.encoder_seed)
+    if config.checkpoint:
+        encoder, _ = read_encoder(config.checkpoint, "bert", **own)
+    else:
+        encoder = Bert.from_size(config.size, vocabulary_size=tokenizer.vocabulary_size, pooler=False, **own)
+    if not encoder.built:
+        encoder.build()
+    keras.utils.set_random_seed(config.seed)
+    if config.window > encoder.max_length:
+        raise ValueError(f"--window must be at most {encoder.max_length}. Received: window={config.window}")
+    return encoder
+
+
+def make_classifier(config, encoder, num_classes):
+    """A `RationaleClassifier`, built."""
+    names = ("trainable_layers", "lstm_dim", "pooling_dim", "hidden_dim", "dropout", "seed")
+    model = RationaleClassifier(encoder, num_classes, **{name: getattr(config, name) for name in names})
+    model.build()
+    return model

@@ -1,0 +1,139 @@
+"""Predictions of a finished model, and the scores that its words have."""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_headattn.layers import capture_intermediates
+from recipes.rationales.batches import padded_states
+from recipes.rationales.states import WordStates, batches_of
+
+TOGETHER = 32  # documents
+LENGTHS = tuple(2**power for power in range(4, 16))
+
+
+class Predictor:
+    """Probabilities of documents, which are lists of words, with queries; and scores of their words.
+
+    Args:
+        model: `RationaleClassifier`.
+        pieces: `WordPieces`.
+        config: `RationalesConfig`.
+    """
+
+    def __init__(self, model, pieces, config):
+        self.model = model
+        self.pieces = pieces
+        self.config = config
+        self.states = WordStates(model, mixed=True)
+        spec = {"states": tf.TensorSpec((None, 1, None, model.encoder.hidden_dim), tf.float32)}
+        spec["mask"] = tf.TensorSpec((None, 1, None), tf.bool)
+        self.read = tf.function(self._read, [spec], autograph=False)
+        self.classify = tf.function(self._classify, [spec], autograph=False)
+        self.maps = tf.function(self._maps, [tf.TensorSpec((None, None), tf.int32)], autograph=False)
+
+    def __call__(self, documents, queries, progress=None):
+        """Probabilities `(B, C)`.
+
+        Args:
+            documents, queries: lists of lists of words.
+            progress: function of how many are done.
+        """
+        found = [None] * len(documents)
+        for members, _, inputs in self._parts(documents, queries, progress):
+            for place, row in zip(members, self.classify(inputs).numpy(), strict=True):
+                found[place] = row
+        return np.stack(found)
+
+    def scores(self, documents, queries, progress=None):
+        """Scores of words, by what the model computes. They sum to 1; those of words that were cut off are 0.
+
+        | | |
+        |---|---|
+        | attention | weights of the additive attention |
+        | gradient | absolute sum of mixed states times gradient, of the likeliest class's logit |
+        | cls | the row of the first token in the last block's attention, mean of the heads |
+        | received | what all tokens give a word in all blocks' attention, mean of heads and blocks |
+
+        Of the last two a word has the sum over its pieces in the window where it counts, times the tokens of that
+        window.
+
+        Args:
+            documents, queries, progress: as of a call.
+
+        Returns:
+            Dictionary of these names to a list of float64 arrays `(n,)`, one a document.
+        """
+        names = "attention", "gradient", "cls", "received"
+        found = {name: [None] * len(documents) for name in names}
+        for members, sequences, inputs in self._parts(documents, queries, progress):
+            own = [*(each.numpy() for each in self.read(inputs)), *self._of_encoder(sequences)]
+            for name, rows in zip(names, own, strict=True):
+                for place, sequence, row in zip(members, sequences, rows, strict=True):
+                    scores = np.zeros(len(documents[place]))
+                    scores[: sequence.num_words] = row[: sequence.num_words]
+                    found[name][place] = scores / (scores.sum() or 1.0)
+        return found
+
+    def _parts(self, documents, queries, progress):
+        """Yields places of a few documents, their sequences, and mixed states of their words."""
+        self.pieces.learn([*documents, *queries])
+        sequences = [self.pieces(*pair) for pair in zip(documents, queries, strict=True)]
+        order = sorted(range(len(sequences)), key=lambda place: len(sequences[place]))
+        for begin in range(0, len(order), TOGETHER):
+            members = order[begin : begin + TOGETHER]
+            part = [sequences[place] for place in members]
+            states = self.states(part)
+            length = next(each for each in LENGTHS if each >= len(part[-1]))
+            yield members, part, padded_states(states, len(part), length, states[0].shape[1:], "float32")
+            if progress:
+                progress(begin + len(part))
+
+    def _classify(self, inputs):
+        return tf.nn.softmax(self.model.reader.read(inputs["states"], inputs["mask"], training=False))
+
+    def _read(self, inputs):
+        """Weights of the pooling, and absolute sums of states times gradient, both `(B, n)`."""
+        mixed, reader = inputs["states"], self.model.reader
+        with tf.GradientTape() as tape:
+            tape.watch(mixed)
+            with capture_intermediates() as found:
+                logits = reader.read(mixed, inputs["mask"], training=False)
+            chosen = tf.reduce_max(logits, axis=-1)
+        gradient = tf.abs(tf.reduce_sum(mixed * tape.gradient(chosen, mixed), axis=-1))
+        weights = found[reader.pooling.path]["weights"]
+        return weights[:, 0], gradient[:, 0]
+
+    def _maps(self, ids):
+        with capture_intermediates() as found:
+            self.model.piece_states(ids)
+        maps = [tf.reduce_mean(found[block.attention.path]["weights"], axis=1) for block in self.model.encoder.blocks]
+        rows = tf.cast(ids != self.model.encoder.pad_id, maps[0].dtype)
+        received = tf.einsum("bn,lbnm->bm", rows, tf.stack(maps)) / len(maps)
+        return maps[-1][:, 0] * tf.reduce_sum(rows, axis=1, keepdims=True), received
+
+    def _of_encoder(self, sequences):
+        """Scores `cls` and `received` of all words of sequences: two lists of arrays."""
+        windows = [window for sequence in sequences for window in sequence.windows]
+        found = [None] * len(windows)
+        for members, ids in batches_of(windows, self.model.encoder.pad_id):
+            for place, *rows in zip(members, *(each.numpy() for each in self.maps(ids)), strict=False):
+                found[place] = rows
+        scores, begin = ([], []), 0
+        for sequence in sequences:
+            own = found[begin : begin + len(sequence.windows)]
+            begin += len(sequence.windows)
+            ends = _ends(sequence)
+            for kind, rows in enumerate(scores):
+                places = zip(sequence.window_of, sequence.offset_of, ends, strict=True)
+                rows.append(np.array([own[window][kind][start:end].sum() for window, start, end in places]))
+        return scores
+
+
+def _ends(sequence):
+    """Where the pieces of each word end in its window."""
+    ends = np.empty(len(sequence), int)
+    for place, (window, offset) in enumerate(zip(sequence.window_of, sequence.offset_of, strict=True)):
+        last = len(sequence.windows[window]) - 1
+        following = place + 1 < len(sequence) and sequence.window_of[place + 1] == window
+        ends[place] = sequence.offset_of[place + 1] if following else min(last, offset + 1)
+    return ends

@@ -1,0 +1,250 @@
+"""How well scores of words find the evidence that people marked, and how much the model needs the words."""
+
+import json
+import math
+import pathlib
+
+import numpy as np
+
+from keras_headattn._files import write_atomically
+from keras_headattn.analysis import (
+    AOPC_SHARES,
+    aopc,
+    as_spans,
+    degenerate_baselines,
+    iou_f1,
+    lime,
+    random_scores,
+    rationale_auprc,
+    rationale_average_precision,
+    remove_words,
+    token_f1,
+    top_words,
+)
+from keras_headattn.data import write_rationales
+from recipes.engine.finished import by_title, folders_of_seeds
+from recipes.engine.progress import progress_bar
+from recipes.engine.tables import mean_text, table
+from recipes.rationales.data import document_of, query_of, read_split
+from recipes.rationales.task import labels_of, performance
+from recipes.rationales.words import report_cut
+
+COLUMNS = {
+    "f1_macro": "Perf",
+    "iou_f1": "IOU F1",
+    "token_f1": "token F1",
+    "auprc": "AUPRC",
+    "average_precision": "avg. precision",
+    "comprehensiveness": "Comp",
+    "sufficiency": "Suff",
+    "aopc_comprehensiveness": "AOPC Comp",
+    "aopc_sufficiency": "AOPC Suff",
+}
+
+
+class Scored:
+    """A corpus as a model reads it, with the scores of its words.
+
+    Args:
+        predictor: `Predictor`.
+        corpus: `EraserCorpus`.
+        share: float, share of the words that are a hard rationale.
+    """
+
+    def __init__(self, predictor, corpus, share):
+        self.predictor = predictor
+        self.corpus = corpus
+        self.share = share
+        whole = [document_of(corpus, each) for each in corpus.annotations]
+        self.queries = [query_of(each) for each in corpus.annotations]
+        predictor.pieces.learn([*whole, *self.queries])
+        pairs = zip(whole, self.queries, strict=True)
+        # Of words that are not read, none comes in where another is removed.
+        self.documents = [words[: predictor.pieces(words, query).num_words] for words, query in pairs]
+        self.sizes = [len(words) for words in whole]
+
+    def scores(self, kinds, options):
+        """Scores of the words that are read: dictionary of kinds to a list of arrays."""
+        found = {}
+        number, quiet = len(self.documents), self.predictor.config.quiet
+        inside = [kind for kind in kinds if kind not in ("lime", "random")]
+        if inside:
+            progress = progress_bar(f"Scores of words: {', '.join(inside)}", number, quiet)
+            every = self.predictor.scores(self.documents, self.queries, progress)
+            found |= {kind: every[kind] for kind in inside}
+        if "random" in kinds:
+            found["random"] = random_scores(self.documents, seed=options.seed)
+        if "lime" in kinds:
+            progress = progress_bar(f"LIME, {options.samples} samples of a document", number, quiet)
+            found["lime"] = self._lime(options, progress)
+        return {kind: found[kind] for kind in kinds}
+
+    def _lime(self, options, progress):
+        """Coefficients above 0 of twice as many words as a rationale has. They sum to 1."""
+        scores = []
+        for number, (words, query) in enumerate(zip(self.documents, self.queries, strict=True)):
+            if words:
+                most = min(len(words), 2 * math.ceil(self.share * len(words)))
+                own = dict(samples=options.samples, num_features=most, seed=options.seed + number, keep_second=True)
+                row = np.maximum(lime(self.predictor, [words], [query], **own)[0], 0)
+            else:
+                row = np.zeros(0)
+            scores.append(row / (row.sum() or 1.0))
+            progress(number + 1)
+        return scores
+
+    def by_document(self, scores):
+        """Pairs `(scores, truth)` of single documents; words that are not read have the score 0."""
+        pairs = []
+        for annotation, row, size in zip(self.corpus.annotations, scores, self.sizes, strict=True):
+            row = np.concatenate([row, np.zeros(size - len(row))])
+            for docid in annotation.docids:
+                truth = self.corpus.truth(annotation, docid)
+                pairs.append((row[: len(truth)], truth))
+                row = row[len(truth) :]
+        return pairs
+
+    def plausibility(self, scores):
+        """Measures against what people marked: dictionary; empty where they marked nothing."""
+        pairs = [pair for pair in self.by_document(scores) if len(pair[0])]
+        if not any(truth.any() for _, truth in pairs):
+            return {}
+        rows, truth = zip(*pairs, strict=True)
+        hard = [as_spans(top_words(row, self.share)) for row in rows]
+        named = [(each, docid) for each in self.corpus.annotations for docid in each.docids]
+        spans = [each.spans(docid) for each, docid in named if self.corpus.words(docid)]
+        return {
+            "iou_f1": iou_f1(hard, spans),
+            "token_f1": token_f1(hard, spans),
+            "auprc": rationale_auprc(rows, truth),
+            "average_precision": rationale_average_precision(rows, truth),
+        }
+
+    def faithfulness(self, scores, kind):
+        """Measures of what the model needs, and the three probabilities that they are made of; `kind` is printed."""
+        shares = [*AOPC_SHARES, self.share]
+        progress = progress_bar(f"Removing words by their scores: {kind}", len(scores), self.predictor.config.quiet)
+        full, without, only = remove_words(
+            self.predictor, self.documents, scores, self.queries, shares, keep_second=True, progress=progress
+        )
+        found = {}
+        for name, parts in (("comprehensiveness", without), ("sufficiency", only)):
+            found[name] = aopc(full, parts[-1:])[0]
+            found[f"aopc_{name}"] = aopc(full, parts[:-1])[0]
+        return found, (full, without, only)
+
+    def results(self, scores, predicted, classes, parts=None):
+        """Lines of results, as `write_rationales` takes them."""
+        pairs, lines = iter(self.by_document(scores)), []
+        for place, annotation in enumerate(self.corpus.annotations):
+            line = {"annotation_id": annotation.annotation_id, "rationales": []}
+            for docid in annotation.docids:
+                row, _ = next(pairs)
+                spans = as_spans(top_words(row, self.share)) if len(row) else []
+                hard = [{"start_token": start, "end_token": end} for start, end in spans]
+                soft = row.tolist()
+                line["rationales"].append(
+                    {"docid": docid, "hard_rationale_predictions": hard, "soft_rationale_predictions": soft}
+                )
+            line["classification"] = classes[predicted[place].argmax()]
+            line["classification_scores"] = _named(classes, predicted[place])
+            lines.append(line | (_removed(classes, place, *parts[1:]) if parts else {}))
+        return lines
+
+
+def _removed(classes, place, without, only):
+    """The fields of a line that are about removed words; the last share is that of a rationale."""
+    names = "comprehensiveness_classification_scores", "sufficiency_classification_scores"
+    both = [[_named(classes, part[place]) for part in parts] for parts in (without, only)]
+    steps = [
+        {"threshold": share, **dict(zip(names, found, strict=True))}
+        for share, *found in zip(AOPC_SHARES, *(parts[:-1] for parts in both), strict=True)
+    ]
+    return {**dict(zip(names, (parts[-1] for parts in both), strict=True)), "thresholded_scores": steps}
+
+
+def _named(classes, row):
+    return {name: float(value) for name, value in zip(classes, row, strict=True)}
+
+
+def score_run(task, options):
+    """Scores the words of the test set, writes results, and returns measures by kind.
+
+    `results/test/KIND.jsonl` has all annotations. Where words are removed of a part of them alone, `KIND_part.jsonl` has
+    those, with the fields about removed words.
+    """  # noqa: E501
+    corpus, classes = read_split(task.config, "test"), task.classes
+    predictor = task.predictor(task.run.load_model())
+    share = read_split(task.config, "train").rationale_share or 0.2
+    whole, part = (Scored(predictor, each, share) for each in (corpus, corpus.sample(options.documents)))
+    report_cut("test", whole.sizes, list(map(len, whole.documents)))
+    predicted = predictor(whole.documents, whole.queries, progress_bar("Reading test", len(corpus), task.config.quiet))
+    perf = performance(labels_of(corpus, classes), predicted)
+    is_part = len(part.corpus) < len(corpus)
+    scores = whole.scores([kind for kind in options.kinds if not (is_part and kind == "lime")], options)
+    folder, found = task.run.results / "test", {}
+    places = {each.annotation_id: place for place, each in enumerate(corpus.annotations)}
+    chosen = [places[each.annotation_id] for each in part.corpus.annotations]
+    of_part = {kind: [rows[place] for place in chosen] for kind, rows in scores.items()}
+    of_part |= part.scores(["lime"], options) if is_part and "lime" in options.kinds else {}
+    for kind in options.kinds:
+        measures, parts = part.faithfulness(of_part[kind], kind)
+        plausible = whole.plausibility(scores[kind]) if kind in scores else part.plausibility(of_part[kind])
+        found[kind] = perf | plausible | measures
+        if is_part:
+            lines = part.results(of_part[kind], predicted[chosen], classes, parts)
+            write_rationales(folder / f"{kind}_part.jsonl", lines)
+        if kind in scores:
+            lines = whole.results(scores[kind], predicted, classes, None if is_part else parts)
+            write_rationales(folder / f"{kind}.jsonl", lines)
+    record = {"annotations": len(corpus), "removed_from": len(part.corpus), "share": share, "scores": found}
+    record["baselines"] = _baselines(whole)
+    write_atomically(folder / "rationales.json", (json.dumps(record, indent=1) + "\n").encode("utf-8"))
+    return record
+
+
+def _baselines(scored):
+    """Measures of scores that know nothing; empty where nobody marked words."""
+    truth = [truth for _, truth in scored.by_document([[] for _ in scored.documents]) if len(truth)]
+    return degenerate_baselines(truth) if any(each.any() for each in truth) else {}
+
+
+def score_runs(recipe, options):
+    """Scores runs, and prints one table of them all: means and deviations over the seeds of a folder."""
+    found = {}
+    for title, folders in by_title(options.folders, folders_of_seeds).items():
+        if not folders:
+            raise ValueError(f"There is no run. Received: {title}")
+        found[title] = []
+        for folder in folders:
+            print(f"{folder}:", flush=True)
+            found[title].append(score_run(recipe.finished(folder), options))
+    text = markdown(found)
+    print(f"\n{text}", end="")
+    if options.output:
+        write_atomically(pathlib.Path(options.output), text.encode("utf-8"))
+
+
+def markdown(found):
+    """One table of all runs: str.
+
+    Args:
+        found: dictionary from title to a list of what `score_run` returns, one a seed.
+    """
+    rows = []
+    for title, records in found.items():
+        for kind in records[0]["scores"]:
+            values = [[record["scores"][kind].get(name) for record in records] for name in COLUMNS]
+            rows.append([f"{title}, {kind}", *(mean_text(each, "{:.3f}".format) for each in values)])
+    first = next(iter(found.values()))[0]
+    for name, measures in first["baselines"].items():
+        rows.append([f"baseline: {name}", *(_cell(measures.get(column)) for column in COLUMNS)])
+    note = (
+        f"{first['annotations']} annotations, words are removed from {first['removed_from']} of them, which LIME "
+        f"explains; rationales have {first['share']:.2%} of the words. Lower Suff is better."
+    )
+    return "\n".join([note, "", *table(list(COLUMNS.values()), rows)]) + "\n"
+
+
+def _cell(value):
+    return "–" if value is None else f"{value:.3f}"

@@ -1,0 +1,219 @@
+"""Training a classifier of documents whose words have scores."""
+
+import dataclasses
+import json
+import pathlib
+
+import keras
+import numpy as np
+from keras.saving import deserialize_keras_object, serialize_keras_object
+
+from keras_headattn._files import read_json, read_lines, write_atomically
+from keras_headattn.data import choose_buckets
+from keras_headattn.data._shards import checksum
+from keras_headattn.models import BERT_SIZES
+from keras_headattn.text import learn_tokenizer
+from keras_headattn.training import Model
+from recipes.engine.confusion import write_confusion
+from recipes.engine.fingerprint import fingerprint
+from recipes.engine.progress import progress_bar
+from recipes.engine.task import Corpora, Task
+from recipes.engine.training import make_optimizer
+from recipes.glue.checkpoints import tokenizer_of
+from recipes.glue.modelling import check_attention, check_checkpoint
+from recipes.rationales.batches import DocumentBatches
+from recipes.rationales.data import document_of, query_of, read_corpora, read_split
+from recipes.rationales.modelling import make_classifier, make_encoder
+from recipes.rationales.predicting import Predictor
+from recipes.rationales.states import KeptStates, WordStates
+from recipes.rationales.words import WordPieces, report_cut
+
+
+class Rationales(Task):
+    """An encoder, what reads its states, the classes, and the word pieces."""
+
+    def check(self):
+        config = self.config
+        if not config.checkpoint and config.size not in BERT_SIZES:
+            raise ValueError(
+                f"Give --checkpoint, or --size, one of {', '.join(BERT_SIZES)}. Received: size={config.size}"
+            )
+        check_attention(config)
+        if config.checkpoint:
+            check_checkpoint(config.checkpoint)
+
+    def load(self):
+        self.data = self.corpora or read_corpora(self.config)
+        classes = sorted({each.classification for each in self.data.train.annotations})
+        for corpus in (self.data.validation, *self.data.tests.values()):
+            labels_of(corpus, classes)  # an unknown class is reported before training, not after it
+
+    def fingerprint(self):
+        return fingerprint(Corpora(only_read(self.data.train), only_read(self.data.validation), {}))
+
+    def prepare(self):
+        if self.data:
+            classes = sorted({each.classification for each in self.data.train.annotations})
+            self.run.keep("labels.txt", "".join(f"{name}\n" for name in classes))
+        self.classes = list(read_lines(self.run.folder / "labels.txt"))
+        path = self.run.folder / "tokenizer.json"
+        if not path.exists():
+            write_atomically(path, json.dumps(serialize_keras_object(self._new_tokenizer())).encode())
+        self.tokenizer = deserialize_keras_object(read_json(path))
+        self.pieces = WordPieces(self.tokenizer, self.config.window, self.config.max_windows)
+
+    def _new_tokenizer(self):
+        config = self.config
+        if config.checkpoint:
+            return tokenizer_of(config.checkpoint)
+        train = self.data.train
+        texts = [" ".join(document_of(train, each) + query_of(each)) for each in train.annotations]
+        return learn_tokenizer(self.run.folder / "vocab.txt", texts, "wordpieces", config.vocabulary_size)
+
+    def sequences(self, corpus):
+        """A `Sequence` for each annotation of a corpus."""
+        documents = [(document_of(corpus, each), query_of(each)) for each in corpus.annotations]
+        self.pieces.learn([words for pair in documents for words in pair])
+        return [self.pieces(*pair) for pair in documents]
+
+    def make_batches(self, num_replicas):
+        config, data = self.config, self.data
+        self.encoder = make_encoder(config, self.tokenizer)
+        parts = {"train": data.train, "validation": data.validation}
+        sequences = {name: self.sequences(corpus) for name, corpus in parts.items()}
+        for name, corpus in parts.items():
+            sizes = [len(document_of(corpus, each)) for each in corpus.annotations]
+            report_cut(name, sizes, [each.num_words for each in sequences[name]])
+        states = None if config.trainable_layers else self.kept_states(self.encoder)
+        if states:
+            states.keep([*sequences["train"], *sequences["validation"]], self._progress)
+        buckets = choose_buckets([len(each) for part in sequences.values() for each in part], config.num_buckets)
+        common = dict(bucket_lengths=buckets, batch_size=config.batch_size, num_replicas=num_replicas, states=states)
+        common |= dict(seed=config.seed, pad_id=self.tokenizer.pad_id)
+        batches, validation = (
+            DocumentBatches(sequences[name], labels_of(corpus, self.classes), training=name == "train", **common)
+            for name, corpus in parts.items()
+        )
+        self.batches = batches
+        return batches, validation
+
+    def _progress(self, number):
+        return progress_bar(f"Encoding {number:,} documents, which are kept in float16", number, self.config.quiet)
+
+    def kept_states(self, encoder):
+        """The `KeptStates` of the frozen encoder."""
+        config = self.config
+        names = ("size", "attention", "attention_arguments", "num_heads", "encoder_seed")
+        made_of = json.loads(json.dumps({name: getattr(config, name) for name in names}))
+        made_of["checkpoint"] = _checksum_of(config.checkpoint)
+        if config.size:
+            made_of["vocabulary"] = checksum(self.run.folder / "tokenizer.json")
+
+        def make_states():
+            return WordStates(make_classifier(config, encoder, len(self.classes)))
+
+        return KeptStates(config.states_folder, made_of, make_states)
+
+    def make_model(self):
+        keras.utils.set_random_seed(self.config.seed)  # whether states were there or not
+        return make_classifier(self.config, self.encoder, len(self.classes))
+
+    def make_trainer(self, model):
+        inputs, _, _ = self.batches[0]
+        inputs = {
+            name: keras.Input((1, *_free(array)), dtype=array.dtype.name, name=name) for name, array in inputs.items()
+        }
+        return Model(inputs, (model if self.config.trainable_layers else model.reader)(inputs), name="trainer")
+
+    def make_optimizer(self, steps, num_replicas):
+        return make_optimizer(self.config, keras.optimizers.Adam, learning_rate=self.config.learning_rate)
+
+    def make_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def make_metrics(self):
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    def uses_xla(self):
+        return False  # XLA has none of the kernels that cuDNN has for an LSTM, and compiles it slowly for a CPU
+
+    def describe(self):
+        source = self.config.checkpoint or self.config.size
+        layers = self.config.trainable_layers
+        return f"{super().describe()}, {source}, {f'last {layers} blocks trained' if layers else 'frozen encoder'}"
+
+    def throughput(self, batches):
+        return lambda: batches.num_examples, "documents_per_second"
+
+    def load_tests(self, files=None):
+        return self.name_results({"test": read_split(self.config, "test")}, ("eraser", "test_examples"))
+
+    def predictor(self, model):
+        """`Predictor` of a finished model."""
+        return Predictor(model, self.pieces, self.config)
+
+    def evaluate(self, model, tests):
+        predictor = self.predictor(model)
+        for name, corpus in tests.items():
+            documents = [document_of(corpus, each) for each in corpus.annotations]
+            queries = [query_of(each) for each in corpus.annotations]
+            read = [each.num_words for each in self.sequences(corpus)]
+            report_cut(name, list(map(len, documents)), read)
+            progress = progress_bar(f"Reading {name}", len(corpus), self.config.quiet)
+            predicted = predictor(documents, queries, progress)
+            scores = performance(labels_of(corpus, self.classes), predicted)
+            scores["examples"] = len(corpus)
+            path = self.run.results / name / "scores.json"
+            write_confusion(path.parent, labels_of(corpus, self.classes), predicted, self.classes)
+            write_atomically(path, (json.dumps(scores, indent=2) + "\n").encode("utf-8"))
+            print(f"{name}: accuracy {scores['accuracy']:.4f}, f1_macro {scores['f1_macro']:.4f}")
+
+    def export(self, model):
+        raise ValueError(f"This recipe writes no SavedModel: its model is in {self.run.model}")
+
+
+def only_read(corpus):
+    """A corpus without the documents that none of its annotations names."""
+    names = sorted({docid for each in corpus.annotations for docid in each.docids})
+    return dataclasses.replace(corpus, documents={name: corpus.documents[name] for name in names})
+
+
+def labels_of(corpus, classes):
+    """The numbers of the classes of all annotations: list of int.
+
+    Raises:
+        ValueError: for a class that the training set has not.
+    """
+    unknown = sorted({each.classification for each in corpus.annotations} - set(classes))
+    if unknown:
+        raise ValueError(f"{corpus.name}: the classes of the training set are {classes}. Received: {unknown[0]!r}")
+    return [classes.index(each.classification) for each in corpus.annotations]
+
+
+def performance(labels, predicted):
+    """Accuracy and mean F1 of the classes that occur: dictionary.
+
+    >>> performance([0, 1, 1], [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
+    {'accuracy': 0.6666666666666666, 'f1_macro': 0.6666666666666666}
+    """
+    labels, chosen = np.asarray(labels), np.asarray(predicted).argmax(-1)
+    values = []
+    for name in np.union1d(labels, chosen):
+        hits = np.sum((labels == name) & (chosen == name))
+        values.append(2 * hits / (np.sum(labels == name) + np.sum(chosen == name)))
+    return {"accuracy": float(np.mean(labels == chosen)), "f1_macro": float(np.mean(values))}
+
+
+def _free(array):
+    """The shape of an array after its first two axes, of which those of words and windows are free."""
+    if array.ndim == 5:  # states
+        return (None, *array.shape[3:])
+    return (None,) * (array.ndim - 2)
+
+
+def _checksum_of(checkpoint):
+    """A checksum of the largest file of a checkpoint, its weights; `None` for none."""
+    if checkpoint is None:
+        return None
+    files = [path for path in pathlib.Path(checkpoint).iterdir() if path.is_file()]
+    return checksum(max(files, key=lambda path: path.stat().st_size))

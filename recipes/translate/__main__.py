@@ -1,0 +1,148 @@
+"""Translation with any attention of this library: train, evaluate, export, translate.
+
+    python -m recipes.translate --quick          a minute, to see that everything works
+    python -m recipes.translate                  the embedded task: English numbers and dates to German
+    python -m recipes.translate --train train.en train.de --validation val.en val.de --test test.en test.de
+    python -m recipes.translate --train deu.txt --validation val.tsv --test test.tsv
+    python -m recipes.translate --attention evolving --attention-arguments alpha=0.1 kernel_size=5
+    python -m recipes.translate --pretrained opus-mt-en-de --attention multi_head --train ...
+    python -m recipes.translate import opus-mt-en-de --run runs/opus
+    python -m recipes.translate prepare --records records/mine --train ... --validation ...
+    python -m recipes.translate evaluate runs/translate
+    python -m recipes.translate evaluate saved_models/translate --test test.en test.de
+    python -m recipes.translate export runs/translate
+    python -m recipes.translate translate runs/translate < sentences.txt
+
+The same command continues a run that was interrupted, from its last checkpoint, and ends as if it had not been.
+After Ctrl-C or SIGTERM the state is saved; the exit code is 130 or 143.
+
+Source of the default attention: Zhang et al. 2022, "Interacting-head attention". Settings of papers are in
+recipes/configs/, with what they should score.
+"""
+
+import os
+import sys
+
+from recipes.engine.command import Command, portions, report_cut
+from recipes.engine.quiet import quiet_tensorflow
+from recipes.engine.recipe import Recipe, check_readable, given_settings, refuse_unused
+from recipes.translate.settings import DECODING, TranslateConfig
+
+
+def _check_files(config):
+    check_readable(*config.train, *config.validation, *config.test, config.embeddings)
+    if config.pretrained and not os.path.isdir(config.pretrained):
+        raise FileNotFoundError(f"--pretrained must be a folder of a Marian model. Received: {config.pretrained}")
+    if len(config.train) == 2 and config.train[0] == config.train[1]:
+        print(f"Source and target are the same file, {config.train[0]}: the model will learn to copy.")
+    for name in ("validation", "test"):
+        if same := set(getattr(config, name)) & set(config.train):
+            print(f"--{name} has a file to train on: scores will be too high. Received: {', '.join(sorted(same))}")
+
+
+def _read(config):
+    from recipes.translate.corpora import load_corpora
+
+    return load_corpora(config) if config.data in ("train", "iwslt") else None
+
+
+def _add_translate(parser):
+    RECIPE.add_run(parser, DECODING)
+    parser.add_argument(
+        "file", nargs="?", default="-", help="one sentence a line, .gz, .xml, .sgm too; none: standard input"
+    )
+    parser.add_argument("--scores", action="store_true", help="a score and a tab before each translation")
+
+
+def _translate(options):
+    check_readable(options.file)
+    task = RECIPE.finished(options.folder, given_settings(options, DECODING))
+    translator = task.translator(task.run.load_model())
+    if options.file == "-" and sys.stdin.isatty():
+        print("Type a sentence and Enter; Ctrl-D ends.", file=sys.stderr)
+    done, cut = 0, []
+    for sentences in portions(options.file):
+        for done, translation in enumerate(translator(sentences), done + 1):  # noqa: B020
+            score = f"{translation.score:.4f}\t" if options.scores else ""
+            print(score + translation.text, flush=True)
+            if translation.is_cut:
+                cut.append(done)
+    report_cut(cut, done, translator.max_source_length)
+
+
+def _prepare(options):
+    config = RECIPE.chosen_settings(options)
+    if not config.records:
+        raise ValueError("Give --records, the folder for the tokens. Received: records=None")
+    _check_files(config)
+    quiet_tensorflow()
+    from recipes.translate.corpora import load_corpora
+    from recipes.translate.prepare import prepare
+    from recipes.translate.text import check_text
+
+    check_text(config)
+    load_corpora(config)  # what training will need besides is asked for now, rather than hours later
+    prepare(config, repair=True)
+
+
+def _add_import(parser):
+    parser.add_argument("checkpoint", help="folder of a Marian model as Hugging Face has it")
+    RECIPE.add_settings(parser, without=("pretrained",))
+
+
+def _import(options):
+    given = given_settings(options, RECIPE.names())
+    config = TranslateConfig(attention="multi_head").changed(given)
+    config = config.changed({"pretrained": options.checkpoint})
+    refuse_unused(config, given)
+    quiet_tensorflow()
+    task = RECIPE.make_task(config)
+    task.run.check(config)
+    task.check()
+    task.run.start(config)
+    task.prepare()
+    task.run.save_model(task.make_model(), task.run.model)
+    task.run.save_config(config)
+    print(f"python -m recipes.translate translate {config.run} < sentences.txt")
+
+
+RECIPE = Recipe(
+    name="translate",
+    doc=__doc__,
+    settings=TranslateConfig,
+    task="recipes.translate.task:Translate",
+    embedded="numbers",
+    quick=dict(
+        num_layers=1,
+        hidden_dim=64,
+        intermediate_dim=128,
+        validation_sentences=0,
+        images=False,
+        beam_size=2,
+        records=None,
+    ),
+    quick_data=dict(
+        max_sentences=5_000, vocabulary_size=2_000, tokens_per_batch=2048, learning_rate=4e-3, warmup_steps=100
+    ),
+    files=("vocabulary.model", "source.model", "target.model", "moses.source.json", "moses.target.json"),
+    check_files=_check_files,
+    read=_read,
+    evaluated=(*DECODING, "metrics", "embeddings", "test", "columns", "iwslt", "tfds", "test_splits"),
+    evaluated_alone=("metrics", "embeddings", "target_language", "lowercase", "test", "columns"),
+    evaluate_alone="recipes.translate.exported:evaluate_saved_model",
+    exported=(*DECODING, "export", "samples", "export_maps", "export_weights", "export_cpu_only"),
+    commands={
+        "translate": Command(_translate, "translate a file, or standard input", _add_translate, filters=True),
+        "import": Command(_import, "make a run of a Marian model, such as OPUS-MT's, without training", _add_import),
+        "prepare": Command(
+            _prepare,
+            "write the training text as tokens to the folder --records; takes the options of train",
+            lambda parser: RECIPE.add_settings(parser),
+            continues=True,
+        ),
+    },
+)
+main = RECIPE.main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""The corpora a configuration names, cleaned."""
+
+import functools
+import pathlib
+
+from keras_headattn.data import (
+    ParallelCorpus,
+    clean,
+    empty_pairs,
+    iwslt_files,
+    read_iwslt,
+    read_pairs,
+    read_text,
+    read_tfds,
+)
+from recipes.engine.task import Corpora, named_sets
+from recipes.translate.settings import split_tests
+
+
+def load_corpora(config):
+    """Reads, checks and cleans what `config` names. Prints what was dropped.
+
+    Returns:
+        `Corpora`.
+    """
+    train = None
+    if not config.records:
+        train, report = clean(_read(config, "train"), config.max_words, config.max_ratio)
+        print(report)
+    corpora = Corpora(train, _read(config, "validation"), load_tests(config))
+    check_sizes((corpora.validation, *corpora.tests.values()))
+    return corpora
+
+
+def check_sizes(corpora):
+    """Prints which pairs of validation and test sets, which stay whole, have an empty side.
+
+    Raises:
+        ValueError: for a set without pairs.
+    """
+    for corpus in corpora:
+        if not len(corpus):
+            raise ValueError(f"A data set must not be empty. Received: {corpus.name}")
+        if note := empty_pairs(corpus):
+            print(note)
+
+
+def stream_training(config):
+    """The training corpus before cleaning, read anew whenever it is gone through where its size may need that.
+
+    Returns:
+        `ParallelCorpus`.
+    """
+    if config.data == "train":
+        return read_files(config, config.train, stream=True)
+    if config.data == "tfds":
+        languages = config.source_language, config.target_language
+        return read_tfds(config.tfds, config.train_split, *languages, config.max_sentences, stream=True)
+    return _read(config, "train")
+
+
+def training_files(config):
+    """Paths of the text files of the training corpus; none if it does not come from text files."""
+    if config.data == "iwslt":
+        languages = config.source_language, config.target_language
+        return [
+            path for split in config.train_split.split("+") for path in iwslt_files(config.iwslt, *languages, split)
+        ]
+    return [pathlib.Path(path) for path in config.train]
+
+
+def load_tests(config):
+    """The test sets alone, by name."""
+    return {name: _read(config, "test", name) for name in names_of_tests(config)}
+
+
+def names_of_tests(config):
+    """Names of the test sets, which are the names of their folders in `results/`."""
+    if config.data == "embedded":
+        return ["test"]
+    return list(files_of_tests(config.test) if config.data == "train" else config.test_splits)
+
+
+def files_of_tests(files):
+    """The files of each test set by name: `test_2016_flickr` of test_2016_flickr.en.gz, `tst` of tst.de.xml."""
+    return named_sets(split_tests(files), r"[.][^.]+([.](xml|sgml?))?")
+
+
+def read_files(config, files, **options):
+    """The corpus of two files, source and target, or of one with pairs; `options` as of `read_text`."""
+    if len(files) == 1:
+        return read_pairs(*files, config.columns, config.max_sentences, **options)
+    return read_text(*files, config.max_sentences, **options)
+
+
+def _read(config, part, name=None):
+    """The part "train" or "validation", or the test set of this name."""
+    languages = config.source_language, config.target_language
+    split = name or getattr(config, f"{part}_split")
+    if config.data == "embedded":
+        corpus = _numbers(*languages)[part]
+    elif config.data == "iwslt":
+        corpus = read_iwslt(config.iwslt, *languages, split)
+    elif config.data == "tfds":
+        corpus = read_tfds(config.tfds, split, *languages, config.max_sentences)
+    else:
+        corpus = read_files(config, files_of_tests(config.test)[name] if name else getattr(config, part))
+    end = config.max_sentences
+    return ParallelCorpus(corpus.source[:end], corpus.target[:end], corpus.name)
+
+
+@functools.cache
+def _numbers(source_language, target_language):
+    if source_language != "en":
+        raise ValueError(
+            "The embedded task translates from English; give --train files for other languages. "
+            f"Received: source_language={source_language}"
+        )
+    from recipes.embedded.numbers import numbers_corpus
+
+    return numbers_corpus(target_language)

@@ -1,0 +1,100 @@
+"""Scores of a finished run."""
+
+import dataclasses
+import functools
+import pathlib
+
+from keras_headattn import metrics
+from keras_headattn.metrics import Score
+from recipes.engine.progress import progress_bar
+from recipes.translate.settings import DECODING
+
+
+def exact_match(hypotheses, references):
+    """Percentage of translations equal to their reference, letter for letter."""
+    hits = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
+    return Score("exact match", 100 * hits / len(references), f"sentences:{len(references)}")
+
+
+def named_metrics(names, language, embeddings=None):
+    """Functions for the names of metrics, for translations into a language.
+
+    Raises:
+        ValueError: for an unknown name, or yisi without embeddings.
+        FileNotFoundError: if the file of embeddings is missing.
+    """
+    if "yisi" in names and not embeddings:
+        raise ValueError("The metric yisi needs --embeddings, a text file of word vectors. Received: none")
+    if "yisi" in names and not pathlib.Path(embeddings).is_file():
+        raise FileNotFoundError(f"There is no file of word vectors. Received: embeddings={embeddings}")
+    functions = METRICS | {
+        "bleu": functools.partial(metrics.bleu, tokenize=TOKENIZERS.get(language, "13a")),
+        "tokenized_bleu": functools.partial(metrics.tokenized_bleu, language=language),
+        "meteor": functools.partial(metrics.meteor, language=language),
+        "yisi": functools.partial(metrics.yisi_1, embed=embeddings),
+    }
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"Give metrics, each once. Received: metrics={' '.join(names) or 'none'}")
+    unknown = [name for name in names if name not in functions]
+    if unknown:
+        raise ValueError(f"There are the metrics {', '.join(functions)}. Received: {', '.join(unknown)}")
+    return [functions[name] for name in names]
+
+
+def check_metrics(names, language, embeddings=None):
+    """Scores a sentence with each metric, so that a missing package is told before training, not after it.
+
+    Raises:
+        ValueError, FileNotFoundError: as `named_metrics`.
+        ImportError: if the package of a metric is missing.
+    """
+    functions = named_metrics(names, language, embeddings)
+    for name, function in zip(names, functions, strict=True):
+        if name != "yisi":  # its file of word vectors may be large
+            function(["one sentence"], ["one sentence"])
+
+
+# Sacrebleu's, for languages written without spaces. By characters, as its tokenizer of Japanese words needs MeCab.
+TOKENIZERS = {"zh": "zh", "ja": "char"}
+METRICS = {
+    "exact_match": exact_match,
+    "chrf": metrics.chrf,
+    "wer": metrics.wer,
+    "rouge_l": metrics.rouge_l,
+    "cider": metrics.cider,
+}
+
+
+def evaluate(translator, corpora, config, folder=None, decoding=None):
+    """Translates test sets, prints scores with their signatures, and writes everything to `folder`.
+
+    The signatures end with the settings of decoding.
+
+    Args:
+        translator: `Translator`.
+        corpora: dictionary of `ParallelCorpus`.
+        config: `TranslateConfig`.
+        folder: path; each test set gets a folder of its own in it. Default `None`: nothing is written.
+        decoding: str, the end of signatures. Default `None`: the settings of decoding.
+
+    Returns:
+        Dictionary from test set to dictionary from metric to `Score`.
+    """
+    functions = named_metrics(config.metrics, config.target_language, config.embeddings)
+    names = *DECODING, *["lowercase"] * config.lowercase
+    decoding = decoding or "|".join(f"{name}:{getattr(config, name)}" for name in names)
+    results = {}
+    for name, corpus in corpora.items():
+        translations = translator(corpus.source, progress_bar(f"Translating {name}", len(corpus), config.quiet))
+        hypotheses = [translation.text for translation in translations]
+        references = translator.text.references(corpus.target)
+        scores = metrics.evaluate_translations(hypotheses, references, functions)
+        results[name] = {
+            metric: dataclasses.replace(score, signature=f"{score.signature}|{decoding}")
+            for metric, score in scores.items()
+        }
+        if folder is not None:
+            metrics.write_translations(folder / name, corpus.source, hypotheses, references, results[name])
+        for score in results[name].values():
+            print(f"{name}: {score}")
+    return results

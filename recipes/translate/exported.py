@@ -1,0 +1,41 @@
+"""Scores of a SavedModel that translates."""
+
+from types import SimpleNamespace
+
+from recipes.engine.exported import SavedModel
+from recipes.translate.corpora import check_sizes, files_of_tests, read_files
+from recipes.translate.evaluation import check_metrics, evaluate
+
+
+def evaluate_saved_model(config, path, files):
+    """Translates test sets by a SavedModel, and prints their scores.
+
+    Args:
+        config: `TranslateConfig`, of which metrics, target language, `lowercase` and columns of pairs count.
+        path: of the SavedModel.
+        files: those of the test sets.
+    """
+    check_metrics(config.metrics, config.target_language, config.embeddings)
+    tests = {name: read_files(config, part) for name, part in files_of_tests(files).items()}
+    check_sizes(tests.values())
+    model = SavedModel(path)
+    if "translations" not in model.outputs:
+        raise ValueError(f"The SavedModel must translate. Received: {path}, which gives {', '.join(model.outputs)}")
+    evaluate(
+        _Translator(model, config.lowercase), tests, config, decoding=f"saved_model:{path.parent.name}/{path.name}"
+    )
+
+
+class _Translator:
+    """A SavedModel as `evaluate` takes a `Translator`."""
+
+    def __init__(self, model, lowercase):
+        self.model, self.lowercase, self.text = model, lowercase, self
+
+    def __call__(self, sentences, progress=None):
+        found = self.model(sentences, progress=progress)["translations"]
+        return [SimpleNamespace(text=text.decode("utf-8")) for text in found]
+
+    def references(self, sentences):
+        """Sentences to compare translations with, as `LanguagePair.references`."""
+        return [sentence.lower() if self.lowercase else sentence for sentence in sentences]

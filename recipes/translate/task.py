@@ -1,0 +1,235 @@
+"""Training a translator."""
+
+import functools
+
+import keras
+
+from keras_headattn.data import (
+    RecordBatches,
+    Records,
+    TokenBatches,
+    choose_buckets,
+    example_lengths,
+    teacher_forcing,
+)
+from keras_headattn.losses import LabelSmoothedCrossentropy
+from keras_headattn.optimizers import InverseSquareRoot
+from keras_headattn.serving import export_id_translator, export_translator
+from keras_headattn.serving._versions import write_examples
+from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
+from recipes.engine.fresh_process import show_page, try_out
+from recipes.engine.records import fingerprint_of, is_complete
+from recipes.engine.task import Task, check_new
+from recipes.engine.training import make_optimizer
+from recipes.translate.corpora import (
+    check_sizes,
+    files_of_tests,
+    load_corpora,
+    load_tests,
+    names_of_tests,
+    read_files,
+)
+from recipes.translate.evaluation import check_metrics, evaluate, named_metrics
+from recipes.translate.modelling import make_attentions, make_transformer
+from recipes.translate.prepare import COLUMNS, prepare, sample_pairs, take_text
+from recipes.translate.settings import DECODING
+from recipes.translate.tensorboard import attention_of_samples, flops_utilization, show_embeddings
+from recipes.translate.text import check_text, make_text, make_translator
+
+TRY_OUT = """
+found = call(text=tf.constant(given))
+result = [[text.decode() for text in found["translations"].numpy()], found["scores"].numpy().tolist()]
+"""
+
+
+class Translate(Task):
+    """A Transformer that translates, its text and its vocabulary."""
+
+    def check(self):
+        check_metrics(self.config.metrics, self.config.target_language, self.config.embeddings)
+        check_text(self.config)
+        make_attentions(self.config)
+
+    def load(self):
+        self.data = self.corpora or load_corpora(self.config)
+
+    def fingerprint(self):
+        found, folder = super().fingerprint(), self.config.records
+        return found | ({"training": fingerprint_of(Records(folder))} if folder and is_complete(folder) else {})
+
+    def prepare(self):
+        config, train = self.config, self.data and self.data.train
+        if self.data and config.records:
+            prepare(config)
+            take_text(config, self.run.folder)
+            self.run.claim_data(self.fingerprint())
+        self.text = make_text(config, train and sample_pairs(config, train, train.name), self.run.folder)
+        if 2 * config.beam_size > self.text.target.vocabulary_size:
+            raise ValueError(
+                "--beam-size must be at most half the vocabulary. "
+                f"Received: beam_size={config.beam_size} for {self.text.target.vocabulary_size} pieces"
+            )
+
+    def make_batches(self, num_replicas):
+        """In length buckets chosen from the training corpus; validation has one more if it has longer pairs."""
+        config = self.config
+        if config.records:
+            records = Records(config.records)
+            histogram = records.histogram()
+            lengths, counts = histogram["length"], histogram["examples"]
+        else:
+            train = self._encode(self.data.train, "train")
+            lengths, counts = example_lengths(train), None
+        validation = self._encode(self.data.validation, "validation")
+        short = lengths <= config.max_length
+        buckets = choose_buckets(
+            lengths[short], config.num_buckets, config.max_padding, None if counts is None else counts[short]
+        )
+        common = dict(
+            tokens_per_batch=config.tokens_per_batch,
+            num_replicas=num_replicas,
+            preprocess=functools.partial(teacher_forcing, bos_id=self.text.target.bos_id),
+        )
+        if config.records:
+            batches = RecordBatches(records, bucket_lengths=buckets, seed=config.seed, columns=COLUMNS, **common)
+        else:
+            batches = TokenBatches(train, bucket_lengths=buckets, seed=config.seed, **common)
+        longest = max(length for length in example_lengths(validation).tolist() if length <= config.max_length)
+        if longest > buckets[-1]:
+            buckets = *buckets, longest
+        held_out = TokenBatches(validation, bucket_lengths=buckets, shuffle=False, **common)
+        if held_out.num_dropped:
+            print(
+                f"{held_out.num_dropped:,} of {len(self.data.validation):,} validation pairs left out: "
+                f"a side of more tokens than --max-length {config.max_length}"
+            )
+        return batches, held_out
+
+    def _encode(self, corpus, name):
+        """Token ids of both sides, by their names."""
+        columns = {"source": self.text.encode_source(corpus.source), "target": self.text.encode_target(corpus.target)}
+        if min(example_lengths(columns)) > self.config.max_length:
+            raise ValueError(
+                f"Every pair of the {name} set has a side of more tokens than --max-length. "
+                f"Received: max_length={self.config.max_length}"
+            )
+        return columns
+
+    def make_model(self):
+        return make_transformer(self.config, self.text.source.vocabulary_size, self.text.target.vocabulary_size)
+
+    def make_trainer(self, model):
+        inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")}
+        return Model(inputs, model(inputs), name="trainer")
+
+    def make_optimizer(self, steps, num_replicas):
+        config = self.config
+        return make_optimizer(
+            config,
+            keras.optimizers.Adam,
+            learning_rate=InverseSquareRoot(config.learning_rate, config.warmup_steps),
+            beta_1=0.9,
+            beta_2=config.beta_2,
+            epsilon=config.epsilon,
+            selection=dict(
+                projections=config.repulsive_projections, roles=config.repulsive_roles, layers=config.repulsive_layers
+            ),
+        )
+
+    def make_loss(self):
+        return LabelSmoothedCrossentropy(self.config.label_smoothing)
+
+    def make_metrics(self):
+        if self.config.precision != "float32":
+            return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+        # The same number from fewer passes over the logits, but that it counts ties, which 16 bits make, as hits.
+        return [keras.metrics.SparseTopKCategoricalAccuracy(k=1, name="accuracy")]
+
+    def throughput(self, batches):
+        return lambda: batches.num_tokens["target"], "tokens_per_second"
+
+    def reports(self, model, batches):
+        reports = [flops_utilization(self.config, model, batches)] if self.config.peak_flops else []
+        names = self.config.attention, self.config.decoder_attention, self.config.cross_attention
+        return [*reports, ClusterReport()] if "disentangled_mask" in names else reports
+
+    def scores(self, model):
+        number = self.config.validation_sentences
+        if not number:
+            return []
+        sentences = self.data.validation.source[:number]
+        references = self.text.references(self.data.validation.target[:number])
+        translate = make_translator(model, self.text, self.config, beam_size=1)
+        (bleu,) = named_metrics(["bleu"], self.config.target_language)
+
+        def score(model):
+            return bleu([translation.text for translation in translate(sentences)], references).value
+
+        return [EpochScore(score, "val_bleu")]
+
+    def shown(self, model, batches, validation):
+        shown = [HeadNorms(self.run.log_dir)]
+        if self.config.images:
+            attend = attention_of_samples(model, self.text, self.data.validation)
+            shown.append(AttentionImages(self.run.log_dir, attend))
+        return shown
+
+    def load_tests(self, files=None):
+        if files is None:
+            tests = load_tests(self.config)
+        else:
+            tests = {name: read_files(self.config, pair) for name, pair in files_of_tests(files).items()}
+            check_new(tests, names_of_tests(self.run.config()))
+        check_sizes(tests.values())
+        return self.name_results(tests, (*DECODING, "iwslt", "tfds"))
+
+    def translator(self, model):
+        """A `Translator` with the settings of decoding.
+
+        Raises:
+            ValueError: for longer translations than the model has positions for.
+        """
+        trained = self.run.config()
+        names = trained.attention, trained.decoder_attention, trained.cross_attention
+        learned = trained.learned_positions or "synthesizer" in names
+        if learned and self.config.max_length > trained.max_length:
+            raise ValueError(
+                f"The run has learned positions for {trained.max_length} tokens. "
+                f"Received: max_length={self.config.max_length}"
+            )
+        return make_translator(model, self.text, self.config)
+
+    def evaluate(self, model, tests):
+        if self.config.projector and self.data:
+            show_embeddings(self.run, model, self.text)
+        evaluate(self.translator(model), tests, self.config, self.run.results)
+
+    def export_folders(self):
+        return [self.config.export_folder, f"{self.config.export_folder}_ids"]
+
+    def export(self, model):
+        config, translator = self.config, self.translator(model)
+        text, searcher, folder = translator.text, translator.searcher, config.export_folder
+        common = dict(run=config.run, weights=config.export_weights, cpu_only=config.export_cpu_only)
+        own = dict(max_source_length=translator.max_source_length, attention=config.export_maps)
+        path = export_translator(searcher, text.source, text.target, folder, **own, **common)
+        ids_path = export_id_translator(searcher, f"{folder}_ids", **common)
+        print(f"SavedModels: {path} (text), {ids_path} (token ids)")
+        sentences = self._samples()
+        step = max(1, len(sentences) // max(1, config.samples))
+        # Moses' steps are no part of the SavedModel: it takes text that has gone through them.
+        if samples := text.prepare_source(sentences[::step][: config.samples]):
+            write_examples(path, [{"text": sample} for sample in samples])
+            found = try_out(path, TRY_OUT, samples, "tensorflow_text")
+            for source, translation, score in zip(samples, *found, strict=True):
+                print(f"  {source}\n    -> {translation}  ({score:.3f})")
+        show_page(config)
+
+    def _samples(self):
+        """Sentences of the test sets: of those read, or of those translated before."""
+        if self.data:
+            return [sentence for corpus in self.data.tests.values() for sentence in corpus.source]
+        from keras_headattn._files import read_lines
+
+        paths = sorted(self.run.results.glob("*/sources.txt"))
+        return [line for path in paths for line in read_lines(path) if line]

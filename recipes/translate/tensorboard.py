@@ -1,0 +1,56 @@
+"""The parts of a run that TensorBoard shows. docs/tensorboard.md says how to look at them."""
+
+import math
+
+import keras
+
+from keras_headattn.training import Utilization, write_projector
+from recipes.translate.text import inputs_and_tokens, pieces
+
+
+def flops_utilization(config, transformer, batches):
+    """`Utilization` by the weights that multiply a token; products of queries, keys and maps are left out."""
+    encoder, decoder = (
+        sum(math.prod(weight.shape) for block in blocks for weight in block.weights if weight.path.endswith("kernel"))
+        for blocks in (transformer.encoder_blocks, transformer.decoder_blocks)
+    )
+    decoder += math.prod(transformer.target_embedding.embeddings.shape)  # the output layer's kernel has its shape
+    tokens = batches.num_tokens
+    return Utilization(6 * (encoder * tokens["source"] / tokens["target"] + decoder), config.peak_flops)
+
+
+def show_embeddings(run, transformer, text):
+    """Writes the embeddings of the tokens, for the projector."""
+    embeddings = {"target": _labelled(transformer.target_embedding, text.target)}
+    if transformer.source_embedding is not transformer.target_embedding:
+        embeddings["source"] = _labelled(transformer.source_embedding, text.source)
+    write_projector(run.folder / "tensorboard", embeddings)
+
+
+def _labelled(embedding, tokenizer):
+    return embedding.embeddings, pieces(tokenizer, range(embedding.embeddings.shape[0]))
+
+
+def attention_of_samples(transformer, text, corpus, number=2):
+    """Function from the model to all maps of sentences of middling length, for `AttentionImages`."""
+    order = sorted(range(len(corpus)), key=lambda i: abs(len(corpus.source[i].split()) - 10))[:number]
+    sides = [[side[i] for i in order] for side in (corpus.source, corpus.target)]
+    inputs, tokens = inputs_and_tokens(text, *sides)
+
+    def attend(model):
+        _, out = transformer(inputs, return_intermediates=True)
+        images = {}
+        for path, found in out.items():
+            block, attention = path.split("/")
+            side, layer = block.split("_")
+            kind = "cross" if attention == "cross_attention" else side
+            name = "cross-attention" if kind == "cross" else f"{kind} self-attention"
+            queries, keys = tokens[kind]
+            batch, number = keras.ops.convert_to_numpy(found["weights"]), int(layer) + 1
+            for sentence in range(len(order)):
+                heads = batch[sentence].reshape(-1, *batch.shape[-2:])  # one head axis, for pairs of heads too
+                title = f"sentence {sentence + 1}/{name}, layer {number}"
+                images[title] = heads, queries[sentence], keys[sentence]
+        return images
+
+    return attend

@@ -1,0 +1,108 @@
+"""The text of both languages, and what translates it, as a configuration names them."""
+
+import pathlib
+
+from keras_headattn._files import write_atomically
+from keras_headattn.data import pad_ids
+from keras_headattn.interop import marian_vocabularies
+from keras_headattn.serving import Translator
+from keras_headattn.text import LanguagePair, MosesPreprocessor
+from recipes.translate.settings import DECODING
+
+
+def make_text(config, train, folder):
+    """Learns what the run's folder lacks, and loads the rest.
+
+    Args:
+        config: `TranslateConfig`.
+        train: `ParallelCorpus`, or `None` if everything has been learned.
+        folder: path of the run.
+
+    Returns:
+        `LanguagePair`.
+
+    Raises:
+        ValueError: without `train`, if the folder lacks something.
+    """
+    if config.pretrained:
+        _take_vocabularies(config.pretrained, pathlib.Path(folder))
+    return LanguagePair.learn(
+        folder,
+        None if train is None else (train.source, train.target),
+        config.vocabulary_size,
+        config.target_vocabulary_size,
+        config.vocabulary_type,
+        config.one_vocabulary,
+        config.lowercase,
+        _languages(config) if config.moses else None,
+        config.truecase,
+    )
+
+
+def make_translator(transformer, text, config, **options):
+    """The `serving.Translator` that searches as a `TranslateConfig` has it.
+
+    Args:
+        transformer: trained `Transformer`.
+        text: `LanguagePair`.
+        config: `TranslateConfig`.
+        **options: arguments of `Translator`, over the configuration's.
+    """
+    own = {name: getattr(config, name) for name in DECODING}
+    own |= dict(source_moses=text.source_moses, target_moses=text.target_moses)
+    return Translator(transformer, text.source, text.target, **own | options)
+
+
+def check_text(config):
+    """Whether the packages for both languages are there, which is to be told before anything long begins.
+
+    Raises:
+        ImportError: that names the package.
+    """
+    if config.moses:
+        for language in _languages(config):
+            MosesPreprocessor(language)
+
+
+def text_files(config):
+    """Names of the files that `make_text` makes."""
+    return LanguagePair.file_names(config.one_vocabulary, config.moses)
+
+
+def _take_vocabularies(checkpoint, folder):
+    """Writes the vocabularies of a checkpoint that the folder lacks."""
+    paths = [folder / name for name in LanguagePair.file_names(shared_vocabulary=False)]
+    if all(path.exists() for path in paths):
+        return
+    for path, proto in zip(paths, marian_vocabularies(checkpoint), strict=True):
+        write_atomically(path, proto)
+
+
+def _languages(config):
+    return config.source_language, config.target_language
+
+
+def inputs_and_tokens(text, sources, targets):
+    """Inputs of a Transformer for sentences and their translations, lists of str, and their tokens.
+
+    A query of the decoder has the name of the token that is written there, as on the page of heads; a key of it has
+    that of the token which was read.
+
+    Returns:
+        `(inputs, tokens)`: dictionary of `"source"` and `"target"`, int32 `(B, n)`; and of attention, `"encoder"`,
+        `"decoder"` and `"cross"`, to the tokens of queries and of keys, a list for each sentence.
+    """
+    written_ids = text.encode_target(targets)
+    sides = {
+        "source": text.encode_source(sources),
+        "target": [[text.target.bos_id, *ids[:-1]] for ids in written_ids],
+    }
+    inputs = {side: pad_ids(ids, len(ids), max(map(len, ids))) for side, ids in sides.items()}
+    read, before = ([pieces(getattr(text, side), ids) for ids in sides[side]] for side in sides)
+    written = [pieces(text.target, ids) for ids in written_ids]
+    return inputs, {"encoder": (read, read), "decoder": (written, before), "cross": (written, read)}
+
+
+def pieces(tokenizer, ids):
+    """The tokens of these ids, with `_` for the mark of a word's beginning."""
+    return [tokenizer.id_to_token(int(i)).replace("\N{LOWER ONE EIGHTH BLOCK}", "_") for i in ids]
