@@ -24,8 +24,8 @@ METHODS = {
 
 def read(folder):
     """The run's predictor, its swapped test sentences, and which words are swapped."""
-    from recipes.embedded.number_tasks import number_tasks, swapped_words
     from recipes.glue.__main__ import RECIPE
+    from recipes.glue.demo import number_tasks, swapped_words
 
     task = RECIPE.finished(folder)
     if task.config.task != "acceptability":

@@ -94,9 +94,9 @@ def _title(config):
 
 
 def published(name):
-    """The figures of a paper that `recipes/configs/<name>.py` has, or none; `recipes.engine.tables` describes them."""
+    """The figures of the paper in `recipes/translate/configs/<name>.py`, or none, as `recipes.engine.tables` takes them."""
     try:
-        return getattr(importlib.import_module(f"recipes.configs.{name}"), "PUBLISHED", {})
+        return getattr(importlib.import_module(f"recipes.translate.configs.{name}"), "PUBLISHED", {})
     except ModuleNotFoundError:
         return {}
 

@@ -15,7 +15,7 @@ The same command continues a run that was interrupted, from its last checkpoint,
 After Ctrl-C or SIGTERM the state is saved; the exit code is 130 or 143.
 
 Source: Lin et al. 2017, "A structured self-attentive sentence embedding"; An et al. 2020, "Repulsive attention",
-sections B.2.1 and B.2.2. Settings of papers are in recipes/configs/: yelp, age, snli, twitter, wikipedia; also sst2,
+sections B.2.1 and B.2.2. Settings of papers are in configs/: yelp, age, snli, twitter, wikipedia; also sst2,
 sst5.
 """
 

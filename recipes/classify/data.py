@@ -56,7 +56,7 @@ def read_tests(config, files):
 
 
 def _embedded(config):
-    from recipes.embedded.number_words import number_words
+    from recipes.engine.number_words import number_words
 
     task = number_words(seed=config.split_seed)
     return Corpora(task["train"], task["validation"], {"test": task["test"]})

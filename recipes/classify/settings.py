@@ -120,7 +120,7 @@ class Model:
 
 @settings(select="val_accuracy", run="runs/classify")
 class ClassifyConfig(Texts, Words, Model, Settings, Serving):
-    """Every setting of a run. Other values, of papers and of the embedded task, are in `recipes/configs`.
+    """Every setting of a run. Other values, of papers and of the embedded task, are in the folder `configs`.
 
     The defaults are for texts of your own. Widths are those of Lin et al. 2017, "A structured self-attentive sentence
     embedding", section 4.1.

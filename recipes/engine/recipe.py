@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import fields
 
 from keras_headattn._segments import read_sentences
-from recipes import configs
 from recipes.engine.command import Command, run_command
 from recipes.engine.config import add_options, flag, load_config, override
 from recipes.engine.exported import saved_model_in
@@ -30,7 +29,7 @@ class Recipe:
         doc: str, what `--help` prints first.
         settings: its dataclass of settings, a subclass of `recipes.engine.settings.Settings`.
         task: subclass of `recipes.engine.task.Task`, or `"module:class"`, which is imported when it is needed.
-        embedded: str, the name in `recipes/configs` of the task that needs no data; `None`: there is none.
+        embedded: str, the name in its folder `configs` of the task that needs no data; `None`: there is none.
         quick: dictionary of the settings of `--quick`.
         quick_data: dictionary of those for data that are not embedded, besides.
         files: names of the files that a run's folder has besides those of every recipe.
@@ -136,8 +135,8 @@ class Recipe:
         return {field.name for field in fields(self.settings)}
 
     def config_names(self):
-        """Names in `recipes/configs` that are of this recipe."""
-        return [name for name, config in named_configs().items() if type(config) is self.settings]
+        """Names of the settings in its folder `configs`."""
+        return list(named_configs(self.name))
 
     def chosen_settings(self, options):
         """The settings of a command line, over those of `--quick`, over those of `--config`.
@@ -152,7 +151,7 @@ class Recipe:
         is_embedded = given.get("embedded") or not given.keys() & set(self.settings.SOURCES)
         config = self.named_config(options.config)
         if is_embedded and self.embedded and not options.config:
-            config = named_configs()[self.embedded]
+            config = named_configs(self.name)[self.embedded]
         if getattr(options, "quick", False):
             embedded = getattr(config, "embedded", False) and is_embedded
             quick = {"epochs": 2, "run": f"runs/quick_{self.name}"} | self.quick
@@ -163,7 +162,7 @@ class Recipe:
         return config
 
     def named_config(self, name):
-        """The settings of this name in `recipes/configs`, of a JSON file, or, for `None`, the defaults.
+        """The settings of this name in the folder `configs`, of a JSON file, or, for `None`, the defaults.
 
         Raises:
             ValueError: if there are none of that name, or they are another recipe's.
@@ -176,7 +175,7 @@ class Recipe:
             raise ValueError(
                 f"--config is a saved config.json or one of {', '.join(self.config_names())}. Received: {name}"
             )
-        return dataclasses.replace(named_configs()[name], run=f"runs/{name}")
+        return dataclasses.replace(named_configs(self.name)[name], run=f"runs/{name}")
 
     def _add_training(self, parser):
         parser.add_argument(
@@ -320,10 +319,14 @@ def check_readable(*paths, encoding=None):
 
 
 @functools.cache
-def named_configs():
-    """The settings in `recipes/configs` by name: that of the file, or those that it gives to several."""
+def named_configs(recipe):
+    """The settings in the folder `configs` of a recipe by name: that of the file, or those that it gives to several."""
     found = {}
+    try:
+        configs = importlib.import_module(f"recipes.{recipe}.configs")
+    except ModuleNotFoundError:
+        return found
     for module in pkgutil.iter_modules(configs.__path__):
-        file = importlib.import_module(f"recipes.configs.{module.name}")
+        file = importlib.import_module(f"{configs.__name__}.{module.name}")
         found |= file.CONFIGS if hasattr(file, "CONFIGS") else {module.name: file.CONFIG}
     return dict(sorted(found.items()))

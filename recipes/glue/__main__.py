@@ -17,7 +17,7 @@ The same command continues a run that was interrupted, from its last checkpoint,
 After Ctrl-C or SIGTERM the state is saved; the exit code is 130 or 143.
 
 Source: Wang et al. 2021, "Evolving attention with residual convolutions", section 4.2, tables 3, 4 and 9; Devlin et al.
-2019, "BERT". The settings of table 9 are in recipes/configs/glue.py.
+2019, "BERT". The settings of table 9 are in recipes/glue/configs/glue.py.
 """
 
 from keras_headattn.interop._paths import check_checkpoint

@@ -1,8 +1,8 @@
 """The settings of fine-tuning a pre-trained encoder on texts or pairs of texts."""
 
 from recipes.classify.settings import COLUMNS, Texts
-from recipes.embedded.number_words import LANGUAGES
 from recipes.engine.config import option, settings
+from recipes.engine.number_words import LANGUAGES
 from recipes.engine.settings import Serving, Settings
 from recipes.glue.glue_tasks import MEASURES, TASKS
 from recipes.glue.runs import run_settings
@@ -73,7 +73,7 @@ class Model:
     run="runs/glue",
 )
 class GlueConfig(Data, Model, Settings, Serving):
-    """Every setting of a run. Other values, of papers and of the embedded tasks, are in `recipes/configs`.
+    """Every setting of a run. Other values, of papers and of the embedded tasks, are in the folder `configs`.
 
     The defaults are those of BERT's fine-tuning (Devlin et al. 2019, appendix A.3), with a batch of 32.
     """

@@ -14,7 +14,7 @@ The same command continues a run that was interrupted, from its last checkpoint,
 After Ctrl-C or SIGTERM the state is saved; the exit code is 130 or 143.
 
 Source: Koncel-Kedziorski et al. 2019, "Text generation from knowledge graphs with graph transformers"; An et al. 2020,
-"Repulsive attention", table 4. Settings of papers are in recipes/configs/.
+"Repulsive attention", table 4. Settings of papers are in configs/.
 """
 
 import os

@@ -65,7 +65,7 @@ def by_category(tests, categories):
 
 @functools.cache
 def _people():
-    from recipes.embedded.people import people
+    from recipes.graphs.demo import people
 
     return people()
 

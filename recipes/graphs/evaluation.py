@@ -113,7 +113,7 @@ def score_lines(scores, settings):
 
 def facts(written, corpus):
     """Of the embedded task: the share of the facts of graphs that texts tell, and of what they tell that is wrong."""
-    from recipes.embedded.people import facts_told
+    from recipes.graphs.demo import facts_told
 
     told = [facts_told(each.tokens) for each in written]
     wanted = [set(graph.triples) for graph in corpus.graphs]

@@ -82,7 +82,7 @@ class Decoding:
 
 @settings(attention="graph", learning_rate=0.1, clipnorm=1.0, run="runs/graphs")
 class GraphsConfig(Graphs, Model, Settings, Decoding):
-    """Every setting of a run. Other values, of papers and of the embedded task, are in `recipes/configs`.
+    """Every setting of a run. Other values, of papers and of the embedded task, are in the folder `configs`.
 
     The defaults are those of the public code of GraphWriter (Koncel-Kedziorski et al. 2019) for AGENDA.
     """

@@ -11,7 +11,7 @@ The same command continues a run that was interrupted, from its last checkpoint,
 After Ctrl-C or SIGTERM the state is saved; the exit code is 130 or 143.
 
 Source: Wang et al. 2021, "Evolving attention with residual convolutions", section 4.1. Settings are in
-recipes/configs/: imagenet, cifar10, tiny_imagenet, digits.
+configs/: imagenet, cifar10, tiny_imagenet, digits.
 """
 
 import collections

@@ -80,7 +80,7 @@ class Model:
     run="runs/imagenet",
 )
 class ImageNetConfig(Images, Pixels, Model, Settings):
-    """Every setting of a run. Other values, of smaller data sets, are in `recipes/configs`.
+    """Every setting of a run. Other values, of smaller data sets, are in the folder `configs`.
 
     The defaults are those of Wang et al. 2021, "Evolving attention with residual convolutions", for ImageNet.
     """

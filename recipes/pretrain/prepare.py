@@ -10,7 +10,7 @@ from keras_headattn._files import read_json, write_atomically
 from keras_headattn.data import Documents, adopt_sequences, claim, write_sequences
 from keras_headattn.data._shards import checksum
 from keras_headattn.text import WordPieceTokenizer, learn_tokenizer, sample_lines
-from recipes.embedded.number_words import number_documents
+from recipes.engine.number_words import number_documents
 from recipes.engine.progress import progress_bar
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.records import checksums_of, is_complete, make_records

@@ -1,8 +1,8 @@
 """The documents that the settings name."""
 
 from keras_headattn.data import read_eraser
-from recipes.embedded.reviews import reviews
 from recipes.engine.task import Corpora
+from recipes.rationales.demo import reviews
 
 
 def read_corpora(config):

@@ -17,7 +17,7 @@ The same command continues a run that was interrupted, from its last checkpoint,
 After Ctrl-C or SIGTERM the state is saved; the exit code is 130 or 143.
 
 Source of the default attention: Zhang et al. 2022, "Interacting-head attention". Settings of papers are in
-recipes/configs/, with what they should score.
+configs/, with what they should score.
 """
 
 import os

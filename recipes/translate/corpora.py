@@ -116,6 +116,6 @@ def _numbers(source_language, target_language):
             "The embedded task translates from English; give --train files for other languages. "
             f"Received: source_language={source_language}"
         )
-    from recipes.embedded.numbers import numbers_corpus
+    from recipes.engine.numbers import numbers_corpus
 
     return numbers_corpus(target_language)

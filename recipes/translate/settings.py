@@ -162,7 +162,7 @@ class Decoding:
     run="runs/translate",
 )
 class TranslateConfig(Corpora, Vocabulary, Model, Settings, Decoding, Serving):
-    """Every setting of a run. Other values, of papers and of the embedded task, are in `recipes/configs`.
+    """Every setting of a run. Other values, of papers and of the embedded task, are in the folder `configs`.
 
     The defaults are for a text of your own. Size, dropout, label smoothing, tokens per batch, learning rate and warm-up
     are those of fairseq's recipe for IWSLT'14 German to English, 160,000 sentence pairs.

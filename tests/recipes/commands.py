@@ -6,6 +6,8 @@ import pathlib
 import subprocess
 import sys
 
+from recipes.engine.recipe import named_configs
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -13,6 +15,12 @@ def command(name):
     """The module that `python -m recipes.<name>` runs."""
     is_package = importlib.util.find_spec(f"recipes.{name}").submodule_search_locations
     return importlib.import_module(f"recipes.{name}" + (".__main__" if is_package else ""))
+
+
+def all_configs():
+    """The named settings of all recipes by name."""
+    folders = sorted((ROOT / "recipes").glob("*/configs"))
+    return {name: config for path in folders for name, config in named_configs(path.parent.name).items()}
 
 
 def run_process(recipe, *arguments, stdin=""):

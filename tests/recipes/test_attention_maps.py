@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from recipes.attention_maps import main
-from recipes.configs import digits
 from recipes.engine.run import Run
 from recipes.imagenet.__main__ import RECIPE
+from recipes.imagenet.configs import digits
 from recipes.imagenet.modelling import make_classifier
 
 

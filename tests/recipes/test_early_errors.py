@@ -8,11 +8,10 @@ import pytest
 
 from keras_headattn import layers
 from recipes.classify.__main__ import RECIPE
-from recipes.engine.recipe import named_configs
 from recipes.engine.signatures import REQUIRED, arguments_of
 from recipes.translate.evaluation import named_metrics
 from recipes.translate.settings import METRICS
-from tests.recipes.commands import ROOT
+from tests.recipes.commands import ROOT, all_configs
 
 # Commands, and what the error says. {tmp} is a folder with the files below.
 MISTAKES = [
@@ -100,11 +99,11 @@ def test_arguments_read_from_source(name):
     assert arguments_of(name) == found and list(arguments_of(name)) == list(found)
 
 
-@pytest.mark.parametrize("name", named_configs())
-def test_the_attention_of_named_settings_is_accepted(name):
+@pytest.mark.parametrize("config", all_configs().values(), ids=list(all_configs()))
+def test_the_attention_of_named_settings_is_accepted(config):
     from recipes.engine.heads import check_attentions
 
-    check_attentions(named_configs()[name])
+    check_attentions(config)
 
 
 def test_metrics_are_those_that_settings_name():

@@ -13,9 +13,9 @@ import pytest
 from keras_headattn.data import write_eraser
 from keras_headattn.interop import to_hugging_face
 from keras_headattn.models import Bert
-from recipes.embedded.reviews import reviews
 from recipes.glue import __main__ as glue
 from recipes.rationales import __main__ as rationales
+from recipes.rationales.demo import reviews
 from recipes.rationales.modelling import make_encoder
 from tests.recipes.commands import run_here, train_here
 

@@ -15,8 +15,13 @@ from sklearn import metrics
 
 from keras_headattn.data import LabelledText
 from keras_headattn.interop._paths import check_checkpoint
-from recipes.configs import glue as table
-from recipes.embedded.number_tasks import (
+from recipes.engine.config import override
+from recipes.engine.run import Run
+from recipes.glue import glue_files
+from recipes.glue.__main__ import RECIPE
+from recipes.glue.configs import glue as table
+from recipes.glue.data import read_corpora, read_tests, read_unlabelled
+from recipes.glue.demo import (
     COUNTS,
     in_digits,
     in_words,
@@ -25,11 +30,6 @@ from recipes.embedded.number_tasks import (
     swap_words,
     swapped_words,
 )
-from recipes.engine.config import override
-from recipes.engine.run import Run
-from recipes.glue import glue_files
-from recipes.glue.__main__ import RECIPE
-from recipes.glue.data import read_corpora, read_tests, read_unlabelled
 from recipes.glue.glue_files import read_file, read_split, read_tfds_split
 from recipes.glue.glue_tasks import MAJORITY, SUBMISSION, TASKS, mean_score
 from recipes.glue.label_texts import LabelTexts, WrittenClasses, WrittenNumbers

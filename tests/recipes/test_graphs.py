@@ -177,7 +177,7 @@ def small(tmp_path, **changes):
     )
     own |= dict(epochs=2, tokens_per_batch=120, num_buckets=1, num_graph_buckets=1, save_steps=2, export=None)
     own |= dict(run=str(tmp_path / "run"), quiet=True, metrics=("bleu",), max_length=40)
-    return dataclasses.replace(named_configs()["people"], **own | changes)
+    return dataclasses.replace(named_configs("graphs")["people"], **own | changes)
 
 
 def test_an_interrupted_run_ends_as_another(tmp_path, monkeypatch):
@@ -240,7 +240,7 @@ def test_texts_are_scored_without_case_and_as_they_are_split():
 
 @pytest.mark.parametrize("name, kernels", [("repulsive_agenda", 18), ("webnlg", 9)])
 def test_repulsion_acts_on_the_graph_encoder(name, kernels, tmp_path, capsys):
-    config = named_configs()[name].changed({"repulsive": "svgd", "hidden_dim": 8, "run": str(tmp_path)})
+    config = named_configs("graphs")[name].changed({"repulsive": "svgd", "hidden_dim": 8, "run": str(tmp_path)})
     task = RECIPE.make_task(config)
     task.vocabulary = type("Vocabulary", (), dict(vocabulary_size=9, entity_vocabulary_size=4, num_relations=1,
                                                    title_vocabulary_size=None, forbidden_ids=(0,)))  # fmt: skip

@@ -1,4 +1,4 @@
-from recipes.embedded.number_words import LANGUAGES, number_words
+from recipes.engine.number_words import LANGUAGES, number_words
 
 
 def test_languages_come_in_turn_and_splits_are_disjoint():

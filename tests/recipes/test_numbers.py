@@ -3,8 +3,8 @@ import sys
 import numpy as np
 import pytest
 
-from recipes.embedded import numbers
-from recipes.embedded.numbers import SENTENCES, SPLITS, numbers_corpus
+from recipes.engine import numbers
+from recipes.engine.numbers import SENTENCES, SPLITS, numbers_corpus
 
 pytest.importorskip("num2words")
 SIZES = dict(train_size=600, validation_size=120, test_size=120)

@@ -176,7 +176,7 @@ def test_missing_files(config, capsys):
 
 
 def test_the_embedded_text(tmp_path):
-    records = prepare(dataclasses.replace(named_configs()["number_documents"], records=str(tmp_path)))
+    records = prepare(dataclasses.replace(named_configs("pretrain")["number_documents"], records=str(tmp_path)))
     vocabulary = tokenizer_of(records).vocabulary
     assert {"huit", "eight"} & set(vocabulary) and len(vocabulary) <= 600
     assert 100_000 < records.manifest["tokens"]["input_ids"] < 1_000_000

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from keras_headattn.data import read_eraser, read_rationales, write_eraser
-from recipes.embedded.reviews import reviews
 from recipes.rationales.__main__ import KINDS, RECIPE, main
+from recipes.rationales.demo import reviews
 from tests.data.test_eraser import SHARED, slow_iou_f1, slow_token_f1
 from tests.recipes.commands import run_here, run_process, train_here
 

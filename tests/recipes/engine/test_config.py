@@ -5,12 +5,12 @@ import re
 
 import pytest
 
+import recipes
 from keras_headattn.models import SIZES
-from recipes import configs
 from recipes.engine.config import add_options, check_ranges, load_config, option, override, save_config, settings
-from recipes.engine.recipe import named_configs
 from recipes.translate.__main__ import RECIPE
 from recipes.translate.settings import TranslateConfig
+from tests.recipes.commands import all_configs
 
 
 @settings()
@@ -126,7 +126,7 @@ def test_damaged_json_is_an_error_with_the_file_name(tmp_path, text):
 
 def test_named_configurations_load():
     """All of them, each of a recipe."""
-    found = named_configs()
+    found = all_configs()
     assert len(found) > 30 and {type(config).__name__ for config in found.values()} == {
         "TranslateConfig", "ClassifyConfig", "GlueConfig", "ImageNetConfig", "PretrainConfig",
         "GraphsConfig", "RationalesConfig",
@@ -136,8 +136,8 @@ def test_named_configurations_load():
 
 
 def test_a_value_is_in_one_file_or_the_one_it_names():
-    for path in pathlib.Path(configs.__path__[0]).glob("*.py"):
-        bases = re.findall(r"^from recipes.configs import (.*)", path.read_text(encoding="utf-8"), re.M)
+    for path in pathlib.Path(recipes.__path__[0]).glob("*/configs/*.py"):
+        bases = re.findall(r"^from recipes.[a-z]+.configs import (.*)", path.read_text(encoding="utf-8"), re.M)
         assert len(bases) <= 1, path
         for base in bases:
             assert "import dataclasses" not in path.with_stem(base).read_text(encoding="utf-8"), path

@@ -8,10 +8,10 @@ import pytest
 from keras_headattn import layers
 from keras_headattn.optimizers import Repulsive
 from keras_headattn.regularizers import CosineSimilarity, Disagreement, Frobenius
-from recipes.configs import repulsive_iwslt14
 from recipes.engine.heads import make_attention
 from recipes.engine.settings import Heads
 from recipes.translate.__main__ import RECIPE
+from recipes.translate.configs import repulsive_iwslt14
 from recipes.translate.modelling import make_attentions, make_transformer
 from recipes.translate.settings import TranslateConfig
 

@@ -18,7 +18,7 @@ alpha, and the weight of the diversity; both are ours. Vocabularies have the pap
 
 import dataclasses
 
-from recipes.configs import iwslt14
+from recipes.translate.configs import iwslt14
 
 BASE = dataclasses.replace(
     iwslt14.CONFIG,

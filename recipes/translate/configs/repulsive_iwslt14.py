@@ -14,7 +14,7 @@ Table 8 has 34.7 for `--repulsive sgld`, without a temperature. Table 10: `--rep
 
 import dataclasses
 
-from recipes.configs import iwslt14
+from recipes.translate.configs import iwslt14
 
 CONFIG = dataclasses.replace(
     iwslt14.CONFIG,

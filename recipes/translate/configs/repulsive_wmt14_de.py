@@ -11,7 +11,7 @@ Step size and repulsive weight are those of section B.2.3, where the Transformer
 
 import dataclasses
 
-from recipes.configs import wmt14_de
+from recipes.translate.configs import wmt14_de
 
 CONFIG = dataclasses.replace(
     wmt14_de.CONFIG,

@@ -9,7 +9,7 @@ import itertools
 import numpy as np
 
 from keras_headattn.data import Graph, GraphCorpus
-from recipes.embedded.numbers import MONTHS, SPLITS, number_in_words
+from recipes.engine.numbers import MONTHS, SPLITS, number_in_words
 
 # What a sentence says: relation, place of the head among its entities, place of the tail.
 SENTENCES = {

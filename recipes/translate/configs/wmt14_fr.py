@@ -12,7 +12,7 @@ vocabulary (40,000) and cleaning are those of fairseq's `prepare-wmt14en2fr.sh`,
 
 import dataclasses
 
-from recipes.configs import wmt14_de
+from recipes.translate.configs import wmt14_de
 
 CONFIG = dataclasses.replace(
     wmt14_de.CONFIG,

@@ -11,7 +11,7 @@ printed nowhere: see yelp.py. These settings have not been run here.
 
 import dataclasses
 
-from recipes.configs import yelp
+from recipes.classify.configs import yelp
 
 CONFIG = dataclasses.replace(
     yelp.CONFIG,

@@ -14,7 +14,7 @@ which the paper is silent, are those of `iwslt14`.
 
 import dataclasses
 
-from recipes.configs import iwslt14
+from recipes.translate.configs import iwslt14
 
 LITE = dataclasses.replace(
     iwslt14.CONFIG,

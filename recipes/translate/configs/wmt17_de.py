@@ -15,7 +15,7 @@ attention (its table 4); this setting has not been run here. What the paper says
 
 import dataclasses
 
-from recipes.configs import iwslt16
+from recipes.translate.configs import iwslt16
 
 CONFIG = dataclasses.replace(
     iwslt16.CONFIG,

@@ -22,7 +22,7 @@ not say. These settings have not been run here.
 
 import dataclasses
 
-from recipes.configs import yelp
+from recipes.classify.configs import yelp
 
 WIKIPEDIA = dataclasses.replace(
     yelp.CONFIG,

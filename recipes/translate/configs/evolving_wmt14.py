@@ -14,7 +14,7 @@ is silent, are those of `wmt14_de`, and of French those of `wmt14_fr`. 4,096 tok
 
 import dataclasses
 
-from recipes.configs import wmt14_de
+from recipes.translate.configs import wmt14_de
 
 LITE = dataclasses.replace(
     wmt14_de.CONFIG,

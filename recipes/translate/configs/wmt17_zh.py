@@ -17,7 +17,7 @@ counts as a word; batch, learning rate, warm-up and dropout are fairseq's for th
 
 import dataclasses
 
-from recipes.configs import iwslt14
+from recipes.translate.configs import iwslt14
 
 MULTI_HEAD = dataclasses.replace(
     iwslt14.CONFIG,

@@ -7,7 +7,7 @@
 
 import dataclasses
 
-from recipes.configs import sst2
+from recipes.classify.configs import sst2
 
 CONFIG = dataclasses.replace(
     sst2.CONFIG,

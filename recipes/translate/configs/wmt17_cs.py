@@ -13,7 +13,7 @@ the paper says and does not say: see iwslt16.py.
 
 import dataclasses
 
-from recipes.configs import iwslt16
+from recipes.translate.configs import iwslt16
 
 CONFIG = dataclasses.replace(
     iwslt16.CONFIG,

@@ -10,7 +10,7 @@ clusters, c_qq of 100 and c_xq of 10, as in `disentangled_iwslt14`.
 
 import dataclasses
 
-from recipes.configs import wmt14_de
+from recipes.translate.configs import wmt14_de
 
 BASE = dataclasses.replace(wmt14_de.CONFIG, attention="disentangled_mask")
 SMALL = dataclasses.replace(BASE, epochs=57, hidden_dim=384)

@@ -9,8 +9,8 @@ import math
 import numpy as np
 
 from keras_headattn.data import LabelledText
-from recipes.embedded.number_words import number_words
-from recipes.embedded.numbers import SPLITS, assign_numbers, number_in_words, number_up_to, numbers_corpus
+from recipes.engine.number_words import number_words
+from recipes.engine.numbers import SPLITS, assign_numbers, number_in_words, number_up_to, numbers_corpus
 
 # Words that count; two of them next to each other may be in either order.
 COUNTS = {

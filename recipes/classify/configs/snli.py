@@ -16,7 +16,7 @@ run here.
 
 import dataclasses
 
-from recipes.configs import yelp
+from recipes.classify.configs import yelp
 
 CONFIG = dataclasses.replace(
     yelp.CONFIG,
