@@ -27,11 +27,11 @@ import pathlib
 
 from keras_headattn._segments import read_sentences
 from keras_headattn._terminal import shows_bar
-from recipes.classify.comparing import read_predictions, recipe_of, runs_of
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.comparing import common_test, markdown, on_test, scores_by_seed
 from recipes.engine.finished import by_title, indices, save
 from recipes.engine.quiet import quiet_tensorflow
+from recipes.engine.texts.runs import read_predictions, recipe_of, runs_of
 
 
 def main(arguments=None):

@@ -94,7 +94,7 @@ def _title(config):
 
 
 def published(name):
-    """The figures of the paper in `recipes/translate/configs/<name>.py`, or none, as `recipes.engine.tables` takes them."""
+    """The figures of the paper in `recipes/translate/configs/<name>.py`, or none; see `recipes.engine.tables`."""
     try:
         return getattr(importlib.import_module(f"recipes.translate.configs.{name}"), "PUBLISHED", {})
     except ModuleNotFoundError:

@@ -97,13 +97,29 @@ def wrong_imports(path, room):
             yield f"{os.path.relpath(path, ROOT)}:{line} imports {module}"
 
 
+def recipe_of(parts):
+    """`translate` of recipes/translate/task.py; `None` of what all recipes may import, and of what may import them."""
+    return parts[1] if parts[0] == "recipes" and len(parts) > 2 and parts[1] != "engine" else None
+
+
+def of_other_recipes(path):
+    """The imports by which a recipe, or what recipes share, needs one recipe."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    if parts[0] != "recipes" or len(parts) < 3:
+        return
+    for module, line, _ in imports(path):
+        other = recipe_of([*module.split("."), ""])
+        if other not in (None, recipe_of(parts)):
+            yield f"{'/'.join(parts)}.py:{line} imports {module}"
+
+
 def faults(path):
     """All that breaks the rules in a file of the library or of the recipes."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     room = parts[0] if parts[1:] == ("__init__",) else room_of(".".join(parts))
     if room not in FLOOR:
         return [f"{'/'.join(parts)}.py is in the new room {room}: give it a floor in {pathlib.Path(__file__).name}"]
-    return list(wrong_imports(path, room))
+    return [*wrong_imports(path, room), *of_other_recipes(path)]
 
 
 def test_import_rules():

@@ -19,10 +19,11 @@ sections B.2.1 and B.2.2. Settings of papers are in configs/: yelp, age, snli, t
 sst5.
 """
 
-from recipes.classify.explain import explain_command
-from recipes.classify.lines import classify_command
-from recipes.classify.settings import COLUMNS, OF_FILES, ClassifyConfig
+from recipes.classify.settings import ClassifyConfig
 from recipes.engine.recipe import Recipe, check_readable
+from recipes.engine.texts.explain import explain_command
+from recipes.engine.texts.lines import classify_command
+from recipes.engine.texts.settings import COLUMNS, OF_FILES
 
 
 def _check_files(config):
@@ -31,7 +32,7 @@ def _check_files(config):
 
 
 def _read(config):
-    from recipes.classify.data import load_corpora
+    from recipes.engine.texts.data import load_corpora
 
     return load_corpora(config) if config.data == "train" else None
 

@@ -16,7 +16,7 @@ class Predictor(Classifier):
     Args:
         classifier: trained `SentenceClassifier` or `SentencePairClassifier`.
         tokenizer: that of the run.
-        targets: what is predicted, as of `recipes.classify.targets`.
+        targets: what is predicted, as of `recipes.engine.texts.targets`.
         config: `ClassifyConfig`.
         batch_size: int, texts at a time. Default 64.
     """

@@ -21,12 +21,12 @@ Source: Wang et al. 2021, "Evolving attention with residual convolutions", secti
 """
 
 from keras_headattn.interop._paths import check_checkpoint
-from recipes.classify.explain import explain_command
-from recipes.classify.lines import classify_command
-from recipes.classify.settings import COLUMNS, OF_FILES
 from recipes.engine.command import Command
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable
+from recipes.engine.texts.explain import explain_command
+from recipes.engine.texts.lines import classify_command
+from recipes.engine.texts.settings import COLUMNS, OF_FILES
 from recipes.glue.glue_tasks import SUBMISSION
 from recipes.glue.settings import GlueConfig
 

@@ -1,7 +1,7 @@
 """Scores of a SavedModel of fine-tuning."""
 
-from recipes.classify.evaluation import evaluate
-from recipes.classify.exported import ExportedPredictor
+from recipes.engine.texts.evaluation import evaluate
+from recipes.engine.texts.exported import ExportedPredictor
 from recipes.glue.data import read_tests
 from recipes.glue.label_texts import WrittenClasses
 from recipes.glue.targets import ScoredClasses, ScoredNumbers, targets_of

@@ -6,7 +6,7 @@ from keras_headattn.data import pad_ids
 from keras_headattn.models import MaskedLM
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay
 from keras_headattn.training import Progress
-from recipes.pretrain.modelling import MaskedLMTrainer
+from recipes.engine.encoders import MaskedLMTrainer
 
 BATCH_SIZE = 64
 

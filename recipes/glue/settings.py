@@ -1,11 +1,11 @@
 """The settings of fine-tuning a pre-trained encoder on texts or pairs of texts."""
 
-from recipes.classify.settings import COLUMNS, Texts
 from recipes.engine.config import option, settings
 from recipes.engine.number_words import LANGUAGES
+from recipes.engine.pretrained import run_settings
 from recipes.engine.settings import Serving, Settings
+from recipes.engine.texts.settings import COLUMNS, Texts
 from recipes.glue.glue_tasks import MEASURES, TASKS
-from recipes.glue.runs import run_settings
 
 OF_ATTENTION = ("attention", "attention_arguments", "num_heads")
 # Of the embedded data: labels, measures, and whether it is on pairs.

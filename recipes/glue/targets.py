@@ -1,6 +1,6 @@
 """The targets of fine-tuning: those of `recipes.classify`, with the score of a task."""
 
-from recipes.classify.targets import Classes, Numbers
+from recipes.engine.texts.targets import Classes, Numbers
 from recipes.glue.glue_tasks import OF_CLASSES, OF_NUMBERS, OTHER, mean_score
 from recipes.glue.scores import ClassScore, NumberScore
 

@@ -11,13 +11,13 @@ from keras_headattn.models import BERT_SIZES
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay, layerwise_rates
 from keras_headattn.serving import Classifier
 from keras_headattn.text import learn_tokenizer
-from recipes.classify.task import TextTask
+from recipes.engine.encoders import check_attention, check_checkpoint, tokenizer_of
+from recipes.engine.texts.task import TextTask
 from recipes.engine.training import make_optimizer
-from recipes.glue.checkpoints import tokenizer_of
 from recipes.glue.data import names_of_tests, read_corpora, read_tests
 from recipes.glue.demo import number_sentences
 from recipes.glue.masked_words import fill_in
-from recipes.glue.modelling import check_attention, check_checkpoint, make_classifier
+from recipes.glue.modelling import make_classifier
 from recipes.glue.targets import ScoredClasses, ScoredNumbers, targets_of
 
 WITHOUT_DECAY = ["bias", "gamma", "beta", "scale"]  # of layers; norms and biases have these names

@@ -15,8 +15,8 @@ from keras_headattn.serving._buckets import cut_ids, is_longer
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES
 from keras_headattn.training import EpochScore, Model
+from recipes.engine.encoders import attention_of
 from recipes.glue.label_texts import WrittenClasses, WrittenNumbers
-from recipes.glue.modelling import attention_of
 from recipes.glue.targets import targets_of
 from recipes.glue.task import Glue
 

@@ -5,7 +5,7 @@ import functools
 from keras_headattn import layers
 from keras_headattn.models import Bert, ElectraPretraining, MaskedLM, MaskedLMPretraining
 from keras_headattn.training import Model
-from recipes.glue.modelling import attention_of
+from recipes.engine.encoders import MaskedLMTrainer, attention_of
 
 
 def generator_attention_of(config):
@@ -16,10 +16,6 @@ def generator_attention_of(config):
 
 class ElectraTrainer(ElectraPretraining, Model):
     """`ElectraPretraining` on several replicas, and with XLA."""
-
-
-class MaskedLMTrainer(MaskedLMPretraining, Model):
-    """`MaskedLMPretraining` on several replicas, and with XLA."""
 
 
 def make_pretraining(config, tokenizer):

@@ -3,8 +3,7 @@
 import keras
 
 from keras_headattn.models import Bert, RationaleClassifier
-from recipes.glue.checkpoints import read_encoder
-from recipes.glue.modelling import attention_of
+from recipes.engine.encoders import attention_of, read_encoder
 
 
 def make_encoder(config, tokenizer):

@@ -15,12 +15,11 @@ from keras_headattn.models import BERT_SIZES
 from keras_headattn.text import learn_tokenizer
 from keras_headattn.training import Model
 from recipes.engine.confusion import write_confusion
+from recipes.engine.encoders import check_attention, check_checkpoint, tokenizer_of
 from recipes.engine.fingerprint import fingerprint
 from recipes.engine.progress import progress_bar
 from recipes.engine.task import Corpora, Task
 from recipes.engine.training import make_optimizer
-from recipes.glue.checkpoints import tokenizer_of
-from recipes.glue.modelling import check_attention, check_checkpoint
 from recipes.rationales.batches import DocumentBatches
 from recipes.rationales.data import document_of, query_of, read_corpora, read_split
 from recipes.rationales.modelling import make_classifier, make_encoder

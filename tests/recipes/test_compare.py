@@ -9,11 +9,11 @@ import pytest
 from scipy import stats
 
 from recipes.classify.__main__ import RECIPE
-from recipes.classify.comparing import read_predictions, runs_of
 from recipes.classify.settings import ClassifyConfig
 from recipes.compare import main
 from recipes.engine.comparing import paired_test
 from recipes.engine.config import override
+from recipes.engine.texts.runs import read_predictions, runs_of
 from tests.recipes.commands import drawn
 
 TINY = dict(

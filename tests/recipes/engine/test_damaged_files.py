@@ -3,14 +3,14 @@
 import pytest
 
 from keras_headattn.metrics import Score, write_translations
-from recipes.classify.comparing import recipe_of
 from recipes.curves import _histories, _recipe
 from recipes.engine.comparing import scores_by_seed
 from recipes.engine.config import load_config
+from recipes.engine.encoders import kind_of
+from recipes.engine.pretrained import run_settings
 from recipes.engine.run import Run
 from recipes.engine.tables import read_scores
-from recipes.glue.modelling import kind_of
-from recipes.glue.runs import run_settings
+from recipes.engine.texts.runs import recipe_of
 from recipes.imagenet.__main__ import RECIPE
 from recipes.imagenet.settings import ImageNetConfig
 

@@ -16,11 +16,11 @@ from keras_headattn.analysis import (
     write_word_scores,
 )
 from keras_headattn.serving import Classifier, WordScores
-from recipes.classify.comparing import recipe_of
-from recipes.classify.lines import sides_of
-from recipes.classify.settings import INSIDE
 from recipes.engine.progress import progress_bar
 from recipes.engine.tables import table
+from recipes.engine.texts.lines import sides_of
+from recipes.engine.texts.runs import recipe_of
+from recipes.engine.texts.settings import INSIDE
 
 STEPS = 20  # of integrated gradients
 IN_PICTURE = 5  # texts

@@ -16,6 +16,7 @@ from sklearn import metrics
 from keras_headattn.data import LabelledText
 from keras_headattn.interop._paths import check_checkpoint
 from recipes.engine.config import override
+from recipes.engine.encoders import kind_of
 from recipes.engine.run import Run
 from recipes.glue import glue_files
 from recipes.glue.__main__ import RECIPE
@@ -33,7 +34,6 @@ from recipes.glue.demo import (
 from recipes.glue.glue_files import read_file, read_split, read_tfds_split
 from recipes.glue.glue_tasks import MAJORITY, SUBMISSION, TASKS, mean_score
 from recipes.glue.label_texts import LabelTexts, WrittenClasses, WrittenNumbers
-from recipes.glue.modelling import kind_of
 from recipes.glue.scores import ClassScore, NumberScore
 from recipes.glue.settings import GlueConfig
 from recipes.glue.submission import check_file, clipped, collect, predict_tests, rows_text, write_zip

@@ -4,9 +4,9 @@ import json
 import math
 
 from keras_headattn._files import write_atomically
-from recipes.classify.targets import Classes
 from recipes.engine.confusion import write_confusion
 from recipes.engine.progress import progress_bar
+from recipes.engine.texts.targets import Classes
 
 
 def evaluate(predictor, tests, targets, folder=None):
@@ -15,7 +15,7 @@ def evaluate(predictor, tests, targets, folder=None):
     Args:
         predictor: `Predictor`.
         tests: dictionary of `LabelledText`.
-        targets: what is predicted, as of `recipes.classify.targets`.
+        targets: what is predicted, as of `recipes.engine.texts.targets`.
         folder: path; each test set gets a folder of its own in it. Default `None`: nothing is written.
 
     Returns:

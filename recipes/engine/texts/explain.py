@@ -3,11 +3,11 @@
 import itertools
 import pathlib
 
-from recipes.classify.settings import METHODS
 from recipes.engine.command import Command, fill_in_samples, sentences_in
 from recipes.engine.finished import by_title, explained
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import check_readable
+from recipes.engine.texts.settings import METHODS
 
 HELP = (
     "methods: pooling, cls and received are attention (of the pooling; of the last block, what the first token looks "
@@ -34,7 +34,7 @@ def _add(parser):
 
 
 def _explain(options):
-    from recipes.classify.comparing import runs_of
+    from recipes.engine.texts.runs import runs_of
 
     check_readable(options.file)
     fill_in_samples(options, options.methods)
@@ -50,7 +50,7 @@ def _explain(options):
     if more:
         print(f"The first {len(lines):,} texts; --examples takes more.")
     quiet_tensorflow()
-    from recipes.classify.explaining import explain
+    from recipes.engine.texts.explaining import explain
 
     output = options.output or explained(next(iter(runs.values())).folder, options.file, ".html")
     explain(runs, lines, pathlib.Path(output), options)

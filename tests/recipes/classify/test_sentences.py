@@ -16,14 +16,14 @@ from keras_headattn.data import LabelledText
 from keras_headattn.regularizers import Frobenius
 from recipes.classify import modelling
 from recipes.classify.__main__ import RECIPE, main
-from recipes.classify.data import load_corpora, load_tests, read_tests
-from recipes.classify.evaluation import evaluate
 from recipes.classify.settings import ClassifyConfig
-from recipes.classify.targets import Classes, Labels, Numbers
 from recipes.classify.text import embedding_width, load_embeddings, make_tokenizer
 from recipes.engine import seeds, subruns
 from recipes.engine.config import override, save_config
 from recipes.engine.run import Run
+from recipes.engine.texts.data import load_corpora, load_tests, read_tests
+from recipes.engine.texts.evaluation import evaluate
+from recipes.engine.texts.targets import Classes, Labels, Numbers
 from tests.recipes.commands import train_here
 
 NUMBER_WORDS = RECIPE.named_config("number_words")

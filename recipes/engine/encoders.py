@@ -1,16 +1,25 @@
 """Encoders to fine-tune: of other libraries' checkpoints, and of finished runs of recipes.pretrain or recipes.glue."""
 
+import functools
 import pathlib
 
 import keras
 from keras.saving import deserialize_keras_object
 
+from keras_headattn import layers
 from keras_headattn._files import read_json
+from keras_headattn._optional import optional_import
 from keras_headattn.interop import from_pretrained
 from keras_headattn.interop import tokenizer_of as tokenizer_there
 from keras_headattn.interop._copying import weights_by_name
 from keras_headattn.models import Bert, ElectraPretraining, EncoderClassifier, MaskedLMPretraining
-from recipes.glue.runs import run_settings
+from keras_headattn.training import Model
+from recipes.engine.heads import make_attention, make_head_regularizer
+from recipes.engine.pretrained import run_settings
+
+
+class MaskedLMTrainer(MaskedLMPretraining, Model):
+    """`MaskedLMPretraining` on several replicas, and with XLA."""
 
 
 def tokenizer_of(checkpoint, max_length=None):
@@ -92,3 +101,54 @@ def _copy(there, encoder):
             missing.append(name)
     if missing:
         print(f"Not in the run, and initialised: {', '.join(missing[:6])}{', ...' if len(missing) > 6 else ''}")
+
+
+def check_attention(config):
+    """Checks that the attention of the settings can be made.
+
+    Raises:
+        ValueError: naming the option and what was received.
+    """
+    # Its number of heads and its width are those of the encoder.
+    make_attention(config, 64 * (config.num_heads or 4), 4)
+
+
+def check_checkpoint(path):
+    """Checks that the tokenizer of a checkpoint can be read, and that what reads its weights is installed.
+
+    Raises:
+        FileNotFoundError, ValueError, ImportError: if not.
+    """
+    tokenizer_of(path)
+    if "registered_name" in _values(path):
+        optional_import("keras_hub")
+
+
+def attention_of(config):
+    """The attention, for `Bert`, which gives it the number of heads, their width, dropout and initializer."""
+    cls = getattr(layers, layers.ATTENTIONS[config.attention])
+    arguments = {} if config.num_heads is None else {"num_heads": config.num_heads}
+    arguments |= {"head_regularizer": make_head_regularizer(config), **config.attention_arguments}
+    return functools.partial(cls, **arguments)
+
+
+def kind_of(path):
+    """The kind of a checkpoint's head: "bert", "roberta" or "electra"."""
+    found = model_type(path)
+    if "camembert" in found:  # RoBERTa under another name
+        return "roberta"
+    return next((kind for kind in ("roberta", "electra") if kind in found), "bert")
+
+
+def model_type(path):
+    """The kind of model by config.json, in small letters; "" where there is none. Presets of KerasHub have a class."""
+    values = _values(path)
+    return str(values.get("model_type", values.get("class_name", ""))).lower()
+
+
+def _values(path):
+    file = pathlib.Path(path, "config.json")
+    values = read_json(file) if file.is_file() else {}
+    if not isinstance(values, dict):
+        raise ValueError(f"A configuration must be a JSON object. Received: {file}")
+    return values

@@ -1,0 +1,84 @@
+"""The settings of a text classification run."""
+
+from recipes.engine.config import option, settings
+from recipes.engine.settings import TextFiles, check_encoding
+
+FORMATS = ("csv", "tsv", "jsonl", "label_text", "aligned")
+COLUMNS = ("text_column", "second_column", "label_column")
+OF_FILES = ("format", "encoding", "header", "delimiter")
+# Scores of words: of a model's inside, and by removal of words.
+INSIDE = ("pooling", "cls", "received", "gradient", "integrated_gradients")
+METHODS = (*INSIDE, "lime", "leave_one_out", "random")
+
+
+@settings(
+    train=option((), "files to train on (.csv, .tsv, .jsonl, .gz too), read one after the other"),
+    validation=option((), "files for validation; none: a share of --train"),
+    test=option((), "files to test on, each a test set named after it; none: a share of --train"),
+)
+class Texts(TextFiles):
+    """The texts, their labels, and which of them are used."""
+
+    title = "data"
+
+    format: str | None = option(
+        None, "of the files; none: by their ending; aligned: one file a column, its lines belong together", FORMATS
+    )
+    encoding: str = option("utf-8", "of the files, such as latin-1 or utf-16")
+    delimiter: str | None = option(
+        None, "between the columns of csv; none: the comma, semicolon or tab that makes the columns"
+    )
+    header: bool = option(True, "--no-header: csv and tsv whose first line is an example; columns are numbers from 1")
+    text_column: str = option("text", "name of the column with the text")
+    second_column: str | None = option(None, "name of that with the second text, where pairs are classified")
+    label_column: str = option("label", "name of that with the label")
+    predict: str = option(
+        "class", "what a text has: one class, any of several labels, or a number", ("class", "labels", "number")
+    )
+    label_separator: str = option(",", "stands between the labels of a text, with --predict labels")
+    labels: tuple[str, ...] = option(
+        (), "all labels in their order; of two the second is the positive one; none: those to train on, sorted"
+    )
+    drop_labels: tuple[str, ...] = option((), "labels whose examples are left out")
+    validation_share: float = option(0.1, "share of --train for validation, without --validation", above=0, below=1)
+    test_share: float = option(0.1, "share of --train to test on, without --test; 0: none", at_least=0, below=1)
+    split_seed: int = option(0, "of the choice of these shares and of --max-examples")
+    max_examples: int | None = option(None, "use only so many examples of each set, at random", at_least=1)
+    batch_size: int = option(32, "examples a step, over all replicas", at_least=1)
+    class_weights: str = option("none", "balanced: all classes count the same in training", ("none", "balanced"))
+    num_buckets: int = option(6, "lengths to which batches are padded, at most; XLA compiles once for each", at_least=1)
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_encoding(self.encoding)
+        if self.delimiter == "\\t":  # as typed
+            object.__setattr__(self, "delimiter", "\t")
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
+            raise ValueError(f"--delimiter must be one character. Received: delimiter={self.delimiter!r}")
+
+    def unused(self, given):
+        found = super().unused(given)
+        if "test" not in given and self._source() != "train":
+            found |= dict.fromkeys(OF_FILES, "is of files")
+            if self.embedded:
+                found |= dict.fromkeys(COLUMNS, "is not of the embedded data")
+        if self.format not in (None, "csv"):
+            found["delimiter"] = "is of csv"
+        if self.format in ("jsonl", "label_text", "aligned"):
+            found["header"] = "is of csv and tsv"
+        if self.predict != "labels":
+            found["label_separator"] = "is for --predict labels"
+        for name in ("validation", "test"):
+            if getattr(self, name):
+                found[f"{name}_share"] = f"is that of --train to take where there is no --{name}"
+        return {name: reason for name, reason in found.items() if name in given}
+
+    @property
+    def predicts(self):
+        """The target of a text: "class", "labels" or "number"."""
+        return self.predict
+
+    @property
+    def is_pair(self):
+        """Whether pairs of texts are classified."""
+        return self.second_column is not None
