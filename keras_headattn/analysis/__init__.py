@@ -18,8 +18,6 @@ __getattr__, __dir__, __all__ = attach(
         ],
         "_clusters": ["cluster_tokens", "draw_cluster_tokens", "draw_clusters"],
         "_faithfulness": ["AOPC_SHARES", "aopc", "comprehensiveness", "sufficiency", "top_words"],
-        "_graph_drawings": ["draw_copies", "draw_graph_attention"],
-        "_graph_maps": ["GraphMaps", "graph_maps"],
         "_heads": ["draw_error_by_heads", "draw_head_ablation", "head_ablation", "head_distance", "max_num_heads"],
         "_heatmaps": ["draw_text_heatmaps", "write_text_heatmaps"],
         "_lime": ["fit_lime", "lime", "lime_samples"],

@@ -9,7 +9,6 @@ __getattr__, __dir__, __all__ = attach(
         "_chrf": ["chrf"],
         "_cider": ["cider"],
         "_evaluate_translations": ["evaluate_translations"],
-        "_graph_texts": ["entities_named", "repeated_clauses"],
         "_matthews_correlation_coefficient": ["MatthewsCorrelationCoefficient"],
         "_meteor": ["meteor"],
         "_rouge": ["rouge_l", "rouge_n"],

@@ -12,8 +12,6 @@ __getattr__, __dir__, __all__ = attach(
             "export_pixel_classifier",
             "export_regressor",
         ],
-        "_describer": ["Describer", "Description"],
-        "_graph_exports": ["export_describer"],
         "_image_classifier": ["ImageClassifier"],
         "_likeliest": ["Classification"],
         "_server": ["Server"],

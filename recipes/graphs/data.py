@@ -4,8 +4,8 @@ import dataclasses
 import functools
 import itertools
 
-from keras_headattn.data import read_graphs
 from recipes.engine.task import Corpora, named_files
+from recipes.graphs.files import read_graphs
 
 ENDINGS = r"[.](?:tsv|jsonl?|xml)"
 

@@ -8,8 +8,8 @@ import itertools
 
 import numpy as np
 
-from keras_headattn.data import Graph, GraphCorpus
 from recipes.engine.numbers import MONTHS, SPLITS, number_in_words
+from recipes.graphs.corpus import Graph, GraphCorpus
 
 # What a sentence says: relation, place of the head among its entities, place of the tail.
 SENTENCES = {

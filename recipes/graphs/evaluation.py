@@ -7,10 +7,11 @@ import json
 import textwrap
 
 from keras_headattn import metrics
-from keras_headattn.data import graph_from_json
-from keras_headattn.data._graphs import SPLITS
 from keras_headattn.metrics import Score
 from recipes.engine.progress import progress_bar
+from recipes.graphs.corpus import SPLITS
+from recipes.graphs.files import graph_from_json
+from recipes.graphs.metrics import entities_named, repeated_clauses
 from recipes.graphs.settings import DECODING
 
 bleu = functools.partial(metrics.bleu, tokenize="none", lowercase=True)
@@ -83,9 +84,9 @@ def score_texts(written, corpus, config):
     scores = metrics.evaluate_translations(hypotheses, references, functions) if functions else {}
     own = []
     if "entities" in config.metrics:
-        own.append(metrics.entities_named(hypotheses, [graph.entities for graph in corpus.graphs]))
+        own.append(entities_named(hypotheses, [graph.entities for graph in corpus.graphs]))
     if "repeated" in config.metrics:
-        own.append(metrics.repeated_clauses(hypotheses))
+        own.append(repeated_clauses(hypotheses))
     if config.embedded:
         own += facts(written, corpus)
     scores |= {score.name: score for score in own}

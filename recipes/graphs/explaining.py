@@ -2,9 +2,11 @@
 
 import itertools
 
-from keras_headattn.analysis import draw_copies, draw_graph_attention, graph_maps, write_attention_page
+from keras_headattn.analysis import write_attention_page
 from recipes.engine.command import portions
 from recipes.engine.finished import explained, indices, save
+from recipes.graphs.drawings import draw_copies, draw_graph_attention
+from recipes.graphs.maps import graph_maps
 
 
 def explain(task, options):

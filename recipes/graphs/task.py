@@ -5,19 +5,22 @@ import json
 import keras
 
 from keras_headattn._files import read_json, read_lines
-from keras_headattn.data import GraphBatches, GraphVocabulary, graph_from_json
-from keras_headattn.data._graphs import SPLITS
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers._heads import head_kernels
-from keras_headattn.serving import Describer, export_describer
 from keras_headattn.training import EpochScore, HeadDistances, HeadNorms, Model
 from recipes.engine.fresh_process import try_out
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
+from recipes.graphs.batches import GraphBatches
+from recipes.graphs.corpus import SPLITS
 from recipes.graphs.data import by_category, load_corpora, load_tests, names_of_tests
+from recipes.graphs.describer import Describer
 from recipes.graphs.evaluation import as_tokens, as_triples, bleu, check_metrics, evaluate
+from recipes.graphs.exports import export_describer
+from recipes.graphs.files import graph_from_json
 from recipes.graphs.modelling import make_attention, make_writer
 from recipes.graphs.settings import DECODING
+from recipes.graphs.vocabulary import GraphVocabulary
 
 VOCABULARY, CATEGORIES = "vocabulary.json", "categories.json"
 TRY_OUT = """

@@ -8,14 +8,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.data import GraphVocabulary, central_crop
+from keras_headattn.data import central_crop
 from keras_headattn.decoding import Searcher
 from keras_headattn.layers import MultiHeadAttention
 from keras_headattn.models import GraphWriter, Transformer
 from keras_headattn.serving import (
-    Describer,
     export_classifier,
-    export_describer,
     export_id_translator,
     export_image_classifier,
     export_pixel_classifier,
@@ -33,6 +31,9 @@ from keras_headattn.text import (
     learn_words,
     train_sentencepiece,
 )
+from recipes.graphs.describer import Describer
+from recipes.graphs.exports import export_describer
+from recipes.graphs.vocabulary import GraphVocabulary
 
 ENGLISH = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat still"]
 GERMAN = ["die Katze saß auf der Matte", "ein Hund lief der Katze nach", "keine Katze saß still"]

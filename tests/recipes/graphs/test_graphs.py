@@ -11,15 +11,16 @@ import pytest
 import tensorflow as tf
 from matplotlib.image import imread
 
-from keras_headattn.data import Graph, GraphCorpus, graph_from_json
 from keras_headattn.optimizers import Repulsive
-from keras_headattn.serving import Description
-from keras_headattn.serving._graph_json import parse_graphs
 from recipes.engine.fresh_process import try_out
 from recipes.engine.recipe import named_configs
 from recipes.graphs.__main__ import RECIPE, main
+from recipes.graphs.corpus import Graph, GraphCorpus
 from recipes.graphs.data import by_category, load_corpora
+from recipes.graphs.describer import Description
 from recipes.graphs.evaluation import as_triples, score_texts
+from recipes.graphs.files import graph_from_json
+from recipes.graphs.graph_json import parse_graphs
 from recipes.graphs.settings import GraphsConfig
 from recipes.graphs.task import TRY_OUT
 from tests.recipes.commands import quick_run, run_here, run_process, train_here

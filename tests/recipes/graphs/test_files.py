@@ -7,7 +7,8 @@ import tarfile
 
 import pytest
 
-from keras_headattn.data import Graph, graph_from_json, read_graphs
+from recipes.graphs.corpus import Graph
+from recipes.graphs.files import graph_from_json, read_graphs
 
 AGENDA = [
     "Of Towns .",

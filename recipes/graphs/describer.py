@@ -5,9 +5,9 @@ import dataclasses
 import tensorflow as tf
 
 from keras_headattn._validation import positive
-from keras_headattn.data import graph_batches
-from keras_headattn.data._graph_vocabulary import END, SPECIAL
 from keras_headattn.decoding import Searcher
+from recipes.graphs.batches import graph_batches
+from recipes.graphs.vocabulary import END, SPECIAL
 
 START = SPECIAL.index("<start>")
 
@@ -19,7 +19,7 @@ class Description:
     Args:
         text: str, with the names of entities.
         score: float, the log probability divided by the length penalty.
-        tokens: tuple of words, str, and of the numbers of entities, int, as of `data.Graph.texts`.
+        tokens: tuple of words, str, and of the numbers of entities, int, as of `Graph.texts`.
     """
 
     text: str
@@ -34,7 +34,7 @@ class Describer:
 
     Args:
         model: a trained `GraphWriter`.
-        vocabulary: `data.GraphVocabulary`, that it was trained with.
+        vocabulary: `GraphVocabulary`, that it was trained with.
         beam_size: int, 1 for greedy search. Default 4.
         alpha: float, exponent of the length penalty. Default 1.0.
         max_length: int, most tokens of a text, its end symbol included. Default 200.
@@ -44,7 +44,7 @@ class Describer:
             batch of another shape takes seconds to compile.
 
     Call arguments:
-        graphs: list of `data.Graph`.
+        graphs: list of `Graph`.
         progress: function of (graphs done), called after each batch. Default `None`.
 
     Returns:
@@ -58,7 +58,8 @@ class Describer:
 
     Example:
 
-    >>> from keras_headattn.data import Graph, GraphVocabulary
+    >>> from recipes.graphs.corpus import Graph
+    >>> from recipes.graphs.vocabulary import GraphVocabulary
     >>> from keras_headattn.models import GraphWriter
     >>> vocabulary = GraphVocabulary(["lives", "in"], ["person", "town"], ["anna", "oslo"], [], ["home"])
     >>> model = GraphWriter(8, 4, 1, num_layers=1, hidden_dim=16, forbidden_ids=vocabulary.forbidden_ids)

@@ -14,7 +14,7 @@ class GraphMaps:
     """Attention and copies of a `GraphWriter` for one graph and one text.
 
     Attributes:
-        graph: the graph, such as `data.Graph`.
+        graph: the graph, such as `Graph`.
         tokens: tuple of the text's words, str, and of the numbers of entities, int.
         weights: dictionary of the name of each attention in the model, `"block_0/attention"`, ..., to float32 NumPy
             arrays `(h, N, N)`; `"cross_graph"` to `(h, m, N)` for the m tokens, and, with titles, `"cross_title"` to
@@ -80,8 +80,8 @@ def graph_maps(model, vocabulary, graph, tokens=None):
 
     Args:
         model: `models.GraphWriter`.
-        vocabulary: `data.GraphVocabulary` that it was trained with.
-        graph: `data.Graph`.
+        vocabulary: `GraphVocabulary` that it was trained with.
+        graph: `Graph`.
         tokens: the text, an iterable of words, str, and of the numbers of entities, int, such as a model has written.
             Default `None`: the first text of the graph.
 
@@ -91,7 +91,8 @@ def graph_maps(model, vocabulary, graph, tokens=None):
     Raises:
         ValueError: naming the argument and what was received.
 
-    >>> from keras_headattn.data import Graph, GraphVocabulary
+    >>> from recipes.graphs.corpus import Graph
+    >>> from recipes.graphs.vocabulary import GraphVocabulary
     >>> from keras_headattn.models import GraphWriter
     >>> vocabulary = GraphVocabulary(["lives", "in"], ["person", "town"], ["anna", "oslo"], [], ["home"])
     >>> graph = Graph(("Anna", "Oslo"), ("person", "town"), ((0, "home", 1),), ((0, "lives", "in", 1),))

@@ -5,11 +5,14 @@ import itertools
 import numpy as np
 import pytest
 
-from keras_headattn.analysis import GraphMaps, draw_copies, draw_graph_attention, graph_maps, write_attention_page
-from keras_headattn.analysis._graph_layout import boxed, place_boxes
-from keras_headattn.data import Graph, GraphVocabulary
+from keras_headattn.analysis import write_attention_page
 from keras_headattn.models import GraphWriter
 from keras_headattn.ops import graph_adjacency
+from recipes.graphs.corpus import Graph
+from recipes.graphs.drawings import draw_copies, draw_graph_attention
+from recipes.graphs.layout import boxed, place_boxes
+from recipes.graphs.maps import GraphMaps, graph_maps
+from recipes.graphs.vocabulary import GraphVocabulary
 
 GRAPH = Graph(
     ("Anna Berg", "Oslo", "a small town in the north of Norway", "WWW MMM & Æsir", "$5 & more"),

@@ -4,11 +4,11 @@ import json
 
 import tensorflow as tf
 
-from keras_headattn.data._graph_vocabulary import RELATIONS, SPECIAL
-from keras_headattn.serving._graph_json import check, parse_graphs
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches
 from keras_headattn.text import split_words
+from recipes.graphs.graph_json import check, parse_graphs
+from recipes.graphs.vocabulary import RELATIONS, SPECIAL
 
 
 def export_describer(describer, folder, run=None, warmup_batch_sizes=BATCH_SIZES):
@@ -77,7 +77,7 @@ class GraphEncoder(tf.Module):
     """Turns JSON into the inputs of `models.GraphWriter` and its ids into texts, by TensorFlow's own operations.
 
     Args:
-        vocabulary: `data.GraphVocabulary`.
+        vocabulary: `GraphVocabulary`.
         max_entities: int, most entities of a graph.
     """
 

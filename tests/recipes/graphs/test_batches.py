@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from keras_headattn.data import Graph, GraphBatches, GraphCorpus, GraphVocabulary, graph_batches, read_graphs
-from keras_headattn.data._graph_batches import num_vertices
+from recipes.graphs.batches import GraphBatches, graph_batches, num_vertices
+from recipes.graphs.corpus import Graph, GraphCorpus
+from recipes.graphs.files import read_graphs
+from recipes.graphs.vocabulary import GraphVocabulary
 
 
 def graph(*text, entities=("Anna B", "Oslo"), types=("person", "town"), triples=((0, "home", 1),), **more):

@@ -9,7 +9,7 @@ import xml.etree.ElementTree
 import zlib
 
 from keras_headattn._files import parse_json, read_lines
-from keras_headattn.data._graphs import SPLITS, Graph, GraphCorpus, GraphFault, find_names, find_tags
+from recipes.graphs.corpus import SPLITS, Graph, GraphCorpus, GraphFault, find_names, find_tags
 
 AGENDA_RELATIONS = ("USED-FOR", "CONJUNCTION", "FEATURE-OF", "PART-OF", "COMPARE", "EVALUATE-FOR", "HYPONYM-OF")
 AGENDA_TAG = r"<([a-z]+)_(\d+)>"

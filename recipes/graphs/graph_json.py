@@ -7,7 +7,7 @@ BACKSLASH, QUOTE, NUMBER = "\x01", "\x02", "\x03"
 
 
 def parse_graphs(texts):
-    """Entities, types, triples and titles of JSON objects, as `data.graph_from_json` reads them.
+    """Entities, types, triples and titles of JSON objects, as `graph_from_json` reads them.
 
     Args:
         texts: strings `(B,)`.

@@ -1,6 +1,6 @@
 import pytest
 
-from keras_headattn.metrics import entities_named, repeated_clauses
+from recipes.graphs.metrics import entities_named, repeated_clauses
 
 
 def test_entities_by_hand():

@@ -6,7 +6,7 @@ import textwrap
 import numpy as np
 
 from keras_headattn._figures import columns_of, new_figure, weight_colors
-from keras_headattn.analysis._graph_layout import boxed, free_columns, place_boxes
+from recipes.graphs.layout import boxed, free_columns, place_boxes
 
 CAPTION = (
     "An arrow leads from a vertex to one that it attends to, and a box's colour is its weight to itself: together they "
@@ -36,8 +36,8 @@ def draw_graph_attention(maps, block=-1, heads=None, title=None):
         ValueError: naming the argument and what was received.
         ImportError: if matplotlib is not installed.
 
-    >>> from keras_headattn.analysis import GraphMaps
-    >>> from keras_headattn.data import Graph
+    >>> from recipes.graphs.maps import GraphMaps
+    >>> from recipes.graphs.corpus import Graph
     >>> graph = Graph(("Anna", "Oslo"), ("person", "town"), ((0, "home", 1),))
     >>> weights = {"block_0/attention": np.full((2, 5, 5), 1 / 3)}
     >>> figure = draw_graph_attention(GraphMaps(graph, (0, "lives", "in", 1), weights, np.eye(4, 2), []))
@@ -200,8 +200,8 @@ def draw_copies(maps, title="Where the words were copied from"):
     Raises:
         ImportError: if matplotlib is not installed.
 
-    >>> from keras_headattn.analysis import GraphMaps
-    >>> from keras_headattn.data import Graph
+    >>> from recipes.graphs.maps import GraphMaps
+    >>> from recipes.graphs.corpus import Graph
     >>> graph = Graph(("Anna", "Oslo"), ("person", "town"), ((0, "home", 1),))
     >>> copies = np.array([[0.9, 0.1], [0, 0], [0, 0], [0, 0.95]])
     >>> figure = draw_copies(GraphMaps(graph, (0, "lives", "in", 1), {}, copies, []))

@@ -5,7 +5,7 @@ import json
 
 from keras_headattn._files import read_json, write_atomically
 from keras_headattn._validation import positive
-from keras_headattn.data._graphs import SPLITS
+from recipes.graphs.corpus import SPLITS
 
 SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")
 RELATIONS = ("<pad>", "<unk>", "<global>")
