@@ -48,7 +48,8 @@ def paths_of(folder, number):
 
 def read(kind, folder, number):
     """`(images, seconds, seconds of the processor)` of an epoch of batches."""
-    from keras_headattn.data import ImageBatches, ImageFiles, central_crop, inception_crop
+    from keras_headattn.data import ImageBatches, central_crop, inception_crop
+    from recipes.imagenet.folders import ImageFiles
 
     source = ImageFiles(paths_of(folder, number), np.zeros(number), ["all"])
     preprocess = {

@@ -137,7 +137,8 @@ def prepare(folder, processes):
 
 def read(folder, processes):
     """An epoch of batches, as the recipe makes them."""
-    from keras_headattn.data import Records, SequenceBatches
+    from keras_headattn.data import Records
+    from recipes.pretrain.batches import SequenceBatches
     from recipes.pretrain.data import number_held_out
 
     config = settings(folder, processes)

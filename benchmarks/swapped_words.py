@@ -52,7 +52,8 @@ def all_scores(predictor, texts, truth):
 
 def measures(predictor, texts, truth):
     """A row of measures for each method."""
-    from keras_headattn.analysis import aopc, rationale_auprc, rationale_average_precision, remove_words
+    from keras_headattn.analysis import aopc, remove_words
+    from recipes.rationales.metrics import rationale_auprc, rationale_average_precision
 
     rows, classes = [], [0] * len(texts)
     for name, scores in all_scores(predictor, texts, truth).items():
@@ -64,8 +65,8 @@ def measures(predictor, texts, truth):
 
 
 def main():
-    from keras_headattn.analysis import degenerate_baselines
     from recipes.engine.quiet import quiet_tensorflow
+    from recipes.rationales.metrics import degenerate_baselines
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", help="folder of a finished run of recipes.glue on the embedded task")

@@ -24,14 +24,6 @@ __getattr__, __dir__, __all__ = attach(
         "_map_classifier": ["make_map_classifier"],
         "_map_drawings": ["draw_image_maps", "draw_text_maps"],
         "_map_page": ["write_attention_page"],
-        "_rationale_metrics": [
-            "as_spans",
-            "degenerate_baselines",
-            "iou_f1",
-            "rationale_auprc",
-            "rationale_average_precision",
-            "token_f1",
-        ],
         "_redundancy": [
             "draw_head_redundancy",
             "draw_queries",

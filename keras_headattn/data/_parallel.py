@@ -1,13 +1,11 @@
-"""Parallel corpora: two lists of sentences, read from text files, the IWSLT layout or TensorFlow Datasets."""
+"""Parallel corpora: two lists of sentences, read from files."""
 
 import functools
 import itertools
-import pathlib
 from dataclasses import dataclass
 
 from keras_headattn._files import read_lines
 from keras_headattn._segments import METADATA, has_segments, read_segments, read_sentences, unescape
-from keras_headattn.data._tfds import getting
 
 
 @dataclass(frozen=True)
@@ -101,35 +99,6 @@ def read_text(source_path, target_path, max_sentences=None, stream=False):
     return ParallelCorpus(*(sides if stream else map(list, sides)), f"{source_path} and {target_path}")
 
 
-def read_iwslt(folder, source_language, target_language, split):
-    """Reads a split from the files of an IWSLT evaluation campaign, as unpacked.
-
-    Training data are `train.tags.de-en.de` and `.en`, without their lines of metadata (`METADATA`). The other splits
-    are `IWSLT16.TED.tst2014.de-en.de.xml` and `.en.xml`, of which only the `<seg>` elements are text.
-
-    Args:
-        folder: str or path, the folder with those files.
-        source_language: str, for instance "de".
-        target_language: str, for instance "en". A folder made for the opposite direction serves too.
-        split: str, "train", or for instance "tst2014": the TED set, or the TEDX set where there is no TED set
-            of that year. "TEDX.tst2014" asks for one of the two; "tst2013+tst2014" joins two.
-
-    Returns:
-        `ParallelCorpus`.
-
-    Raises:
-        FileNotFoundError: if the folder has no such files.
-        ValueError: if the two sides do not match talk by talk or segment by segment, the folder holds several
-            releases, or a line is not UTF-8 or not as expected.
-    """
-    if "+" in split:
-        parts = [read_iwslt(folder, source_language, target_language, part) for part in split.split("+")]
-        sides = ([line for part in parts for line in getattr(part, side)] for side in ("source", "target"))
-        return ParallelCorpus(*sides, f"{split} in {folder}")
-    files = iwslt_files(folder, source_language, target_language, split)
-    return _matching(*files, _tagged_lines if split == "train" else read_segments)
-
-
 def read_pairs(path, columns=(1, 2), max_sentences=None, stream=False):
     """Reads a file of pairs, plain or `.gz`: a sentence and its translation a line, separated by a tab.
 
@@ -178,42 +147,21 @@ def _pairs(path, columns):
         yield pair
 
 
-def iwslt_files(folder, source_language, target_language, split):
-    """The two files of a split, as `read_iwslt` finds them.
+def read_tagged(source_path, target_path):
+    """Reads two files of IWSLT's training data, `train.tags.de-en.de` and `.en`, without their lines of metadata.
 
     Args:
-        folder, source_language, target_language, split: as `read_iwslt` takes them; one split.
+        source_path: str or path.
+        target_path: str or path.
 
     Returns:
-        Tuple of two paths.
+        `ParallelCorpus`.
 
     Raises:
-        FileNotFoundError: if the folder has no such files.
-        ValueError: if it holds several releases.
+        FileNotFoundError: if a file is missing.
+        ValueError: if the two sides do not match talk by talk, or a line is not UTF-8.
     """
-    folder = pathlib.Path(folder)
-    pairs = (f"{source_language}-{target_language}", f"{target_language}-{source_language}")
-    if split == "train":
-        patterns = [f"train.tags.{pair}." for pair in pairs]
-    else:
-        names = [split] if "." in split else [f"TED.{split}", f"TEDX.{split}"]
-        patterns = [f"IWSLT*.{name}.{pair}." for pair in pairs for name in names]
-    endings = [language if split == "train" else f"{language}.xml" for language in (source_language, target_language)]
-    for pattern in patterns:
-        sources = sorted(folder.glob(pattern + endings[0]))
-        targets = [source.with_name(source.name.removesuffix(endings[0]) + endings[1]) for source in sources]
-        found = [both for both in zip(sources, targets, strict=True) if both[1].exists()]
-        if len(found) > 1:
-            raise ValueError(
-                "Keep one release in the folder, or move the other elsewhere. "
-                f"Received: {' and '.join(str(source) for source, _ in found)}"
-            )
-        if found:
-            return found[0]
-    wanted = ", ".join(pattern + endings[0] for pattern in patterns)
-    raise FileNotFoundError(
-        f"The folder needs one of {wanted} and the same for {target_language!r}. Received: folder={str(folder)!r}"
-    )
+    return _matching(source_path, target_path, _tagged_lines)
 
 
 def _matching(source_path, target_path, read):
@@ -239,43 +187,3 @@ def _tagged_lines(path):
             yield talk, unescape(line).strip()
         elif tag[1] == "url":
             talk += 1
-
-
-def read_tfds(name, split, source_language, target_language, max_sentences=None, stream=False):
-    """Reads a translation data set from TensorFlow Datasets, which downloads it on first use.
-
-    Args:
-        name: str, for instance "wmt14_translate/de-en", "wmt17_translate/cs-en" or
-            "ted_hrlr_translate/pt_to_en".
-        split: str, for instance "train", "validation", "test" or "train[:1%]".
-        source_language: str, for instance "en".
-        target_language: str, for instance "de".
-        max_sentences: int, only the first so many pairs are read. Default `None`: all.
-        stream: bool, whether both sides are `Sentences`, which hold no sentence in memory. Default False: lists.
-
-    Returns:
-        `ParallelCorpus`.
-
-    Raises:
-        ImportError: if tensorflow-datasets is not installed.
-        ValueError: if the data set has no such language.
-        OSError: if it is not on this machine and cannot be downloaded.
-    """
-    with getting(name) as tfds:
-        dataset, info = tfds.load(name, split=split, with_info=True)
-    languages = source_language, target_language
-    for language in languages:
-        if language not in info.features:
-            raise ValueError(f"{name} has the languages {sorted(info.features)}. Received: {language!r}")
-    dataset = dataset.take(-1 if max_sentences is None else max_sentences)
-
-    def read(language):
-        return (pair[language].decode("utf-8").strip() for pair in dataset.as_numpy_iterator())
-
-    length = int(dataset.cardinality())
-    sides = [Sentences(functools.partial(read, language), length) for language in languages]
-    if not stream:
-        from tqdm import tqdm  # comes with tensorflow-datasets
-
-        sides = [list(tqdm(side, desc=f"{name}, {split}", delay=5, disable=None)) for side in sides]
-    return ParallelCorpus(*sides, f"{name}, {split}, {source_language}-{target_language}")

@@ -6,7 +6,8 @@ import pathlib
 import numpy as np
 
 from keras_headattn._files import read_lines
-from keras_headattn.data import LabelledText, read_tfds_labelled
+from keras_headattn.data import LabelledText
+from recipes.engine.texts.tfds import read_tfds_labelled
 
 # The first column of a line that names the columns.
 HEADERS = ("index", "id", "sentence", "quality")

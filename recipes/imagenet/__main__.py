@@ -18,9 +18,9 @@ import collections
 import pathlib
 import sys
 
-from keras_headattn.data._image_names import describe_others, find_images
 from recipes.engine.command import Command
 from recipes.engine.recipe import Recipe, check_readable, given_settings
+from recipes.imagenet.names import describe_others, find_images
 from recipes.imagenet.settings import ImageNetConfig
 
 

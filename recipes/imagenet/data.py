@@ -5,19 +5,10 @@ import os
 import pathlib
 
 from keras_headattn._files import read_lines
-from keras_headattn.data import (
-    ImageBatches,
-    Subset,
-    central_crop,
-    inception_crop,
-    pad_and_crop,
-    read_digits,
-    read_folder,
-    read_labelled_folder,
-    read_records,
-    read_tfds_images,
-)
+from keras_headattn.data import ImageBatches, Subset, central_crop, inception_crop, pad_and_crop
 from recipes.engine.fingerprint import checksum
+from recipes.imagenet.folders import read_digits, read_folder, read_labelled_folder
+from recipes.imagenet.records import read_records, read_tfds_images
 
 
 def load_training(config):

@@ -4,11 +4,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.data import Documents, Records, read_held_out
-from keras_headattn.data._sequence_batches import COLUMNS
-from keras_headattn.data._sequence_records import packed_rows
+from keras_headattn.data import Records
 from recipes.engine.records import fingerprint_of, is_complete
 from recipes.engine.task import named_files
+from recipes.pretrain.batches import COLUMNS, read_held_out
+from recipes.pretrain.documents import Documents
+from recipes.pretrain.records import packed_rows
 
 MASKED_TOGETHER = 512
 LEAST_SHARE = 10  # at most one sequence of so many is held out

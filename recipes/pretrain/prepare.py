@@ -7,13 +7,15 @@ import os
 import pathlib
 
 from keras_headattn._files import read_json, write_atomically
-from keras_headattn.data import Documents, adopt_sequences, claim, write_sequences
+from keras_headattn.data import claim
 from keras_headattn.data._shards import checksum
 from keras_headattn.text import WordPieceTokenizer, learn_tokenizer, sample_lines
 from recipes.engine.number_words import number_documents
 from recipes.engine.progress import progress_bar
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.records import checksums_of, is_complete, make_records
+from recipes.pretrain.documents import Documents
+from recipes.pretrain.records import adopt_sequences, write_sequences
 
 VOCABULARY = "vocab.txt"
 

@@ -7,7 +7,7 @@ import re
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
 from keras_headattn._files import read_json, write_atomically
-from keras_headattn.data import Documents, Records, SequenceBatches
+from keras_headattn.data import Records
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay
 from keras_headattn.optimizers._heads import head_kernels
 from keras_headattn.training import HeadDistances, HeadNorms
@@ -15,7 +15,9 @@ from recipes.engine.heads import make_attention
 from recipes.engine.records import is_complete
 from recipes.engine.task import Corpora, Task, check_new
 from recipes.engine.training import make_optimizer
+from recipes.pretrain.batches import SequenceBatches
 from recipes.pretrain.data import MaskedSequences, fingerprint, held_out, number_held_out, read_tests
+from recipes.pretrain.documents import Documents
 from recipes.pretrain.export import export_pretrained
 from recipes.pretrain.modelling import make_pretraining, make_trainer
 from recipes.pretrain.prepare import prepare, tokenizer_of

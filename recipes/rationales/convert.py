@@ -4,7 +4,7 @@ import pathlib
 import re
 
 from keras_headattn._files import read_json_lines, read_lines
-from keras_headattn.data import Annotation, EraserCorpus, Evidence, write_eraser
+from recipes.rationales.eraser import Annotation, EraserCorpus, Evidence, write_eraser
 
 
 def convert(data, source, folder):

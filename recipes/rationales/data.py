@@ -1,8 +1,8 @@
 """The documents that the settings name."""
 
-from keras_headattn.data import read_eraser
 from recipes.engine.task import Corpora
 from recipes.rationales.demo import reviews
+from recipes.rationales.eraser import read_eraser
 
 
 def read_corpora(config):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_headattn.data import Annotation, EraserCorpus, Evidence
+from recipes.rationales.eraser import Annotation, EraserCorpus, Evidence
 
 QUERY = "What is the sentiment of this review ?"
 SUBJECTS = "plot acting music camera dialogue ending cast script humour pace director sound".split()

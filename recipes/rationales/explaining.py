@@ -6,9 +6,9 @@ import sys
 import numpy as np
 
 from keras_headattn.analysis import write_word_scores
-from keras_headattn.data import Annotation, EraserCorpus
 from recipes.engine.command import portions
 from recipes.engine.finished import explained
+from recipes.rationales.eraser import Annotation, EraserCorpus
 from recipes.rationales.scoring import Scored
 from recipes.rationales.words import report_cut
 

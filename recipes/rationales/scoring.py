@@ -7,25 +7,20 @@ import pathlib
 import numpy as np
 
 from keras_headattn._files import write_atomically
-from keras_headattn.analysis import (
-    AOPC_SHARES,
-    aopc,
-    as_spans,
-    degenerate_baselines,
-    iou_f1,
-    lime,
-    random_scores,
-    rationale_auprc,
-    rationale_average_precision,
-    remove_words,
-    token_f1,
-    top_words,
-)
-from keras_headattn.data import write_rationales
+from keras_headattn.analysis import AOPC_SHARES, aopc, lime, random_scores, remove_words, top_words
 from recipes.engine.finished import by_title, folders_of_seeds
 from recipes.engine.progress import progress_bar
 from recipes.engine.tables import mean_text, table
 from recipes.rationales.data import document_of, query_of, read_split
+from recipes.rationales.eraser import write_rationales
+from recipes.rationales.metrics import (
+    as_spans,
+    degenerate_baselines,
+    iou_f1,
+    rationale_auprc,
+    rationale_average_precision,
+    token_f1,
+)
 from recipes.rationales.task import labels_of, performance
 from recipes.rationales.words import report_cut
 

@@ -3,18 +3,12 @@
 import functools
 import pathlib
 
-from keras_headattn.data import (
-    ParallelCorpus,
-    clean,
-    empty_pairs,
-    iwslt_files,
-    read_iwslt,
-    read_pairs,
-    read_text,
-    read_tfds,
-)
+from keras_headattn.data import ParallelCorpus, read_pairs, read_text
 from recipes.engine.task import Corpora, named_sets
+from recipes.translate.cleaning import clean, empty_pairs
+from recipes.translate.iwslt import iwslt_files, read_iwslt
 from recipes.translate.settings import split_tests
+from recipes.translate.tfds import read_tfds
 
 
 def load_corpora(config):

@@ -3,10 +3,11 @@
 import functools
 import pathlib
 
-from keras_headattn.data import CleaningReport, ParallelCorpus, claim, clean_pairs, write_records
+from keras_headattn.data import ParallelCorpus, claim, write_records
 from keras_headattn.text import sample_lines
 from recipes.engine.progress import progress_bar
 from recipes.engine.records import checksums_of, make_records, take_files
+from recipes.translate.cleaning import CleaningReport, clean_pairs
 from recipes.translate.corpora import stream_training, training_files
 from recipes.translate.text import make_text, text_files
 

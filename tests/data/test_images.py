@@ -7,18 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.data import (
-    ImageBatches,
-    ImageFiles,
-    MemoryImages,
-    Subset,
-    central_crop,
-    pad_and_crop,
-    read_digits,
-    read_folder,
-    read_labelled_folder,
-)
+from keras_headattn.data import ImageBatches, Subset, central_crop, pad_and_crop
 from keras_headattn.training import Model, Resume
+from recipes.imagenet.folders import ImageFiles, MemoryImages, read_digits, read_folder, read_labelled_folder
 from tests.data.image_files import jpeg, make_folder, number_of, png, webp
 
 EVALUATION = functools.partial(central_crop, size=8, resized=8)

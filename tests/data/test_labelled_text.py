@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.data import LabelledText, read_labelled, read_tfds_labelled
+from keras_headattn.data import LabelledText, read_labelled
+from recipes.engine.texts.tfds import read_tfds_labelled
 
 
 def write(path, text):

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from keras_headattn.data import (
     ImageBatches,
     LabelledBatches,
-    MemoryImages,
     RecordBatches,
     TokenBatches,
     claim,
@@ -20,6 +19,7 @@ from keras_headattn.data import (
     teacher_forcing,
     write_records,
 )
+from recipes.imagenet.folders import MemoryImages
 from tests.data.image_files import png
 
 RNG = np.random.default_rng(0)

@@ -8,7 +8,9 @@ import pytest
 import tensorflow as tf
 
 from keras_headattn._segments import read_sentences
-from keras_headattn.data import ParallelCorpus, read_iwslt, read_pairs, read_text, read_tfds
+from keras_headattn.data import ParallelCorpus, read_pairs, read_text
+from recipes.translate.iwslt import read_iwslt
+from recipes.translate.tfds import read_tfds
 
 
 def write(path, text):
@@ -255,7 +257,8 @@ def test_text_is_read_without_tensorflow(tmp_path):
     code = f"""
 import sys
 from keras_headattn import data
-corpus, report = data.clean(data.read_text({str(text)!r}, {str(text)!r}))
+from recipes.translate.cleaning import clean
+corpus, report = clean(data.read_text({str(text)!r}, {str(text)!r}))
 found = data.read_labelled([{str(table)!r}], "text", "label").split([])
 sys.exit(" ".join({{"keras", "tensorflow"}} & set(sys.modules)) or None)
 """

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.data import CleaningReport, ParallelCorpus, Records, Sentences, claim, clean_pairs, write_records
+from keras_headattn.data import ParallelCorpus, Records, Sentences, claim, write_records
 from keras_headattn.data._shards import describe_shard, read_blocks, write_shard
+from recipes.translate.cleaning import CleaningReport, clean_pairs
 
 COLUMNS = "inputs", "targets"
 

@@ -10,12 +10,12 @@ import keras
 import numpy as np
 import pytest
 
-from keras_headattn.data import write_eraser
 from keras_headattn.interop import to_hugging_face
 from keras_headattn.models import Bert
 from recipes.glue import __main__ as glue
 from recipes.rationales import __main__ as rationales
 from recipes.rationales.demo import reviews
+from recipes.rationales.eraser import write_eraser
 from recipes.rationales.modelling import make_encoder
 from tests.recipes.commands import run_here, train_here
 

@@ -1,7 +1,8 @@
 """The texts a configuration names."""
 
-from keras_headattn.data import read_labelled, read_tfds_labelled
+from keras_headattn.data import read_labelled
 from recipes.engine.task import Corpora, named_files
+from recipes.engine.texts.tfds import read_tfds_labelled
 
 
 def load_corpora(config):

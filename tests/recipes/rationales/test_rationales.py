@@ -10,11 +10,11 @@ import keras
 import numpy as np
 import pytest
 
-from keras_headattn.data import read_eraser, read_rationales, write_eraser
 from recipes.rationales.__main__ import KINDS, RECIPE, main
 from recipes.rationales.demo import reviews
-from tests.data.test_eraser import SHARED, slow_iou_f1, slow_token_f1
+from recipes.rationales.eraser import read_eraser, read_rationales, write_eraser
 from tests.recipes.commands import run_here, run_process, train_here
+from tests.recipes.rationales.test_eraser import SHARED, slow_iou_f1, slow_token_f1
 
 SMALL = dict(epochs=1, lstm_dim=8, pooling_dim=8, hidden_dim=8, quiet=True)
 

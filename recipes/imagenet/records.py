@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn.data._images import ImageSource
-from keras_headattn.data._tfds import getting
+from recipes.engine.tfds import load_tfds
 
 # Of ImageNet as TensorFlow's scripts write it, and of tensorflow-datasets.
 IMAGENET_KEYS = ("image/encoded", "image/class/label")
@@ -171,7 +171,7 @@ def read_tfds_images(name, split, progress=None):
         OSError: if the data set is not on this machine and cannot be downloaded.
         ValueError: if it has no split of that name, or no images with labels, or is not kept as TFRecords.
     """
-    with getting(name) as tfds:
+    with load_tfds(name) as tfds:
         builder = tfds.builder(name)
         builder.download_and_prepare()
     info = builder.info

@@ -2,8 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_headattn.data import pack_lines
-from keras_headattn.data._packing import COLUMNS, sequence_row
+from recipes.pretrain.packing import COLUMNS, pack_lines, sequence_row
 
 
 class Draws:

@@ -1,20 +1,14 @@
 """Documents of corpora that are larger than memory: text files, folders of them and archives, as a stream of lines."""
 
-import bz2
 import contextlib
-import gzip
-import lzma
 import os
 import pathlib
-import tarfile
-import zlib
 
 from keras_headattn._files import bounded_lines
+from recipes.engine.archives import DAMAGE, decompressed, open_archive
 
-COMPRESSED = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ": lzma.open, b"BZh": bz2.open}  # by the first bytes
 ARCHIVES = (".tar", ".tgz", ".txz", ".tar.gz", ".tar.bz2", ".xz")  # endings within archives
 MOST_ARCHIVES = 8  # that lie in each other
-DAMAGE = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError)
 XML = (b"<?xml", b"\xef\xbb\xbf<?xml", b"<mediawiki")  # beginnings, the last of Wikipedia's dumps
 TAR_MAGIC, TAR_BLOCK = slice(257, 262), 512
 
@@ -141,40 +135,6 @@ def _open(path):
     """A file, decompressed."""
     with open(path, "rb") as file:
         yield decompressed(file)
-
-
-def decompressed(file):
-    """An open file at its beginning, decompressed if its first bytes say that it is compressed."""
-    head = file.peek(TAR_BLOCK)
-    return next((opened(file) for magic, opened in COMPRESSED.items() if head.startswith(magic)), file)
-
-
-@contextlib.contextmanager
-def open_archive(file):
-    """Opens a tar archive to be read from beginning to end, and checks it to the checksum of its compression.
-
-    Args:
-        file: open binary file at its beginning.
-
-    Yields:
-        `tarfile.TarFile`.
-    """
-    content = decompressed(file)
-    with tarfile.open(fileobj=content, mode="r|", tarinfo=_Member) as archive:
-        yield archive
-    while content.read(2**20):
-        pass
-
-
-class _Member(tarfile.TarInfo):
-    """A member of an archive; one whose header is damaged is an error, where `tarfile` takes it for the end."""
-
-    @classmethod
-    def fromtarfile(cls, archive):
-        try:
-            return super().fromtarfile(archive)
-        except (tarfile.InvalidHeaderError, tarfile.TruncatedHeaderError) as error:
-            raise tarfile.ReadError(f"{error} at byte {archive.offset:,} of the archive") from error
 
 
 def _is_tar(head):

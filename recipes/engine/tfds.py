@@ -6,7 +6,7 @@ from keras_headattn._optional import optional_import
 
 
 @contextlib.contextmanager
-def getting(name):
+def load_tfds(name):
     """Gives the module `tensorflow_datasets`, to get a data set with it, which is downloaded on first use.
 
     Args:

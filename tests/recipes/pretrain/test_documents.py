@@ -7,7 +7,7 @@ import tarfile
 
 import pytest
 
-from keras_headattn.data import Documents
+from recipes.pretrain.documents import Documents
 
 COMPRESS = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.data import ImageBatches, ImageRecords, read_records, read_tfds_images
-from keras_headattn.data._image_records import IMAGENET_KEYS, TFDS_KEYS
+from keras_headattn.data import ImageBatches
+from recipes.imagenet.records import IMAGENET_KEYS, TFDS_KEYS, ImageRecords, read_records, read_tfds_images
 from tests.data.image_files import jpeg
 from tests.data.test_images import as_it_is, numbers, served
 

@@ -10,19 +10,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.data import (
-    Documents,
-    Records,
-    SequenceBatches,
-    adopt_sequences,
-    claim,
-    pack_lines,
-    read_held_out,
-    write_sequences,
-)
+from keras_headattn.data import Records, claim
 from keras_headattn.data._shards import write_shard
 from keras_headattn.text import WordPieceTokenizer
 from keras_headattn.training import Model, Resume
+from recipes.pretrain.batches import SequenceBatches, read_held_out
+from recipes.pretrain.documents import Documents
+from recipes.pretrain.packing import pack_lines
+from recipes.pretrain.records import adopt_sequences, write_sequences
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LENGTH = 16

@@ -7,17 +7,14 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from keras_headattn.analysis import (
-    aopc,
+from keras_headattn.analysis import aopc, comprehensiveness, sufficiency, top_words
+from recipes.rationales.metrics import (
     as_spans,
-    comprehensiveness,
     degenerate_baselines,
     iou_f1,
     rationale_auprc,
     rationale_average_precision,
-    sufficiency,
     token_f1,
-    top_words,
 )
 
 

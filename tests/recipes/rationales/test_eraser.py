@@ -8,8 +8,8 @@ import tarfile
 import numpy as np
 import pytest
 
-from keras_headattn.analysis import as_spans, iou_f1, rationale_auprc, rationale_average_precision, token_f1, top_words
-from keras_headattn.data import (
+from keras_headattn.analysis import top_words
+from recipes.rationales.eraser import (
     Annotation,
     EraserCorpus,
     Evidence,
@@ -18,6 +18,7 @@ from keras_headattn.data import (
     write_eraser,
     write_rationales,
 )
+from recipes.rationales.metrics import as_spans, iou_f1, rationale_auprc, rationale_average_precision, token_f1
 
 SHARED = pathlib.Path(os.environ.get("HEADATTN_SHARED", "../shared")) / "data"
 MOVIES = SHARED / "eraser_movies"

@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from keras_headattn.data._processes import in_processes
+from recipes.pretrain.processes import in_processes
 
 SCRIPT = """
 import os, pathlib, sys, time
 sys.path[:0] = {path!r}
-from keras_headattn.data._processes import in_processes
+from recipes.pretrain.processes import in_processes
 
 def work(folder):
     pathlib.Path(folder, str(os.getpid())).touch()

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from keras_headattn._files import read_lines
 from keras_headattn._optional import optional_import
-from keras_headattn.data._image_names import ENDINGS, describe_others, find_images, first_names, is_image
 from keras_headattn.data._images import ImageSource
+from recipes.imagenet.names import ENDINGS, describe_others, find_images, first_names, is_image
 
 
 class ImageFiles(ImageSource):

@@ -8,10 +8,10 @@ import numpy as np
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
 from keras_headattn._validation import positive
-from keras_headattn.data._packing import COLUMNS, SHORTEST_TARGET, pack_lines, sequence_row
-from keras_headattn.data._processes import in_processes
 from keras_headattn.data._records import claim, finish_records, remove_halves
 from keras_headattn.data._shards import describe_shard, if_whole, write_shard
+from recipes.pretrain.packing import COLUMNS, SHORTEST_TARGET, pack_lines, sequence_row
+from recipes.pretrain.processes import in_processes
 
 PAD_ID = 0  # of records
 

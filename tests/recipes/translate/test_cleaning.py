@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_headattn.data import CleaningReport, ParallelCorpus, clean, clean_pairs, empty_pairs, read_text
-from keras_headattn.data._cleaning import count_words
+from keras_headattn.data import ParallelCorpus, read_text
+from recipes.translate.cleaning import CleaningReport, clean, clean_pairs, count_words, empty_pairs
 
 
 def test_drops_and_says_why():
