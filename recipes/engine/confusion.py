@@ -25,6 +25,19 @@ def write_confusion(folder, labels, predicted, names):
     write_atomically(folder / "confusion.png", picture.getvalue())
 
 
+def report_one_class(name, labels, predicted, names):
+    """Says so if all texts of the test set `name` were taken for one class, and are not all of one.
+
+    Takes what `write_confusion` does.
+
+    >>> report_one_class("test", [0, 1], [[0.6, 0.4], [0.7, 0.3]], ["bad", "good"])
+    test: every text was taken for bad.
+    """
+    chosen = {*np.asarray(predicted).argmax(axis=1).tolist()}
+    if len(chosen) == 1 < len({*labels}):
+        print(f"{name}: every text was taken for {names[chosen.pop()]}.")
+
+
 def confusion_text(labels, predicted, names):
     """A table of how often each label, in rows, was taken for which, in columns: str.
 

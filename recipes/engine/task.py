@@ -76,6 +76,8 @@ class Task:
         corpora: the data of the settings, if they have been read, as `Recipe.read` does. Default `None`.
     """
 
+    details = ()  # names in the logs that the lines of epochs do not show; history and TensorBoard have them
+
     def __init__(self, config, run, corpora=None):
         self.config = config
         self.run = run
@@ -173,3 +175,7 @@ class Task:
     def export(self, model):
         """Writes the SavedModels and tries them out."""
         raise NotImplementedError
+
+    def next_commands(self):
+        """Commands that a user may give once the run has finished, which are printed then: list of str."""
+        return []

@@ -97,6 +97,9 @@ def end(task, model):
         task.export(model)
         run.note_finished({"export": left["export"]})
     run.save_config(config)
+    with silence(config.quiet):
+        for command in task.next_commands():
+            print(f"Next: {command}")
 
 
 def _left_to_do(task):
@@ -276,7 +279,8 @@ def make_callbacks(task, model, batches, validation):
     ends = [StopWhenStalled(run, config.patience, config.select)]
     if config.time_limit:
         ends.append(TimeLimit(60 * config.time_limit))
-    return [Resume(run.checkpoints, batches, remembered, every=config.save_steps), *shown, *ends, Progress()]
+    progress = Progress(leave_out=("compilations", "training_seconds", *task.details))
+    return [Resume(run.checkpoints, batches, remembered, every=config.save_steps), *shown, *ends, progress]
 
 
 def report_hidden_gpus():

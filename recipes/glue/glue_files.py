@@ -154,7 +154,8 @@ def _read_msr(folder, task, split, seed):
         return corpus
     ids = next((folder / name for name in IDS_OF_DEV if (folder / name).is_file()), None)
     if ids is None:
-        print(f"{folder} has no {IDS_OF_DEV[0]}: {NUM_DEV} training pairs, chosen by seed {seed}, are the dev set.")
+        if split == "dev":  # the training set is read, too
+            print(f"{folder} has no {IDS_OF_DEV[0]}: {NUM_DEV} training pairs, chosen by seed {seed}, are the dev set.")
         order = np.random.default_rng(seed).permutation(len(corpus))
         is_dev = np.isin(np.arange(len(corpus)), order[:NUM_DEV])
     else:

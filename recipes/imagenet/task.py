@@ -104,6 +104,9 @@ class ImageNet(Task):
                 self.config.quiet,
             )
 
+    def next_commands(self):
+        return [f"python -m recipes.imagenet classify {self.config.run} FILE"]
+
     def export_folders(self):
         return [self.config.export_folder, f"{self.config.export_folder}_tensors"]
 

@@ -24,10 +24,22 @@ from recipes.pretrain.prepare import prepare, tokenizer_of
 
 HELD_OUT = "held_out"  # the name of this test set
 TOKENIZER = "tokenizer.json"
+# What lines of epochs do not show. Of validation they show the other measures, and of training the loss alone.
+OF_TRAINING = ("generator_loss", "masked_accuracy", "detection_auc")
+DETAILS = (
+    "discriminator_loss",
+    "sampled_accuracy",
+    "replaced_share",
+    "detection_accuracy",
+    "detection_precision",
+    "detection_recall",
+)
 
 
 class Pretrain(Task):
     """An encoder, with what it is pre-trained by, and its word pieces."""
+
+    details = (*OF_TRAINING, *DETAILS, *(f"val_{name}" for name in DETAILS))
 
     def check(self):
         shape = self.config.shape
@@ -136,6 +148,10 @@ class Pretrain(Task):
             self.run.check_data(self.fingerprint())
             tests[HELD_OUT] = held_out(own, Records(own.records_folder))
         return tests
+
+    def next_commands(self):
+        task = "language" if self.config.embedded else "cola --glue GLUE"
+        return [f"python -m recipes.glue --task {task} --checkpoint {self.config.run}"]
 
     def evaluate(self, model, tests):
         model.compile()

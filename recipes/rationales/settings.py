@@ -55,7 +55,16 @@ class Model:
     )
 
 
-@settings(select="val_accuracy", clipnorm=10.0, learning_rate=2e-5, run="runs/rationales", export=None)
+@settings(
+    select="val_accuracy",
+    clipnorm=10.0,
+    learning_rate=2e-5,
+    samples=option(
+        3, "test documents that are shown at the end with what counts in brackets", changeable=True, at_least=0
+    ),
+    run="runs/rationales",
+    export=None,
+)
 class RationalesConfig(Data, Model, Settings):
     """Every setting of a run. The defaults are those of the BERT-LSTM of DeYoung et al. 2020, at a constant rate."""
 

@@ -14,7 +14,7 @@ from keras_headattn.data._shards import checksum
 from keras_headattn.models import BERT_SIZES
 from keras_headattn.text import learn_tokenizer
 from keras_headattn.training import Model
-from recipes.engine.confusion import write_confusion
+from recipes.engine.confusion import report_one_class, write_confusion
 from recipes.engine.encoders import check_attention, check_checkpoint, tokenizer_of
 from recipes.engine.fingerprint import fingerprint
 from recipes.engine.progress import progress_bar
@@ -24,6 +24,7 @@ from recipes.rationales.batches import DocumentBatches
 from recipes.rationales.data import document_of, query_of, read_corpora, read_split
 from recipes.rationales.modelling import make_classifier, make_encoder
 from recipes.rationales.predicting import Predictor
+from recipes.rationales.samples import show_samples
 from recipes.rationales.states import KeptStates, WordStates
 from recipes.rationales.words import WordPieces, report_cut
 
@@ -166,6 +167,13 @@ class Rationales(Task):
             write_confusion(path.parent, labels_of(corpus, self.classes), predicted, self.classes)
             write_atomically(path, (json.dumps(scores, indent=2) + "\n").encode("utf-8"))
             print(f"{name}: accuracy {scores['accuracy']:.4f}, f1_macro {scores['f1_macro']:.4f}")
+            report_one_class(name, labels_of(corpus, self.classes), predicted, self.classes)
+            if self.data and not self.config.quiet:  # after training
+                show_samples(self, predictor, corpus)
+
+    def next_commands(self):
+        command, run = "python -m recipes.rationales", self.config.run
+        return [f"{command} score {run}", f"{command} explain {run} FILE"]
 
     def export(self, model):
         raise ValueError(f"This recipe writes no SavedModel: its model is in {self.run.model}")

@@ -20,8 +20,7 @@ class Progress(keras.callbacks.ProgbarLogger):
     The time left is that of all other epochs, if each takes as long as the last one.
 
     Args:
-        leave_out: Names in the logs that are not shown at the end of an epoch. Defaults to
-            `("compilations", "training_seconds")`.
+        leave_out: Names in the logs that are not shown. Defaults to `("compilations", "training_seconds")`.
 
     Example:
 
@@ -50,16 +49,22 @@ class Progress(keras.callbacks.ProgbarLogger):
                 print(f"About {self._left(epoch)} left. ", end="")
             super().on_epoch_begin(epoch, logs)
 
+    def on_train_batch_end(self, batch, logs=None):
+        super().on_train_batch_end(batch, self._shown(logs))
+
     def on_epoch_end(self, epoch, logs=None):
         now = time.monotonic()
         self._clock = _Clock(now, now - self._clock.begin)
-        shown = {name: value for name, value in (logs or {}).items() if name not in self.leave_out}
+        shown = self._shown(logs)
         if self.verbose == 1:
             super().on_epoch_end(epoch, shown)
         elif self.verbose:
             left = f", about {self._left(epoch + 1)} left" if epoch + 1 < self.epochs else ""
             values = "".join(f" - {name} {_number(value)}" for name, value in shown.items())
             print(f"Epoch {epoch + 1}/{self.epochs}: {duration(self._clock.seconds)}{left}{values}", flush=True)
+
+    def _shown(self, logs):
+        return {name: value for name, value in (logs or {}).items() if name not in self.leave_out}
 
     def _left(self, done):
         return duration((self.epochs - done) * self._clock.seconds)

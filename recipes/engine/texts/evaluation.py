@@ -4,7 +4,7 @@ import json
 import math
 
 from keras_headattn._files import write_atomically
-from recipes.engine.confusion import write_confusion
+from recipes.engine.confusion import report_one_class, write_confusion
 from recipes.engine.progress import progress_bar
 from recipes.engine.texts.targets import Classes
 
@@ -33,8 +33,8 @@ def evaluate(predictor, tests, targets, folder=None):
         if folder is not None:
             _write(folder / name, corpus, labels, predicted, targets, results[name])
         print(f"{name}: " + ", ".join(f"{m} {v:.4f}" for m, v in scores.items()))
-        if isinstance(targets, Classes) and labels.ndim == 1 and len({*predicted.argmax(axis=1)}) == 1 < len({*labels}):
-            print(f"{name}: every text was taken for {targets.names[predicted[0].argmax()]}.")
+        if isinstance(targets, Classes) and labels.ndim == 1:
+            report_one_class(name, labels, predicted, targets.names)
     return results
 
 

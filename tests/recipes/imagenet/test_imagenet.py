@@ -42,6 +42,7 @@ def test_a_run_leaves_scores_and_models(quick):
         assert (folder / name / "1" / "saved_model.pb").exists()
     assert "Evaluating on 297 images: 297 in " in process.stdout  # and not the number of batches
     assert "Graphs made for training steps: 1\n" in process.stdout and process.stdout.count(", labelled ") == 5
+    assert process.stdout.endswith(f"\nNext: python -m recipes.imagenet classify {folder / 'run'} FILE\n")
 
 
 def test_the_same_command_has_nothing_left_to_train(quick, recipe):

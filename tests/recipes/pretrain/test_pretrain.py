@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 
 import keras
 import numpy as np
@@ -11,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from recipes.glue.__main__ import RECIPE as GLUE
 from recipes.glue.__main__ import main as glue
-from recipes.pretrain.__main__ import main
+from recipes.pretrain.__main__ import RECIPE, main
 from tests.recipes.commands import quick_run, run_here
 
 
@@ -41,6 +42,18 @@ def test_a_run_leaves_scores_and_a_model(quick):
     assert scores["loss"] == pytest.approx(loss, rel=2e-3)  # which is a mean of batches
     assert history[-1]["val_generator_loss"] < history[0]["val_generator_loss"]
     assert (run / "model.keras").exists() and "acts on 3 kernels" in quick[1].stdout
+
+
+def test_the_console_shows_little_and_what_comes_next(quick):
+    lines = quick[1].stdout.splitlines()
+    shown = [re.findall(r" - (\S+) ", line) for line in lines if line.startswith("Epoch ")]
+    names = ["loss", "val_detection_auc", "val_generator_loss", "val_loss", "val_masked_accuracy"]
+    assert shown and all(sorted(line) == sorted([*names, "tokens_per_second", "head_distance"]) for line in shown)
+    run = quick[0] / "run"
+    assert lines[-1] == f"Next: python -m recipes.glue --task language --checkpoint {run}"
+    config = RECIPE.settings().changed({"train": ("text.txt",), "run": "runs/mine"})
+    (command,) = RECIPE.make_task(config).next_commands()
+    assert command == "python -m recipes.glue --task cola --glue GLUE --checkpoint runs/mine"
 
 
 def test_the_scores_of_a_finished_run_are_those_of_training(quick, recipe):

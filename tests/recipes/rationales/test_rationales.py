@@ -1,5 +1,6 @@
 """The recipe of rationales: a quick run, its scores as the public scorer would have them, and other data."""
 
+import dataclasses
 import functools
 import json
 import re
@@ -10,6 +11,7 @@ import keras
 import numpy as np
 import pytest
 
+from recipes.engine.task import Corpora
 from recipes.rationales.__main__ import KINDS, RECIPE, main
 from recipes.rationales.demo import reviews
 from recipes.rationales.eraser import read_eraser, read_rationales, write_eraser
@@ -118,6 +120,51 @@ def test_explain_evaluate_and_mistakes(run, command, tmp_path):
     other = ["--eraser", run / "data", "--size", "bert_tiny", "--states", run / "run" / "states", "--epochs", 1]
     message = command("train", *other, "--encoder-seed", 5, "--run", tmp_path / "other", "--quiet")
     assert "--states has the states of another encoder" in message and "encoder_seed=0 (now 5)" in message
+
+
+def test_a_quick_run_learns_and_shows_words(tmp_path):
+    """Without data: reviews made by code, whose opinions it finds."""
+    process = run_process("rationales", "--quick", "--run", tmp_path / "run")
+    assert process.stderr == ""
+    scores = json.loads((tmp_path / "run" / "results" / "test" / "scores.json").read_text())
+    assert scores["accuracy"] >= 0.9
+    shown = process.stdout.partition("In brackets are the words that the pooling attends to most:\n")[2].splitlines()
+    assert len(shown) == 8
+    corpus = reviews()["test"]
+    texts = [" ".join(corpus.words(each.docids[0])) for each in corpus.annotations]
+    for text, answer in zip(shown[:6:2], shown[1:6:2], strict=True):
+        place = texts.index(re.sub(r"[\[\]]", "", text.strip()))
+        assert re.fullmatch(r" +-> (NEG|POS) \(\d\.\d{3}\), labelled (NEG|POS)", answer)
+        assert answer.endswith(f"labelled {corpus.annotations[place].classification}") and "[" in text
+    command = "Next: python -m recipes.rationales"
+    assert shown[6:] == [f"{command} score {tmp_path / 'run'}", f"{command} explain {tmp_path / 'run'} FILE"]
+
+
+def test_samples_of_long_documents_with_queries(run, capsys):
+    """Part of a document is shown, with its query where these differ; and one class for all is reported."""
+    task = RECIPE.finished(run / "run", {"quiet": False, "samples": 2})
+    train, test = (read_eraser(run / "data", name) for name in ("train", "test"))
+    first, second = test.annotations[:2]  # of two classes
+    long = {"long": [["nothing"] * 100, *test.documents[first.docids[0]]]}
+    annotations = [dataclasses.replace(first, docids=("long",), query="good ?"), second]
+    corpus = dataclasses.replace(test, annotations=annotations, documents=test.documents | long)
+    task.data = Corpora(train, None, {})
+
+    class Constant:
+        def __call__(self, documents, queries, progress=None):
+            return np.array([[0.7, 0.3]] * len(documents))
+
+        def scores(self, documents, queries, progress=None):
+            return {"attention": [np.eye(len(words))[-2] for words in documents]}
+
+    task.predictor = lambda model: Constant()
+    task.evaluate(None, {"made": corpus})
+    printed = capsys.readouterr().out
+    assert f"made: every text was taken for {task.classes[0]}." in printed, printed
+    assert re.search(r"^  \.\.\. nothing .*\[\w+\] \.\.\. \| good \?$", printed, re.MULTILINE)
+    task.config = task.config.changed({"samples": 0})
+    task.evaluate(None, {"made": corpus})
+    assert "brackets" not in capsys.readouterr().out
 
 
 def test_documents_that_are_cut_are_counted(run, tmp_path, capsys):

@@ -1,0 +1,51 @@
+"""Documents of a test set with the words that a model looks at, for people."""
+
+import numpy as np
+
+from keras_headattn.analysis import as_spans, top_words
+from recipes.rationales.data import document_of, query_of
+
+MOST_SHOWN = 40  # words of a document
+
+
+def show_samples(task, predictor, corpus):
+    """Prints documents with those words in brackets that the pooling attends to most, as many as people mark.
+
+    Args:
+        task: `Rationales` with its data.
+        predictor: its `Predictor`.
+        corpus: `EraserCorpus`.
+    """
+    number, seed = task.config.samples, task.config.seed
+    if not number:
+        return
+    few, share = corpus.sample(number, seed), task.data.train.rationale_share or 0.2
+    queries = [query_of(each) for each in few.annotations]
+    pairs = [(document_of(few, each), query) for each, query in zip(few.annotations, queries, strict=True)]
+    documents = [words[: task.pieces(words, query).num_words] for words, query in pairs]
+    scores = predictor.scores(documents, queries)["attention"]
+    alike = len({each.query for each in corpus.annotations}) == 1
+    print("In brackets are the words that the pooling attends to most:")
+    for each, words, row, odds in zip(few.annotations, documents, scores, predictor(documents, queries), strict=True):
+        query = "" if alike or not each.query else f" | {each.query}"
+        answer = f"{task.classes[odds.argmax()]} ({odds.max():.3f}), labelled {each.classification}"
+        print(f"  {marked_text(words, row, share)}{query}\n    -> {answer}")
+
+
+def marked_text(words, scores, share, most=MOST_SHOWN):
+    """Words as a text, those with the highest scores in brackets; of many words the `most` that have most together.
+
+    >>> marked_text("the plot is truly great .".split(), [0, 0.1, 0, 0.3, 0.6, 0], 0.3)
+    'the plot is [truly great] .'
+    >>> marked_text("the plot is truly great .".split(), [0, 0.1, 0, 0.3, 0.6, 0], 0.3, most=2)
+    '... [truly great] ...'
+    """
+    chosen, begin, end = top_words(scores, share), 0, len(words)
+    if len(words) > most:
+        begin = int(np.convolve(scores, np.ones(most), "valid").argmax())
+        end = begin + most
+    shown = list(words[begin:end])
+    for start, stop in as_spans(chosen[begin:end]):
+        shown[start] = f"[{shown[start]}"
+        shown[stop - 1] += "]"
+    return " ".join(["..."] * (begin > 0) + shown + ["..."] * (end < len(words)))
