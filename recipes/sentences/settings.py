@@ -12,9 +12,9 @@ METHODS = (*INSIDE, "lime", "leave_one_out", "random")
 
 
 @settings(
-    train=option((), "files to train on (.csv, .tsv, .jsonl, .gz too), read one after the other"),
-    validation=option((), "files for validation; none: a share of --train"),
-    test=option((), "files to test on, each a test set named after it; none: a share of --train"),
+    train=option((), "files to train on (.csv, .tsv, .jsonl, .gz too), read one after the other", metavar="FILE"),
+    validation=option((), "files for validation; none: a share of --train", metavar="FILE"),
+    test=option((), "files to test on, each a test set named after it; none: a share of --train", metavar="FILE"),
 )
 class Texts(TextFiles):
     """The texts, their labels, and which of them are used."""
@@ -29,17 +29,21 @@ class Texts(TextFiles):
         None, "between the columns of csv; none: the comma, semicolon or tab that makes the columns"
     )
     header: bool = option(True, "--no-header: csv and tsv whose first line is an example; columns are numbers from 1")
-    text_column: str = option("text", "name of the column with the text")
-    second_column: str | None = option(None, "name of that with the second text, where pairs are classified")
-    label_column: str = option("label", "name of that with the label")
+    text_column: str = option("text", "name of the column with the text", metavar="COLUMN")
+    second_column: str | None = option(
+        None, "name of that with the second text, where pairs are classified", metavar="COLUMN"
+    )
+    label_column: str = option("label", "name of that with the label", metavar="COLUMN")
     predict: str = option(
         "class", "what a text has: one class, any of several labels, or a number", ("class", "labels", "number")
     )
     label_separator: str = option(",", "stands between the labels of a text, with --predict labels")
     labels: tuple[str, ...] = option(
-        (), "all labels in their order; of two the second is the positive one; none: those to train on, sorted"
+        (),
+        "all labels in their order; of two the second is the positive one; none: those to train on, sorted",
+        metavar="LABEL",
     )
-    drop_labels: tuple[str, ...] = option((), "labels whose examples are left out")
+    drop_labels: tuple[str, ...] = option((), "labels whose examples are left out", metavar="LABEL")
     validation_share: float = option(0.1, "share of --train for validation, without --validation", above=0, below=1)
     test_share: float = option(0.1, "share of --train to test on, without --test; 0: none", at_least=0, below=1)
     split_seed: int = option(0, "of the choice of these shares and of --max-examples")
@@ -95,7 +99,7 @@ class Words:
     min_count: int = option(1, "words that are rarer in the training set are unknown", at_least=1)
     lowercase: bool = option(True, "lower-case all text")
     max_length: int = option(200, "tokens of a text that are read; the rest is cut off", at_least=1)
-    embeddings: str | None = option(None, "text file of word vectors, such as GloVe's, to begin with")
+    embeddings: str | None = option(None, "text file of word vectors, such as GloVe's, to begin with", metavar="FILE")
     train_embeddings: bool = option(True, "--no-train-embeddings: the vectors stay as they are")
 
 
@@ -126,8 +130,12 @@ class ClassifyConfig(Texts, Words, Model, Settings, Serving):
     embedding", section 4.1.
     """
 
-    title = "optimizer"
+    title = "training"
     SOURCES = ("train", "tfds", "embedded")
+    MOST_USED = (
+        "train", "validation", "test", "text_column", "label_column", "predict", "batch_size",
+        *Settings.MOST_USED,
+    )  # fmt: skip
 
     optimizer: str = option("adam", "optimizer, at a constant learning rate", ("adam", "sgd", "adagrad"))
     clipvalue: float | None = option(None, "largest value of a gradient", above=0)
