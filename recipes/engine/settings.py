@@ -133,11 +133,14 @@ class Settings(Heads, Training, Devices, Output):
     """All settings that every recipe has.
 
     A subclass names in `SOURCES` its settings that say what to train on, in `MOST_USED` those that `--help` lists
-    first, and in `without_effect` those that have no effect beside the others, which TensorBoard leaves out.
+    first, in `SIZE_OPTIONS` those that make the model smaller, in `PRETRAINED` those that give it trained weights, and
+    in `without_effect` those that have no effect beside the others, which TensorBoard leaves out.
     """
 
     SOURCES = ()
     MOST_USED = ("attention", "epochs", "learning_rate", "run")
+    SIZE_OPTIONS = ()
+    PRETRAINED = ()
     without_effect = ()
 
     def __post_init__(self):

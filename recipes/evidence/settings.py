@@ -67,6 +67,8 @@ class RationalesConfig(Data, Model, Settings):
     title = "training"
     SOURCES = ("eraser", "embedded")
     MOST_USED = ("eraser", "checkpoint", "window", "max_windows", "batch_size", *Settings.MOST_USED)
+    SIZE_OPTIONS = ("size", "lstm_dim", "pooling_dim", "hidden_dim")
+    PRETRAINED = ("checkpoint",)
 
     def __post_init__(self):
         super().__post_init__()

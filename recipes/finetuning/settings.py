@@ -87,6 +87,8 @@ class GlueConfig(Data, Model, Settings, Serving):
         "task", "glue", "train", "validation", "test", "text_column", "label_column", "checkpoint",
         "batch_size", *Settings.MOST_USED,
     )  # fmt: skip
+    SIZE_OPTIONS = ("size",)
+    PRETRAINED = ("checkpoint",)
 
     optimizer: str = option(
         "adamw",

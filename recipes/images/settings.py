@@ -96,6 +96,7 @@ class ImageNetConfig(Images, Pixels, Model, Settings):
     title = "training"
     SOURCES = ("images", "records", "tfds", "embedded")
     MOST_USED = ("images", "validation_share", "tfds", "image_size", "model", "batch_size", *Settings.MOST_USED)
+    SIZE_OPTIONS = ("model", "filters")
 
     warmup_epochs: float = option(5.0, "epochs in which the rate rises from 0", at_least=0)
     decay_epochs: tuple[int, ...] = option((30, 60, 80, 90), "epochs after which the rate is a tenth")

@@ -136,6 +136,7 @@ class ClassifyConfig(Texts, Words, Model, Settings, Serving):
         "train", "validation", "test", "text_column", "label_column", "predict", "batch_size",
         *Settings.MOST_USED,
     )  # fmt: skip
+    SIZE_OPTIONS = ("mlp_dim", "pooling_heads", "hidden_dim", "embedding_dim")
 
     optimizer: str = option("adam", "optimizer, at a constant learning rate", ("adam", "sgd", "adagrad"))
     clipvalue: float | None = option(None, "largest value of a gradient", above=0)

@@ -186,6 +186,8 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Decoding, Serving):
         "train", "validation", "test", "source_language", "target_language", "size", "tokens_per_batch",
         *Settings.MOST_USED,
     )  # fmt: skip
+    SIZE_OPTIONS = ("size", "num_layers", "hidden_dim", "intermediate_dim")
+    PRETRAINED = ("pretrained",)
 
     warmup_steps: int = option(4000, "steps of linear warm-up, before decay with 1/sqrt(step)", at_least=1)
     beta_2: float = option(0.98, "Adam's second-moment decay", at_least=0, below=1)

@@ -94,6 +94,7 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
     title = "training"
     SOURCES = ("train", "embedded")
     MOST_USED = ("train", "validation", "test", "num_layers", "hidden_dim", "tokens_per_batch", *Settings.MOST_USED)
+    SIZE_OPTIONS = ("num_layers", "hidden_dim", "intermediate_dim", "num_encoder_layers")
 
     optimizer: str = option("sgd", "at a constant learning rate", ("sgd", "adam"))
     momentum: float = option(0.9, "of sgd", at_least=0, below=1)
