@@ -59,7 +59,7 @@ def test_help_needs_no_tensorflow(helped):
     assert not helped[1]
 
 
-@pytest.mark.parametrize("cls", {type(config) for config in named_configs().values()}, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", dict.fromkeys(map(type, named_configs().values())), ids=lambda cls: cls.__name__)
 def test_named_settings_exist(cls):
     names = {field.name for field in fields(cls)}
     assert {*cls.MOST_USED, *cls.SIZE_OPTIONS, *cls.PRETRAINED} <= names

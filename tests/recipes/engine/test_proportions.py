@@ -31,7 +31,7 @@ def test_nothing_is_said_of_others(config, parameters, examples):
 def test_a_run_begins_with_the_remark(tmp_path, capsys):
     lines = [f"word{number % 7} word{number % 5}\t{number % 2}" for number in range(40)]
     (tmp_path / "texts.tsv").write_text("\n".join(["text\tlabel", *lines]))
-    size = ["--mlp-dim", "3000", "--embedding-dim", "8", "--hidden-dim", "8", "--pooling-dim", "8"]
+    size = ["--mlp-dim", "1000", "--embedding-dim", "8", "--hidden-dim", "8", "--pooling-dim", "8"]
     arguments = ["--train", tmp_path / "texts.tsv", *size, "--run", tmp_path / "run", "--export", "none"]
     for epochs in (1, 2):
         RECIPE.main(["train", *map(str, arguments), "--epochs", str(epochs)])
