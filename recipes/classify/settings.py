@@ -16,7 +16,7 @@ class Words:
     min_count: int = option(1, "words that are rarer in the training set are unknown", at_least=1)
     lowercase: bool = option(True, "lower-case all text")
     max_length: int = option(200, "tokens of a text that are read; the rest is cut off", at_least=1)
-    embeddings: str | None = option(None, "text file of word vectors, such as GloVe's, to begin with")
+    embeddings: str | None = option(None, "text file of word vectors, such as GloVe's, to begin with", metavar="FILE")
     train_embeddings: bool = option(True, "--no-train-embeddings: the vectors stay as they are")
 
 
@@ -47,8 +47,13 @@ class ClassifyConfig(Texts, Words, Model, Settings, Serving):
     embedding", section 4.1.
     """
 
-    title = "optimizer"
+    title = "training"
     SOURCES = ("train", "tfds", "embedded")
+    MOST_USED = (
+        "train", "validation", "test", "text_column", "label_column", "predict", "batch_size",
+        *Settings.MOST_USED,
+    )  # fmt: skip
+    SIZE_OPTIONS = ("mlp_dim", "pooling_heads", "hidden_dim", "embedding_dim")
 
     optimizer: str = option("adam", "optimizer, at a constant learning rate", ("adam", "sgd", "adagrad"))
     clipvalue: float | None = option(None, "largest value of a gradient", above=0)

@@ -12,9 +12,10 @@ from dataclasses import fields
 from keras_headattn._files import read_json, write_atomically
 
 LIMITS = {"at_least": operator.ge, "at_most": operator.le, "above": operator.gt, "below": operator.lt}
+LONGEST_CHOICES = 60  # characters that are shown beside an option; more are in its help text
 
 
-def option(default, help, choices=None, changeable=False, **limits):
+def option(default, help, choices=None, changeable=False, metavar=None, **limits):
     """A field of a settings dataclass.
 
     Args:
@@ -22,9 +23,10 @@ def option(default, help, choices=None, changeable=False, **limits):
         help: str, for the command line.
         choices: the values that it takes. Default `None`: any of its type.
         changeable: whether another value may continue a run. Default False.
+        metavar: what stands for a value in the help text: `"FILE"`. Default `None`: its type.
         **limits: bounds of numbers, named as in `LIMITS`.
     """
-    metadata = {"help": help, "choices": choices, "changeable": changeable, **limits}
+    metadata = {"help": help, "choices": choices, "changeable": changeable, "metavar": metavar, **limits}
     if isinstance(default, dict):
         return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -70,40 +72,55 @@ def check_ranges(config):
                 )
 
 
-def add_options(parser, cls, names=None, default=None):
+def add_options(parser, cls, names=None, default=None, first=None):
     """Adds options for the fields of the dataclass; one not given is absent from the result.
 
     Args:
         parser: `argparse.ArgumentParser`.
-        cls: settings dataclass. Fields of one class in its order of inheritance are a group in the help text, whose
-            title is the class's `title`.
+        cls: settings dataclass. The fields of classes with one `title` are a group of that title in the help text.
         names: of the fields; `None`: all.
-        default: what the help text gives as default, in place of the fields' own.
+        default: what the help text gives as default, in place of the fields' own. There are no groups then.
+        first: a group of the parser for the fields in the class's `MOST_USED`. Default `None`: they have none.
     """
     hints, known = typing.get_type_hints(cls), {field.name: field for field in fields(cls)}
-    homes = {name: home for home in cls.__mro__ for name in home.__dict__.get("__annotations__", {}) if name in known}
-    for home in cls.__mro__:
-        own = [name for name in known if homes[name] is home and (names is None or name in names)]
-        group = parser.add_argument_group(home.title) if own and default is None else parser
+    known = {name: field for name, field in known.items() if names is None or name in names}
+    most_used = [name for name in cls.MOST_USED if name in known] if first else []
+    for name in most_used:
+        _add_option(first, known[name], hints[name], default)
+    for title, own in _by_title(cls, [name for name in known if name not in most_used]).items():
+        group = parser.add_argument_group(title) if default is None else parser
         for name in own:
             _add_option(group, known[name], hints[name], default)
+
+
+def _by_title(cls, names):
+    """Names of fields by the title of the class that has them; a title stands where its most basic class does."""
+    homes = {name: home for home in cls.__mro__ for name in home.__dict__.get("__annotations__", {})}
+    found = {}
+    for home in cls.__mro__:
+        if own := [name for name in names if homes[name] is home]:
+            found[home.title] = own + found.pop(home.title, [])
+    return found
 
 
 def _add_option(group, field, hint, default):
     kind, many, optional = _kind(hint)
     own = default_of(field)
     shown = default or ("none" if own in (None, "", (), {}) else " ".join(map(str, own)) if many else own)
-    arguments = dict(default=argparse.SUPPRESS, help=f"{field.metadata['help']} [{shown}]".replace("%", "%%"))
+    choices = field.metadata["choices"]
+    names = ",".join(map(str, [*choices, "none"] if choices and optional else choices or ()))
+    is_long = len(names) > LONGEST_CHOICES
+    text = f"{field.metadata['help']}; one of {names.replace(',', ', ')}" if is_long else field.metadata["help"]
+    arguments = dict(default=argparse.SUPPRESS, help=f"{text} [{shown}]".replace("%", "%%"))
     if kind is bool:
         arguments["action"] = argparse.BooleanOptionalAction
     elif kind is dict:
         arguments |= dict(nargs="*", action=_Arguments, metavar="NAME=VALUE")
     else:
-        choices = field.metadata["choices"]
         arguments |= dict(type=_optional(kind) if optional else kind, choices=None if optional else choices)
         arguments |= dict(nargs="*") if many else {}
-        shown = [*choices, "none"] if choices and optional else choices
-        arguments["metavar"] = "{" + ",".join(map(str, shown)) + "}" if choices else kind.__name__.upper()
+        metavar = field.metadata["metavar"] or {str: "TEXT"}.get(kind, kind.__name__.upper())
+        arguments["metavar"] = "NAME" if is_long else "{" + names + "}" if choices else metavar
     group.add_argument(flag(field.name), **arguments)
 
 

@@ -7,6 +7,7 @@ import importlib
 import os
 import pkgutil
 import tempfile
+import textwrap
 from collections.abc import Callable
 from dataclasses import fields
 
@@ -120,10 +121,16 @@ class Recipe:
         return task
 
     def add_settings(self, parser, without=()):
-        """Adds `--config` and the options of all settings, but for those named."""
+        """Adds `--config` and the options of all settings, but for those named; returns the group of the most used."""
         parser.usage = "%(prog)s [options]"
-        parser.add_argument("--config", help=f"a saved config.json, or a name: {', '.join(self.config_names())}")
-        add_options(parser, self.settings, names=self.names() - set(without))
+        names = ", ".join(self.config_names())
+        parser.epilog = textwrap.fill(f"Names for --config: {names or 'none'}", 79)
+        group = parser.add_argument_group("most used")
+        group.add_argument(
+            "--config", metavar="NAME", help="settings: a name from the end of this help, or the config.json of a run"
+        )
+        add_options(parser, self.settings, names=self.names() - set(without), first=group)
+        return group
 
     def add_run(self, parser, names=()):
         """Adds the folder of a finished run, and options of settings that may be others than the run's."""
@@ -178,22 +185,23 @@ class Recipe:
         return dataclasses.replace(named_configs(self.name)[name], run=f"runs/{name}")
 
     def _add_training(self, parser):
-        parser.add_argument(
+        group = self.add_settings(parser)
+        group.add_argument(
             "--quick", action="store_true", help=f"see that it works, in a minute, in runs/quick_{self.name}"
         )
-        parser.add_argument(
+        group.add_argument(
             "--seeds",
             type=int,
             nargs="+",
+            metavar="INT",
             help="a run each, below the folder --run, without SavedModels; a table of means and deviations at the end",
         )
-        parser.add_argument(
+        group.add_argument(
             "--dry-run",
             action="store_true",
             help="read the data, build the model, time a few steps, and leave nothing but --records",
         )
         parser.add_argument("--afresh", action="store_true", help=argparse.SUPPRESS)  # for each run of --quick --seeds
-        self.add_settings(parser)
 
     def _train(self, options):
         config = self.chosen_settings(options)

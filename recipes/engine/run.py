@@ -147,6 +147,10 @@ class Run:
                 path.unlink(missing_ok=True)
         note.unlink()
 
+    def num_examples(self):
+        """int, the number of training examples; `None` if it is not known."""
+        return self._known_data().get("training", {}).get("examples")
+
     def _known_data(self):
         path = self.folder / "data.json"
         return read_json(path) if path.exists() else {}

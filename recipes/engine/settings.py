@@ -85,7 +85,10 @@ class Devices:
     )
     xla: bool | None = option(None, "compile training by XLA; none: where it is faster", changeable=True)
     xla_cache: str | None = option(
-        None, "folder where XLA keeps training steps it compiled, for later runs on this machine", changeable=True
+        None,
+        "folder where XLA keeps training steps it compiled, for later runs on this machine",
+        changeable=True,
+        metavar="FOLDER",
     )
     steps_per_execution: int = option(1, "training steps run in one go", changeable=True, at_least=1)
 
@@ -102,12 +105,13 @@ class Output:
         (), "first and last training step to profile for TensorBoard", changeable=True
     )
     quiet: bool = option(False, "print results alone", changeable=True)
-    run: str = option("runs/mine", "folder of the run", changeable=True)
+    run: str = option("runs/mine", "folder of the run", changeable=True, metavar="FOLDER")
     export: str | None = option(
         "saved_models/{run}",
         "folder that gets a new numbered version of the SavedModel; {run}: the name of the run's folder; none: no "
         "SavedModel",
         changeable=True,
+        metavar="FOLDER",
     )
 
 
@@ -128,11 +132,15 @@ class Serving:
 class Settings(Heads, Training, Devices, Output):
     """All settings that every recipe has.
 
-    A subclass names in `SOURCES` its settings that say what to train on, and in `without_effect` those that have no
-    effect beside the others, which TensorBoard leaves out.
+    A subclass names in `SOURCES` its settings that say what to train on, in `MOST_USED` those that `--help` lists
+    first, in `SIZE_OPTIONS` those that make the model smaller, in `PRETRAINED` those that give it trained weights, and
+    in `without_effect` those that have no effect beside the others, which TensorBoard leaves out.
     """
 
     SOURCES = ()
+    MOST_USED = ("attention", "epochs", "learning_rate", "run")
+    SIZE_OPTIONS = ()
+    PRETRAINED = ()
     without_effect = ()
 
     def __post_init__(self):
@@ -233,14 +241,16 @@ class TextFiles:
 
     title = "data"
 
-    train: tuple[str, ...] = option((), "files to train on, .gz too")
-    validation: tuple[str, ...] = option((), "files for validation")
-    test: tuple[str, ...] = option((), "files to test on, each a test set named after it", changeable=True)
-    tfds: str | None = option(None, "TensorFlow Datasets name, in place of files")
+    train: tuple[str, ...] = option((), "files to train on, .gz too", metavar="FILE")
+    validation: tuple[str, ...] = option((), "files for validation", metavar="FILE")
+    test: tuple[str, ...] = option(
+        (), "files to test on, each a test set named after it", changeable=True, metavar="FILE"
+    )
+    tfds: str | None = option(None, "TensorFlow Datasets name, in place of files", metavar="NAME")
     embedded: bool = option(False, "the embedded task, made by code")
-    train_split: str = option("train", "split to train on, where there are no files")
-    validation_split: str = option("validation", "split for validation")
-    test_splits: tuple[str, ...] = option(("test",), "splits to test on", changeable=True)
+    train_split: str = option("train", "split to train on, where there are no files", metavar="SPLIT")
+    validation_split: str = option("validation", "split for validation", metavar="SPLIT")
+    test_splits: tuple[str, ...] = option(("test",), "splits to test on", changeable=True, metavar="SPLIT")
 
     def __post_init__(self):
         super().__post_init__()

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+import math
 import os
 import shutil
 import statistics
@@ -31,6 +32,7 @@ from keras_headattn.training import (
 )
 from recipes.engine.checkpoints import SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled
 from recipes.engine.lock import locked
+from recipes.engine.proportions import remark_on_size
 from recipes.engine.quiet import silence
 from recipes.engine.run import try_folder
 from recipes.engine.tensorboard import tensorboard_callbacks, write_scores
@@ -192,7 +194,16 @@ def make_trainer(task, strategy, steps):
         f"{model.count_params():,} parameters, {task.describe()}, {num_replicas} replica(s), "
         f"XLA {'on' if jit_compile else 'off'}"
     )
+    _remark_on_size(task, trainer)
     return model, trainer
+
+
+def _remark_on_size(task, trainer):
+    """Prints, before a run begins, how to make a model smaller that is large for its training data."""
+    parameters = sum(math.prod(variable.shape) for variable in trainer.trainable_variables)
+    remark = remark_on_size(task.config, parameters, task.run.num_examples())
+    if remark and not task.run.has_checkpoint():
+        print(remark)
 
 
 def _fit(task, model, trainer, batches, validation):

@@ -29,7 +29,9 @@ class Data(Texts):
         f"{', '.join(NUMBER_TASKS)}; none: texts of your own",
         (*TASKS, *NUMBER_TASKS),
     )
-    glue: str | None = option(None, "folder of GLUE as it is distributed, or of the task, in place of --train")
+    glue: str | None = option(
+        None, "folder of GLUE as it is distributed, or of the task, in place of --train", metavar="FOLDER"
+    )
     train_examples: int | None = option(None, "use only so many examples to train on, at random", at_least=1)
     swap_pairs: bool = option(False, "train on each pair twice, the second time with its texts swapped")
     score: tuple[str, ...] = option(
@@ -46,6 +48,7 @@ class Model:
     checkpoint: str | None = option(
         None,
         "folder of a pre-trained model: Hugging Face's, a preset of KerasHub's, a run of recipes.pretrain or .glue",
+        metavar="FOLDER",
     )
     checkpoint_weights: bool = option(
         True, "--no-checkpoint-weights: its sizes and its tokenizer, with random weights, to compare with"
@@ -78,8 +81,14 @@ class GlueConfig(Data, Model, Settings, Serving):
     The defaults are those of BERT's fine-tuning (Devlin et al. 2019, appendix A.3), with a batch of 32.
     """
 
-    title = "optimizer"
+    title = "training"
     SOURCES = ("train", "glue", "tfds", "embedded")
+    MOST_USED = (
+        "task", "glue", "train", "validation", "test", "text_column", "label_column", "checkpoint",
+        "batch_size", *Settings.MOST_USED,
+    )  # fmt: skip
+    SIZE_OPTIONS = ("size",)
+    PRETRAINED = ("checkpoint",)
 
     optimizer: str = option(
         "adamw",

@@ -17,10 +17,14 @@ class Graphs:
     title = "data"
 
     train: tuple[str, ...] = option(
-        (), "files to train on: .tsv of AGENDA, .json, .jsonl, .xml of WebNLG, .gz too; or folders of WebNLG"
+        (),
+        "files to train on: .tsv of AGENDA, .json, .jsonl, .xml of WebNLG, .gz too; or folders of WebNLG",
+        metavar="PATH",
     )
-    validation: tuple[str, ...] = option((), "files or folders for validation")
-    test: tuple[str, ...] = option((), "files or folders to test on, each a test set named after it", changeable=True)
+    validation: tuple[str, ...] = option((), "files or folders for validation", metavar="PATH")
+    test: tuple[str, ...] = option(
+        (), "files or folders to test on, each a test set named after it", changeable=True, metavar="PATH"
+    )
     embedded: bool = option(False, "the embedded task: facts on invented people, made by code")
     format: str | None = option(None, "of the files; none: by their ending", FORMATS, changeable=True)
     encoding: str = option("utf-8", "of the files, such as latin-1", changeable=True)
@@ -87,8 +91,10 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
     The defaults are those of the public code of GraphWriter (Koncel-Kedziorski et al. 2019) for AGENDA.
     """
 
-    title = "optimizer"
+    title = "training"
     SOURCES = ("train", "embedded")
+    MOST_USED = ("train", "validation", "test", "num_layers", "hidden_dim", "tokens_per_batch", *Settings.MOST_USED)
+    SIZE_OPTIONS = ("num_layers", "hidden_dim", "intermediate_dim", "num_encoder_layers")
 
     optimizer: str = option("sgd", "at a constant learning rate", ("sgd", "adam"))
     momentum: float = option(0.9, "of sgd", at_least=0, below=1)

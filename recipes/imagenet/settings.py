@@ -14,20 +14,28 @@ class Images:
 
     title = "data"
 
-    images: str | None = option(None, "folder with a folder for each split, and in it one for each class")
-    records: str | None = option(None, "folder of TFRecords such as train-00000-of-01024, in place of image files")
-    tfds: str | None = option(None, "TensorFlow Datasets name such as imagenet2012, in place of files")
+    images: str | None = option(
+        None, "folder with a folder for each split, and in it one for each class", metavar="FOLDER"
+    )
+    records: str | None = option(
+        None, "folder of TFRecords such as train-00000-of-01024, in place of image files", metavar="FOLDER"
+    )
+    tfds: str | None = option(None, "TensorFlow Datasets name such as imagenet2012, in place of files", metavar="NAME")
     embedded: bool = option(False, "the embedded task: scikit-learn's handwritten digits, 8 x 8 pixels")
-    train_split: str = option("train", "split to train on: folder, beginning of file names, or tfds split")
-    validation_split: str = option("validation", "split to evaluate on")
+    train_split: str = option(
+        "train", "split to train on: folder, beginning of file names, or tfds split", metavar="SPLIT"
+    )
+    validation_split: str = option("validation", "split to evaluate on", metavar="SPLIT")
     validation_labels: str | None = option(
-        None, "text file, lines of file name and class, for a validation split of --images without class folders"
+        None,
+        "text file, lines of file name and class, for a validation split of --images without class folders",
+        metavar="FILE",
     )
     validation_share: float | None = option(
         None, "share of the training images for validation, in place of a validation split", above=0, below=1
     )
     class_names: str | None = option(
-        None, "text file, a class a line in the order of labels; none: names of the folders, or numbers"
+        None, "text file, a class a line in the order of labels; none: names of the folders, or numbers", metavar="FILE"
     )
     num_classes: int | None = option(None, "classes of --records, unless --class-names has them", at_least=2)
     first_label: int = option(1, "label of the first class in --records", at_least=0)
@@ -85,8 +93,10 @@ class ImageNetConfig(Images, Pixels, Model, Settings):
     The defaults are those of Wang et al. 2021, "Evolving attention with residual convolutions", for ImageNet.
     """
 
-    title = "optimizer"
+    title = "training"
     SOURCES = ("images", "records", "tfds", "embedded")
+    MOST_USED = ("images", "validation_share", "tfds", "image_size", "model", "batch_size", *Settings.MOST_USED)
+    SIZE_OPTIONS = ("model", "filters")
 
     warmup_epochs: float = option(5.0, "epochs in which the rate rises from 0", at_least=0)
     decay_epochs: tuple[int, ...] = option((30, 60, 80, 90), "epochs after which the rate is a tenth")

@@ -22,7 +22,9 @@ class Data:
     title = "data"
 
     train: tuple[str, ...] = option(
-        (), "text to train on: files, folders of them, or tar archives of documents such as OpenWebText's; .gz, .xz too"
+        (),
+        "text to train on: files, folders of them, or tar archives of documents such as OpenWebText's; .gz, .xz too",
+        metavar="PATH",
     )
     whole_files: bool = option(
         False, "a file is one document; else an empty line ends one. Files in archives always are documents"
@@ -32,16 +34,22 @@ class Data:
         None,
         "folder where the text is kept as sequences of tokens, made once for many runs; alone, one that is complete, "
         "or records that ELECTRA's program wrote; none: in the run's folder",
+        metavar="FOLDER",
     )
     test: tuple[str, ...] = option(
-        (), "text files to score on besides what is held out, each a test set named after it", changeable=True
+        (),
+        "text files to score on besides what is held out, each a test set named after it",
+        changeable=True,
+        metavar="FILE",
     )
     validation_sequences: int = option(
         2_048,
         "sequences held out for validation, but at most a tenth of all; full batches of them are read",
         at_least=1,
     )
-    vocabulary: str | None = option(None, "BERT's vocab.txt; none: word pieces are learnt from the text")
+    vocabulary: str | None = option(
+        None, "BERT's vocab.txt; none: word pieces are learnt from the text", metavar="FILE"
+    )
     vocabulary_size: int = option(30_522, "most word pieces that are learnt", at_least=64)
     vocabulary_lines: int = option(1_000_000, "lines that they are learnt from: a random sample of so many", at_least=1)
     lowercase: bool = option(True, "lower-case all text, without accents; --no-lowercase: as it is")
@@ -113,6 +121,7 @@ class Model:
         None,
         "folder that gets the encoder and the generator as Hugging Face has them; {run}: the name of the run's folder",
         changeable=True,
+        metavar="FOLDER",
     ),
 )
 class PretrainConfig(Data, Model, Settings):
@@ -121,8 +130,12 @@ class PretrainConfig(Data, Model, Settings):
     Those of repulsion are of An et al. 2020, appendix B.2.4.
     """
 
-    title = "optimizer"
+    title = "training"
     SOURCES = ("train", "embedded", "records")  # records alone; with one of the others they are where these are kept
+    MOST_USED = (
+        "train", "vocabulary", "lowercase", "objective", "size", "max_length", "batch_size", "epoch_steps",
+        *Settings.MOST_USED,
+    )  # fmt: skip
 
     epoch_steps: int = option(1_000, "steps of an epoch, after which the model is validated and saved", at_least=1)
     warmup_steps: int = option(10_000, "steps of linear warm-up; the rate decays linearly all along", at_least=0)

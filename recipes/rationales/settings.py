@@ -13,7 +13,9 @@ class Data:
     title = "data"
 
     eraser: str | None = option(
-        None, "folder as ERASER has it: train.jsonl, val.jsonl and test.jsonl, with docs, docs.tar.gz or docs.jsonl"
+        None,
+        "folder as ERASER has it: train.jsonl, val.jsonl and test.jsonl, with docs, docs.tar.gz or docs.jsonl",
+        metavar="FOLDER",
     )
     embedded: bool = option(False, "reviews with known evidence, made by code")
     train_examples: int | None = option(None, "annotations to train on, at random; none: all", at_least=1)
@@ -34,7 +36,9 @@ class Model:
     title = "model"
 
     checkpoint: str | None = option(
-        None, "folder of a pre-trained encoder: Hugging Face's, a run of recipes.pretrain or recipes.glue"
+        None,
+        "folder of a pre-trained encoder: Hugging Face's, a run of recipes.pretrain or recipes.glue",
+        metavar="FOLDER",
     )
     size: str | None = option(None, "an encoder of random weights in place of a checkpoint, such as bert_tiny")
     vocabulary_size: int = option(8_000, "most pieces that a model without a checkpoint learns", at_least=64)
@@ -43,6 +47,7 @@ class Model:
         None,
         "folder where the states of a frozen encoder are kept, for all runs with it; none: in the run's folder",
         changeable=True,
+        metavar="FOLDER",
     )
     encoder_seed: int = option(
         0, "of what the encoder has beyond the checkpoint, such as a convolution; the same for all --seeds", at_least=0
@@ -68,8 +73,11 @@ class Model:
 class RationalesConfig(Data, Model, Settings):
     """Every setting of a run. The defaults are those of the BERT-LSTM of DeYoung et al. 2020, at a constant rate."""
 
-    title = "optimizer"
+    title = "training"
     SOURCES = ("eraser", "embedded")
+    MOST_USED = ("eraser", "checkpoint", "window", "max_windows", "batch_size", *Settings.MOST_USED)
+    SIZE_OPTIONS = ("size", "lstm_dim", "pooling_dim", "hidden_dim")
+    PRETRAINED = ("checkpoint",)
 
     def __post_init__(self):
         super().__post_init__()

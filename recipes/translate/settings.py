@@ -17,18 +17,25 @@ DECODING = ("beam_size", "alpha", "max_length")  # what a finished run may trans
 
 
 @settings(
-    train=option((), "two text files, source and target, or one of pairs with tabs between; .gz, .xml, .sgm too"),
-    validation=option((), "two text files, or one of pairs"),
-    test=option((), "text files, two a test set: source target source target ...; or .tsv of pairs", changeable=True),
+    train=option(
+        (), "two text files, source and target, or one of pairs with tabs between; .gz, .xml, .sgm too", metavar="FILE"
+    ),
+    validation=option((), "two text files, or one of pairs", metavar="FILE"),
+    test=option(
+        (),
+        "text files, two a test set: source target source target ...; or .tsv of pairs",
+        changeable=True,
+        metavar="FILE",
+    ),
 )
 class Corpora(TextFiles):
     """The text, and which of it is used."""
 
     title = "data"
 
-    source_language: str = option("en", "language translated from")
-    target_language: str = option("de", "language translated to")
-    iwslt: str | None = option(None, "folder of an unpacked IWSLT release, in place of files")
+    source_language: str = option("en", "language translated from", metavar="LANGUAGE")
+    target_language: str = option("de", "language translated to", metavar="LANGUAGE")
+    iwslt: str | None = option(None, "folder of an unpacked IWSLT release, in place of files", metavar="FOLDER")
     columns: tuple[int, ...] = option((1, 2), "of a file of pairs: the columns of source and target, from 1")
     max_sentences: int | None = option(None, "use only the first so many pairs of each set; none: all", at_least=1)
     max_words: int = option(
@@ -38,7 +45,9 @@ class Corpora(TextFiles):
         None, "training pairs whose lengths differ by more than this are dropped", at_least=1
     )
     records: str | None = option(
-        None, "folder where the training text is kept as tokens, made once; for more text than fits in memory"
+        None,
+        "folder where the training text is kept as tokens, made once; for more text than fits in memory",
+        metavar="FOLDER",
     )
     moses: bool = option(False, "normalise and tokenise by Moses rules (sacremoses) before SentencePiece")
     truecase: bool = option(False, "truecase after Moses tokenisation")
@@ -77,6 +86,7 @@ class Model:
         None,
         "folder of a Marian model as Hugging Face has it, such as OPUS-MT's, to begin with: its vocabularies, sizes "
         "and weights, with the attention of --attention",
+        metavar="FOLDER",
     )
     size: str = option("small", "named size", tuple(SIZES))
     num_layers: int | None = option(None, "encoder blocks, and decoder blocks; none: the size's", at_least=1)
@@ -129,7 +139,9 @@ class Decoding:
         METRICS,
         changeable=True,
     )
-    embeddings: str | None = option(None, "text file of word vectors, for the metric yisi", changeable=True)
+    embeddings: str | None = option(
+        None, "text file of word vectors, for the metric yisi", changeable=True, metavar="FILE"
+    )
     validation_sentences: int = option(
         200, "validation sentences translated for BLEU after each epoch; 0: none", at_least=0
     )
@@ -168,8 +180,14 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Decoding, Serving):
     are those of fairseq's recipe for IWSLT'14 German to English, 160,000 sentence pairs.
     """
 
-    title = "optimizer"
+    title = "training"
     SOURCES = ("train", "iwslt", "tfds", "embedded")
+    MOST_USED = (
+        "train", "validation", "test", "source_language", "target_language", "size", "tokens_per_batch",
+        *Settings.MOST_USED,
+    )  # fmt: skip
+    SIZE_OPTIONS = ("size", "num_layers", "hidden_dim", "intermediate_dim")
+    PRETRAINED = ("pretrained",)
 
     warmup_steps: int = option(4000, "steps of linear warm-up, before decay with 1/sqrt(step)", at_least=1)
     beta_2: float = option(0.98, "Adam's second-moment decay", at_least=0, below=1)

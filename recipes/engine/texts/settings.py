@@ -1,4 +1,4 @@
-"""The settings of a text classification run."""
+"""The settings of labelled texts."""
 
 from recipes.engine.config import option, settings
 from recipes.engine.settings import TextFiles, check_encoding
@@ -12,9 +12,9 @@ METHODS = (*INSIDE, "lime", "leave_one_out", "random")
 
 
 @settings(
-    train=option((), "files to train on (.csv, .tsv, .jsonl, .gz too), read one after the other"),
-    validation=option((), "files for validation; none: a share of --train"),
-    test=option((), "files to test on, each a test set named after it; none: a share of --train"),
+    train=option((), "files to train on (.csv, .tsv, .jsonl, .gz too), read one after the other", metavar="FILE"),
+    validation=option((), "files for validation; none: a share of --train", metavar="FILE"),
+    test=option((), "files to test on, each a test set named after it; none: a share of --train", metavar="FILE"),
 )
 class Texts(TextFiles):
     """The texts, their labels, and which of them are used."""
@@ -29,17 +29,21 @@ class Texts(TextFiles):
         None, "between the columns of csv; none: the comma, semicolon or tab that makes the columns"
     )
     header: bool = option(True, "--no-header: csv and tsv whose first line is an example; columns are numbers from 1")
-    text_column: str = option("text", "name of the column with the text")
-    second_column: str | None = option(None, "name of that with the second text, where pairs are classified")
-    label_column: str = option("label", "name of that with the label")
+    text_column: str = option("text", "name of the column with the text", metavar="COLUMN")
+    second_column: str | None = option(
+        None, "name of that with the second text, where pairs are classified", metavar="COLUMN"
+    )
+    label_column: str = option("label", "name of that with the label", metavar="COLUMN")
     predict: str = option(
         "class", "what a text has: one class, any of several labels, or a number", ("class", "labels", "number")
     )
     label_separator: str = option(",", "stands between the labels of a text, with --predict labels")
     labels: tuple[str, ...] = option(
-        (), "all labels in their order; of two the second is the positive one; none: those to train on, sorted"
+        (),
+        "all labels in their order; of two the second is the positive one; none: those to train on, sorted",
+        metavar="LABEL",
     )
-    drop_labels: tuple[str, ...] = option((), "labels whose examples are left out")
+    drop_labels: tuple[str, ...] = option((), "labels whose examples are left out", metavar="LABEL")
     validation_share: float = option(0.1, "share of --train for validation, without --validation", above=0, below=1)
     test_share: float = option(0.1, "share of --train to test on, without --test; 0: none", at_least=0, below=1)
     split_seed: int = option(0, "of the choice of these shares and of --max-examples")

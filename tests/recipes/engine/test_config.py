@@ -61,6 +61,52 @@ def test_help_of_some_options_with_another_default(capsys):
     assert "a number [the run's]" in text and "--rate" not in text
 
 
+@settings()
+class Base:
+    title = "training"
+
+    epochs: int = option(1, "passes")
+    seed: int = option(0, "of everything")
+
+
+@settings()
+class Files:
+    title = "data"
+
+    train: tuple[str, ...] = option((), "files", metavar="FILE")
+    columns: str = option("c0", "one column", tuple(f"c{number}" for number in range(30)))
+
+
+@settings()
+class Text(Files):
+    title = "data"
+
+    encoding: str = option("utf-8", "of the files")
+
+
+@settings()
+class Whole(Text, Base):
+    title = "training"
+    MOST_USED = ("train", "epochs")
+
+    optimizer: str = option("adam", "which")
+
+
+def test_help_has_the_most_used_options_first_and_each_title_once(capsys):
+    parser = argparse.ArgumentParser()
+    add_options(parser, Whole, first=parser.add_argument_group("most used"))
+    parser.print_help()
+    text = capsys.readouterr().out
+    groups = re.findall(r"^(\w[\w ]*):\n((?:  .*\n)+)", text, re.M)
+    assert [(title, re.findall("^  --([a-z]+)", lines, re.M)) for title, lines in groups[1:]] == [
+        ("most used", ["train", "epochs"]),
+        ("data", ["columns", "encoding"]),
+        ("training", ["seed", "optimizer"]),
+    ]
+    assert "--train [FILE ...]" in text and "--encoding TEXT" in text
+    assert "--columns NAME" in text and "one column; one of c0, c1, c2," in text and "{c0" not in text
+
+
 @pytest.mark.parametrize(
     "values, message",
     [

@@ -1,0 +1,30 @@
+"""The size of a model beside that of its training data."""
+
+from recipes.engine.config import flag
+
+MANY = 10_000  # parameters for each training example, from which a smaller model is proposed
+
+
+def remark_on_size(config, parameters, examples):
+    """Says how to make a model smaller that has more than `MANY` parameters for each training example.
+
+    Args:
+        config: the settings.
+        parameters: int, those that are trained.
+        examples: int, those to train on; `None` if their number is not known.
+
+    Returns:
+        str; `None` for a model that is not too large, or begins with trained weights.
+    """
+    begins_trained = any(getattr(config, name) for name in config.PRETRAINED)
+    if not examples or parameters <= MANY * examples or begins_trained or not config.SIZE_OPTIONS:
+        return None
+    sizes = {flag(name): getattr(config, name) for name in config.SIZE_OPTIONS}
+    options = ", ".join(f"{name} (now {value})" if value is not None else name for name, value in sizes.items())
+    remark = (
+        f"{parameters:,} parameters are many for {examples:,} training examples. A smaller model trains faster, and "
+        f"may do better: {options}."
+    )
+    if config.PRETRAINED:
+        remark += f" Or begin with trained weights: {', '.join(map(flag, config.PRETRAINED))}."
+    return remark

@@ -1,0 +1,64 @@
+"""The options of all recipes, as `train --help` lists them."""
+
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import fields
+
+import pytest
+
+from tests.recipes.commands import ROOT, all_configs
+
+RECIPES = ("classify", "glue", "graphs", "imagenet", "pretrain", "rationales", "translate")
+PRINT = f"""
+import contextlib, importlib, io, json, sys
+found = {{}}
+for name in {RECIPES}:
+    with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.suppress(SystemExit):
+        importlib.import_module(f"recipes.{name}.__main__").main(["train", "--help"])
+    found[name] = text.getvalue()
+print(json.dumps([found, "tensorflow" in sys.modules]))
+"""
+
+
+@pytest.fixture(scope="module")
+def helped():
+    """`(dictionary of a recipe to its help, whether TensorFlow was imported)`."""
+    command = [sys.executable, "-c", PRINT]
+    env = os.environ | {"COLUMNS": "80"}
+    return json.loads(subprocess.run(command, cwd=ROOT, env=env, capture_output=True, check=True).stdout)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_most_used_options_come_first(name, helped):
+    text = helped[0][name]
+    titles = re.findall(r"^([a-z ]+):$", text, re.M)
+    assert titles[:3] == ["options", "most used", "data"] and len(set(titles)) == len(titles)
+    first = text[text.index("\nmost used:") : text.index("\ndata:")]
+    options = ["--config", "--attention", "--epochs", "--batch-size", "--run", "--quick", "--seeds", "--dry-run"]
+    if name in ("translate", "graphs"):
+        options[3] = "--tokens-per-batch"
+    assert all(f"\n  {option} " in first for option in options)
+    assert len(re.findall("^  --", first, re.M)) < 20
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_names_of_configs_are_at_the_end(name, helped):
+    before, _, names = helped[0][name].partition("Names for --config: ")
+    assert "the config.json of a run" in " ".join(before.split())
+    recipe = importlib.import_module(f"recipes.{name}.__main__").RECIPE
+    assert names.replace(",", " ").split() == recipe.config_names()
+
+
+def test_help_needs_no_tensorflow(helped):
+    assert not helped[1]
+
+
+@pytest.mark.parametrize("cls", dict.fromkeys(map(type, all_configs().values())), ids=lambda cls: cls.__name__)
+def test_named_settings_exist(cls):
+    names = {field.name for field in fields(cls)}
+    assert {*cls.MOST_USED, *cls.SIZE_OPTIONS, *cls.PRETRAINED} <= names
