@@ -18,7 +18,7 @@ import contextlib, importlib, io, json, sys
 found = {{}}
 for name in {RECIPES}:
     with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.suppress(SystemExit):
-        importlib.import_module(f"recipes.{name}.__main__").main(["train", "--help"])
+        importlib.import_module("recipes." + name + ".__main__").main(["train", "--help"])
     found[name] = text.getvalue()
 print(json.dumps([found, "tensorflow" in sys.modules]))
 """
