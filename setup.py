@@ -53,7 +53,7 @@ setup(
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
     # `recipes` is run from a checkout.
-    packages=find_packages(include=["keras_headattn", "keras_headattn.*"]),
+    packages=find_packages(include=["headattn_io", "keras_headattn", "keras_headattn.*"]),
     package_data={"keras_headattn": ["_page/*"]},
     python_requires=">=3.11,<3.14",
     install_requires=[

@@ -18,12 +18,12 @@ def table(columns):
     """The table as Markdown: of name, class, first sentence and first source of each attention layer."""
     rows = [columns, ["---"] * len(columns)]
     for name, cls in layers.ATTENTIONS.items():
-        text = inspect.getdoc(getattr(layers, cls))
+        text = inspect.getdoc(cls)
         summary = " ".join(text.split("\n\n")[0].split())
         source = " ".join(re.search(r"(?ms)^Source: (.*?)(?:\n\n|\Z)", text)[1].split())
         author, title = re.match(r'(?:(.*?\d{4}), )?"([^"]+)"', source).groups(default="")
         source = ", ".join(filter(None, (author, f"*{title}*")))
-        cells = {"name": f'`"{name}"`', "class": f"`{cls}`", "what it is": summary, "source": source}
+        cells = {"name": f'`"{name}"`', "class": f"`{cls.__name__}`", "what it is": summary, "source": source}
         rows.append([cells[column] for column in columns])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 

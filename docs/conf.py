@@ -95,7 +95,7 @@ def _summaries(module):
     for name in getattr(module, "__all__", sorted(vars(module))):
         value = getattr(module, name)
         home = getattr(value, "__module__", None) or ""  # a table has none
-        if home.startswith(module.__name__) and not name.startswith("_"):
+        if home.startswith((module.__name__, "headattn_io.")) and not name.startswith("_"):
             yield name, " ".join(inspect.getdoc(value).split("\n\n")[0].split())
 
 

@@ -1,12 +1,37 @@
 """Multi-head attention for Keras whose heads work together.
 
-Every room, such as `keras_headattn.layers`, is imported when it is first used. `keras.saving.load_model` knows all
-classes of this library as soon as the library is imported.
+The import makes all classes of this library known to `keras.saving.load_model`. On Keras's JAX and PyTorch backends
+those of `text` and `training`, which need TensorFlow, are known when these modules are used.
 """
 
-import importlib
+from typing import TYPE_CHECKING
 
-from keras_headattn import _registration
+import keras
+
+from headattn_io.optional import optional_import
+from keras_headattn import (
+    analysis,
+    decoding,
+    interop,
+    layers,
+    losses,
+    metrics,
+    models,
+    ops,
+    optimizers,
+    positions,
+    regularizers,
+)
+
+if TYPE_CHECKING or keras.backend.backend() == "tensorflow":
+    from keras_headattn import data, serving, text, training
+else:
+
+    def __getattr__(name):
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return optional_import(f"{__name__}.{name}")
+
 
 __version__ = "0.1.0"
 
@@ -27,15 +52,3 @@ __all__ = [
     "text",
     "training",
 ]
-
-_registration.register()
-
-
-def __getattr__(name):
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return importlib.import_module(f"{__name__}.{name}")
-
-
-def __dir__():
-    return __all__

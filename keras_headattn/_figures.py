@@ -5,7 +5,7 @@ import unicodedata
 
 import numpy as np
 
-from keras_headattn._optional import optional_import
+from headattn_io.optional import optional_import
 
 TITLE_SIZE = 10  # points
 CHARACTER, LINE = 0.085, 0.18  # inches of a title

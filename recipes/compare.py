@@ -25,8 +25,8 @@ The last two are of runs of `recipes.classify`, whose pooling has heads.
 
 import pathlib
 
-from keras_headattn._segments import read_sentences
-from keras_headattn._terminal import shows_bar
+from headattn_io.sentences import read_sentences
+from headattn_io.terminal import shows_bar
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.comparing import common_test, markdown, on_test, scores_by_seed
 from recipes.engine.finished import by_title, indices, save

@@ -12,7 +12,7 @@ attention".
 import itertools
 import pathlib
 
-from keras_headattn._files import read_json
+from headattn_io.files import read_json
 from recipes.engine.command import make_parser, one_line_errors
 from recipes.engine.finished import by_title, folders_of_seeds, save
 
@@ -34,8 +34,8 @@ def draw(folders, quantities, output, by="epoch"):
             have.
         ImportError: if matplotlib is not installed.
     """
+    from headattn_io.optional import optional_import
     from keras_headattn._figures import new_figure, not_below_zero
-    from keras_headattn._optional import optional_import
 
     Line2D = optional_import("matplotlib.lines", "recipes").Line2D
     runs = by_title(folders, _histories)

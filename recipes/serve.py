@@ -18,7 +18,7 @@ import logging
 import pathlib
 import sys
 
-from keras_headattn._files import read_json
+from headattn_io.files import read_json
 from recipes.engine.command import one_line_errors
 
 

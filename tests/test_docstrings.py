@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-FILES = [path for folder in ("keras_headattn", "recipes") for path in (ROOT / folder).rglob("*.py")]
+FILES = [path for folder in ("headattn_io", "keras_headattn", "recipes") for path in (ROOT / folder).rglob("*.py")]
 MODULES = sorted(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in FILES)
 PUBLIC = [name for name in MODULES if re.fullmatch(r"keras_headattn\.[a-z]\w*", name)]
+OURS = ("headattn_io.", "keras_headattn.")  # modules of the classes and functions of this library
 # Arguments that every Keras object has.
 KERAS_ARGUMENTS = {"name", "dtype", "reduction"}
 
@@ -52,6 +53,8 @@ def test_examples(room, tmp_path, monkeypatch):
         try:
             module = importlib.import_module(name)
         except ImportError as error:
+            if (error.name or "").startswith((*OURS, "recipes.")):  # no optional package
+                raise
             missing.append(error)
             continue
         names = {"keras": keras, "np": np, **vars(module)}
@@ -92,14 +95,14 @@ def public_names(module):
         for name, value in vars(module).items()
         if not name.startswith("_")
         and not isinstance(value, types.ModuleType)
-        and getattr(value, "__module__", "").startswith("keras_headattn.")
+        and getattr(value, "__module__", "").startswith(OURS)
     ]
 
 
 def documented(value):
     """Docstrings of a function, or of a class and the classes of this library it is made from."""
     owners = inspect.getmro(value) if inspect.isclass(value) else [value]
-    return "\n".join(o.__doc__ or "" for o in owners if o.__module__.startswith("keras_headattn."))
+    return "\n".join(o.__doc__ or "" for o in owners if o.__module__.startswith(OURS))
 
 
 def name_faults(module):
@@ -155,7 +158,7 @@ def own_methods(value):
         for name, member in vars(owner).items():
             first = not any(name in vars(base) for base in owners[place + 1 :])
             method = getattr(member, "__func__", member)  # of a class method
-            ours = owner.__module__.startswith("keras_headattn.")
+            ours = owner.__module__.startswith(OURS)
             if ours and first and inspect.isfunction(method) and not name.startswith("_"):
                 yield f"{owner.__name__}.{name}", getattr(owner, name)
 

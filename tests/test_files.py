@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from keras_headattn import _files
-from keras_headattn._files import (
+from headattn_io import files
+from headattn_io.files import (
     atomic_file,
     atomic_path,
     parse_json,
@@ -71,7 +71,7 @@ def test_json(tmp_path):
 @pytest.mark.parametrize("name", ["text.txt", "text.gz"])
 def test_endless_lines_are_not_read(tmp_path, monkeypatch, name):
     """A few MB of gzip may hold a line that fills the memory."""
-    monkeypatch.setattr("keras_headattn._files.MOST_BYTES", 1_000)
+    monkeypatch.setattr("headattn_io.files.MOST_BYTES", 1_000)
     data = b"a" * 999 + b"\n" + b"b" * 1_001
     (tmp_path / name).write_bytes(gzip.compress(data) if name == "text.gz" else data)
     lines = read_lines(tmp_path / name)
@@ -87,7 +87,7 @@ def test_an_error_of_the_disk_names_the_file(tmp_path):
 
 def test_new_folders_are_on_the_disk_too(tmp_path, monkeypatch):
     synced = []
-    monkeypatch.setattr(_files, "sync", synced.append)
+    monkeypatch.setattr(files, "sync", synced.append)
     write_atomically(tmp_path / "a" / "b" / "file", b"")
     assert {tmp_path, tmp_path / "a", tmp_path / "a" / "b"} <= set(synced)
 

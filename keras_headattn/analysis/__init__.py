@@ -1,37 +1,81 @@
 """Numbers and pictures of what attention does in a trained model, and of how good the model is."""
 
-from keras_headattn._lazy import attach
-
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "_attention_maps": ["AttentionMaps", "attention_maps"],
-        "_calibration": [
-            "draw_confusion_matrix",
-            "draw_entropy_cdf",
-            "draw_reliability",
-            "evaluate_classifier",
-            "expected_calibration_error",
-            "overconfidence_error",
-            "predictive_entropy",
-            "reliability",
-        ],
-        "_clusters": ["cluster_tokens", "draw_cluster_tokens", "draw_clusters"],
-        "_faithfulness": ["AOPC_SHARES", "aopc", "comprehensiveness", "sufficiency", "top_words"],
-        "_heads": ["draw_error_by_heads", "draw_head_ablation", "head_ablation", "head_distance", "max_num_heads"],
-        "_heatmaps": ["draw_text_heatmaps", "write_text_heatmaps"],
-        "_lime": ["fit_lime", "lime", "lime_samples"],
-        "_map_classifier": ["make_map_classifier"],
-        "_map_drawings": ["draw_image_maps", "draw_text_maps"],
-        "_map_page": ["write_attention_page"],
-        "_redundancy": [
-            "draw_head_redundancy",
-            "draw_queries",
-            "head_redundancy",
-            "head_redundancy_matrix",
-            "layer_redundancy",
-        ],
-        "_word_pictures": ["draw_word_scores", "write_word_scores"],
-        "_word_removal": ["leave_one_out", "random_scores", "remove_words"],
-    },
+from keras_headattn.analysis._attention_maps import AttentionMaps, attention_maps
+from keras_headattn.analysis._calibration import (
+    draw_confusion_matrix,
+    draw_entropy_cdf,
+    draw_reliability,
+    evaluate_classifier,
+    expected_calibration_error,
+    overconfidence_error,
+    predictive_entropy,
+    reliability,
 )
+from keras_headattn.analysis._clusters import cluster_tokens, draw_cluster_tokens, draw_clusters
+from keras_headattn.analysis._faithfulness import AOPC_SHARES, aopc, comprehensiveness, sufficiency, top_words
+from keras_headattn.analysis._heads import (
+    draw_error_by_heads,
+    draw_head_ablation,
+    head_ablation,
+    head_distance,
+    max_num_heads,
+)
+from keras_headattn.analysis._heatmaps import draw_text_heatmaps, write_text_heatmaps
+from keras_headattn.analysis._lime import fit_lime, lime, lime_samples
+from keras_headattn.analysis._map_classifier import make_map_classifier
+from keras_headattn.analysis._map_drawings import draw_image_maps, draw_text_maps
+from keras_headattn.analysis._map_page import write_attention_page
+from keras_headattn.analysis._redundancy import (
+    draw_head_redundancy,
+    draw_queries,
+    head_redundancy,
+    head_redundancy_matrix,
+    layer_redundancy,
+)
+from keras_headattn.analysis._word_pictures import draw_word_scores, write_word_scores
+from keras_headattn.analysis._word_removal import leave_one_out, random_scores, remove_words
+
+__all__ = [
+    "AOPC_SHARES",
+    "AttentionMaps",
+    "aopc",
+    "attention_maps",
+    "cluster_tokens",
+    "comprehensiveness",
+    "draw_cluster_tokens",
+    "draw_clusters",
+    "draw_confusion_matrix",
+    "draw_entropy_cdf",
+    "draw_error_by_heads",
+    "draw_head_ablation",
+    "draw_head_redundancy",
+    "draw_image_maps",
+    "draw_queries",
+    "draw_reliability",
+    "draw_text_heatmaps",
+    "draw_text_maps",
+    "draw_word_scores",
+    "evaluate_classifier",
+    "expected_calibration_error",
+    "fit_lime",
+    "head_ablation",
+    "head_distance",
+    "head_redundancy",
+    "head_redundancy_matrix",
+    "layer_redundancy",
+    "leave_one_out",
+    "lime",
+    "lime_samples",
+    "make_map_classifier",
+    "max_num_heads",
+    "overconfidence_error",
+    "predictive_entropy",
+    "random_scores",
+    "reliability",
+    "remove_words",
+    "sufficiency",
+    "top_words",
+    "write_attention_page",
+    "write_text_heatmaps",
+    "write_word_scores",
+]

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from headattn_io.optional import optional_import
 from keras_headattn._figures import new_figure
-from keras_headattn._optional import optional_import
 from keras_headattn._validation import positive
 from keras_headattn.analysis._validation import as_labels, as_probabilities, check_named
 

@@ -4,8 +4,8 @@ import html
 
 import numpy as np
 
+from headattn_io.optional import optional_import
 from keras_headattn._figures import new_figure
-from keras_headattn._optional import optional_import
 from keras_headattn._validation import positive
 from keras_headattn.analysis._validation import as_posteriors, check_named
 

@@ -6,8 +6,8 @@ import textwrap
 import keras
 import numpy as np
 
+from headattn_io.files import write_atomically
 from keras_headattn._figures import columns_of, is_right_to_left, new_figure, shown
-from keras_headattn._files import write_atomically
 from keras_headattn.analysis._validation import check_named
 
 TITLE = "What the heads attend to"

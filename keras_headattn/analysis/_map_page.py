@@ -7,8 +7,8 @@ import zlib
 import keras
 import numpy as np
 
+from headattn_io.files import write_atomically
 from keras_headattn._attention_page import single_file
-from keras_headattn._files import write_atomically
 from keras_headattn.analysis._validation import check_named
 
 

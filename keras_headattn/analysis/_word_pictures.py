@@ -6,8 +6,8 @@ import textwrap
 import keras
 import numpy as np
 
+from headattn_io.files import write_atomically
 from keras_headattn._figures import new_figure
-from keras_headattn._files import write_atomically
 from keras_headattn.analysis._heatmaps import COLUMNS, HEIGHT, PAGE, WIDTH, places_of
 from keras_headattn.analysis._validation import check_named
 

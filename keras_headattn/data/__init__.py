@@ -1,24 +1,40 @@
 """Data in an order that training can be resumed in: batches in length buckets, records, texts and images."""
 
-from keras_headattn._lazy import attach
+from headattn_io.labelled_text import LabelledText, read_labelled
+from headattn_io.parallel import ParallelCorpus, Sentences, read_pairs, read_tagged, read_text
+from keras_headattn.data._batches import TokenBatches, teacher_forcing
+from keras_headattn.data._buckets import choose_buckets, example_lengths, pad_ids, source_batches, source_lengths
+from keras_headattn.data._image_ops import central_crop, inception_crop, pad_and_crop
+from keras_headattn.data._images import ImageBatches, ImageSource, Subset
+from keras_headattn.data._labelled_batches import LabelledBatches, balanced_class_weights
+from keras_headattn.data._record_batches import RecordBatches
+from keras_headattn.data._records import Records, claim, write_records
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "_batches": ["TokenBatches", "teacher_forcing"],
-        "_buckets": ["choose_buckets", "example_lengths", "pad_ids", "source_batches", "source_lengths"],
-        "_image_ops": ["central_crop", "inception_crop", "pad_and_crop"],
-        "_images": ["ImageBatches", "ImageSource", "Subset"],
-        "_labelled_batches": ["LabelledBatches", "balanced_class_weights"],
-        "_labelled_text": ["LabelledText", "read_labelled"],
-        "_parallel": [
-            "ParallelCorpus",
-            "Sentences",
-            "read_pairs",
-            "read_tagged",
-            "read_text",
-        ],
-        "_record_batches": ["RecordBatches"],
-        "_records": ["Records", "claim", "write_records"],
-    },
-)
+__all__ = [
+    "ImageBatches",
+    "ImageSource",
+    "LabelledBatches",
+    "LabelledText",
+    "ParallelCorpus",
+    "RecordBatches",
+    "Records",
+    "Sentences",
+    "Subset",
+    "TokenBatches",
+    "balanced_class_weights",
+    "central_crop",
+    "choose_buckets",
+    "claim",
+    "example_lengths",
+    "inception_crop",
+    "pad_and_crop",
+    "pad_ids",
+    "read_labelled",
+    "read_pairs",
+    "read_tagged",
+    "read_text",
+    "source_batches",
+    "source_lengths",
+    "teacher_forcing",
+    "write_records",
+]

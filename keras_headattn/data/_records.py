@@ -9,7 +9,7 @@ import pathlib
 
 import numpy as np
 
-from keras_headattn._files import read_json, write_atomically
+from headattn_io.files import read_json, write_atomically
 from keras_headattn.data._shards import checksum, describe_shard, if_whole, write_shard
 
 MANIFEST = "corpus.json"

@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn._files import atomic_path
+from headattn_io.files import atomic_path
 
 DAMAGE = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError)
 

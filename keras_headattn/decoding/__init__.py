@@ -1,7 +1,11 @@
 """Greedy and beam search."""
 
-from keras_headattn._lazy import attach
+from keras_headattn.decoding._search import beam_search, greedy_search, length_penalty
+from keras_headattn.decoding._searcher import Searcher
 
-__getattr__, __dir__, __all__ = attach(
-    __name__, {"_search": ["beam_search", "greedy_search", "length_penalty"], "_searcher": ["Searcher"]}
-)
+__all__ = [
+    "Searcher",
+    "beam_search",
+    "greedy_search",
+    "length_penalty",
+]

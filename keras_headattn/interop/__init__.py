@@ -1,20 +1,34 @@
 """Checkpoints of other libraries: read into the models here by name, and written again."""
 
-from keras_headattn._lazy import attach
+from keras_headattn.interop._attentions import copy_attention, of_addons
+from keras_headattn.interop._configs import read_config
+from keras_headattn.interop._containers import read_tensors
+from keras_headattn.interop._copying import Names, Report, copy_weights, weights_by_name
+from keras_headattn.interop._electra import from_electra, to_electra
+from keras_headattn.interop._export import to_hugging_face
+from keras_headattn.interop._generation import generation_settings
+from keras_headattn.interop._keras_hub import from_keras_hub, to_keras_hub
+from keras_headattn.interop._opennmt import from_opennmt
+from keras_headattn.interop._pretrained import from_pretrained, tokenizer_of
+from keras_headattn.interop._tokenizers import marian_vocabularies
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "_attentions": ["copy_attention", "of_addons"],
-        "_configs": ["read_config"],
-        "_containers": ["read_tensors"],
-        "_copying": ["Names", "Report", "copy_weights", "weights_by_name"],
-        "_electra": ["from_electra", "to_electra"],
-        "_export": ["to_hugging_face"],
-        "_generation": ["generation_settings"],
-        "_keras_hub": ["from_keras_hub", "to_keras_hub"],
-        "_opennmt": ["from_opennmt"],
-        "_pretrained": ["from_pretrained", "tokenizer_of"],
-        "_tokenizers": ["marian_vocabularies"],
-    },
-)
+__all__ = [
+    "Names",
+    "Report",
+    "copy_attention",
+    "copy_weights",
+    "from_electra",
+    "from_keras_hub",
+    "from_opennmt",
+    "from_pretrained",
+    "generation_settings",
+    "marian_vocabularies",
+    "of_addons",
+    "read_config",
+    "read_tensors",
+    "to_electra",
+    "to_hugging_face",
+    "to_keras_hub",
+    "tokenizer_of",
+    "weights_by_name",
+]

@@ -5,7 +5,7 @@ import pathlib
 
 import numpy as np
 
-from keras_headattn._files import write_atomically
+from headattn_io.files import write_atomically
 from keras_headattn.interop._configs import ACTIVATIONS
 from keras_headattn.interop._copying import Names, store, weights_by_name
 from keras_headattn.interop._tables import BERT, HEADS, MARIAN, T5, T5_GATED, exchange_padding

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from keras_headattn._files import read_json
+from headattn_io.files import read_json
 from keras_headattn.interop._configs import Config, read_config
 
 # Keys that change a search, and the value with which they do not.

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from keras_headattn._files import read_json
-from keras_headattn._optional import optional_import
+from headattn_io.files import read_json
+from headattn_io.optional import optional_import
 from keras_headattn.interop._copying import copy_weights, weights_by_name
 from keras_headattn.interop._export import check_plain, refuse
 from keras_headattn.interop._tables import KERAS_HUB, T5, T5_GATED

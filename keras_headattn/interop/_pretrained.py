@@ -8,12 +8,12 @@ import re
 import numpy as np
 from keras import layers
 
+from headattn_io.checkpoints import check_checkpoint
 from keras_headattn import layers as ours
 from keras_headattn.interop._configs import ROBERTAS, Config, bert_arguments, t5_arguments, translator_arguments
 from keras_headattn.interop._containers import find_file, read_tensors
 from keras_headattn.interop._copying import Names, copy_weights
 from keras_headattn.interop._generation import is_end_forced, suppressed_ids
-from keras_headattn.interop._paths import check_checkpoint
 from keras_headattn.interop._sizes import (
     bert_sizes,
     check_bert_sizes,
@@ -144,7 +144,7 @@ def from_pretrained(
 
 def _with_map_initializer(attention, map_initializer):
     """A function that makes this attention with this initializer."""
-    cls = getattr(ours, ATTENTIONS[attention]) if isinstance(attention, str) and attention in ATTENTIONS else attention
+    cls = ATTENTIONS[attention] if isinstance(attention, str) and attention in ATTENTIONS else attention
     made = cls.func if isinstance(cls, functools.partial) else cls
     if not (isinstance(made, type) and issubclass(made, ours.EvolvingAttention)):
         raise ValueError(

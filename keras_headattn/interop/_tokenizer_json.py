@@ -1,6 +1,6 @@
 """tokenizer.json of Hugging Face, as arguments of our tokenizers; what they would do otherwise is refused by name."""
 
-from keras_headattn._files import read_json
+from headattn_io.files import read_json
 from keras_headattn.interop._sentencepiece_models import WORD_START, unigram_model, white_space_charsmap
 
 SQUEEZE = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": None}

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from keras_headattn._files import read_json
+from headattn_io.files import read_json
 from keras_headattn.interop._configs import Config
 from keras_headattn.interop._sentencepiece_models import fairseq_model, marian_model
 from keras_headattn.interop._tokenizer_json import TokenizerJson

@@ -1,38 +1,67 @@
 """Drop-in attention layers."""
 
-import re
+from keras_headattn.layers._attention import Attention, State
+from keras_headattn.layers._augmented_conv_2d import AugmentedConv2D, augmented_widths
+from keras_headattn.layers._differential_attention import DifferentialAttention
+from keras_headattn.layers._disentangled_mask_attention import DisentangledMaskAttention
+from keras_headattn.layers._dynamically_composable_attention import DynamicallyComposableAttention
+from keras_headattn.layers._evolving_attention import EvolvingAttention
+from keras_headattn.layers._feed_forward import FeedForward
+from keras_headattn.layers._gaussian_mixture import GaussianMixture
+from keras_headattn.layers._get import get
+from keras_headattn.layers._graph_attention import GraphAttention
+from keras_headattn.layers._graph_block import GraphBlock
+from keras_headattn.layers._grouped_query_attention import GroupedQueryAttention
+from keras_headattn.layers._interacting_head_attention import InteractingHeadAttention
+from keras_headattn.layers._intermediates import capture_intermediates
+from keras_headattn.layers._luong_attention import LuongAttention
+from keras_headattn.layers._multi_head_attention import MultiHeadAttention
+from keras_headattn.layers._real_former_attention import RealFormerAttention
+from keras_headattn.layers._self_attentive_pooling import SelfAttentivePooling
+from keras_headattn.layers._synthesizer_attention import SynthesizerAttention
+from keras_headattn.layers._talking_heads_attention import TalkingHeadsAttention
+from keras_headattn.layers._transformer_block import DecoderBlock, EncoderBlock
 
-from keras_headattn._lazy import attach
-
-# The one table of attentions: the name that `layers.get` and every recipe know, and the class. The class is in the
-# module of its name, `_multi_head_attention.py`.
+# The one table of attentions: the name that `layers.get` and every recipe know, and the class.
 ATTENTIONS = {
-    "multi_head": "MultiHeadAttention",
-    "grouped_query": "GroupedQueryAttention",
-    "talking_heads": "TalkingHeadsAttention",
-    "interacting": "InteractingHeadAttention",
-    "evolving": "EvolvingAttention",
-    "real_former": "RealFormerAttention",
-    "synthesizer": "SynthesizerAttention",
-    "disentangled_mask": "DisentangledMaskAttention",
-    "dynamically_composable": "DynamicallyComposableAttention",
-    "differential": "DifferentialAttention",
-    "luong": "LuongAttention",
-    "graph": "GraphAttention",
+    "multi_head": MultiHeadAttention,
+    "grouped_query": GroupedQueryAttention,
+    "talking_heads": TalkingHeadsAttention,
+    "interacting": InteractingHeadAttention,
+    "evolving": EvolvingAttention,
+    "real_former": RealFormerAttention,
+    "synthesizer": SynthesizerAttention,
+    "disentangled_mask": DisentangledMaskAttention,
+    "dynamically_composable": DynamicallyComposableAttention,
+    "differential": DifferentialAttention,
+    "luong": LuongAttention,
+    "graph": GraphAttention,
 }
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        **{re.sub("(?=[A-Z])", "_", name).lower(): [name] for name in ATTENTIONS.values()},
-        "_attention": ["Attention", "State"],
-        "_augmented_conv_2d": ["AugmentedConv2D", "augmented_widths"],
-        "_feed_forward": ["FeedForward"],
-        "_get": ["get"],
-        "_graph_block": ["GraphBlock"],
-        "_intermediates": ["capture_intermediates"],
-        "_gaussian_mixture": ["GaussianMixture"],
-        "_self_attentive_pooling": ["SelfAttentivePooling"],
-        "_transformer_block": ["DecoderBlock", "EncoderBlock"],
-    },
-)
+__all__ = [
+    "ATTENTIONS",
+    "Attention",
+    "AugmentedConv2D",
+    "DecoderBlock",
+    "DifferentialAttention",
+    "DisentangledMaskAttention",
+    "DynamicallyComposableAttention",
+    "EncoderBlock",
+    "EvolvingAttention",
+    "FeedForward",
+    "GaussianMixture",
+    "GraphAttention",
+    "GraphBlock",
+    "GroupedQueryAttention",
+    "InteractingHeadAttention",
+    "LuongAttention",
+    "MultiHeadAttention",
+    "RealFormerAttention",
+    "SelfAttentivePooling",
+    "State",
+    "SynthesizerAttention",
+    "TalkingHeadsAttention",
+    "augmented_widths",
+    "capture_intermediates",
+    "get",
+]

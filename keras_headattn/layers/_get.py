@@ -29,7 +29,7 @@ def get(identifier, **arguments):
     if isinstance(identifier, dict):
         identifier = deserialize_keras_object(identifier)
     if isinstance(identifier, str) and identifier in layers.ATTENTIONS:
-        identifier = getattr(layers, layers.ATTENTIONS[identifier])
+        identifier = layers.ATTENTIONS[identifier]
     if isinstance(identifier, Attention):
         return identifier
     if isinstance(identifier, keras.layers.Layer):

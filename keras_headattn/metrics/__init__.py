@@ -1,22 +1,34 @@
 """Measures of translations and classifications. No optional package is imported before it is used."""
 
-from keras_headattn._lazy import attach
+from keras_headattn.metrics._bleu import bleu, tokenized_bleu
+from keras_headattn.metrics._chrf import chrf
+from keras_headattn.metrics._cider import cider
+from keras_headattn.metrics._evaluate_translations import evaluate_translations
+from keras_headattn.metrics._matthews_correlation_coefficient import MatthewsCorrelationCoefficient
+from keras_headattn.metrics._meteor import meteor
+from keras_headattn.metrics._rouge import rouge_l, rouge_n
+from keras_headattn.metrics._score import Score
+from keras_headattn.metrics._sentences import words
+from keras_headattn.metrics._wer import wer
+from keras_headattn.metrics._word_vectors import read_word_vectors, word_vector_width
+from keras_headattn.metrics._write_translations import write_translations
+from keras_headattn.metrics._yisi_1 import yisi_1
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "_bleu": ["bleu", "tokenized_bleu"],
-        "_chrf": ["chrf"],
-        "_cider": ["cider"],
-        "_evaluate_translations": ["evaluate_translations"],
-        "_matthews_correlation_coefficient": ["MatthewsCorrelationCoefficient"],
-        "_meteor": ["meteor"],
-        "_rouge": ["rouge_l", "rouge_n"],
-        "_score": ["Score"],
-        "_sentences": ["words"],
-        "_wer": ["wer"],
-        "_word_vectors": ["read_word_vectors", "word_vector_width"],
-        "_write_translations": ["write_translations"],
-        "_yisi_1": ["yisi_1"],
-    },
-)
+__all__ = [
+    "MatthewsCorrelationCoefficient",
+    "Score",
+    "bleu",
+    "chrf",
+    "cider",
+    "evaluate_translations",
+    "meteor",
+    "read_word_vectors",
+    "rouge_l",
+    "rouge_n",
+    "tokenized_bleu",
+    "wer",
+    "word_vector_width",
+    "words",
+    "write_translations",
+    "yisi_1",
+]

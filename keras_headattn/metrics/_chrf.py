@@ -1,4 +1,4 @@
-from keras_headattn._optional import optional_import
+from headattn_io.optional import optional_import
 from keras_headattn.metrics._bleu import as_streams
 from keras_headattn.metrics._score import Score
 from keras_headattn.metrics._sentences import check_references

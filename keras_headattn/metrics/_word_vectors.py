@@ -4,7 +4,7 @@ import pathlib
 
 import numpy as np
 
-from keras_headattn._optional import optional_import
+from headattn_io.optional import optional_import
 
 
 def word_vector_width(path):

@@ -2,7 +2,7 @@ import dataclasses
 import json
 import pathlib
 
-from keras_headattn._files import read_json, write_atomically
+from headattn_io.files import read_json, write_atomically
 from keras_headattn.metrics._sentences import check_sentences
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 
-from keras_headattn._optional import optional_import
+from headattn_io.optional import optional_import
 from keras_headattn.metrics._score import Score
 from keras_headattn.metrics._sentences import check_sentences, words
 from keras_headattn.metrics._word_vectors import read_word_vectors

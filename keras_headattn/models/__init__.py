@@ -1,24 +1,62 @@
 """Models made of this library's layers."""
 
-from keras_headattn._lazy import attach
-
-_DEPTHS = {"ResNet": (34, 50, 101, 152), "AAResNet": (34, 50, 101, 152), "EAAAResNet": (34, 50, 101, 152)}
-
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "_bert": ["BERT_SIZES", "Bert"],
-        "_electra_pretraining": ["ElectraPretraining"],
-        "_encoder_heads": ["EncoderClassifier", "MaskedLM", "ReplacedTokenDetector"],
-        "_graph_writer": ["GraphWriter"],
-        "_masked_lm_pretraining": ["MaskedLMPretraining"],
-        "_rationale_classifier": ["RationaleClassifier", "RationaleReader"],
-        "_resnet": ["ResNet"],
-        "_resnets": [f"{name}{depth}" for name, depths in _DEPTHS.items() for depth in depths],
-        "_sentence_classifiers": ["SentenceClassifier", "SentencePairClassifier"],
-        "_sentence_encoders": ["BiLSTMEncoder", "TransformerEncoder"],
-        "_sizes": ["SIZES"],
-        "_t5": ["T5", "T5_SIZES"],
-        "_transformer": ["Transformer"],
-    },
+from keras_headattn.models._bert import BERT_SIZES, Bert
+from keras_headattn.models._electra_pretraining import ElectraPretraining
+from keras_headattn.models._encoder_heads import EncoderClassifier, MaskedLM, ReplacedTokenDetector
+from keras_headattn.models._graph_writer import GraphWriter
+from keras_headattn.models._masked_lm_pretraining import MaskedLMPretraining
+from keras_headattn.models._rationale_classifier import RationaleClassifier, RationaleReader
+from keras_headattn.models._resnet import ResNet
+from keras_headattn.models._resnets import (
+    AAResNet34,
+    AAResNet50,
+    AAResNet101,
+    AAResNet152,
+    EAAAResNet34,
+    EAAAResNet50,
+    EAAAResNet101,
+    EAAAResNet152,
+    ResNet34,
+    ResNet50,
+    ResNet101,
+    ResNet152,
 )
+from keras_headattn.models._sentence_classifiers import SentenceClassifier, SentencePairClassifier
+from keras_headattn.models._sentence_encoders import BiLSTMEncoder, TransformerEncoder
+from keras_headattn.models._sizes import SIZES
+from keras_headattn.models._t5 import T5, T5_SIZES
+from keras_headattn.models._transformer import Transformer
+
+__all__ = [
+    "AAResNet101",
+    "AAResNet152",
+    "AAResNet34",
+    "AAResNet50",
+    "BERT_SIZES",
+    "Bert",
+    "BiLSTMEncoder",
+    "EAAAResNet101",
+    "EAAAResNet152",
+    "EAAAResNet34",
+    "EAAAResNet50",
+    "ElectraPretraining",
+    "EncoderClassifier",
+    "GraphWriter",
+    "MaskedLM",
+    "MaskedLMPretraining",
+    "RationaleClassifier",
+    "RationaleReader",
+    "ReplacedTokenDetector",
+    "ResNet",
+    "ResNet101",
+    "ResNet152",
+    "ResNet34",
+    "ResNet50",
+    "SIZES",
+    "SentenceClassifier",
+    "SentencePairClassifier",
+    "T5",
+    "T5_SIZES",
+    "Transformer",
+    "TransformerEncoder",
+]

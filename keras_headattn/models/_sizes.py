@@ -2,13 +2,13 @@
 
 SIZES = {
     # Wu et al. 2021, "Good for misconceived reasons", for Multi30k
-    "tiny": dict(num_layers=4, hidden_dim=128, intermediate_dim=256, num_heads=4),
+    "tiny": {"num_layers": 4, "hidden_dim": 128, "intermediate_dim": 256, "num_heads": 4},
     # fairseq's for IWSLT
-    "small": dict(num_layers=6, hidden_dim=512, intermediate_dim=1024, num_heads=4),
+    "small": {"num_layers": 6, "hidden_dim": 512, "intermediate_dim": 1024, "num_heads": 4},
     # Vaswani et al. 2017, "Attention is all you need"
-    "base": dict(num_layers=6, hidden_dim=512, intermediate_dim=2048, num_heads=8),
+    "base": {"num_layers": 6, "hidden_dim": 512, "intermediate_dim": 2048, "num_heads": 8},
     # Wu et al. 2020, "Lite Transformer with long-short range attention"
-    "lite": dict(num_layers=6, hidden_dim=160, intermediate_dim=160, num_heads=4),
+    "lite": {"num_layers": 6, "hidden_dim": 160, "intermediate_dim": 160, "num_heads": 4},
     # Zhang et al. 2022, "Interacting-head attention", who try 2 to 64 heads
-    "interacting": dict(num_layers=6, hidden_dim=512, intermediate_dim=1024, num_heads=8),
+    "interacting": {"num_layers": 6, "hidden_dim": 512, "intermediate_dim": 1024, "num_heads": 8},
 }

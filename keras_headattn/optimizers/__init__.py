@@ -1,13 +1,17 @@
 """Learning-rate schedules, the optimizer of BERT and ELECTRA, and one that drives attention heads apart."""
 
-from keras_headattn._lazy import attach
+from keras_headattn.optimizers._adam_weight_decay import AdamWeightDecay, layerwise_rates
+from keras_headattn.optimizers._heads import head_axis, mark_heads
+from keras_headattn.optimizers._repulsive import Repulsive
+from keras_headattn.optimizers._schedules import InverseSquareRoot, LinearDecay, StepDecay
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "_adam_weight_decay": ["AdamWeightDecay", "layerwise_rates"],
-        "_heads": ["head_axis", "mark_heads"],
-        "_repulsive": ["Repulsive"],
-        "_schedules": ["InverseSquareRoot", "LinearDecay", "StepDecay"],
-    },
-)
+__all__ = [
+    "AdamWeightDecay",
+    "InverseSquareRoot",
+    "LinearDecay",
+    "Repulsive",
+    "StepDecay",
+    "head_axis",
+    "layerwise_rates",
+    "mark_heads",
+]

@@ -1,15 +1,22 @@
 """Positions of tokens: absolute ones, added to embeddings, and relative ones, inside attention."""
 
-from keras_headattn._lazy import attach
+from keras_headattn.positions._absolute import LearnedPositions, SinusoidalPositions
+from keras_headattn.positions._alibi import ALiBiPositions
+from keras_headattn.positions._buckets import BucketPositions
+from keras_headattn.positions._positions import Positions
+from keras_headattn.positions._relative import RelativePositions, RelativePositions2D
+from keras_headattn.positions._rotary import Llama3Positions, NtkPositions, RotaryPositions, YarnPositions
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "_absolute": ["LearnedPositions", "SinusoidalPositions"],
-        "_alibi": ["ALiBiPositions"],
-        "_buckets": ["BucketPositions"],
-        "_positions": ["Positions"],
-        "_relative": ["RelativePositions", "RelativePositions2D"],
-        "_rotary": ["Llama3Positions", "NtkPositions", "RotaryPositions", "YarnPositions"],
-    },
-)
+__all__ = [
+    "ALiBiPositions",
+    "BucketPositions",
+    "LearnedPositions",
+    "Llama3Positions",
+    "NtkPositions",
+    "Positions",
+    "RelativePositions",
+    "RelativePositions2D",
+    "RotaryPositions",
+    "SinusoidalPositions",
+    "YarnPositions",
+]

@@ -1,24 +1,35 @@
 """Trained models that take text or images: in Python, or as SavedModels, wherever TensorFlow runs."""
 
-from keras_headattn._lazy import attach
-
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "_classifier": ["Classifier"],
-        "_classifier_exports": [
-            "export_classifier",
-            "export_image_classifier",
-            "export_pixel_classifier",
-            "export_regressor",
-        ],
-        "_image_classifier": ["ImageClassifier"],
-        "_likeliest": ["Classification"],
-        "_server": ["Server"],
-        "_translator": ["Translation", "Translator"],
-        "_translator_exports": ["export_id_translator", "export_translator"],
-        "_versions": ["check_export_folder"],
-        "_warmup": ["write_warmup"],
-        "_word_scores": ["WordScores"],
-    },
+from keras_headattn.serving._classifier import Classifier
+from keras_headattn.serving._classifier_exports import (
+    export_classifier,
+    export_image_classifier,
+    export_pixel_classifier,
+    export_regressor,
 )
+from keras_headattn.serving._image_classifier import ImageClassifier
+from keras_headattn.serving._likeliest import Classification
+from keras_headattn.serving._server import Server
+from keras_headattn.serving._translator import Translation, Translator
+from keras_headattn.serving._translator_exports import export_id_translator, export_translator
+from keras_headattn.serving._versions import check_export_folder
+from keras_headattn.serving._warmup import write_warmup
+from keras_headattn.serving._word_scores import WordScores
+
+__all__ = [
+    "Classification",
+    "Classifier",
+    "ImageClassifier",
+    "Server",
+    "Translation",
+    "Translator",
+    "WordScores",
+    "check_export_folder",
+    "export_classifier",
+    "export_id_translator",
+    "export_image_classifier",
+    "export_pixel_classifier",
+    "export_regressor",
+    "export_translator",
+    "write_warmup",
+]

@@ -7,7 +7,7 @@ import logging
 
 import tensorflow as tf
 
-from keras_headattn._optional import optional_import
+from headattn_io.optional import optional_import
 from keras_headattn.serving._server_json import RequestError, wrong
 
 log = logging.getLogger("keras_headattn.serving")

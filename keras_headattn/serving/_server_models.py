@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_headattn._optional import optional_import
+from headattn_io.optional import optional_import
 from keras_headattn.serving._server_json import RequestError, message_of
 from keras_headattn.serving._versions import read_examples
 from keras_headattn.serving._warmup import RECORDS, read_warmup

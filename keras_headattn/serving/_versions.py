@@ -9,7 +9,7 @@ import shutil
 
 import tensorflow as tf
 
-from keras_headattn._files import read_json, sync, write_atomically
+from headattn_io.files import read_json, sync, write_atomically
 from keras_headattn.serving._warmup import write_warmup
 
 # Part of a version, so that both appear at once. Model servers load nothing of this folder but warm-up requests.

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_headattn._files import atomic_path
+from headattn_io.files import atomic_path
 
 RECORDS = pathlib.Path("assets.extra", "tf_serving_warmup_requests")
 MOST = 1000  # a server does not load a model that has more

@@ -1,19 +1,29 @@
 """From text to token ids and back: vocabularies that are trained once, then part of the model and of its SavedModel."""
 
-from keras_headattn._lazy import attach
+from keras_headattn.text._byte_pair_tokenizer import BytePairTokenizer
+from keras_headattn.text._language_pair import LanguagePair
+from keras_headattn.text._moses_preprocessor import MosesPreprocessor
+from keras_headattn.text._sentencepiece_pair_tokenizer import SentencePiecePairTokenizer
+from keras_headattn.text._sentencepiece_tokenizer import SentencePieceTokenizer
+from keras_headattn.text._sentencepiece_training import sample_lines, train_sentencepiece
+from keras_headattn.text._vocabularies import assign_word_vectors, learn_tokenizer
+from keras_headattn.text._word_tokenizer import WordTokenizer, learn_words, split_words
+from keras_headattn.text._wordpiece_tokenizer import WordPieceTokenizer
+from keras_headattn.text._wordpiece_training import learn_wordpieces
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "_byte_pair_tokenizer": ["BytePairTokenizer"],
-        "_language_pair": ["LanguagePair"],
-        "_moses_preprocessor": ["MosesPreprocessor"],
-        "_sentencepiece_pair_tokenizer": ["SentencePiecePairTokenizer"],
-        "_sentencepiece_tokenizer": ["SentencePieceTokenizer"],
-        "_sentencepiece_training": ["sample_lines", "train_sentencepiece"],
-        "_vocabularies": ["assign_word_vectors", "learn_tokenizer"],
-        "_word_tokenizer": ["WordTokenizer", "learn_words", "split_words"],
-        "_wordpiece_tokenizer": ["WordPieceTokenizer"],
-        "_wordpiece_training": ["learn_wordpieces"],
-    },
-)
+__all__ = [
+    "BytePairTokenizer",
+    "LanguagePair",
+    "MosesPreprocessor",
+    "SentencePiecePairTokenizer",
+    "SentencePieceTokenizer",
+    "WordPieceTokenizer",
+    "WordTokenizer",
+    "assign_word_vectors",
+    "learn_tokenizer",
+    "learn_wordpieces",
+    "learn_words",
+    "sample_lines",
+    "split_words",
+    "train_sentencepiece",
+]

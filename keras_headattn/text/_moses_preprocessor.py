@@ -3,8 +3,8 @@
 import json
 import logging
 
-from keras_headattn._files import read_json, write_atomically
-from keras_headattn._optional import optional_import
+from headattn_io.files import read_json, write_atomically
+from headattn_io.optional import optional_import
 
 
 class MosesPreprocessor:

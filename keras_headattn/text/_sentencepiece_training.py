@@ -8,8 +8,8 @@ import re
 
 import sentencepiece
 
-from keras_headattn._files import write_atomically
-from keras_headattn._segments import read_sentences
+from headattn_io.files import write_atomically
+from headattn_io.sentences import read_sentences
 from keras_headattn._validation import number, positive
 
 

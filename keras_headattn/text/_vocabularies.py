@@ -4,7 +4,7 @@ import pathlib
 
 import numpy as np
 
-from keras_headattn._files import write_atomically
+from headattn_io.files import write_atomically
 from keras_headattn.text._sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_headattn.text._sentencepiece_training import train_sentencepiece
 from keras_headattn.text._word_tokenizer import WordTokenizer, learn_words

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn._files import read_lines
+from headattn_io.files import read_lines
 from keras_headattn._private import accept_any_input
 from keras_headattn._validation import number
 from keras_headattn.text._pair_tokenizer import check_texts, portions, refuse_paths

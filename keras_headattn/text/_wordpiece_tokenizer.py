@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 import tensorflow_text
 
-from keras_headattn._files import read_lines
+from headattn_io.files import read_lines
 from keras_headattn.text._added_tokens import clean_utf8
 from keras_headattn.text._pair_tokenizer import PairTokenizer, is_token
 

@@ -1,25 +1,46 @@
 """Training: a step compiled by XLA on every replica, devices, exact resume, and callbacks."""
 
-from keras_headattn._lazy import attach
+from keras_headattn.training._callbacks.attention_images import AttentionImages
+from keras_headattn.training._callbacks.averaging import average_weights
+from keras_headattn.training._callbacks.callbacks import Compilations, EpochScore, Throughput, TimeLimit, Utilization
+from keras_headattn.training._callbacks.cluster_report import ClusterReport
+from keras_headattn.training._callbacks.curves import TensorBoardCurves
+from keras_headattn.training._callbacks.gradient_norm import GradientNorm
+from keras_headattn.training._callbacks.head_distances import HeadDistances
+from keras_headattn.training._callbacks.head_norms import HeadNorms
+from keras_headattn.training._callbacks.progress import Progress
+from keras_headattn.training._callbacks.projector import write_projector
+from keras_headattn.training._distribution.cluster import cluster_from_environment
+from keras_headattn.training._distribution.compilations import cache_compilations, count_compilations
+from keras_headattn.training._distribution.devices import default_jit, make_strategy
+from keras_headattn.training._distribution.model import Model
+from keras_headattn.training._distribution.workers import chief_first, gather, is_chief, leave_together
+from keras_headattn.training._resume.resume import Resume
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    {
-        "_callbacks.attention_images": ["AttentionImages"],
-        "_callbacks.averaging": ["average_weights"],
-        "_callbacks.callbacks": ["Compilations", "EpochScore", "Throughput", "TimeLimit", "Utilization"],
-        "_callbacks.cluster_report": ["ClusterReport"],
-        "_callbacks.curves": ["TensorBoardCurves"],
-        "_callbacks.gradient_norm": ["GradientNorm"],
-        "_callbacks.head_distances": ["HeadDistances"],
-        "_callbacks.head_norms": ["HeadNorms"],
-        "_callbacks.progress": ["Progress"],
-        "_callbacks.projector": ["write_projector"],
-        "_distribution.cluster": ["cluster_from_environment"],
-        "_distribution.compilations": ["cache_compilations", "count_compilations"],
-        "_distribution.devices": ["default_jit", "make_strategy"],
-        "_distribution.model": ["Model"],
-        "_distribution.workers": ["chief_first", "gather", "is_chief", "leave_together"],
-        "_resume.resume": ["Resume"],
-    },
-)
+__all__ = [
+    "AttentionImages",
+    "ClusterReport",
+    "Compilations",
+    "EpochScore",
+    "GradientNorm",
+    "HeadDistances",
+    "HeadNorms",
+    "Model",
+    "Progress",
+    "Resume",
+    "TensorBoardCurves",
+    "Throughput",
+    "TimeLimit",
+    "Utilization",
+    "average_weights",
+    "cache_compilations",
+    "chief_first",
+    "cluster_from_environment",
+    "count_compilations",
+    "default_jit",
+    "gather",
+    "is_chief",
+    "leave_together",
+    "make_strategy",
+    "write_projector",
+]

@@ -4,7 +4,7 @@ import json
 
 import keras
 
-from keras_headattn._files import write_atomically
+from headattn_io.files import write_atomically
 from keras_headattn.training import average_weights, gather
 
 NAMES = {"val_loss": "validation loss", "val_accuracy": "validation accuracy", "val_score": "validation score"}

@@ -8,8 +8,8 @@ import os
 import sys
 from collections.abc import Callable
 
-from keras_headattn._files import decode_lines
-from keras_headattn._segments import read_sentences, sentences_of
+from headattn_io.files import decode_lines
+from headattn_io.sentences import read_sentences, sentences_of
 from recipes.engine.signatures import suggestion
 
 

@@ -9,7 +9,7 @@ import types
 import typing
 from dataclasses import fields
 
-from keras_headattn._files import read_json, write_atomically
+from headattn_io.files import read_json, write_atomically
 
 LIMITS = {"at_least": operator.ge, "at_most": operator.le, "above": operator.gt, "below": operator.lt}
 LONGEST_CHOICES = 60  # characters that are shown beside an option; more are in its help text

@@ -6,9 +6,9 @@ import pathlib
 import keras
 from keras.saving import deserialize_keras_object
 
+from headattn_io.files import read_json
+from headattn_io.optional import optional_import
 from keras_headattn import layers
-from keras_headattn._files import read_json
-from keras_headattn._optional import optional_import
 from keras_headattn.interop import from_pretrained
 from keras_headattn.interop import tokenizer_of as tokenizer_there
 from keras_headattn.interop._copying import weights_by_name
@@ -126,7 +126,7 @@ def check_checkpoint(path):
 
 def attention_of(config):
     """The attention, for `Bert`, which gives it the number of heads, their width, dropout and initializer."""
-    cls = getattr(layers, layers.ATTENTIONS[config.attention])
+    cls = layers.ATTENTIONS[config.attention]
     arguments = {} if config.num_heads is None else {"num_heads": config.num_heads}
     arguments |= {"head_regularizer": make_head_regularizer(config), **config.attention_arguments}
     return functools.partial(cls, **arguments)

@@ -1,8 +1,7 @@
 """Attention of any name, and the regularizer that keeps its heads apart."""
 
-from keras_headattn import layers
 from recipes.engine.config import flag
-from recipes.engine.signatures import REQUIRED, arguments_of, suggestion
+from recipes.engine.signatures import ATTENTIONS, REQUIRED, arguments_of, suggestion
 
 REGULARIZERS = {"frobenius": "Frobenius", "disagreement": "Disagreement", "cosine": "CosineSimilarity"}
 
@@ -39,7 +38,7 @@ def given_arguments(config, role="attention", name=None):
         near = suggestion(unknown[0], known)
         takes = "has no such argument" if near else f"takes {', '.join(known)}"
         raise ValueError(
-            f"{flag(f'{role}_arguments')}: {layers.ATTENTIONS[name]} {takes}. Received: {', '.join(unknown)}{near}"
+            f"{flag(f'{role}_arguments')}: {ATTENTIONS[name]} {takes}. Received: {', '.join(unknown)}{near}"
         )
     return name, given
 
@@ -81,6 +80,8 @@ def make_attention(config, width, num_heads, role="attention", name=None, **defa
     Raises:
         ValueError: for an argument that the layer does not have, a wrong value, or heads that do not divide the width.
     """
+    from keras_headattn import layers
+
     name, given = given_arguments(config, role, name)
     option, known = flag(f"{role}_arguments"), arguments_of(name)
     heads = number_of_heads(config, given, width, num_heads, name)
@@ -101,6 +102,6 @@ def make_head_regularizer(config):
     """The regularizer that `attention_regularizer` names; `None` for none."""
     if config.attention_regularizer == "none":
         return None
-    from keras_headattn import regularizers  # not before it is needed: TensorFlow comes with it
+    from keras_headattn import regularizers
 
     return getattr(regularizers, REGULARIZERS[config.attention_regularizer])(weight=config.regularizer_weight)

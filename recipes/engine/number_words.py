@@ -6,7 +6,7 @@ three splits are disjoint.
 
 import numpy as np
 
-from keras_headattn.data import LabelledText
+from headattn_io.labelled_text import LabelledText
 from recipes.engine.numbers import SPLITS, assign_numbers, number_in_words, number_up_to
 
 # Neighbours among them, so that single letters will not do.

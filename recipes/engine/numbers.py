@@ -6,8 +6,8 @@ numbers of the three splits are disjoint. Recipes run on it when they are given 
 
 import numpy as np
 
-from keras_headattn._optional import optional_import
-from keras_headattn.data import ParallelCorpus
+from headattn_io.optional import optional_import
+from headattn_io.parallel import ParallelCorpus
 
 # The same sentences in every language; a language without a kind lacks the words for it in num2words.
 SENTENCES = {

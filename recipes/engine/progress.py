@@ -2,7 +2,7 @@
 
 import time
 
-from keras_headattn._terminal import duration, shows_bar
+from headattn_io.terminal import duration, shows_bar
 
 _INTERVAL = 60  # seconds between two lines in a log
 

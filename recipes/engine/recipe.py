@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import fields
 
-from keras_headattn._segments import read_sentences
+from headattn_io.sentences import read_sentences
 from recipes.engine.command import Command, run_command
 from recipes.engine.config import add_options, flag, load_config, override
 from recipes.engine.exported import saved_model_in

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from keras_headattn._files import write_atomically
+from headattn_io.files import write_atomically
 from keras_headattn.data import Records, claim
 from keras_headattn.data._records import MANIFEST
 from keras_headattn.data._shards import checksum

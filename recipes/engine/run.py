@@ -7,8 +7,7 @@ import shutil
 import tempfile
 from dataclasses import fields
 
-from keras_headattn._files import atomic_path, read_json, sync, write_atomically
-from keras_headattn._private import weights_file
+from headattn_io.files import atomic_path, read_json, sync, write_atomically
 from recipes.engine.config import load_config, save_config
 
 _CLEARING = ".clearing"  # the config.json of a run that is being removed
@@ -226,6 +225,8 @@ class Run:
     def save_model(self, model, path):
         """Writes a model or, for `.weights.h5`, its weights, in full or not at all."""
         if path.name.endswith(".weights.h5"):
+            from keras_headattn._private import weights_file
+
             write_atomically(path, weights_file(model))
             return
         with atomic_path(path) as temporary:

@@ -3,8 +3,8 @@
 import pathlib
 from dataclasses import fields
 
-from keras_headattn import layers
 from recipes.engine.config import check_ranges, flag, option, override, settings
+from recipes.engine.signatures import ATTENTIONS
 
 REGULARIZERS = ("none", "frobenius", "disagreement", "cosine")
 
@@ -15,7 +15,7 @@ class Heads:
 
     title = "attention"
 
-    attention: str = option("multi_head", "how heads work together", tuple(layers.ATTENTIONS))
+    attention: str = option("multi_head", "how heads work together", tuple(ATTENTIONS))
     attention_arguments: dict = option(
         {}, "arguments of its layer, by the names of its constructor: alpha=0.1 kernel_size=5"
     )

@@ -1,14 +1,37 @@
-"""The arguments of attention layers, read from their source: importing them would import Keras and TensorFlow."""
+"""Attention layers and their arguments, read from their source: importing them would import TensorFlow."""
 
 import ast
 import difflib
 import functools
+import importlib.util
 import pathlib
-import re
-
-from keras_headattn import layers
 
 REQUIRED = object()  # the default of an argument that has none
+
+
+def _parse(module):
+    """The syntax tree of a module of keras_headattn, such as `"layers._attention"`."""
+    (folder,) = importlib.util.find_spec("keras_headattn").submodule_search_locations
+    path = pathlib.Path(folder, *module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _table(tree, name):
+    """The dictionary that a module assigns to a name, each value as its source."""
+    (found,) = (node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == name)
+    return {ast.literal_eval(key): ast.unparse(value) for key, value in zip(found.keys, found.values, strict=True)}
+
+
+_LAYERS = _parse("layers")
+_MODULES = {
+    alias.name: node.module.removeprefix("keras_headattn.")
+    for node in _LAYERS.body
+    if isinstance(node, ast.ImportFrom)
+    for alias in node.names
+}
+ATTENTIONS = _table(_LAYERS, "ATTENTIONS")  # name to name of the class
+SIZES = {name: ast.literal_eval(size) for name, size in _table(_parse("models._sizes"), "SIZES").items()}
 
 
 @functools.cache
@@ -25,7 +48,7 @@ def arguments_of(name):
     (['num_heads', 'key_dim', 'interaction'], 1)
     """
     found = {}
-    for arguments in _constructors(layers.ATTENTIONS[name]):
+    for arguments in _constructors(ATTENTIONS[name]):
         positional = arguments.args[1:]
         defaults = [None] * (len(positional) - len(arguments.defaults)) + arguments.defaults
         for argument, default in zip(positional + arguments.kwonlyargs, defaults + arguments.kw_defaults, strict=True):
@@ -45,12 +68,9 @@ def suggestion(name, names):
 
 def _constructors(name):
     """The `ast.arguments` of the constructors of a class and of the attentions above it."""
-    if name not in (*layers.ATTENTIONS.values(), "Attention"):
+    if name not in (*ATTENTIONS.values(), "Attention"):
         return []
-    module = re.sub("(?=[A-Z])", "_", name).lower()
-    path = pathlib.Path(layers.__file__).parent / f"{module}.py"
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    (cls,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    (cls,) = (node for node in _parse(_MODULES[name]).body if isinstance(node, ast.ClassDef) and node.name == name)
     own = [node.args for node in cls.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
     return own + [each for base in cls.bases for each in _constructors(ast.unparse(base).rpartition(".")[2])]
 

@@ -5,7 +5,7 @@ import io
 import pathlib
 import statistics
 
-from keras_headattn._files import read_json, write_atomically
+from headattn_io.files import read_json, write_atomically
 
 
 def table(columns, rows):

@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 from keras.callbacks import LambdaCallback
 
-from keras_headattn._terminal import duration
+from headattn_io.terminal import duration
 from keras_headattn.optimizers import Repulsive
 from keras_headattn.serving import check_export_folder
 from keras_headattn.training import (

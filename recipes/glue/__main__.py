@@ -20,7 +20,7 @@ Source: Wang et al. 2021, "Evolving attention with residual convolutions", secti
 2019, "BERT". The settings of table 9 are in recipes/glue/configs/glue.py.
 """
 
-from keras_headattn.interop._paths import check_checkpoint
+from headattn_io.checkpoints import check_checkpoint
 from recipes.engine.command import Command
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable

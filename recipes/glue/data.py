@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_headattn.data import LabelledText
+from headattn_io.labelled_text import LabelledText
 from recipes.engine.task import Corpora, named_files
 from recipes.engine.texts import data as sentences
 from recipes.glue.demo import number_tasks

@@ -5,8 +5,8 @@ import pathlib
 
 import numpy as np
 
-from keras_headattn._files import read_lines
-from keras_headattn.data import LabelledText
+from headattn_io.files import read_lines
+from headattn_io.labelled_text import LabelledText
 from recipes.engine.texts.tfds import read_tfds_labelled
 
 # The first column of a line that names the columns.

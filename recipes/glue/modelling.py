@@ -2,7 +2,7 @@
 
 import pathlib
 
-from keras_headattn._files import read_json
+from headattn_io.files import read_json
 from keras_headattn.models import Bert, EncoderClassifier
 from recipes.engine.encoders import attention_of, kind_of, model_type, read_encoder
 

@@ -6,7 +6,7 @@ import json
 import keras
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
-from keras_headattn._files import read_json, write_atomically
+from headattn_io.files import read_json, write_atomically
 from keras_headattn.models import BERT_SIZES
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay, layerwise_rates
 from keras_headattn.serving import Classifier

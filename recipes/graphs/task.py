@@ -4,7 +4,7 @@ import json
 
 import keras
 
-from keras_headattn._files import read_json, read_lines
+from headattn_io.files import read_json, read_lines
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers._heads import head_kernels
 from keras_headattn.training import EpochScore, HeadDistances, HeadNorms, Model

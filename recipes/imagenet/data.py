@@ -4,7 +4,7 @@ import functools
 import os
 import pathlib
 
-from keras_headattn._files import read_lines
+from headattn_io.files import read_lines
 from keras_headattn.data import ImageBatches, Subset, central_crop, inception_crop, pad_and_crop
 from recipes.engine.fingerprint import checksum
 from recipes.imagenet.folders import read_digits, read_folder, read_labelled_folder

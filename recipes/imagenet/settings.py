@@ -1,8 +1,8 @@
 """The settings of an image classification run."""
 
-from keras_headattn import layers
 from recipes.engine.config import option, settings
 from recipes.engine.settings import Settings
+from recipes.engine.signatures import ATTENTIONS
 
 MODELS = ("resnet34", "resnet50", "resnet101", "resnet152", "small")
 AUGMENTATIONS = ("inception", "pad_crop", "none")
@@ -79,7 +79,7 @@ class Model:
 
 
 @settings(
-    attention=option("none", "beside the 3 x 3 convolutions", ("none", *layers.ATTENTIONS)),
+    attention=option("none", "beside the 3 x 3 convolutions", ("none", *ATTENTIONS)),
     epochs=100,
     patience=None,
     select="val_accuracy",

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 from keras.callbacks import LambdaCallback
 
-from keras_headattn._files import read_lines
+from headattn_io.files import read_lines
 from keras_headattn.data._image_ops import decode
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import StepDecay

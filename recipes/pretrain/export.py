@@ -3,7 +3,7 @@
 import json
 import pathlib
 
-from keras_headattn._files import write_atomically
+from headattn_io.files import write_atomically
 from keras_headattn.interop import from_electra, from_pretrained, to_electra, to_hugging_face
 from keras_headattn.models import ElectraPretraining, MaskedLMPretraining
 from keras_headattn.serving._versions import NOTE, check_run, write_version

@@ -10,7 +10,7 @@ from recipes.engine.encoders import MaskedLMTrainer, attention_of
 
 def generator_attention_of(config):
     """The attention of the generator, for `Bert`, as `attention_of` has it."""
-    cls = getattr(layers, layers.ATTENTIONS[config.generator_attention])
+    cls = layers.ATTENTIONS[config.generator_attention]
     return functools.partial(cls, **config.generator_attention_arguments)
 
 

@@ -6,7 +6,7 @@ import math
 import os
 import pathlib
 
-from keras_headattn._files import read_json, write_atomically
+from headattn_io.files import read_json, write_atomically
 from keras_headattn.data import claim
 from keras_headattn.data._shards import checksum
 from keras_headattn.text import WordPieceTokenizer, learn_tokenizer, sample_lines

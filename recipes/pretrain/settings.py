@@ -2,9 +2,9 @@
 
 import dataclasses
 
-from keras_headattn.layers import ATTENTIONS
 from recipes.engine.config import option, settings
 from recipes.engine.settings import Settings
+from recipes.engine.signatures import ATTENTIONS
 
 # Of the encoder that is kept, ELECTRA's discriminator: Clark et al. 2020, table 6; `tiny` is for tests.
 SIZES = {

@@ -20,7 +20,7 @@ Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP m
 attention with residual convolutions", tables 8 and 11, appendix C.
 """
 
-from keras_headattn.interop._paths import check_checkpoint
+from headattn_io.checkpoints import check_checkpoint
 from recipes.engine.command import Command, fill_in_samples
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.recipe import Recipe, check_readable

@@ -3,7 +3,7 @@
 import functools
 import pathlib
 
-from keras_headattn.data import ParallelCorpus, read_pairs, read_text
+from headattn_io.parallel import ParallelCorpus, read_pairs, read_text
 from recipes.engine.task import Corpora, named_sets
 from recipes.translate.cleaning import clean, empty_pairs
 from recipes.translate.iwslt import iwslt_files, read_iwslt

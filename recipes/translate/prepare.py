@@ -3,7 +3,8 @@
 import functools
 import pathlib
 
-from keras_headattn.data import ParallelCorpus, claim, write_records
+from headattn_io.parallel import ParallelCorpus
+from keras_headattn.data import claim, write_records
 from keras_headattn.text import sample_lines
 from recipes.engine.progress import progress_bar
 from recipes.engine.records import checksums_of, make_records, take_files

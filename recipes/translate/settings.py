@@ -1,9 +1,8 @@
 """The settings of a translation run."""
 
-from keras_headattn import layers
-from keras_headattn.models import SIZES
 from recipes.engine.config import option, settings
 from recipes.engine.settings import Serving, Settings, TextFiles
+from recipes.engine.signatures import ATTENTIONS, SIZES
 
 ROLES = ("encoder", "decoder", "cross")
 PAIRS = (".tsv", ".tsv.gz")  # of a file of pairs beside others
@@ -104,13 +103,13 @@ class Model:
     )
     tie_output: bool = option(True, "output layer tied to the target embedding")
     decoder_attention: str | None = option(
-        None, "that of the decoder's self-attention; none: --attention", tuple(layers.ATTENTIONS)
+        None, "that of the decoder's self-attention; none: --attention", tuple(ATTENTIONS)
     )
     decoder_attention_arguments: dict = option({}, "its arguments, over those of --attention-arguments")
     cross_attention: str | None = option(
         None,
         "that of the decoder to the encoder; none: --attention, or multi_head where keys are known by their places",
-        tuple(layers.ATTENTIONS),
+        tuple(ATTENTIONS),
     )
     cross_attention_arguments: dict = option({}, "its arguments, over those of --attention-arguments")
     repulsive_projections: tuple[str, ...] = option(

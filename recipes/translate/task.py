@@ -4,14 +4,7 @@ import functools
 
 import keras
 
-from keras_headattn.data import (
-    RecordBatches,
-    Records,
-    TokenBatches,
-    choose_buckets,
-    example_lengths,
-    teacher_forcing,
-)
+from keras_headattn.data import RecordBatches, Records, TokenBatches, choose_buckets, example_lengths, teacher_forcing
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import InverseSquareRoot
 from keras_headattn.serving import export_id_translator, export_translator
@@ -229,7 +222,7 @@ class Translate(Task):
         """Sentences of the test sets: of those read, or of those translated before."""
         if self.data:
             return [sentence for corpus in self.data.tests.values() for sentence in corpus.source]
-        from keras_headattn._files import read_lines
+        from headattn_io.files import read_lines
 
         paths = sorted(self.run.results.glob("*/sources.txt"))
         return [line for path in paths for line in read_lines(path) if line]

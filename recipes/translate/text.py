@@ -2,7 +2,7 @@
 
 import pathlib
 
-from keras_headattn._files import write_atomically
+from headattn_io.files import write_atomically
 from keras_headattn.data import pad_ids
 from keras_headattn.interop import marian_vocabularies
 from keras_headattn.serving import Translator

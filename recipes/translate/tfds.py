@@ -2,7 +2,7 @@
 
 import functools
 
-from keras_headattn.data import ParallelCorpus, Sentences
+from headattn_io.parallel import ParallelCorpus, Sentences
 from recipes.engine.tfds import load_tfds
 
 

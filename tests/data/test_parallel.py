@@ -7,7 +7,7 @@ import types
 import pytest
 import tensorflow as tf
 
-from keras_headattn._segments import read_sentences
+from headattn_io.sentences import read_sentences
 from keras_headattn.data import ParallelCorpus, read_pairs, read_text
 from recipes.translate.iwslt import read_iwslt
 from recipes.translate.tfds import read_tfds
@@ -256,10 +256,10 @@ def test_text_is_read_without_tensorflow(tmp_path):
     text, table = write(tmp_path / "a.txt", "a\nb\n"), write(tmp_path / "a.csv", "text,label\nx,y\n")
     code = f"""
 import sys
-from keras_headattn import data
+from headattn_io import labelled_text, parallel
 from recipes.translate.cleaning import clean
-corpus, report = clean(data.read_text({str(text)!r}, {str(text)!r}))
-found = data.read_labelled([{str(table)!r}], "text", "label").split([])
+corpus, report = clean(parallel.read_text({str(text)!r}, {str(text)!r}))
+found = labelled_text.read_labelled([{str(table)!r}], "text", "label").split([])
 sys.exit(" ".join({{"keras", "tensorflow"}} & set(sys.modules)) or None)
 """
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})

@@ -71,10 +71,10 @@ def test_plain_dot_products_are_one_function(case, monkeypatch):
 
 
 def test_every_attention_of_the_table_is_tested():
-    cases = {case.layer.__name__ for case in CASES}
+    cases = {case.layer for case in CASES}
     assert cases == {*layers.ATTENTIONS.values()}
     attentions = {name for name in layers.__all__ if name.endswith("Attention") and name != "Attention"}
-    assert attentions == {*layers.ATTENTIONS.values()}
+    assert attentions == {cls.__name__ for cls in layers.ATTENTIONS.values()}
 
 
 # ---------------------------------------------------------------------------------------- config and files

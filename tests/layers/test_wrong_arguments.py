@@ -44,7 +44,7 @@ def _of(cls):
 
 CASES = [
     pytest.param(cls, name, id=f"{cls.__name__}-{name}")
-    for cls in (getattr(layers, name) for name in ATTENTIONS.values())
+    for cls in ATTENTIONS.values()
     for name in sorted(arguments_of(cls))
     if wrong_values(name)
 ]
@@ -78,7 +78,7 @@ OTHERS = {
 
 def test_all_layers_are_here():
     """`Positions` and ALiBi take no arguments; the other rotary positions take those of rotary ones."""
-    public = {getattr(room, name) for room in (layers, positions) for name in room.__all__}
+    public = [getattr(room, name) for room in (layers, positions) for name in room.__all__]
     public = {each for each in public if isinstance(each, type) and issubclass(each, keras.layers.Layer)}
     attentions = {each for each in public if issubclass(each, layers.Attention)}
     without = {positions.Positions, positions.ALiBiPositions, positions.NtkPositions, positions.Llama3Positions}

@@ -91,7 +91,7 @@ def test_arguments_read_from_source(name):
     import inspect
 
     found = {}
-    for base in getattr(layers, layers.ATTENTIONS[name]).__mro__:
+    for base in layers.ATTENTIONS[name].__mro__:
         if issubclass(base, layers.Attention):
             for each in inspect.signature(base.__init__).parameters.values():
                 if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and each.name != "self":

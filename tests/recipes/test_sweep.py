@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from keras_headattn._files import write_atomically
+from headattn_io.files import write_atomically
 from recipes import sweep
 from recipes.engine import lock, subruns, tables
 from recipes.engine.config import save_config

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_headattn import _terminal
+from headattn_io import terminal as terminal_module
 from keras_headattn.training import Compilations, EpochScore, Model, Progress, Throughput, TimeLimit, Utilization
 from keras_headattn.training._callbacks import callbacks, progress
 
@@ -123,7 +123,7 @@ def test_a_log_has_one_plain_line_an_epoch(clock, capsys, verbose):
 @pytest.fixture
 def terminal(monkeypatch):
     stdout = types.SimpleNamespace(isatty=lambda: True)
-    monkeypatch.setattr(_terminal, "sys", types.SimpleNamespace(stdout=stdout, modules={}))
+    monkeypatch.setattr(terminal_module, "sys", types.SimpleNamespace(stdout=stdout, modules={}))
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
 

@@ -6,7 +6,7 @@ import time
 import keras
 import numpy as np
 
-from keras_headattn._terminal import duration, shows_bar
+from headattn_io.terminal import duration, shows_bar
 
 
 class Progress(keras.callbacks.ProgbarLogger):

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 from tensorboard.plugins import projector
 
-from keras_headattn._files import write_atomically
+from headattn_io.files import write_atomically
 
 
 def write_projector(log_dir, embeddings):

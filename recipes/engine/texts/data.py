@@ -1,6 +1,6 @@
 """The texts a configuration names."""
 
-from keras_headattn.data import read_labelled
+from headattn_io.labelled_text import read_labelled
 from recipes.engine.task import Corpora, named_files
 from recipes.engine.texts.tfds import read_tfds_labelled
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_headattn.data import LabelledText
+from headattn_io.labelled_text import LabelledText
 from recipes.engine.exported import SavedModel
 
 

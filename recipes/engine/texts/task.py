@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_headattn._files import read_lines
+from headattn_io.files import read_lines
 from keras_headattn.data import LabelledBatches, balanced_class_weights, choose_buckets, example_lengths
 from keras_headattn.serving import export_classifier, export_regressor
 from keras_headattn.serving._versions import write_examples

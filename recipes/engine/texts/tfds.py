@@ -1,6 +1,6 @@
 """Labelled texts of TensorFlow Datasets."""
 
-from keras_headattn.data import LabelledText
+from headattn_io.labelled_text import LabelledText
 from recipes.engine.tfds import load_tfds
 
 

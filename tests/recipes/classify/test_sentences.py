@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn._files import write_atomically
+from headattn_io.files import write_atomically
 from keras_headattn.data import LabelledText
 from keras_headattn.regularizers import Frobenius
 from recipes.classify import modelling

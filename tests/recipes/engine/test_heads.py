@@ -75,7 +75,7 @@ def test_every_attention_by_its_name(name):
     config = TranslateConfig(embedded=True, attention=name, size="tiny", num_layers=2, hidden_dim=16, max_length=20)
     model = make_transformer(config, 20, 20)
     attention = model.templates["attention"].layer
-    assert type(attention).__name__ == layers.ATTENTIONS[name]
+    assert type(attention) is layers.ATTENTIONS[name]
     assert attention.num_heads == (1 if name == "luong" else 4)
     ids = np.ones((1, 4), "int32")
     assert model({"source": ids, "target": ids}).shape == (1, 4, 20)

@@ -2,7 +2,7 @@ import types
 
 import pytest
 
-from keras_headattn import _terminal
+from headattn_io import terminal as terminal_module
 from recipes.engine import progress
 
 
@@ -16,7 +16,7 @@ def clock(monkeypatch):
 @pytest.fixture
 def terminal(monkeypatch):
     stdout = types.SimpleNamespace(isatty=lambda: True)
-    monkeypatch.setattr(_terminal, "sys", types.SimpleNamespace(stdout=stdout, modules={}))
+    monkeypatch.setattr(terminal_module, "sys", types.SimpleNamespace(stdout=stdout, modules={}))
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
 

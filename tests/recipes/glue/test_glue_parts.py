@@ -13,8 +13,8 @@ import tensorflow as tf
 from scipy import stats
 from sklearn import metrics
 
+from headattn_io.checkpoints import check_checkpoint
 from keras_headattn.data import LabelledText
-from keras_headattn.interop._paths import check_checkpoint
 from recipes.engine.config import override
 from recipes.engine.encoders import kind_of
 from recipes.engine.run import Run

@@ -4,8 +4,8 @@ import functools
 import itertools
 from dataclasses import dataclass
 
-from keras_headattn._files import read_lines
-from keras_headattn._segments import METADATA, has_segments, read_segments, read_sentences, unescape
+from headattn_io.files import read_lines
+from headattn_io.sentences import METADATA, has_segments, read_segments, read_sentences, unescape
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import html
 import itertools
 import re
 
-from keras_headattn._files import read_lines
+from headattn_io.files import read_lines
 
 SEGMENTS = re.compile(
     r"\s*<(\?xml|mteval|(!doctype\s+)?(src|ref|tst)set|!doctype\s+mteval|doc\s+docid)\b", re.IGNORECASE

@@ -7,8 +7,8 @@ import pathlib
 
 import numpy as np
 
-from keras_headattn._files import read_json_lines, read_lines
-from keras_headattn._segments import read_sentences
+from headattn_io.files import read_json_lines, read_lines
+from headattn_io.sentences import read_sentences
 
 DELIMITERS = ",;\t"  # of csv, one of which is found
 HEAD = 50  # lines that it is found in
