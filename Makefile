@@ -29,7 +29,7 @@ serve-check: $(VENV)/.tests $(VENV)-tensorflow-2.20/complete $(VENV)-openvino/co
 	$(BIN)/python -m tests.serving.check --tensorflow $(VENV)-tensorflow-2.20/bin/python --openvino $(VENV)-openvino/bin/python
 
 # The file marks that the extra of this name is installed, on machines with NVIDIA GPUs TensorFlow's CUDA libraries too.
-$(VENV)/.%: setup.py | $(VENV)/complete
+$(VENV)/.%: setup.py pyproject.toml | $(VENV)/complete
 	@echo "Installing keras_headattn with what its $* need ($(if $(GPU),CUDA libraries too,about 2 GB), once)"
 	@$(BIN)/python -m pip install --quiet --editable ".[$*$(GPU)]"
 	@touch $@

@@ -1,7 +1,9 @@
+"""What pyproject.toml cannot say: the README with links that lead to the repository, and extras made of others."""
+
 import re
 from pathlib import Path
 
-from setuptools import find_packages, setup
+from setuptools import setup
 
 URL = "https://github.com/keras-headattn/keras_headattn"
 # Links of the README lead to other files of the repository; a package index shows the README alone.
@@ -27,43 +29,9 @@ TESTS = [
 ADDONS = ['tensorflow-addons==0.23.0; python_version < "3.12"', 'tf-keras>=2.21; python_version < "3.12"']
 
 setup(
-    name="keras_headattn",
-    version="0.1.0",  # also in keras_headattn/__init__.py
-    description="Attention whose heads work together, as drop-in Keras layers",
+    license="Apache-2.0",
     long_description=README,
     long_description_content_type="text/markdown",
-    author="The keras_headattn developers",
-    url=URL,
-    project_urls={
-        "Documentation": f"{URL}/tree/main/docs",
-        "Changes": f"{URL}/blob/main/CHANGELOG.md",
-        "Issues": f"{URL}/issues",
-    },
-    license="Apache-2.0",
-    keywords="keras tensorflow attention multi-head transformer translation",
-    classifiers=[
-        "Development Status :: 4 - Beta",
-        "Intended Audience :: Developers",
-        "Intended Audience :: Science/Research",
-        "Operating System :: POSIX",
-        "Programming Language :: Python :: 3",
-        "Programming Language :: Python :: 3.11",
-        "Programming Language :: Python :: 3.12",
-        "Programming Language :: Python :: 3.13",
-        "Topic :: Scientific/Engineering :: Artificial Intelligence",
-    ],
-    # `recipes` is run from a checkout.
-    packages=find_packages(include=["headattn_io", "keras_headattn", "keras_headattn.*"]),
-    package_data={"keras_headattn": ["_page/*"]},
-    python_requires=">=3.11,<3.14",
-    install_requires=[
-        "tensorflow>=2.21",
-        "keras>=3.15",
-        "tensorflow-text>=2.21.1",  # 2.21.0 cannot be imported
-        "sentencepiece>=0.2.2",
-        "tensorboard>=2.20",
-        "safetensors>=0.5",
-    ],
     extras_require={
         "serving": [SERVING],
         "gpu": ["tensorflow[and-cuda]>=2.21"],
