@@ -36,9 +36,9 @@ class DifferentialAttention(Attention):
     ((2, 5, 16), (2, 2, 5, 5))
     """
 
-    def __init__(self, num_heads, key_dim, value_dim=None, *args, **kwargs):
+    def __init__(self, num_heads, key_dim, value_dim=None, **kwargs):
         value_dim = 2 * positive("key_dim", key_dim) if value_dim is None else value_dim
-        super().__init__(num_heads, key_dim, value_dim, *args, **kwargs)
+        super().__init__(num_heads, key_dim, value_dim, **kwargs)
 
     @property
     def projections(self):

@@ -69,7 +69,8 @@ class DisentangledMaskAttention(Attention):
         self,
         num_heads,
         key_dim,
-        *args,
+        value_dim=None,
+        *,
         num_clusters=4,
         alpha=0.5,
         shared_information=1e-5,
@@ -81,7 +82,7 @@ class DisentangledMaskAttention(Attention):
         variance=0.1,
         **kwargs,
     ):
-        super().__init__(num_heads, key_dim, *args, **kwargs)
+        super().__init__(num_heads, key_dim, value_dim, **kwargs)
         self.num_clusters = positive("num_clusters", num_clusters)
         self.alpha = number("alpha", alpha, least=0, most=1)
         self.shared_information = number("shared_information", shared_information, least=0)

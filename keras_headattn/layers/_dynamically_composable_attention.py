@@ -40,7 +40,8 @@ class DynamicallyComposableAttention(Attention):
         self,
         num_heads,
         key_dim,
-        *args,
+        value_dim=None,
+        *,
         rank=2,
         pre_compose=True,
         post_compose=True,
@@ -49,7 +50,7 @@ class DynamicallyComposableAttention(Attention):
         static=True,
         **kwargs,
     ):
-        super().__init__(num_heads, key_dim, *args, **kwargs)
+        super().__init__(num_heads, key_dim, value_dim, **kwargs)
         self.rank = natural("rank", rank)
         self.pre_compose, self.post_compose = boolean("pre_compose", pre_compose), boolean("post_compose", post_compose)
         self.query_compose = boolean("query_compose", query_compose)

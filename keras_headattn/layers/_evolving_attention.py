@@ -63,7 +63,8 @@ class EvolvingAttention(Attention):
         self,
         num_heads,
         key_dim,
-        *args,
+        value_dim=None,
+        *,
         alpha=0.5,
         beta=0.1,
         kernel_size=3,
@@ -71,7 +72,7 @@ class EvolvingAttention(Attention):
         map_initializer="glorot_uniform",
         **kwargs,
     ):
-        super().__init__(num_heads, key_dim, *args, **kwargs)
+        super().__init__(num_heads, key_dim, value_dim, **kwargs)
         if positive("kernel_size", kernel_size) % 2 == 0:
             raise ValueError(f"`kernel_size` must be odd. Received: kernel_size={kernel_size}")
         self.alpha = number("alpha", alpha, least=0, most=1)

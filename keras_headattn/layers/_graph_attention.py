@@ -36,8 +36,8 @@ class GraphAttention(Attention):
     ((1, 3, 16), ['query', 'key', 'value'])
     """
 
-    def __init__(self, num_heads, key_dim, *args, use_bias=False, detach_neighbours=False, **kwargs):
-        super().__init__(num_heads, key_dim, *args, use_bias=use_bias, **kwargs)
+    def __init__(self, num_heads, key_dim, value_dim=None, *, use_bias=False, detach_neighbours=False, **kwargs):
+        super().__init__(num_heads, key_dim, value_dim, use_bias=use_bias, **kwargs)
         self.detach_neighbours = boolean("detach_neighbours", detach_neighbours)
 
     @property

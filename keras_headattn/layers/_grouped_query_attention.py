@@ -26,8 +26,8 @@ class GroupedQueryAttention(Attention):
     ((2, 5, 16), (2, 2, 10, 4))
     """
 
-    def __init__(self, num_heads, key_dim, *args, num_key_value_heads=1, **kwargs):
-        super().__init__(num_heads, key_dim, *args, **kwargs)
+    def __init__(self, num_heads, key_dim, value_dim=None, *, num_key_value_heads=1, **kwargs):
+        super().__init__(num_heads, key_dim, value_dim, **kwargs)
         self.num_key_value_heads = positive("num_key_value_heads", num_key_value_heads)
         if num_heads % num_key_value_heads:
             raise ValueError(

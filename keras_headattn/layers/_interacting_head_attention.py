@@ -35,8 +35,8 @@ class InteractingHeadAttention(Attention):
     (2, 5, 16)
     """
 
-    def __init__(self, num_heads, key_dim, *args, interaction="sum", **kwargs):
-        super().__init__(num_heads, key_dim, *args, **kwargs)
+    def __init__(self, num_heads, key_dim, value_dim=None, *, interaction="sum", **kwargs):
+        super().__init__(num_heads, key_dim, value_dim, **kwargs)
         if interaction not in ("sum", "pairwise"):
             raise ValueError(f"`interaction` must be 'sum' or 'pairwise'. Received: interaction={interaction!r}")
         self.interaction = interaction

@@ -30,12 +30,12 @@ class LuongAttention(Attention):
     (2, 5, 16)
     """
 
-    def __init__(self, num_heads=1, key_dim=None, *args, score_mode="dot", **kwargs):
+    def __init__(self, num_heads=1, key_dim=None, value_dim=None, *, score_mode="dot", **kwargs):
         if num_heads != 1:
             raise ValueError(
                 f"LuongAttention has one head: give its width as `key_dim`. Received: num_heads={num_heads}"
             )
-        super().__init__(num_heads, key_dim, *args, **kwargs)
+        super().__init__(num_heads, key_dim, value_dim, **kwargs)
         if score_mode not in ("dot", "general", "concat"):
             raise ValueError(f"`score_mode` must be 'dot', 'general' or 'concat'. Received: score_mode={score_mode!r}")
         self.score_mode = score_mode

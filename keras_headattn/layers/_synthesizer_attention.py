@@ -41,8 +41,8 @@ class SynthesizerAttention(Attention):
 
     keeps_positions = True
 
-    def __init__(self, num_heads, key_dim, *args, max_length=512, mixture=("dense",), **kwargs):
-        super().__init__(num_heads, key_dim, *args, **kwargs)
+    def __init__(self, num_heads, key_dim, value_dim=None, *, max_length=512, mixture=("dense",), **kwargs):
+        super().__init__(num_heads, key_dim, value_dim, **kwargs)
         self.max_length = positive("max_length", max_length)
         parts = (mixture,) if isinstance(mixture, str) else mixture
         if not isinstance(parts, (tuple, list)) or not parts or sorted(set(parts) & set(PARTS)) != sorted(parts):

@@ -31,8 +31,10 @@ class TalkingHeadsAttention(Attention):
     (2, 5, 16)
     """
 
-    def __init__(self, num_heads, key_dim, *args, key_heads=None, value_heads=None, mixing_initializer=None, **kwargs):
-        super().__init__(num_heads, key_dim, *args, **kwargs)
+    def __init__(
+        self, num_heads, key_dim, value_dim=None, *, key_heads=None, value_heads=None, mixing_initializer=None, **kwargs
+    ):
+        super().__init__(num_heads, key_dim, value_dim, **kwargs)
         self.key_heads = positive("key_heads", num_heads if key_heads is None else key_heads)
         self.value_heads = positive("value_heads", num_heads if value_heads is None else value_heads)
         self.mixing_initializer = initializer("mixing_initializer", mixing_initializer)

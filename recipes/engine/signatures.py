@@ -44,8 +44,8 @@ def arguments_of(name):
     Returns:
         Dictionary of name to default. One that has none, or is no literal, is `REQUIRED`.
 
-    >>> list(arguments_of("interacting"))[:3], arguments_of("luong")["num_heads"]
-    (['num_heads', 'key_dim', 'interaction'], 1)
+    >>> list(arguments_of("interacting"))[:4], arguments_of("luong")["num_heads"]
+    (['num_heads', 'key_dim', 'value_dim', 'interaction'], 1)
     """
     found = {}
     for arguments in _constructors(ATTENTIONS[name]):

@@ -99,3 +99,13 @@ def test_other_layers(cls):
 def test_lengths_of_positions(value):
     with pytest.raises(ValueError, match="`max_length` must be.*Received: max_length="):
         positions.LearnedPositions(value)
+
+
+@pytest.mark.parametrize("cls", ATTENTIONS.values(), ids=lambda cls: cls.__name__)
+def test_arguments_of_its_own_are_keywords(cls):
+    """An editor names them all, and none takes the place of an argument of `Attention`."""
+    signature = inspect.signature(cls.__init__).parameters.values()
+    assert not any(each.kind is each.VAR_POSITIONAL for each in signature)
+    own = {each.name: each.kind for each in signature} if "__init__" in vars(cls) else {}
+    base = inspect.signature(layers.Attention.__init__).parameters
+    assert {kind for name, kind in own.items() if name not in base} <= {inspect.Parameter.KEYWORD_ONLY}

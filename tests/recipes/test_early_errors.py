@@ -31,7 +31,10 @@ MISTAKES = [
         "classify --encoder transformer --attention evolving --attention-arguments alhpa=0.1",
         "EvolvingAttention has no such argument. Received: alhpa (did you mean alpha?)",
     ),
-    ("translate --attention evolving --attention-arguments xxx=1", "EvolvingAttention takes num_heads, key_dim, alpha"),
+    (
+        "translate --attention evolving --attention-arguments xxx=1",
+        "EvolvingAttention takes num_heads, key_dim, value_dim, alpha",
+    ),
     ("translate --num-heads 7", "--num-heads must divide"),
     ("translate --metrics blue", "invalid choice: 'blue'"),
     ("translate --train {tmp}/a.en {tmp}/a.de --validation {tmp}/a.en {tmp}/a.de", "Received: 2 source and 1 target"),
