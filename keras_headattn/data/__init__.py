@@ -19,6 +19,6 @@ __getattr__, __dir__, __all__ = attach(
             "read_text",
         ],
         "_record_batches": ["RecordBatches"],
-        "_records": ["Records", "claim", "write_records"],
+        "_records": ["Records", "begin_records", "write_records"],
     },
 )

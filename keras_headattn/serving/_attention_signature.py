@@ -18,7 +18,7 @@ def translation_attention(search, searcher, kept, source_tokenizer, target_token
     Args:
         search: function of source ids to the `"tokens"` and `"scores"` of `Searcher`.
         searcher: `Searcher` around the model.
-        kept: `KeptWeights`, which the step multiplies with.
+        kept: `StoredWeights`, which the step multiplies with.
         source_tokenizer, target_tokenizer: which name the pieces.
 
     Returns:

@@ -8,7 +8,7 @@ from keras_headattn._files import read_json, read_lines
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers._heads import head_kernels
 from keras_headattn.training import EpochScore, HeadDistances, HeadNorms, Model
-from recipes.engine.fresh_process import try_out
+from recipes.engine.fresh_process import smoke_test
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
 from recipes.graphs.batches import GraphBatches
@@ -23,7 +23,7 @@ from recipes.graphs.settings import DECODING
 from recipes.graphs.vocabulary import GraphVocabulary
 
 VOCABULARY, CATEGORIES = "vocabulary.json", "categories.json"
-TRY_OUT = """
+SMOKE_TEST = """
 found = call(graphs=tf.constant(given))
 result = [[text.decode() for text in found["texts"].numpy()], found["scores"].numpy().tolist()]
 """
@@ -176,7 +176,7 @@ class WriteGraphs(Task):
         graphs = self._samples()
         step = max(1, len(graphs) // max(1, self.config.samples))
         if samples := graphs[::step][: self.config.samples]:
-            for graph, text, score in zip(samples, *try_out(path, TRY_OUT, samples), strict=True):
+            for graph, text, score in zip(samples, *smoke_test(path, SMOKE_TEST, samples), strict=True):
                 print(f"  {as_triples(graph)}\n    -> {text}  ({score:.3f})")
 
     def _samples(self):

@@ -12,7 +12,7 @@ import tensorflow as tf
 from matplotlib.image import imread
 
 from keras_headattn.optimizers import Repulsive
-from recipes.engine.fresh_process import try_out
+from recipes.engine.fresh_process import smoke_test
 from recipes.engine.recipe import named_configs
 from recipes.graphs.__main__ import RECIPE, main
 from recipes.graphs.corpus import Graph, GraphCorpus
@@ -22,7 +22,7 @@ from recipes.graphs.evaluation import as_triples, score_texts
 from recipes.graphs.files import graph_from_json
 from recipes.graphs.graph_json import parse_graphs
 from recipes.graphs.settings import GraphsConfig
-from recipes.graphs.task import TRY_OUT
+from recipes.graphs.task import SMOKE_TEST
 from tests.recipes.commands import quick_run, run_here, run_process, train_here
 
 ROW = {"entities": ["Anna Lee", "New York"], "types": ["person", "town"], "triples": [["Anna Lee", "born in", 1]]}
@@ -105,7 +105,7 @@ def test_the_saved_model_writes_what_the_run_writes(quick, recipe, tmp_path):
     (tmp_path / "graphs.jsonl").write_text("\n".join(["", *lines]) + "\n")
     empty, *expected = recipe("write", quick[0] / "run", tmp_path / "graphs.jsonl", "--scores").splitlines()
     assert empty == ""
-    texts, scores = try_out(quick[0] / "exported" / "1", TRY_OUT, lines)
+    texts, scores = smoke_test(quick[0] / "exported" / "1", SMOKE_TEST, lines)
     assert [line.split("\t")[1] for line in expected] == texts
     np.testing.assert_allclose([float(line.split("\t")[0]) for line in expected], scores, atol=2e-4)
 
