@@ -71,13 +71,7 @@ def _keep_weight(weight, stored):
 
 
 def _keep(tensor, stored, axis=0):
-    """A function that returns the tensor, from variables that it makes now.
-
-    Args:
-        tensor: of any shape.
-        stored: as `StoredWeights` takes it.
-        axis: over which numbers share a factor of int8.
-    """
+    """A function that returns the tensor, from variables that it makes now."""
     tensor = tf.convert_to_tensor(tensor)
     if stored == "float32" or tensor.dtype != tf.float32 or not _is_large(tensor):
         return tf.Variable(tensor).read_value  # once, not in each step
