@@ -17,6 +17,7 @@ from keras_headattn.layers._attention_inputs import (
     check_bias,
     check_inputs,
     check_segments,
+    check_step,
     query_of_each_item,
 )
 from keras_headattn.layers._cache import empty_cache, write_entry, write_positions
@@ -757,6 +758,55 @@ class Attention(keras.layers.Layer):
         if self.keeps_positions:
             cache["positions"] = ops.zeros((max_length,), "int32")
         return self._with_map(cache)
+
+    def step(self, query, cache, mask=None, position=0, kept=None):
+        """Attends to a cache with one query for each item, in a decoder of your own, such as a recurrent one.
+
+        Does what `layer(query[:, None], cache=cache, key_mask=mask)` does, without the checks and the dropout of a
+        call, so that it may be called in a loop inside a graph. A cache of self-attention gets its rows by calls.
+
+        Args:
+            query: `(B, D)`.
+            cache: of `project_cache`, `init_cache`, a call, or the step before.
+            mask: boolean, `(B, m)` or with heads `(B, h, m)`, True = may attend. Default `None`: to all.
+            position: integer or scalar tensor, where the query stands in its sequence. Relative positions, a
+                `sliding_window` and a map whose rows read those before them use it.
+            kept: factors of the weights in place of dropout, broadcast to `(B, h, m)`: draw those of all steps before
+                the loop. Default `None`: no weight is dropped.
+
+        Returns:
+            Output `(B, output_shape)`, and the cache, for the next step. It differs from that given only with a map
+            whose rows read those before them.
+
+        Raises:
+            ValueError: if the layer is not built, or for a query that is not `(B, D)`.
+
+        >>> from keras_headattn.layers import MultiHeadAttention
+        >>> layer, memory = MultiHeadAttention(num_heads=4, key_dim=4), keras.random.normal((2, 7, 16))
+        >>> layer.build((2, 1, 16), memory.shape)
+        >>> output, cache = layer.step(memory[:, 0], layer.project_cache(memory))
+        >>> tuple(output.shape)
+        (2, 16)
+        """
+        self._check_built("step")
+        check_step(self, query, mask)
+        (query,) = as_floats(self.compute_dtype, query)
+        positions = ops.reshape(ops.cast(position, "int32"), (1,))
+        key_positions = cache.get("positions", ops.arange(ops.shape(cache["value"])[2], dtype="int32"))
+        if mask is not None:
+            mask = mask[:, None, None] if len(mask.shape) == 2 else mask[:, :, None]  # (B, h, 1, m)
+        state = State(
+            query=query[:, None],
+            mask=self._in_window(mask, positions, key_positions),
+            query_positions=positions,
+            key_positions=key_positions,
+            cache=cache,
+            training=False,
+            kept=None if kept is None else ops.expand_dims(kept, -2),
+        )
+        heads, _, _, cache = self.attend(self._queries(state), cache, state)
+        output = self.merge(self._gate(heads, state), state)[:, 0]
+        return ops.cast(output, self.compute_dtype), cache  # wider if no layer that is being called sets its precision
 
     def decoding_kernels(self):
         """Kernels for decoding with a cache, made once from the weights, for the call argument `kernels`.

@@ -45,6 +45,22 @@ def check_inputs(layer, query, value, key, cache, index, positions):
         )
 
 
+def check_step(layer, query, mask):
+    """Checks the arguments of these names of a step of `layer`."""
+    if len(query.shape) != 2 or differ(query.shape[-1], layer.widths["query"]):
+        raise ValueError(
+            f"`query` must be one query for each item, (B, {layer.widths['query']}). "
+            f"Received: query of shape {tuple(query.shape)}"
+        )
+    if mask is None:
+        return
+    if backend.standardize_dtype(mask.dtype) != "bool" or len(mask.shape) not in (2, 3):
+        raise ValueError(
+            "`mask` must be boolean, (B, m) or (B, h, m). "
+            f"Received: mask of shape {tuple(mask.shape)} and dtype {backend.standardize_dtype(mask.dtype)}"
+        )
+
+
 def query_of_each_item(query, value):
     """Queries of one item, repeated for the batch of `value`; others as they are."""
     if value is None or not is_one(query.shape[0]) or is_one(value.shape[0]):
