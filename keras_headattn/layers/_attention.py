@@ -8,7 +8,7 @@ import keras
 from keras import constraints, initializers, ops, regularizers
 
 from keras_headattn._heads import ROLES, mark_heads
-from keras_headattn._identifiers import checked_seed, constraint, initializer, regularizer
+from keras_headattn._identifiers import checked_seed, constraint, initializer, regularizer, serialize_layer
 from keras_headattn._validation import as_axes, as_shape, boolean, natural, number, positive, rate
 from keras_headattn.layers._attention_axes import AttentionAxes
 from keras_headattn.layers._attention_inputs import (
@@ -33,7 +33,7 @@ from keras_headattn.ops import (
     rms_normalize,
     sliding_window_mask,
 )
-from keras_headattn.positions._positions import copy_positions, serialize_positions
+from keras_headattn.positions._positions import copy_positions
 
 # Private methods of `keras.layers.MultiHeadAttention` that subclasses override, and what to override here instead.
 STAGE_OF = {
@@ -949,7 +949,7 @@ class Attention(keras.layers.Layer):
             "bias_constraint": constraints.serialize(self.bias_constraint),
             "use_gate": self.use_gate,
             "seed": self.seed,
-            "relative_positions": serialize_positions(self.relative_positions),
+            "relative_positions": serialize_layer(self.relative_positions),
             "head_regularizer": regularizers.serialize(self.head_regularizer),
             "qk_norm": self.qk_norm,
             "logit_soft_cap": self.logit_soft_cap,
