@@ -15,11 +15,10 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLOORS = [
     ["_optional", "_terminal"],
-    ["_fonts", "_lazy", "_private", "_registration"],
+    ["_fonts", "_identifiers", "_lazy", "_private", "_registration"],
     [
         "keras_headattn",
         "_heads",
-        "_identifiers",
         "_model",
         "_validation",
         "_files",
