@@ -173,10 +173,12 @@ def _listen(host, port):
     try:
         if not 0 <= port < 2**16:
             raise OSError("a port is below 65,536")
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         reason = getattr(error, "strerror", None) or error
         raise OSError(f"Give another --port or --host. Received: {host}:{port} ({reason})") from error
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # its connections too; asyncio sets it for its own
+    return listener
 
 
 def _check_folder(name, folder):

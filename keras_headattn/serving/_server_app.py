@@ -3,7 +3,6 @@
 import asyncio
 import collections
 import json
-import logging
 import time
 
 from keras_headattn._attention_page import page_files
@@ -19,11 +18,11 @@ from keras_headattn.serving._server_json import (
 )
 from keras_headattn.serving._server_models import find_version, status_of
 
-log = logging.getLogger("keras_headattn.serving")
 LOOPBACK = ["127.0.0.1", "localhost", "::1"]
 MOST_HEADER_BYTES, MOST_REQUESTS, GRACE_SECONDS = 16_384, 512, 10
 # Accepted, so that those beyond MOST_REQUESTS are answered; the backlog is accepted before any of it is counted.
 MOST_CONNECTIONS, BACKLOG = 576, 256
+LARGE = 65_536  # bytes that are read and written beside the loop
 
 
 def make_http(server):
@@ -127,14 +126,14 @@ class Api:
             routes=routes,
             middleware=[
                 Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
-                Middleware(self.guard),
                 Middleware(CORSMiddleware, **cors),
+                Middleware(self.guard),
             ],
             exception_handlers={
-                RequestError: lambda request, error: _error(error.status, error.message),
+                RequestError: self.refused,
                 HTTPException: self.malformed,
-                ClientDisconnect: lambda request, error: Response(status_code=400),  # which nobody reads
-                Exception: lambda request, error: _error(500, "The server failed: its log has the reason."),
+                ClientDisconnect: self.failed,  # which nobody reads
+                Exception: self.failed,
             },
         )
 
@@ -164,7 +163,13 @@ class Api:
         self._counts[address] += 1
         return self._counts[address] <= max(1, self.server.rate)
 
-    def malformed(self, request, error):
+    async def failed(self, request, error):
+        return _error(500, "The server failed: its log has the reason.")
+
+    async def refused(self, request, error):
+        return _error(error.status, error.message)
+
+    async def malformed(self, request, error=None):
         path = request.scope["path"]
         status = 400 if path.lower().startswith("/v1/") else 404
         return _error(status, f"Malformed request: {request.method[:20]} {path[:200]}")
@@ -187,7 +192,7 @@ class Api:
     async def predict(self, request):
         method = request.path_params["method"].lower()
         if method not in ("predict", "classify", "regress") or request.method != "POST":
-            return self.malformed(request, None)
+            return await self.malformed(request)
         if method != "predict":
             raise bad_request(
                 f"Expected {method} signature method_name to be tensorflow/serving/{method}. "
@@ -197,9 +202,10 @@ class Api:
         _, version = find_version(self.server.models, **_which(request))
         try:
             async with asyncio.timeout(self.server.max_seconds):
-                future, is_rows = await asyncio.to_thread(self._submit, version, body)
+                future, is_rows = await _beside(len(body), self._submit, version, body)
                 outputs = await asyncio.wrap_future(future)
-                return _response(await asyncio.to_thread(to_json, outputs, is_rows))
+                size = sum(array.nbytes for array in outputs.values())
+                return _response(await _beside(size, to_json, outputs, is_rows))
         except TimeoutError:
             message = f"The answer took longer than {self.server.max_seconds} seconds."
             raise RequestError(504, message) from None
@@ -226,6 +232,11 @@ class Api:
     def _check_size(self, size):
         if size > self.server.max_bytes:
             raise RequestError(413, f"A request may have {self.server.max_bytes:,} bytes. Received: {size:,} bytes")
+
+
+async def _beside(size, function, *arguments):
+    """Calls a function, beside the loop where it takes long."""
+    return function(*arguments) if size < LARGE else await asyncio.to_thread(function, *arguments)
 
 
 def _which(request):

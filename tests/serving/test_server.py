@@ -11,6 +11,7 @@ import pathlib
 import re
 import shutil
 import socket
+import sys
 import threading
 import time
 
@@ -280,6 +281,15 @@ def test_connections_are_kept(server):
     assert raw(server, expecting).startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK")
 
 
+def test_answers_are_not_held_back(server):
+    """An answer is written in two parts: the second does not wait until the peer has confirmed the first."""
+    with socket.create_connection(("127.0.0.1", server.port)):
+        wait_for(lambda: server._http.server_state.connections)
+        connection = next(iter(server._http.server_state.connections))
+        end = connection.transport.get_extra_info("socket")
+        assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_page(server):
     status, page, headers = ask(server, "/")
     assert status == 200 and "<title>" in page
@@ -487,3 +497,14 @@ def test_arguments(folders, tmp_path):
                 other.start()
     with pytest.raises(OSError, match="Give another --port or --host"):
         Server({"x": tmp_path}, port=70_000).start()
+
+
+@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
+def test_missing_packages(folders, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    server = Server({"numbers": folders / "numbers"}, port=0)
+    with pytest.raises(
+        ImportError, match=rf'^Install {package}: pip install {package} .*pip install -e "\.\[serving\]"\)$'
+    ):
+        server.start()
+    assert server.models["numbers"].loaded == {}  # before models are loaded
