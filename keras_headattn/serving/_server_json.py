@@ -77,68 +77,44 @@ def to_tensors(request, specs, max_text):
     Raises:
         RequestError: if it does not fit the signature.
     """
-    if "instances" in request and "inputs" in request:
-        raise bad_request("Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist")
     is_rows = "instances" in request
-    if is_rows:
-        columns = _of_rows(request["instances"], specs, max_text)
-    elif "inputs" in request:
-        columns = _of_columns(request["inputs"], specs, max_text)
-    else:
+    if is_rows and "inputs" in request:
+        raise bad_request("Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist")
+    if not is_rows and "inputs" not in request:
         raise bad_request("Missing 'inputs' or 'instances' key")
+    columns = _columns(request["instances"], specs) if is_rows else request["inputs"]
+    if not _is_object(columns):
+        if len(specs) != 1:
+            key = "instances" if is_rows else "inputs"
+            raise bad_request(
+                f"{key} must be objects with the keys {', '.join(sorted(specs))}. Received: values or lists"
+            )
+        columns = {next(iter(specs)): columns}
+    if missing := [name for name in specs if name not in columns]:
+        raise bad_request(f"Missing named input: {missing[0]} in 'inputs' object.")
+    tensors = {name: _array(columns[name], spec.dtype, text_limit(name, max_text)) for name, spec in specs.items()}
     for name, spec in specs.items():
-        if not spec.shape.is_compatible_with(columns[name].shape):
-            shapes = _shape(spec.shape), _shape(columns[name].shape)
+        if not spec.shape.is_compatible_with(tensors[name].shape):
+            shapes = _shape(spec.shape), _shape(tensors[name].shape)
             raise bad_request(f"Input {name} must be of shape {shapes[0]}. Received: shape {shapes[1]}")
-    return columns, is_rows
+    return tensors, is_rows
 
 
-def _of_rows(instances, specs, max_text):
+def _columns(instances, specs):
+    """Returns rows as columns: nested lists by name, or, where rows do not name tensors, the rows as they are."""
     if not isinstance(instances, list):
         raise bad_request(f"JSON Value: {_shown(instances)} Excepting 'instances' to be an list/array")
     if not instances:
         raise bad_request("No values in 'instances' array")
-    are_objects = _is_object(instances[0])
-    if not are_objects and len(specs) > 1:
-        raise bad_request(
-            "instances is a plain list, but expecting list of objects as multiple input tensors required as per "
-            "tensorinfo_map"
-        )
-    columns = {name: [] for name in specs}
-    for index, instance in enumerate(instances):
-        if _is_object(instance) != are_objects:
-            expected = ("object", "list") if are_objects else ("value/list", "object")
-            raise bad_request(f"Expecting {expected[0]} but got {expected[1]} at item {index} of input list")
-        row = instance if are_objects else {next(iter(specs)): instance}
-        if row.keys() != specs.keys():
+    if not any(map(_is_object, instances)):
+        return instances
+    for index, row in enumerate(instances):
+        if not _is_object(row) or row.keys() != specs.keys():
             raise bad_request(
-                f"Failed to process element: {index} of 'instances' list. JSON object: {_shown(instance)} keys must "
+                f"Failed to process element: {index} of 'instances' list. JSON object: {_shown(row)} keys must "
                 f"be equal to: {','.join(sorted(specs))}"
             )
-        for name, value in row.items():
-            key = f"{index} key: {name}" if are_objects else index
-            try:
-                array = _array(value, specs[name].dtype, text_limit(name, max_text))
-            except RequestError as error:
-                raise bad_request(f"Failed to process element: {key} of 'instances' list: {error.message}") from None
-            if columns[name] and columns[name][0].shape != array.shape:
-                shapes = [_shape(each.shape) for each in (columns[name][0], array)]
-                raise bad_request(f"Failed to process element: {key}: Expecting shape {shapes[0]} but got: {shapes[1]}")
-            columns[name].append(array)
-    return {name: np.stack(arrays) for name, arrays in columns.items()}
-
-
-def _of_columns(inputs, specs, max_text):
-    if not _is_object(inputs):
-        if len(specs) > 1:
-            raise bad_request(
-                "inputs is a plain value/list, but expecting an object as multiple input tensors required as per "
-                "tensorinfo_map"
-            )
-        inputs = {next(iter(specs)): inputs}
-    if missing := [name for name in specs if name not in inputs]:
-        raise bad_request(f"Missing named input: {missing[0]} in 'inputs' object.")
-    return {name: _array(inputs[name], spec.dtype, text_limit(name, max_text)) for name, spec in specs.items()}
+    return {name: [row[name] for row in instances] for name in specs}
 
 
 def _is_object(value):
@@ -149,22 +125,26 @@ def _is_object(value):
 def _array(value, dtype, max_text):
     """Returns a value, or nested lists of values, as an array of a TensorFlow type."""
     nested = np.array(value, dtype=object)  # lists of unequal sizes, and those too deep for it, stay lists
-    leaves = nested.ravel().tolist()
-    if nested.ndim > MOST_AXES or any(isinstance(leaf, list) for leaf in leaves):
+    if nested.ndim > MOST_AXES or any(isinstance(leaf, list) for leaf in nested.flat):
         raise bad_request(f"Lists must be of equal sizes at each level, and at most {MOST_AXES} levels deep.")
-    if dtype == tf.string:
-        leaves = [_bytes(leaf, max_text) for leaf in leaves]
-    else:
-        limits = _limits(dtype)
-        for leaf in leaves:
-            if type(leaf) not in limits:
-                raise _wrong_type(leaf, dtype)
-            low, high = limits[type(leaf)]
-            if not low <= leaf <= high and (type(leaf) is not float or math.isfinite(leaf)):
-                raise bad_request(f"Cannot convert JSON value: {_shown(leaf)} to {dtype.name} without loss.")
-    array = np.empty(len(leaves), dtype.as_numpy_dtype)
-    array[:] = leaves
+    array = np.empty(nested.size, dtype.as_numpy_dtype)
+    is_text, limits = dtype == tf.string, _limits(dtype)
+    for index, leaf in enumerate(nested.flat):
+        try:
+            array[index] = _bytes(leaf, max_text) if is_text else _number(leaf, dtype, limits)
+        except RequestError as error:
+            place = _shape(np.unravel_index(index, nested.shape))
+            raise bad_request(f"Failed to process element: {place}. {error.message}") from None
     return array.reshape(nested.shape)
+
+
+def _number(leaf, dtype, limits):
+    if type(leaf) not in limits:
+        raise _wrong_type(leaf, dtype)
+    low, high = limits[type(leaf)]
+    if not low <= leaf <= high and (type(leaf) is not float or math.isfinite(leaf)):
+        raise bad_request(f"Cannot convert JSON value: {_shown(leaf)} to {dtype.name} without loss.")
+    return leaf
 
 
 def _wrong_type(value, dtype):
