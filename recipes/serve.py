@@ -19,6 +19,7 @@ import pathlib
 import sys
 
 from keras_headattn._files import read_json
+from keras_headattn._optional import optional_import
 from recipes.engine.command import one_line_errors
 
 
@@ -29,6 +30,8 @@ def main(arguments=None):
     with one_line_errors():
         models = _models(options.models)
         labels = dict(map(_label, options.label))
+        for package in ("starlette", "uvicorn"):
+            optional_import(package, extra="serving")
         print(f"Loading {', '.join(models)}", flush=True)
         quiet_tensorflow()
         from keras_headattn.serving import Server
@@ -119,7 +122,7 @@ def _inside(folder):
 
 
 def _has_versions(folder):
-    return any(path.name.isdecimal() for path in _folders(folder))
+    return any(path.name.isascii() and path.name.isdecimal() for path in _folders(folder))
 
 
 def _folders(folder):
