@@ -3,7 +3,7 @@
     python examples/train_translator.py
     python examples/train_translator.py --source train.en --target train.de --attention evolving --epochs 10
 
-Without files it learns from sentences that are made up here, in about two minutes on a CPU. Files of your own have one
+Without files it learns from sentences that are made up here, in about a minute on a CPU. Files of your own have one
 sentence a line; line 7 of one is the translation of line 7 of the other.
 
 It prints the shapes of the batches, the loss and accuracy of each epoch, and translations of five sentences that were
