@@ -14,6 +14,7 @@ The page is at the address that is printed. It shows the maps of models that wer
 """
 
 import argparse
+import gc
 import logging
 import pathlib
 import sys
@@ -49,6 +50,7 @@ def main(arguments=None):
             origins=options.origin,
             grpc_port=options.grpc_port,
         )
+        gc.freeze()  # what is imported: requests would wait most of a second each time garbage is looked for in it
         server.start()
         print(f"The page: {server.url}/", flush=True)
         for name in models:
