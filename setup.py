@@ -8,7 +8,7 @@ URL = "https://github.com/keras-headattn/keras_headattn"
 README = re.sub(r"\]\((?!https?://|#)", f"]({URL}/blob/main/", Path("README.md").read_text(encoding="utf-8"))
 
 METRICS = ["sacrebleu>=2.4", "jiwer>=4.0", "rouge-score>=0.1.2", "nltk>=3.9", "sacremoses>=0.1.1"]
-RECIPES = ["num2words>=0.5.14", "matplotlib>=3.9", "scikit-learn>=1.5"] + METRICS
+RECIPES = ["num2words>=0.5.14", "matplotlib>=3.9", "scikit-learn>=1.5", "networkx>=3.6"] + METRICS
 HTTP = ["starlette>=1.10", "uvicorn>=0.54"]  # the local server
 SERVING = HTTP + ["tensorflow-serving-api>=2.21"]  # and its gRPC
 TORCH = "torch>=2.13"

@@ -15,7 +15,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLOORS = [
     ["_optional", "_terminal"],
-    ["_fonts", "_identifiers", "_lazy", "_private", "_registration"],
+    ["_identifiers", "_lazy", "_private", "_registration"],
     [
         "keras_headattn",
         "_heads",
@@ -44,7 +44,6 @@ OUTSIDE = {
     **{room: (set(), PURE) for room in ("keras_headattn", "_lazy", "_optional", "_registration", "_terminal")},
     **{room: (PURE, None) for room in ("_figures", "metrics", "analysis", "interop")},
     **{room: (WITH_TENSORFLOW, None) for room in ("training", "serving", "data", "recipes")},
-    "_fonts": ({"matplotlib"}, None),  # imported where a figure is made
     "_private": (set(PURE), None),  # names of TensorFlow in functions that only rooms with it call
     "text": (WITH_TENSORFLOW | {"tensorflow_text", "sentencepiece"}, None),
 }

@@ -2,8 +2,6 @@
 
 from keras_headattn._lazy import attach
 
-_DEPTHS = {"ResNet": (34, 50, 101, 152), "AAResNet": (34, 50, 101, 152), "EAAAResNet": (34, 50, 101, 152)}
-
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
@@ -14,7 +12,7 @@ __getattr__, __dir__, __all__ = attach(
         "_masked_lm_pretraining": ["MaskedLMPretraining"],
         "_rationale_classifier": ["RationaleClassifier", "RationaleReader"],
         "_resnet": ["ResNet"],
-        "_resnets": [f"{name}{depth}" for name, depths in _DEPTHS.items() for depth in depths],
+        "_resnets": ["ResNet34", "ResNet50", "ResNet101", "ResNet152"],
         "_sentence_classifiers": ["SentenceClassifier", "SentencePairClassifier"],
         "_sentence_encoders": ["BiLSTMEncoder", "TransformerEncoder"],
         "_sizes": ["SIZES"],

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from keras_headattn.analysis import as_spans, top_words
+from keras_headattn.analysis import top_words
 from recipes.rationales.data import document_of, query_of
+from recipes.rationales.metrics import as_spans
 
 MOST_SHOWN = 40  # words of a document
 
