@@ -3,6 +3,7 @@
 import keras
 from keras import layers, ops
 
+from keras_headattn._identifiers import seed_plus
 from keras_headattn._private import recurrence
 from keras_headattn.layers import GraphAttention
 from keras_headattn.ops import sizes
@@ -33,7 +34,7 @@ class CopyDecoder(layers.Layer):
             for name in memories
         }
         self.dropouts = {
-            name: layers.Dropout(dropout, seed=None if seed is None else seed + number, **common)
+            name: layers.Dropout(dropout, seed=seed_plus(seed, number), **common)
             for number, name in enumerate(memories)
         }
         self.cell = layers.LSTMCell(width, name="lstm", **common)
