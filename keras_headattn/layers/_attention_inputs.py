@@ -122,13 +122,8 @@ def check_bias(bias):
 def call_mask(layer, query, value, sizes, masks, use_causal_mask, first_row, segment_ids):
     """All masks of a call as one boolean mask that broadcasts to `(B, h, n, m)`, or `None`.
 
-    Args:
-        layer: attention layer.
-        query, value: its inputs, before axes were folded.
-        sizes: `(B, n, m)`, after axes were folded; integers, or tensors where a size is not known.
-        masks: the call arguments of these names: `query_mask`, `value_mask`, `key_mask` and `attention_mask`.
-        use_causal_mask, segment_ids: as in the call.
-        first_row: row of a cache where the new ones are written, or `None`.
+    Query and value are those before axes were folded, and `sizes`, B, n and m, those after. The new rows of a cache
+    begin at `first_row`.
     """
     batch, n, m = (size if isinstance(size, int) else None for size in sizes)
     shapes = {"attention_mask": (batch, layer.softmax_heads, n, m), "query_mask": (batch, n)}
