@@ -146,9 +146,9 @@ class ElectraPretraining(Pretraining):
         self.built = True
 
     def call(self, inputs, training=None):
-        seeds = self.seeds(training)
-        inputs = self.mask_tokens(as_dictionary(inputs), seeds)
-        outputs = self.fill_in(self.generator, inputs, training)
+        seeds = self._seeds(training)
+        inputs = self._mask_tokens(as_dictionary(inputs), seeds)
+        outputs = self._fill_in(self.generator, inputs, training)
         ids = ops.cast(inputs["token_ids"], "int32")
         sampled = sample(outputs["mask_logits"], next(seeds))
         text = put(ids, outputs["mask_positions"], sampled, outputs["mask_weights"] > 0)
@@ -163,8 +163,8 @@ class ElectraPretraining(Pretraining):
         }
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        masked = self.mean_loss(x, "mean_masks", y_pred["mask_losses"], y_pred["mask_weights"])
-        replaced = self.mean_loss(x, "mean_tokens", y_pred["replaced_losses"], self._is_real(x))
+        masked = self._mean_loss(x, "mean_masks", y_pred["mask_losses"], y_pred["mask_weights"])
+        replaced = self._mean_loss(x, "mean_tokens", y_pred["replaced_losses"], self._is_real(x))
         return masked + self.discriminator_weight * replaced
 
     def _is_real(self, inputs):
@@ -180,7 +180,7 @@ class ElectraPretraining(Pretraining):
             "replaced_share": (labels, is_real),
             "detection_accuracy": (ops.equal(logits > 0, labels > 0), is_real),
         }
-        self.update_means(measured)
+        self._update_means(measured)
         for metric in self.detection:
             metric.update_state(labels, ops.sigmoid(logits), is_real)
         return self.get_metrics_result()

@@ -1,4 +1,4 @@
-"""What all encoder-decoder Transformers share: embeddings, two stacks of blocks, decoding."""
+"""The base of encoder-decoder Transformers: embeddings, two stacks of blocks, decoding."""
 
 import itertools
 
@@ -332,7 +332,7 @@ class EncoderDecoder(Model):
                 logits = logits + ops.cast(self.tied_bias, logits.dtype)
         return ops.cast(logits, "float32")
 
-    def config_of(self, arguments, templates):
+    def _config_of(self, arguments, templates):
         """A configuration with these arguments and templates, by their names."""
         return {
             **super().get_config(),

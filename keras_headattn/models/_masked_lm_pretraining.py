@@ -73,12 +73,12 @@ class MaskedLMPretraining(Pretraining):
         self.built = True
 
     def call(self, inputs, training=None):
-        masked = self.mask_tokens(as_dictionary(inputs), self.seeds(training))
-        return self.fill_in(self.masked_lm, masked, training)
+        masked = self._mask_tokens(as_dictionary(inputs), self._seeds(training))
+        return self._fill_in(self.masked_lm, masked, training)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        return self.mean_loss(x, "mean_masks", y_pred["mask_losses"], y_pred["mask_weights"])
+        return self._mean_loss(x, "mean_masks", y_pred["mask_losses"], y_pred["mask_weights"])
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        self.update_means({"masked_accuracy": masked_accuracy(y_pred)})
+        self._update_means({"masked_accuracy": masked_accuracy(y_pred)})
         return self.get_metrics_result()

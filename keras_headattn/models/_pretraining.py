@@ -1,4 +1,4 @@
-"""What models that mask tokens share: which tokens are masked, and means of losses over them."""
+"""The base of models that mask tokens: which tokens are masked, and means of losses over them."""
 
 import itertools
 
@@ -77,7 +77,7 @@ class Pretraining(Model):
         Raises:
             ValueError: if the length of the texts is not known when a graph is made.
         """
-        return self._draw(as_dictionary(inputs), self.seeds(training))
+        return self._draw(as_dictionary(inputs), self._seeds(training))
 
     def with_counts(self, inputs):
         """Adds the counts that losses are divided by to a batch that is to be split over replicas.
@@ -113,11 +113,11 @@ class Pretraining(Model):
         is_special = ops.stack([ops.equal(ids, each) for each in self._never_drawn])
         return ops.not_equal(ids, self.pad_id), ops.logical_not(ops.any(is_special, axis=0))
 
-    def seeds(self, training):
+    def _seeds(self, training):
         """The seeds of a call. Those of an evaluation are fixed, so that it can be repeated."""
         return itertools.repeat(self.seed_generator) if training else itertools.count()
 
-    def mask_tokens(self, inputs, seeds):
+    def _mask_tokens(self, inputs, seeds):
         """The inputs with masks: those that they have, or new ones."""
         given = [name for name in MASKS if name in inputs]
         if given and len(given) < len(MASKS):
@@ -137,7 +137,7 @@ class Pretraining(Model):
         masked = mask(ids, positions, chosen, self.mask_id, self._random_tokens, *shares, seeds)
         return {**inputs, **dict(zip(MASKS, (masked, positions, ops.cast(chosen, "float32")), strict=True))}
 
-    def fill_in(self, head, inputs, training):
+    def _fill_in(self, head, inputs, training):
         """Logits and losses of what is masked, by a `MaskedLM`: dictionary, see `MaskedLMPretraining`."""
         positions = ops.cast(inputs["mask_positions"], "int32")
         texts = {**text_of(inputs, inputs["masked_ids"]), "mask_positions": positions}
@@ -151,12 +151,12 @@ class Pretraining(Model):
             "mask_losses": self._crossentropy(labels, logits),
         }
 
-    def mean_loss(self, inputs, count, losses, weights):
+    def _mean_loss(self, inputs, count, losses, weights):
         """The sum of weighted losses `(B, m)` over a count; on a replica its part, if the batch brings the counts."""
         each = ops.maximum(ops.mean(self._count(as_dictionary(inputs), count)), 1e-6)
         return self._mean(weights, losses, sample_weight=weights * (losses.shape[1] / each))
 
-    def update_means(self, measured):
+    def _update_means(self, measured):
         """Updates metrics by name from pairs of values and weights."""
         for name, (values, weights) in measured.items():
             self.means[name].update_state(values, weights)

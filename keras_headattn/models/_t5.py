@@ -183,7 +183,7 @@ class T5(EncoderDecoder):
             "force_end",
             "seed",
         )
-        return self.config_of(names, ATTENTIONS)
+        return self._config_of(names, ATTENTIONS)
 
 
 def _attention_templates(attention, decoder_attention, cross_attention, num_heads, key_dim, dropout):

@@ -170,7 +170,7 @@ class Transformer(EncoderDecoder):
             "force_end",
             "seed",
         )
-        return self.config_of(names, self.templates)
+        return self._config_of(names, self.templates)
 
 
 def _attention_templates(attention, decoder_attention, cross_attention, heads):
