@@ -1,4 +1,4 @@
-# `make translate` runs the main job, `make test` the tests, `make test-torch` those on Keras's PyTorch backend, `make docs` writes the
+# `make translate` runs the main job, `make check` the fast tests and the linter, `make test` all tests, `make test-torch` those on Keras's PyTorch backend, `make docs` writes the
 # documentation as HTML, `make serve-check` runs exports in an older TensorFlow and in OpenVINO. Each makes its own environments first.
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 VENV ?= .venv
@@ -6,10 +6,13 @@ BIN = $(VENV)/bin
 GPU := $(shell command -v nvidia-smi > /dev/null && echo ,gpu)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: translate test test-torch docs lint serve-check clean
+.PHONY: translate check test test-torch docs lint serve-check clean
 
 translate: $(VENV)/.recipes
 	$(BIN)/python -m recipes.translate $(ARGS)
+
+check: lint
+	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder -m "not slow" $(ARGS)
 
 test: $(VENV)/.tests
 	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(ARGS)

@@ -10,8 +10,9 @@ URL = "https://github.com/keras-headattn/keras_headattn"
 README = re.sub(r"\]\((?!https?://|#)", f"]({URL}/blob/main/", Path("README.md").read_text(encoding="utf-8"))
 
 METRICS = ["sacrebleu>=2.4", "jiwer>=4.0", "rouge-score>=0.1.2", "nltk>=3.9", "sacremoses>=0.1.1"]
-RECIPES = ["num2words>=0.5.14", "matplotlib>=3.9", "scikit-learn>=1.5"] + METRICS
-SERVING = "tensorflow-serving-api>=2.21"  # gRPC of the local server
+RECIPES = ["num2words>=0.5.14", "matplotlib>=3.9", "scikit-learn>=1.5", "networkx>=3.6"] + METRICS
+HTTP = ["starlette>=1.10", "uvicorn>=0.54"]  # the local server
+SERVING = HTTP + ["tensorflow-serving-api>=2.21"]  # and its gRPC
 TORCH = "torch>=2.13"
 MSGPACK = "msgpack>=1.1"  # checkpoints of t5x
 TESTS = [
@@ -33,17 +34,17 @@ setup(
     long_description=README,
     long_description_content_type="text/markdown",
     extras_require={
-        "serving": [SERVING],
+        "serving": SERVING,
         "gpu": ["tensorflow[and-cuda]>=2.21"],
         "metrics": METRICS,
-        "recipes": RECIPES,
+        "recipes": RECIPES + HTTP,
         "torch": [TORCH],
         "t5x": [MSGPACK],
         "profile": ["tensorboard-plugin-profile>=2.24"],
         "datasets": ["tensorflow-datasets>=4.9"],
         "chinese": ["jieba>=0.42.1"],
         "docs": ["sphinx>=9.0", "myst-parser>=5.2", "furo>=2025.12"] + RECIPES,
-        "tests": TESTS + RECIPES + ADDONS + [SERVING],
+        "tests": TESTS + RECIPES + ADDONS + SERVING,
         "benchmarks": [TORCH, "transformers>=5.23", "ctranslate2>=4.8.5"],
         "addons": ADDONS,
     },

@@ -36,8 +36,8 @@ def our_cases(settings):
     from keras_headattn import layers
     from keras_headattn.decoding import Searcher
     from keras_headattn.models import Transformer
-    from keras_headattn.serving._kept_weights import KeptWeights
-    from keras_headattn.serving._translator_exports import kept_search  # the search that exports hold
+    from keras_headattn.serving._stored_weights import StoredWeights
+    from keras_headattn.serving._translator_exports import stored_search  # the search that exports hold
 
     attentions = {
         "multi_head": layers.MultiHeadAttention,
@@ -60,7 +60,7 @@ def our_cases(settings):
             beam_size, batch_size = SETTINGS[setting]
             searcher = Searcher(model, beam_size=beam_size, max_length=LENGTH, start_id=2)
             searcher.end_id = VOCABULARY  # no token has it, so that every search has all its steps
-            search = kept_search(searcher, KeptWeights(searcher), jit_compile=True)
+            search = stored_search(searcher, StoredWeights(searcher), jit_compile=True)
             cases[setting, variant] = functools.partial(search, tf.constant(sources(batch_size)))
     return cases
 

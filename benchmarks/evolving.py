@@ -36,14 +36,14 @@ def transformers():
 
 def resnets():
     """ResNet-50 with attention, at 224 x 224."""
-    from keras_headattn import models
+    from benchmarks.resnets import network
     from keras_headattn.training import Model
 
     rng = np.random.default_rng(0)
     images = rng.normal(size=(IMAGES, 224, 224, 3)).astype("float32")
     labels = rng.integers(0, 1000, IMAGES)
     for name in ("ResNet50", "AAResNet50", "EAAAResNet50"):
-        net = getattr(models, name)()
+        net = network(name)
         yield name, Model(net.input, net.output), images, labels
 
 

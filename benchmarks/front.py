@@ -67,8 +67,8 @@ def searches(pieces, beams):
     import tensorflow as tf
 
     from benchmarks.translator import EndlessTokenizer, make_searcher
-    from keras_headattn.serving._kept_weights import KeptWeights
-    from keras_headattn.serving._translator_exports import kept_search
+    from keras_headattn.serving._stored_weights import StoredWeights
+    from keras_headattn.serving._translator_exports import stored_search
     from keras_headattn.text import SentencePieceTokenizer
 
     source, target = SentencePieceTokenizer(pieces), EndlessTokenizer(pieces)
@@ -87,7 +87,7 @@ def searches(pieces, beams):
     functions = {}
     for beam_size in beams:
         searcher = make_searcher(beam_size)
-        search = kept_search(searcher, KeptWeights(searcher), jit_compile=True)
+        search = stored_search(searcher, StoredWeights(searcher), jit_compile=True)
         for shape in itertools.product(*SHAPES):
             search(tf.ones(shape, "int32"))
         functions[beam_size] = lambda texts, search=search: translate(texts, search)

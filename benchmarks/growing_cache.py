@@ -42,8 +42,8 @@ def make_cases(compiled):
     import tensorflow as tf
 
     from keras_headattn.decoding import Searcher
-    from keras_headattn.serving._kept_weights import KeptWeights
-    from keras_headattn.serving._translator_exports import kept_search
+    from keras_headattn.serving._stored_weights import StoredWeights
+    from keras_headattn.serving._translator_exports import stored_search
 
     sizes = dict(num_layers=LAYERS, hidden_dim=WIDTH, intermediate_dim=FEED_FORWARD, num_heads=HEADS, dropout=DROPOUT)
     models = {}
@@ -56,7 +56,7 @@ def make_cases(compiled):
         ids = tf.constant(np.random.default_rng(0).integers(10, VOCABULARY, (batch_size, LENGTH), "int32"))
         for name, (max_length, grows) in CASES.items():
             searcher = Searcher(models[grows], beam_size, 0.0, max_length, START, END)
-            search = kept_search(searcher, KeptWeights(searcher), jit_compile=compiled)
+            search = stored_search(searcher, StoredWeights(searcher), jit_compile=compiled)
             tokens = search(ids)["tokens"].numpy()
             assert (np.argmax(tokens == END, axis=-1) == LENGTH - 1).all()
             cases[setting, name] = timing.timed(lambda search=search, ids=ids: search(ids)["tokens"].numpy())

@@ -29,6 +29,15 @@ PAPER = {
 }
 
 
+def network(name):
+    """The network of a row of the table."""
+    from keras_headattn import models
+
+    form, depth = name.split("ResNet")
+    attention = {"": None, "AA": "multi_head", "EAAA": "evolving"}[form]
+    return getattr(models, f"ResNet{depth}")(attention=attention)
+
+
 def parameters(layers):
     """Trainable numbers in the layers of a network."""
     return sum(math.prod(weight.shape) for layer in layers for weight in layer.trainable_weights)
@@ -73,12 +82,10 @@ def row(name, parameters, operations):
 def main():
     import keras
 
-    from keras_headattn import models
-
     rows = []
     for name in PAPER:
         print(name, file=sys.stderr, flush=True)
-        layers = getattr(models, name)().layers
+        layers = network(name).layers
         rows.append(row(name, parameters(layers), operations(layers)))
         keras.backend.clear_session()
     timing.report(

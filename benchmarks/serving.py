@@ -59,8 +59,8 @@ def searcher_cases(folder):
 
     from benchmarks.translator import make_searcher
     from keras_headattn.serving import export_id_translator
-    from keras_headattn.serving._kept_weights import KeptWeights
-    from keras_headattn.serving._translator_exports import kept_search
+    from keras_headattn.serving._stored_weights import StoredWeights
+    from keras_headattn.serving._translator_exports import stored_search
 
     cases = {}
     for beam_size in BEAMS:
@@ -68,7 +68,7 @@ def searcher_cases(folder):
         for cpu_only in (False, True):
             path = f"{folder}/{cpu_only}/{beam_size}"
             export_id_translator(searcher, path, warmup_batch_sizes=(), cpu_only=cpu_only)
-        search = kept_search(searcher, KeptWeights(searcher), jit_compile=True)
+        search = stored_search(searcher, StoredWeights(searcher), jit_compile=True)
         inputs = [tf.constant(padded(source)) for source in sources()]
         cases[beam_size, SEARCHER] = in_turn(lambda ids, search=search: search(ids)["tokens"].numpy(), inputs)
     return cases

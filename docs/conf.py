@@ -19,7 +19,7 @@ quiet_tensorflow()
 
 # The sidebar, in the order of a reader: titles of groups, and their pages.
 GROUPS = {
-    "Start": ["/docs/replace_attention", "/docs/train_look_serve", "/docs/which_attention"],
+    "Start": ["/docs/replace_attention", "/docs/train_look_serve", "/examples/README", "/docs/which_attention"],
     "Guides": [
         "/docs/layers",
         "/docs/positions",
@@ -55,7 +55,14 @@ project = "keras_headattn"
 release = keras_headattn.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
-include_patterns = ["docs/*.md", "docs/reference/*.rst", "benchmarks/*.md", "benchmarks/results/*.md", "C*.md"]
+include_patterns = [
+    "docs/*.md",
+    "docs/reference/*.rst",
+    "benchmarks/*.md",
+    "benchmarks/results/*.md",
+    "examples/*.md",
+    "C*.md",
+]
 html_theme = "furo"
 html_title = f"keras_headattn {release}"
 myst_heading_anchors = 4

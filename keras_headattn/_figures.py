@@ -1,7 +1,11 @@
 """Figures of matplotlib, which is imported when one is made."""
 
+import contextlib
+import functools
+import re
 import textwrap
 import unicodedata
+import warnings
 
 import numpy as np
 
@@ -9,6 +13,8 @@ from headattn_io.optional import optional_import
 
 TITLE_SIZE = 10  # points
 CHARACTER, LINE = 0.085, 0.18  # inches of a title
+# Fonts whose characters are boxes, or signs of formulas in the places of others.
+NOT_OF_TEXT = re.compile(r"\.?Last ?Resort|cm[a-z]+10$|STIXSize|STIXNonUnicode")
 
 
 def new_figure(width, height, title=None):
@@ -28,13 +34,78 @@ def new_figure(width, height, title=None):
     'a title that is longer\\nthan two inches'
     """
     optional_import("matplotlib.figure", "recipes")
-    from keras_headattn._fonts import Figure
-
     lines = _lines(title or "", int(width / CHARACTER))
-    figure = Figure((width, height + LINE * len(lines)), layout="constrained")
+    figure = _figure_class()((width, height + LINE * len(lines)), layout="constrained")
     if lines:
         figure.suptitle("\n".join(lines), fontsize=TITLE_SIZE, parse_math=False)
     return figure
+
+
+@functools.cache
+def _figure_class():
+    """The class of figures that look for fonts when they are drawn."""
+    from matplotlib import figure, text
+
+    class Figure(figure.Figure):
+        def draw(self, renderer):
+            for axes in self.axes:  # ticks get their texts now, rather than when they are drawn
+                axes.get_xticklabels()
+                axes.get_yticklabels()
+            texts = self.findobj(text.Text)
+            families = families_with(frozenset("".join(item.get_text() for item in texts)))
+            for item in texts:
+                item.set_fontfamily([*dict.fromkeys([*item.get_fontfamily(), *families])])
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Glyph .* missing from font")
+                super().draw(renderer)
+
+    return Figure
+
+
+@functools.lru_cache(1024)
+def families_with(characters):
+    """Names of as few fonts as show the characters that the default font lacks; of those without any font it warns."""
+    from matplotlib import font_manager
+
+    default = font_manager.FontEntry(fname=font_manager.findfont(font_manager.FontProperties()))
+    visible = {character for character in characters if character.isprintable() and not character.isspace()}
+    families, left = [], visible - _known(default, visible)
+    for entry in _fonts():
+        if not left:
+            return families
+        if found := _known(entry, left):
+            families.append(entry.name)
+            left -= found
+    if left:
+        warnings.warn(
+            f"No installed font has characters that pictures show as boxes: {''.join(sorted(left)[:10])}. "
+            "Install fonts such as those of the packages fonts-noto-core and fonts-noto-cjk.",
+            stacklevel=2,
+        )
+    return families
+
+
+def _fonts():
+    """Entries of matplotlib's list of fonts, then those of fonts that were installed after it was made."""
+    from matplotlib import font_manager
+
+    manager = font_manager.fontManager
+    known = [*manager.ttflist]
+    yield from (entry for entry in known if not NOT_OF_TEXT.match(entry.name))
+    for path in sorted({*font_manager.findSystemFonts()} - {entry.fname for entry in known}):
+        with contextlib.suppress(OSError, RuntimeError, NotImplementedError):  # no font, or one of pictures
+            manager.addfont(path)
+    yield from (entry for entry in manager.ttflist[len(known) :] if not NOT_OF_TEXT.match(entry.name))
+
+
+def _known(entry, characters):
+    """Those of some characters that a font has."""
+    from matplotlib import font_manager
+
+    with contextlib.suppress(OSError, RuntimeError):  # the file is gone
+        font = font_manager.get_font(entry.fname)
+        return {character for character in characters if font.get_char_index(ord(character))}
+    return set()
 
 
 def _lines(title, columns):

@@ -1,6 +1,7 @@
-"""Initializers, regularizers, constraints and seeds, with errors that name the argument."""
+"""Initializers, regularizers, constraints and seeds, with errors that name the argument; layers in configurations."""
 
 import keras
+from keras.saving import deserialize_keras_object, serialize_keras_object
 
 
 def initializer(name, value):
@@ -38,3 +39,22 @@ def checked_seed(name, value):
     if value is not None and not is_integer:
         raise ValueError(f"`{name}` must be an integer of at most 63 bits, or None. Received: {name}={value!r}")
     return value
+
+
+def seed_plus(seed, number):
+    """The seed of a part; `None` stays."""
+    return None if seed is None else seed + number
+
+
+def serialize_layer(layer):
+    """The configuration of a layer, the same before and after it is built; `None` stays."""
+    config = serialize_keras_object(layer)
+    if config is not None:
+        config.pop("build_config", None)  # whatever has the layer builds it
+    return config
+
+
+def deserialize_layers(config, names, custom_objects=None):
+    """A configuration with layers in place of their configurations, by name."""
+    configs = {name: config[name] for name in names if isinstance(config[name], dict)}
+    return {**config, **{name: deserialize_keras_object(own, custom_objects) for name, own in configs.items()}}

@@ -2,6 +2,8 @@
 
 import keras
 
+from keras_headattn._identifiers import deserialize_layers, serialize_layer
+
 
 class Model(keras.Model):
     """Base of all models that are classes of their own: Keras writes such a model as HDF5, but cannot read it again."""
@@ -9,6 +11,8 @@ class Model(keras.Model):
     compute_output_spec = keras.Operation.compute_output_spec  # by a symbolic call
     # Dtype of inputs where shapes alone are known, or a dictionary of those that have another than "int32".
     inputs_dtype = "int32"
+    # Constructor arguments that are layers, which a configuration holds as theirs.
+    layer_arguments = ()
 
     def compute_output_shape(self, inputs_shape):
         """Computes the shapes of the outputs, which may be a dictionary.
@@ -47,3 +51,10 @@ class Model(keras.Model):
                 f"writes weights alone to .weights.h5. Received: filepath={filepath!r}"
             )
         super().save(filepath, *args, **kwargs)
+
+    def get_config(self):
+        return {**super().get_config(), **{name: serialize_layer(getattr(self, name)) for name in self.layer_arguments}}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        return super().from_config(deserialize_layers(config, cls.layer_arguments, custom_objects), custom_objects)

@@ -14,11 +14,13 @@ The page is at the address that is printed. It shows the maps of models that wer
 """
 
 import argparse
+import gc
 import logging
 import pathlib
 import sys
 
 from headattn_io.files import read_json
+from headattn_io.optional import optional_import
 from recipes.engine.command import one_line_errors
 
 
@@ -29,6 +31,8 @@ def main(arguments=None):
     with one_line_errors():
         models = _models(options.models)
         labels = dict(map(_label, options.label))
+        for package in ("starlette", "uvicorn"):
+            optional_import(package, extra="serving")
         print(f"Loading {', '.join(models)}", flush=True)
         quiet_tensorflow()
         from keras_headattn.serving import Server
@@ -46,6 +50,7 @@ def main(arguments=None):
             origins=options.origin,
             grpc_port=options.grpc_port,
         )
+        gc.freeze()  # what is imported: requests would wait most of a second each time garbage is looked for in it
         server.start()
         print(f"The page: {server.url}/", flush=True)
         for name in models:
@@ -119,7 +124,7 @@ def _inside(folder):
 
 
 def _has_versions(folder):
-    return any(path.name.isdecimal() for path in _folders(folder))
+    return any(path.name.isascii() and path.name.isdecimal() for path in _folders(folder))
 
 
 def _folders(folder):

@@ -25,14 +25,25 @@ if os.environ["KERAS_BACKEND"] == "tensorflow":
     tf.random.set_seed(0)
 
 
+def pytest_collection_modifyitems(items):
+    """Marks tests as `golden`, and those of the files in slow.txt as `slow`."""
+    slow = (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8").split()
+    for item in items:
+        if "golden" in getattr(item, "fixturenames", ()):
+            item.add_marker("golden")
+        if item.path.relative_to(ROOT / "tests").as_posix() in slow:
+            item.add_marker("slow")
+
+
 @pytest.fixture
 def golden():
-    """Opens a file of golden vectors, or skips the test where there are none."""
+    """Opens a file of golden vectors, those of the repository or others, or skips the test where there are none."""
 
     def load(name):
-        path = SHARED / "golden" / name
-        if not path.exists():
-            pytest.skip(f"golden vectors not present: {path}")
+        folders = [ROOT / "tests" / "golden", SHARED / "golden"]
+        path = next((folder / name for folder in folders if (folder / name).exists()), None)
+        if path is None:
+            pytest.skip(f"golden vectors not present: {folders[1] / name}")
         return np.load(path, allow_pickle=False)
 
     return load

@@ -15,8 +15,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLOORS = [
     ["headattn_io"],
-    ["_fonts", "_private"],
-    ["_heads", "_identifiers", "_model", "_validation", "_figures", "_attention_page", "ops"],
+    ["_private", "_identifiers"],
+    ["_heads", "_model", "_validation", "_figures", "_attention_page", "ops"],
     ["positions"],
     ["layers", "optimizers", "losses", "regularizers"],
     ["models", "decoding"],
@@ -35,7 +35,6 @@ OUTSIDE = {
     "headattn_io": ({"numpy"}, set()),  # what recipes import before they import Keras
     **{room: (PURE, None) for room in ("_figures", "metrics", "analysis", "interop")},
     **{room: (WITH_TENSORFLOW, None) for room in ("training", "serving", "data", "recipes")},
-    "_fonts": ({"matplotlib"}, None),  # imported where a figure is made
     "_private": (set(PURE), None),  # names of TensorFlow in functions that only rooms with it call
     "text": (WITH_TENSORFLOW | {"tensorflow_text", "sentencepiece"}, None),
 }

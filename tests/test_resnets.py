@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from benchmarks.resnets import PAPER, operations, parameters, row
+from benchmarks.resnets import PAPER, network, operations, parameters, row
 from benchmarks.timing import RESULTS
 from keras_headattn import models
 from keras_headattn.models import _resnets as resnets
@@ -31,13 +31,13 @@ def test_counts_are_those_of_the_paper(name):
 @each_form
 def test_resnet34(form):
     name = f"{form}ResNet34"
-    layers = getattr(models, name)().layers
+    layers = network(name).layers
     assert row(name, parameters(layers), operations(layers)) == ROWS[name]
 
 
 @each_form
 def test_networks_with_bottlenecks(form):
-    layers = getattr(models, f"{form}ResNet50")().layers
+    layers = network(f"{form}ResNet50").layers
     counts = parameters(layers), operations(layers)
     assert row(f"{form}ResNet50", *counts) == ROWS[f"{form}ResNet50"]
     for size, more_blocks in MORE_BLOCKS.items():
@@ -53,9 +53,20 @@ def test_networks_with_bottlenecks(form):
 def test_depths_and_templates(form, size, depths, monkeypatch):
     given = {}
     monkeypatch.setattr(resnets, "ResNet", lambda stage_depths, **others: given.update(others, depths=stage_depths))
-    getattr(models, f"{form}ResNet{size}")()
+    network(f"{form}ResNet{size}")
     assert (given["depths"], given["bottleneck"]) == (depths, True)
     attention = given["attention"]
     assert (attention is None) == (form == "")
+    if form == "AA":
+        assert (type(attention).__name__, attention.num_heads) == ("MultiHeadAttention", 8)
     if form == "EAAA":
         assert (attention.num_heads, attention.alpha, attention.beta) == (8, 0.5 if size == "50" else 0.7, 1.0)
+
+
+def test_attention_by_other_names():
+    """Any name or layer will do; what is none is named."""
+    shape = dict(input_shape=(64, 64, 3), classes=2)
+    layer = models.ResNet34(attention="talking_heads", **shape).get_layer("conv3_block1_1_conv").attention
+    assert (type(layer).__name__, layer.num_heads) == ("TalkingHeadsAttention", 8)
+    with pytest.raises(ValueError, match="a name among multi_head.*Received: 'evolve'"):
+        models.ResNet50(attention="evolve", **shape)

@@ -1,8 +1,7 @@
 """Attention maps as a page of HTML to look around in."""
 
 import base64
-import struct
-import zlib
+import io
 
 import keras
 import numpy as np
@@ -109,24 +108,13 @@ def _rounded(weights):
 
 
 def _data_url(image):
+    from PIL import Image  # comes with TensorBoard
+
     image = np.asarray(keras.ops.convert_to_numpy(image))
     if image.ndim != 3 or image.shape[-1] != 3:
         raise ValueError(f"`image` must be (height, width, 3). Received: image of shape {image.shape}")
     if np.issubdtype(image.dtype, np.floating):
         image = image * 255
-    pixels = np.clip(np.rint(image), 0, 255).astype("uint8")
-    return "data:image/png;base64," + base64.b64encode(_png(pixels)).decode("ascii")
-
-
-def _png(pixels):
-    """The bytes of a PNG file of `(H, W, 3)`, uint8."""
-
-    def chunk(kind, data):
-        checked = kind + data
-        return struct.pack(">I", len(data)) + checked + struct.pack(">I", zlib.crc32(checked))
-
-    height, width, _ = pixels.shape
-    rows = np.concatenate([np.zeros((height, 1), "uint8"), pixels.reshape(height, -1)], axis=1)
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    parts = chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows.tobytes(), 9)), chunk(b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+    file = io.BytesIO()
+    Image.fromarray(np.clip(np.rint(image), 0, 255).astype("uint8")).save(file, "png")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")

@@ -8,7 +8,7 @@ from keras_headattn.data._image_ops import central_crop, inception_crop, pad_and
 from keras_headattn.data._images import ImageBatches, ImageSource, Subset
 from keras_headattn.data._labelled_batches import LabelledBatches, balanced_class_weights
 from keras_headattn.data._record_batches import RecordBatches
-from keras_headattn.data._records import Records, claim, write_records
+from keras_headattn.data._records import Records, begin_records, write_records
 
 __all__ = [
     "ImageBatches",
@@ -22,9 +22,9 @@ __all__ = [
     "Subset",
     "TokenBatches",
     "balanced_class_weights",
+    "begin_records",
     "central_crop",
     "choose_buckets",
-    "claim",
     "example_lengths",
     "inception_crop",
     "pad_and_crop",

@@ -134,17 +134,7 @@ def plan_batches(bucket, rows, rng=None):
 
 
 def column_lengths(columns):
-    """The length of each row of each column.
-
-    Args:
-        columns: dict of str to a list of integer arrays, as many in each.
-
-    Returns:
-        Dict of str to int array `(N,)`.
-
-    Raises:
-        ValueError: if there are no columns or no rows, or not as many rows in each column.
-    """
+    """The length of each row of each column."""
     lengths = {name: np.array([len(ids) for ids in column], "int64") for name, column in columns.items()}
     if len({len(rows) for rows in lengths.values()}) != 1 or not next(map(len, lengths.values())):
         raise ValueError(

@@ -92,16 +92,7 @@ def pad_and_crop(data, size, seed, padding=None, flip=True, jitter=0.0):
 
 
 def color_jitter(image, seed, strength):
-    """Brightness, contrast and saturation multiplied by random factors.
-
-    Args:
-        image: float32 `(H, W, 3)`, 0 to 255.
-        seed: int64 `(2,)`.
-        strength: float, factors are within `1 - strength` to `1 + strength`. 0: nothing changes.
-
-    Returns:
-        float32 `(H, W, 3)`, perhaps beyond 0 to 255.
-    """
+    """Brightness, contrast and saturation multiplied by random factors."""
     if not strength:
         return image
     factors = tf.random.stateless_uniform((3,), seed, 1 - strength, 1 + strength)

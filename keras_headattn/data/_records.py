@@ -29,7 +29,7 @@ class Records:
         shards: list of dict, one a shard: `name`, `bytes`, `sha256`, number of `examples`, and `histogram`. The latter
             has lists as long as there are different lengths: `length` (of the longest column of an example), how many
             `examples` are of that length, and in `tokens` how many tokens these have, by column.
-        manifest: dict of `made_of` (what `claim` noted), `columns`, `examples`, `tokens` (by column) and `shards`.
+        manifest: dict of `made_of` (from `begin_records`), `columns`, `examples`, `tokens` (by column) and `shards`.
 
     Raises:
         FileNotFoundError: if there is no manifest.
@@ -136,7 +136,7 @@ def _present(manifest):
     return renamed(manifest, made_of=manifest["made_of"], columns=["inputs", "targets"], shards=shards)
 
 
-def claim(folder, made_of):
+def begin_records(folder, made_of):
     """Notes what the records in a folder are made of, and refuses a folder of records made of something else.
 
     Args:
@@ -171,7 +171,7 @@ def write_records(folder, corpus, columns, encode, clean=iter, shard_lines=100_0
     it is whole. So the work may be interrupted at any time, and the next call goes on.
 
     Args:
-        folder: path, which has been claimed (see `claim`).
+        folder: path, which has been claimed (see `begin_records`).
         corpus: what has a length and yields lines, such as a `ParallelCorpus` does pairs; gone through once.
         columns: sequence of str, the names of the columns.
         encode: function of a list of lines. It returns a dict of each column to a list of integer arrays, one a line.
@@ -187,7 +187,7 @@ def write_records(folder, corpus, columns, encode, clean=iter, shard_lines=100_0
             line is left.
 
     ```python
-    claim(folder, {"vocabulary": "abc"})
+    begin_records(folder, {"vocabulary": "abc"})
     clean = functools.partial(clean_pairs, report=CleaningReport("my corpus"))
     records = write_records(folder, stream, ("inputs", "targets"), encode, clean)
     ```

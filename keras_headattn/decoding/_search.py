@@ -255,14 +255,7 @@ def _best_continuations(logits, scores, count):
 
 
 def _tokens(history, written, slots, end_id):
-    """Token ids `(B, 2K, T)` of the histories of K ended and K open hypotheses; zeros after the end.
-
-    Args:
-        history: `(B, 2K, T + 1)`, the slot of each position, -1 after the end.
-        written: `(B, K, T + 1)`, the token in each slot.
-        slots: `(K,)`, their numbers.
-        end_id: integer.
-    """
+    """Token ids `(B, 2K, T)` of the histories of K ended and K open hypotheses; zeros after the end."""
     k = slots.shape[0]
     own = ops.equal(history[:, :, None, 1:], slots[:, None])  # (B, 2K, K, T)
     tokens = ops.sum(ops.where(own, written[:, None, :, 1:], 0), axis=2)

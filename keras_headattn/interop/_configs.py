@@ -75,12 +75,7 @@ def read_config(path):
 
 
 class Config:
-    """A config.json, of which every key must be known.
-
-    Args:
-        values: dictionary.
-        path: of the file, for errors.
-    """
+    """A config.json, of which every key must be known."""
 
     def __init__(self, values, path):
         self.values = values
@@ -145,14 +140,7 @@ class Config:
         return values[0]
 
     def check(self, ignore=()):
-        """Checks the keys that no one has read.
-
-        Args:
-            ignore: names of keys to be passed over.
-
-        Raises:
-            ValueError: for one that changes what the model computes, or may do so.
-        """
+        """Checks the keys that no one has read."""
         for key, value in self.values.items():
             if key in ignore or key in self._read:
                 continue

@@ -82,11 +82,7 @@ def _check_plain_file(path):
 
 
 def find_file(folder):
-    """The file of tensors in a folder, the first in the order of `read_tensors`.
-
-    Raises:
-        ValueError: if there is none.
-    """
+    """The file of tensors in a folder, the first in the order of `read_tensors`."""
     names = [f"{name}{end}" for name in ("model.safetensors", "pytorch_model.bin") for end in ("", ".index.json")]
     for name in (*names, "tf_model.h5"):
         if (folder / name).exists():

@@ -82,16 +82,7 @@ def refuse(what, received):
 
 
 def check_plain(attentions, width=None, use_bias=True, scale=None):
-    """Checks that layers are multi-head attention and nothing else.
-
-    Args:
-        attentions: layers.
-        width: of all heads together. Default `None`: any.
-        use_bias, scale: their settings.
-
-    Raises:
-        ValueError: for the first that is not.
-    """
+    """Checks that layers are multi-head attention and nothing else."""
     for layer in attentions:
         if type(layer) is not MultiHeadAttention:
             refuse("multi-head attention alone", f"{type(layer).__name__} in {layer.path}")

@@ -56,13 +56,7 @@ def marian_model(path, ids, pad_id):
 
 
 def fairseq_model(path, first):
-    """The bytes of a model with the ids that fairseq gives its pieces.
-
-    Args:
-        path: of the file.
-        first: list of str, the tokens of the first ids, of which those of `<unk>` and its like in the file take the
-            places: pieces of the file come after them, and `<mask>` comes last.
-    """
+    """The bytes of a model with the ids that fairseq gives its pieces."""
     model = read_model(path)
     present = {*first, "<mask>"}
     pieces = [(piece.piece, piece.score, piece.type) for piece in model.pieces if piece.piece not in present]
@@ -95,15 +89,7 @@ def white_space_charsmap():
 
 
 def unigram_model(vocabulary, unknown, charsmap, control, path):
-    """The bytes of a model with the pieces of a tokenizer.json.
-
-    Args:
-        vocabulary: list of pairs of a piece and its score.
-        unknown: int, id of the unknown token.
-        charsmap: str, the table of its normalizer in base64.
-        control: function, whether a token is never found in texts.
-        path: of the file, for errors.
-    """
+    """The bytes of a model with the pieces of a tokenizer.json."""
     from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
     model = ModelProto()

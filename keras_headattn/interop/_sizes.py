@@ -59,16 +59,7 @@ def check_translator_sizes(arguments, tensors):
 
 
 def _check(tensors, shapes, counts):
-    """Compares tensors with the shapes that a configuration asks for.
-
-    Args:
-        tensors: dictionary of name to array.
-        shapes: dictionary of name to shape.
-        counts: dictionary of a name with a place for a number to how many there must be.
-
-    Raises:
-        ValueError: for what is missing or of another shape, as `copy_weights` raises it.
-    """
+    """Compares tensors with the shapes that a configuration asks for."""
     last = [name.format(count - 1) for name, count in counts.items()]
     missing = [name for name in (*shapes, *last) if name not in tensors]
     if sum(counts.values()) > len(tensors):

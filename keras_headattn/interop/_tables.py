@@ -202,14 +202,7 @@ TENSORFLOW = (
 
 
 def of_tensorflow(tensors):
-    """Tensors of BERT, ELECTRA or T5 as TensorFlow 1 and `tf_model.h5` have them, as PyTorch has them.
-
-    Args:
-        tensors: dictionary of name to array.
-
-    Returns:
-        Dictionary of name to array. Slots of optimizers are left out.
-    """
+    """Tensors of BERT, ELECTRA or T5 as TensorFlow 1 and `tf_model.h5` have them, as PyTorch has them."""
     found = {}
     for name, array in tensors.items():
         if re.search(r"(adam_[mv]|_slot_\w+|/Adafactor|/Adam(_1)?|^global_step|_power)$", name):
@@ -225,14 +218,7 @@ def of_tensorflow(tensors):
 
 
 def of_generator(tensors):
-    """Tensors of the generator as a file of its own has them, of a checkpoint of ELECTRA by Google, with both networks.
-
-    Args:
-        tensors: dictionary of name to array, as `of_tensorflow` returns it. The embeddings are those of `electra`.
-
-    Returns:
-        Dictionary of name to array, without a prefix.
-    """
+    """Tensors of the generator as its own file has them, of Google's checkpoint of both networks."""
     shared = {name: x for name, x in tensors.items() if name.startswith(("electra.embeddings.", "generator_"))}
     own = {name: x for name, x in tensors.items() if name.startswith("generator.")}
     return {name.removeprefix("electra.").removeprefix("generator."): x for name, x in (shared | own).items()}

@@ -15,12 +15,7 @@ TEMPLATES |= {"xlm-roberta": TEMPLATES["roberta"], "camembert": TEMPLATES["rober
 
 
 class TokenizerJson:
-    """A tokenizer.json, of which every part must be one that the tokenizers here can do.
-
-    Args:
-        path: of the file.
-        kind: model type.
-    """
+    """A tokenizer.json, of which every part must be one that the tokenizers here can do."""
 
     def __init__(self, path, kind):
         self.path, self.kind = path, kind
@@ -149,11 +144,7 @@ class TokenizerJson:
         return sorted(ids, key=ids.get)
 
     def unigram(self, control):
-        """A SentencePiece model of the vocabulary, the number of sentinels after it, and all tokens by their ids.
-
-        Args:
-            control: function, whether a token is never found in texts.
-        """
+        """A SentencePiece model of the vocabulary, the number of sentinels after it, and all tokens by their ids."""
         vocabulary, unknown = self.model.get("vocab"), self.model.get("unk_id")
         self._check(
             "model", {**self.model, "vocab": None, "unk_id": None},

@@ -64,13 +64,7 @@ ADDED_OPTIONS = ("normalized", "lstrip", "rstrip", "single_word", "special")
 
 
 class Settings:
-    """Settings of a folder: tokenizer_config.json, special_tokens_map.json and added_tokens.json.
-
-    Args:
-        path: of the folder.
-        kind: model type.
-        honoured: names of keys that the caller reads.
-    """
+    """Settings of a folder: tokenizer_config.json, special_tokens_map.json and added_tokens.json."""
 
     def __init__(self, path, kind, honoured=()):
         self.path, self.kind = path, kind
@@ -132,12 +126,7 @@ class Settings:
             raise ValueError(f"`{key}` of {self.kind} must be {expected!r} here. Received: {token!r} in {file}")
 
     def added(self, vocabulary, whole=None):
-        """Tokens that were added to a vocabulary, as a tokenizer's `added_tokens`.
-
-        Args:
-            vocabulary: list of str, the tokens of the ids from 0 on.
-            whole: `TokenizerJson`. Default `None`: there is none.
-        """
+        """Tokens that were added to a vocabulary, as a tokenizer's `added_tokens`."""
         tokens = self._listed(whole.document if whole else {})
         ids = {token: index for index, token in enumerate(vocabulary)}
         for token in tokens:

@@ -8,7 +8,7 @@ import keras
 from keras import constraints, initializers, ops, regularizers
 
 from keras_headattn._heads import ROLES, mark_heads
-from keras_headattn._identifiers import checked_seed, constraint, initializer, regularizer
+from keras_headattn._identifiers import checked_seed, constraint, initializer, regularizer, serialize_layer
 from keras_headattn._validation import as_axes, as_shape, boolean, natural, number, positive, rate
 from keras_headattn.layers._attention_axes import AttentionAxes
 from keras_headattn.layers._attention_inputs import (
@@ -17,6 +17,7 @@ from keras_headattn.layers._attention_inputs import (
     check_bias,
     check_inputs,
     check_segments,
+    check_step,
     query_of_each_item,
 )
 from keras_headattn.layers._cache import empty_cache, write_entry, write_positions
@@ -32,7 +33,7 @@ from keras_headattn.ops import (
     rms_normalize,
     sliding_window_mask,
 )
-from keras_headattn.positions._positions import copy_positions, serialize_positions
+from keras_headattn.positions._positions import copy_positions
 
 # Private methods of `keras.layers.MultiHeadAttention` that subclasses override, and what to override here instead.
 STAGE_OF = {
@@ -53,17 +54,18 @@ class State:
     """The state of one call, which every stage is given.
 
     Args:
-        query, key: inputs of the layer, `(B, n, D)` and `(B, m, D_k)`. `key` is `None` where a cache alone is attended
-            to, and `query` where a cache is made.
+        query, key, value: inputs of the layer, `(B, n, D)`, `(B, m, D_k)` and `(B, m, D_v)`. `key` and `value` are
+            `None` where a cache alone is attended to, and `query` where a cache is made.
         mask: boolean, broadcasts to `(B, h, n, m)`, True = may attend; or `None`.
         bias: added to the logits, broadcasts to `(B, h, n, m)`; or `None`.
         query_positions: integers `(n,)`.
         key_positions: integers `(m,)`, of all keys that are attended to; in `project_key_value` of the keys that it is
             given, whether they go into a cache or not. In a cache they are its rows, unless the layer
             `keeps_positions`.
-        previous_map, cache, training: as in the call of `Attention`.
+        previous_map, cache, index, training: as in the call of `Attention`.
         needs_weights: whether somebody reads the weights: the caller, the head regularizer or
             `capture_intermediates`.
+        kept: factors of the weights in place of dropout, broadcast to `(B, h, n, m)`; or `None`.
         projected: dictionary of the name of a projection to what it makes, `(B, heads, n, width)`, where it is made
             already.
         kernels: as in the call, or empty.
@@ -71,14 +73,17 @@ class State:
 
     query: Any = None
     key: Any = None
+    value: Any = None
     mask: Any = None
     bias: Any = None
     query_positions: Any = None
     key_positions: Any = None
     previous_map: Any = None
     cache: Any = None
+    index: Any = None
     training: bool | None = None
     needs_weights: bool = False
+    kept: Any = None
     projected: Any = dataclasses.field(default_factory=dict)
     kernels: Any = dataclasses.field(default_factory=dict)
 
@@ -90,6 +95,8 @@ class Attention(keras.layers.Layer):
     |---|---|---|
     | `project_query` | `(B, n, D)` | queries `(B, h, n, key_dim)` |
     | `project_key_value` | `(B, m, D_k)`, `(B, m, D_v)` | entry: a dictionary of tensors with a row for each key |
+    | `attend` | queries, entry | all stages from `score` to `mix`, for a variant that needs the whole inside |
+    | `biased_score` | queries, entry | logits of `score`, with soft cap and biases |
     | `score` | queries, entry | logits `(B, h, n, m)` |
     | `evolve` | logits | logits, the map for the next block, the cache |
     | `weigh` | logits, entry | weights `(B, h, n, m)` |
@@ -177,12 +184,12 @@ class Attention(keras.layers.Layer):
 
     # Whether the layer has a map that goes from block to block.
     carries_map = False
-    # Whether a row of the map has a part in the rows after it: padded queries must then be masked, and rows of a
-    # cache be in the order of positions.
+    # True if a row of the map influences later rows. Padded queries are then masked, and the cache is kept in position
+    # order.
     rows_interact = False
     # Whether logits are products of queries and keys, which positions that rotate both need.
     scores_are_products = True
-    # Rows of a map that decoding keeps, for a map whose next row reads those before it.
+    # Number of earlier rows of the map that a decoding step reads.
     map_rows = 0
 
     def __init_subclass__(cls, **kwargs):
@@ -296,6 +303,298 @@ class Attention(keras.layers.Layer):
     def scale(self):
         """Factor of the queries in the logits."""
         return self.key_dim**-0.5 if self._scale is None else self._scale
+
+    # The call
+
+    def call(
+        self,
+        query,
+        value=None,
+        key=None,
+        query_mask=None,
+        value_mask=None,
+        key_mask=None,
+        attention_mask=None,
+        return_attention_scores=False,
+        training=None,
+        use_causal_mask=False,
+        cache=None,
+        index=None,
+        positions=None,
+        previous_map=None,
+        return_map=False,
+        bias=None,
+        segment_ids=None,
+        kernels=None,
+    ):
+        inputs = State(
+            query=query,
+            key=value if key is None else key,
+            value=value,
+            bias=bias,
+            query_positions=positions,
+            previous_map=previous_map,
+            cache=cache,
+            index=index,
+            training=training,
+            needs_weights=return_attention_scores,
+            kernels=kernels or {},
+        )
+        masks = dict(query_mask=query_mask, value_mask=value_mask, key_mask=key_mask, attention_mask=attention_mask)
+        state, given = self._prepare(inputs, masks, use_causal_mask, segment_ids)
+
+        state, entry = self._enter(state)
+        heads, weights, own_map, cache = self.attend(self._queries(state), entry, state)
+        heads = self._gate(heads, state)
+        output = self.merge(heads, state)
+
+        self._add_regularization(given, state, entry, heads, weights, output)
+        results = [self.axes.unfold(output, given)]
+        if return_attention_scores:
+            results.append(self.axes.unfold_scores(weights, given, value))
+        if return_map:
+            results.append(own_map)
+        if index is not None:
+            results.append(cache)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _prepare(self, inputs, masks, use_causal_mask, segment_ids):
+        """Returns the `State` of a call, with axes folded and all masks as one, and the query before its axes were
+        folded."""
+        check_inputs(self, inputs.query, inputs.value, inputs.key, inputs.cache, inputs.index, inputs.query_positions)
+        check_segments(self, segment_ids, inputs.query, inputs.cache)
+        check_bias(inputs.bias)
+        given = query_of_each_item(inputs.query, inputs.value)
+        query, key, value = as_floats(self.compute_dtype, given, inputs.key, inputs.value)
+        query, key, value = (self.axes.fold(x, side) for x, side in ((query, "query"), (key, "key"), (value, "key")))
+        writes = inputs.cache is not None and value is not None
+        offset = 0 if inputs.index is None else ops.cast(inputs.index, "int32")
+        batch, n, _ = ops.shape(query)
+        positions, cache = inputs.query_positions, inputs.cache
+        positions = ops.arange(n, dtype="int32") + offset if positions is None else ops.cast(positions, "int32")
+        if writes:
+            cache = write_positions(cache, positions, inputs.index)
+        m = ops.shape(key)[1] if cache is None else ops.shape(cache["value"])[2]
+        sizes = (batch, n, m)
+        first_row = offset if writes else None
+        mask = call_mask(self, given, inputs.value, sizes, masks, use_causal_mask, first_row, segment_ids)
+        key_positions = (cache or {}).get("positions", ops.arange(m, dtype="int32"))
+        state = dataclasses.replace(
+            inputs,
+            query=query,
+            key=key,
+            value=value,
+            mask=self._in_window(mask, positions, key_positions),
+            query_positions=positions,
+            key_positions=key_positions,
+            cache=cache,
+            needs_weights=inputs.needs_weights or self._regularizes(cache, "weights") or is_capturing(),
+            projected=project_together(self, "query", query, inputs.kernels),
+        )
+        return state, given
+
+    def _enter(self, state):
+        """The keys that are attended to: those of the call, or of the cache with those of the call in it."""
+        if state.value is None:
+            return state, state.cache
+        positions = state.key_positions if state.cache is None else state.query_positions
+        entry = self._entry(state.key, state.value, positions, state)
+        if state.cache is None:
+            return state, entry
+        cache = write_entry(state.cache, entry, state.index)
+        return dataclasses.replace(state, cache=cache), cache
+
+    def _add_regularization(self, given, state, entry, heads, weights, output):
+        """Adds the losses of the head regularizer and of the activity regularizer."""
+        if any(self._regularizes(state.cache, part) for part in ("weights", "outputs", "values")):
+            weights = self._weights_by_head(weights)
+            self.add_loss(head_loss(self.head_regularizer, weights, heads, entry["value"], state.mask))
+        if self._activity_regularizer is not None:
+            self._regularize_activities(given, state, output)
+
+    def _regularizes(self, cache, part):
+        return cache is None and regularizes(self.head_regularizer, part)
+
+    def _regularize_activities(self, given, state, output):
+        """Adds a loss for each projection, divided by the batch size of `given`, as the stock layer does.
+
+        Projects once more: no stage knows the batch before its axes were folded, and a variant may never make a
+        projection by itself.
+        """
+        projected = [(self._query_dense, state.query)]
+        if state.value is not None:
+            projected += [(self._key_dense, state.key), (self._value_dense, state.value)]
+        if self.use_gate:
+            projected.append((self._gate_dense, state.query))
+        activities = [dense(ops.reshape(x, (-1, x.shape[-1]))) for dense, x in projected if dense is not None]
+        for activity in (*activities, output):
+            loss = self._activity_regularizer(activity)
+            self.add_loss(ops.divide_no_nan(loss, ops.cast(ops.shape(given)[0], loss.dtype)))
+
+    def _weights_by_head(self, weights):
+        """Weights of pairs of heads with the pairs along one axis: `(B, h, n, m)`."""
+        if weights is None or len(weights.shape) == 4:
+            return weights
+        shape = ops.shape(weights)
+        return ops.reshape(weights, (shape[0], self.merged_heads, *shape[-2:]))
+
+    def adds_losses(self, training=None):
+        """Whether a call without a cache adds losses, in which padded queries must not count.
+
+        Args:
+            training: as of the call.
+
+        Returns:
+            bool.
+        """
+        return self.head_regularizer is not None
+
+    # The stages
+
+    def project_query(self, query, state):
+        """Projects the query for each head."""
+        # (B, n, D) -> (B, h, n, key_dim)
+        return self.project("query", query, state)
+
+    def project_key_value(self, key, value, state):
+        """Makes the entry of the keys. All its tensors have the keys on axis 2, and a cache keeps them by name."""
+        # (B, m, D_k), (B, m, D_v) -> {"key": (B, h, m, key_dim), "value": (B, h, m, value_dim)}
+        return {"key": self.project("key", key, state), "value": self.project("value", value, state)}
+
+    def attend(self, query, entry, state):
+        """Runs the stages from `score` to `mix`. Returns heads, weights (or `None`), the next block's map, the cache.
+
+        Plain dot-product attention is one fused operation where nobody reads the weights.
+        """
+        # A decoding step has too few queries for the fused kernel to pay off.
+        wanted = state.cache is None and not state.needs_weights and not (self.dropout and state.training)
+        if self._is_fused and wanted:
+            bias = self._bias(query, state)
+            heads = attend(query, entry["key"], entry["value"], state.mask, self.scale, self.flash_attention, bias)
+            return heads, None, state.previous_map, state.cache
+        logits, own_map, cache = self.evolve(self.biased_score(query, entry, state), state)
+        weights = self.weigh(logits, entry, state)
+        record(self, queries=query, logits=logits, weights=weights)
+        return self.mix(self.drop(weights, state), entry, state), weights, own_map, cache
+
+    def biased_score(self, query, entry, state):
+        """Scores under the soft cap, with the biases of positions and of the call added."""
+        # queries (B, h, n, key_dim), entry -> (B, h, n, m)
+        logits = self.score(query, entry, state)
+        if self.logit_soft_cap is not None:
+            logits = self.logit_soft_cap * ops.tanh(logits / self.logit_soft_cap)
+        bias = self._bias(query, state)
+        return logits if bias is None else logits + ops.cast(bias, logits.dtype)
+
+    def score(self, query, entry, state):
+        """Computes logits, how well each key suits each query."""
+        # queries (B, h, n, key_dim), entry -> (B, h, n, m)
+        return key_product(query * self.scale, entry["key"])
+
+    def evolve(self, logits, state):
+        """Combines logits with the map of the block before. Returns logits, the next block's map, and the cache."""
+        # (B, h, n, m) -> (B, h, n, m)
+        return logits, state.previous_map, state.cache
+
+    def weigh(self, logits, entry, state):
+        """Computes the weights of the values: the softmax of the logits under the mask."""
+        # (B, h, n, m) -> (B, h, n, m)
+        return masked_softmax(logits, state.mask, self.sinks[:, None, None] if self.use_sinks else None)
+
+    def drop(self, weights, state):
+        """Drops weights in training."""
+        # (B, h, n, m) -> (B, h, n, m)
+        if state.kept is not None:
+            return weights * ops.cast(state.kept, weights.dtype)
+        return self._dropout_layer(weights, training=state.training)
+
+    def mix(self, weights, entry, state):
+        """Mixes the values of each head."""
+        # weights (B, h, n, m), entry -> (B, h, n, value_dim)
+        return head_product(weights, entry["value"])
+
+    def merge(self, heads, state):
+        """Projects the outputs of all heads."""
+        # (B, h, n, value_dim) -> (B, n, output_shape)
+        if "output" not in state.kernels:
+            return self.apply_dense(self._output_dense, ops.swapaxes(heads, 1, 2))
+        return merge_by_kernel(state.kernels["output"], heads, self._output_shape)
+
+    # Parts of stages
+
+    def project(self, name, x, state):
+        """A projection of inputs.
+
+        Args:
+            name: one of `projections`.
+            x: `(B, n, D)`.
+            state: `State`.
+
+        Returns:
+            `(B, heads, n, width)`.
+        """
+        if name in state.projected:
+            return state.projected[name]
+        return ops.swapaxes(self.apply_dense(getattr(self, f"_{name}_dense"), x), 1, 2)
+
+    def apply_dense(self, dense, x):
+        """A projection, with batch and length as one axis: one product, forward and backward.
+
+        On two axes the gradient of the kernel is one product an item of the batch, and their sum.
+
+        Args:
+            dense: `keras.layers.EinsumDense` of two axes.
+            x: `(B, n, ...)`.
+
+        Returns:
+            `(B, n, ...)`.
+        """
+        batch, length = ops.shape(x)[:2]
+        y = dense(ops.reshape(x, (-1, *x.shape[2:])))  # (B * n, ...)
+        return ops.reshape(y, (batch, length, *y.shape[1:]))
+
+    @property
+    def _is_fused(self):
+        """Whether `score` to `mix` are plain dot-product attention."""
+        stages = ("score", "biased_score", "evolve", "weigh", "drop", "mix")
+        plain = all(getattr(type(self), stage) is getattr(Attention, stage) for stage in stages)
+        return plain and self.logit_soft_cap is None and not self.use_sinks
+
+    def _bias(self, query, state):
+        own = None
+        if self.relative_positions is not None:
+            own = self.relative_positions.bias(query * self.scale, state.query_positions, state.key_positions)
+        if own is None or state.bias is None:
+            return state.bias if own is None else own
+        return own + ops.cast(state.bias, own.dtype)
+
+    def _place(self, side, heads, positions):
+        """Queries or keys, normalised and rotated."""
+        if self.qk_norm:
+            scale = self.query_norm_scale if side == "query" else self.key_norm_scale
+            heads = rms_normalize(heads, scale, epsilon=1e-6)
+        if self.relative_positions is not None:
+            heads = self.relative_positions.rotate(heads, positions)
+        return heads
+
+    def _queries(self, state):
+        """Queries of each head, normalised and rotated: `(B, h, n, key_dim)`."""
+        queries = self.project_query(state.query, state)
+        return self._place("query", queries, state.query_positions) if "query" in self.projections else queries
+
+    def _entry(self, key, value, positions, state):
+        """The entry of keys that stand at these positions."""
+        entry = self.project_key_value(key, value, dataclasses.replace(state, key_positions=positions))
+        return entry | {"key": self._place("key", entry["key"], positions)} if "key" in entry else entry
+
+    def _gate(self, heads, state):
+        return heads * self.project("gate", state.query, state) if self.use_gate else heads
+
+    def _in_window(self, mask, positions, key_positions):
+        """The mask, within the sliding window."""
+        if self.sliding_window is None:
+            return mask
+        return combine_masks(mask, sliding_window_mask(positions, key_positions, self.sliding_window)[:, None])
 
     # Building
 
@@ -421,340 +720,6 @@ class Attention(keras.layers.Layer):
     value_dense = property(lambda self: self._value_dense)
     output_dense = property(lambda self: self._output_dense)
 
-    def adds_losses(self, training=None):
-        """Whether a call without a cache adds losses, in which padded queries must not count.
-
-        Args:
-            training: as of the call.
-
-        Returns:
-            bool.
-        """
-        return self.head_regularizer is not None
-
-    # The stages
-
-    def project_query(self, query, state):
-        """Queries of each head.
-
-        Args:
-            query: `(B, n, D)`.
-            state: `State`.
-
-        Returns:
-            `(B, h, n, key_dim)`.
-        """
-        return self.project("query", query, state)
-
-    def project_key_value(self, key, value, state):
-        """The entry of each key, which a cache keeps.
-
-        Args:
-            key: `(B, m, D_k)`.
-            value: `(B, m, D_v)`.
-            state: `State`.
-
-        Returns:
-            Dictionary of `"key"` `(B, h, m, key_dim)` and `"value"` `(B, h, m, value_dim)`. Tensors that a variant adds
-            have the keys on axis 2 as well.
-        """
-        return {"key": self.project("key", key, state), "value": self.project("value", value, state)}
-
-    def score(self, query, entry, state):
-        """Logits, how well each key suits each query.
-
-        Args:
-            query: `(B, h, n, key_dim)`.
-            entry: dictionary of `project_key_value`.
-            state: `State`.
-
-        Returns:
-            `(B, h, n, m)`.
-        """
-        return key_product(query * self.scale, entry["key"])
-
-    def evolve(self, logits, state):
-        """Logits that take account of the map of the block before.
-
-        Args:
-            logits: `(B, h, n, m)`.
-            state: `State`.
-
-        Returns:
-            Logits `(B, h, n, m)`, the map for the next block, and the cache.
-        """
-        return logits, state.previous_map, state.cache
-
-    def weigh(self, logits, entry, state):
-        """Weights of the values.
-
-        Args:
-            logits: `(B, h, n, m)`.
-            entry: dictionary of `project_key_value`.
-            state: `State`.
-
-        Returns:
-            `(B, h, n, m)`.
-        """
-        return masked_softmax(logits, state.mask, self.sinks[:, None, None] if self.use_sinks else None)
-
-    def mix(self, weights, entry, state):
-        """Head outputs.
-
-        Args:
-            weights: `(B, h, n, m)`.
-            entry: dictionary of `project_key_value`.
-            state: `State`.
-
-        Returns:
-            `(B, h, n, value_dim)`.
-        """
-        return head_product(weights, entry["value"])
-
-    def merge(self, heads, state):
-        """The output of all heads.
-
-        Args:
-            heads: `(B, h, n, value_dim)`.
-            state: `State`.
-
-        Returns:
-            `(B, n, output_shape)`.
-        """
-        if "output" not in state.kernels:
-            return self.apply_dense(self._output_dense, ops.swapaxes(heads, 1, 2))
-        return merge_by_kernel(state.kernels["output"], heads, self._output_shape)
-
-    def attend(self, query, entry, state):
-        """The stages from `score` to `mix`, for a variant that needs the whole inside.
-
-        Args:
-            query: `(B, h, n, key_dim)`.
-            entry: dictionary of `project_key_value`.
-            state: `State`.
-
-        Returns:
-            Head outputs `(B, h, n, value_dim)`, weights (or `None`), the map for the next block, and the cache.
-        """
-        # The few queries of a step of decoding gain nothing by it.
-        wanted = state.cache is None and not state.needs_weights and not (self.dropout and state.training)
-        if self._is_fused and wanted:
-            bias = self._bias(query, state)
-            heads = attend(query, entry["key"], entry["value"], state.mask, self.scale, self.flash_attention, bias)
-            return heads, None, state.previous_map, state.cache
-        logits, own_map, cache = self.evolve(self.biased_score(query, entry, state), state)
-        weights = self.weigh(logits, entry, state)
-        record(self, queries=query, logits=logits, weights=weights)
-        return self.mix(self.drop(weights, state), entry, state), weights, own_map, cache
-
-    def biased_score(self, query, entry, state):
-        """Logits of `score` under the soft cap, with those of relative positions and of `bias` added.
-
-        Args:
-            query: `(B, h, n, key_dim)`.
-            entry: dictionary of `project_key_value`.
-            state: `State`.
-
-        Returns:
-            `(B, h, n, m)`.
-        """
-        logits = self.score(query, entry, state)
-        if self.logit_soft_cap is not None:
-            logits = self.logit_soft_cap * ops.tanh(logits / self.logit_soft_cap)
-        bias = self._bias(query, state)
-        return logits if bias is None else logits + ops.cast(bias, logits.dtype)
-
-    def drop(self, weights, state):
-        """Weights after dropout.
-
-        Args:
-            weights: `(B, h, n, m)`.
-            state: `State`.
-
-        Returns:
-            `(B, h, n, m)`.
-        """
-        return self._dropout_layer(weights, training=state.training)
-
-    def project(self, name, x, state):
-        """A projection of inputs.
-
-        Args:
-            name: one of `projections`.
-            x: `(B, n, D)`.
-            state: `State`.
-
-        Returns:
-            `(B, heads, n, width)`.
-        """
-        if name in state.projected:
-            return state.projected[name]
-        return ops.swapaxes(self.apply_dense(getattr(self, f"_{name}_dense"), x), 1, 2)
-
-    def apply_dense(self, dense, x):
-        """A projection, with batch and length as one axis: one product, forward and backward.
-
-        On two axes the gradient of the kernel is one product an item of the batch, and their sum.
-
-        Args:
-            dense: `keras.layers.EinsumDense` of two axes.
-            x: `(B, n, ...)`.
-
-        Returns:
-            `(B, n, ...)`.
-        """
-        batch, length = ops.shape(x)[:2]
-        y = dense(ops.reshape(x, (-1, *x.shape[2:])))  # (B * n, ...)
-        return ops.reshape(y, (batch, length, *y.shape[1:]))
-
-    @property
-    def _is_fused(self):
-        """Whether `score` to `mix` are plain dot-product attention."""
-        stages = ("score", "biased_score", "evolve", "weigh", "drop", "mix")
-        plain = all(getattr(type(self), stage) is getattr(Attention, stage) for stage in stages)
-        return plain and self.logit_soft_cap is None and not self.use_sinks
-
-    def _bias(self, query, state):
-        own = None
-        if self.relative_positions is not None:
-            own = self.relative_positions.bias(query * self.scale, state.query_positions, state.key_positions)
-        if own is None or state.bias is None:
-            return state.bias if own is None else own
-        return own + ops.cast(state.bias, own.dtype)
-
-    def _place(self, side, heads, positions):
-        """Queries or keys, normalised and rotated."""
-        if self.qk_norm:
-            scale = self.query_norm_scale if side == "query" else self.key_norm_scale
-            heads = rms_normalize(heads, scale, epsilon=1e-6)
-        if self.relative_positions is not None:
-            heads = self.relative_positions.rotate(heads, positions)
-        return heads
-
-    def _entry(self, key, value, positions, state):
-        """The entry of keys that stand at these positions."""
-        entry = self.project_key_value(key, value, dataclasses.replace(state, key_positions=positions))
-        return entry | {"key": self._place("key", entry["key"], positions)} if "key" in entry else entry
-
-    # The call
-
-    def call(
-        self,
-        query,
-        value=None,
-        key=None,
-        query_mask=None,
-        value_mask=None,
-        key_mask=None,
-        attention_mask=None,
-        return_attention_scores=False,
-        training=None,
-        use_causal_mask=False,
-        cache=None,
-        index=None,
-        positions=None,
-        previous_map=None,
-        return_map=False,
-        bias=None,
-        segment_ids=None,
-        kernels=None,
-    ):
-        key = value if key is None else key
-        check_inputs(self, query, value, key, cache, index, positions)
-        check_segments(self, segment_ids, query, cache)
-        check_bias(bias)
-        query = query_of_each_item(query, value)
-        inputs, axes = query, self.axes
-        query, key, values = as_floats(self.compute_dtype, query, key, value)
-        query, key, values = axes.fold(query, "query"), axes.fold(key, "key"), axes.fold(values, "key")
-        offset = 0 if index is None else ops.cast(index, "int32")
-        batch, n, _ = ops.shape(query)
-        positions = ops.arange(n, dtype="int32") + offset if positions is None else ops.cast(positions, "int32")
-        if cache is not None and value is not None:
-            cache = write_positions(cache, positions, index)
-        m = ops.shape(key)[1] if cache is None else ops.shape(cache["value"])[2]
-        key_positions = (cache or {}).get("positions", ops.arange(m, dtype="int32"))
-        mask = call_mask(
-            self,
-            inputs,
-            value,
-            (batch, n, m),
-            {
-                "query_mask": query_mask,
-                "value_mask": value_mask,
-                "key_mask": key_mask,
-                "attention_mask": attention_mask,
-            },
-            use_causal_mask,
-            offset if index is not None and value is not None else None,
-            segment_ids,
-        )
-        if self.sliding_window is not None:
-            mask = combine_masks(mask, sliding_window_mask(positions, key_positions, self.sliding_window)[:, None])
-        regularizer = self.head_regularizer if cache is None else None
-        state = State(
-            query=query,
-            key=key,
-            mask=mask,
-            bias=bias,
-            query_positions=positions,
-            key_positions=key_positions,
-            previous_map=previous_map,
-            cache=cache,
-            training=training,
-            needs_weights=return_attention_scores or regularizes(regularizer, "weights") or is_capturing(),
-            projected=project_together(self, "query", query, kernels),
-            kernels=kernels or {},
-        )
-        entry = (
-            cache if values is None else self._entry(key, values, key_positions if cache is None else positions, state)
-        )
-        if cache is not None and values is not None:
-            entry = cache = write_entry(cache, entry, index)
-            state = dataclasses.replace(state, cache=cache)
-        queries = self.project_query(query, state)
-        if "query" in self.projections:
-            queries = self._place("query", queries, positions)
-        heads, weights, own_map, cache = self.attend(queries, entry, state)
-        if self.use_gate:
-            heads = heads * self.project("gate", query, state)
-        if regularizes(regularizer, "weights", "outputs", "values"):
-            self.add_loss(head_loss(regularizer, self._maps_by_head(weights), heads, entry["value"], mask))
-        output = self.merge(heads, state)
-        if self._activity_regularizer is not None:
-            self._regularize_activities(inputs, query, key, values, output)
-        results = [axes.unfold(output, inputs)]
-        if return_attention_scores:
-            results.append(axes.unfold_scores(weights, inputs, value))
-        if return_map:
-            results.append(own_map)
-        if index is not None:
-            results.append(cache)
-        return results[0] if len(results) == 1 else tuple(results)
-
-    def _regularize_activities(self, inputs, query, key, value, output):
-        """A loss for each projection that the layer has, by item of the batch of `inputs`, as the stock layer has them.
-
-        Projected once more: no stage knows the batch before its axes were folded, and a variant may never make a
-        projection by itself.
-        """
-        projected = [(self._query_dense, query)]
-        if value is not None:
-            projected += [(self._key_dense, key), (self._value_dense, value)]
-        if self.use_gate:
-            projected.append((self._gate_dense, query))
-        activities = [dense(ops.reshape(x, (-1, x.shape[-1]))) for dense, x in projected if dense is not None]
-        for activity in (*activities, output):
-            loss = self._activity_regularizer(activity)
-            self.add_loss(ops.divide_no_nan(loss, ops.cast(ops.shape(inputs)[0], loss.dtype)))
-
-    def _maps_by_head(self, weights):
-        """Weights of pairs of heads with the pairs along one axis: `(B, h, n, m)`."""
-        if weights is None or len(weights.shape) == 4:
-            return weights
-        shape = ops.shape(weights)
-        return ops.reshape(weights, (shape[0], self.merged_heads, *shape[-2:]))
-
     # Decoding step by step
 
     @property
@@ -793,6 +758,55 @@ class Attention(keras.layers.Layer):
         if self.keeps_positions:
             cache["positions"] = ops.zeros((max_length,), "int32")
         return self._with_map(cache)
+
+    def step(self, query, cache, mask=None, position=0, kept=None):
+        """Attends to a cache with one query for each item, in a decoder of your own, such as a recurrent one.
+
+        Does what `layer(query[:, None], cache=cache, key_mask=mask)` does, without the checks and the dropout of a
+        call, so that it may be called in a loop inside a graph. A cache of self-attention gets its rows by calls.
+
+        Args:
+            query: `(B, D)`.
+            cache: of `project_cache`, `init_cache`, a call, or the step before.
+            mask: boolean, `(B, m)` or with heads `(B, h, m)`, True = may attend. Default `None`: to all.
+            position: integer or scalar tensor, where the query stands in its sequence. Relative positions, a
+                `sliding_window` and a map whose rows read those before them use it.
+            kept: factors of the weights in place of dropout, broadcast to `(B, h, m)`: draw those of all steps before
+                the loop. Default `None`: no weight is dropped.
+
+        Returns:
+            Output `(B, output_shape)`, and the cache, for the next step. It differs from that given only with a map
+            whose rows read those before them.
+
+        Raises:
+            ValueError: if the layer is not built, or for a query that is not `(B, D)`.
+
+        >>> from keras_headattn.layers import MultiHeadAttention
+        >>> layer, memory = MultiHeadAttention(num_heads=4, key_dim=4), keras.random.normal((2, 7, 16))
+        >>> layer.build((2, 1, 16), memory.shape)
+        >>> output, cache = layer.step(memory[:, 0], layer.project_cache(memory))
+        >>> tuple(output.shape)
+        (2, 16)
+        """
+        self._check_built("step")
+        check_step(self, query, mask)
+        (query,) = as_floats(self.compute_dtype, query)
+        positions = ops.reshape(ops.cast(position, "int32"), (1,))
+        key_positions = cache.get("positions", ops.arange(ops.shape(cache["value"])[2], dtype="int32"))
+        if mask is not None:
+            mask = mask[:, None, None] if len(mask.shape) == 2 else mask[:, :, None]  # (B, h, 1, m)
+        state = State(
+            query=query[:, None],
+            mask=self._in_window(mask, positions, key_positions),
+            query_positions=positions,
+            key_positions=key_positions,
+            cache=cache,
+            training=False,
+            kept=None if kept is None else ops.expand_dims(kept, -2),
+        )
+        heads, _, _, cache = self.attend(self._queries(state), cache, state)
+        output = self.merge(self._gate(heads, state), state)[:, 0]
+        return ops.cast(output, self.compute_dtype), cache  # wider if no layer that is being called sets its precision
 
     def decoding_kernels(self):
         """Kernels for decoding with a cache, made once from the weights, for the call argument `kernels`.
@@ -935,7 +949,7 @@ class Attention(keras.layers.Layer):
             "bias_constraint": constraints.serialize(self.bias_constraint),
             "use_gate": self.use_gate,
             "seed": self.seed,
-            "relative_positions": serialize_positions(self.relative_positions),
+            "relative_positions": serialize_layer(self.relative_positions),
             "head_regularizer": regularizers.serialize(self.head_regularizer),
             "qk_norm": self.qk_norm,
             "logit_soft_cap": self.logit_soft_cap,

@@ -45,6 +45,22 @@ def check_inputs(layer, query, value, key, cache, index, positions):
         )
 
 
+def check_step(layer, query, mask):
+    """Checks the arguments of these names of a step of `layer`."""
+    if len(query.shape) != 2 or differ(query.shape[-1], layer.widths["query"]):
+        raise ValueError(
+            f"`query` must be one query for each item, (B, {layer.widths['query']}). "
+            f"Received: query of shape {tuple(query.shape)}"
+        )
+    if mask is None:
+        return
+    if backend.standardize_dtype(mask.dtype) != "bool" or len(mask.shape) not in (2, 3):
+        raise ValueError(
+            "`mask` must be boolean, (B, m) or (B, h, m). "
+            f"Received: mask of shape {tuple(mask.shape)} and dtype {backend.standardize_dtype(mask.dtype)}"
+        )
+
+
 def query_of_each_item(query, value):
     """Queries of one item, repeated for the batch of `value`; others as they are."""
     if value is None or not is_one(query.shape[0]) or is_one(value.shape[0]):
@@ -106,13 +122,8 @@ def check_bias(bias):
 def call_mask(layer, query, value, sizes, masks, use_causal_mask, first_row, segment_ids):
     """All masks of a call as one boolean mask that broadcasts to `(B, h, n, m)`, or `None`.
 
-    Args:
-        layer: attention layer.
-        query, value: its inputs, before axes were folded.
-        sizes: `(B, n, m)`, after axes were folded; integers, or tensors where a size is not known.
-        masks: the call arguments of these names: `query_mask`, `value_mask`, `key_mask` and `attention_mask`.
-        use_causal_mask, segment_ids: as in the call.
-        first_row: row of a cache where the new ones are written, or `None`.
+    Query and value are those before axes were folded, and `sizes`, B, n and m, those after. The new rows of a cache
+    begin at `first_row`.
     """
     batch, n, m = (size if isinstance(size, int) else None for size in sizes)
     shapes = {"attention_mask": (batch, layer.softmax_heads, n, m), "query_mask": (batch, n)}

@@ -6,13 +6,7 @@ from keras_headattn.ops import row_indices, write_rows
 
 
 def empty_cache(entry, batch_size, max_length):
-    """Zeros for `max_length` keys.
-
-    Args:
-        entry: of one key, as `Attention.project_key_value` returns it.
-        batch_size: integer or scalar tensor.
-        max_length: integer or scalar tensor.
-    """
+    """Zeros for `max_length` keys, in the form of the entry of one key."""
     return {name: ops.zeros((batch_size, x.shape[1], max_length, *x.shape[3:]), x.dtype) for name, x in entry.items()}
 
 

@@ -1,4 +1,4 @@
-"""The kernels of an attention layer as decoding multiplies with them: of two axes, those of one input side by side."""
+"""Two-dimensional projection kernels for decoding; kernels of the same input are concatenated."""
 
 import itertools
 import math
@@ -26,17 +26,8 @@ def make_kernels(layer):
 
 
 def project_together(layer, side, x, kernels):
-    """The projections of an input by one product.
-
-    Args:
-        layer: attention layer.
-        side: `"query"`, of what multiplies the query, or `"memory"`.
-        x: `(B, n, D)`.
-        kernels: of `make_kernels`, or `None`.
-
-    Returns:
-        Dictionary of the name of a projection to `(B, heads, n, width)`; empty without kernels.
-    """
+    """Projects an input by one product, of kernels of `make_kernels`. Returns nothing without kernels."""
+    # (B, n, D) -> {name of a projection: (B, heads, n, width)}
     if not kernels or side not in kernels:
         return {}
     names = _projections(layer, side)
@@ -48,7 +39,7 @@ def project_together(layer, side, x, kernels):
 def merge_by_kernel(weights, heads, output_shape):
     """Heads `(B, h, n, width)` through the output kernel: `(B, n, D)`, or as `output_shape` has the last axes."""
     batch, h, n, width = sizes(heads)
-    # Where either size is 1 the reshape that follows would make two of one.
+    # If a size is 1, XLA would emit two reshapes for one.
     rows = heads if any(map(is_one, heads.shape[1:3])) else ops.swapaxes(heads, 1, 2)
     output = apply_kernel(weights, ops.reshape(rows, (-1, h * width)))
     return ops.reshape(output, (batch, n, *(output_shape or output.shape[1:])))

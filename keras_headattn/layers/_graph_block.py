@@ -2,7 +2,7 @@ import keras
 from keras import initializers, layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import checked_seed
+from keras_headattn._identifiers import checked_seed, seed_plus
 from keras_headattn._validation import natural, number, positive, rate
 from keras_headattn.layers._attention_inputs import check_residual
 from keras_headattn.layers._template import Template
@@ -65,8 +65,7 @@ class GraphBlock(layers.Layer):
 
     def build(self, vertices_shape, adjacency_shape=None):
         width, common = vertices_shape[-1], {"dtype": self.dtype_policy}
-        seeds = (None, None) if self.seed is None else (self.seed, self.seed + 1)
-        own = {} if self.seed is None else {"seed": seeds[0]}
+        own = {} if self.seed is None else {"seed": self.seed}
         self.attention = self.template.make({"role": "encoder", "depth": self.depth}, name="attention", **own, **common)
         check_residual("attention", self.attention, vertices_shape)
         self.attention.build(vertices_shape, vertices_shape)
@@ -78,7 +77,7 @@ class GraphBlock(layers.Layer):
         self.activation.build((None, self.intermediate_dim))
         self.outer = layers.Dense(width, name="outer", **common)
         self.outer.build((None, self.intermediate_dim))
-        self.dropout_layer = layers.Dropout(self.dropout, seed=seeds[1], **common)
+        self.dropout_layer = layers.Dropout(self.dropout, seed=seed_plus(self.seed, 1), **common)
 
     def call(self, vertices, adjacency, training=None):
         attended = self.attention(vertices, vertices, attention_mask=adjacency, training=training)

@@ -4,15 +4,7 @@ from keras import ops, regularizers
 
 
 def as_head_regularizer(identifier, parts=("kernels", "weights", "outputs", "values")):
-    """A regularizer of heads from one, from its configuration, or from `None`.
-
-    Args:
-        identifier: regularizer, dictionary or `None`.
-        parts: values that `of` may have in this layer.
-
-    Raises:
-        ValueError: for anything else.
-    """
+    """Returns a regularizer of heads whose `of` is one of `parts`, from itself, its configuration or `None`."""
     try:
         regularizer = regularizers.get(identifier)
     except (ValueError, TypeError, AttributeError):
@@ -30,10 +22,6 @@ def kernel_regularizer(own, head_regularizer):
     """The regularizer of a projection: its own, and that of heads where it is one of kernels.
 
     Such a loss is Keras's own, of the variable: it counts once, however often the layer is called.
-
-    Args:
-        own: `kernel_regularizer` of the layer, or `None`.
-        head_regularizer: of the layer, or `None`.
     """
     if not regularizes(head_regularizer, "kernels"):
         return own
@@ -45,20 +33,11 @@ def regularizes(regularizer, *parts):
 
 
 def head_loss(regularizer, weights, outputs, values, mask):
-    """The loss of a regularizer that is not of kernels.
+    """The loss of a regularizer of weights, outputs or values.
 
     Queries that may attend to nothing, and values that no query may attend to, do not count.
-
-    Args:
-        regularizer: of `"weights"`, `"outputs"` or `"values"`.
-        weights: `(B, h, n, m)`.
-        outputs: `(B, h, n, d)`.
-        values: `(B, h, m, d)`.
-        mask: boolean, broadcasts to `(B, h, n, m)`, True = may attend; or `None`.
-
-    Returns:
-        Scalar.
     """
+    # weights (B, h, n, m), outputs (B, h, n, d), values (B, h, m, d), mask or None -> scalar
     if regularizer.of == "values":
         return regularizer(values, None if mask is None else ops.any(mask, axis=(1, 2)))
     queries = None if mask is None else ops.any(mask, axis=(1, 3))

@@ -34,6 +34,23 @@ def capture_intermediates():
         stack[:] = [other for other in stack if other is not found]
 
 
+def with_intermediates(layers, call, *args):
+    """Calls a function. Returns its result, and the intermediates by names of layers in place of paths.
+
+    The names of layers inside a named one begin with its name.
+    """
+    with capture_intermediates() as found:
+        result = call(*args)
+    return result, {_name(path, layers): tensors for path, tensors in found.items()}
+
+
+def _name(path, layers):
+    for name, layer in layers.items():
+        if f"{path}/".startswith(f"{layer.path}/"):
+            return name + path.removeprefix(layer.path)
+    return path
+
+
 def is_capturing():
     """Whether intermediates are being collected."""
     return bool(_stack())
@@ -42,9 +59,7 @@ def is_capturing():
 def record(layer, **tensors):
     """Adds tensors of a layer to all open collections.
 
-    Args:
-        layer: layer with a `path`.
-        **tensors: by name. A function is applied to the tensor that the layer has added under this name.
+    A function is applied to the tensor that the layer has added under its name.
     """
     for found in _stack():
         own = found.setdefault(layer.path, {})

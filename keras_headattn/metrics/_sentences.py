@@ -34,18 +34,7 @@ def check_sentences(**lists):
 
 
 def check_references(hypotheses, references):
-    """Returns both lists, once they are known to belong together, with a list of references for each hypothesis.
-
-    Args:
-        hypotheses: iterable of str.
-        references: iterable, for each hypothesis a str or a list of several.
-
-    Returns:
-        List of str, and list of lists of str.
-
-    Raises:
-        ValueError: as `check_sentences`, or if a hypothesis has no reference.
-    """
+    """Returns both lists, once they are known to belong together, with a list of references for each hypothesis."""
     several = references
     if not isinstance(references, str | bytes):
         several = [list(each) if isinstance(each, list | tuple) else [each] for each in references]

@@ -8,14 +8,6 @@ from keras_headattn.models._masked_lm_pretraining import MaskedLMPretraining
 from keras_headattn.models._rationale_classifier import RationaleClassifier, RationaleReader
 from keras_headattn.models._resnet import ResNet
 from keras_headattn.models._resnets import (
-    AAResNet34,
-    AAResNet50,
-    AAResNet101,
-    AAResNet152,
-    EAAAResNet34,
-    EAAAResNet50,
-    EAAAResNet101,
-    EAAAResNet152,
     ResNet34,
     ResNet50,
     ResNet101,
@@ -28,17 +20,9 @@ from keras_headattn.models._t5 import T5, T5_SIZES
 from keras_headattn.models._transformer import Transformer
 
 __all__ = [
-    "AAResNet101",
-    "AAResNet152",
-    "AAResNet34",
-    "AAResNet50",
     "BERT_SIZES",
     "Bert",
     "BiLSTMEncoder",
-    "EAAAResNet101",
-    "EAAAResNet152",
-    "EAAAResNet34",
-    "EAAAResNet50",
     "ElectraPretraining",
     "EncoderClassifier",
     "GraphWriter",

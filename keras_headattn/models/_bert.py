@@ -2,11 +2,14 @@ import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import seed_plus
 from keras_headattn._model import Model
 from keras_headattn._validation import natural, number, positive, rate
-from keras_headattn.layers import EncoderBlock, FeedForward, capture_intermediates
+from keras_headattn.layers import EncoderBlock, FeedForward
+from keras_headattn.layers._intermediates import with_intermediates
 from keras_headattn.layers._template import Template
-from keras_headattn.models._blocks import build_blocks, call_blocks
+from keras_headattn.models._blocks import Stack
+from keras_headattn.models._sizes import arguments_of_size
 from keras_headattn.positions import LearnedPositions
 
 # What another model may share.
@@ -149,6 +152,7 @@ class Bert(Model):
         if embedding_dim != hidden_dim:
             self.embedding_projection = self._dense("embedding_projection", init="glorot_uniform")
         self.blocks = [self._make_block(number) for number in range(num_layers)]
+        self.stack = Stack(self.blocks)
         self.pooler = self._dense("pooler", "tanh") if pooler else None
 
     @classmethod
@@ -167,9 +171,7 @@ class Bert(Model):
         >>> model.hidden_dim, model.num_layers
         (128, 2)
         """
-        if size not in BERT_SIZES:
-            raise ValueError(f"There are the sizes {', '.join(BERT_SIZES)}. Received: size={size!r}")
-        return cls(**{**BERT_SIZES[size], **kwargs})
+        return cls(**arguments_of_size(BERT_SIZES, size, **kwargs))
 
     def initializer(self):
         """A new initializer of kernels and embeddings: a normal distribution of deviation `initializer_range`, cut at
@@ -213,7 +215,7 @@ class Bert(Model):
             dropout=self.dropout,
             norm=self._norm(),
             depth=number,
-            seed=None if self.seed is None else self.seed + 10 * (number + 1),
+            seed=seed_plus(self.seed, 10 * (number + 1)),
             dtype=self.dtype_policy,
             name=f"block_{number}",
         )
@@ -226,20 +228,17 @@ class Bert(Model):
                 layer.build(input_shape)
         if self.embedding_projection is not None:
             self.embedding_projection.build(embedded)
-        build_blocks(self.blocks, shape)
+        self.stack.build(shape)
         if self.pooler is not None:
             self.pooler.build((None, self.hidden_dim))
         self.built = True
 
     def call(self, inputs, training=None, return_intermediates=False):
         if return_intermediates:
-            with capture_intermediates() as found:
-                outputs = self.call(inputs, training)
-            named = {f"{block.name}/attention": block.attention.path for block in self.blocks}
-            return outputs, {name: found[path] for name, path in named.items() if path in found}
+            return with_intermediates({block.name: block for block in self.blocks}, self.call, inputs, training)
         ids, segments = self._ids_and_segments(inputs)
         x = self.embed(ids, segments, training)
-        x = call_blocks(self.blocks, x, ops.not_equal(ids, self.pad_id), training=training)
+        x = self.stack(x, ops.not_equal(ids, self.pad_id), training=training)
         return {"sequence_output": x} | ({} if self.pooler is None else {"pooled_output": self.pooler(x[:, 0])})
 
     def compute_mask(self, inputs, previous_mask=None):

@@ -1,24 +1,80 @@
-"""Blocks of a Transformer one after the other. The maps of each go to the next."""
+"""A stack of blocks, which all models of blocks share."""
 
 
-def build_blocks(blocks, *shapes):
-    """Builds the blocks, all for inputs of these shapes."""
-    map_shapes = None
-    for block in blocks:
-        block.build(*shapes, map_shapes)
-        map_shapes = block.map_shapes
+class Stack:
+    """Blocks that run one after the other. The maps of each, as evolving attention has them, go to the next.
 
+    A stack has no weights: the model keeps the blocks in a list of its own, where Keras finds them.
 
-def call_blocks(blocks, x, *inputs, **arguments):
-    """`x` after the blocks, which all have the same further inputs and arguments."""
-    *_, last = [x, *block_outputs(blocks, x, *inputs, **arguments)]
-    return last
+    Args:
+        blocks: list of `EncoderBlock`, `DecoderBlock` or `GraphBlock`.
+        relative_positions: layer that all self-attentions share, in place of their own; or `None`.
+        carries_maps: whether maps go from block to block; `GraphBlock` takes none.
+    """
 
+    def __init__(self, blocks, relative_positions=None, carries_maps=True):
+        self.blocks = blocks
+        self.carries_maps = carries_maps
+        if relative_positions is not None:
+            for block in blocks:
+                block.relative_positions = relative_positions
 
-def block_outputs(blocks, x, *inputs, **arguments):
-    """Yields `x` after each block. Takes what `call_blocks` takes."""
-    maps = {}
-    for block in blocks:
-        x, state = block(x, *inputs, previous_maps=maps, return_state=True, **arguments)
-        maps = state["maps"]
-        yield x
+    def build(self, *shapes):
+        """Builds the blocks, all for inputs of these shapes."""
+        map_shapes = None
+        for block in self.blocks:
+            if self.carries_maps:
+                block.build(*shapes, map_shapes)
+                map_shapes = block.map_shapes
+            else:
+                block.build(*shapes)
+
+    def __call__(self, x, *inputs, **arguments):
+        """`x` after the last block."""
+        *_, (x, _) = self.run(x, *inputs, **arguments)
+        return x
+
+    def run(self, x, *inputs, each=None, **arguments):
+        """Yields `x` and the state after each block.
+
+        Args:
+            x: input of the first block.
+            *inputs, **arguments: further ones of all blocks.
+            each: list of dictionaries, arguments of single blocks.
+        """
+        maps = {}
+        for block, own in zip(self.blocks, each or [{}] * len(self.blocks), strict=True):
+            if self.carries_maps:
+                x, state = block(x, *inputs, previous_maps=maps, return_state=True, **arguments, **own)
+                maps = state["maps"]
+            else:
+                x, state = block(x, *inputs, **arguments, **own), {}
+            yield x, state
+
+    # Decoding
+
+    def decoding_kernels(self):
+        return [block.decoding_kernels() for block in self.blocks]
+
+    def init_cache(self, memory, max_length, kernels=None):
+        """Caches of the blocks: list; `kernels` are those of `decoding_kernels`, or `None`."""
+        kernels = kernels or [None] * len(self.blocks)
+        return [block.init_cache(memory, max_length, own) for block, own in zip(self.blocks, kernels, strict=True)]
+
+    def step(self, x, caches, kernels=None, **arguments):
+        """`x` after the last block, and the caches for the next step."""
+        kernels = kernels or [None] * len(self.blocks)
+        each = [{"cache": cache, "kernels": own} for cache, own in zip(caches, kernels, strict=True)]
+        states = list(self.run(x, each=each, training=False, **arguments))
+        return states[-1][0], [state["cache"] for _, state in states]
+
+    def grow_cache(self, caches, max_length):
+        return [block.grow_cache(cache, max_length) for block, cache in zip(self.blocks, caches, strict=True)]
+
+    def reorder_cache(self, caches, rows):
+        return [block.reorder_cache(cache, rows) for block, cache in zip(self.blocks, caches, strict=True)]
+
+    @property
+    def attentions(self):
+        """All attention layers of the blocks: list."""
+        return [layer for block in self.blocks for layer in block.attentions.values()]

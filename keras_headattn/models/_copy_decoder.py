@@ -3,8 +3,9 @@
 import keras
 from keras import layers, ops
 
+from keras_headattn._identifiers import seed_plus
 from keras_headattn._private import recurrence
-from keras_headattn.layers import GraphAttention, State
+from keras_headattn.layers import GraphAttention
 from keras_headattn.ops import sizes
 
 FAR = -1e9  # logit of what is not there
@@ -33,7 +34,7 @@ class CopyDecoder(layers.Layer):
             for name in memories
         }
         self.dropouts = {
-            name: layers.Dropout(dropout, seed=None if seed is None else seed + number, **common)
+            name: layers.Dropout(dropout, seed=seed_plus(seed, number), **common)
             for number, name in enumerate(memories)
         }
         self.cell = layers.LSTMCell(width, name="lstm", **common)
@@ -62,7 +63,7 @@ class CopyDecoder(layers.Layer):
             vertex: `(B, D)`, the first state; no gradient flows to it through the cell.
             caches: of `project`.
             masks: dictionary of name to boolean `(B, m)`, True = a place of the memory.
-            keep: dictionary of name to factors of the attention weights, `(B, h, 1, m)`; or `None`.
+            keep: dictionary of name to factors of the attention weights, `(B, h, m)`; or `None`.
 
         Returns:
             List of `(B, D)`: output of the LSTM, its cell, and a context for each memory.
@@ -85,17 +86,12 @@ class CopyDecoder(layers.Layer):
         return [hidden, cell, *self._contexts(hidden, caches, masks, keep or {})]
 
     def _contexts(self, hidden, caches, masks, keep):
-        return [self._context(name, hidden, caches[name], masks[name], keep.get(name)) for name in self.attentions]
-
-    def _context(self, name, hidden, cache, mask, keep):
-        """`hidden` plus what it attends to, by the stages of attention: a layer has no dropout of its own in a loop."""
-        attention, query = self.attentions[name], hidden[:, None]
-        state = State(query=query, mask=mask[:, None, None], cache=cache)
-        queries = attention.project_query(query, state)
-        weights = attention.weigh(attention.biased_score(queries, cache, state), cache, state)
-        if keep is not None:
-            weights = weights * keep
-        return hidden + attention.merge(attention.mix(weights, cache, state), state)[:, 0]
+        """`hidden` plus what it attends to in each memory, `(B, D)` each."""
+        attended = (
+            attention.step(hidden, caches[name], masks[name], kept=keep.get(name))[0]
+            for name, attention in self.attentions.items()
+        )
+        return [hidden + each for each in attended]
 
     def call(self, embedded, vertex, caches, masks, training=None):
         """Outputs of all steps.
@@ -139,11 +135,11 @@ class CopyDecoder(layers.Layer):
             found, begin = {}, 0
             for name, length in lengths.items():
                 size = heads * length
-                found[name] = ops.reshape(row[:, begin : begin + size], (-1, heads, 1, length))
+                found[name] = ops.reshape(row[:, begin : begin + size], (-1, heads, length))
                 begin = begin + size
             return found
 
-        first = {name: ops.reshape(x[:, 0], (-1, heads, 1, lengths[name])) for name, x in drawn.items()}
+        first = {name: ops.reshape(x[:, 0], (-1, heads, lengths[name])) for name, x in drawn.items()}
         return first, [x[:, 1:] for x in drawn.values()], split
 
     def attend(self, outputs, caches, masks):

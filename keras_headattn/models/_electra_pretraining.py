@@ -1,21 +1,27 @@
 import keras
 from keras import ops
-from keras.saving import deserialize_keras_object, register_keras_serializable
+from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import deserialize_layers, seed_plus
 from keras_headattn._validation import number
 from keras_headattn.models._bert import BERT_SIZES, EMBEDDINGS, Bert
 from keras_headattn.models._encoder_heads import MaskedLM, ReplacedTokenDetector
-from keras_headattn.models._masked_lm_pretraining import MaskedLMPretraining, check_head, serialize_head, text_of
 from keras_headattn.models._masking import put, sample
+from keras_headattn.models._pretraining import Pretraining, as_dictionary, check_head, masked_accuracy, text_of
+from keras_headattn.models._sizes import arguments_of_size
 
 # Width of the generator, as a share of the discriminator's: Clark et al. 2020, table 6.
-GENERATOR_SHARES = {"electra_small": 1 / 4, "electra_base": 1 / 3, "electra_large": 1 / 4}
+GENERATOR_SHARES = {
+    "electra_small": dict(generator_share=1 / 4),
+    "electra_base": dict(generator_share=1 / 3),
+    "electra_large": dict(generator_share=1 / 4),
+}
 # Arguments of the class that `from_size` takes, those of `Bert` beside them.
 _OWN = ("discriminator_weight", "drawn_share", "masked_share", "random_share", "replacement", "name")
 
 
 @register_keras_serializable(package="keras_headattn")
-class ElectraPretraining(MaskedLMPretraining):
+class ElectraPretraining(Pretraining):
     """ELECTRA: a small generator fills in masked tokens, and a discriminator learns which tokens were replaced by it.
 
     Of `n` tokens, special ones too, `round(0.15 n)` are drawn, new ones at every step, none of them special. 85 % of
@@ -40,7 +46,7 @@ class ElectraPretraining(MaskedLMPretraining):
         discriminator: `ReplacedTokenDetector`. It is used itself: its encoder is the one to be fine-tuned.
         mask_id, special_ids, masked_share, random_share: as of `MaskedLMPretraining`.
         discriminator_weight: of the discriminator's loss. Default 50.
-        **kwargs: `drawn_share`, `replacement` and `seed`, as of `MaskedLMPretraining`.
+        drawn_share, replacement, seed: as of `MaskedLMPretraining`.
 
     Call arguments:
         inputs, training: as of `MaskedLMPretraining`.
@@ -60,6 +66,8 @@ class ElectraPretraining(MaskedLMPretraining):
     (True, True)
     """
 
+    layer_arguments = ("generator", "discriminator")
+
     def __init__(
         self,
         generator,
@@ -69,6 +77,9 @@ class ElectraPretraining(MaskedLMPretraining):
         discriminator_weight=50.0,
         masked_share=0.85,
         random_share=0.0,
+        drawn_share=0.15,
+        replacement=False,
+        seed=None,
         **kwargs,
     ):
         check_head("generator", generator, MaskedLM)
@@ -79,20 +90,15 @@ class ElectraPretraining(MaskedLMPretraining):
                 "`generator` must have the discriminator's embeddings: make its Bert with "
                 f"`embeddings=discriminator.encoder`. Received: {one.name} and {other.name}, each with its own"
             )
-        super().__init__(
-            generator, mask_id, special_ids, masked_share=masked_share, random_share=random_share, **kwargs
-        )
+        shares = (drawn_share, masked_share, random_share)
+        super().__init__(one, mask_id, special_ids, *shares, replacement, seed, **kwargs)
+        self.generator = generator
         self.discriminator = discriminator
         self.discriminator_weight = number("discriminator_weight", discriminator_weight, least=0)
         names = ("generator_loss", "discriminator_loss", "sampled_accuracy", "replaced_share", "detection_accuracy")
         self.means.update({name: keras.metrics.Mean(name=name) for name in names})
         kinds = {"precision": keras.metrics.Precision, "recall": keras.metrics.Recall, "auc": keras.metrics.AUC}
         self.detection = [kind(name=f"detection_{name}") for name, kind in kinds.items()]
-
-    @property
-    def generator(self):
-        """`MaskedLM`."""
-        return self.masked_lm
 
     @classmethod
     def from_size(
@@ -120,30 +126,32 @@ class ElectraPretraining(MaskedLMPretraining):
         >>> model.generator.encoder.hidden_dim, model.generator.encoder.num_heads
         (64, 1)
         """
-        if size not in GENERATOR_SHARES:
-            raise ValueError(f"There are the sizes {', '.join(GENERATOR_SHARES)}. Received: size={size!r}")
-        share = GENERATOR_SHARES[size] if generator_share is None else generator_share
+        given = {} if generator_share is None else {"generator_share": generator_share}
+        share = arguments_of_size(GENERATOR_SHARES, size, **given)["generator_share"]
         own = {name: kwargs.pop(name) for name in _OWN if name in kwargs}
         encoder = Bert(**{**BERT_SIZES[size], **kwargs}, seed=seed, name="encoder")
         width = round(encoder.hidden_dim * number("generator_share", share, above=0))
         sizes = dict(hidden_dim=width, intermediate_dim=4 * width, num_heads=max(1, width // 64))
         sizes |= dict(attention=generator_attention, embedding_dim=encoder.embedding_dim, embeddings=encoder)
-        seed_there = None if seed is None else seed + 10 * (encoder.num_layers + 1)
+        seed_there = seed_plus(seed, 10 * (encoder.num_layers + 1))
         theirs = Bert(**{**BERT_SIZES[size], **kwargs, **sizes}, seed=seed_there, name="encoder")
         generator = MaskedLM(theirs, name="generator", dtype=encoder.dtype_policy)
         discriminator = ReplacedTokenDetector(encoder, name="discriminator", dtype=encoder.dtype_policy)
         return cls(generator, discriminator, mask_id, special_ids, seed=seed, **own)
 
     def build(self, input_shape=None):
-        if not self.discriminator.built:
-            self.discriminator.build()  # the embeddings are among its weights
-        super().build()
+        for head in (self.discriminator, self.generator):  # the embeddings are among the weights of the first
+            if not head.built:
+                head.build()
+        self.built = True
 
-    def _fill_in(self, inputs, seeds, training):
-        outputs = super()._fill_in(inputs, seeds, training)
-        ids, positions = ops.cast(inputs["token_ids"], "int32"), outputs["mask_positions"]
+    def call(self, inputs, training=None):
+        seeds = self._seeds(training)
+        inputs = self._mask_tokens(as_dictionary(inputs), seeds)
+        outputs = self._fill_in(self.generator, inputs, training)
+        ids = ops.cast(inputs["token_ids"], "int32")
         sampled = sample(outputs["mask_logits"], next(seeds))
-        text = put(ids, positions, sampled, outputs["mask_weights"] > 0)
+        text = put(ids, outputs["mask_positions"], sampled, outputs["mask_weights"] > 0)
         labels = ops.cast(ops.not_equal(text, ids), "float32")
         logits = self.discriminator(text_of(inputs, text), training=training)
         return outputs | {
@@ -155,41 +163,36 @@ class ElectraPretraining(MaskedLMPretraining):
         }
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        masked = super().compute_loss(x, y, y_pred, sample_weight, training)
+        masked = self._mean_loss(x, "mean_masks", y_pred["mask_losses"], y_pred["mask_weights"])
         replaced = self._mean_loss(x, "mean_tokens", y_pred["replaced_losses"], self._is_real(x))
         return masked + self.discriminator_weight * replaced
 
     def _is_real(self, inputs):
-        ids = inputs["token_ids"] if isinstance(inputs, dict) else inputs
-        return ops.cast(ops.not_equal(ids, self.pad_id), "float32")
+        return ops.cast(ops.not_equal(as_dictionary(inputs)["token_ids"], self.pad_id), "float32")
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         is_real, labels, logits = self._is_real(x), y_pred["replaced_labels"], y_pred["replaced_logits"]
         measured = {
+            "masked_accuracy": masked_accuracy(y_pred),
             "generator_loss": (y_pred["mask_losses"], y_pred["mask_weights"]),
             "sampled_accuracy": (ops.equal(y_pred["sampled_ids"], y_pred["mask_labels"]), y_pred["mask_weights"]),
             "discriminator_loss": (y_pred["replaced_losses"], is_real),
             "replaced_share": (labels, is_real),
             "detection_accuracy": (ops.equal(logits > 0, labels > 0), is_real),
         }
-        for name, (values, weights) in measured.items():
-            self.means[name].update_state(values, weights)
+        self._update_means(measured)
         for metric in self.detection:
             metric.update_state(labels, ops.sigmoid(logits), is_real)
-        return super().compute_metrics(x, y, y_pred, sample_weight)
+        return self.get_metrics_result()
 
     def get_config(self):
-        config = super().get_config()
-        generator = config.pop("masked_lm")
-        own = {"generator": generator, "discriminator": serialize_head(self.discriminator)}
-        return {**config, **own, "discriminator_weight": self.discriminator_weight}
+        return {**super().get_config(), "discriminator_weight": self.discriminator_weight}
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        discriminator = deserialize_keras_object(config["discriminator"], custom_objects)
-        head = config["generator"]
-        encoder = head["config"]["encoder"]
-        encoder = {**encoder, "config": {**encoder["config"], "embeddings": discriminator.encoder}}
-        head = {**head, "config": {**head["config"], "encoder": encoder}}
-        heads = {"generator": deserialize_keras_object(head, custom_objects), "discriminator": discriminator}
-        return super(MaskedLMPretraining, cls).from_config({**config, **heads}, custom_objects)
+        config = deserialize_layers(config, ["discriminator"], custom_objects)
+        generator = config["generator"]
+        encoder = generator["config"]["encoder"]
+        encoder = {**encoder, "config": {**encoder["config"], "embeddings": config["discriminator"].encoder}}
+        generator = {**generator, "config": {**generator["config"], "encoder": encoder}}
+        return super().from_config({**config, "generator": generator}, custom_objects)

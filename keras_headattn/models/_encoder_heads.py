@@ -1,8 +1,9 @@
 """Heads of pre-trained encoders: classes and numbers, masked tokens, replaced tokens."""
 
 from keras import layers, ops
-from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
+from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import seed_plus
 from keras_headattn._model import Model
 from keras_headattn._validation import positive, rate
 from keras_headattn.layers._feed_forward import get_activation
@@ -16,6 +17,9 @@ POOLINGS = ("first", "mean")
 
 class _Head(Model):
     """A `Bert`, which is used itself, and what a subclass makes of its outputs."""
+
+    layer_arguments = ("encoder",)
+    head_inputs = ()  # names of inputs that the encoder does not take
 
     def __init__(self, encoder, **kwargs):
         super().__init__(**kwargs)
@@ -39,23 +43,13 @@ class _Head(Model):
         self.built = True
 
     def call(self, inputs, training=None, return_intermediates=False):
+        texts = inputs
+        if isinstance(inputs, dict):
+            texts = {name: x for name, x in inputs.items() if name not in self.head_inputs}
         if not return_intermediates:
-            return self._head(inputs, self._encode(inputs, training), training)
-        outputs, out = self._encode(inputs, training, return_intermediates=True)
+            return self._head(inputs, self.encoder(texts, training=training), training)
+        outputs, out = self.encoder(texts, training=training, return_intermediates=True)
         return self._head(inputs, outputs, training), out
-
-    def _encode(self, inputs, training, **kwargs):
-        return self.encoder(inputs, training=training, **kwargs)
-
-    def get_config(self):
-        encoder = serialize_keras_object(self.encoder)
-        encoder.pop("build_config", None)  # the head builds it
-        return {**super().get_config(), "encoder": encoder}
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        encoder = deserialize_keras_object(config["encoder"], custom_objects)
-        return super().from_config({**config, "encoder": encoder}, custom_objects)
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -126,8 +120,7 @@ class EncoderClassifier(_Head):
             raise ValueError(
                 f"`head_dim` is of a head with a dense layer. Received: head_dim={head_dim}, kind={kind!r}"
             )
-        seeds = (None, None) if seed is None else (seed, seed + 1)
-        self.dropouts = [layers.Dropout(dropout, seed=each, dtype=self.dtype_policy) for each in seeds]
+        self.dropouts = [layers.Dropout(dropout, seed=seed_plus(seed, i), dtype=self.dtype_policy) for i in range(2)]
         width = self.head_dim or encoder.hidden_dim
         self.hidden = None if has_pooler or KINDS[kind] is None else self._dense("hidden", width, KINDS[kind])
         init = None if KINDS[kind] else "glorot_uniform"
@@ -191,6 +184,8 @@ class MaskedLM(_Head):
     (2, 2, 100)
     """
 
+    head_inputs = ("mask_positions",)
+
     def __init__(self, encoder, activation=None, norm_epsilon=None, **kwargs):
         super().__init__(encoder, **kwargs)
         self.activation = activation
@@ -209,11 +204,6 @@ class MaskedLM(_Head):
         self.output_bias = self.add_weight(
             name="output_bias", shape=(self.encoder.vocabulary_size,), initializer="zeros", autocast=False
         )
-
-    def _encode(self, inputs, training, **kwargs):
-        if isinstance(inputs, dict):
-            inputs = {name: value for name, value in inputs.items() if name != "mask_positions"}
-        return super()._encode(inputs, training, **kwargs)
 
     def _head(self, inputs, outputs, training):
         x = outputs["sequence_output"]

@@ -2,7 +2,9 @@
 
 from keras import layers, ops
 
+from keras_headattn._identifiers import seed_plus
 from keras_headattn.layers import GraphBlock
+from keras_headattn.models._blocks import Stack
 from keras_headattn.models._sentence_encoders import BiLSTMEncoder
 from keras_headattn.ops import graph_adjacency
 
@@ -45,7 +47,7 @@ class GraphEncoder(layers.Layer):
                 width // 2,
                 num_encoder_layers,
                 dropout=embedding_dropout,
-                seed=None if seed is None else seed + number,
+                seed=seed_plus(seed, number),
                 embeddings_initializer="glorot_normal",
                 dtype=self.dtype_policy,
                 name=name,
@@ -66,19 +68,19 @@ class GraphEncoder(layers.Layer):
                 intermediate_dim,
                 dropout,
                 depth=number,
-                seed=None if seed is None else seed + 10 * (number + 1),
+                seed=seed_plus(seed, 10 * (number + 1)),
                 dtype=self.dtype_policy,
                 name=f"block_{number}",
             )
             for number in range(num_layers)
         ]
+        self.stack = Stack(self.blocks, carries_maps=False)
 
     def build(self, *_):
         for encoder in self.word_encoders.values():
             encoder.build()
         self.relation_embedding.build((None, None))
-        for block in self.blocks:
-            block.build((None, None, self.width))
+        self.stack.build((None, None, self.width))
         self.built = True
 
     def call(self, inputs, training=None):
@@ -133,9 +135,7 @@ class GraphEncoder(layers.Layer):
         whole = ops.full((ops.shape(relations)[0], 1), GLOBAL, "int32")
         rows = ops.concatenate([whole, relations, inverses], axis=1)
         x = ops.concatenate([entities, self.relation_embedding(rows)], axis=1)
-        for block in self.blocks:
-            x = block(x, adjacency, training=training)
-        return x, vertex_mask
+        return self.stack(x, adjacency, training=training), vertex_mask
 
 
 def _begun(ids):

@@ -3,10 +3,10 @@ import numpy as np
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import seed_plus
 from keras_headattn._model import Model
 from keras_headattn._validation import natural, positive, rate
-from keras_headattn.layers import capture_intermediates
-from keras_headattn.layers._intermediates import is_capturing
+from keras_headattn.layers._intermediates import is_capturing, with_intermediates
 from keras_headattn.layers._template import Template
 from keras_headattn.models._copy_decoder import CopyDecoder, CopyOutput
 from keras_headattn.models._graph_encoder import GraphEncoder
@@ -146,7 +146,7 @@ class GraphWriter(Model):
             dtype=self.dtype_policy,
             name="word_embedding",
         )
-        seed = None if self.seed is None else self.seed + 2
+        seed = seed_plus(self.seed, 2)
         memories = ["graph", *["title"] * bool(self.title_vocabulary_size)]
         self.decoder = CopyDecoder(
             width, self.num_heads, memories, self.dropout, seed, dtype=self.dtype_policy, name="decoder"
@@ -170,8 +170,8 @@ class GraphWriter(Model):
 
     def call(self, inputs, training=None, return_intermediates=False):
         if return_intermediates:
-            with capture_intermediates() as found:
-                return self.call(inputs, training), self._by_name(found)
+            parts = (*self.encoder.blocks, *self.decoder.attentions.values())
+            return with_intermediates({part.name: part for part in parts}, self.call, inputs, training)
         encoded = self._encode(inputs, training)
         if "target" not in inputs:
             raise ValueError(f'`inputs` must have a "target" to score. Received: inputs={sorted(inputs)}')
@@ -181,11 +181,6 @@ class GraphWriter(Model):
         if is_capturing():
             self.decoder.attend(outputs, caches, masks)
         return self.output_layer(outputs, *self.output_layer.project(encoded["entities"]), encoded["entity_mask"])
-
-    def _by_name(self, found):
-        named = {f"{block.name}/attention": block.attention for block in self.encoder.blocks}
-        named |= {layer.name: layer for layer in self.decoder.attentions.values()}
-        return {name: found[layer.path] for name, layer in named.items() if layer.path in found}
 
     def _embed(self, tokens, types):
         """Embeddings of words, and of the types of entities in their place."""

@@ -1,13 +1,14 @@
 """Classifiers of long documents that pool words by additive attention, so that they show which words count."""
 
 from keras import layers, ops
-from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
+from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import seed_plus
 from keras_headattn._model import Model
 from keras_headattn._validation import natural, positive, rate
-from keras_headattn.layers import SelfAttentivePooling, capture_intermediates
+from keras_headattn.layers import SelfAttentivePooling
+from keras_headattn.layers._intermediates import with_intermediates
 from keras_headattn.models._bert import EMBEDDINGS, Bert
-from keras_headattn.models._blocks import block_outputs
 from keras_headattn.models._sentence_encoders import make_bilstm
 
 _WIDTHS = ("lstm_dim", "pooling_dim", "hidden_dim", "dropout", "seed")
@@ -65,8 +66,7 @@ class RationaleReader(Model):
         self.dropout = rate("dropout", dropout)
         self.seed = seed
         own = dict(dtype=self.dtype_policy)
-        seeds = (None, None) if seed is None else (seed, seed + 1)
-        self.dropouts = [layers.Dropout(dropout, seed=each, **own) for each in seeds]
+        self.dropouts = [layers.Dropout(dropout, seed=seed_plus(seed, number), **own) for number in range(2)]
         self.bilstm = make_bilstm("bilstm", units=lstm_dim, **own)
         self.pooling = SelfAttentivePooling(1, pooling_dim, name="pooling", **own)
         self.hidden = layers.Dense(hidden_dim, "relu", name="hidden", **own)
@@ -83,9 +83,7 @@ class RationaleReader(Model):
 
     def call(self, inputs, training=None, return_intermediates=False):
         if return_intermediates:
-            with capture_intermediates() as found:
-                logits = self.call(inputs, training)
-            return logits, {"pooling": found[self.pooling.path]}
+            return with_intermediates({"pooling": self.pooling}, self.call, inputs, training)
         batch, choices = ops.shape(inputs["mask"])[:2]
         logits = self.read(self.mix(inputs["states"]), inputs["mask"], training)
         width = self.num_outputs if choices == 1 else choices * self.num_outputs
@@ -159,6 +157,8 @@ class RationaleClassifier(Model):
     (3, 2)
     """
 
+    layer_arguments = ("encoder",)
+
     def __init__(self, encoder, num_outputs, trainable_layers=0, **kwargs):
         widths = {name: kwargs.pop(name) for name in _WIDTHS if name in kwargs}
         super().__init__(**kwargs)
@@ -209,28 +209,9 @@ class RationaleClassifier(Model):
         encoder = self.encoder
         is_real = ops.not_equal(token_ids, encoder.pad_id)
         x = encoder.embed(token_ids, training=False)
-        frozen = self.num_frozen
-        blocks = [_Calling(block, training if i >= frozen else False) for i, block in enumerate(encoder.blocks)]
-        return ops.stack(list(block_outputs(blocks, x, is_real)), axis=2)
+        each = [{"training": training if i >= self.num_frozen else False} for i in range(encoder.num_layers)]
+        return ops.stack([x for x, _ in encoder.stack.run(x, is_real, each=each)], axis=2)
 
     def get_config(self):
-        encoder = serialize_keras_object(self.encoder)
-        encoder.pop("build_config", None)  # the classifier builds it
         own = {name: getattr(self.reader, name) for name in ("num_outputs", *_WIDTHS)}
-        return {**super().get_config(), "encoder": encoder, "trainable_layers": self.trainable_layers, **own}
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        encoder = deserialize_keras_object(config["encoder"], custom_objects)
-        return super().from_config({**config, "encoder": encoder}, custom_objects)
-
-
-class _Calling:
-    """A block that is called with its own `training`."""
-
-    def __init__(self, block, training):
-        self.block = block
-        self.training = training
-
-    def __call__(self, *args, **kwargs):
-        return self.block(*args, training=self.training, **kwargs)
+        return {**super().get_config(), "trainable_layers": self.trainable_layers, **own}

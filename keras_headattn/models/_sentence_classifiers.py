@@ -5,18 +5,21 @@ import math
 
 import keras
 from keras import layers, ops
-from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
+from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import regularizer
+from keras_headattn._identifiers import regularizer, seed_plus
 from keras_headattn._model import Model
 from keras_headattn._validation import positive, rate
-from keras_headattn.layers import SelfAttentivePooling, capture_intermediates
+from keras_headattn.layers import SelfAttentivePooling
+from keras_headattn.layers._intermediates import with_intermediates
 
 SIDES = ("first", "second")  # of a pair
 
 
 class _Classifier(Model):
     """An encoder, a pooling, and a hidden layer before the classes."""
+
+    layer_arguments = ("encoder", "pooling")
 
     def __init__(
         self,
@@ -42,8 +45,7 @@ class _Classifier(Model):
         self.dropout = rate("dropout", dropout)
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
         self.seed = seed
-        seeds = (None, None) if seed is None else (seed + 1, seed + 2)
-        self.dropouts = [layers.Dropout(dropout, seed=each, dtype=self.dtype_policy) for each in seeds]
+        self.dropouts = [layers.Dropout(dropout, seed=seed_plus(seed, i), dtype=self.dtype_policy) for i in (1, 2)]
         common = dict(kernel_regularizer=self.kernel_regularizer, dtype=self.dtype_policy)
         self.hidden = layers.Dense(mlp_dim, "relu", name="hidden", **common)
         self.output_projection = layers.Dense(num_classes, name="output_projection", **common)
@@ -75,19 +77,10 @@ class _Classifier(Model):
             `(B, h, d)` or `(B, d)`, as the pooling has it.
         """
         if return_intermediates:
-            with capture_intermediates() as found:
-                pooled = self.encode(ids, training)
-            return pooled, {self._name(path): tensors for path, tensors in found.items()}
+            return with_intermediates({"encoder": self.encoder, "pooling": self.pooling}, self.encode, ids, training)
         takes_mask = "mask" in inspect.signature(self.pooling.call).parameters
         mask = {"mask": ops.not_equal(ids, 0)} if takes_mask else {}
         return self.pooling(self.encoder(ids, training=training), training=training, **mask)
-
-    def _name(self, path):
-        """A path within the encoder or the pooling, from there on."""
-        for name, layer in (("encoder", self.encoder), ("pooling", self.pooling)):
-            if f"{path}/".startswith(f"{layer.path}/"):
-                return name + path.removeprefix(layer.path)
-        return path
 
     def classify(self, pooled, training=None):
         """Logits of what `encode` returns, or of a product of two.
@@ -107,23 +100,9 @@ class _Classifier(Model):
         names = ("num_classes", "mlp_dim", "dropout", "seed")
         return {
             **super().get_config(),
-            "encoder": _serialized(self.encoder),
-            "pooling": _serialized(self.pooling),
             **{name: getattr(self, name) for name in names},
             "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
         }
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        given = {name: deserialize_keras_object(config[name], custom_objects) for name in ("encoder", "pooling")}
-        return super().from_config({**config, **given}, custom_objects)
-
-
-def _serialized(layer):
-    """The configuration, the same before and after the layer is built: the classifier builds it."""
-    config = serialize_keras_object(layer)
-    config.pop("build_config", None)
-    return config
 
 
 @register_keras_serializable(package="keras_headattn")

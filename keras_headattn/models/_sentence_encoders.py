@@ -4,12 +4,12 @@ import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import initializer, regularizer
+from keras_headattn._identifiers import initializer, regularizer, seed_plus
 from keras_headattn._model import Model
 from keras_headattn._validation import boolean, positive, rate
 from keras_headattn.layers import EncoderBlock
 from keras_headattn.layers._template import Template
-from keras_headattn.models._blocks import build_blocks, call_blocks
+from keras_headattn.models._blocks import Stack
 from keras_headattn.positions import SinusoidalPositions
 
 
@@ -257,6 +257,7 @@ class TransformerEncoder(_Encoder):
         self.positions = self._make("positions")
         self.relative_positions = self._make("relative_positions")
         self.blocks = [self._make_block(number) for number in range(num_layers)]
+        self.stack = Stack(self.blocks, self.relative_positions)
         self.norm = self._make("norm") if normalize_first else None
 
     def _make(self, name):
@@ -264,7 +265,7 @@ class TransformerEncoder(_Encoder):
 
     def _make_block(self, number):
         feed_forward = self.templates["feed_forward"].layer
-        block = EncoderBlock(
+        return EncoderBlock(
             self.templates["attention"].make({"kernel_regularizer": self.kernel_regularizer}),
             self.intermediate_dim if feed_forward is None else None,
             dropout=self.dropout,
@@ -273,12 +274,10 @@ class TransformerEncoder(_Encoder):
             norm=self.templates["norm"],
             feed_forward=feed_forward,
             depth=number,
-            seed=None if self.seed is None else self.seed + 10 * (number + 1),
+            seed=seed_plus(self.seed, 10 * (number + 1)),
             dtype=self.dtype_policy,
             name=f"block_{number}",
         )
-        block.relative_positions = self.relative_positions
-        return block
 
     def build(self, input_shape=None):
         shape = (None, None, self.hidden_dim)
@@ -286,7 +285,7 @@ class TransformerEncoder(_Encoder):
         for layer in (self.positions, self.norm):
             if layer is not None:
                 layer.build(shape)
-        build_blocks(self.blocks, shape)
+        self.stack.build(shape)
         self.built = True
 
     def call(self, inputs, training=None):
@@ -294,7 +293,7 @@ class TransformerEncoder(_Encoder):
         if self.positions is not None:
             x = self.positions(x)
         x = self.embedding_dropout(x, training=training)
-        x = call_blocks(self.blocks, x, ops.not_equal(inputs, 0), training=training)
+        x = self.stack(x, ops.not_equal(inputs, 0), training=training)
         return x if self.norm is None else self.norm(x)
 
     def get_config(self):

@@ -12,3 +12,10 @@ SIZES = {
     # Zhang et al. 2022, "Interacting-head attention", who try 2 to 64 heads
     "interacting": {"num_layers": 6, "hidden_dim": 512, "intermediate_dim": 1024, "num_heads": 8},
 }
+
+
+def arguments_of_size(sizes, size, **given):
+    """Arguments of a named size of a table; those that are given replace them."""
+    if size not in sizes:
+        raise ValueError(f"There are the sizes {', '.join(sizes)}. Received: size={size!r}")
+    return {**sizes[size], **given}

@@ -1,9 +1,10 @@
-from keras import initializers, layers, ops
+from keras import layers
 from keras.saving import register_keras_serializable
 
 from keras_headattn.layers import EvolvingAttention, FeedForward
 from keras_headattn.layers._template import Template
-from keras_headattn.models._transformer import SIDES, TARGET, Transformer
+from keras_headattn.models._encoder_decoder import EncoderDecoder
+from keras_headattn.models._sizes import arguments_of_size
 from keras_headattn.positions import BucketPositions
 
 SAME = "same"
@@ -36,13 +37,13 @@ T5_SIZES = {
 
 
 @register_keras_serializable(package="keras_headattn")
-class T5(Transformer):
-    """T5 1.0 and 1.1: an encoder-decoder `Transformer` whose attention is any layer of this library.
+class T5(EncoderDecoder):
+    """T5 1.0 and 1.1: an encoder-decoder Transformer whose attention is any layer of this library.
 
-    Of `Transformer`, it has pre-norm blocks with RMS norm, no biases, embeddings that are not scaled, no positions but
-    one table of bucketed distances for each stack, and logits of attention that are not scaled. T5 1.0 ties its output
-    layer to the embedding and multiplies what goes into it by `hidden_dim ** -0.5`; T5 1.1 has an output layer of its
-    own and a gate in its feed-forward layers. Token id 0 is padding, and the first token of a target.
+    Beside `Transformer`, it has pre-norm blocks with RMS norm, no biases, embeddings that are not scaled, no positions
+    but one table of bucketed distances for each stack, and logits of attention that are not scaled. T5 1.0 ties its
+    output layer to the embedding and multiplies what goes into it by `hidden_dim ** -0.5`; T5 1.1 has an output layer
+    of its own and a gate in its feed-forward layers. Token id 0 is padding, and the first token of a target.
 
     Attention of any kind is taken without biases, with `scale=1` unless it has another, and with the dropout of the
     model. Source: Raffel et al. 2020, "Exploring the limits of transfer learning with a unified text-to-text
@@ -104,10 +105,16 @@ class T5(Transformer):
         seed=None,
         **kwargs,
     ):
-        own = _templates(attention, decoder_attention, cross_attention, num_heads, key_dim, dropout)
         feed_forward = FeedForward(
             intermediate_dim, activation, dropout, gated, use_bias=False, kernel_initializer="lecun_normal"
         )
+        templates = {
+            **_attention_templates(attention, decoder_attention, cross_attention, num_heads, key_dim, dropout),
+            "norm": Template.of_norm(layers.RMSNormalization(epsilon=norm_epsilon)),
+            "feed_forward": Template("feed_forward", feed_forward),
+            "positions": Template("positions", None),
+            "relative_positions": Template("relative_positions", BucketPositions(num_buckets, max_distance)),
+        }
         super().__init__(
             vocabulary_size,
             None,
@@ -115,21 +122,22 @@ class T5(Transformer):
             num_decoder_layers,
             hidden_dim,
             intermediate_dim,
-            *own,
-            num_heads=num_heads,
+            num_heads,
+            templates=templates,
             dropout=dropout,
-            activation=activation,
             normalize_first=True,
-            norm=layers.RMSNormalization(epsilon=norm_epsilon),
-            feed_forward=feed_forward,
-            positions=None,
-            relative_positions=BucketPositions(num_buckets, max_distance),
             tie_output=tie_output,
+            output_bias=False,
             suppress=suppress,
             force_end=force_end,
             seed=seed,
+            embedding_deviation=1.0,
+            output_scale=hidden_dim**-0.5 if tie_output else None,
+            output_dropout=True,
+            padding_begins=True,
             **kwargs,
         )
+        self.activation = activation
         self.vocabulary_size = vocabulary_size
         self.key_dim = key_dim
         self.gated = gated
@@ -153,35 +161,7 @@ class T5(Transformer):
         >>> model.hidden_dim, model.num_layers, model.gated
         (512, 2, True)
         """
-        if size not in T5_SIZES:
-            raise ValueError(f"There are the sizes {', '.join(T5_SIZES)}. Received: size={size!r}")
-        return cls(**{**T5_SIZES[size], **kwargs})
-
-    def _make_layers(self):
-        super()._make_layers()
-        blocks = self.num_layers + self.num_decoder_layers
-        self.output_dropouts = []
-        for number, side in enumerate(SIDES):
-            seed = None if self.seed is None else self.seed + 10 * (2 + blocks + number)
-            dropout = layers.Dropout(self.dropout, seed=seed, dtype=self.dtype_policy, name=f"{side}_output_dropout")
-            self.output_dropouts.append(dropout)
-
-    def _embedding(self, name, size):
-        normal = initializers.RandomNormal(stddev=1.0)
-        return layers.ReversibleEmbedding(
-            size, self.hidden_dim, embeddings_initializer=normal, dtype=self.dtype_policy, name=name
-        )
-
-    def _embed(self, side, tokens, training, positions=None):
-        return self.dropouts[side](self.target_embedding(tokens), training=training)
-
-    def _target_mask(self, target):
-        first = ops.equal(ops.arange(ops.shape(target)[1]), 0)  # its id is that of padding
-        return ops.logical_or(first, ops.not_equal(target, 0))
-
-    def _finish(self, side, x, training):
-        x = self.output_dropouts[side](super()._finish(side, x, training), training=training)
-        return x * self.hidden_dim**-0.5 if side == TARGET and self.tie_output else x
+        return cls(**arguments_of_size(T5_SIZES, size, **kwargs))
 
     def get_config(self):
         names = (
@@ -203,14 +183,10 @@ class T5(Transformer):
             "force_end",
             "seed",
         )
-        return {
-            **super(Transformer, self).get_config(),  # the arguments of `Transformer` are others
-            **{name: getattr(self, name) for name in names},
-            **{name: self.templates[name].serialize() for name in ATTENTIONS},
-        }
+        return self._config_of(names, ATTENTIONS)
 
 
-def _templates(attention, decoder_attention, cross_attention, num_heads, key_dim, dropout):
+def _attention_templates(attention, decoder_attention, cross_attention, num_heads, key_dim, dropout):
     """Templates of the three attentions in the form of T5."""
 
     def template(name, identifier, **overrides):
@@ -225,4 +201,4 @@ def _templates(attention, decoder_attention, cross_attention, num_heads, key_dim
         evolves = isinstance(encoder.layer, EvolvingAttention)
         decoder = template("decoder_attention", encoder, **({"alpha": 0.0} if evolves else {}))
     cross = decoder.across() if cross_attention == SAME else template("cross_attention", cross_attention)
-    return encoder, decoder, cross
+    return dict(zip(ATTENTIONS, (encoder, decoder, cross), strict=True))

@@ -110,10 +110,6 @@ def _guess(projection, shapes):
 
     KerasHub's Gemma has the heads before the input's width, not after it. Where a layer has a kernel of its output,
     `(num_heads, ...)`, its query's kernel must have as many heads on one of these two axes; else it has no heads.
-
-    Args:
-        projection: of the kernel, or `None`.
-        shapes: of the kernels of its layer, by projection.
     """
     if projection not in shapes:
         return None
@@ -125,22 +121,7 @@ def _guess(projection, shapes):
 
 
 def select_heads(variables, projections=None, roles=ROLES, layers="all", select=None):
-    """The weights of attention heads that `Repulsive` acts on.
-
-    Args:
-        variables: `keras.Variable`s.
-        projections: which kernels of a layer, by name. Default: queries, keys and values, and those that are marked.
-        roles: which layers, by what they are in a Transformer.
-        layers: `"all"`, or `"first"` or `"last"`: of each role, the one layer that was made first or last.
-        select: a regular expression to be found in the path of a weight, or a function of the path. Default: every
-            path.
-
-    Returns:
-        A list of `HeadKernel`.
-
-    Raises:
-        ValueError: for a projection that no layer has, or if none is left; it names the ones there are.
-    """
+    """The weights of attention heads that `Repulsive` acts on."""
     there = [kernel for kernel in head_kernels(variables) if kernel.projection != "attention_output"]
     matches = re.compile(select).search if isinstance(select, str) else select or (lambda path: True)
     chosen = [kernel for kernel in there if kernel.role in roles and matches(kernel.variable.path)]

@@ -107,11 +107,3 @@ def copy_positions(identifier, dtype):
     if type(dtype) is keras.DTypePolicy:
         dtype = dtype.name  # with the policy itself, Keras has no configuration of a class without `get_config`
     return type(positions).from_config({**positions.get_config(), "dtype": dtype, "name": "relative_positions"})
-
-
-def serialize_positions(positions):
-    """The configuration, the same before and after positions are built; `None` stays."""
-    config = keras.saving.serialize_keras_object(positions)
-    if config is not None:
-        config.pop("build_config", None)
-    return config

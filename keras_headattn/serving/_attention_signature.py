@@ -14,18 +14,6 @@ def translation_attention(search, searcher, kept, source_tokenizer, target_token
 
     The model reads the translation it has found once more, in one step of decoding, so that all its tokens are there
     at once.
-
-    Args:
-        search: function of source ids to the `"tokens"` and `"scores"` of `Searcher`.
-        searcher: `Searcher` around the model.
-        kept: `KeptWeights`, which the step multiplies with.
-        source_tokenizer, target_tokenizer: which name the pieces.
-
-    Returns:
-        Function of ids `(B, n)` to a dictionary, see `export_translator`.
-
-    Raises:
-        ValueError: if the model has no cross-attention whose maps can be had; raised by the function.
     """
     source_name, target_name = _names(source_tokenizer), _names(target_tokenizer)
     model = searcher.model
@@ -61,20 +49,7 @@ def translation_attention(search, searcher, kept, source_tokenizer, target_token
 
 
 def text_attention(predict, model, tokenizer):
-    """A function of token ids that gives predictions and the maps of all heads over the text.
-
-    Args:
-        predict: function of what the model takes, ids, a tuple of two or a dictionary with `token_ids`, to a dictionary
-            of predictions.
-        model: Keras model that it runs.
-        tokenizer: which names the pieces.
-
-    Returns:
-        Function of the same to a dictionary, see `export_classifier`.
-
-    Raises:
-        ValueError: if the model has no layer whose maps can be had; raised by the function.
-    """
+    """A function of token ids that gives predictions and the maps of all heads over the text."""
     name, pad_id = _names(tokenizer), getattr(tokenizer, "pad_id", 0)
 
     def attention(inputs):
@@ -88,17 +63,7 @@ def text_attention(predict, model, tokenizer):
 
 
 def intermediates_of(model, inputs):
-    """Runs a model once, and returns what its layers computed on the way, text by text.
-
-    Args:
-        model: Keras model.
-        inputs: what it takes: ids, a tuple of two, or a dictionary with `token_ids`.
-
-    Returns:
-        List, for one text or two, of `(ids, found)`: ids `(B, n)`, and a dictionary of a layer's path to its tensors by
-        name, see `layers.capture_intermediates`. There are none of two texts in a model without
-        `return_intermediates`: a layer that is called for both would have those of the second alone.
-    """
+    """Runs a model once, and returns what its layers computed on the way, text by text."""
     texts = inputs if isinstance(inputs, tuple) else (inputs,)
     padded = tf.nest.map_structure(not_empty, inputs)
     if "return_intermediates" in inspect.signature(model.call).parameters:

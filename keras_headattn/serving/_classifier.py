@@ -130,15 +130,7 @@ class Classifier:
 
 
 def traced(function, *further):
-    """A function of the batches of a `Classifier`, as a graph for each kind of batch, whatever its shape.
-
-    Args:
-        function: of what the model takes, ids `(B, n)`, a tuple of two or a dictionary with `token_ids`.
-        *further: `tf.TensorSpec` of its further arguments.
-
-    Returns:
-        Function of a batch, a dictionary of arrays, and of the further arguments.
-    """
+    """A function of the batches of a `Classifier`, as a graph for each kind of batch, whatever its shape."""
     ids = tf.TensorSpec((None, None), tf.int32)
     specs = {1: ids, 2: (ids, ids), "segments": {"token_ids": ids, "segment_ids": ids}}
     functions = {

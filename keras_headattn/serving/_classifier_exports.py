@@ -259,16 +259,7 @@ def export_pixel_classifier(model, class_names, folder, top=5, run=None, warmup_
 
 
 def _decoded(images, preprocess, shape):
-    """Pixels of files, zeros of those that cannot be decoded, and which can be.
-
-    Args:
-        images: strings `(B,)`, the files.
-        preprocess: function of one of them to its pixels.
-        shape: list, `[height, width, 3]` of the model's input, `None` where it takes any size.
-
-    Returns:
-        Pixels `(B, height, width, 3)`, and boolean `(B,)`.
-    """
+    """Pixels of files, zeros of those that cannot be decoded, and which can be."""
     rows = tf.size(images, tf.int64)
     # Only a data set goes on after an error. One row more, as `get_single_element` takes none that is empty.
     dataset = tf.data.Dataset.range(rows).map(

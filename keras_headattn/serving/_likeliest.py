@@ -35,15 +35,6 @@ def probabilities_of(model, class_names, activation="softmax"):
     """A function of a model's inputs that gives the probabilities of its classes.
 
     A model is never given an empty batch, which few layers take: a row of zeros is added then, and its result removed.
-
-    Args:
-        model: function from a tensor, or a tuple of two, to logits `(B, C)`, which takes `training`.
-        class_names: list of C str.
-        activation: str, of the logits: `"softmax"`, `"sigmoid"` or, of numbers, `"linear"`. Default `"softmax"`.
-
-    Returns:
-        Function to float32 `(B, C)`. It raises a ValueError if the model has another number of classes than there are
-        names.
     """
 
     activate = {"softmax": tf.nn.softmax, "sigmoid": tf.nn.sigmoid, "linear": tf.identity}.get(activation)
@@ -64,16 +55,7 @@ def probabilities_of(model, class_names, activation="softmax"):
 
 
 def likeliest(model, class_names, top=None, activation="softmax"):
-    """A function of the model's inputs that gives the names of classes, the likeliest first, and their probabilities.
-
-    Args:
-        model, class_names, activation: as `probabilities_of` takes them.
-        top: int, how many classes are returned; all, if there are fewer. Default `None`: all.
-
-    Returns:
-        Function that returns a dictionary of `classes` `(B, top)`, strings, and `scores` `(B, top)`, float32. It raises
-        what that of `probabilities_of` does.
-    """
+    """A function of the model's inputs that gives names of classes, the likeliest first, and probabilities."""
     class_names = list(class_names)
     probabilities = probabilities_of(model, class_names, activation)
     names = tf.constant(class_names)
@@ -87,16 +69,7 @@ def likeliest(model, class_names, top=None, activation="softmax"):
 
 
 def classifications(probabilities, class_names, top=None):
-    """Names and probabilities of the likeliest classes of each row.
-
-    Args:
-        probabilities: array `(N, C)`.
-        class_names: list of C str.
-        top: int, how many classes are returned; all, if there are fewer. Default `None`: all.
-
-    Returns:
-        List of N `Classification`.
-    """
+    """Names and probabilities of the likeliest classes of each row."""
     orders = (-probabilities).argsort(axis=1, kind="stable")[:, :top]
     return [
         Classification(tuple(class_names[label] for label in order), tuple(float(row[label]) for label in order))

@@ -1,6 +1,5 @@
 """The gRPC services of TensorFlow Serving, on the stubs of tensorflow-serving-api."""
 
-import asyncio
 import concurrent.futures
 import json
 import logging
@@ -8,135 +7,166 @@ import logging
 import tensorflow as tf
 
 from headattn_io.optional import optional_import
-from keras_headattn.serving._server_json import RequestError, wrong
+from keras_headattn.serving._server_json import RequestError, bad_request, check_text, text_limit
+from keras_headattn.serving._server_models import find_version, status_of
 
 log = logging.getLogger("keras_headattn.serving")
 CODES = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 503: "UNAVAILABLE"}
+THREADS, MOST_CALLS, MOST_CONNECTIONS, IDLE_SECONDS = 16, 256, 128, 60
 
 
-def start_grpc(server, port):
-    """Starts the services `Predict`, `GetModelMetadata` and `GetModelStatus`.
+def make_grpc(server, port):
+    """Listens for the services `Predict`, `GetModelMetadata` and `GetModelStatus`.
 
     Args:
-        server: `Server` that is started.
+        server: `Server`.
         port: int; 0: any that is free.
 
     Returns:
-        Tuple of the gRPC server and its port.
+        Tuple of the gRPC server, which is to be started, and its port.
 
     Raises:
         ImportError: if tensorflow-serving-api is not installed.
         OSError: if it cannot listen.
     """
-    apis = "tensorflow_serving.apis"
-    names = ("prediction_service_pb2_grpc", "model_service_pb2_grpc", "predict_pb2", "get_model_metadata_pb2")
-    prediction, model, predict, metadata = (optional_import(f"{apis}.{name}", extra="serving") for name in names)
-    status = optional_import(f"{apis}.get_model_status_pb2", extra="serving")
-    grpc = optional_import("grpc")
-    from google.protobuf import json_format
+    prediction = _api("prediction_service_pb2_grpc")
+    model = _api("model_service_pb2_grpc")
+    grpc = optional_import("grpc", extra="serving")
+    options = {
+        "grpc.max_receive_message_length": server.max_bytes,
+        "grpc.max_allowed_incoming_connections": MOST_CONNECTIONS,
+        "grpc.max_connection_idle_ms": IDLE_SECONDS * 1000,
+        "grpc.server_handshake_timeout_ms": int(server.read_seconds * 1000),
+        "grpc.so_reuseport": 0,
+    }
+    pool = concurrent.futures.ThreadPoolExecutor(THREADS, thread_name_prefix="grpc")
+    listener = grpc.server(pool, options=list(options.items()), maximum_concurrent_rpcs=MOST_CALLS)
+    calls = Calls(server)
+    predictions = _service(prediction.PredictionServiceServicer, Predict=calls.predict, GetModelMetadata=calls.describe)
+    prediction.add_PredictionServiceServicer_to_server(predictions, listener)
+    statuses = _service(model.ModelServiceServicer, GetModelStatus=calls.report)
+    model.add_ModelServiceServicer_to_server(statuses, listener)
+    address = f"[{server.host}]" if ":" in server.host else server.host
+    try:
+        bound = listener.add_insecure_port(f"{address}:{port}")
+    except RuntimeError:
+        bound = 0
+    if not bound:
+        raise OSError(f"Give another --grpc-port or --host. Received: {address}:{port}, which is taken")
+    return listener, bound
 
-    def answering(method):
-        """A method of a service, whose errors have TensorFlow Serving's codes."""
 
-        def answer(self, request, context):
-            try:
-                return method(request)
-            except RequestError as error:
-                context.abort(getattr(grpc.StatusCode, CODES.get(error.status, "INTERNAL")), error.message)
-            except (TimeoutError, concurrent.futures.TimeoutError):
-                context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"The answer took longer than {server.max_seconds} s.")
-            except Exception:
-                log.exception("A request failed")
-                context.abort(grpc.StatusCode.INTERNAL, "The server failed: its log has the reason.")
+class Calls:
+    """Methods of the services of a `Server`."""
 
-        return answer
+    def __init__(self, server):
+        self.server = server
 
-    def find(spec):
-        number = spec.version.value if spec.HasField("version") else None
-        return server.find(spec.name, number, spec.version_label or None)
-
-    def run(request):
-        number, version = find(request.model_spec)
+    def predict(self, request):
+        number, version = find_version(self.server.models, **_which(request))
         name = request.model_spec.signature_name or "serving_default"
         signature = version.signature(name)
-        outputs = _wait(server, signature, _arrays(request.inputs, signature.inputs))
-        answer = predict.PredictResponse()
+        chosen = set(request.output_filter) or set(signature.outputs)
+        if unknown := chosen - set(signature.outputs):
+            raise bad_request(f"output tensor alias not found in signature: {min(unknown)[:100]}")
+        outputs = self._run(signature, self._arrays(request.inputs, signature.inputs))
+        answer = _api("predict_pb2").PredictResponse()
         answer.model_spec.CopyFrom(request.model_spec)
         answer.model_spec.version.value, answer.model_spec.signature_name = number, name
-        chosen = set(request.output_filter) or set(outputs)
-        if unknown := chosen - set(outputs):
-            raise wrong(f"output tensor alias not found in signature: {min(unknown)}")
         for each in chosen:
             answer.outputs[each].CopyFrom(tf.make_tensor_proto(outputs[each]))
         return answer
 
-    def describe(request):
-        number, version = find(request.model_spec)
+    def describe(self, request):
+        metadata = _api("get_model_metadata_pb2")
+        number, version = find_version(self.server.models, **_which(request))
         answer = metadata.GetModelMetadataResponse()
         answer.model_spec.name = request.model_spec.name
         answer.model_spec.version.value = number
-        found = metadata.SignatureDefMap()
+        signatures = metadata.SignatureDefMap()
         for name, definition in version.protos.items():
-            found.signature_def[name].CopyFrom(definition)
-        answer.metadata["signature_def"].Pack(found)
+            signatures.signature_def[name].CopyFrom(definition)
+        answer.metadata["signature_def"].Pack(signatures)
         return answer
 
-    def report(request):
-        spec = request.model_spec
-        number = spec.version.value if spec.HasField("version") else None
-        found = server.status_of(spec.name, number, spec.version_label or None)
-        return json_format.Parse(json.dumps(found), status.GetModelStatusResponse())
+    def report(self, request):
+        from google.protobuf import json_format
+
+        states = status_of(self.server.models, **_which(request))
+        return json_format.Parse(json.dumps(states), _api("get_model_status_pb2").GetModelStatusResponse())
+
+    def _run(self, signature, arrays):
+        future = signature.submit(arrays, self.server.max_rows)
+        try:
+            return future.result(self.server.max_seconds)
+        finally:
+            future.cancel()
+
+    def _arrays(self, inputs, specs):
+        if inputs.keys() != specs.keys():
+            names = [", ".join(sorted(each)) for each in (specs, inputs)]
+            raise bad_request(f"The inputs must be {names[0]}. Received: {names[1][:200] or 'none'}")
+        return {name: self._array(name, inputs[name], spec) for name, spec in specs.items()}
+
+    def _array(self, name, tensor, spec):
+        """Returns a tensor as an array. Its size is checked first: one value may stand for any number of them."""
+        most = self.server.max_bytes
+        try:
+            dtype, shape = tf.as_dtype(tensor.dtype), tf.TensorShape(tensor.tensor_shape)
+            if dtype != spec.dtype or not shape.is_fully_defined() or not spec.shape.is_compatible_with(shape):
+                received = f"{dtype.name} of shape {shape}"
+                raise bad_request(f"Input {name} must be {spec.dtype.name} of shape {spec.shape}. Received: {received}")
+            if shape.num_elements() * (dtype.size or 8) > most:
+                raise bad_request(f"Input {name} may have {most:,} bytes. Received: {dtype.name} of shape {shape}")
+            array = tf.make_ndarray(tensor)
+        except (TypeError, ValueError):
+            raise bad_request(f"Input {name} is no tensor.") from None
+        if dtype == tf.string:
+            if sum(map(len, array.flat)) > most:
+                raise bad_request(f"Input {name} may have {most:,} bytes.")
+            for text in array.flat:
+                check_text(text, text_limit(name, self.server.max_text))
+        return array
+
+
+def _api(name):
+    return optional_import(f"tensorflow_serving.apis.{name}", extra="serving")
+
+
+def _which(request):
+    """Returns the name of a model and the number or label of a version, as the functions of models take them."""
+    spec = request.model_spec
+    number = spec.version.value if spec.HasField("version") else None
+    return {"name": spec.name, "number": number, "label": spec.version_label or None}
+
+
+def _service(base, **methods):
+    """Returns a service. The methods that its base does not implement would print a traceback."""
 
     def refuse(self, request, context):
         answered = "Predict, GetModelMetadata and GetModelStatus"
-        context.abort(grpc.StatusCode.UNIMPLEMENTED, f"This server answers {answered} alone.")
+        context.abort(_code("UNIMPLEMENTED"), f"This server answers {answered} alone.")
 
-    def service(base, **methods):
-        """The methods of a service. Those that its base does not implement would print a traceback."""
-        others = {name: refuse for name in vars(base) if not name.startswith("_")}
-        return type(base.__name__, (base,), others | {name: answering(each) for name, each in methods.items()})()
-
-    options = [("grpc.max_receive_message_length", server.max_bytes), ("grpc.so_reuseport", 0)]
-    pool = concurrent.futures.ThreadPoolExecutor(16, thread_name_prefix="grpc")
-    listener = grpc.server(pool, options=options, maximum_concurrent_rpcs=256)
-    predictions = service(prediction.PredictionServiceServicer, Predict=run, GetModelMetadata=describe)
-    prediction.add_PredictionServiceServicer_to_server(predictions, listener)
-    model.add_ModelServiceServicer_to_server(service(model.ModelServiceServicer, GetModelStatus=report), listener)
-    address = f"[{server.host}]" if ":" in server.host else server.host
-    try:
-        port = listener.add_insecure_port(f"{address}:{port}")
-    except RuntimeError:
-        port = 0
-    if not port:
-        raise OSError(f"Give another --grpc-port. Received: {address}, whose port is taken")
-    listener.start()
-    return listener, port
+    others = {name: refuse for name in vars(base) if not name.startswith("_")}
+    return type(base.__name__, (base,), others | {name: _answering(each) for name, each in methods.items()})()
 
 
-def _arrays(inputs, specs):
-    """The tensors of a request as arrays.
+def _answering(method):
+    """Returns a method of a service, whose errors have TensorFlow Serving's codes."""
 
-    Raises:
-        RequestError: if they do not fit the signature.
-    """
-    if inputs.keys() != specs.keys():
-        raise wrong(f"The inputs must be {', '.join(sorted(specs))}. Received: {', '.join(sorted(inputs)) or 'none'}")
-    arrays = {}
-    for name, spec in specs.items():
+    def answer(self, request, context):
         try:
-            array = tf.make_ndarray(inputs[name])
-        except (TypeError, ValueError):
-            raise wrong(f"Input {name} is no tensor.") from None
-        if tf.as_dtype(inputs[name].dtype) != spec.dtype or not spec.shape.is_compatible_with(array.shape):
-            received = f"{tf.as_dtype(inputs[name].dtype).name} of shape {array.shape}"
-            raise wrong(f"Input {name} must be {spec.dtype.name} of shape {spec.shape}. Received: {received}")
-        arrays[name] = array
-    return arrays
+            return method(request)
+        except RequestError as error:
+            context.abort(_code(CODES.get(error.status, "INTERNAL")), error.message)
+        except TimeoutError:
+            context.abort(_code("DEADLINE_EXCEEDED"), "The answer took too long.")
+        except Exception:
+            log.exception("A request failed")
+            context.abort(_code("INTERNAL"), "The server failed: its log has the reason.")
+
+    return answer
 
 
-def _wait(server, signature, arrays):
-    future = asyncio.run_coroutine_threadsafe(server.run(signature, arrays), server.loop)
-    try:
-        return future.result(server.max_seconds)
-    finally:
-        future.cancel()
+def _code(name):
+    return getattr(optional_import("grpc").StatusCode, name)

@@ -1,23 +1,46 @@
 """The versions of a model in a folder, as a server loads them, runs them and lets them go."""
 
-import asyncio
 import collections
+import concurrent.futures
 import gc
 import logging
 import pathlib
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 from headattn_io.optional import optional_import
-from keras_headattn.serving._server_json import RequestError, message_of
-from keras_headattn.serving._versions import read_examples
+from keras_headattn.serving._server_json import RequestError, bad_request, message_of
+from keras_headattn.serving._versions import is_version, read_examples
 from keras_headattn.serving._warmup import RECORDS, read_warmup
 
 log = logging.getLogger("keras_headattn.serving")
+MOST_WAITING = 1024  # requests for one signature
 REFUSED = (tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError, tf.errors.UnimplementedError)
+PASSING = (MemoryError, tf.errors.ResourceExhaustedError, tf.errors.UnavailableError, tf.errors.PermissionDeniedError)
+
+
+def find_version(models, name, number=None, label=None):
+    """Returns the number and the `Version` of a model: the latest, or that of a number or a label.
+
+    Raises:
+        RequestError: if it is not served.
+    """
+    if name not in models:
+        raise RequestError(404, f"Servable not found for request: Latest({name[:100]})")
+    return models[name].find(number, label)
+
+
+def status_of(models, name, number=None, label=None):
+    """Returns the states of a model's versions, or of one, as the API has them: a dictionary.
+
+    Raises:
+        RequestError: if there is none.
+    """
+    if name not in models:
+        raise RequestError(404, f"Could not find any versions of model {name[:100]}")
+    return models[name].status(number, label)
 
 
 class ServedModel:
@@ -39,11 +62,14 @@ class ServedModel:
         self.max_batch = max_batch
         self.loaded = {}  # replaced as a whole, so that any thread may read it
         self._damaged = {}  # version to what its files were, and what was wrong
+        self._fault = None  # of the folder
 
     def poll(self):
         """Loads versions that have appeared, and lets go of those that have gone or are no longer the latest."""
-        paths = {int(path.name): path for path in self._folders() if path.name.isdecimal()}
-        self._damaged = {number: found for number, found in self._damaged.items() if number in paths}
+        paths = self._versions()
+        if paths is None:
+            return
+        self._damaged = {number: fault for number, fault in self._damaged.items() if number in paths}
         wanted = {}
         for number in sorted(paths, reverse=True):
             if len(wanted) == self.keep:
@@ -58,44 +84,51 @@ class ServedModel:
         if gone:
             gc.collect()
 
-    def _folders(self):
+    def _versions(self):
+        """Returns the paths of versions by number, or `None` where the folder cannot be read, which may pass."""
         try:
-            return [path for path in self.folder.iterdir() if path.is_dir()]
-        except OSError:
-            return []
+            paths = [path for path in self.folder.iterdir() if path.is_dir()]
+            fault = None
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            fault = str(error)
+        if fault is not None and fault != self._fault:
+            log.warning("%s: the folder cannot be read; what is loaded stays: %s", self.name, fault)
+        self._fault = fault
+        return None if fault else {int(path.name): path for path in paths if is_version(path.name)}
 
     def _load(self, number, path):
-        """The version, or `None` where it is damaged. It is tried again when its files have changed."""
+        """Returns the version, or `None` where it is damaged. It is tried again when its files have changed."""
         files = _files(path)
-        if self._damaged.get(number, (None,))[0] == files:
+        known, said = self._damaged.get(number, (None, None))
+        if files is not None and known == files:
             return None
         try:
             version = Version(path, self.max_batch)
         except Exception as error:  # whatever is wrong with a file
-            self._damaged[number] = files, error
-            kept = f"; {', '.join(map(str, self.loaded))} stays" if self.loaded else ""
-            log.warning("%s: version %d cannot be loaded%s: %s", self.name, number, kept, error)
+            may_pass = isinstance(error, PASSING) or bool(getattr(error, "errno", None))  # of an OSError
+            self._damaged[number] = None if may_pass else files, str(error)
+            if str(error) != said or not may_pass:
+                kept = f"; {', '.join(map(str, self.loaded))} stays" if self.loaded else ""
+                log.warning("%s: version %d cannot be loaded%s: %s", self.name, number, kept, error)
             return None
         self._damaged.pop(number, None)
         log.info("%s: version %d is served: %s", self.name, number, ", ".join(version.signatures))
         return version
 
     def find(self, number=None, label=None):
-        """Number and `Version` of the one that is asked for, or of the latest.
-
-        Raises:
-            RequestError: if it is not loaded.
-        """
+        """Returns number and `Version` of the one that is asked for, or of the latest."""
         if label is not None:
             if label not in self.labels:
-                raise RequestError(400, f"Unrecognized servable version label: {label}")
+                raise bad_request(f"Unrecognized servable version label: {label}")
             number = self.labels[label]
         loaded = self.loaded
         if number is None and loaded:
             number = max(loaded)
         if number not in loaded:
-            asked = f"Latest({self.name})" if number is None else f"Specific({self.name}, {number})"
-            raise RequestError(404, f"Servable not found for request: {asked}")
+            name = f"Latest({self.name})" if number is None else f"Specific({self.name}, {number})"
+            raise RequestError(404, f"Servable not found for request: {name}")
         return number, loaded[number]
 
     def listed(self):
@@ -105,11 +138,7 @@ class ServedModel:
         return {"name": self.name, "takes_text": takes_text, "examples": version.examples if version else []}
 
     def status(self, number=None, label=None):
-        """The states of versions, as the API has them, or of one.
-
-        Raises:
-            RequestError: if there is none.
-        """
+        """Returns the states of versions, as the API has them, or of one."""
         if label is not None:
             number, _ = self.find(label=label)
         states = dict.fromkeys(self.loaded, ("AVAILABLE", "OK", ""))
@@ -137,6 +166,9 @@ class Version:
     """
 
     def __init__(self, path, max_batch):
+        for file in pathlib.Path(path).rglob("*"):
+            if not file.is_dir() and not file.is_file():  # a pipe would be waited for without end
+                raise ValueError(f"A version has files and folders alone. Received: {file.name}, which is neither")
         definition = saved_model_pb2.SavedModel()
         definition.ParseFromString((pathlib.Path(path) / "saved_model.pb").read_bytes())
         self.protos = {
@@ -144,7 +176,6 @@ class Version:
             for graph in definition.meta_graphs
             for name, signature in sorted(graph.signature_def.items())
         }
-        self.definitions = {name: _as_json(signature) for name, signature in self.protos.items()}
         self._model = _load(path)  # TensorFlow frees the variables with it
         if not self._model.signatures:
             raise ValueError(f"The SavedModel has no signatures. Received: {path}")
@@ -161,13 +192,13 @@ class Version:
         return "text" in getattr(self.signatures.get("serving_default"), "inputs", ())
 
     def signature(self, name):
-        """The `Signature` of this name.
+        """Returns the `Signature` of this name.
 
         Raises:
             RequestError: if there is none.
         """
         if name not in self.signatures:
-            raise RequestError(400, f'Serving signature name: "{name[:100]}" not found in signature def')
+            raise bad_request(f'Serving signature name: "{name[:100]}" not found in signature def')
         return self.signatures[name]
 
 
@@ -193,76 +224,68 @@ class Signature:
         self.max_batch = max_batch
         self._function = function
         self._waiting = collections.deque()
-        self._is_running = False
+        self._executor = concurrent.futures.ThreadPoolExecutor(1, "model")
 
     def __call__(self, arrays):
         """Runs the signature: dictionary of name to NumPy array, both ways."""
-        found = self._function(**{name: tf.constant(array) for name, array in arrays.items()})
-        return {name: found[name].numpy() for name in sorted(found)}
+        outputs = self._function(**{name: tf.constant(array) for name, array in arrays.items()})
+        return {name: outputs[name].numpy() for name in sorted(outputs)}
 
-    def rows(self, arrays):
-        """How many rows a request has."""
-        return max((len(array) if array.ndim else 1 for array in arrays.values()), default=1)
-
-    async def run(self, arrays, executor):
-        """Waits for its turn, and for the outputs.
+    def submit(self, arrays, max_rows):
+        """Queues a request.
 
         Args:
             arrays: dictionary of name to NumPy array.
-            executor: which runs it.
+            max_rows: int, most rows of a request.
 
         Returns:
-            Dictionary of name to NumPy array.
+            `concurrent.futures.Future` of the outputs: a dictionary of name to NumPy array.
 
         Raises:
-            RequestError: if the model refuses the values, or fails.
+            RequestError: if there are too many rows or requests. Its future raises one if the model fails.
         """
-        future = asyncio.get_running_loop().create_future()
+        rows = _rows(arrays)
+        most = max_rows if self.batches or not self.takes_rows else self.max_batch
+        if rows > most:
+            raise bad_request(f"A request to this signature may have {most} rows. Received: {rows} rows")
+        if len(self._waiting) >= MOST_WAITING:
+            raise RequestError(503, "The batch scheduling queue to which this task was submitted is full.")
+        future = concurrent.futures.Future()
         self._waiting.append((arrays, future))
-        if not self._is_running:
-            self._is_running = True
-            self._runner = asyncio.create_task(self._run_waiting(executor))
-        return await future
+        self._executor.submit(self._run_waiting)  # does nothing where an earlier run has taken the request along
+        return future
 
-    async def _run_waiting(self, executor):
-        loop = asyncio.get_running_loop()
-        try:
-            while self._waiting:
-                group = self._next_group()
-                found = await loop.run_in_executor(executor, self._run_group, [arrays for arrays, _ in group])
-                for (_, future), outputs in zip(group, found, strict=True):
-                    if future.done():  # whoever asked has gone
-                        continue
-                    if isinstance(outputs, Exception):
-                        future.set_exception(outputs)
-                    else:
-                        future.set_result(outputs)
-        finally:
-            self._is_running = False
+    def _run_waiting(self):
+        group = self._next_group()
+        outputs = self._run_group([arrays for arrays, _ in group])
+        for (_, future), output in zip(group, outputs, strict=True):
+            if isinstance(output, Exception):
+                future.set_exception(output)
+            else:
+                future.set_result(output)
 
     def _next_group(self):
-        """The requests that run next, the first and those like it."""
+        """Takes the requests that run next, the first and those like it."""
         group, rows = [], 0
         while self._waiting:
             arrays, future = self._waiting[0]
             fits = not group or (
-                self.batches and _kind(arrays) == _kind(group[0][0]) and rows + self.rows(arrays) <= self.max_batch
+                self.batches and _kind(arrays) == _kind(group[0][0]) and rows + _rows(arrays) <= self.max_batch
             )
             if not fits:
                 break
             self._waiting.popleft()
-            if not future.done():
+            if future.set_running_or_notify_cancel():  # whoever asked has not gone
                 group.append((arrays, future))
-                rows += self.rows(arrays)
+                rows += _rows(arrays)
         return group
 
     def _run_group(self, requests):
-        """Outputs, or an exception, of each request."""
+        """Returns outputs, or an exception, of each request."""
         if len(requests) > 1:
             try:
-                together = {name: np.concatenate([arrays[name] for arrays in requests]) for name in self.inputs}
-                outputs = self(together)
-                ends = np.cumsum([self.rows(arrays) for arrays in requests])
+                outputs = self({name: np.concatenate([arrays[name] for arrays in requests]) for name in self.inputs})
+                ends = np.cumsum([_rows(arrays) for arrays in requests])
                 if all(len(array) == ends[-1] for array in outputs.values()):
                     parts = {name: np.split(array, ends[:-1]) for name, array in outputs.items()}
                     return [{name: parts[name][i] for name in parts} for i in range(len(requests))]
@@ -274,10 +297,14 @@ class Signature:
         try:
             return self(arrays)
         except REFUSED as error:
-            return RequestError(400, message_of(error))
+            return bad_request(message_of(error))
         except Exception:
             log.exception("A request failed")
             return RequestError(500, "The model failed: the server's log has the reason.")
+
+
+def _rows(arrays):
+    return max((len(array) if array.ndim else 1 for array in arrays.values()), default=1)
 
 
 def _kind(arrays):
@@ -285,7 +312,7 @@ def _kind(arrays):
 
 
 def _files(path):
-    """Names, sizes and times of the files of a version, which tell whether they have changed."""
+    """Returns names, sizes and times of the files of a version, which tell whether they have changed."""
     try:
         stats = [(file, file.stat()) for file in sorted(pathlib.Path(path).rglob("*"))]
     except OSError:  # it is going away
@@ -301,22 +328,3 @@ def _load(path):
             raise
         optional_import("tensorflow_text")  # the operations of tokenizers
         return tf.saved_model.load(str(path))
-
-
-def _as_json(signature):
-    """A `SignatureDef` as the API shows it."""
-
-    def tensor(info):
-        dims = [{"size": str(dim.size), "name": dim.name} for dim in info.tensor_shape.dim]
-        return {
-            "dtype": types_pb2.DataType.Name(info.dtype),
-            "tensor_shape": {"dim": dims, "unknown_rank": info.tensor_shape.unknown_rank},
-            "name": info.name,
-        }
-
-    return {
-        "inputs": {name: tensor(info) for name, info in sorted(signature.inputs.items())},
-        "outputs": {name: tensor(info) for name, info in sorted(signature.outputs.items())},
-        "method_name": signature.method_name,
-        "defaults": {},
-    }

@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras_headattn._private import in_sequence
 from keras_headattn.serving._attention_signature import translation_attention
 from keras_headattn.serving._buckets import cut_ids, is_longer, pad_to_bucket
-from keras_headattn.serving._kept_weights import KeptWeights
+from keras_headattn.serving._stored_weights import StoredWeights
 from keras_headattn.serving._translator import source_buckets
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
@@ -118,11 +118,11 @@ def export_translator(
     def best(ids, search):
         return {name: beam[:, 0] for name, beam in n_best(ids, search).items()}
 
-    kept = KeptWeights(searcher, weights)
-    search = kept_search(searcher, kept, cpu_only=cpu_only)
+    kept = StoredWeights(searcher, weights)
+    search = stored_search(searcher, kept, cpu_only=cpu_only)
     functions = {"serving_default": lambda ids: best(ids, search), "n_best": lambda ids: n_best(ids, search)}
     if xla_signature:
-        compiled_search = kept_search(searcher, kept, jit_compile=True)
+        compiled_search = stored_search(searcher, kept, jit_compile=True)
         functions["xla"] = lambda ids: best(ids, compiled_search)
     if attention:
         functions["attention"] = translation_attention(search, searcher, kept, source_tokenizer, target_tokenizer)
@@ -164,7 +164,7 @@ def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SI
     ```
     """
 
-    kept = kept_search(searcher, KeptWeights(searcher, weights), cpu_only=cpu_only)
+    kept = stored_search(searcher, StoredWeights(searcher, weights), cpu_only=cpu_only)
 
     def search(ids):
         found = kept(ids)
@@ -176,12 +176,12 @@ def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SI
     return save_signatures({"serving_default": (search, [ids])}, folder, run=run, warmup=warmup)
 
 
-def kept_search(searcher, kept, jit_compile=False, cpu_only=False):
-    """The search with `KeptWeights`, as a function of ids `(B, n)`.
+def stored_search(searcher, kept, jit_compile=False, cpu_only=False):
+    """The search with `StoredWeights`, as a function of ids `(B, n)`.
 
     Args:
         searcher: `Searcher`.
-        kept: `KeptWeights` of it.
+        kept: `StoredWeights` of it.
         jit_compile: bool, whether XLA compiles it. Default False.
         cpu_only: bool, whether it runs in one thread where a graph calls it. Default False.
     """

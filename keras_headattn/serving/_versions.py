@@ -161,11 +161,16 @@ def _temporary(folder):
     return temporary
 
 
+def is_version(name):
+    """Returns True for the name of a version's folder."""
+    return name.isascii() and name.isdecimal()
+
+
 def _versions(folder):
     """Tuples of the number and the path of what has a number in a folder, which need not be there."""
     folder = pathlib.Path(folder)
     paths = folder.iterdir() if folder.is_dir() else ()
-    return [(int(path.name), path) for path in paths if path.name.isdecimal()]
+    return [(int(path.name), path) for path in paths if is_version(path.name)]
 
 
 def _rename(temporary, folder):

@@ -62,14 +62,7 @@ def write_warmup(path, requests):
 
 
 def read_warmup(path):
-    """Reads what `write_warmup` wrote.
-
-    Args:
-        path: str or path of a version of a SavedModel.
-
-    Returns:
-        List of tuples of the name of a signature and a dictionary of the name of an input to its array.
-    """
+    """Reads what `write_warmup` wrote."""
     requests = []
     for record in tf.data.TFRecordDataset(str(pathlib.Path(path, RECORDS))).as_numpy_iterator():
         request = _prediction_log().FromString(record).predict_log.request
@@ -79,16 +72,7 @@ def read_warmup(path):
 
 
 def sample_texts(tokenizer, lengths, number=1):
-    """A text for each length: as many times the same word as have no more ids.
-
-    Args:
-        tokenizer: that of the model.
-        lengths: ints.
-        number: int, how many times the text is in what is encoded: 2 where pairs are joined. Default 1.
-
-    Returns:
-        List of str.
-    """
+    """A text for each length: as many times the same word as have no more ids."""
 
     def text(words):
         return " ".join(["a"] * words)
@@ -101,16 +85,7 @@ def sample_texts(tokenizer, lengths, number=1):
 
 
 def batches(name, rows, batch_sizes):
-    """Requests of one input, for all batch sizes.
-
-    Args:
-        name: of the input.
-        rows: list of arrays, or of what NumPy makes an array of: each is repeated to the rows of a batch.
-        batch_sizes: ints.
-
-    Returns:
-        List of dictionaries of the name to an array.
-    """
+    """Requests of one input, for all batch sizes."""
     rows = [np.array(row, object if isinstance(row, str | bytes) else None) for row in rows]
     return [{name: np.broadcast_to(row, (size, *row.shape))} for row in rows for size in batch_sizes]
 

@@ -4,17 +4,7 @@ import numpy as np
 
 
 def word_places(tokenizer, columns, *sides):
-    """The word of each id of texts, or of pairs.
-
-    Args:
-        tokenizer: that of a `Classifier`.
-        columns: its ids, see `Classifier.columns`.
-        *sides: lists of N str, the texts and, of pairs, the second ones. Words have white space between them.
-
-    Returns:
-        For each of the inputs with ids of their own, one or two, a list of N integer arrays: the number of the word of
-        each id, -1 for special ids. Words of second texts are counted after those of the first.
-    """
+    """The word of each id of texts, or of pairs."""
     words = [[text.split() for text in side] for side in sides]
     columns = [column for name, column in columns.items() if name != "segment_ids"]
     if len(columns) == len(sides):

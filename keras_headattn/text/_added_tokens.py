@@ -31,11 +31,6 @@ class AddedTokens(tf.Module):
     """Finds added tokens in texts and leaves the text between them to a tokenizer, as Hugging Face's tokenizers do.
 
     Tokens that are not normalized are looked for first, in the text as it is; the others in normalized text.
-
-    Args:
-        tokens: list of dict, as `read_added_tokens` returns it.
-        ids: dictionary of str to int, their ids.
-        normalize: function of strings (N,). Default `None`: texts stay as they are.
     """
 
     def __init__(self, tokens, ids, normalize=None):

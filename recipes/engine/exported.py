@@ -18,6 +18,23 @@ def saved_model_in(folder):
     return max((path.parent for path in versions), key=lambda path: int(path.name), default=None)
 
 
+def load_saved_model(path):
+    """The loaded SavedModel of a path. Keep it: its signatures do not keep it alive.
+
+    Raises:
+        ValueError: if it cannot be loaded.
+    """
+    import tensorflow as tf
+
+    with contextlib.suppress(ImportError):
+        import tensorflow_text  # noqa: F401  (operations that it may need)
+    try:
+        return tf.saved_model.load(str(path))
+    except (OSError, tf.errors.OpError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"The SavedModel cannot be loaded: {reason}. Received: {path}") from error
+
+
 class SavedModel:
     """A SavedModel of texts, called by its signature `serving_default`.
 
@@ -35,13 +52,7 @@ class SavedModel:
     def __init__(self, path, batch_size=64):
         import tensorflow as tf
 
-        with contextlib.suppress(ImportError):
-            import tensorflow_text  # noqa: F401  (operations that it may need)
-        try:
-            self._model = tf.saved_model.load(str(path))  # kept, as signatures do not keep it alive
-        except (OSError, tf.errors.OpError) as error:
-            reason = str(error).partition("\n")[0]
-            raise ValueError(f"The SavedModel cannot be loaded: {reason}. Received: {path}") from error
+        self._model = load_saved_model(path)
         self._call = self._model.signatures["serving_default"]
         specs = self._call.structured_input_signature[1]
         self.path, self.batch_size = pathlib.Path(path), batch_size

@@ -24,8 +24,8 @@ def show_page(config):
     print(f"Try it, and see where its heads look: python -m recipes.serve {config.export_folder}")
 
 
-def try_out(path, code, given, *packages):
-    """Tries a SavedModel out in a fresh process.
+def smoke_test(path, code, given, *packages):
+    """Runs a SavedModel in a fresh process.
 
     Args:
         path: of the SavedModel.

@@ -253,7 +253,7 @@ class Recipe:
         if path := saved_model_in(options.folder):
             self._evaluate_alone(options.folder, path, given)
             return
-        _refuse_others(given, self.evaluated, "is that of the run")
+        refuse_others(given, self.evaluated, "is that of the run")
         files = given.pop("test", None)
         refuse_unused(self.run_of(options.folder).config().changed(given), given | ({"test": files} if files else {}))
         for file in files or ():
@@ -268,7 +268,7 @@ class Recipe:
     def _evaluate_alone(self, folder, path, given):
         if self.evaluate_alone is None:
             raise ValueError(f"recipes.{self.name} evaluates folders of runs. Received: {folder}, a SavedModel")
-        _refuse_others(given, self.evaluated_alone, "is of runs: a SavedModel has its own")
+        refuse_others(given, self.evaluated_alone, "is of runs: a SavedModel has its own")
         files = given.pop("test", None)
         if not files:
             raise ValueError(f"A SavedModel has no test set of its own. Give --test. Received: {folder}")
@@ -302,7 +302,8 @@ def refuse_unused(config, given):
         raise ValueError(f"{flag(name)} {reason}. Received: {name}={given[name]!r}")
 
 
-def _refuse_others(given, names, reason):
+def refuse_others(given, names, reason):
+    """Checks that all settings that the command line gives, a dictionary, are among some names."""
     for name in given.keys() - {*names}:
         raise ValueError(f"{flag(name)} {reason}. Received: {name}={given[name]!r}")
 

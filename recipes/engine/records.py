@@ -3,7 +3,7 @@
 import pathlib
 
 from headattn_io.files import write_atomically
-from keras_headattn.data import Records, claim
+from keras_headattn.data import Records, begin_records
 from keras_headattn.data._records import MANIFEST
 from keras_headattn.data._shards import checksum
 from recipes.engine.fingerprint import checksum as checksum_of_values
@@ -18,7 +18,7 @@ def make_records(folder, made_of, begin, repair=False, checksums=True):
 
     Args:
         folder: path.
-        made_of: function without arguments: a dict of what complete records must be made of, as `claim` takes it.
+        made_of: function without arguments: what complete records must be made of, dict, as of `begin_records`.
         begin: function without arguments, which opens the text, and returns one that writes what is missing.
         repair: bool, whether shards that are missing or damaged are written anew; otherwise they are an error.
             Default False.
@@ -54,7 +54,7 @@ def _faults(folder, made_of, repair, checksums):
     """The faults of complete records, which are an error if not to be repaired; `None` if they are not complete."""
     if not is_complete(folder):
         return None
-    claim(folder, made_of())
+    begin_records(folder, made_of())
     records = Records(folder)
     progress = progress_bar(f"Checking the records in {folder}", len(records.shards)) if checksums else None
     faults = records.faults(progress, checksums)

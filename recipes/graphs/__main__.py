@@ -8,6 +8,7 @@
     python -m recipes.graphs evaluate runs/graphs
     python -m recipes.graphs export runs/graphs
     python -m recipes.graphs write runs/graphs < graphs.jsonl
+    python -m recipes.graphs write saved_models/graphs graphs.jsonl
     python -m recipes.graphs explain runs/graphs graphs.jsonl
 
 The same command continues a run that was interrupted, from its last checkpoint, and ends as if it had not been.
@@ -21,7 +22,8 @@ import os
 import sys
 
 from recipes.engine.command import Command, portions
-from recipes.engine.recipe import Recipe, check_readable, given_settings
+from recipes.engine.exported import saved_model_in
+from recipes.engine.recipe import Recipe, check_readable, given_settings, refuse_others
 from recipes.graphs.settings import DECODING, GraphsConfig
 
 
@@ -43,17 +45,28 @@ def _add_write(parser):
     parser.add_argument("--scores", action="store_true", help="a score and a tab before each text")
 
 
+def _writer_of(folder, given):
+    """Functions that read a line and write the texts of graphs, by a run or a SavedModel."""
+    if path := saved_model_in(folder):
+        refuse_others(given, (), "is of runs: a SavedModel has its own")
+        from recipes.graphs.exported import SavedGraphToText
+        from recipes.graphs.files import graph_of_line
+
+        return graph_of_line, SavedGraphToText(path)
+    task = RECIPE.finished(folder, given)
+    return task.read_graph, task.graph_to_text(task.run.load_model())
+
+
 def _write(options):
     check_readable(options.file)
-    task = RECIPE.finished(options.folder, given_settings(options, WRITING))
-    describe = task.describer(task.run.load_model())
+    read, graph_to_text = _writer_of(options.folder, given_settings(options, WRITING))
     if options.file == "-" and sys.stdin.isatty():
         print("Type a graph as JSON and Enter; Ctrl-D ends.", file=sys.stderr)
     done = 0
     for lines in portions(options.file):
-        graphs = [task.read_graph(line, number) for number, line in enumerate(lines, done + 1) if line]
+        graphs = [read(line, number) for number, line in enumerate(lines, done + 1) if line]
         done += len(lines)
-        descriptions = iter(describe(graphs) if graphs else [])
+        descriptions = iter(graph_to_text(graphs) if graphs else [])
         for line in lines:
             if not line:
                 print(flush=True)  # an empty line for an empty one

@@ -179,6 +179,34 @@ def find_tags(text, tag, number_of, split):
     return (*found, *split(text[begin:]))
 
 
+def graph_tensors(graphs):
+    """The inputs of a SavedModel of `export_graph_to_text`, padded with empty names and zeros.
+
+    Args:
+        graphs: list of `Graph`.
+
+    Returns:
+        Dictionary of nested lists: `"entities"` and `"types"` `(B, E)`, str; `"heads"`, `"relations"` and `"tails"`
+        `(B, T)`, int, str and int; and `"title"` `(B,)`, str.
+
+    >>> graph_tensors([Graph(("Anna", "Oslo"), ("person", "town"), ((0, "home", 1),))])["heads"]
+    [[0]]
+    """
+
+    def padded(rows, padding):
+        length = max(1, *map(len, rows), 1)
+        return [[*row, *[padding] * (length - len(row))] for row in rows]
+
+    return {
+        "entities": padded([graph.entities for graph in graphs], ""),
+        "types": padded([graph.types for graph in graphs], ""),
+        "heads": padded([[head for head, _, _ in graph.triples] for graph in graphs], 0),
+        "relations": padded([[relation for _, relation, _ in graph.triples] for graph in graphs], ""),
+        "tails": padded([[tail for _, _, tail in graph.triples] for graph in graphs], 0),
+        "title": [graph.title for graph in graphs],
+    }
+
+
 def _fault_of(graph):
     """The fault of a graph in words, or `None`."""
     count = len(graph.entities)
@@ -188,9 +216,11 @@ def _fault_of(graph):
         return f"{len(graph.types)} types for {count} entities"
     if not all(isinstance(name, str) and name.strip() for name in graph.entities):
         return "an entity without a name"
+    if not all(graph.types):
+        return "an entity without a type"
     for triple in graph.triples:
         head, relation, tail = triple if len(triple) == 3 else (None, None, None)
-        if not (_is_number(head) and isinstance(relation, str) and _is_number(tail)):
+        if not (_is_number(head) and isinstance(relation, str) and relation and _is_number(tail)):
             return f"the triple {triple!r}"
     ends = (("triple", end) for head, _, tail in graph.triples for end in (head, tail))
     copied = (("text", token) for text in graph.texts for token in text if not isinstance(token, str))

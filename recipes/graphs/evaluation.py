@@ -35,13 +35,13 @@ def check_metrics(names):
             function(["one text of words"], ["one text of words"])
 
 
-def evaluate(describer, tests, parts, config, folder):
+def evaluate(graph_to_text, tests, parts, config, folder):
     """Writes the texts of test sets, prints scores with their signatures, and writes everything to `folder`.
 
     The signatures end with the settings of decoding.
 
     Args:
-        describer: `Describer`.
+        graph_to_text: `GraphToText`.
         tests: dictionary of `GraphCorpus` by name.
         parts: what is scored of each of them, as `by_category` returns it.
         config: `GraphsConfig`.
@@ -52,7 +52,7 @@ def evaluate(describer, tests, parts, config, folder):
     """
     results = {}
     for test, corpus in tests.items():
-        found = describer(corpus.graphs, progress_bar(f"Writing {test}", len(corpus), config.quiet))
+        found = graph_to_text(corpus.graphs, progress_bar(f"Writing {test}", len(corpus), config.quiet))
         for name, places in parts[test].items():
             some = corpus.take(places)
             written = [found[place] for place in places]

@@ -29,7 +29,7 @@ def explain(task, options):
     heads = options.heads and indices("--heads", options.heads, model.encoder.blocks[block].attention.num_heads)
     folder, examples = explained(task.run.folder, options.file), []
     folder.mkdir(parents=True, exist_ok=True)
-    for (number, graph), description in zip(by_number.items(), task.describer(model)(graphs), strict=True):
+    for (number, graph), description in zip(by_number.items(), task.graph_to_text(model)(graphs), strict=True):
         print(f"{number}: {description.text}")
         if not description.tokens:
             continue

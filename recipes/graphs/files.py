@@ -148,6 +148,14 @@ def graph_from_json(text):
     return made
 
 
+def graph_of_line(line, number):
+    """The graph of a line of JSON, whose number errors name."""
+    try:
+        return graph_from_json(line)
+    except ValueError as error:
+        raise ValueError(f"Line {number}: {error}") from error
+
+
 def _json(path, encoding):
     lines = enumerate(read_lines(path, encoding=encoding), 1)
     first = next(((number, line) for number, line in lines if line), (1, ""))

@@ -23,8 +23,8 @@ def boxed(text):
 def place_boxes(sizes, edges):
     """Middles of boxes, near to what they are joined to.
 
-    By stress majorization (Gansner et al. 2005, "Graph drawing by stress majorization") of the lengths of paths; boxes
-    that cover each other are then pushed apart.
+    By the layout of Kamada and Kawai 1989, "An algorithm for drawing general undirected graphs"; boxes that cover each
+    other are then pushed apart.
 
     Args:
         sizes: `(n, 2)`, width and height of each box.
@@ -34,35 +34,21 @@ def place_boxes(sizes, edges):
         `(n, 2)`, the lowest and leftmost box ends at 0.
     """
     sizes = np.asarray(sizes, "float64")
-    lengths = _lengths(len(sizes), edges)
-    places = _separate(_stress(lengths) * STEP * (1.35, 0.75), sizes + GAP)
+    places = _separate(_layout(len(sizes), edges) * STEP * (1.35, 0.75), sizes + GAP)
     return places - (places - sizes / 2).min(0)
 
 
-def _lengths(n, edges):
-    """Lengths of the shortest paths `(n, n)`; what is not joined at all is a little further than the longest path."""
-    lengths = np.full((n, n), np.inf)
-    np.fill_diagonal(lengths, 0)
-    for one, other in edges:
-        if one != other:
-            lengths[one, other] = lengths[other, one] = 1
-    for middle in range(n):
-        lengths = np.minimum(lengths, lengths[:, middle, None] + lengths[middle])
-    return np.where(np.isinf(lengths), min(4, 1 + lengths[np.isfinite(lengths)].max()), lengths)
+def _layout(n, edges):
+    """Places `(n, 2)` where the lengths of edges are about 1."""
+    import networkx
 
-
-def _stress(lengths, steps=200):
-    n = len(lengths)
-    angles = 2 * np.pi * np.arange(n) / n + 0.3
-    places = np.stack([np.cos(angles), np.sin(angles)], -1) * max(1, n / 6)
-    weights = 1 / np.maximum(lengths, 1) ** 2
-    np.fill_diagonal(weights, 0)
-    inverse = np.linalg.pinv(np.diag(weights.sum(1)) - weights)
-    for _ in range(steps):
-        distances = np.maximum(np.linalg.norm(places[:, None] - places, axis=-1), 1e-6)
-        factors = weights * lengths / distances
-        places = inverse @ (np.diag(factors.sum(1)) - factors) @ places
-    return places
+    graph = networkx.Graph([(one, other, {"weight": 1}) for one, other in edges if one != other])
+    graph.add_nodes_from(range(n))
+    first, *others = map(min, networkx.connected_components(graph))
+    graph.add_edges_from(((first, other) for other in others), weight=2)
+    layout = networkx.kamada_kawai_layout(graph)
+    lengths = [np.linalg.norm(layout[one] - layout[other]) / far for one, other, far in graph.edges(data="weight")]
+    return np.array([layout[box] for box in range(n)]) / np.mean(lengths or [1])
 
 
 def _separate(places, sizes, steps=400):

@@ -8,23 +8,23 @@ from headattn_io.files import read_json, read_lines
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers._heads import head_kernels
 from keras_headattn.training import EpochScore, HeadDistances, HeadNorms, Model
-from recipes.engine.fresh_process import try_out
+from recipes.engine.fresh_process import smoke_test
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
 from recipes.graphs.batches import GraphBatches
-from recipes.graphs.corpus import SPLITS
+from recipes.graphs.corpus import SPLITS, graph_tensors
 from recipes.graphs.data import by_category, load_corpora, load_tests, names_of_tests
-from recipes.graphs.describer import Describer
 from recipes.graphs.evaluation import as_tokens, as_triples, bleu, check_metrics, evaluate
-from recipes.graphs.exports import export_describer
-from recipes.graphs.files import graph_from_json
+from recipes.graphs.exports import export_graph_to_text
+from recipes.graphs.files import graph_from_json, graph_of_line
+from recipes.graphs.graph_to_text import GraphToText
 from recipes.graphs.modelling import make_attention, make_writer
 from recipes.graphs.settings import DECODING
 from recipes.graphs.vocabulary import GraphVocabulary
 
 VOCABULARY, CATEGORIES = "vocabulary.json", "categories.json"
-TRY_OUT = """
-found = call(graphs=tf.constant(given))
+SMOKE_TEST = """
+found = call(**{name: tf.constant(values) for name, values in given.items()})
 result = [[text.decode() for text in found["texts"].numpy()], found["scores"].numpy().tolist()]
 """
 
@@ -125,10 +125,10 @@ class WriteGraphs(Task):
             return []
         corpus = self.data.validation.sample(number)
         references = [[as_tokens(text, corpus.split) for text in graph.references] for graph in corpus.graphs]
-        describe = self.describer(model, beam_size=1, max_entities=10**6)
+        graph_to_text = self.graph_to_text(model, beam_size=1, max_entities=10**6)
 
         def score(model):
-            return bleu([as_tokens(each.text, corpus.split) for each in describe(corpus.graphs)], references).value
+            return bleu([as_tokens(each.text, corpus.split) for each in graph_to_text(corpus.graphs)], references).value
 
         return [EpochScore(score, "val_bleu")]
 
@@ -144,10 +144,10 @@ class WriteGraphs(Task):
             check_new(tests, names_of_tests(self.run.config()))
         return self.name_results(tests, DECODING)
 
-    def describer(self, model, **options):
-        """A `Describer` with the settings of decoding; `options` are arguments of it over the settings."""
+    def graph_to_text(self, model, **options):
+        """A `GraphToText` with the settings of decoding; `options` are arguments of it over the settings."""
         own = {name: getattr(self.config, name) for name in (*DECODING, "max_entities")}
-        return Describer(model, self.vocabulary, **own | options)
+        return GraphToText(model, self.vocabulary, **own | options)
 
     def read_graph(self, line, number):
         """The `Graph` of a line of JSON.
@@ -155,10 +155,7 @@ class WriteGraphs(Task):
         Raises:
             ValueError: with the number of the line, if it is none, or has too many entities.
         """
-        try:
-            graph = graph_from_json(line)
-        except ValueError as error:
-            raise ValueError(f"Line {number}: {error}") from error
+        graph = graph_of_line(line, number)
         if len(graph.entities) > self.config.max_entities:
             raise ValueError(
                 f"Line {number}: a graph may have --max-entities {self.config.max_entities}. "
@@ -168,15 +165,16 @@ class WriteGraphs(Task):
 
     def evaluate(self, model, tests):
         parts = by_category(tests, self.categories)
-        evaluate(self.describer(model, max_entities=10**6), tests, parts, self.config, self.run.results)
+        evaluate(self.graph_to_text(model, max_entities=10**6), tests, parts, self.config, self.run.results)
 
     def export(self, model):
-        path = export_describer(self.describer(model), self.config.export_folder, self.config.run)
+        path = export_graph_to_text(self.graph_to_text(model), self.config.export_folder, self.config.run)
         print(f"SavedModel: {path}")
         graphs = self._samples()
         step = max(1, len(graphs) // max(1, self.config.samples))
         if samples := graphs[::step][: self.config.samples]:
-            for graph, text, score in zip(samples, *try_out(path, TRY_OUT, samples), strict=True):
+            tensors = graph_tensors([graph_from_json(sample) for sample in samples])
+            for graph, text, score in zip(samples, *smoke_test(path, SMOKE_TEST, tensors), strict=True):
                 print(f"  {as_triples(graph)}\n    -> {text}  ({score:.3f})")
 
     def _samples(self):

@@ -11,7 +11,7 @@ from keras_headattn.data._image_ops import decode
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import StepDecay
 from keras_headattn.serving import export_image_classifier, export_pixel_classifier
-from recipes.engine.fresh_process import try_out
+from recipes.engine.fresh_process import smoke_test
 from recipes.engine.task import Corpora, Task
 from recipes.engine.training import make_optimizer
 from recipes.imagenet.data import (
@@ -25,7 +25,7 @@ from recipes.imagenet.data import (
 from recipes.imagenet.evaluation import evaluate, report_damaged
 from recipes.imagenet.modelling import make_attention, make_classifier, make_metrics
 
-TRY_OUT = """
+SMOKE_TEST = """
 import base64
 found = call(images=tf.constant([base64.b64decode(file) for file in given]))
 result = [[row[0].decode() for row in found["classes"].numpy()], found["scores"][:, 0].numpy().tolist()]
@@ -116,7 +116,7 @@ class ImageNet(Task):
         tensors_path = export_pixel_classifier(model, names, tensors_folder, run=config.run)
         print(f"SavedModels: {path} (image files), {tensors_path} (pixels)")
         if samples := self._samples():
-            found = try_out(path, TRY_OUT, [base64.b64encode(file).decode() for *_, file in samples])
+            found = smoke_test(path, SMOKE_TEST, [base64.b64encode(file).decode() for *_, file in samples])
             for (name, label, _), label_found, score in zip(samples, *found, strict=True):
                 print(f"  {name}: {label_found} ({score:.3f}), labelled {names[label]}")
 

@@ -7,7 +7,7 @@ import os
 import pathlib
 
 from headattn_io.files import read_json, write_atomically
-from keras_headattn.data import claim
+from keras_headattn.data import begin_records
 from keras_headattn.data._shards import checksum
 from keras_headattn.text import WordPieceTokenizer, learn_tokenizer, sample_lines
 from recipes.engine.number_words import number_documents
@@ -75,9 +75,9 @@ def _begin_writing(config, folder):
 
 def _write(config, lines, folder):
     """Vocabulary and records, those that are missing."""
-    claim(folder, _made_of(config, folder))
+    begin_records(folder, _made_of(config, folder))
     _make_vocabulary(config, lines, folder)
-    claim(folder, checksums_of(folder, [VOCABULARY]))
+    begin_records(folder, checksums_of(folder, [VOCABULARY]))
     size = getattr(lines, "num_bytes", 0)
     report = progress_bar(f"Packing {size / 1e6:,.1f} MB of text", size) if size else None
     write_sequences(
@@ -100,7 +100,7 @@ def _write(config, lines, folder):
 def _make_vocabulary(config, lines, folder):
     path = folder / VOCABULARY
     if config.vocabulary:
-        claim(folder, {VOCABULARY: checksum(config.vocabulary)})
+        begin_records(folder, {VOCABULARY: checksum(config.vocabulary)})
         write_atomically(path, pathlib.Path(config.vocabulary).read_bytes())
     elif not path.exists():
         print(f"Learning up to {config.vocabulary_size:,} word pieces from up to {config.vocabulary_lines:,} lines")
@@ -147,7 +147,7 @@ def _begin_adopting(config, folder):
 
     def write():
         made_of = _made_of_records(config, folder) | {"lowercase": config.lowercase, VOCABULARY: checksum(path)}
-        claim(folder, made_of)
+        begin_records(folder, made_of)
         write_atomically(folder / VOCABULARY, path.read_bytes())
         number = len(list(folder.glob("*tfrecord*")))
         adopt_sequences(folder, config.max_length, size, progress_bar(f"Reading the records in {folder}", number))

@@ -8,7 +8,7 @@ import numpy as np
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
 from keras_headattn._validation import positive
-from keras_headattn.data._records import claim, finish_records, remove_halves
+from keras_headattn.data._records import begin_records, finish_records, remove_halves
 from keras_headattn.data._shards import describe_shard, if_whole, write_shard
 from recipes.pretrain.packing import COLUMNS, SHORTEST_TARGET, pack_lines, sequence_row
 from recipes.pretrain.processes import in_processes
@@ -38,7 +38,7 @@ def write_sequences(
     of `segment_ids` are of their second segments, and a shard's `pairs` is the number of sequences that have one.
 
     Args:
-        folder: path, which has been claimed (see `claim`) for this text and vocabulary.
+        folder: path, which has been claimed (see `begin_records`) for this text and vocabulary.
         lines: iterable of str, an empty one after each document, such as `Documents`; gone through once.
         tokenizer: `text.WordPieceTokenizer`, whose `[PAD]` is 0.
         max_length: int, L, tokens of a sequence with its special ones. Default 128.
@@ -62,7 +62,7 @@ def write_sequences(
     ```python
     tokenizer = WordPieceTokenizer("vocab.txt")
     documents = Documents("openwebtext.tar")
-    claim(folder, {"text": "openwebtext"})
+    begin_records(folder, {"text": "openwebtext"})
     records = write_sequences(folder, documents, tokenizer, processes=8)
     ```
     """
@@ -71,7 +71,7 @@ def write_sequences(
     if tokenizer.pad_id != PAD_ID:
         raise ValueError(f"`tokenizer` must have [PAD] as its id 0. Received: [PAD] as id {tokenizer.pad_id}")
     folder = pathlib.Path(folder)
-    claim(folder, {"max_length": max_length, "seed": seed, "shard_size": positive("shard_size", shard_size)})
+    begin_records(folder, {"max_length": max_length, "seed": seed, "shard_size": positive("shard_size", shard_size)})
     remove_halves(folder)
     config = json.dumps(serialize_keras_object(tokenizer))
     write = functools.partial(_write_group, folder, config, max_length, seed)
@@ -107,7 +107,7 @@ def adopt_sequences(folder, max_length, vocabulary_size, progress=None):
     paths = sorted(path for path in folder.glob("*tfrecord*") if not path.name.startswith("."))
     if not paths:
         raise ValueError(f"The folder must have TFRecord files of sequences. Received: {folder}, which has none")
-    claim(folder, {"max_length": max_length})
+    begin_records(folder, {"max_length": max_length})
     shards = []
     for path in paths:
         shards.append(describe_sequences(path, max_length, vocabulary_size))

@@ -5,6 +5,7 @@ import math
 import keras
 import numpy as np
 
+from headattn_io.optional import optional_import
 from keras_headattn._validation import positive
 
 
@@ -169,16 +170,15 @@ def as_spans(words):
 
 
 def _area(scores, truth, trapezoids):
-    """The area under the precision-recall curve of one document, with a point for each score that occurs."""
+    """The area under the precision-recall curve of one document."""
+    metrics = optional_import("sklearn.metrics", "recipes")
     if not truth.any():
         return 0.5 if trapezoids else 0.0
-    order = np.argsort(-scores, kind="stable")
-    last = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)  # of each group of ties
-    found = np.cumsum(truth[order])[last]
-    precision, steps = found / (last + 1), np.diff(found / truth.sum(), prepend=0)
-    if trapezoids:
-        precision = (precision + np.append(1, precision[:-1])) / 2
-    return float(steps @ precision)
+    scores = np.unique(scores, return_inverse=True)[1]  # infinity is in order, too
+    if not trapezoids:
+        return float(metrics.average_precision_score(truth, scores))
+    precision, recall, _ = metrics.precision_recall_curve(truth, scores)
+    return float(metrics.auc(recall, precision))
 
 
 def _as_pairs(scores, truth):

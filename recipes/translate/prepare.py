@@ -4,7 +4,7 @@ import functools
 import pathlib
 
 from headattn_io.parallel import ParallelCorpus
-from keras_headattn.data import claim, write_records
+from keras_headattn.data import begin_records, write_records
 from keras_headattn.text import sample_lines
 from recipes.engine.progress import progress_bar
 from recipes.engine.records import checksums_of, make_records, take_files
@@ -52,9 +52,9 @@ def prepare(config, repair=False, shard_lines=100_000):
 
 def _write(config, corpus, folder, shard_lines):
     """Vocabulary and records, those that are missing."""
-    claim(folder, _made_of(config))
+    begin_records(folder, _made_of(config))
     text = _make_text(config, corpus, folder)
-    claim(folder, checksums_of(folder, text_files(config)))
+    begin_records(folder, checksums_of(folder, text_files(config)))
 
     def encode(pairs):
         source, target = zip(*pairs, strict=True)

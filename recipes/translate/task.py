@@ -10,7 +10,7 @@ from keras_headattn.optimizers import InverseSquareRoot
 from keras_headattn.serving import export_id_translator, export_translator
 from keras_headattn.serving._versions import write_examples
 from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
-from recipes.engine.fresh_process import show_page, try_out
+from recipes.engine.fresh_process import show_page, smoke_test
 from recipes.engine.records import fingerprint_of, is_complete
 from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
@@ -29,7 +29,7 @@ from recipes.translate.settings import DECODING
 from recipes.translate.tensorboard import attention_of_samples, flops_utilization, show_embeddings
 from recipes.translate.text import check_text, make_text, make_translator
 
-TRY_OUT = """
+SMOKE_TEST = """
 found = call(text=tf.constant(given))
 result = [[text.decode() for text in found["translations"].numpy()], found["scores"].numpy().tolist()]
 """
@@ -213,7 +213,7 @@ class Translate(Task):
         # Moses' steps are no part of the SavedModel: it takes text that has gone through them.
         if samples := text.prepare_source(sentences[::step][: config.samples]):
             write_examples(path, [{"text": sample} for sample in samples])
-            found = try_out(path, TRY_OUT, samples, "tensorflow_text")
+            found = smoke_test(path, SMOKE_TEST, samples, "tensorflow_text")
             for source, translation, score in zip(samples, *found, strict=True):
                 print(f"  {source}\n    -> {translation}  ({score:.3f})")
         show_page(config)

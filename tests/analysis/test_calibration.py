@@ -165,5 +165,7 @@ def test_entropy_curves():
 def test_a_confusion_matrix_has_a_colour_bar():
     figure = draw_confusion_matrix([0, 1, 1], [[0.8, 0.2], [0.6, 0.4], [0.1, 0.9]], title="test")
     matrix, bar = figure.axes
+    np.testing.assert_array_equal(matrix.get_images()[0].get_array(), [[1, 0], [0.5, 0.5]])
+    assert [text.get_text() for text in matrix.texts] == ["1", "0", "1", "1"]
     assert matrix.get_images()[0].get_clim() == (0, 1) and bar.get_ylabel() == "share of the label"
     assert (matrix.get_xlabel(), matrix.get_ylabel(), figure.get_suptitle()) == ("predicted", "label", "test")

@@ -37,7 +37,8 @@ def test_lines_are_drawn_between_layers():
 def test_a_model_of_equal_heads(tmp_path):
     figure = draw_head_redundancy({"standard": np.ones((2, 2))})
     figure.savefig(tmp_path / "equal.png")
-    assert figure.axes[0].get_images()[0].get_clim() == (0.99, 1)
+    (picture,) = figure.axes[0].get_images()
+    assert picture.get_array().tolist() == [[1, 1], [1, 1]] and picture.get_clim() == (0.99, 1)
 
 
 @pytest.mark.parametrize(

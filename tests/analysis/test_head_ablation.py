@@ -192,6 +192,7 @@ def labels_overlap(figure):
     FigureCanvasAgg(figure).draw()
     for axes in figure.axes:
         boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+        assert len(boxes) > 1
         if any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2)):
             return True
     return False

@@ -129,5 +129,10 @@ def test_errors(arguments, message, tmp_path):
 
 def test_no_weight_at_all_is_no_error(tmp_path):
     """A row with nothing to attend to is zeros."""
-    draw_text_heatmaps(["a", "b"], {"standard": np.zeros((2, 2))})
+    figure = draw_text_heatmaps(["a", "b"], {"standard": np.zeros((2, 2))})
+    for axes in figure.axes:
+        _, *words = axes.texts
+        assert [(word.get_text(), word.get_bbox_patch().get_facecolor()[3]) for word in words] == [("a", 0), ("b", 0)]
     write_text_heatmaps(tmp_path / "page.html", [(["a"], {"standard": np.zeros((2, 1))})])
+    words = Page((tmp_path / "page.html").read_text(encoding="utf-8")).words
+    assert {word for *_, word in words} == {"a"} and len(words) == len(figure.axes)

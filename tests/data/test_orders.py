@@ -14,7 +14,7 @@ from keras_headattn.data import (
     LabelledBatches,
     RecordBatches,
     TokenBatches,
-    claim,
+    begin_records,
     pad_and_crop,
     teacher_forcing,
     write_records,
@@ -33,7 +33,7 @@ KINDS = ["token", "record", "labelled", "image"]
 def make(tmp_path_factory):
     """Function of a kind and a seed that makes new batches, which know nothing of others."""
     folder = tmp_path_factory.mktemp("records")
-    claim(folder, {})
+    begin_records(folder, {})
     rows = list(zip(*COLUMNS.values(), strict=True))
     encode = lambda some: dict(zip(COLUMNS, zip(*some, strict=True), strict=True))  # noqa: E731
     records = write_records(folder, rows, tuple(COLUMNS), encode, shard_lines=9)

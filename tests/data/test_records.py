@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.data import ParallelCorpus, Records, Sentences, claim, write_records
+from keras_headattn.data import ParallelCorpus, Records, Sentences, begin_records, write_records
 from keras_headattn.data._shards import describe_shard, read_blocks, write_shard
 from recipes.translate.cleaning import CleaningReport, clean_pairs
 
@@ -34,7 +34,7 @@ def clean(report=None):
 
 
 def write(folder, number=50, encode=encode, report=None, **options):
-    claim(folder, {"vocabulary": "a"})
+    begin_records(folder, {"vocabulary": "a"})
     return write_records(folder, corpus(number), COLUMNS, encode, clean(report), shard_lines=20, **options)
 
 
@@ -80,7 +80,7 @@ def test_the_manifest_counts(tmp_path):
 @pytest.mark.parametrize("columns", [("ids",), ("title", "entities", "text")])
 def test_any_number_of_columns(tmp_path, columns):
     rows = [[[i + 1] * ((i + k) % 4) for k in range(len(columns))] for i in range(30)]
-    claim(tmp_path, {})
+    begin_records(tmp_path, {})
     encode = lambda some: {name: [row[k] for row in some] for k, name in enumerate(columns)}  # noqa: E731
     records = write_records(tmp_path, rows, columns, encode)
     assert content(records) == [tuple(map(tuple, row)) for row in rows] and records.columns == list(columns)
@@ -160,7 +160,7 @@ write(pathlib.Path({str(tmp_path)!r}), encode=slow)
 
 
 def test_a_half_shard_is_written_again(tmp_path):
-    claim(tmp_path, {"vocabulary": "a"})
+    begin_records(tmp_path, {"vocabulary": "a"})
     write_shard(tmp_path / "shard-00000.tfrecord", [{"inputs": [5, 3], "targets": [6, 3]}])
     whole = (tmp_path / "shard-00000.tfrecord").read_bytes()
     (tmp_path / "shard-00000.tfrecord").write_bytes(whole[:-3])
@@ -168,20 +168,20 @@ def test_a_half_shard_is_written_again(tmp_path):
 
 
 def test_other_text_is_refused(tmp_path):
-    claim(tmp_path, {"vocabulary": "a"})
+    begin_records(tmp_path, {"vocabulary": "a"})
     write_shard(tmp_path / "shard-00000.tfrecord", [{"inputs": [5, 3], "targets": [6, 3]}])
     with pytest.raises(ValueError, match="text is not the one.*shard-00000.*Received: 15 lines in place of 1"):
         write(tmp_path)
 
 
 def test_other_settings_are_refused(tmp_path):
-    claim(tmp_path, {"max_words": 5})
+    begin_records(tmp_path, {"max_words": 5})
     with pytest.raises(ValueError, match=r"Received: max_words=5 \(now 6\)"):
-        claim(tmp_path, {"max_words": 6})
-    claim(tmp_path, {"vocabulary": "a"})
+        begin_records(tmp_path, {"max_words": 6})
+    begin_records(tmp_path, {"vocabulary": "a"})
     write(tmp_path)
     with pytest.raises(ValueError, match=r"another folder.*Received: vocabulary='a' \(now 'b'\)"):
-        claim(tmp_path, {"max_words": 5, "vocabulary": "b"})
+        begin_records(tmp_path, {"max_words": 5, "vocabulary": "b"})
 
 
 def test_a_flipped_byte_is_found_and_named(tmp_path):
@@ -238,11 +238,11 @@ def test_a_damaged_manifest_is_named(tmp_path, change):
     for text in ("[1]", "{}", "[" * 100_000):
         (tmp_path / "corpus.json").write_text(text)
         with pytest.raises(ValueError, match="corpus.json"):
-            claim(tmp_path, {"vocabulary": "a"})
+            begin_records(tmp_path, {"vocabulary": "a"})
 
 
 def test_nothing_left(tmp_path):
-    claim(tmp_path, {})
+    begin_records(tmp_path, {})
     with pytest.raises(ValueError, match="No line .* is left.*Received: 2 lines"):
         write_records(tmp_path, ParallelCorpus(["", ""], ["a", "b"], "demo"), COLUMNS, encode, clean())
     assert not (tmp_path / "corpus.json").exists()
@@ -262,7 +262,7 @@ def test_few_lines_are_held_at_a_time(tmp_path, monkeypatch):
             held -= 1
 
     lines = Sentences(lambda: (Line(f"{i}") for i in range(600)))
-    claim(tmp_path, {})
+    begin_records(tmp_path, {})
     some = ParallelCorpus(lines, lines, "made")
     encode = lambda pairs: dict.fromkeys(COLUMNS, [[3]] * len(pairs))  # noqa: E731
     records = write_records(tmp_path, some, COLUMNS, encode, clean(), 200)

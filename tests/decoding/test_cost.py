@@ -12,8 +12,8 @@ from keras_headattn.decoding import Searcher
 from keras_headattn.decoding._search import search_lengths
 from keras_headattn.models import Transformer
 from keras_headattn.ops import normalize
-from keras_headattn.serving._kept_weights import KeptWeights
-from keras_headattn.serving._translator_exports import kept_search
+from keras_headattn.serving._stored_weights import StoredWeights
+from keras_headattn.serving._translator_exports import stored_search
 from tests.models.small import CASES, array, check_close, make, sentences, shared
 
 
@@ -112,7 +112,7 @@ def test_the_search_of_an_export_for_cpus_runs_in_one_thread_and_reads_variables
     model = Transformer(100, num_layers=1, hidden_dim=32, intermediate_dim=64, num_heads=4)
     searcher = Searcher(model, max_length=32)
     searcher.build()
-    search = tf.function(kept_search(searcher, KeptWeights(searcher), cpu_only=True), autograph=False)
+    search = tf.function(stored_search(searcher, StoredWeights(searcher), cpu_only=True), autograph=False)
     graph = search.get_concrete_function(tf.TensorSpec((None, None), tf.int32)).graph.as_graph_def()
     (call,) = (node for node in graph.node if node.op == "StatefulPartitionedCall")
     assert call.attr["executor_type"].s == b"SINGLE_THREADED_EXECUTOR"

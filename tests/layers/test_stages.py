@@ -1,5 +1,9 @@
 """What a subclass may rely on: which stages are called, and what they are given."""
 
+import importlib
+import inspect
+import pkgutil
+
 import keras
 import numpy as np
 import pytest
@@ -97,3 +101,26 @@ def test_a_bias_of_large_numbers_is_none():
     x, layer = self_input(), layers.MultiHeadAttention(**SIZES)
     layer(x, x, bias=np.linspace(-2e4, 0, x.shape[1], dtype="float32")[None, None, None])
     layer(x, x, bias=np.zeros((1, 1, 1, x.shape[1]), "float32"))
+
+
+def private_overrides(cls):
+    """Private names of a class that one of its bases has too: none of them is meant to be overridden."""
+    for name in vars(cls):
+        if name.startswith("_") and not name.startswith("__"):
+            yield from (f"{cls.__name__}.{name}, of {base.__name__}" for base in cls.__mro__[1:] if name in vars(base))
+
+
+@pytest.mark.parametrize("room", ["layers", "models", "positions"])
+def test_no_private_method_is_overridden(room):
+    """A variant replaces public methods, of which this library promises when they are called."""
+    package = importlib.import_module(f"keras_headattn.{room}")
+    names = [module.name for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")]
+    modules = map(importlib.import_module, names)
+    classes = {cls for module in modules for cls in vars(module).values() if inspect.isclass(cls)}
+    classes = [cls for cls in classes if cls.__module__.startswith("keras_headattn.")]
+    assert len(classes) > 5 and [found for cls in classes for found in private_overrides(cls)] == []
+
+
+def test_an_override_of_a_private_method_is_found():
+    wrong = type("Wrong", (layers.MultiHeadAttention,), {"_place": None, "_own": None})
+    assert list(private_overrides(wrong)) == ["Wrong._place, of Attention"]

@@ -89,3 +89,8 @@ def test_mistakes(folder, capsys):
         strict=True,
     ):
         assert message.startswith("error: ") and expected in message
+
+
+def test_missing_packages(folder, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert run_here(main, capsys, folder).startswith("error: Install uvicorn: pip install uvicorn (or,")

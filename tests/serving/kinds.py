@@ -31,8 +31,10 @@ from keras_headattn.text import (
     learn_words,
     train_sentencepiece,
 )
-from recipes.graphs.describer import Describer
-from recipes.graphs.exports import export_describer
+from recipes.graphs.corpus import graph_tensors
+from recipes.graphs.exports import export_graph_to_text
+from recipes.graphs.files import graph_from_json
+from recipes.graphs.graph_to_text import GraphToText
 from recipes.graphs.vocabulary import GraphVocabulary
 
 ENGLISH = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat still"]
@@ -98,7 +100,7 @@ def export_all(folder):
         "regressor": export_regressor(_text_model(words, 1), words, folder / "regressor"),
         "image_classifier": export_image_classifier(image_model, crop, CLASSES, folder / "images", top=2),
         "pixel_classifier": export_pixel_classifier(image_model, CLASSES, folder / "pixels"),
-        "describer": export_describer(_describer(), folder / "describer"),
+        "graph_to_text": export_graph_to_text(_graph_to_text(), folder / "graphs"),
     }
     images = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), "uint8")
     files = [tf.io.encode_png(images[0]).numpy(), b"no picture", tf.io.encode_jpeg(images[1]).numpy()]
@@ -114,9 +116,16 @@ def export_all(folder):
         "regressor": {"serving_default": {"text": texts}},
         "image_classifier": {"serving_default": {"images": files}},
         "pixel_classifier": {"serving_default": {"images": images}, "uint8": {"images": images}},
-        "describer": {name: {"graphs": GRAPHS} for name in ("serving_default", "n_best")},
+        "graph_to_text": {name: graph_arrays(GRAPHS) for name in ("serving_default", "n_best")},
     }
     return {kind: _with_requests(path, inputs[kind]) for kind, path in paths.items()}
+
+
+def graph_arrays(lines):
+    """Inputs of a SavedModel of graphs: arrays for lines of JSON."""
+    tensors = graph_tensors([graph_from_json(line) for line in lines])
+    kinds = {int: "int32", str: object}
+    return {name: np.array(rows, kinds[type(np.array(rows).flat[0].item())]) for name, rows in tensors.items()}
 
 
 def _with_requests(path, more):
@@ -139,11 +148,11 @@ def _searcher():
     return Searcher(model, 3, max_length=8)
 
 
-def _describer():
+def _graph_to_text():
     vocabulary = GraphVocabulary(["lives", "in"], ["person", "town"], ["lee", "oslo"], ["towns"], ["home"], max_words=2)
     sizes = vocabulary.vocabulary_size, vocabulary.entity_vocabulary_size, 1, vocabulary.title_vocabulary_size
     shape = dict(num_layers=1, hidden_dim=16, num_encoder_layers=1, forbidden_ids=vocabulary.forbidden_ids, seed=1)
-    return Describer(GraphWriter(*sizes, **shape), vocabulary, beam_size=2, max_length=6)
+    return GraphToText(GraphWriter(*sizes, **shape), vocabulary, beam_size=2, max_length=6)
 
 
 def _text_model(tokenizer, outputs, pairs=False):

@@ -18,7 +18,7 @@ from tensorflow.python.framework import op_def_registry
 from keras_headattn.serving import Server, write_warmup
 from keras_headattn.serving._warmup import MOST, RECORDS, batches, sample_texts
 from keras_headattn.text import SentencePieceTokenizer, WordTokenizer, train_sentencepiece
-from tests.serving.kinds import ENGLISH, TEXT, export_all
+from tests.serving.kinds import ENGLISH, TEXT, export_all, graph_arrays
 from tests.serving.ops import allowed, operations
 
 KINDS = (
@@ -31,7 +31,7 @@ KINDS = (
     "regressor",
     "image_classifier",
     "pixel_classifier",
-    "describer",
+    "graph_to_text",
 )
 TEXT_OPS = {  # tensorflow-text's
     "SentencepieceOp",
@@ -41,6 +41,7 @@ TEXT_OPS = {  # tensorflow-text's
     "FastBertNormalize",
     "FastWordpieceTokenizeWithOffsets",
 }
+COLUMNS = {"entities": 2, "types": 2, "heads": 1, "relations": 1, "tails": 1}  # of a sample graph
 SHAPES = {  # of the requests that each model is exported with
     "translator": [(name, {"text": (size,)}) for name in ("serving_default", "n_best") for size in (1, 8)],
     "ids_translator": [("serving_default", {"ids": (size, 16)}) for size in (1, 8)],
@@ -53,7 +54,11 @@ SHAPES = {  # of the requests that each model is exported with
     "pixel_classifier": [
         (name, {"images": (size, 8, 8, 3)}) for name in ("serving_default", "uint8") for size in (1, 8)
     ],
-    "describer": [(name, {"graphs": (size,)}) for name in ("serving_default", "n_best") for size in (1, 8)],
+    "graph_to_text": [
+        (name, {key: (size, columns) for key, columns in COLUMNS.items()} | {"title": (size,)})
+        for name in ("serving_default", "n_best")
+        for size in (1, 8)
+    ],
 }
 
 
@@ -139,7 +144,7 @@ def as_json(name, values):
     if values.dtype != object:
         return values.tolist()
     if name != "images":
-        return [value.decode() for value in values]
+        return np.char.decode(values.astype(bytes)).tolist()
     return [{"b64": base64.b64encode(value).decode()} for value in values]
 
 
@@ -173,7 +178,7 @@ def test_texts_that_are_cut_say_so(exports):
     inputs |= {kind: {"text": [short, short], "second_text": [short, long]} for kind in KINDS if "pairs" in kind}
     inputs |= {
         "classifier_words": {"text": [short, long], "second_text": [short, short]},
-        "describer": {"graphs": graphs},
+        "graph_to_text": graph_arrays(graphs),
     }
     for kind in inputs:
         for signature in tf.saved_model.load(exports[kind].path).signatures.values():

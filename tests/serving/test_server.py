@@ -2,12 +2,16 @@
 
 import base64
 import contextlib
+import errno
 import http.client
 import json
 import logging
+import os
+import pathlib
 import re
 import shutil
 import socket
+import sys
 import threading
 import time
 
@@ -17,7 +21,8 @@ import tensorflow as tf
 
 from keras_headattn.layers import SelfAttentivePooling
 from keras_headattn.models import SentenceClassifier, TransformerEncoder
-from keras_headattn.serving import Server, _server, export_classifier, write_warmup
+from keras_headattn.serving import Server, _server, _server_models, export_classifier, write_warmup
+from keras_headattn.serving._server_models import ServedModel
 from keras_headattn.serving._versions import save_signatures, write_examples
 from keras_headattn.text import WordTokenizer
 
@@ -152,32 +157,43 @@ def test_versions_labels_and_metadata(server):
 
 
 @pytest.mark.parametrize("path, body, status, message", [
-    ("/v1/models/numbers:predict", b"", 400, "JSON Parse error: The document is empty"),
-    ("/v1/models/numbers:predict", b"{", 400, "JSON Parse error: .* at offset: 1"),
-    ("/v1/models/numbers:predict", b'{"instances": ["\xff"]}', 400, "Invalid encoding in string. at offset: 16"),
+    ("/v1/models/numbers:predict", b"", 400, "JSON Parse error: The body is not JSON: Expecting value"),
+    ("/v1/models/numbers:predict", b"{", 400, r"JSON Parse error: .* \(char 1\)"),
+    ("/v1/models/numbers:predict", b'{"instances": ["\xff"]}', 400, "JSON Parse error: .* in position 16"),
     ("/v1/models/texts:predict", b'{"instances": ["\\ud800"]}', 400, "surrogate"),
     ("/v1/models/numbers:predict", b"[" * 100_000, 400, "JSON Parse error"),
-    ("/v1/models/numbers:predict", b'{"instances": [' + b"9" * 5000 + b"]}", 400, "Number too big"),
-    ("/v1/models/numbers:predict", [1], 400, r"JSON Value: \[1\] Is not object"),
+    ("/v1/models/numbers:predict", b'{"instances": [' + b"9" * 5000 + b"]}", 400, "JSON Parse error: .*4300 digits"),
+    ("/v1/models/numbers:predict", [1], 400, r"JSON Value: \[...\] Is not object"),
     ("/v1/models/numbers:predict", {}, 400, "Missing 'inputs' or 'instances' key"),
     ("/v1/models/numbers:predict", {"inputs": 1, "instances": [1]}, 400, "only one of 'inputs' or 'instances'"),
     ("/v1/models/numbers:predict", {"instances": []}, 400, "No values in 'instances' array"),
     ("/v1/models/numbers:predict", {"instances": 5}, 400, "Excepting 'instances' to be an list/array"),
     ("/v1/models/numbers:predict", {"instances": ["a"]}, 400,
-     'element: 0 of .* JSON Value: "a" Type: String is not of expected type: float'),
+     r'element: \[0\]. JSON Value: "a" Type: String is not of expected type: float'),
     ("/v1/models/numbers:predict", {"instances": [True]}, 400, "Type: Bool is not of expected type"),
     ("/v1/models/numbers:predict", {"instances": [None]}, 400, "Type: Null"),
-    ("/v1/models/numbers:predict", {"instances": [2**60]}, 400, "without loss of precision"),
-    ("/v1/models/numbers:predict", {"instances": [[1], [1, 2]]}, 400, r"Expecting shape \[1\] but got: \[2\]"),
+    ("/v1/models/numbers:predict", {"instances": [2**60]}, 400, f"Cannot convert .*: {2**60} to float32 without loss"),
+    ("/v1/models/numbers:predict", {"instances": [[1], [1, 2]]}, 400, "must be of equal sizes at each level"),
     ("/v1/models/numbers:predict", {"instances": [[1, 2]]}, 400, r"x must be of shape \[\?\]. Received: .*\[1,2\]"),
-    ("/v1/models/numbers:predict", {"inputs": [1, [2]]}, 400, "unexpected level"),
-    ("/v1/models/numbers:predict", {"inputs": [[1], 2]}, 400, "found at incorrect level"),
+    ("/v1/models/numbers:predict", {"inputs": [1, [2]]}, 400, "must be of equal sizes at each level"),
+    ("/v1/models/numbers:predict", {"inputs": [[1], 2]}, 400, "must be of equal sizes at each level"),
     ("/v1/models/numbers:predict", {"inputs": {"z": 1}}, 400, "Missing named input: x"),
+    ("/v1/models/numbers:predict", {"signature_name": "mixed", "instances": [1]}, 400, "the keys flag, ids, name"),
+    ("/v1/models/numbers:predict", {"signature_name": "mixed", "inputs": [1]}, 400, "the keys flag, ids, name"),
+    ("/v1/models/numbers:predict", {"signature_name": "mixed", "instances": [
+        {"ids": [1], "flag": True, "name": "a"}, {"ids": [1], "flag": True, "name": {"b64": 5}}
+    ]}, 400, r"element: \[1\]. JSON Value: {...} Type: Object is not of expected type: string"),
     ("/v1/models/numbers:predict", {"instances": [{"z": 1}]}, 400, "keys must be equal to: x"),
-    ("/v1/models/numbers:predict", {"instances": [1, {"x": 1}]}, 400, "Expecting value/list but got object at item 1"),
+    ("/v1/models/numbers:predict", {"instances": [1, {"x": 1}]}, 400, r"element: 0 of .* keys must be equal to: x"),
     ("/v1/models/numbers:predict", {"instances": [1] * 1025}, 400, "may have 1024 rows. Received: 1025"),
     ("/v1/models/texts:predict", {"instances": [{"b64": "*"}]}, 400, "Unable to base64 decode"),
     ("/v1/models/texts:predict", {"instances": ["x" * 2001]}, 400, "A text may have 2,000 bytes. Received: 2,001"),
+    ("/v1/models/texts:predict", {"instances": [{"b64": "eHh4" * 667}]}, 400, "A text may have 2,000 bytes"),
+    *(("/v1/models/numbers:predict", b'{"instances": %s1%s}' % (b"[" * depth, b"]" * depth), 400, "levels deep|nested")
+      for depth in (64, 65, 66, 300, 970)),
+    *(("/v1/models/numbers:predict", b'{"inputs": %s1%s}' % (b"[" * depth, b"]" * depth), 400, "levels deep|nested")
+      for depth in (33, 64, 65, 970)),
+    ("/v1/models/numbers:predict", b'{"signature_name": %s1%s}' % (b"[" * 900, b"]" * 900), 400, "must be a string"),
     ("/v1/models/numbers:predict", b"x" * 300_001, 413, "may have 300,000 bytes. Received: 300,001"),
     ("/v1/models/numbers:predict", {"signature_name": 5, "instances": [1]}, 400, "key must be a string value"),
     ("/v1/models/numbers:predict", {"signature_name": "no", "instances": [1]}, 400,
@@ -194,6 +210,8 @@ def test_versions_labels_and_metadata(server):
     ("/v1/models/numbers/versions/9", None, 404, "Could not find version 9 of model numbers"),
     ("/v1/models/numbers", {"instances": [1]}, 400, "Malformed request: POST /v1/models/numbers"),
     ("/v1/models/numbers:predict", None, 400, "Malformed request: GET"),
+    ("/v1/models/numbers:run", {"instances": [1]}, 400, "Malformed request: POST /v1/models/numbers:run"),
+    (f"/v1/models/numbers/versions/{'9' * 5000}", None, 404, "Could not find version 9"),
     ("/etc/passwd", None, 404, "Malformed request"),
     ("/../page.js", None, 404, "Malformed request"),
 ])  # fmt: skip
@@ -221,27 +239,42 @@ def raw(server, data, half=False):
 POST = b"POST /v1/models/numbers:predict HTTP/1.1\r\nHost: localhost\r\n"
 
 
-@pytest.mark.parametrize("data, half, status, message", [
-    (POST + b"Content-Length: 50\r\n\r\n{", True, 400, b"ended before its body of 50 bytes"),
-    (POST + b"Content-Length: 50\r\n\r\n{", False, 408, b"did not arrive within 2 seconds"),
-    (POST, True, 400, b"ended before its header"),
-    (POST, False, 408, b"did not arrive"),
-    (POST + b"\r\n", False, 411, b"Content-Length"),
-    (POST + b"Content-Length: -5\r\n\r\n", False, 400, b"Content-Length must be a number"),
-    (POST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n", False, 400, b"Content-Length must be"),
-    (POST + b"Transfer-Encoding: chunked\r\n\r\n", False, 411, b"in one piece"),
-    (POST + b"Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\n", False, 415, b"as it is"),
-    (POST + b"X: " + b"y" * 20_000 + b"\r\n\r\n", False, 431, b"header of a request may have"),
-    (POST + b"no header\r\n\r\n", False, 400, b"has no name"),
-    (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", False, 400, b"not one of HTTP"),
-    (b"GET / HTTP/2.0\r\n\r\n", False, 505, b"speaks HTTP/1.1"),
-    (b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", False, 403, b"answers to 127.0.0.1 alone"),
-    (POST + b"Origin: http://evil.example\r\nContent-Length: 0\r\n\r\n", False, 403, b"may not ask this server"),
+@pytest.mark.parametrize("data, status, message", [
+    (POST + b"Content-Length: 50\r\n\r\n{", 408, b"did not arrive within 2 seconds"),
+    (POST + b"Content-Length: 9999999999999\r\n\r\n", 413, b"may have 300,000 bytes"),
+    (POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"fff0\r\n%s\r\n" % (b"x" * 0xFFF0) * 5, 413, b"may have 300,000"),
+    (POST + b"\r\n", 400, b"Expecting value"),
+    (POST + b"Content-Length: -5\r\n\r\n", 400, b""),
+    (POST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n", 400, b""),
+    (POST + b"X: " + b"y" * 20_000 + b"\r\n\r\n", 400, b""),
+    (POST + b": v\r\n\r\n", 400, b""),
+    (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400, b""),
+    (POST + b"Origin: http://evil.example\r\nContent-Length: 0\r\n\r\n", 403, b"may not ask this server"),
+    (POST + b"Origin: http://localhost\r\nOrigin: http://evil.example\r\n\r\n", 403, b"may not ask this server"),
+    (b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n", 400, b""),
+    *((b"GET / HTTP/1.1\r\nHost: %s\r\n\r\n" % host, 400, b"") for host in [
+        b"evil.example", b"localhost.evil.example", b"localhost@evil.example", b"[::1", b"[]", b"]", b"[evil]", b"",
+        b"\xe9",
+    ]),
 ])  # fmt: skip
-def test_half_and_odd_requests(server, data, half, status, message):
-    found = raw(server, data, half)
-    assert found.startswith(b"HTTP/1.1 %d " % status), found
-    assert message in found.partition(b"\r\n\r\n")[2]
+def test_half_and_odd_requests(server, data, status, message, caplog):
+    answer = raw(server, data)
+    assert answer.startswith(b"HTTP/1.1 %d " % status), answer
+    assert message in answer.partition(b"\r\n\r\n")[2] and caplog.text == ""
+
+
+def test_half_requests_end_without_a_traceback(server, caplog):
+    for data in (POST, POST + b"Content-Length: 50\r\n\r\n{"):
+        assert raw(server, data, half=True) == b""
+    start = time.monotonic()
+    assert raw(server, POST) == raw(server, b"") == b""  # what does not come in time
+    assert time.monotonic() - start < 6 and caplog.text == ""
+
+
+@pytest.mark.parametrize("host", [b"localhost", b"127.0.0.1:80", b"[::1]:80"])
+def test_names_of_this_machine(server, host):
+    request = b"GET /models.json HTTP/1.1\r\nConnection: close\r\nHost: %s\r\n\r\n" % host
+    assert raw(server, request).startswith(b"HTTP/1.1 200 OK")
 
 
 def test_connections_are_kept(server):
@@ -251,6 +284,15 @@ def test_connections_are_kept(server):
     assert raw(server, one + one + last).count(b"200 OK") == 3
     expecting = POST + b"Connection: close\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body) + body
     assert raw(server, expecting).startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK")
+
+
+def test_answers_are_not_held_back(server):
+    """An answer is written in two parts: the second does not wait until the peer has confirmed the first."""
+    with socket.create_connection(("127.0.0.1", server.port)):
+        wait_for(lambda: server._http.server_state.connections)
+        connection = next(iter(server._http.server_state.connections))
+        end = connection.transport.get_extra_info("socket")
+        assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_page(server):
@@ -339,6 +381,55 @@ def test_versions_come_and_go(folders, tmp_path, monkeypatch, caplog):
         wait_for(lambda: served(server) == 404)
 
 
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO, errno.ESTALE, errno.EACCES])
+def test_a_passing_error_of_the_folder_unloads_nothing(folders, monkeypatch, caplog, code):
+    model = ServedModel("numbers", folders / "numbers", 1, {}, 64)
+    model.poll()
+    loaded = model.loaded
+
+    def fail(path):
+        raise OSError(code, "it may pass")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pathlib.Path, "iterdir", fail)
+        model.poll()
+        model.poll()
+        assert model.loaded is loaded
+    assert caplog.text.count("what is loaded stays") == 1  # said once
+    model.poll()
+    assert list(model.loaded) == [2] and model.loaded[2] is loaded[2]
+
+
+def test_a_version_that_met_a_passing_error_is_tried_again(folders, monkeypatch, caplog):
+    model = ServedModel("numbers", folders / "numbers", 1, {}, 64)
+
+    def fail(path):
+        raise OSError(errno.EMFILE, "it may pass")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_server_models, "_load", fail)
+        model.poll()
+        model.poll()
+        assert model.loaded == {} and caplog.text.count("version 2 cannot be loaded") == 1
+    model.poll()
+    assert list(model.loaded) == [2]
+
+
+@pytest.mark.parametrize("name", ["saved_model.pb", "assets.extra/tf_serving_warmup_requests"])
+def test_pipes_are_not_waited_for(folders, tmp_path, caplog, name):
+    shutil.copytree(folders / "numbers" / "1", tmp_path / "1")
+    shutil.copytree(folders / "numbers" / "1", tmp_path / "2")
+    (tmp_path / "\uff17").mkdir()  # a digit, but no number of a version
+    pipe = tmp_path / "2" / name
+    pipe.parent.mkdir(exist_ok=True)
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    model = ServedModel("numbers", tmp_path, 1, {}, 64)
+    model.poll()
+    assert list(model.loaded) == [1] and list(model._damaged) == [2]
+    assert f"files and folders alone. Received: {pipe.name}" in caplog.text
+
+
 def test_warm_up_requests_are_run_before_others(folders, tmp_path):
     folder = shutil.copytree(folders / "numbers" / "1", tmp_path / "numbers" / "1").parent
     write_warmup(folder / "1", {"serving_default": [{"x": np.ones(3, "float32")}]})
@@ -350,6 +441,11 @@ def test_warm_up_requests_are_run_before_others(folders, tmp_path):
         assert status["state"] == "END"
 
 
+def running(server):
+    """True while a request is being answered."""
+    return server._http.server_state.tasks
+
+
 def test_stopping_answers_what_has_come(folders):
     server = Server({"numbers": folders / "numbers"}, port=0).start()
     found = []
@@ -357,10 +453,10 @@ def test_stopping_answers_what_has_come(folders):
     # In this process `py_function` works: the model was exported here.
     thread = threading.Thread(target=lambda: found.append(ask(server, "/v1/models/numbers:predict", body)))
     thread.start()
-    wait_for(lambda: server._waiting)
+    wait_for(lambda: running(server))
     server.stop()
     thread.join()
-    assert found[0][:2] == (200, {"predictions": [7.0]}) and found[0][2]["Connection"] == "close"
+    assert found[0][:2] == (200, {"predictions": [7.0]})
     with pytest.raises(ConnectionError):
         ask(server, "/")
 
@@ -372,11 +468,14 @@ def test_limits_of_time_and_rate(folders):
         status, answer, headers = ask(server, "/v1/models/numbers:predict", body, headers={"Origin": origin})
         assert (status, answer) == (504, {"error": "The answer took longer than 0.2 seconds."})
         assert headers["Access-Control-Allow-Origin"] == origin
-        assert ask(server, "/v1/models/numbers:predict", method="OPTIONS", headers={"Origin": origin})[0] == 204
-    with Server(models, port=0, rate=0.001) as server:
-        assert ask(server, "/models.json")[0] == 200
-        status, answer, headers = ask(server, "/models.json")
-        assert (status, answer) == (429, {"error": "An address may send 0.001 requests a second."})
+        asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+        status, _, headers = ask(server, "/v1/models/numbers:predict", method="OPTIONS", headers=asked)
+        assert status == 200 and headers["Access-Control-Allow-Origin"] == origin
+    with Server(models, port=0, rate=2) as server:
+        answers = [ask(server, "/models.json") for _ in range(6)]
+        assert answers[0][0] == 200
+        status, answer, headers = next(each for each in answers if each[0] != 200)
+        assert (status, answer) == (429, {"error": "An address may send 2 requests a second."})
         assert headers["Retry-After"] == "1"
 
 
@@ -403,3 +502,14 @@ def test_arguments(folders, tmp_path):
                 other.start()
     with pytest.raises(OSError, match="Give another --port or --host"):
         Server({"x": tmp_path}, port=70_000).start()
+
+
+@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
+def test_missing_packages(folders, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    server = Server({"numbers": folders / "numbers"}, port=0)
+    with pytest.raises(
+        ImportError, match=rf'^Install {package}: pip install {package} .*pip install -e "\.\[serving\]"\)$'
+    ):
+        server.start()
+    assert server.models["numbers"].loaded == {}  # before models are loaded

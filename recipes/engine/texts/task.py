@@ -9,13 +9,13 @@ from keras_headattn.serving import export_classifier, export_regressor
 from keras_headattn.serving._versions import write_examples
 from keras_headattn.text import BytePairTokenizer, WordTokenizer
 from keras_headattn.training import Model
-from recipes.engine.fresh_process import show_page, try_out
+from recipes.engine.fresh_process import show_page, smoke_test
 from recipes.engine.task import Task, check_new
 from recipes.engine.texts.evaluation import evaluate
 
 OPTIMIZERS = {"adam": keras.optimizers.Adam, "sgd": keras.optimizers.SGD, "adagrad": keras.optimizers.Adagrad}
 
-TRY_OUT = """
+SMOKE_TEST = """
 found = call(**{name: tf.constant(values) for name, values in given.items()})
 if "values" in found:
     result = [f"{value:.3f}" for value in found["values"].numpy()]
@@ -164,7 +164,7 @@ class TextTask(Task):
             rows = zip(*sides.values(), strict=True)
             write_examples(path, [dict(zip(sides, row, strict=True)) for row in rows])
             packages = [] if isinstance(tokenizer, (WordTokenizer, BytePairTokenizer)) else ["tensorflow_text"]
-            found = try_out(path, TRY_OUT, sides, *packages)
+            found = smoke_test(path, SMOKE_TEST, sides, *packages)
             for label, prediction, *texts in zip(samples.labels, found, *sides.values(), strict=True):
                 print(f"  {' | '.join(texts)}\n    -> {prediction}, labelled {label}")
         show_page(config)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from recipes.classify.__main__ import main
-from tests.recipes.commands import run_here, run_process
+from tests.recipes.commands import drawn, run_here, run_process
 from tests.recipes.test_compare import make_run
 
 
@@ -30,7 +30,7 @@ def explain(capsys):
 METHODS = "pooling gradient integrated_gradients lime leave_one_out random".split()
 
 
-def test_two_runs_side_by_side(runs, explain, tmp_path):
+def test_two_runs_side_by_side(runs, explain, tmp_path, figures):
     long = "not so bad a film , & <b> it is long"  # of which 8 words are read
     (tmp_path / "texts.txt").write_text(f"a bad film\n\n{long}\nfilm\nbad\n")
     options = "--file", tmp_path / "texts.txt", "--methods", *METHODS, "--samples", 20, "--examples", 4
@@ -39,7 +39,8 @@ def test_two_runs_side_by_side(runs, explain, tmp_path):
     assert printed.count("| plain: ") == printed.count("| other: ") == len(METHODS)
     page = runs / "plain" / "explained" / "texts.html"
     assert str(page) in printed and "&lt;b&gt;" in page.read_text() and "other: " in page.read_text()
-    assert page.with_suffix(".png").stat().st_size > 10_000
+    words = [text.get_text() for axes in figures[0].axes for text in axes.texts]
+    assert page.with_suffix(".png").exists() and {"bad", "film"} <= {*words} and all(drawn(figures[0]))
     rows = [json.loads(line) for line in page.with_suffix(".jsonl").read_text().splitlines()]
     assert [row["text"] for row in rows] == ["a bad film", "", long, "film"]
     for row in rows:

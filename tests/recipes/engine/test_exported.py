@@ -11,6 +11,7 @@ from recipes.classify import __main__ as classify
 from recipes.classify import exported
 from recipes.classify.settings import ClassifyConfig
 from recipes.engine.config import override
+from recipes.engine.texts import exported as predictions
 from recipes.glue import __main__ as glue
 from recipes.translate import __main__ as translate
 from tests.recipes.commands import run_here
@@ -139,7 +140,7 @@ def test_several_labels(tmp_path, monkeypatch, capsys):
             rows = {"x": ([b"b", b"a"], [0.9, 0.8]), "y": ([b"b", b"a"], [0.7, 0.1])}
             return {name: np.array([rows[text][place] for text in texts]) for place, name in enumerate(self.outputs)}
 
-    monkeypatch.setattr(exported, "SavedModel", Model)
+    monkeypatch.setattr(predictions, "SavedModel", Model)
     (tmp_path / "tst.csv").write_text('text,label\nx,"a,b"\ny,b\n')
     config = override(ClassifyConfig(), {"predict": "labels"})
     exported.evaluate_saved_model(config, tmp_path, [tmp_path / "tst.csv"])

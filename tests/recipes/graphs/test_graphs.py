@@ -12,17 +12,16 @@ import tensorflow as tf
 from matplotlib.image import imread
 
 from keras_headattn.optimizers import Repulsive
-from recipes.engine.fresh_process import try_out
+from recipes.engine.fresh_process import smoke_test
 from recipes.engine.recipe import named_configs
 from recipes.graphs.__main__ import RECIPE, main
-from recipes.graphs.corpus import Graph, GraphCorpus
+from recipes.graphs.corpus import Graph, GraphCorpus, graph_tensors
 from recipes.graphs.data import by_category, load_corpora
-from recipes.graphs.describer import Description
 from recipes.graphs.evaluation import as_triples, score_texts
 from recipes.graphs.files import graph_from_json
-from recipes.graphs.graph_json import parse_graphs
+from recipes.graphs.graph_to_text import Description
 from recipes.graphs.settings import GraphsConfig
-from recipes.graphs.task import TRY_OUT
+from recipes.graphs.task import SMOKE_TEST
 from tests.recipes.commands import quick_run, run_here, run_process, train_here
 
 ROW = {"entities": ["Anna Lee", "New York"], "types": ["person", "town"], "triples": [["Anna Lee", "born in", 1]]}
@@ -105,9 +104,13 @@ def test_the_saved_model_writes_what_the_run_writes(quick, recipe, tmp_path):
     (tmp_path / "graphs.jsonl").write_text("\n".join(["", *lines]) + "\n")
     empty, *expected = recipe("write", quick[0] / "run", tmp_path / "graphs.jsonl", "--scores").splitlines()
     assert empty == ""
-    texts, scores = try_out(quick[0] / "exported" / "1", TRY_OUT, lines)
+    tensors = graph_tensors([graph_from_json(line) for line in lines])
+    texts, scores = smoke_test(quick[0] / "exported" / "1", SMOKE_TEST, tensors)
     assert [line.split("\t")[1] for line in expected] == texts
     np.testing.assert_allclose([float(line.split("\t")[0]) for line in expected], scores, atol=2e-4)
+    empty, *written = recipe("write", quick[0] / "exported", tmp_path / "graphs.jsonl", "--scores").splitlines()
+    assert empty == "" and [line.split("\t")[1] for line in written] == texts
+    np.testing.assert_allclose([float(line.split("\t")[0]) for line in written], scores, atol=2e-4)
 
 
 def test_pictures_and_a_page(quick, recipe, tmp_path):
@@ -129,44 +132,70 @@ def test_pictures_and_a_page(quick, recipe, tmp_path):
 
 
 @pytest.mark.parametrize("changes, message", [
-    ({"triples": [["Anna Lee", "born in", "Oslo"]]}, "no entity: Oslo"),
-    ({"triples": [[0, "born in", 2]]}, "not there, counted from 0: 2"),
-    ({"triples": [["Anna Lee", "born in"]]}, "must have head, relation and tail"),
-    ({"entities": ["Anna Lee", " "], "triples": []}, "empty name, that of entity 1"),
+    ({"triples": [["Anna Lee", "born in", "Oslo"]]}, "'Oslo', which is no entity"),
+    ({"triples": [["Anna Lee", "born in"]]}, "which has the triple"),
+    ({"triples": [["Anna Lee", "", "New York"]]}, "which has the triple"),
+    ({"entities": ["Anna Lee", " "], "triples": []}, "an entity without a name"),
     ({"types": ["person"]}, "1 types for 2 entities"),
-    ({"entities": list("abcdefghi"), "types": [], "triples": []}, "8 entities at most. Received: 9"),
-    ({"entities": [], "triples": [], "types": []}, "must have entities"),
-    ({"title": None}, "is a JSON object"),
+    ({"types": ["person", "<>"]}, "an entity without a type"),
+    ({"entities": list("abcdefghi"), "types": list("abcdefghi"), "triples": []}, "8"),
 ])  # fmt: skip
-def test_graphs_that_are_none(changes, message, served, quick, recipe, tmp_path):
-    """The SavedModel says what is wrong, and so does `write`, with the line."""
-    line = json.dumps(ROW | changes)
+def test_lines_that_are_no_graphs(changes, message, quick, recipe, tmp_path):
+    """`write` names the line, of a run and of a SavedModel."""
+    (tmp_path / "graphs.jsonl").write_text(f"{GRAPH}\n{json.dumps(ROW | changes)}\n")
+    for folder in ("run", "exported"):
+        reported = recipe("write", quick[0] / folder, tmp_path / "graphs.jsonl").splitlines()[-1]
+        assert reported.startswith("error: ") and message in reported and "Received" in reported
+        assert "Line 2" in reported or "8 entities at most" in reported
+
+
+@pytest.mark.parametrize("changes, message", [
+    ({"tails": [[1], [2]]}, r"not there, counted from 0. Received: \[2\]"),
+    ({"heads": [[0], [-1]]}, r"not there, counted from 0. Received: \[-1\]"),
+    ({"tails": [[1, 1], [1, 1]]}, "must have head, relation and tail. Received"),
+    ({"entities": [["Anna Lee", "New York"], ["", "New York"]]}, "padding must be last. Received"),
+    ({"types": [["person", "town"], ["person", ""]]}, r'name and a type.*New York'),
+    ({"types": [["person"], ["person"]]}, r"name and a type. Received shapes: \[\[2 2\], \[2 1\]\]"),
+    ({"entities": [["Anna Lee"] * 9] * 2, "types": [["town"] * 9] * 2}, r"8 entities at most. Received: \[9 9\]"),
+    ({"entities": [["Anna Lee", "New York"], ["", ""]]}, r"must have entities. Received numbers: \[2 0\]"),
+    ({"title": ["one"]}, "a row for each graph"),
+])  # fmt: skip
+def test_a_saved_model_refuses_what_is_no_graph(changes, message, served):
+    tensors = graph_tensors([graph_from_json(GRAPH)] * 2) | changes
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        served(graphs=tf.constant([GRAPH, line]))
-    if "title" not in changes:
-        (tmp_path / "graphs.jsonl").write_text(f"{GRAPH}\n{line}\n")
-        reported = recipe("write", quick[0] / "run", tmp_path / "graphs.jsonl")
-        assert reported.startswith("error: Line 2: ") and "Received" in reported
+        served(**{name: tf.constant(rows) for name, rows in tensors.items()})
 
 
-def test_escapes_in_json():
-    row = {
-        "entities": ['Zoë "Q" Lee', "Oslo \\ 3", "C:[1, 2]", "\U0001f600/\n"],
-        "types": ["<person>", "town", "x", "y"],
-        "triples": [[0, "lives in", 1], ["Oslo \\ 3", "near", 2]],
-        "title": "A title, 5",
-        "more": {"a": [["entities"]]},
+def test_graphs_as_tensors():
+    graphs = [graph_from_json('{"entities": ["Oslo"], "title": "A town"}'), graph_from_json(GRAPH)]
+    assert graph_tensors(graphs) == {
+        "entities": [["Oslo", ""], ["Anna Lee", "New York"]],
+        "types": [["entity", ""], ["person", "town"]],
+        "heads": [[0], [0]],
+        "relations": [[""], ["born in"]],
+        "tails": [[0], [1]],
+        "title": ["A town", ""],
     }
-    lines = [json.dumps(row), json.dumps(row, ensure_ascii=False, indent=2), '{"triples": [["a", "r", "b"]]}']
-    found = parse_graphs(tf.constant(lines))
-    for place, line in enumerate(lines):
-        graph = graph_from_json(line)
-        names = [name.decode() for name in found["entities"][place].numpy()]
-        assert names == list(graph.entities) and [*found["types"][place].numpy()] == [t.encode() for t in graph.types]
-        ends, relations = found["ends"][place].numpy().tolist(), found["relations"][place].numpy()
-        triples = [(head, name.decode(), tail) for (head, tail), name in zip(ends, relations, strict=True)]
-        assert triples == list(graph.triples)
-        assert found["title"][place].numpy().decode() == graph.title
+
+
+def test_padding_changes_nothing(served):
+    """A graph is written as by itself beside a larger one."""
+    lines = ['{"entities": ["Oslo"]}', '{"triples": [["Anna Lee", "born in", "Oslo"], ["Anna Lee", "home", "Rome"]]}']
+
+    def written(lines):
+        tensors = graph_tensors([graph_from_json(line) for line in lines])
+        found = served(**{name: tf.constant(rows) for name, rows in tensors.items()})
+        return found["texts"].numpy(), found["scores"].numpy()
+
+    alone, together = [written([line]) for line in lines], written(lines)
+    assert [texts[0] for texts, _ in alone] == together[0].tolist()
+    np.testing.assert_allclose([scores[0] for _, scores in alone], together[1], rtol=1e-4)
+
+
+def test_a_saved_model_has_its_own_settings(quick, recipe, tmp_path):
+    (tmp_path / "graphs.jsonl").write_text(GRAPH)
+    command = ["write", quick[0] / "exported", tmp_path / "graphs.jsonl"]
+    assert "--beam-size is of runs" in recipe(*command, "--beam-size", 1)
 
 
 # -------------------------------------------------------------------------------------------------------- training

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.data import Records, claim
+from keras_headattn.data import Records, begin_records
 from keras_headattn.data._shards import write_shard
 from keras_headattn.text import WordPieceTokenizer
 from keras_headattn.training import Model, Resume
@@ -38,7 +38,7 @@ def text(documents=40):
 
 
 def write(folder, tokenizer, lines=None, **options):
-    claim(folder, {"text": "numbers"})
+    begin_records(folder, {"text": "numbers"})
     options = dict(max_length=LENGTH, shard_size=900) | options
     return write_sequences(folder, text() if lines is None else lines, tokenizer, **options)
 
@@ -178,7 +178,7 @@ def test_records_of_another_program_are_adopted(records, tmp_path):
     for number, shard in enumerate(records.shards):
         path = tmp_path / f"pretrain_data.tfrecord-{number}-of-{len(records.shards)}"
         path.write_bytes((records.folder / shard["name"]).read_bytes())
-    claim(tmp_path, {"vocab.txt": "a"})
+    begin_records(tmp_path, {"vocab.txt": "a"})
     adopted = adopt_sequences(tmp_path, LENGTH, 205)
     assert adopted.manifest["examples"] == records.manifest["examples"]
     assert adopted.manifest["made_of"] == {"vocab.txt": "a", "max_length": LENGTH}

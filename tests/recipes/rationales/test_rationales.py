@@ -95,7 +95,7 @@ def test_scores_and_results(run, command):
             assert record["scores"][kind][f"aopc_{name}"] == pytest.approx(np.mean(steps), abs=1e-6)
 
 
-def test_explain_evaluate_and_mistakes(run, command, tmp_path):
+def test_explain_evaluate_and_mistakes(run, command, tmp_path, figures):
     (tmp_path / "texts.txt").write_text("the plot is truly great .\tgood ?\n\n<b> dull\n")
     options = "--kinds", "attention", "lime", "--samples", 10
     process = run_process("rationales", "explain", run / "run", tmp_path / "texts.txt", *options)
@@ -113,6 +113,9 @@ def test_explain_evaluate_and_mistakes(run, command, tmp_path):
     assert "&lt;b&gt;" in page and "<h2>Document 1: good ?</h2>" in page
     assert f"<h3>{lines[0]['classification']}: {max(lines[0]['probabilities'].values()):.3f}</h3>" in page
     assert "test: accuracy" in command("evaluate", run / "run")
+    counts = [int(text.get_text()) for text in figures[0].axes[0].texts]
+    rows = (run / "run" / "results" / "test" / "confusion.txt").read_text().splitlines()[1:]
+    assert counts == [int(count) for row in rows for count in row.split()[1:]] and sum(counts)
     assert (run / "run" / "results" / "test" / "confusion.png").exists()
     assert "--samples must be at least 1" in command("score", run / "run", "--samples", 0)
     assert "--samples is of lime. Received" in command("score", run / "run", "--kinds", "cls", "--samples", 5)

@@ -27,7 +27,7 @@ class Description:
     tokens: tuple
 
 
-class Describer:
+class GraphToText:
     """Writes the texts of graphs: graphs in, texts out.
 
     Graphs are sorted by size and searched in batches of few shapes, each compiled once.
@@ -63,8 +63,8 @@ class Describer:
     >>> from keras_headattn.models import GraphWriter
     >>> vocabulary = GraphVocabulary(["lives", "in"], ["person", "town"], ["anna", "oslo"], [], ["home"])
     >>> model = GraphWriter(8, 4, 1, num_layers=1, hidden_dim=16, forbidden_ids=vocabulary.forbidden_ids)
-    >>> describe = Describer(model, vocabulary, beam_size=1, max_length=4)
-    >>> [description] = describe([Graph(("Anna", "Oslo"), ("person", "town"), ((0, "home", 1),))])
+    >>> graph_to_text = GraphToText(model, vocabulary, beam_size=1, max_length=4)
+    >>> [description] = graph_to_text([Graph(("Anna", "Oslo"), ("person", "town"), ((0, "home", 1),))])
     >>> len(description.tokens) <= 4
     True
     """

@@ -1,4 +1,4 @@
-"""All that a search multiplies with, as variables of a SavedModel: made once, and in fewer bytes if asked for."""
+"""Decoding weights stored in a SavedModel as float32, bfloat16 or int8."""
 
 import functools
 import math
@@ -10,7 +10,7 @@ STORED = ("float32", "bfloat16", "int8")
 LEAST = 4096  # numbers of a matrix that is kept in fewer bytes
 
 
-class KeptWeights:
+class StoredWeights:
     """Kernels of decoding, and the weights of a model, as a SavedModel keeps them.
 
     Matrices in fewer bytes are made float32 once in each call, so that all products and sums are float32. Matrices of
@@ -71,13 +71,7 @@ def _keep_weight(weight, stored):
 
 
 def _keep(tensor, stored, axis=0):
-    """A function that returns the tensor, from variables that it makes now.
-
-    Args:
-        tensor: of any shape.
-        stored: as `KeptWeights` takes it.
-        axis: over which numbers share a factor of int8.
-    """
+    """A function that returns the tensor, from variables that it makes now."""
     tensor = tf.convert_to_tensor(tensor)
     if stored == "float32" or tensor.dtype != tf.float32 or not _is_large(tensor):
         return tf.Variable(tensor).read_value  # once, not in each step

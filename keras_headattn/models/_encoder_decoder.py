@@ -1,0 +1,341 @@
+"""The base of encoder-decoder Transformers: embeddings, two stacks of blocks, decoding."""
+
+import itertools
+
+import keras
+from keras import layers, ops
+
+from keras_headattn._identifiers import seed_plus
+from keras_headattn._model import Model
+from keras_headattn._validation import positive, rate
+from keras_headattn.layers import DecoderBlock, EncoderBlock
+from keras_headattn.layers._intermediates import with_intermediates
+from keras_headattn.models._blocks import Stack
+from keras_headattn.ops import apply_kernel, sizes
+
+SIDES, STACKS = ("source", "target"), ("encoder", "decoder")
+SOURCE, TARGET = 0, 1  # where lists of layers have those of either side
+
+
+class EncoderDecoder(Model):
+    """Base of `Transformer` and `T5`, whose arguments of the same names it takes.
+
+    Args:
+        templates: dictionary of `Template` by name: `"attention"`, `"decoder_attention"`, `"cross_attention"`,
+            `"norm"`, `"feed_forward"`, `"positions"` and `"relative_positions"`.
+        embedding_deviation: of new embeddings.
+        embedding_scale: factor of embeddings; `None` for none.
+        output_scale: factor of what goes into the output layer; `None` for none.
+        output_dropout: whether the output of each stack has a dropout of its own.
+        padding_begins: whether the first token of a target counts, though its id is that of padding.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary_size,
+        target_vocabulary_size,
+        num_layers,
+        num_decoder_layers,
+        hidden_dim,
+        intermediate_dim,
+        num_heads,
+        *,
+        templates,
+        dropout,
+        normalize_first,
+        tie_output,
+        output_bias,
+        suppress,
+        force_end,
+        seed,
+        embedding_deviation,
+        embedding_scale=None,
+        output_scale=None,
+        output_dropout=False,
+        padding_begins=False,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.source_vocabulary_size = positive("source_vocabulary_size", source_vocabulary_size)
+        self.target_vocabulary_size = target_vocabulary_size
+        if target_vocabulary_size is not None:
+            positive("target_vocabulary_size", target_vocabulary_size)
+        self.num_layers = positive("num_layers", num_layers)
+        num_decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
+        self.num_decoder_layers = positive("num_decoder_layers", num_decoder_layers)
+        self.hidden_dim = positive("hidden_dim", hidden_dim)
+        self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
+        self.num_heads = positive("num_heads", num_heads)
+        self.dropout = rate("dropout", dropout)
+        self.normalize_first = normalize_first
+        self.tie_output = tie_output
+        self.output_bias = output_bias
+        self.suppress = tuple(suppress)
+        self.force_end = force_end
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+            raise ValueError(f"`seed` must be an integer or None. Received: seed={seed!r}")
+        self.seed = seed
+        self.templates = templates
+        self.embedding_deviation = embedding_deviation
+        self.embedding_scale = embedding_scale
+        self.output_scale = output_scale
+        self.padding_begins = padding_begins
+        self._make_layers(output_dropout)
+
+    @property
+    def max_length(self):
+        """Largest number of positions, or `None` where there is no limit."""
+        return getattr(self.positions[0], "max_length", None) if self.positions else None
+
+    def _make_layers(self, output_dropout):
+        """Makes all layers, in the order in which `weights` has theirs."""
+        seeds = (seed_plus(self.seed, 10 * i) for i in itertools.count())
+        self._make_embeddings()
+        has_positions = self.templates["positions"].layer is not None
+        self.positions = [self._make("positions", f"{side}_positions") for side in SIDES if has_positions]
+        self.dropouts = self._make_dropouts("dropout", seeds)
+        self.relative_positions = [self._make_relative_positions(stack) for stack in STACKS]
+        self._make_blocks(seeds)
+        self.norms = [self._make("norm", f"{stack}_norm") for stack in STACKS if self.normalize_first]
+        self.output_dropouts = self._make_dropouts("output_dropout", seeds) if output_dropout else []
+
+    def _make(self, template, name, **overrides):
+        return self.templates[template].make(name=name, dtype=self.dtype_policy, **overrides)
+
+    def _make_dropouts(self, name, seeds):
+        return [
+            layers.Dropout(self.dropout, seed=next(seeds), dtype=self.dtype_policy, name=f"{side}_{name}")
+            for side in SIDES
+        ]
+
+    def _make_embeddings(self):
+        """Makes the embeddings, one for a shared vocabulary, and the output layer unless it is tied."""
+        target_size = self.target_vocabulary_size or self.source_vocabulary_size
+        self.target_embedding = self.source_embedding = self._make_embedding("target_embedding", target_size)
+        if self.target_vocabulary_size is not None:
+            self.source_embedding = self._make_embedding("source_embedding", self.source_vocabulary_size)
+        self.output_projection = None
+        if not self.tie_output:
+            self.output_projection = layers.Dense(
+                target_size,
+                use_bias=self.output_bias,
+                kernel_initializer=keras.initializers.RandomNormal(stddev=self.hidden_dim**-0.5),
+                dtype=self.dtype_policy,
+                name="output_projection",
+            )
+
+    def _make_embedding(self, name, size):
+        normal = keras.initializers.RandomNormal(stddev=self.embedding_deviation)
+        return layers.ReversibleEmbedding(
+            size, self.hidden_dim, embeddings_initializer=normal, dtype=self.dtype_policy, name=name
+        )
+
+    def _make_relative_positions(self, stack):
+        # A decoder looks back only. It needs no buckets for later keys.
+        looks_back = stack == "decoder" and hasattr(self.templates["relative_positions"].layer, "bidirectional")
+        one_way = {"bidirectional": False} if looks_back else {}
+        return self._make("relative_positions", f"{stack}_relative_positions", **one_way)
+
+    def _make_blocks(self, seeds):
+        """Makes the blocks. Those of a stack share its relative positions."""
+        common = dict(
+            norm=self.templates["norm"],
+            feed_forward=self.templates["feed_forward"],
+            dropout=self.dropout,
+            normalize_first=self.normalize_first,
+            dtype=self.dtype_policy,
+        )
+        encoder = dict(attention=self.templates["attention"], **common)
+        decoder = dict(
+            attention=self.templates["decoder_attention"], cross_attention=self.templates["cross_attention"], **common
+        )
+        self.encoder_blocks = [
+            EncoderBlock(depth=i, seed=next(seeds), name=f"encoder_{i}", **encoder) for i in range(self.num_layers)
+        ]
+        self.decoder_blocks = [
+            DecoderBlock(depth=i, seed=next(seeds), name=f"decoder_{i}", **decoder)
+            for i in range(self.num_decoder_layers)
+        ]
+        self.encoder_stack = Stack(self.encoder_blocks, self.relative_positions[SOURCE])
+        self.decoder_stack = Stack(self.decoder_blocks, self.relative_positions[TARGET])
+
+    def build(self, input_shape=None):
+        shape = (None, None, self.hidden_dim)
+        self.target_embedding.build((None, None))
+        if self.source_embedding is not self.target_embedding:
+            self.source_embedding.build((None, None))
+        for layer in (*self.positions, *self.norms):
+            layer.build(shape)
+        self.encoder_stack.build(shape)
+        self.decoder_stack.build(shape, shape)
+        if self.output_projection:
+            self.output_projection.build(shape)
+        elif self.output_bias:
+            size = self.target_vocabulary_size or self.source_vocabulary_size
+            self.tied_bias = self.add_weight(name="output_bias", shape=(size,), initializer="zeros")
+        self.built = True
+
+    def call(self, inputs, training=None, return_intermediates=False):
+        if return_intermediates:
+            blocks = {block.name: block for block in (*self.encoder_blocks, *self.decoder_blocks)}
+            return with_intermediates(blocks, self.call, inputs, training)
+        if not isinstance(inputs, dict) or not {"source", "target"} <= set(inputs):
+            received = sorted(inputs) if isinstance(inputs, dict) else type(inputs)
+            raise ValueError(f'`inputs` must be a dictionary of "source" and "target". Received: inputs={received}')
+        source, target = inputs["source"], inputs["target"]
+        memory = self.encode(source, training)
+        x = self._embed(TARGET, target, training)
+        masks = {"memory_mask": ops.not_equal(source, 0), "x_mask": self._target_mask(target)}
+        x = self.decoder_stack(x, memory, training=training, **masks)
+        return self._logits(x, training=training)
+
+    def _target_mask(self, target):
+        mask = ops.not_equal(target, 0)
+        if not self.padding_begins:
+            return mask
+        return ops.logical_or(ops.equal(ops.arange(ops.shape(target)[1]), 0), mask)
+
+    def encode(self, source, training=None):
+        """Output of the encoder.
+
+        Args:
+            source: token ids `(B, n)`, 0 = padding.
+            training: whether dropout is active.
+
+        Returns:
+            `(B, n, D)`.
+        """
+        x = self._embed(SOURCE, source, training)
+        x = self.encoder_stack(x, ops.not_equal(source, 0), training=training)
+        return self._finish(SOURCE, x, training)
+
+    def _finish(self, side, x, training):
+        """Output of a stack from that of its last block."""
+        x = self.norms[side](x) if self.norms else x
+        x = self.output_dropouts[side](x, training=training) if self.output_dropouts else x
+        return x * self.output_scale if side == TARGET and self.output_scale is not None else x
+
+    def decoding_kernels(self):
+        """Kernels of decoding, made once from the weights, see `Attention.decoding_kernels`.
+
+        Returns:
+            Dictionary of `"blocks"`, a list of those of the decoder blocks, and `"output"`, of the output layer.
+        """
+        made = {"blocks": self.decoder_stack.decoding_kernels()}
+        if self.tie_output and self.target_embedding.quantization_mode is None:
+            kernel = ops.transpose(self.target_embedding.embeddings)
+            made["output"] = {"kernel": ops.cast(kernel, self.compute_dtype)}
+            if self.output_bias:
+                made["output"]["bias"] = ops.cast(self.tied_bias, self.compute_dtype)
+        return made
+
+    def init_cache(self, source, max_length, copies=1, kernels=None):
+        """State of decoding translations of `source`, for `decode_step`.
+
+        Args:
+            source: token ids `(B, n)`, 0 = padding.
+            max_length: number of rows of the cache: tokens of all steps together.
+            copies: number of translations of each source, which is encoded once; they lie side by side.
+            kernels: of `decoding_kernels`. Default `None`: the layers' own are used.
+
+        Returns:
+            Dictionary of `"blocks"`, the decoder blocks' caches, and `"source_mask"` `(B * copies, n)`.
+        """
+        memory, mask = self.encode(source, training=False), ops.not_equal(source, 0)
+        if copies > 1:
+            memory, mask = (ops.repeat(x, copies, axis=0) for x in (memory, mask))
+        return {
+            "blocks": self.decoder_stack.init_cache(memory, max_length, (kernels or {}).get("blocks")),
+            "source_mask": mask,
+        }
+
+    def decode_step(self, tokens, cache, index, positions=None, attention_mask=None, kernels=None):
+        """Logits of the tokens that follow `tokens`.
+
+        Args:
+            tokens: `(B, n)`: written to rows `index, index + 1, ...` of the cache.
+            cache: from `init_cache` or the step before.
+            index: integer or scalar tensor.
+            positions: positions of the tokens in the sentence, `(n,)`. Default to their rows.
+            attention_mask: boolean `(B, n, max_length)`: the rows each token may attend to. Defaults to
+                its own and all before.
+            kernels: of `decoding_kernels`. Default `None`: the layers' own are used.
+
+        Returns:
+            `(logits (B, n, vocabulary), cache)`.
+        """
+        if positions is None:
+            positions = ops.arange(ops.shape(tokens)[1], dtype="int32") + index
+        x = self._embed(TARGET, tokens, False, positions)
+        if attention_mask is not None:
+            attention_mask = attention_mask[:, None]  # once for all blocks
+        kernels = kernels or {}
+        x, blocks = self.decoder_stack.step(
+            x,
+            cache["blocks"],
+            kernels.get("blocks"),
+            memory_mask=cache["source_mask"],
+            attention_mask=attention_mask,
+            index=index,
+            positions=positions,
+        )
+        return self._logits(x, kernels.get("output")), {**cache, "blocks": blocks}
+
+    @property
+    def beams_share_rows(self):
+        """Whether the hypotheses of a beam may lie side by side in one cache, in any order."""
+        return not any(layer.rows_interact for layer in self.decoder_stack.attentions)
+
+    def grow_cache(self, cache, max_length):
+        """The cache with room for more tokens.
+
+        Args:
+            cache: from `init_cache` or `decode_step`.
+            max_length: number of rows, an integer, no fewer than there are.
+
+        Returns:
+            Cache of the same structure.
+        """
+        return {**cache, "blocks": self.decoder_stack.grow_cache(cache["blocks"], max_length)}
+
+    def reorder_cache(self, cache, rows):
+        """The cache of a batch whose sentences are `rows` of this one, as hypotheses of the same sources.
+
+        Args:
+            cache: from `init_cache` or `decode_step`.
+            rows: integers `(B,)`.
+
+        Returns:
+            Cache of the same structure.
+        """
+        return {**cache, "blocks": self.decoder_stack.reorder_cache(cache["blocks"], rows)}
+
+    def _embed(self, side, tokens, training, positions=None):
+        embedding = (self.source_embedding, self.target_embedding)[side]
+        x = embedding(tokens)
+        if self.embedding_scale is not None:
+            x = x * self.embedding_scale
+        if self.positions:
+            x = self.positions[side](x, positions)
+        return self.dropouts[side](x, training=training)
+
+    def _logits(self, x, weights=None, training=False):
+        x = self._finish(TARGET, x, training)
+        if self.output_projection:
+            logits = self.output_projection(x)
+        elif weights is not None:
+            logits = apply_kernel(weights, x)
+            logits = ops.reshape(logits, (*sizes(x)[:-1], logits.shape[-1]))
+        else:
+            logits = self.target_embedding(x, reverse=True)
+            if self.output_bias:
+                logits = logits + ops.cast(self.tied_bias, logits.dtype)
+        return ops.cast(logits, "float32")
+
+    def _config_of(self, arguments, templates):
+        """A configuration with these arguments and templates, by their names."""
+        return {
+            **super().get_config(),
+            **{name: getattr(self, name) for name in arguments},
+            **{name: self.templates[name].serialize() for name in templates},
+        }

@@ -1,0 +1,195 @@
+"""The base of models that mask tokens: which tokens are masked, and means of losses over them."""
+
+import itertools
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_headattn._model import Model
+from keras_headattn._validation import natural, number
+from keras_headattn.losses import LabelSmoothedCrossentropy
+from keras_headattn.models._masking import draw_positions, mask, most_drawn, number_drawn
+
+MASKS = ("masked_ids", "mask_positions", "mask_weights")
+COUNTS = ("mean_masks", "mean_tokens")
+
+
+class _Mean(keras.losses.Loss):
+    """Mean of precomputed losses, scaled for Keras's sum over replicas."""
+
+    def call(self, y_true, y_pred):
+        return y_pred
+
+
+class Pretraining(Model):
+    """Base of `MaskedLMPretraining` and `ElectraPretraining`, whose arguments of the same names it takes.
+
+    Args:
+        encoder: `Bert`, whose vocabulary and padding count.
+    """
+
+    def __init__(
+        self,
+        encoder,
+        mask_id,
+        special_ids,
+        drawn_share,
+        masked_share,
+        random_share,
+        replacement=False,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.mask_id = natural("mask_id", mask_id)
+        self.special_ids = _ids("special_ids", special_ids)
+        self.drawn_share = number("drawn_share", drawn_share, above=0, most=1)
+        self.masked_share = number("masked_share", masked_share, least=0, most=1)
+        self.random_share = number("random_share", random_share, least=0, most=1 - masked_share)
+        self.replacement = replacement
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.pad_id = encoder.pad_id
+        self._never_drawn = sorted({self.pad_id, mask_id, *special_ids})
+        self._random_tokens = np.setdiff1d(np.arange(encoder.vocabulary_size), self._never_drawn).tolist()
+        if self._never_drawn[-1] >= encoder.vocabulary_size or not self._random_tokens:
+            raise ValueError(
+                "`mask_id` and `special_ids` must be some ids of the vocabulary. "
+                f"Received: mask_id={mask_id}, special_ids={special_ids} and a vocabulary of {encoder.vocabulary_size}"
+            )
+        self.means = {"masked_accuracy": keras.metrics.Mean(name="masked_accuracy")}
+        self._mean = _Mean("mean", dtype="float32")
+        self._crossentropy = LabelSmoothedCrossentropy(0.0, reduction=None)
+
+    def draw_masks(self, inputs, training=True):
+        """Draws the masks of a batch, as a call without masks does by itself. Those of a validation set are drawn once.
+
+        Args:
+            inputs: as of a call.
+            training: bool; `False`: the numbers are those of a fixed seed.
+
+        Returns:
+            `inputs`; `"masked_ids"` `(B, n)`, the text with masks; `"mask_positions"` `(B, K)`; and `"mask_weights"`
+            `(B, K)`, 1.0, or 0.0 where fewer are drawn, at position 0. K is `int((drawn_share + 0.005) * n)`, and 1 at
+            least.
+
+        Raises:
+            ValueError: if the length of the texts is not known when a graph is made.
+        """
+        return self._draw(as_dictionary(inputs), self._seeds(training))
+
+    def with_counts(self, inputs):
+        """Adds the counts that losses are divided by to a batch that is to be split over replicas.
+
+        Without them each replica divides by the counts of its own rows.
+
+        Args:
+            inputs: as of a call, the whole batch.
+
+        Returns:
+            `inputs`; and, both `(B,)`, `"mean_masks"` and `"mean_tokens"`: how many tokens of a row are drawn, and how
+            many are no padding, on average. All rows have the same number.
+        """
+        inputs = as_dictionary(inputs)
+        counts = {name: self._count(inputs, name) for name in COUNTS}
+        return {**inputs, **{name: ops.full_like(count, ops.mean(count)) for name, count in counts.items()}}
+
+    def _count(self, inputs, name):
+        """Of each row `(B,)` the count that the batch brings; or else its tokens that are drawn, or are no padding."""
+        if name in inputs:
+            return inputs[name]
+        is_real, is_free = self._places(inputs["token_ids"])
+        if name == "mean_tokens":
+            count = ops.sum(ops.cast(is_real, "int32"), axis=1)
+        elif "mask_weights" in inputs:
+            count = ops.sum(inputs["mask_weights"], axis=1)
+        else:
+            count = number_drawn(is_real, is_free, self.drawn_share, self.replacement)
+        return ops.cast(count, "float32")
+
+    def _places(self, ids):
+        """Which tokens are no padding, and which of them may be drawn, both `(B, n)`."""
+        is_special = ops.stack([ops.equal(ids, each) for each in self._never_drawn])
+        return ops.not_equal(ids, self.pad_id), ops.logical_not(ops.any(is_special, axis=0))
+
+    def _seeds(self, training):
+        """The seeds of a call. Those of an evaluation are fixed, so that it can be repeated."""
+        return itertools.repeat(self.seed_generator) if training else itertools.count()
+
+    def _mask_tokens(self, inputs, seeds):
+        """The inputs with masks: those that they have, or new ones."""
+        given = [name for name in MASKS if name in inputs]
+        if given and len(given) < len(MASKS):
+            raise ValueError(f"Masks are {', '.join(MASKS)}: `draw_masks` makes all of them. Received: {given} alone")
+        return inputs if given else self._draw(inputs, seeds)
+
+    def _draw(self, inputs, seeds):
+        ids = inputs["token_ids"]
+        if ids.shape[1] is None:
+            raise ValueError(f"The length of texts must be known. Received: token_ids of shape {tuple(ids.shape)}")
+        is_real, is_free = self._places(ids)
+        positions = draw_positions(is_free, most_drawn(self.drawn_share, ids.shape[1]), next(seeds), self.replacement)
+        drawn = number_drawn(is_real, is_free, self.drawn_share, self.replacement)
+        chosen = ops.less(np.arange(positions.shape[1], dtype="int32"), drawn[:, None])
+        positions = ops.where(chosen, positions, 0)
+        shares = self.masked_share, self.random_share
+        masked = mask(ids, positions, chosen, self.mask_id, self._random_tokens, *shares, seeds)
+        return {**inputs, **dict(zip(MASKS, (masked, positions, ops.cast(chosen, "float32")), strict=True))}
+
+    def _fill_in(self, head, inputs, training):
+        """Logits and losses of what is masked, by a `MaskedLM`: dictionary, see `MaskedLMPretraining`."""
+        positions = ops.cast(inputs["mask_positions"], "int32")
+        texts = {**text_of(inputs, inputs["masked_ids"]), "mask_positions": positions}
+        logits = head(texts, training=training)
+        labels = ops.cast(ops.take_along_axis(inputs["token_ids"], positions, axis=1), "int32")
+        return {
+            "mask_positions": positions,
+            "mask_weights": ops.cast(inputs["mask_weights"], "float32"),
+            "mask_labels": labels,
+            "mask_logits": logits,
+            "mask_losses": self._crossentropy(labels, logits),
+        }
+
+    def _mean_loss(self, inputs, count, losses, weights):
+        """The sum of weighted losses `(B, m)` over a count; on a replica its part, if the batch brings the counts."""
+        each = ops.maximum(ops.mean(self._count(as_dictionary(inputs), count)), 1e-6)
+        return self._mean(weights, losses, sample_weight=weights * (losses.shape[1] / each))
+
+    def _update_means(self, measured):
+        """Updates metrics by name from pairs of values and weights."""
+        for name, (values, weights) in measured.items():
+            self.means[name].update_state(values, weights)
+
+    def get_config(self):
+        names = ("mask_id", "special_ids", "drawn_share", "masked_share", "random_share", "replacement", "seed")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+
+
+def masked_accuracy(outputs):
+    """Which masked tokens the likeliest ones are, `(B, K)`, and their weights."""
+    logits, labels = outputs["mask_logits"], outputs["mask_labels"]
+    # As `argmax` equals the label, which takes eight times as long on TensorFlow.
+    of_labels = ops.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
+    return ops.equal(of_labels, ops.max(logits, axis=-1)), outputs["mask_weights"]
+
+
+def check_head(name, head, kind):
+    if not isinstance(head, kind):
+        raise ValueError(f"`{name}` must be a keras_headattn.models.{kind.__name__}. Received: {name}={head!r}")
+    return head
+
+
+def text_of(inputs, ids):
+    """Inputs of an encoder, with these token ids."""
+    return {**{name: inputs[name] for name in ("segment_ids",) if name in inputs}, "token_ids": ids}
+
+
+def as_dictionary(inputs):
+    return inputs if isinstance(inputs, dict) else {"token_ids": inputs}
+
+
+def _ids(name, ids):
+    if not isinstance(ids, (list, tuple)):
+        raise ValueError(f"`{name}` must be a list of token ids. Received: {name}={ids!r}")
+    return [natural(name, each) for each in ids]

@@ -1,0 +1,51 @@
+"""Texts of graphs by a SavedModel, without the run that wrote it."""
+
+import re
+
+import tensorflow as tf
+
+from recipes.engine.exported import load_saved_model
+from recipes.graphs.corpus import graph_tensors
+from recipes.graphs.graph_to_text import Description
+
+
+class SavedGraphToText:
+    """A SavedModel of `export_graph_to_text`: graphs in, texts out.
+
+    Args:
+        path: of its version.
+        batch_size: int, graphs at a time. Default 32.
+
+    Call arguments:
+        graphs: list of `Graph`.
+
+    Returns:
+        List of `Description` without tokens, one for each graph.
+
+    Raises:
+        ValueError: if it cannot be loaded, takes other than graphs, or refuses one.
+    """
+
+    def __init__(self, path, batch_size=32):
+        self._model = load_saved_model(path)
+        self._call = self._model.signatures["serving_default"]
+        self._specs, self.batch_size = self._call.structured_input_signature[1], batch_size
+        if self._specs.keys() != graph_tensors([]).keys():
+            raise ValueError(
+                f"The SavedModel must take graphs. Received: {path}, which takes {', '.join(sorted(self._specs))}"
+            )
+
+    def __call__(self, graphs):
+        descriptions = []
+        for start in range(0, len(graphs), self.batch_size):
+            tensors = graph_tensors(graphs[start : start + self.batch_size])
+            try:
+                found = self._call(
+                    **{name: tf.constant(tensors[name], spec.dtype) for name, spec in self._specs.items()}
+                )
+            except tf.errors.InvalidArgumentError as error:
+                asserted = re.search(r"assertion failed: \[(.*?)\]$", error.message, re.MULTILINE)
+                raise ValueError(asserted[1] if asserted else error.message.partition("\n")[0]) from error
+            pairs = zip(found["texts"].numpy(), found["scores"].numpy(), strict=True)
+            descriptions += [Description(text.decode("utf-8"), float(score), ()) for text, score in pairs]
+        return descriptions
