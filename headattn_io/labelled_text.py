@@ -34,6 +34,26 @@ class LabelledText:
     name: str
     second_texts: list | None = None
 
+    @classmethod
+    def from_rows(cls, rows, name):
+        """The texts of rows.
+
+        Args:
+            rows: iterable of `(text, label)` or `(text, label, second text)`, each a str.
+            name: str, where they come from.
+
+        Raises:
+            ValueError: if there are none.
+
+        >>> LabelledText.from_rows([("a good film", "positive"), ("a bore", "negative")], "demo").labels
+        ['positive', 'negative']
+        """
+        columns = [list(values) for values in zip(*rows, strict=True)]
+        if not columns:
+            raise ValueError(f"There are no examples. Received: {name}")
+        texts, labels, second_texts = (*columns, None)[:3]
+        return cls(texts, labels, name, second_texts)
+
     def __len__(self):
         return len(self.texts)
 
@@ -136,7 +156,7 @@ def read_labelled(
         rows = _aligned(files, columns, encoding)
     else:
         rows = (row for path in files for row in _rows(path, format, header, columns, encoding, delimiter))
-    return _labelled(_checked(rows, columns["label"], allow_unlabelled), " and ".join(map(str, files)))
+    return LabelledText.from_rows(_checked(rows, columns["label"], allow_unlabelled), " and ".join(map(str, files)))
 
 
 def _checked(rows, column, allow_unlabelled):
@@ -148,15 +168,6 @@ def _checked(rows, column, allow_unlabelled):
                 f"Received: {column}=''"
             )
         yield values
-
-
-def _labelled(rows, name):
-    """`LabelledText` of rows of a text, a label and perhaps a second text."""
-    columns = [list(values) for values in zip(*rows, strict=True)]
-    if not columns:
-        raise ValueError(f"There are no examples. Received: {name}")
-    texts, labels, second_texts = (*columns, None)[:3]
-    return LabelledText(texts, labels, name, second_texts)
 
 
 def _rows(path, format, header, columns, encoding, delimiter):

@@ -28,6 +28,8 @@ if os.environ["KERAS_BACKEND"] == "tensorflow":
 def pytest_collection_modifyitems(items):
     """Marks tests as `golden`, and those of the files in slow.txt as `slow`."""
     slow = (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8").split()
+    if gone := [name for name in slow if not (ROOT / "tests" / name).exists()]:
+        raise pytest.UsageError(f"tests/slow.txt names files that are not there. Received: {', '.join(gone)}")
     for item in items:
         if "golden" in getattr(item, "fixturenames", ()):
             item.add_marker("golden")

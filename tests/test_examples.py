@@ -151,5 +151,9 @@ def test_look_at_heads(run):
     np.testing.assert_allclose(variables["is_right"][0].sum(axis=-1) / length, counted)
     assert len(re.findall(r"^  reverse/\S+attention: \d+\.\d\d$", printed, re.MULTILINE)) == 3
     assert pathlib.Path("runs/heads/maps.png").read_bytes().startswith(b"\x89PNG")
+    shown = [image.get_array() for axes in variables["figure"].axes for image in axes.images]
+    rows, columns = map(len, variables["examples"][0]["tokens"])
+    for head in weights:
+        assert any(image.shape == (rows, columns) and np.allclose(image, head[:rows, :columns]) for image in shown)
     page = pathlib.Path("runs/heads/maps.html").read_text(encoding="utf-8")
     assert all(example["name"] in page for example in variables["examples"])

@@ -5,9 +5,9 @@ import itertools
 import keras
 from keras import layers, ops
 
-from keras_headattn._identifiers import seed_plus
+from keras_headattn._identifiers import checked_seed, seed_plus
 from keras_headattn._model import Model
-from keras_headattn._validation import positive, rate
+from keras_headattn._validation import boolean, positive, rate
 from keras_headattn.layers import DecoderBlock, EncoderBlock
 from keras_headattn.layers._intermediates import with_intermediates
 from keras_headattn.models._blocks import Stack
@@ -67,14 +67,12 @@ class EncoderDecoder(Model):
         self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
         self.num_heads = positive("num_heads", num_heads)
         self.dropout = rate("dropout", dropout)
-        self.normalize_first = normalize_first
-        self.tie_output = tie_output
-        self.output_bias = output_bias
+        self.normalize_first = boolean("normalize_first", normalize_first)
+        self.tie_output = boolean("tie_output", tie_output)
+        self.output_bias = boolean("output_bias", output_bias)
         self.suppress = tuple(suppress)
-        self.force_end = force_end
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-            raise ValueError(f"`seed` must be an integer or None. Received: seed={seed!r}")
-        self.seed = seed
+        self.force_end = boolean("force_end", force_end)
+        self.seed = checked_seed("seed", seed)
         self.templates = templates
         self.embedding_deviation = embedding_deviation
         self.embedding_scale = embedding_scale

@@ -3,7 +3,7 @@
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import seed_plus
+from keras_headattn._identifiers import checked_seed, seed_plus
 from keras_headattn._model import Model
 from keras_headattn._validation import positive, rate
 from keras_headattn.layers._feed_forward import get_activation
@@ -109,7 +109,7 @@ class EncoderClassifier(_Head):
         self.pooling = pooling
         self.head_dim = None if head_dim is None else positive("head_dim", head_dim)
         self.dropout = rate("dropout", dropout)
-        self.seed = seed
+        self.seed = checked_seed("seed", seed)
         has_pooler = encoder.pooler is not None
         if has_pooler and (kind != "bert" or head_dim is not None or pooling != "first"):
             raise ValueError(

@@ -3,7 +3,7 @@ import numpy as np
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import seed_plus
+from keras_headattn._identifiers import checked_seed, seed_plus
 from keras_headattn._model import Model
 from keras_headattn._validation import natural, positive, rate
 from keras_headattn.layers._intermediates import is_capturing, with_intermediates
@@ -118,7 +118,7 @@ class GraphWriter(Model):
         self.dropout = rate("dropout", dropout)
         self.embedding_dropout = rate("embedding_dropout", embedding_dropout)
         self.forbidden_ids = tuple(natural("forbidden_ids", token) for token in forbidden_ids)
-        self.seed = seed
+        self.seed = checked_seed("seed", seed)
         self.template = Template.of_attention("attention", attention, num_heads, hidden_dim, dropout=dropout)
         self._make_layers()
 

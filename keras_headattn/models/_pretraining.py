@@ -6,8 +6,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_headattn._identifiers import checked_seed
 from keras_headattn._model import Model
-from keras_headattn._validation import natural, number
+from keras_headattn._validation import boolean, natural, number
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.models._masking import draw_positions, mask, most_drawn, number_drawn
 
@@ -47,8 +48,8 @@ class Pretraining(Model):
         self.drawn_share = number("drawn_share", drawn_share, above=0, most=1)
         self.masked_share = number("masked_share", masked_share, least=0, most=1)
         self.random_share = number("random_share", random_share, least=0, most=1 - masked_share)
-        self.replacement = replacement
-        self.seed = seed
+        self.replacement = boolean("replacement", replacement)
+        self.seed = checked_seed("seed", seed)
         self.seed_generator = keras.random.SeedGenerator(seed)
         self.pad_id = encoder.pad_id
         self._never_drawn = sorted({self.pad_id, mask_id, *special_ids})

@@ -3,7 +3,7 @@
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import seed_plus
+from keras_headattn._identifiers import checked_seed, seed_plus
 from keras_headattn._model import Model
 from keras_headattn._validation import natural, positive, rate
 from keras_headattn.layers import SelfAttentivePooling
@@ -64,7 +64,7 @@ class RationaleReader(Model):
         self.pooling_dim = positive("pooling_dim", pooling_dim)
         self.hidden_dim = positive("hidden_dim", hidden_dim)
         self.dropout = rate("dropout", dropout)
-        self.seed = seed
+        self.seed = checked_seed("seed", seed)
         own = dict(dtype=self.dtype_policy)
         self.dropouts = [layers.Dropout(dropout, seed=seed_plus(seed, number), **own) for number in range(2)]
         self.bilstm = make_bilstm("bilstm", units=lstm_dim, **own)

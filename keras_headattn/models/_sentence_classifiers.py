@@ -7,7 +7,7 @@ import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import regularizer, seed_plus
+from keras_headattn._identifiers import checked_seed, regularizer, seed_plus
 from keras_headattn._model import Model
 from keras_headattn._validation import positive, rate
 from keras_headattn.layers import SelfAttentivePooling
@@ -44,7 +44,7 @@ class _Classifier(Model):
         self.mlp_dim = positive("mlp_dim", mlp_dim)
         self.dropout = rate("dropout", dropout)
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
-        self.seed = seed
+        self.seed = checked_seed("seed", seed)
         self.dropouts = [layers.Dropout(dropout, seed=seed_plus(seed, i), dtype=self.dtype_policy) for i in (1, 2)]
         common = dict(kernel_regularizer=self.kernel_regularizer, dtype=self.dtype_policy)
         self.hidden = layers.Dense(mlp_dim, "relu", name="hidden", **common)

@@ -4,7 +4,7 @@ import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import initializer, regularizer, seed_plus
+from keras_headattn._identifiers import checked_seed, initializer, regularizer, seed_plus
 from keras_headattn._model import Model
 from keras_headattn._validation import boolean, positive, rate
 from keras_headattn.layers import EncoderBlock
@@ -59,7 +59,7 @@ class _Encoder(Model):
         self.train_embeddings = boolean("train_embeddings", train_embeddings)
         self.dropout = rate("dropout", dropout)
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
-        self.seed = seed
+        self.seed = checked_seed("seed", seed)
         if embeddings is not None and tuple(embeddings.shape) != (vocabulary_size, width):
             raise ValueError(
                 f"`embeddings` must be of shape (number of token ids, width), {(vocabulary_size, width)}. "

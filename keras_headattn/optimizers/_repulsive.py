@@ -2,7 +2,6 @@
 
 import collections
 import math
-import numbers
 import random
 import re
 
@@ -10,6 +9,7 @@ import keras
 from keras import ops
 from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
 
+from keras_headattn._identifiers import checked_seed
 from keras_headattn._private import (
     built_for,
     own_variables,
@@ -18,7 +18,7 @@ from keras_headattn._private import (
     updates,
     variable_key,
 )
-from keras_headattn._validation import number
+from keras_headattn._validation import boolean, number
 from keras_headattn.ops._stein import BANDWIDTHS, KERNELS, stein_gradient
 from keras_headattn.ops._threefry import threefry_normal
 from keras_headattn.optimizers._heads import LAYERS, ROLES, describe, select_heads
@@ -124,10 +124,8 @@ class Repulsive(keras.optimizers.Optimizer):
         self.grouping = _choice("grouping", grouping, GROUPINGS)
         self.bandwidth = _choice("bandwidth", bandwidth, BANDWIDTHS)
         self.kernel = _choice("kernel", kernel, KERNELS)
-        self.smoothing = smoothing
-        if isinstance(seed, bool) or not isinstance(seed, (numbers.Integral, type(None))):
-            raise ValueError(f"`seed` must be an integer or None. Received: seed={seed!r}")
-        self.seed = seed
+        self.smoothing = boolean("smoothing", smoothing)
+        self.seed = checked_seed("seed", seed)
         self.verbose = verbose
 
     def build(self, variables):

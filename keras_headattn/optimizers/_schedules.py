@@ -6,7 +6,7 @@ import keras
 from keras import ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import number
+from keras_headattn._validation import boolean, number
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -81,7 +81,7 @@ class LinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.peak = number("peak", peak, least=0)
         self.warmup_steps = number("warmup_steps", warmup_steps, least=0)
         self.total_steps = number("total_steps", total_steps, above=warmup_steps)
-        self.decay_in_warmup = decay_in_warmup
+        self.decay_in_warmup = boolean("decay_in_warmup", decay_in_warmup)
 
     def __call__(self, step):
         step = ops.cast(step, "float32")

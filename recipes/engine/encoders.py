@@ -113,7 +113,7 @@ def check_attention(config):
     make_attention(config, 64 * (config.num_heads or 4), 4)
 
 
-def check_checkpoint(path):
+def check_readable_checkpoint(path):
     """Checks that the tokenizer of a checkpoint can be read, and that what reads its weights is installed.
 
     Raises:

@@ -235,7 +235,7 @@ class Recipe:
         with tempfile.TemporaryDirectory() as folder:
             given = {"run": folder, "export": None, "steps_per_execution": 1}
             dry_run(self.make_task(config.changed(given), corpora=corpora))
-        print(f"Nothing was written. Without --dry-run the run is kept in {config.run}")
+        print(f"No run was kept. Without --dry-run it is in {config.run}")
 
     def _read_early(self, config, seeds):
         """The data, if they can be read before TensorFlow is imported. Runs of several seeds read them themselves."""

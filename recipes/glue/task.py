@@ -11,7 +11,7 @@ from keras_headattn.models import BERT_SIZES
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay, layerwise_rates
 from keras_headattn.serving import Classifier
 from keras_headattn.text import learn_tokenizer
-from recipes.engine.encoders import check_attention, check_checkpoint, tokenizer_of
+from recipes.engine.encoders import check_attention, check_readable_checkpoint, tokenizer_of
 from recipes.engine.texts.task import TextTask
 from recipes.engine.training import make_optimizer
 from recipes.glue.data import names_of_tests, read_corpora, read_tests
@@ -56,7 +56,7 @@ class Glue(TextTask):
             raise ValueError("--task language needs --checkpoint, a run of recipes.pretrain say. Received: none")
         check_attention(config)
         if config.checkpoint:
-            check_checkpoint(config.checkpoint)
+            check_readable_checkpoint(config.checkpoint)
 
     def read(self):
         return read_corpora(self.config)

@@ -15,7 +15,7 @@ from keras_headattn.models import BERT_SIZES
 from keras_headattn.text import learn_tokenizer
 from keras_headattn.training import Model
 from recipes.engine.confusion import report_one_class, write_confusion
-from recipes.engine.encoders import check_attention, check_checkpoint, tokenizer_of
+from recipes.engine.encoders import check_attention, check_readable_checkpoint, tokenizer_of
 from recipes.engine.fingerprint import fingerprint
 from recipes.engine.progress import progress_bar
 from recipes.engine.task import Corpora, Task
@@ -40,7 +40,7 @@ class Rationales(Task):
             )
         check_attention(config)
         if config.checkpoint:
-            check_checkpoint(config.checkpoint)
+            check_readable_checkpoint(config.checkpoint)
 
     def load(self):
         self.data = self.corpora or read_corpora(self.config)

@@ -1,13 +1,8 @@
 import gzip
-import sys
-import types
 
-import numpy as np
 import pytest
-import tensorflow as tf
 
 from keras_headattn.data import LabelledText, read_labelled
-from recipes.engine.texts.tfds import read_tfds_labelled
 
 
 def write(path, text):
@@ -124,26 +119,6 @@ def test_parts_have_nothing_in_common():
         whole.split([0.001])
     assert whole.sample(None) is whole and len(whole.sample(7)) == 7
     assert set(whole.without(["b"]).labels) == {"a"}
-
-
-@pytest.fixture
-def fake_tfds(monkeypatch):
-    """Stands in for tensorflow_datasets, with a data set of two pairs."""
-    examples = {"premise": ["a cat", "two "], "hypothesis": ["b", "c"], "label": np.array([1, -1])}
-    features = dict.fromkeys(examples) | {"label": types.SimpleNamespace(names=["entailment", "neutral"])}
-
-    def load(name, split, with_info):
-        assert (name, split, with_info) == ("snli", "train", True)
-        return tf.data.Dataset.from_tensor_slices(examples), types.SimpleNamespace(features=features)
-
-    monkeypatch.setitem(sys.modules, "tensorflow_datasets", types.SimpleNamespace(load=load, download=None))
-
-
-def test_tfds(fake_tfds):
-    found = read_tfds_labelled("snli", "train", "premise", "label", "hypothesis")
-    assert (found.texts, found.second_texts, found.labels) == (["a cat", "two"], ["b", "c"], ["neutral", "-1"])
-    with pytest.raises(ValueError, match="features premise, hypothesis, label. Received: 'text'"):
-        read_tfds_labelled("snli", "train", "text", "label")
 
 
 def test_real_layouts(shared_data):

@@ -486,6 +486,11 @@ def test_arguments(folders, tmp_path):
         (dict(models={"x": folders / "numbers" / "1"}), "Give the folder that has the versions"),
         (dict(models={"a/b": tmp_path}), "names that fit a URL"),
         (dict(models={"x": tmp_path}, keep=0), "`keep` must be a positive integer"),
+        (
+            dict(models={"x": tmp_path}, read_seconds=0),
+            "`read_seconds` must be a finite number, above 0. Received: read_seconds=0",
+        ),
+        (dict(models={"x": tmp_path}, rate="9"), "`rate` must be a finite number, above 0. Received: rate='9'"),
         (dict(models={"x": tmp_path}, origins=["example.com"]), "such as http://localhost:8501"),
     ]:
         with pytest.raises(ValueError, match=message):

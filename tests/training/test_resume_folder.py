@@ -1,9 +1,9 @@
 """Which checkpoints `Resume` keeps, goes on from, and refuses."""
 
 import os
+import signal
 import subprocess
 import sys
-import warnings
 
 import keras
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 
 from keras_headattn.training._resume.checkpoint import write_checkpoint
 from keras_headattn.training._resume.checkpoint_folder import CheckpointFolder
-from keras_headattn.training._resume.folder_lock import _held, _identity, lock_folder, unlock_folder
+from keras_headattn.training._resume.folder_lock import lock_folder, unlock_folder
 from tests.training.resuming import Kill, Killed, fit, simple
 
 
@@ -89,17 +89,30 @@ def test_one_process_at_a_time(tmp_path):
         other.kill()
 
 
+# Locks a folder, and ends while a child is there.
+PARENT = """
+import os, sys, time
+from keras_headattn.training._resume.folder_lock import lock_folder
+lock_folder(sys.argv[1])
+child = os.fork()
+if not child:
+    os.close(1)
+    time.sleep(600)
+print(child, flush=True)
+os._exit(0)
+"""
+
+
 def test_the_lock_is_not_inherited_by_children(tmp_path):
     """Else a process that was killed could not be started again while one of its children is there."""
-    lock_folder(tmp_path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of forks where there are threads
-        child = os.fork()
-    if not child:
-        os._exit(len(_held))
-    assert os.waitpid(child, 0)[1] == 0 and _identity(tmp_path) in _held
-    unlock_folder(tmp_path)
-    assert _identity(tmp_path) not in _held
+    command = [sys.executable, "-c", PARENT, str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    child = int(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout)
+    try:
+        lock_folder(tmp_path)
+        unlock_folder(tmp_path)
+    finally:
+        os.kill(child, signal.SIGKILL)  # an error if it is no longer there
 
 
 def test_nothing_but_damaged_checkpoints(tmp_path):

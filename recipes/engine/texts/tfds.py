@@ -40,8 +40,5 @@ def read_tfds_labelled(name, split, text, label, second=None):
             return class_names[value]
         return value.decode("utf-8").strip() if isinstance(value, bytes) else str(value)
 
-    examples = [[string(*pair) for pair in zip(columns, row, strict=True)] for row in rows]
-    if not examples:
-        raise ValueError(f"There are no examples. Received: {name}, {split}")
-    texts, labels, second_texts = (*map(list, zip(*examples, strict=True)), None)[:3]
-    return LabelledText(texts, labels, f"{name}, {split}", second_texts)
+    examples = ([string(*pair) for pair in zip(columns, row, strict=True)] for row in rows)
+    return LabelledText.from_rows(examples, f"{name}, {split}")

@@ -1,0 +1,137 @@
+"""Corpora of IWSLT's campaigns and of TensorFlow Datasets."""
+
+import sys
+import types
+
+import pytest
+import tensorflow as tf
+
+from keras_headattn.data import read_text
+from recipes.translate.iwslt import read_iwslt
+from recipes.translate.tfds import read_tfds
+from tests.data.test_parallel import write, xml
+
+
+@pytest.fixture
+def campaign(tmp_path):
+    for language, lines in {"de": ["Hallo .", "Zwei ."], "en": ["Hello .", "Two ."]}.items():
+        tags = f"<url>http://x</url>\n<title>Title {language}</title>\n{lines[0]}\n<doc docid='1'>\n{lines[1]}\n"
+        write(tmp_path / f"train.tags.de-en.{language}", tags + "<reviewer></reviewer>\n" * (language == "en"))
+        for name in ("TED.tst2014", "TEDX.tst2014", "TEDX.dev2012"):
+            segments = [(1, f"{name} &amp; {lines[0]}"), (2, lines[1])]
+            write(tmp_path / f"IWSLT16.{name}.de-en.{language}.xml", xml(segments, language))
+    return tmp_path
+
+
+def test_iwslt_training_tags_lose_their_metadata(campaign):
+    corpus = read_iwslt(campaign, "de", "en", "train")
+    assert corpus.source == ["Hallo .", "Zwei ."]
+    assert corpus.target == ["Hello .", "Two ."]
+
+
+def test_iwslt_segments(campaign):
+    corpus = read_iwslt(campaign, "de", "en", "tst2014")
+    assert corpus.source == ["TED.tst2014 & Hallo .", "Zwei ."]
+    assert corpus.target == ["TED.tst2014 & Hello .", "Two ."]
+    assert read_iwslt(campaign, "de", "en", "TEDX.tst2014").source[0] == "TEDX.tst2014 & Hallo ."
+    assert read_iwslt(campaign, "de", "en", "dev2012").source[0] == "TEDX.dev2012 & Hallo ."
+
+
+def test_iwslt_training_text_may_begin_with_a_bracket(campaign):
+    for language, line in {"de": "<3 dich &amp; mich", "en": "<3 you &amp; me"}.items():
+        path = campaign / f"train.tags.de-en.{language}"
+        write(path, path.read_text() + f"{line}\n")
+    corpus = read_iwslt(campaign, "de", "en", "train")
+    assert corpus.source[2:] == ["<3 dich & mich"] and corpus.target[2:] == ["<3 you & me"]
+
+
+def test_iwslt_training_talks_must_match(campaign):
+    for language, lines in {"de": "drei\n<url>u</url>\n", "en": "<url>u</url>\nthree\n"}.items():
+        path = campaign / f"train.tags.de-en.{language}"
+        write(path, path.read_text() + lines)
+    with pytest.raises(ValueError, match="number 3, 1 in .*de and 2 in .*en"):
+        read_iwslt(campaign, "de", "en", "train")
+
+
+def test_iwslt_sets_are_joined(campaign):
+    assert len(read_iwslt(campaign, "de", "en", "tst2014+dev2012")) == 4
+
+
+def test_iwslt_of_two_releases(campaign):
+    other = campaign / "IWSLT14.TED.tst2014.de-en.de.xml"
+    write(other, xml([(1, "a"), (2, "b")], "de"))
+    assert read_iwslt(campaign, "de", "en", "tst2014").source[0] == "TED.tst2014 & Hallo ."  # that with both sides
+    write(other.with_name(other.name.replace("de.xml", "en.xml")), xml([(1, "a"), (2, "b")], "en"))
+    with pytest.raises(ValueError, match="IWSLT14.*IWSLT16"):
+        read_iwslt(campaign, "de", "en", "tst2014")
+
+
+def test_iwslt_folder_serves_the_opposite_direction(campaign):
+    assert read_iwslt(str(campaign), "en", "de", "tst2014").target[0] == "TED.tst2014 & Hallo ."
+    assert read_iwslt(campaign, "en", "de", "train").source == ["Hello .", "Two ."]
+
+
+def test_iwslt_errors(campaign):
+    with pytest.raises(FileNotFoundError, match=r"IWSLT\*.TED.tst2099.de-en.de.xml, .*Received: folder="):
+        read_iwslt(campaign, "de", "en", "tst2099")
+    broken = campaign / "IWSLT16.TED.tst2014.de-en.en.xml"
+    write(broken, xml([(1, "a"), (3, "b")], "en"))
+    with pytest.raises(ValueError, match="number 2, '2' in .*de.xml and '3' in .*en.xml"):
+        read_iwslt(campaign, "de", "en", "tst2014")
+    write(broken, xml([(1, "a")], "en"))
+    with pytest.raises(ValueError, match="2 source and 1 target"):
+        read_iwslt(campaign, "de", "en", "tst2014")
+    write(broken, '<mteval>\n<seg id="1"> a\n</doc>')
+    with pytest.raises(ValueError, match="en.xml, line 2: every <seg> must end"):
+        read_iwslt(campaign, "de", "en", "tst2014")
+
+
+@pytest.fixture
+def fake_tfds(monkeypatch):
+    """Stands in for tensorflow_datasets: the two functions which are used, with a data set of two pairs."""
+    pairs = {"en": ["a cat", "two "], "de": ["eine Katze", "zwei"]}
+
+    def load(name, split, with_info):
+        assert (name, split, with_info) == ("wmt14_translate/de-en", "train", True)
+        return tf.data.Dataset.from_tensor_slices(pairs), types.SimpleNamespace(features=dict.fromkeys(pairs))
+
+    module = types.SimpleNamespace(load=load, download=None, as_numpy=lambda dataset: dataset.as_numpy_iterator())
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", module)
+
+
+def test_tfds(fake_tfds):
+    corpus = read_tfds("wmt14_translate/de-en", "train", "en", "de")
+    assert (corpus.source, corpus.target) == (["a cat", "two"], ["eine Katze", "zwei"])
+    assert corpus.name == "wmt14_translate/de-en, train, en-de"
+    assert read_tfds("wmt14_translate/de-en", "train", "en", "de", 1).target == ["eine Katze"]
+    with pytest.raises(ValueError, match=r"languages \['de', 'en'\]. Received: 'fr'"):
+        read_tfds("wmt14_translate/de-en", "train", "en", "fr")
+
+
+def test_tfds_that_cannot_be_had(fake_tfds, monkeypatch):
+    def load(*arguments, **options):
+        raise AssertionError("you must manually download czeng")
+
+    monkeypatch.setattr(sys.modules["tensorflow_datasets"], "load", load)
+    monkeypatch.setattr(sys.modules["tensorflow_datasets"], "download", types.SimpleNamespace(DownloadError=OSError))
+    with pytest.raises(OSError, match="wmt14_translate/de-en is not on this machine.*czeng"):
+        read_tfds("wmt14_translate/de-en", "train", "en", "de")
+
+
+def test_streams_hold_what_lists_hold(fake_tfds, tmp_path):
+    corpus = read_tfds("wmt14_translate/de-en", "train", "en", "de", stream=True)
+    assert len(corpus) == 2 and list(corpus) == [("a cat", "eine Katze"), ("two", "zwei")] == list(corpus)
+    files = write(tmp_path / "a.en", "a\nb\nc\n"), write(tmp_path / "a.de.gz", "x\ny\nz\n")
+    stream = read_text(*files, stream=True)
+    assert list(stream) == list(read_text(*files)) == list(stream) and stream.name == read_text(*files).name
+    for stream in (True, False):
+        assert list(read_text(*files, max_sentences=2, stream=stream)) == [("a", "x"), ("b", "y")]
+    write(tmp_path / "a.en", "a\nb\n")
+    with pytest.raises(ValueError, match="2 source and 3 target lines"):
+        read_text(*files, stream=True)
+
+
+def test_tfds_absent(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    with pytest.raises(ImportError, match=r"pip install tensorflow-datasets .*\[datasets\]"):
+        read_tfds("wmt14_translate/de-en", "train", "en", "de")
