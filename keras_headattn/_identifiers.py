@@ -33,7 +33,7 @@ def _found(name, value, room, cls=None):
     return found
 
 
-def checked_seed(name, value):
+def check_seed(name, value):
     """A seed: an integer or `None`."""
     is_integer = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     if value is not None and not is_integer:

@@ -7,7 +7,7 @@ import operator
 MOST = 2**31 - 1  # of a size: TensorFlow's shapes are of 32 bits in places
 
 
-def positive(name, value):
+def check_positive(name, value):
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
         raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
     return _below(name, value)
@@ -19,19 +19,19 @@ def _below(name, value):
     return value
 
 
-def boolean(name, value):
+def check_boolean(name, value):
     if not isinstance(value, bool):
         raise ValueError(f"`{name}` must be True or False. Received: {name}={value!r}")
     return value
 
 
-def natural(name, value):
+def check_index(name, value):
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"`{name}` must be an integer, at least 0. Received: {name}={value!r}")
     return _below(name, value)
 
 
-def number(name, value, least=None, above=None, most=None, below=None):
+def check_number(name, value, least=None, above=None, most=None, below=None):
     """A number within bounds, as it was given.
 
     Args:
@@ -55,7 +55,7 @@ def number(name, value, least=None, above=None, most=None, below=None):
     return value
 
 
-def rate(name, value):
+def check_probability(name, value):
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
         raise ValueError(f"`{name}` must be a number in [0, 1). Received: {name}={value}")
     return value
@@ -65,7 +65,7 @@ def as_shape(output_shape):
     if output_shape is None:
         return None
     shape = tuple(output_shape) if isinstance(output_shape, (tuple, list)) else (output_shape,)
-    return tuple(positive("output_shape", size) for size in shape)
+    return tuple(check_positive("output_shape", size) for size in shape)
 
 
 def as_axes(axes):
@@ -77,11 +77,11 @@ def as_axes(axes):
     return as_tuple
 
 
-def chains(previous_map_shape, map_shape):
+def chains(previous_scores_shape, map_shape):
     """True if a map of the first shape, or `None`, is carried on in one of the second; an unknown size fits any."""
-    if previous_map_shape is None:
+    if previous_scores_shape is None:
         return False
-    (heads, own_heads), *lengths = zip(previous_map_shape[1:], map_shape[1:], strict=True)
+    (heads, own_heads), *lengths = zip(previous_scores_shape[1:], map_shape[1:], strict=True)
     return (heads == own_heads or None in (heads, own_heads)) and not any(differ(*pair) for pair in lengths)
 
 

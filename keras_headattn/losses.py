@@ -4,7 +4,7 @@ import keras
 from keras import ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import number
+from keras_headattn._validation import check_number
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -38,7 +38,7 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
     def __init__(self, label_smoothing=0.1, reduction="sum_over_batch_size", name="crossentropy"):
         # Keras casts labels, too, to the dtype of the loss: in bfloat16 513 would be 512.
         super().__init__(name=name, reduction=reduction, dtype="float32")
-        self.label_smoothing = number("label_smoothing", label_smoothing, least=0, below=1)
+        self.label_smoothing = check_number("label_smoothing", label_smoothing, least=0, below=1)
 
     def call(self, y_true, y_pred):
         y_true, y_pred = ops.cast(y_true, "int32"), ops.cast(y_pred, "float32")

@@ -17,7 +17,7 @@ import keras
 from keras import ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import number
+from keras_headattn._validation import check_number
 
 __all__ = ["CosineSimilarity", "Disagreement", "Frobenius"]
 
@@ -52,7 +52,7 @@ class Frobenius(keras.regularizers.Regularizer):
     of = "weights"
 
     def __init__(self, weight=1.0):
-        self.weight = number("weight", weight)
+        self.weight = check_number("weight", weight)
 
     def __call__(self, x, mask=None):
         x, mask = _prepare(x, mask)
@@ -104,7 +104,7 @@ class Disagreement(keras.regularizers.Regularizer):
         if per not in ("sentence", "token"):
             raise ValueError(f"`per` must be 'sentence' or 'token'. Received: per={per!r}")
         self.kind = kind
-        self.weight = number("weight", weight)
+        self.weight = check_number("weight", weight)
         self.per = per
 
     @property
@@ -156,7 +156,7 @@ class CosineSimilarity(keras.regularizers.Regularizer):
     of = "kernels"
 
     def __init__(self, weight=1.0, head_axis=1, as_printed=False):
-        self.weight = number("weight", weight)
+        self.weight = check_number("weight", weight)
         if isinstance(head_axis, bool) or not isinstance(head_axis, int):
             raise ValueError(f"`head_axis` must be an integer. Received: head_axis={head_axis!r}")
         self.head_axis = head_axis

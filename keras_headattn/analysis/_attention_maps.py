@@ -69,7 +69,7 @@ def attention_maps(model, *inputs, **call_arguments):
 
 def _maps(layer, tensors):
     names = {field.name for field in dataclasses.fields(AttentionMaps)}
-    if not layer.carries_map:
+    if not layer.carries_scores:
         names.remove("logits")
     arrays = {
         name: keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32"))

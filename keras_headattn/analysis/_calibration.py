@@ -4,7 +4,7 @@ import numpy as np
 
 from headattn_io.optional import optional_import
 from keras_headattn._figures import new_figure
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 from keras_headattn.analysis._validation import as_labels, as_probabilities, check_named
 
 
@@ -34,7 +34,7 @@ def reliability(labels, probabilities, bins=15, closed="right"):
     """
     probabilities = as_probabilities(probabilities)
     labels = as_labels(labels, probabilities)
-    positive("bins", bins)
+    check_positive("bins", bins)
     if closed not in ("right", "left"):
         raise ValueError(f"`closed` must be 'right' or 'left'. Received: closed={closed!r}")
     confidence, right = probabilities.max(-1), probabilities.argmax(-1) == labels

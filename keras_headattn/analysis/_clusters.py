@@ -6,7 +6,7 @@ import numpy as np
 
 from headattn_io.optional import optional_import
 from keras_headattn._figures import new_figure
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 from keras_headattn.analysis._validation import as_posteriors, check_named
 
 
@@ -40,7 +40,7 @@ def cluster_tokens(posteriors, tokens, top=15, leave_out=None):
     {'▁year': 1.6, '▁ran': 0.2}
     """
     posteriors = as_posteriors(posteriors, tokens)
-    positive("top", top)
+    check_positive("top", top)
     if isinstance(leave_out, str):
         raise ValueError(f"`leave_out` must be a collection of words. Received: leave_out={leave_out!r}")
     if leave_out is None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_headattn._figures import mark_parts, new_figure, not_below_zero
 from keras_headattn._private import flatten_layers
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 from keras_headattn.analysis._validation import check_named
 
 
@@ -302,7 +302,7 @@ def max_num_heads(model_dim, lengths):
     >>> max_num_heads(512, [[5, 6, 7], [8]])[0]
     256
     """
-    positive("model_dim", model_dim)
+    check_positive("model_dim", model_dim)
     mean = float(lengths) if isinstance(lengths, numbers.Real) else _mean_length(lengths)
     if not mean > 0:
         raise ValueError(f"The mean length must be positive. Received: {mean}")

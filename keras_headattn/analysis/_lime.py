@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 from keras_headattn.analysis._word_removal import WordRemoval, class_of
 
 KERNEL_WIDTH = 25
@@ -55,7 +55,7 @@ def lime(
     >>> [f"{score:.1f}" for score in np.abs(lime(predict, ["a bad film"], samples=200)[0])]
     ['0.0', '0.4', '0.0']
     """
-    positive("samples", samples)
+    check_positive("samples", samples)
     removal = WordRemoval(predict, texts, second_texts, keep_second)
     rows = (lime_samples(size, samples, seed=[seed, number]) for number, size in enumerate(removal.sizes))
     scores = []
@@ -110,7 +110,7 @@ def fit_lime(kept, targets, num_features=None):
             f"`kept` must be (samples, words), and `targets` (samples,). Received: {kept.shape} and {targets.shape}"
         )
     if num_features is not None:
-        positive("num_features", num_features)
+        check_positive("num_features", num_features)
     size = kept.shape[1]
     coefficients = np.zeros(size)
     if not size:

@@ -9,7 +9,7 @@ import itertools
 
 from keras import ops
 
-from keras_headattn._validation import number, positive
+from keras_headattn._validation import check_number, check_positive
 from keras_headattn.decoding._top_k import pick, top_k
 
 NEVER = float("-inf")
@@ -25,8 +25,8 @@ def search_lengths(max_length):
 
 def check_search(max_length, start_id, end_id, alpha, beam_size=1, suppress=(), vocabulary_size=None):
     """Raises a ValueError that says which argument of a search is wrong and what was received."""
-    positive("beam_size", beam_size)
-    positive("max_length", max_length)
+    check_positive("beam_size", beam_size)
+    check_positive("max_length", max_length)
     last = float("inf") if vocabulary_size is None else vocabulary_size - 1
     allowed = "0 or more" if vocabulary_size is None else f"0 to {last}, as the vocabulary of the model has them"
     if isinstance(suppress, (str, int)) or end_id in suppress:
@@ -36,7 +36,7 @@ def check_search(max_length, start_id, end_id, alpha, beam_size=1, suppress=(), 
         if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token <= last:
             raise ValueError(f"`{name}` must be a token id, an integer of {allowed}. Received: {name}={token}")
     if not ops.is_tensor(alpha):
-        number("alpha", alpha, least=0)
+        check_number("alpha", alpha, least=0)
 
 
 def length_penalty(length, alpha):

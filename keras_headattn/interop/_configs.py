@@ -3,7 +3,7 @@
 import pathlib
 
 from headattn_io.files import read_json
-from keras_headattn._validation import number
+from keras_headattn._validation import check_number
 
 ACTIVATIONS = {
     "gelu": "gelu",
@@ -113,7 +113,7 @@ class Config:
     def number(self, key, default, below=None):
         """A finite number, at least 0."""
         try:
-            return number(key, self.get(key, default), least=0, below=below)
+            return check_number(key, self.get(key, default), least=0, below=below)
         except ValueError as error:
             raise ValueError(f"{error} in {self.path}") from error
 

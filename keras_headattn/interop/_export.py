@@ -27,7 +27,15 @@ CLASSES = {
     ("electra", "EncoderClassifier"): "ElectraForSequenceClassification",
 }
 # Settings of attention that Hugging Face's models have no others of.
-PLAIN = ("sliding_window", "use_gate", "relative_positions", "qk_norm", "logit_soft_cap", "use_sinks", "attention_axes")
+PLAIN = (
+    "sliding_window",
+    "use_gate",
+    "relative_positions",
+    "qk_norm",
+    "attn_logits_soft_cap",
+    "use_sinks",
+    "attention_axes",
+)
 
 
 def to_hugging_face(model, folder, model_type=None):

@@ -8,8 +8,16 @@ import keras
 from keras import constraints, initializers, ops, regularizers
 
 from keras_headattn._heads import ROLES, mark_heads
-from keras_headattn._identifiers import checked_seed, constraint, initializer, regularizer, serialize_layer
-from keras_headattn._validation import as_axes, as_shape, boolean, natural, number, positive, rate
+from keras_headattn._identifiers import check_seed, constraint, initializer, regularizer, serialize_layer
+from keras_headattn._validation import (
+    as_axes,
+    as_shape,
+    check_boolean,
+    check_index,
+    check_number,
+    check_positive,
+    check_probability,
+)
 from keras_headattn.layers._attention_axes import AttentionAxes
 from keras_headattn.layers._attention_inputs import (
     as_floats,
@@ -24,6 +32,7 @@ from keras_headattn.layers._cache import empty_cache, write_entry, write_positio
 from keras_headattn.layers._decoding_kernels import make_kernels, merge_by_kernel, project_together
 from keras_headattn.layers._head_regularization import as_head_regularizer, head_loss, kernel_regularizer, regularizes
 from keras_headattn.layers._intermediates import is_capturing, record
+from keras_headattn.layers._saved_names import SavedNames
 from keras_headattn.ops import (
     attend,
     combine_masks,
@@ -62,7 +71,7 @@ class State:
         key_positions: integers `(m,)`, of all keys that are attended to; in `project_key_value` of the keys that it is
             given, whether they go into a cache or not. In a cache they are its rows, unless the layer
             `keeps_positions`.
-        previous_map, cache, index, training: as in the call of `Attention`.
+        previous_scores, cache, index, training: as in the call of `Attention`.
         needs_weights: whether somebody reads the weights: the caller, the head regularizer or
             `capture_intermediates`.
         kept: factors of the weights in place of dropout, broadcast to `(B, h, n, m)`; or `None`.
@@ -78,7 +87,7 @@ class State:
     bias: Any = None
     query_positions: Any = None
     key_positions: Any = None
-    previous_map: Any = None
+    previous_scores: Any = None
     cache: Any = None
     index: Any = None
     training: bool | None = None
@@ -88,7 +97,7 @@ class State:
     kernels: Any = dataclasses.field(default_factory=dict)
 
 
-class Attention(keras.layers.Layer):
+class Attention(SavedNames, keras.layers.Layer):
     """Base class: attention as stages, of which a variant replaces one.
 
     | stage | from | to |
@@ -138,7 +147,8 @@ class Attention(keras.layers.Layer):
             none while decoding with a cache.
         qk_norm: whether queries and keys are divided by their root mean square, each with a learned scale (Henry et
             al. 2020, "Query-key normalization", in the form of Qwen3).
-        logit_soft_cap: largest size of a logit `c`: logits become `c * tanh(logits / c)` (Gemma 2). Default `None`.
+        attn_logits_soft_cap: largest size of a logit `c`: logits become `c * tanh(logits / c)` (Gemma 2). Default:
+            `None`, no cap.
         use_sinks: whether each head has a learned logit that takes part in the softmax and attends to nothing (Xiao et
             al. 2024, "Efficient streaming language models with attention sinks", in the form of gpt-oss).
         scale: factor of the queries in the logits. Defaults to `key_dim ** -0.5`; T5 has 1.
@@ -164,9 +174,9 @@ class Attention(keras.layers.Layer):
         cache, index: state of step-by-step decoding, see `init_cache`.
         positions: integers `(n,)`, where the queries stand in their sequence, if not in the rows `index`,
             `index + 1`, ... of the cache. `sliding_window` and relative positions use them.
-        previous_map: what the layer of the block before returned as its map, `(B, h, n, m)`, or `None`.
+        previous_scores: what the layer of the block before returned as its map, `(B, h, n, m)`, or `None`.
         return_map: returns this layer's map as well, for the next block: logits `(B, h, n, m)`. Most layers
-            carry none. They return the `previous_map` that they were given.
+            carry none. They return the `previous_scores` that they were given.
         bias: added to the logits, after the soft cap and before heads are mixed; broadcasts to `(B, h, n, m)`. It
             forbids nothing: a mask is an `attention_mask`.
         segment_ids: integers `(B, n)`, of self-attention without a cache: tokens attend to those of the same number,
@@ -183,14 +193,14 @@ class Attention(keras.layers.Layer):
     """
 
     # Whether the layer has a map that goes from block to block.
-    carries_map = False
+    carries_scores = False
     # True if a row of the map influences later rows. Padded queries are then masked, and the cache is kept in position
     # order.
     rows_interact = False
     # Whether logits are products of queries and keys, which positions that rotate both need.
     scores_are_products = True
     # Number of earlier rows of the map that a decoding step reads.
-    map_rows = 0
+    score_rows = 0
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -226,7 +236,7 @@ class Attention(keras.layers.Layer):
         relative_positions=None,
         head_regularizer=None,
         qk_norm=False,
-        logit_soft_cap=None,
+        attn_logits_soft_cap=None,
         use_sinks=False,
         scale=None,
         role=None,
@@ -235,13 +245,13 @@ class Attention(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.num_heads = positive("num_heads", num_heads)
-        self.key_dim = positive("key_dim", key_dim)
-        self.value_dim = self.key_dim if value_dim is None else positive("value_dim", value_dim)
-        self.sliding_window = None if sliding_window is None else positive("sliding_window", sliding_window)
-        self.dropout = rate("dropout", dropout)
-        self.use_bias = boolean("use_bias", use_bias)
-        self.use_gate = boolean("use_gate", use_gate)
+        self.num_heads = check_positive("num_heads", num_heads)
+        self.key_dim = check_positive("key_dim", key_dim)
+        self.value_dim = self.key_dim if value_dim is None else check_positive("value_dim", value_dim)
+        self.sliding_window = None if sliding_window is None else check_positive("sliding_window", sliding_window)
+        self.dropout = check_probability("dropout", dropout)
+        self.use_bias = check_boolean("use_bias", use_bias)
+        self.use_gate = check_boolean("use_gate", use_gate)
         self._output_shape = as_shape(output_shape)
         self.attention_axes = as_axes(attention_axes)
         if flash_attention and dropout:
@@ -249,7 +259,7 @@ class Attention(keras.layers.Layer):
                 "`flash_attention` cannot drop attention weights: give dropout=0. "
                 f"Received: flash_attention={flash_attention}, dropout={dropout}"
             )
-        self.flash_attention = None if flash_attention is None else boolean("flash_attention", flash_attention)
+        self.flash_attention = None if flash_attention is None else check_boolean("flash_attention", flash_attention)
         self.kernel_initializer = initializer("kernel_initializer", kernel_initializer)
         self.bias_initializer = initializer("bias_initializer", bias_initializer)
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
@@ -257,17 +267,21 @@ class Attention(keras.layers.Layer):
         self._activity_regularizer = regularizer("activity_regularizer", activity_regularizer)
         self.kernel_constraint = constraint("kernel_constraint", kernel_constraint)
         self.bias_constraint = constraint("bias_constraint", bias_constraint)
-        self.seed = checked_seed("seed", seed)
+        self.seed = check_seed("seed", seed)
         self.relative_positions = copy_positions(relative_positions, self.dtype_policy)
         self.head_regularizer = as_head_regularizer(head_regularizer)
-        self.qk_norm = boolean("qk_norm", qk_norm)
-        self.logit_soft_cap = None if logit_soft_cap is None else number("logit_soft_cap", logit_soft_cap, above=0)
-        self.use_sinks = boolean("use_sinks", use_sinks)
-        self._scale = None if scale is None else number("scale", scale, above=0)
+        self.qk_norm = check_boolean("qk_norm", qk_norm)
+        self.attn_logits_soft_cap = (
+            None
+            if attn_logits_soft_cap is None
+            else check_number("attn_logits_soft_cap", attn_logits_soft_cap, above=0)
+        )
+        self.use_sinks = check_boolean("use_sinks", use_sinks)
+        self._scale = None if scale is None else check_number("scale", scale, above=0)
         if role not in (None, *ROLES):
             raise ValueError(f"`role` must be 'encoder', 'decoder', 'cross' or None. Received: role={role!r}")
         self.role = role
-        self.depth = None if depth is None else natural("depth", depth)
+        self.depth = None if depth is None else check_index("depth", depth)
         if not isinstance(self.compute_dtype, str) or "float" not in self.compute_dtype:
             raise ValueError(f"Attention computes in floats. Received: dtype={kwargs.get('dtype')!r}")
         self._dropout_layer = keras.layers.Dropout(dropout, seed=seed, dtype=self.dtype_policy)
@@ -321,7 +335,7 @@ class Attention(keras.layers.Layer):
         cache=None,
         index=None,
         positions=None,
-        previous_map=None,
+        previous_scores=None,
         return_map=False,
         bias=None,
         segment_ids=None,
@@ -333,7 +347,7 @@ class Attention(keras.layers.Layer):
             value=value,
             bias=bias,
             query_positions=positions,
-            previous_map=previous_map,
+            previous_scores=previous_scores,
             cache=cache,
             index=index,
             training=training,
@@ -471,7 +485,7 @@ class Attention(keras.layers.Layer):
         if self._is_fused and wanted:
             bias = self._bias(query, state)
             heads = attend(query, entry["key"], entry["value"], state.mask, self.scale, self.flash_attention, bias)
-            return heads, None, state.previous_map, state.cache
+            return heads, None, state.previous_scores, state.cache
         logits, own_map, cache = self.evolve(self.biased_score(query, entry, state), state)
         weights = self.weigh(logits, entry, state)
         record(self, queries=query, logits=logits, weights=weights)
@@ -481,8 +495,8 @@ class Attention(keras.layers.Layer):
         """Scores under the soft cap, with the biases of positions and of the call added."""
         # queries (B, h, n, key_dim), entry -> (B, h, n, m)
         logits = self.score(query, entry, state)
-        if self.logit_soft_cap is not None:
-            logits = self.logit_soft_cap * ops.tanh(logits / self.logit_soft_cap)
+        if self.attn_logits_soft_cap is not None:
+            logits = self.attn_logits_soft_cap * ops.tanh(logits / self.attn_logits_soft_cap)
         bias = self._bias(query, state)
         return logits if bias is None else logits + ops.cast(bias, logits.dtype)
 
@@ -494,7 +508,7 @@ class Attention(keras.layers.Layer):
     def evolve(self, logits, state):
         """Combines logits with the map of the block before. Returns logits, the next block's map, and the cache."""
         # (B, h, n, m) -> (B, h, n, m)
-        return logits, state.previous_map, state.cache
+        return logits, state.previous_scores, state.cache
 
     def weigh(self, logits, entry, state):
         """Computes the weights of the values: the softmax of the logits under the mask."""
@@ -558,7 +572,7 @@ class Attention(keras.layers.Layer):
         """Whether `score` to `mix` are plain dot-product attention."""
         stages = ("score", "biased_score", "evolve", "weigh", "drop", "mix")
         plain = all(getattr(type(self), stage) is getattr(Attention, stage) for stage in stages)
-        return plain and self.logit_soft_cap is None and not self.use_sinks
+        return plain and self.attn_logits_soft_cap is None and not self.use_sinks
 
     def _bias(self, query, state):
         own = None
@@ -598,7 +612,7 @@ class Attention(keras.layers.Layer):
 
     # Building
 
-    def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
+    def build(self, query_shape, value_shape=None, key_shape=None, previous_scores_shape=None):
         if value_shape is None:
             raise ValueError("The first call of an attention layer needs `value`. Received: value=None")
         key_shape = value_shape if key_shape is None else key_shape
@@ -750,7 +764,7 @@ class Attention(keras.layers.Layer):
         """
         self._check_built("init_cache")
         if isinstance(max_length, int):
-            positive("max_length", max_length)
+            check_positive("max_length", max_length)
         key, value = (ops.zeros((1, 1, self.widths[side]), self.compute_dtype) for side in ("key", "value"))
         projected = project_together(self, "query", key, kernels)
         one = self._entry(key, value, ops.zeros((1,), "int32"), State(key=key, projected=projected))
@@ -895,7 +909,7 @@ class Attention(keras.layers.Layer):
 
     def _with_map(self, cache):
         """The cache with the last rows of the map, those that the next row reads."""
-        if not self.map_rows:
+        if not self.score_rows:
             return cache
         if self.role in (None, "encoder"):
             raise ValueError(
@@ -903,26 +917,26 @@ class Attention(keras.layers.Layer):
                 f"'cross'. Received: role={self.role!r}"
             )
         batch, _, length, _ = ops.shape(cache["value"])
-        return cache | {"map": ops.zeros((batch, self.softmax_heads, self.map_rows, length), self.compute_dtype)}
+        return cache | {"map": ops.zeros((batch, self.softmax_heads, self.score_rows, length), self.compute_dtype)}
 
     # Shapes and configuration
 
-    def compute_output_shape(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
+    def compute_output_shape(self, query_shape, value_shape=None, key_shape=None, previous_scores_shape=None):
         batch = query_shape[0] if value_shape is None or query_shape[0] != 1 else value_shape[0]
         return (batch, *query_shape[1:-1], *(self._output_shape or query_shape[-1:]))
 
-    def compute_map_shape(self, query_shape, value_shape=None, previous_map_shape=None):
+    def compute_map_shape(self, query_shape, value_shape=None, previous_scores_shape=None):
         """Shape of what `return_map` returns, for `build` of the layer in the next block.
 
         Args:
             query_shape, value_shape: of the inputs. `value_shape` defaults to `query_shape`.
-            previous_map_shape: of the map that this layer is given, or `None`.
+            previous_scores_shape: of the map that this layer is given, or `None`.
 
         Returns:
             `(B, h, n, m)`, with `None` for what is not known; `None` if there is no map.
         """
-        if not self.carries_map:
-            return previous_map_shape
+        if not self.carries_scores:
+            return previous_scores_shape
         value_shape = query_shape if value_shape is None else value_shape
         axes = AttentionAxes(len(query_shape), len(value_shape), self.attention_axes)
         lengths = axes.length(query_shape, "query"), axes.length(value_shape, "key")
@@ -952,7 +966,7 @@ class Attention(keras.layers.Layer):
             "relative_positions": serialize_layer(self.relative_positions),
             "head_regularizer": regularizers.serialize(self.head_regularizer),
             "qk_norm": self.qk_norm,
-            "logit_soft_cap": self.logit_soft_cap,
+            "attn_logits_soft_cap": self.attn_logits_soft_cap,
             "use_sinks": self.use_sinks,
             "scale": self._scale,
             "role": self.role,

@@ -5,7 +5,8 @@ from keras import initializers, ops, regularizers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import initializer, regularizer
-from keras_headattn._validation import boolean, positive
+from keras_headattn._validation import check_boolean, check_positive
+from keras_headattn.layers._saved_names import SavedNames
 from keras_headattn.layers._template import Template
 from keras_headattn.ops import resize_bilinear
 from keras_headattn.positions._relative import RelativePositions2D
@@ -14,7 +15,7 @@ UPSAMPLINGS = ("half_pixel", "legacy")
 
 
 @register_keras_serializable(package="keras_headattn")
-class AugmentedConv2D(keras.layers.Layer):
+class AugmentedConv2D(SavedNames, keras.layers.Layer):
     """A convolution some of whose filters are self-attention over all pixels.
 
     Of the output's channels the first are a convolution, `filters - num_heads * value_dim` of them, the others the
@@ -42,8 +43,8 @@ class AugmentedConv2D(keras.layers.Layer):
 
     Call arguments:
         inputs: `(B, height, width, C)`; only `B` may be unknown.
-        previous_map: map `(B, h, n, n)` of the layer before, n pixels after pooling; for attention that carries one.
-        return_map: returns the map as well, or `previous_map` where the attention carries none.
+        previous_scores: map `(B, h, n, n)` of the layer before, n pixels after pooling; for attention that carries one.
+        return_map: returns the map as well, or `previous_scores` where the attention carries none.
         return_attention_scores: returns the weights `(B, h, n, n)` as well.
         training: whether dropout is active.
 
@@ -77,9 +78,9 @@ class AugmentedConv2D(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.filters = positive("filters", filters)
-        self.kernel_size = positive("kernel_size", kernel_size)
-        self.strides = positive("strides", strides)
+        self.filters = check_positive("filters", filters)
+        self.kernel_size = check_positive("kernel_size", kernel_size)
+        self.strides = check_positive("strides", strides)
         self.template = Template.of_attention("attention", attention)
         layer = self.template.layer
         self.attention_filters = layer.num_heads * layer.value_dim
@@ -90,14 +91,14 @@ class AugmentedConv2D(keras.layers.Layer):
             )
         if upsampling not in UPSAMPLINGS:
             raise ValueError(f"`upsampling` must be one of {UPSAMPLINGS}. Received: upsampling={upsampling!r}")
-        self.downsample = boolean("downsample", downsample)
+        self.downsample = check_boolean("downsample", downsample)
         self.upsampling = upsampling
-        self.relative_positions = boolean("relative_positions", relative_positions)
+        self.relative_positions = check_boolean("relative_positions", relative_positions)
         self.kernel_initializer = initializer("kernel_initializer", kernel_initializer)
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
         self.embeddings_regularizer = regularizer("embeddings_regularizer", embeddings_regularizer)
 
-    def build(self, inputs_shape, previous_map_shape=None):
+    def build(self, inputs_shape, previous_scores_shape=None):
         self._check(inputs_shape)
         self.convolution = keras.layers.Conv2D(
             self.filters - self.attention_filters,
@@ -115,7 +116,7 @@ class AugmentedConv2D(keras.layers.Layer):
         self.map_size = self._map_size(inputs_shape)
         self.attention = self._make_attention(inputs_shape)
         pixels = self._pixels_shape(inputs_shape)
-        self.attention.build(pixels, pixels, previous_map_shape=previous_map_shape)
+        self.attention.build(pixels, pixels, previous_scores_shape=previous_scores_shape)
         self.built = True
 
     def _check(self, inputs_shape):
@@ -145,21 +146,21 @@ class AugmentedConv2D(keras.layers.Layer):
         height, width = self._map_size(inputs_shape)
         return (inputs_shape[0], height * width, inputs_shape[3])
 
-    def compute_map_shape(self, inputs_shape, previous_map_shape=None):
+    def compute_map_shape(self, inputs_shape, previous_scores_shape=None):
         """Shape of the map that the layer returns.
 
         Args:
             inputs_shape: of `inputs`.
-            previous_map_shape: of `previous_map`.
+            previous_scores_shape: of `previous_scores`.
 
         Returns:
-            `(B, h, n, n)`; `previous_map_shape` if the attention carries no map.
+            `(B, h, n, n)`; `previous_scores_shape` if the attention carries no map.
         """
         self._check(inputs_shape)
         attention, pixels = self._make_attention(inputs_shape), self._pixels_shape(inputs_shape)
-        return attention.compute_map_shape(pixels, pixels, previous_map_shape)
+        return attention.compute_map_shape(pixels, pixels, previous_scores_shape)
 
-    def call(self, inputs, previous_map=None, return_map=False, return_attention_scores=False, training=None):
+    def call(self, inputs, previous_scores=None, return_map=False, return_attention_scores=False, training=None):
         convolved = self.convolution(self._pad(inputs))
         pooled = inputs
         if self.strides > 1:
@@ -170,7 +171,7 @@ class AugmentedConv2D(keras.layers.Layer):
         attended, *others = self.attention(
             pixels,
             pixels,
-            previous_map=previous_map,
+            previous_scores=previous_scores,
             return_map=True,
             return_attention_scores=return_attention_scores,
             training=training,
@@ -190,7 +191,7 @@ class AugmentedConv2D(keras.layers.Layer):
         padding = (before, self.kernel_size - 1 - before)
         return ops.pad(inputs, ((0, 0), padding, padding, (0, 0)))
 
-    def compute_output_shape(self, inputs_shape, previous_map_shape=None):
+    def compute_output_shape(self, inputs_shape, previous_scores_shape=None):
         return (inputs_shape[0], *self._size(inputs_shape), self.filters)
 
     def get_config(self):

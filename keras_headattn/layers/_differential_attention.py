@@ -3,7 +3,7 @@ import math
 from keras import backend, initializers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 from keras_headattn.layers._attention import Attention
 from keras_headattn.ops import rms_normalize
 
@@ -37,7 +37,7 @@ class DifferentialAttention(Attention):
     """
 
     def __init__(self, num_heads, key_dim, value_dim=None, **kwargs):
-        value_dim = 2 * positive("key_dim", key_dim) if value_dim is None else value_dim
+        value_dim = 2 * check_positive("key_dim", key_dim) if value_dim is None else value_dim
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
 
     @property
@@ -47,7 +47,7 @@ class DifferentialAttention(Attention):
 
     softmax_heads = score_heads = property(lambda self: 2 * self.num_heads)
 
-    def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
+    def build(self, query_shape, value_shape=None, key_shape=None, previous_scores_shape=None):
         super().build(query_shape, value_shape, key_shape)
         normal = initializers.RandomNormal(stddev=0.1)
         self.lambda_vectors = self.add_weight(name="lambda_vectors", shape=(4, self.key_dim), initializer=normal)

@@ -1,7 +1,7 @@
 from keras import ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import boolean, number, positive
+from keras_headattn._validation import check_boolean, check_number, check_positive
 from keras_headattn.layers._attention import Attention
 from keras_headattn.layers._gaussian_mixture import GaussianMixture
 from keras_headattn.layers._intermediates import is_capturing, record
@@ -83,22 +83,22 @@ class DisentangledMaskAttention(Attention):
         **kwargs,
     ):
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
-        self.num_clusters = positive("num_clusters", num_clusters)
-        self.alpha = number("alpha", alpha, least=0, most=1)
-        self.shared_information = number("shared_information", shared_information, least=0)
-        self.kept_information = number("kept_information", kept_information, least=0)
-        self.divergence = number("divergence", divergence, least=0)
-        self.diversity = number("diversity", diversity, least=0)
-        self.leave_one_out = boolean("leave_one_out", leave_one_out)
-        self.centre_gradient = number("centre_gradient", centre_gradient, least=0)
-        self.variance = number("variance", variance, above=0)
+        self.num_clusters = check_positive("num_clusters", num_clusters)
+        self.alpha = check_number("alpha", alpha, least=0, most=1)
+        self.shared_information = check_number("shared_information", shared_information, least=0)
+        self.kept_information = check_number("kept_information", kept_information, least=0)
+        self.divergence = check_number("divergence", divergence, least=0)
+        self.diversity = check_number("diversity", diversity, least=0)
+        self.leave_one_out = check_boolean("leave_one_out", leave_one_out)
+        self.centre_gradient = check_number("centre_gradient", centre_gradient, least=0)
+        self.variance = check_number("variance", variance, above=0)
 
     # Building
 
-    def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
+    def build(self, query_shape, value_shape=None, key_shape=None, previous_scores_shape=None):
         if value_shape is not None:
             self._check_widths({"query": query_shape[-1], "key": (key_shape or value_shape)[-1]})
-        super().build(query_shape, value_shape, key_shape, previous_map_shape)
+        super().build(query_shape, value_shape, key_shape, previous_scores_shape)
         widths = self.widths
         self.mixture = self._mixture("mixture", widths["query"], self.num_heads)
         self.key_mixture = self.mixture

@@ -1,7 +1,7 @@
 from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import boolean, natural
+from keras_headattn._validation import check_boolean, check_index
 from keras_headattn.layers._attention import Attention
 from keras_headattn.ops import exchange_heads, rms_normalize
 
@@ -51,12 +51,15 @@ class DynamicallyComposableAttention(Attention):
         **kwargs,
     ):
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
-        self.rank = natural("rank", rank)
-        self.pre_compose, self.post_compose = boolean("pre_compose", pre_compose), boolean("post_compose", post_compose)
-        self.query_compose = boolean("query_compose", query_compose)
-        self.key_compose, self.static = boolean("key_compose", key_compose), boolean("static", static)
+        self.rank = check_index("rank", rank)
+        self.pre_compose, self.post_compose = (
+            check_boolean("pre_compose", pre_compose),
+            check_boolean("post_compose", post_compose),
+        )
+        self.query_compose = check_boolean("query_compose", query_compose)
+        self.key_compose, self.static = check_boolean("key_compose", key_compose), check_boolean("static", static)
 
-    def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
+    def build(self, query_shape, value_shape=None, key_shape=None, previous_scores_shape=None):
         super().build(query_shape, value_shape, key_shape)
         h, rank, number = self.num_heads, self.rank, self.pre_compose + self.post_compose
         sides = {"query": self.query_compose and number, "key": self.key_compose and number}

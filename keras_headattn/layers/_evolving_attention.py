@@ -2,7 +2,7 @@ from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import initializer
-from keras_headattn._validation import boolean, chains, number, positive
+from keras_headattn._validation import chains, check_boolean, check_number, check_positive
 from keras_headattn.layers._attention import Attention
 from keras_headattn.layers._intermediates import record
 from keras_headattn.ops import convolve_maps
@@ -52,12 +52,12 @@ class EvolvingAttention(Attention):
     >>> x = keras.random.normal((2, 5, 16))
     >>> first, second = (EvolvingAttention(num_heads=4, key_dim=4) for _ in range(2))
     >>> y, map = first(x, x, return_map=True)
-    >>> y, map = second(y, y, previous_map=map, return_map=True)
+    >>> y, map = second(y, y, previous_scores=map, return_map=True)
     >>> tuple(y.shape), tuple(map.shape)
     ((2, 5, 16), (2, 4, 5, 5))
     """
 
-    carries_map = True
+    carries_scores = True
 
     def __init__(
         self,
@@ -73,12 +73,12 @@ class EvolvingAttention(Attention):
         **kwargs,
     ):
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
-        if positive("kernel_size", kernel_size) % 2 == 0:
+        if check_positive("kernel_size", kernel_size) % 2 == 0:
             raise ValueError(f"`kernel_size` must be odd. Received: kernel_size={kernel_size}")
-        self.alpha = number("alpha", alpha, least=0, most=1)
-        self.beta = number("beta", beta, least=0, most=1)
+        self.alpha = check_number("alpha", alpha, least=0, most=1)
+        self.beta = check_number("beta", beta, least=0, most=1)
         self.kernel_size = kernel_size
-        self.convolve_first = boolean("convolve_first", convolve_first)
+        self.convolve_first = check_boolean("convolve_first", convolve_first)
         self.map_initializer = initializer("map_initializer", map_initializer)
 
     @property
@@ -86,14 +86,14 @@ class EvolvingAttention(Attention):
         return self.beta > 0 and self.kernel_size > 1
 
     @property
-    def map_rows(self):
+    def score_rows(self):
         return self.kernel_size - 1 if self.rows_interact else 0
 
-    def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
+    def build(self, query_shape, value_shape=None, key_shape=None, previous_scores_shape=None):
         super().build(query_shape, value_shape, key_shape)
         own = self.compute_map_shape(query_shape, value_shape)
         self.map_kernel = self.map_bias = None
-        if self._convolves(chains(previous_map_shape, own)):
+        if self._convolves(chains(previous_scores_shape, own)):
             size, heads = self.kernel_size, self.num_heads
             self.map_kernel = self.add_kernel("map_kernel", (size, size, heads, heads), self._kernel_initializer())
             self.map_bias = self.add_weight(
@@ -116,7 +116,7 @@ class EvolvingAttention(Attention):
         return self.beta > 0 and (self.alpha == 0 or chained or self.convolve_first)
 
     def evolve(self, logits, state):
-        previous, cache = state.previous_map, state.cache
+        previous, cache = state.previous_scores, state.cache
         chained = previous is not None and chains(previous.shape, logits.shape)
         if chained and self.alpha > 0:
             logits = self.alpha * ops.cast(previous, logits.dtype) + (1 - self.alpha) * logits
@@ -125,7 +125,7 @@ class EvolvingAttention(Attention):
         if self.map_kernel is None:
             raise ValueError(
                 "This layer was built without a previous map and has no weights to convolve one: build it with "
-                f"`previous_map_shape`. Received: previous_map of shape {tuple(previous.shape)}"
+                f"`previous_scores_shape`. Received: previous_scores of shape {tuple(previous.shape)}"
             )
         image = logits if state.mask is None else ops.where(state.mask, logits, ops.zeros((), logits.dtype))
         earlier = None

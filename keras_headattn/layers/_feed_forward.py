@@ -1,8 +1,8 @@
 from keras import activations, initializers, layers, ops, regularizers
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import checked_seed, initializer, regularizer
-from keras_headattn._validation import boolean, positive, rate
+from keras_headattn._identifiers import check_seed, initializer, regularizer
+from keras_headattn._validation import check_boolean, check_positive, check_probability
 from keras_headattn.ops import sizes
 
 
@@ -59,14 +59,14 @@ class FeedForward(layers.Layer):
     ):
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
+        self.intermediate_dim = check_positive("intermediate_dim", intermediate_dim)
         self.activation = get_activation(activation)
-        self.dropout = rate("dropout", dropout)
-        self.gated = boolean("gated", gated)
-        self.use_bias = boolean("use_bias", use_bias)
+        self.dropout = check_probability("dropout", dropout)
+        self.gated = check_boolean("gated", gated)
+        self.use_bias = check_boolean("use_bias", use_bias)
         self.kernel_initializer = initializer("kernel_initializer", kernel_initializer)
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
-        self.seed = checked_seed("seed", seed)
+        self.seed = check_seed("seed", seed)
 
     def build(self, input_shape):
         self.inner = self._dense("inner", self.intermediate_dim, input_shape, self.activation)

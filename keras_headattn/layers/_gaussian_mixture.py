@@ -5,7 +5,7 @@ from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import initializer
-from keras_headattn._validation import number, positive
+from keras_headattn._validation import check_number, check_positive
 from keras_headattn.ops import apply_head_kernels
 
 FARTHEST = 1e12  # from the middle of the centres: its square over the least variance is finite in float32
@@ -50,9 +50,9 @@ class GaussianMixture(keras.layers.Layer):
 
     def __init__(self, num_clusters, num_heads=None, centre_gradient=1.0, centre_initializer="orthogonal", **kwargs):
         super().__init__(**kwargs)
-        self.num_clusters = positive("num_clusters", num_clusters)
-        self.num_heads = None if num_heads is None else positive("num_heads", num_heads)
-        self.centre_gradient = number("centre_gradient", centre_gradient, least=0)
+        self.num_clusters = check_positive("num_clusters", num_clusters)
+        self.num_heads = None if num_heads is None else check_positive("num_heads", num_heads)
+        self.centre_gradient = check_number("centre_gradient", centre_gradient, least=0)
         self.centre_initializer = initializer("centre_initializer", centre_initializer)
 
     def build(self, inputs_shape):

@@ -1,7 +1,7 @@
 from keras import ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import boolean
+from keras_headattn._validation import check_boolean
 from keras_headattn.layers._attention import Attention
 from keras_headattn.ops import sizes, swap_heads
 
@@ -38,7 +38,7 @@ class GraphAttention(Attention):
 
     def __init__(self, num_heads, key_dim, value_dim=None, *, use_bias=False, detach_neighbours=False, **kwargs):
         super().__init__(num_heads, key_dim, value_dim, use_bias=use_bias, **kwargs)
-        self.detach_neighbours = boolean("detach_neighbours", detach_neighbours)
+        self.detach_neighbours = check_boolean("detach_neighbours", detach_neighbours)
 
     @property
     def scale(self):

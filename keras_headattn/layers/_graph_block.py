@@ -2,8 +2,8 @@ import keras
 from keras import initializers, layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import checked_seed, seed_plus
-from keras_headattn._validation import natural, number, positive, rate
+from keras_headattn._identifiers import check_seed, seed_plus
+from keras_headattn._validation import check_index, check_number, check_positive, check_probability
 from keras_headattn.layers._attention_inputs import check_residual
 from keras_headattn.layers._template import Template
 from keras_headattn.ops import sizes
@@ -57,11 +57,11 @@ class GraphBlock(layers.Layer):
         super().__init__(**kwargs)
         self.supports_masking = True
         self.template = Template.of_attention("attention", attention)
-        self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
-        self.dropout = rate("dropout", dropout)
-        self.epsilon = number("epsilon", epsilon, least=0)
-        self.depth = None if depth is None else natural("depth", depth)
-        self.seed = checked_seed("seed", seed)
+        self.intermediate_dim = check_positive("intermediate_dim", intermediate_dim)
+        self.dropout = check_probability("dropout", dropout)
+        self.epsilon = check_number("epsilon", epsilon, least=0)
+        self.depth = None if depth is None else check_index("depth", depth)
+        self.seed = check_seed("seed", seed)
 
     def build(self, vertices_shape, adjacency_shape=None):
         width, common = vertices_shape[-1], {"dtype": self.dtype_policy}

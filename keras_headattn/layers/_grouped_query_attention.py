@@ -1,6 +1,6 @@
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 from keras_headattn.layers._attention import Attention
 
 
@@ -28,7 +28,7 @@ class GroupedQueryAttention(Attention):
 
     def __init__(self, num_heads, key_dim, value_dim=None, *, num_key_value_heads=1, **kwargs):
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
-        self.num_key_value_heads = positive("num_key_value_heads", num_key_value_heads)
+        self.num_key_value_heads = check_positive("num_key_value_heads", num_key_value_heads)
         if num_heads % num_key_value_heads:
             raise ValueError(
                 "`num_key_value_heads` must divide `num_heads`. "

@@ -48,7 +48,7 @@ class LuongAttention(Attention):
     def scores_are_products(self):
         return self.score_mode == "dot"
 
-    def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
+    def build(self, query_shape, value_shape=None, key_shape=None, previous_scores_shape=None):
         super().build(query_shape, value_shape, key_shape)
         if self.score_mode != "dot":
             rows = self.key_dim * (2 if self.score_mode == "concat" else 1)

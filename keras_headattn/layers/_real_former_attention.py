@@ -17,13 +17,13 @@ class RealFormerAttention(Attention):
     >>> x = keras.random.normal((2, 5, 16))
     >>> first, second = (RealFormerAttention(num_heads=4, key_dim=4) for _ in range(2))
     >>> y, map = first(x, x, return_map=True)
-    >>> tuple(second(y, y, previous_map=map).shape)
+    >>> tuple(second(y, y, previous_scores=map).shape)
     (2, 5, 16)
     """
 
-    carries_map = True
+    carries_scores = True
 
     def evolve(self, logits, state):
-        if state.previous_map is not None and chains(state.previous_map.shape, logits.shape):
-            logits = logits + ops.cast(state.previous_map, logits.dtype)
+        if state.previous_scores is not None and chains(state.previous_scores.shape, logits.shape):
+            logits = logits + ops.cast(state.previous_scores, logits.dtype)
         return logits, logits, state.cache

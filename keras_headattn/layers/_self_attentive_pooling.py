@@ -3,8 +3,8 @@ from keras import constraints, initializers, ops, regularizers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._heads import mark_heads
-from keras_headattn._identifiers import checked_seed, constraint, initializer, regularizer
-from keras_headattn._validation import positive, rate
+from keras_headattn._identifiers import check_seed, constraint, initializer, regularizer
+from keras_headattn._validation import check_positive, check_probability
 from keras_headattn.layers._head_regularization import as_head_regularizer, kernel_regularizer, regularizes
 from keras_headattn.layers._intermediates import record
 from keras_headattn.ops import check_mask, masked_softmax
@@ -67,14 +67,14 @@ class SelfAttentivePooling(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.num_heads = positive("num_heads", num_heads)
-        self.hidden_dim = positive("hidden_dim", hidden_dim)
-        self.dropout = rate("dropout", dropout)
+        self.num_heads = check_positive("num_heads", num_heads)
+        self.hidden_dim = check_positive("hidden_dim", hidden_dim)
+        self.dropout = check_probability("dropout", dropout)
         self.kernel_initializer = initializer("kernel_initializer", kernel_initializer)
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
         self.kernel_constraint = constraint("kernel_constraint", kernel_constraint)
         self.head_regularizer = as_head_regularizer(head_regularizer, ("kernels", "weights", "outputs"))
-        self.seed = checked_seed("seed", seed)
+        self.seed = check_seed("seed", seed)
         self._dropout_layer = keras.layers.Dropout(dropout, seed=seed, dtype=self.dtype_policy)
 
     def build(self, inputs_shape):

@@ -1,7 +1,7 @@
 from keras import ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 from keras_headattn.layers._attention import Attention
 from keras_headattn.ops import apply_head_kernels, masked_softmax, take
 
@@ -43,7 +43,7 @@ class SynthesizerAttention(Attention):
 
     def __init__(self, num_heads, key_dim, value_dim=None, *, max_length=512, mixture=("dense",), **kwargs):
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
-        self.max_length = positive("max_length", max_length)
+        self.max_length = check_positive("max_length", max_length)
         parts = (mixture,) if isinstance(mixture, str) else mixture
         if not isinstance(parts, (tuple, list)) or not parts or sorted(set(parts) & set(PARTS)) != sorted(parts):
             raise ValueError(
@@ -65,7 +65,7 @@ class SynthesizerAttention(Attention):
     def scores_are_products(self):
         return "dot_product" in self.mixture and "dense" not in self.mixture
 
-    def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
+    def build(self, query_shape, value_shape=None, key_shape=None, previous_scores_shape=None):
         super().build(query_shape, value_shape, key_shape)
         h, length = self.num_heads, self.max_length
         weights = {

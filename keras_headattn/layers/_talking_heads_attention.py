@@ -2,7 +2,7 @@ from keras import initializers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import initializer
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 from keras_headattn.layers._attention import Attention
 from keras_headattn.ops import exchange_heads
 
@@ -35,8 +35,8 @@ class TalkingHeadsAttention(Attention):
         self, num_heads, key_dim, value_dim=None, *, key_heads=None, value_heads=None, mixing_initializer=None, **kwargs
     ):
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
-        self.key_heads = positive("key_heads", num_heads if key_heads is None else key_heads)
-        self.value_heads = positive("value_heads", num_heads if value_heads is None else value_heads)
+        self.key_heads = check_positive("key_heads", num_heads if key_heads is None else key_heads)
+        self.value_heads = check_positive("value_heads", num_heads if value_heads is None else value_heads)
         self.mixing_initializer = initializer("mixing_initializer", mixing_initializer)
 
     @property
@@ -48,7 +48,7 @@ class TalkingHeadsAttention(Attention):
     score_heads = property(lambda self: self.key_heads)
     merged_heads = property(lambda self: self.value_heads)
 
-    def build(self, query_shape, value_shape=None, key_shape=None, previous_map_shape=None):
+    def build(self, query_shape, value_shape=None, key_shape=None, previous_scores_shape=None):
         super().build(query_shape, value_shape, key_shape)
         pre, post = (self.key_heads, self.num_heads), (self.num_heads, self.value_heads)
         self.pre_softmax_kernel = self.add_kernel("pre_softmax_kernel", pre, self.mixing_initializer)

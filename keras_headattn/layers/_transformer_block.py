@@ -4,8 +4,8 @@ import keras
 from keras import layers, regularizers
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import checked_seed, regularizer
-from keras_headattn._validation import boolean, natural, positive, rate
+from keras_headattn._identifiers import check_seed, regularizer
+from keras_headattn._validation import check_boolean, check_index, check_positive, check_probability
 from keras_headattn.layers._attention_inputs import check_residual
 from keras_headattn.layers._decoding_kernels import norm_weights
 from keras_headattn.layers._feed_forward import FeedForward
@@ -44,7 +44,7 @@ class _Block(layers.Layer):
                 f"Received: intermediate_dim={intermediate_dim}, feed_forward={feed_forward}"
             )
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
-        self.activation_dropout = rate("activation_dropout", activation_dropout)
+        self.activation_dropout = check_probability("activation_dropout", activation_dropout)
         if feed_forward is None:
             feed_forward = FeedForward(
                 intermediate_dim, activation, activation_dropout, kernel_regularizer=self.kernel_regularizer
@@ -54,19 +54,21 @@ class _Block(layers.Layer):
             "norm": Template.of_norm(norm),
             "feed_forward": Template("feed_forward", feed_forward),
         }
-        self.intermediate_dim = None if intermediate_dim is None else positive("intermediate_dim", intermediate_dim)
-        self.dropout = rate("dropout", dropout)
+        self.intermediate_dim = (
+            None if intermediate_dim is None else check_positive("intermediate_dim", intermediate_dim)
+        )
+        self.dropout = check_probability("dropout", dropout)
         self.activation = activation
-        self.normalize_first = boolean("normalize_first", normalize_first)
+        self.normalize_first = check_boolean("normalize_first", normalize_first)
         # Of the self-attention, in place of its own. A model gives its blocks the same one before it builds them.
         self.relative_positions = None
-        self.depth = None if depth is None else natural("depth", depth)
-        self.seed = checked_seed("seed", seed)
+        self.depth = None if depth is None else check_index("depth", depth)
+        self.seed = check_seed("seed", seed)
 
     # Name of each attention and the role of its layer.
     roles = {}
 
-    def _build_sublayers(self, x_shape, memory_shapes, previous_maps_shape):
+    def _build_sublayers(self, x_shape, memory_shapes, previous_scoress_shape):
         """Makes and builds all sublayers; `memory_shapes` are the shapes of the memories, by name of the attention."""
         self.norms, self.dropouts, self.attentions, self.map_shapes = {}, {}, {}, {}
         names = [*memory_shapes, "feed_forward"]
@@ -85,8 +87,8 @@ class _Block(layers.Layer):
             if name == "attention" and self.relative_positions is not None:
                 attention.relative_positions = self.relative_positions
             check_residual(name, attention, x_shape)
-            previous = (previous_maps_shape or {}).get(name)
-            attention.build(x_shape, memory_shape, previous_map_shape=previous)
+            previous = (previous_scoress_shape or {}).get(name)
+            attention.build(x_shape, memory_shape, previous_scores_shape=previous)
             self.map_shapes[name] = attention.compute_map_shape(x_shape, memory_shape, previous)
         self.attention = self.attentions["attention"]
 
@@ -97,7 +99,7 @@ class _Block(layers.Layer):
         """The seed of a layer as an argument; none leaves the layer's own."""
         return {} if self.seed is None else {"seed": self.seed + number}
 
-    def _attend(self, name, x, state, previous_maps, memory=None, training=None, **call):
+    def _attend(self, name, x, state, previous_scoress, memory=None, training=None, **call):
         """`x` after a sublayer of attention, whose map and cache go into `state`; "attention" is that to itself."""
         y = self._normalize(name, x, state) if self.normalize_first else x
         y, own_map, *cache = self.attentions[name](
@@ -105,7 +107,7 @@ class _Block(layers.Layer):
             y if name == "attention" else memory,
             training=training,
             cache=state["cache"].get(name),
-            previous_map=(previous_maps or {}).get(name),
+            previous_scores=(previous_scoress or {}).get(name),
             kernels=state.get("kernels", {}).get(name),
             return_map=True,
             **call,
@@ -170,7 +172,7 @@ class EncoderBlock(_Block):
         mask: boolean `(B, n)`, True = a real token. Defaults to the Keras mask of `x`.
         attention_mask, bias, segment_ids: as in `Attention`.
         training: whether dropout is active.
-        previous_maps: `state["maps"]` of the block before.
+        previous_scoress: `state["maps"]` of the block before.
         return_state: returns `(y, state)`.
 
     Returns:
@@ -180,14 +182,14 @@ class EncoderBlock(_Block):
     >>> from keras_headattn.layers import RealFormerAttention
     >>> first, second = (EncoderBlock(RealFormerAttention(4, 4), intermediate_dim=32) for _ in range(2))
     >>> y, state = first(keras.ops.ones((2, 5, 16)), return_state=True)
-    >>> tuple(second(y, previous_maps=state["maps"]).shape)
+    >>> tuple(second(y, previous_scoress=state["maps"]).shape)
     (2, 5, 16)
     """
 
     roles = {"attention": "encoder"}
 
-    def build(self, x_shape, previous_maps_shape=None):
-        self._build_sublayers(x_shape, {"attention": x_shape}, previous_maps_shape)
+    def build(self, x_shape, previous_scoress_shape=None):
+        self._build_sublayers(x_shape, {"attention": x_shape}, previous_scoress_shape)
 
     def call(
         self,
@@ -197,14 +199,14 @@ class EncoderBlock(_Block):
         bias=None,
         segment_ids=None,
         training=None,
-        previous_maps=None,
+        previous_scoress=None,
         return_state=False,
     ):
         state = {"maps": {}, "cache": {}}
         counts = self.attention.rows_interact or self.attention.adds_losses(training)
         masks = dict(query_mask=mask if counts else None, key_mask=mask, attention_mask=attention_mask)
         call = dict(training=training, bias=bias, segment_ids=segment_ids, **masks)
-        x = self._attend("attention", x, state, previous_maps, **call)
+        x = self._attend("attention", x, state, previous_scoress, **call)
         x = self._feed_forward(x, state, training)
         return (x, {"maps": state["maps"]}) if return_state else x
 
@@ -232,7 +234,7 @@ class DecoderBlock(_Block):
         cache, index: see `init_cache`, and `Attention.init_cache` for `index`.
         positions: as in `Attention`, also of the queries of the attention to the memory.
         training: whether dropout is active.
-        previous_maps: `state["maps"]` of the block before.
+        previous_scoress: `state["maps"]` of the block before.
         return_state: returns `(y, state)`.
         x_mask: boolean `(B, m)`, True = a real token, for the losses of attention. Nothing else depends on
             later padding. Defaults to the Keras mask of `x`.
@@ -255,11 +257,11 @@ class DecoderBlock(_Block):
             self.templates[name] = Template.of_attention("cross_attention", identifier)
         self.roles = {**self.roles, **dict.fromkeys(self.cross_names, "cross")}
 
-    def build(self, x_shape, memory_shape=None, previous_maps_shape=None):
+    def build(self, x_shape, memory_shape=None, previous_scoress_shape=None):
         memory_shapes = self._each("memory", memory_shape)
         memory_shapes = [x_shape if shape is None else shape for shape in memory_shapes]
         shapes = {"attention": x_shape, **dict(zip(self.cross_names, memory_shapes, strict=True))}
-        self._build_sublayers(x_shape, shapes, previous_maps_shape)
+        self._build_sublayers(x_shape, shapes, previous_scoress_shape)
         self.cross_attention = self.attentions.get("cross_attention")
 
     def _each(self, name, value):
@@ -343,13 +345,15 @@ class DecoderBlock(_Block):
         index=None,
         positions=None,
         training=None,
-        previous_maps=None,
+        previous_scoress=None,
         return_state=False,
         x_mask=None,
         kernels=None,
     ):
         state = {"maps": {}, "cache": dict(cache or {}), "kernels": kernels or {}}
-        common = dict(state=state, previous_maps=previous_maps, training=training, index=index, positions=positions)
+        common = dict(
+            state=state, previous_scoress=previous_scoress, training=training, index=index, positions=positions
+        )
         x = self._attend(
             "attention",
             x,

@@ -1,7 +1,7 @@
 import itertools
 
 from headattn_io.optional import optional_import
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 from keras_headattn.metrics._score import Score, package_version
 from keras_headattn.metrics._sentences import check_references, check_sentences
 
@@ -33,7 +33,7 @@ def bleu(hypotheses, references, tokenize="13a", lowercase=False, max_ngram_orde
     100
     """
     hypotheses, references = check_references(hypotheses, references)
-    positive("max_ngram_order", max_ngram_order)
+    check_positive("max_ngram_order", max_ngram_order)
     sacrebleu = optional_import("sacrebleu.metrics", "metrics")
     if tokenize not in sacrebleu.BLEU.TOKENIZERS:
         names = ", ".join(sorted(sacrebleu.BLEU.TOKENIZERS))

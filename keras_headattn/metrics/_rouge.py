@@ -1,7 +1,7 @@
 import types
 
 from headattn_io.optional import optional_import
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 from keras_headattn.metrics._score import Score, package_version
 from keras_headattn.metrics._sentences import check_references, words
 
@@ -53,7 +53,7 @@ def rouge_n(hypotheses, references, n=1):
     >>> round(rouge_n(["the black cat"], ["the big black cat is here"], n=2).value, 2)
     28.57
     """
-    return _rouge(positive("n", n), hypotheses, references)
+    return _rouge(check_positive("n", n), hypotheses, references)
 
 
 def _rouge(kind, hypotheses, references):

@@ -2,9 +2,9 @@ import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import checked_seed, seed_plus
+from keras_headattn._identifiers import check_seed, seed_plus
 from keras_headattn._model import Model
-from keras_headattn._validation import boolean, natural, number, positive, rate
+from keras_headattn._validation import check_boolean, check_index, check_number, check_positive, check_probability
 from keras_headattn.layers import EncoderBlock, FeedForward
 from keras_headattn.layers._intermediates import with_intermediates
 from keras_headattn.layers._template import Template
@@ -125,22 +125,22 @@ class Bert(Model):
         self.supports_masking = True
         if embedding_dim is None:
             embedding_dim = hidden_dim if embeddings is None else embeddings.embedding_dim
-        self.vocabulary_size = positive("vocabulary_size", vocabulary_size)
-        self.hidden_dim = positive("hidden_dim", hidden_dim)
-        self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
-        self.num_layers = positive("num_layers", num_layers)
-        self.num_heads = positive("num_heads", num_heads)
-        self.max_length = positive("max_length", max_length)
-        self.num_segments = natural("num_segments", num_segments)
-        self.embedding_dim = positive("embedding_dim", embedding_dim)
-        self.pad_id = natural("pad_id", pad_id)
-        self.skip_padding = boolean("skip_padding", skip_padding)
+        self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
+        self.hidden_dim = check_positive("hidden_dim", hidden_dim)
+        self.intermediate_dim = check_positive("intermediate_dim", intermediate_dim)
+        self.num_layers = check_positive("num_layers", num_layers)
+        self.num_heads = check_positive("num_heads", num_heads)
+        self.max_length = check_positive("max_length", max_length)
+        self.num_segments = check_index("num_segments", num_segments)
+        self.embedding_dim = check_positive("embedding_dim", embedding_dim)
+        self.pad_id = check_index("pad_id", pad_id)
+        self.skip_padding = check_boolean("skip_padding", skip_padding)
         self.activation = activation
         self.norm_epsilon = norm_epsilon
-        self.dropout = rate("dropout", dropout)
-        self.attention_dropout = rate("attention_dropout", attention_dropout)
-        self.initializer_range = number("initializer_range", initializer_range, above=0)
-        self.seed = checked_seed("seed", seed)
+        self.dropout = check_probability("dropout", dropout)
+        self.attention_dropout = check_probability("attention_dropout", attention_dropout)
+        self.initializer_range = check_number("initializer_range", initializer_range, above=0)
+        self.seed = check_seed("seed", seed)
         given = dict(dropout=attention_dropout, kernel_initializer=self.initializer())
         self.template = Template.of_attention("attention", attention, num_heads, hidden_dim, **given)
         if embeddings is None:
@@ -153,7 +153,7 @@ class Bert(Model):
             self.embedding_projection = self._dense("embedding_projection", init="glorot_uniform")
         self.blocks = [self._make_block(number) for number in range(num_layers)]
         self.stack = Stack(self.blocks)
-        self.pooler = self._dense("pooler", "tanh") if boolean("pooler", pooler) else None
+        self.pooler = self._dense("pooler", "tanh") if check_boolean("pooler", pooler) else None
 
     @classmethod
     def from_size(cls, size, **kwargs):

@@ -9,12 +9,12 @@ class Stack:
     Args:
         blocks: list of `EncoderBlock`, `DecoderBlock` or `GraphBlock`.
         relative_positions: layer that all self-attentions share, in place of their own; or `None`.
-        carries_maps: whether maps go from block to block; `GraphBlock` takes none.
+        carries_scoress: whether maps go from block to block; `GraphBlock` takes none.
     """
 
-    def __init__(self, blocks, relative_positions=None, carries_maps=True):
+    def __init__(self, blocks, relative_positions=None, carries_scoress=True):
         self.blocks = blocks
-        self.carries_maps = carries_maps
+        self.carries_scoress = carries_scoress
         if relative_positions is not None:
             for block in blocks:
                 block.relative_positions = relative_positions
@@ -23,7 +23,7 @@ class Stack:
         """Builds the blocks, all for inputs of these shapes."""
         map_shapes = None
         for block in self.blocks:
-            if self.carries_maps:
+            if self.carries_scoress:
                 block.build(*shapes, map_shapes)
                 map_shapes = block.map_shapes
             else:
@@ -44,8 +44,8 @@ class Stack:
         """
         maps = {}
         for block, own in zip(self.blocks, each or [{}] * len(self.blocks), strict=True):
-            if self.carries_maps:
-                x, state = block(x, *inputs, previous_maps=maps, return_state=True, **arguments, **own)
+            if self.carries_scoress:
+                x, state = block(x, *inputs, previous_scoress=maps, return_state=True, **arguments, **own)
                 maps = state["maps"]
             else:
                 x, state = block(x, *inputs, **arguments, **own), {}

@@ -3,10 +3,10 @@ from keras import ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import deserialize_layers, seed_plus
-from keras_headattn._validation import number
+from keras_headattn._validation import check_number
 from keras_headattn.models._bert import BERT_SIZES, EMBEDDINGS, Bert
 from keras_headattn.models._encoder_heads import MaskedLM, ReplacedTokenDetector
-from keras_headattn.models._masking import put, sample
+from keras_headattn.models._masking import replace_at, sample
 from keras_headattn.models._pretraining import Pretraining, as_dictionary, check_head, masked_accuracy, text_of
 from keras_headattn.models._sizes import arguments_of_size
 
@@ -94,7 +94,7 @@ class ElectraPretraining(Pretraining):
         super().__init__(one, mask_id, special_ids, *shares, replacement, seed, **kwargs)
         self.generator = generator
         self.discriminator = discriminator
-        self.discriminator_weight = number("discriminator_weight", discriminator_weight, least=0)
+        self.discriminator_weight = check_number("discriminator_weight", discriminator_weight, least=0)
         names = ("generator_loss", "discriminator_loss", "sampled_accuracy", "replaced_share", "detection_accuracy")
         self.means.update({name: keras.metrics.Mean(name=name) for name in names})
         kinds = {"precision": keras.metrics.Precision, "recall": keras.metrics.Recall, "auc": keras.metrics.AUC}
@@ -130,7 +130,7 @@ class ElectraPretraining(Pretraining):
         share = arguments_of_size(GENERATOR_SHARES, size, **given)["generator_share"]
         own = {name: kwargs.pop(name) for name in _OWN if name in kwargs}
         encoder = Bert(**{**BERT_SIZES[size], **kwargs}, seed=seed, name="encoder")
-        width = round(encoder.hidden_dim * number("generator_share", share, above=0))
+        width = round(encoder.hidden_dim * check_number("generator_share", share, above=0))
         sizes = dict(hidden_dim=width, intermediate_dim=4 * width, num_heads=max(1, width // 64))
         sizes |= dict(attention=generator_attention, embedding_dim=encoder.embedding_dim, embeddings=encoder)
         seed_there = seed_plus(seed, 10 * (encoder.num_layers + 1))
@@ -151,7 +151,7 @@ class ElectraPretraining(Pretraining):
         outputs = self._fill_in(self.generator, inputs, training)
         ids = ops.cast(inputs["token_ids"], "int32")
         sampled = sample(outputs["mask_logits"], next(seeds))
-        text = put(ids, outputs["mask_positions"], sampled, outputs["mask_weights"] > 0)
+        text = replace_at(ids, outputs["mask_positions"], sampled, outputs["mask_weights"] > 0)
         labels = ops.cast(ops.not_equal(text, ids), "float32")
         logits = self.discriminator(text_of(inputs, text), training=training)
         return outputs | {

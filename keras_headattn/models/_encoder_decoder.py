@@ -5,9 +5,9 @@ import itertools
 import keras
 from keras import layers, ops
 
-from keras_headattn._identifiers import checked_seed, seed_plus
+from keras_headattn._identifiers import check_seed, seed_plus
 from keras_headattn._model import Model
-from keras_headattn._validation import boolean, positive, rate
+from keras_headattn._validation import check_boolean, check_positive, check_probability
 from keras_headattn.layers import DecoderBlock, EncoderBlock
 from keras_headattn.layers._intermediates import with_intermediates
 from keras_headattn.models._blocks import Stack
@@ -56,23 +56,23 @@ class EncoderDecoder(Model):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.source_vocabulary_size = positive("source_vocabulary_size", source_vocabulary_size)
+        self.source_vocabulary_size = check_positive("source_vocabulary_size", source_vocabulary_size)
         self.target_vocabulary_size = target_vocabulary_size
         if target_vocabulary_size is not None:
-            positive("target_vocabulary_size", target_vocabulary_size)
-        self.num_layers = positive("num_layers", num_layers)
+            check_positive("target_vocabulary_size", target_vocabulary_size)
+        self.num_layers = check_positive("num_layers", num_layers)
         num_decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
-        self.num_decoder_layers = positive("num_decoder_layers", num_decoder_layers)
-        self.hidden_dim = positive("hidden_dim", hidden_dim)
-        self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
-        self.num_heads = positive("num_heads", num_heads)
-        self.dropout = rate("dropout", dropout)
-        self.normalize_first = boolean("normalize_first", normalize_first)
-        self.tie_output = boolean("tie_output", tie_output)
-        self.output_bias = boolean("output_bias", output_bias)
+        self.num_decoder_layers = check_positive("num_decoder_layers", num_decoder_layers)
+        self.hidden_dim = check_positive("hidden_dim", hidden_dim)
+        self.intermediate_dim = check_positive("intermediate_dim", intermediate_dim)
+        self.num_heads = check_positive("num_heads", num_heads)
+        self.dropout = check_probability("dropout", dropout)
+        self.normalize_first = check_boolean("normalize_first", normalize_first)
+        self.tie_output = check_boolean("tie_output", tie_output)
+        self.output_bias = check_boolean("output_bias", output_bias)
         self.suppress = tuple(suppress)
-        self.force_end = boolean("force_end", force_end)
-        self.seed = checked_seed("seed", seed)
+        self.force_end = check_boolean("force_end", force_end)
+        self.seed = check_seed("seed", seed)
         self.templates = templates
         self.embedding_deviation = embedding_deviation
         self.embedding_scale = embedding_scale

@@ -3,9 +3,9 @@
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import checked_seed, seed_plus
+from keras_headattn._identifiers import check_seed, seed_plus
 from keras_headattn._model import Model
-from keras_headattn._validation import positive, rate
+from keras_headattn._validation import check_positive, check_probability
 from keras_headattn.layers._feed_forward import get_activation
 from keras_headattn.models._bert import Bert
 from keras_headattn.ops import sizes
@@ -104,12 +104,12 @@ class EncoderClassifier(_Head):
         for name, value, allowed in (("kind", kind, KINDS), ("pooling", pooling, POOLINGS)):
             if value not in allowed:
                 raise ValueError(f"`{name}` must be one of {', '.join(allowed)}. Received: {name}={value!r}")
-        self.num_outputs = positive("num_outputs", num_outputs)
+        self.num_outputs = check_positive("num_outputs", num_outputs)
         self.kind = kind
         self.pooling = pooling
-        self.head_dim = None if head_dim is None else positive("head_dim", head_dim)
-        self.dropout = rate("dropout", dropout)
-        self.seed = checked_seed("seed", seed)
+        self.head_dim = None if head_dim is None else check_positive("head_dim", head_dim)
+        self.dropout = check_probability("dropout", dropout)
+        self.seed = check_seed("seed", seed)
         has_pooler = encoder.pooler is not None
         if has_pooler and (kind != "bert" or head_dim is not None or pooling != "first"):
             raise ValueError(

@@ -74,7 +74,7 @@ class GraphEncoder(layers.Layer):
             )
             for number in range(num_layers)
         ]
-        self.stack = Stack(self.blocks, carries_maps=False)
+        self.stack = Stack(self.blocks, carries_scoress=False)
 
     def build(self, *_):
         for encoder in self.word_encoders.values():

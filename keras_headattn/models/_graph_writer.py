@@ -3,9 +3,9 @@ import numpy as np
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import checked_seed, seed_plus
+from keras_headattn._identifiers import check_seed, seed_plus
 from keras_headattn._model import Model
-from keras_headattn._validation import natural, positive, rate
+from keras_headattn._validation import check_index, check_positive, check_probability
 from keras_headattn.layers._intermediates import is_capturing, with_intermediates
 from keras_headattn.layers._template import Template
 from keras_headattn.models._copy_decoder import CopyDecoder, CopyOutput
@@ -97,28 +97,28 @@ class GraphWriter(Model):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.vocabulary_size = positive("vocabulary_size", vocabulary_size)
-        self.entity_vocabulary_size = positive("entity_vocabulary_size", entity_vocabulary_size)
-        self.num_relations = positive("num_relations", num_relations)
+        self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
+        self.entity_vocabulary_size = check_positive("entity_vocabulary_size", entity_vocabulary_size)
+        self.num_relations = check_positive("num_relations", num_relations)
         self.title_vocabulary_size = title_vocabulary_size
         if title_vocabulary_size is not None:
-            positive("title_vocabulary_size", title_vocabulary_size)
-        self.num_layers = positive("num_layers", num_layers)
-        self.hidden_dim = positive("hidden_dim", hidden_dim)
-        self.intermediate_dim = positive(
+            check_positive("title_vocabulary_size", title_vocabulary_size)
+        self.num_layers = check_positive("num_layers", num_layers)
+        self.hidden_dim = check_positive("hidden_dim", hidden_dim)
+        self.intermediate_dim = check_positive(
             "intermediate_dim", 4 * hidden_dim if intermediate_dim is None else intermediate_dim
         )
-        self.num_encoder_layers = positive("num_encoder_layers", num_encoder_layers)
-        self.num_heads = positive("num_heads", num_heads)
+        self.num_encoder_layers = check_positive("num_encoder_layers", num_encoder_layers)
+        self.num_heads = check_positive("num_heads", num_heads)
         if hidden_dim % 2 or hidden_dim % num_heads:
             raise ValueError(
                 "`hidden_dim` must be a multiple of 2 directions and of `num_heads`. "
                 f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}"
             )
-        self.dropout = rate("dropout", dropout)
-        self.embedding_dropout = rate("embedding_dropout", embedding_dropout)
-        self.forbidden_ids = tuple(natural("forbidden_ids", token) for token in forbidden_ids)
-        self.seed = checked_seed("seed", seed)
+        self.dropout = check_probability("dropout", dropout)
+        self.embedding_dropout = check_probability("embedding_dropout", embedding_dropout)
+        self.forbidden_ids = tuple(check_index("forbidden_ids", token) for token in forbidden_ids)
+        self.seed = check_seed("seed", seed)
         self.template = Template.of_attention("attention", attention, num_heads, hidden_dim, dropout=dropout)
         self._make_layers()
 

@@ -60,7 +60,7 @@ def draw_positions(is_free, most, seed, replacement=False):
     return ops.cast(ops.top_k(ops.where(is_free, keys, -1.0), min(most, length))[1], "int32")
 
 
-def put(ids, positions, values, chosen):
+def replace_at(ids, positions, values, chosen):
     """Ids with others at some positions.
 
     Args:
@@ -74,7 +74,7 @@ def put(ids, positions, values, chosen):
         int32 `(B, n)`.
 
     >>> chosen = np.array([[True, False, True]])
-    >>> put(np.array([[5, 6, 7]]), np.array([[2, 1, 2]]), np.array([[8, 9, 3]]), chosen).numpy().tolist()
+    >>> replace_at(np.array([[5, 6, 7]]), np.array([[2, 1, 2]]), np.array([[8, 9, 3]]), chosen).numpy().tolist()
     [[5, 6, 5]]
     """
     is_here = ops.equal(positions[..., None], np.arange(ids.shape[1], dtype="int32"))  # (B, K, n)
@@ -104,7 +104,7 @@ def mask(ids, positions, is_drawn, mask_id, tokens, masked_share, random_share, 
     if random_share:
         drawn = random.randint(shape, 0, len(tokens), dtype="int32", seed=next(seeds))
         values = ops.where(fate < masked_share, values, ops.take(np.asarray(tokens, "int32"), drawn))
-    return put(ids, positions, values, ops.logical_and(is_drawn, fate < masked_share + random_share))
+    return replace_at(ids, positions, values, ops.logical_and(is_drawn, fate < masked_share + random_share))
 
 
 def sample(logits, seed):

@@ -6,9 +6,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_headattn._identifiers import checked_seed
+from keras_headattn._identifiers import check_seed
 from keras_headattn._model import Model
-from keras_headattn._validation import boolean, natural, number
+from keras_headattn._validation import check_boolean, check_index, check_number
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.models._masking import draw_positions, mask, most_drawn, number_drawn
 
@@ -43,13 +43,13 @@ class Pretraining(Model):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.mask_id = natural("mask_id", mask_id)
+        self.mask_id = check_index("mask_id", mask_id)
         self.special_ids = _ids("special_ids", special_ids)
-        self.drawn_share = number("drawn_share", drawn_share, above=0, most=1)
-        self.masked_share = number("masked_share", masked_share, least=0, most=1)
-        self.random_share = number("random_share", random_share, least=0, most=1 - masked_share)
-        self.replacement = boolean("replacement", replacement)
-        self.seed = checked_seed("seed", seed)
+        self.drawn_share = check_number("drawn_share", drawn_share, above=0, most=1)
+        self.masked_share = check_number("masked_share", masked_share, least=0, most=1)
+        self.random_share = check_number("random_share", random_share, least=0, most=1 - masked_share)
+        self.replacement = check_boolean("replacement", replacement)
+        self.seed = check_seed("seed", seed)
         self.seed_generator = keras.random.SeedGenerator(seed)
         self.pad_id = encoder.pad_id
         self._never_drawn = sorted({self.pad_id, mask_id, *special_ids})
@@ -193,4 +193,4 @@ def as_dictionary(inputs):
 def _ids(name, ids):
     if not isinstance(ids, (list, tuple)):
         raise ValueError(f"`{name}` must be a list of token ids. Received: {name}={ids!r}")
-    return [natural(name, each) for each in ids]
+    return [check_index(name, each) for each in ids]

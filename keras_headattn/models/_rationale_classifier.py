@@ -3,9 +3,9 @@
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import checked_seed, seed_plus
+from keras_headattn._identifiers import check_seed, seed_plus
 from keras_headattn._model import Model
-from keras_headattn._validation import natural, positive, rate
+from keras_headattn._validation import check_index, check_positive, check_probability
 from keras_headattn.layers import SelfAttentivePooling
 from keras_headattn.layers._intermediates import with_intermediates
 from keras_headattn.models._bert import EMBEDDINGS, Bert
@@ -58,13 +58,13 @@ class RationaleReader(Model):
         self, num_outputs, num_layers, lstm_dim=128, pooling_dim=256, hidden_dim=128, dropout=0.2, seed=None, **kwargs
     ):
         super().__init__(**kwargs)
-        self.num_outputs = positive("num_outputs", num_outputs)
-        self.num_layers = positive("num_layers", num_layers)
-        self.lstm_dim = positive("lstm_dim", lstm_dim)
-        self.pooling_dim = positive("pooling_dim", pooling_dim)
-        self.hidden_dim = positive("hidden_dim", hidden_dim)
-        self.dropout = rate("dropout", dropout)
-        self.seed = checked_seed("seed", seed)
+        self.num_outputs = check_positive("num_outputs", num_outputs)
+        self.num_layers = check_positive("num_layers", num_layers)
+        self.lstm_dim = check_positive("lstm_dim", lstm_dim)
+        self.pooling_dim = check_positive("pooling_dim", pooling_dim)
+        self.hidden_dim = check_positive("hidden_dim", hidden_dim)
+        self.dropout = check_probability("dropout", dropout)
+        self.seed = check_seed("seed", seed)
         own = dict(dtype=self.dtype_policy)
         self.dropouts = [layers.Dropout(dropout, seed=seed_plus(seed, number), **own) for number in range(2)]
         self.bilstm = make_bilstm("bilstm", units=lstm_dim, **own)
@@ -164,7 +164,7 @@ class RationaleClassifier(Model):
         super().__init__(**kwargs)
         if not isinstance(encoder, Bert):
             raise ValueError(f"`encoder` must be a keras_headattn.models.Bert. Received: encoder={encoder!r}")
-        if natural("trainable_layers", trainable_layers) > encoder.num_layers:
+        if check_index("trainable_layers", trainable_layers) > encoder.num_layers:
             raise ValueError(
                 f"`trainable_layers` must be at most the {encoder.num_layers} blocks of the encoder. "
                 f"Received: trainable_layers={trainable_layers}"

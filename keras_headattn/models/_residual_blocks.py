@@ -33,10 +33,10 @@ class Convolution:
     downsample: bool = False
     regularizer: Any = None
 
-    def __call__(self, x, previous_map, strides, name):
-        """The image and the map after a convolution of `x`; `previous_map` itself where no map is carried."""
+    def __call__(self, x, previous_scores, strides, name):
+        """The image and the map after a convolution of `x`; `previous_scores` itself where no map is carried."""
         if self.attention is None:
-            return convolve(x, self.filters, 3, strides, name, self.regularizer), previous_map
+            return convolve(x, self.filters, 3, strides, name, self.regularizer), previous_scores
         layer = AugmentedConv2D(
             self.filters,
             3,
@@ -49,9 +49,9 @@ class Convolution:
             name=name,
         )
         # A functional model has no place for a map that is None.
-        if layer.compute_map_shape(x.shape, None if previous_map is None else previous_map.shape) is None:
+        if layer.compute_map_shape(x.shape, None if previous_scores is None else previous_scores.shape) is None:
             return layer(x), None
-        return layer(x, previous_map=previous_map, return_map=True)
+        return layer(x, previous_scores=previous_scores, return_map=True)
 
 
 def convolve(x, filters, kernel_size, strides, name, regularizer=None):
@@ -86,12 +86,12 @@ def normalize_and_activate(x, name):
     return layers.Activation("relu", name=f"{name}_relu")(normalize(x, name))
 
 
-def basic_block(x, previous_map, convolution, strides, projects, name):
+def basic_block(x, previous_scores, convolution, strides, projects, name):
     """Two 3 x 3 convolutions beside a shortcut.
 
     Args:
         x: `(B, h, w, C)`.
-        previous_map: attention map, or `None`.
+        previous_scores: attention map, or `None`.
         convolution: a `Convolution`.
         strides: of the first convolution.
         projects: whether the shortcut is a 1 x 1 convolution; otherwise it is `x`.
@@ -101,17 +101,17 @@ def basic_block(x, previous_map, convolution, strides, projects, name):
         `(B, h / strides, w / strides, filters)` and the map.
     """
     shortcut = _shortcut(x, convolution.filters, strides, projects, name, convolution.regularizer)
-    x, previous_map = convolution(x, previous_map, strides, f"{name}_1_conv")
+    x, previous_scores = convolution(x, previous_scores, strides, f"{name}_1_conv")
     x = normalize_and_activate(x, f"{name}_1")
-    x, previous_map = convolution(x, previous_map, 1, f"{name}_2_conv")
-    return _add(shortcut, normalize(x, f"{name}_2"), name), previous_map
+    x, previous_scores = convolution(x, previous_scores, 1, f"{name}_2_conv")
+    return _add(shortcut, normalize(x, f"{name}_2"), name), previous_scores
 
 
-def bottleneck_block(x, previous_map, convolution, strides, projects, name):
+def bottleneck_block(x, previous_scores, convolution, strides, projects, name):
     """1 x 1, 3 x 3 and 1 x 1 convolutions beside a shortcut; the last has four times the filters.
 
     Args:
-        x, previous_map, convolution, projects, name: see `basic_block`.
+        x, previous_scores, convolution, projects, name: see `basic_block`.
         strides: of the 3 x 3 convolution.
 
     Returns:
@@ -120,10 +120,10 @@ def bottleneck_block(x, previous_map, convolution, strides, projects, name):
     shortcut = _shortcut(x, 4 * convolution.filters, strides, projects, name, convolution.regularizer)
     x = convolve(x, convolution.filters, 1, 1, f"{name}_1_conv", convolution.regularizer)
     x = normalize_and_activate(x, f"{name}_1")
-    x, previous_map = convolution(x, previous_map, strides, f"{name}_2_conv")
+    x, previous_scores = convolution(x, previous_scores, strides, f"{name}_2_conv")
     x = normalize_and_activate(x, f"{name}_2")
     x = convolve(x, 4 * convolution.filters, 1, 1, f"{name}_3_conv", convolution.regularizer)
-    return _add(shortcut, normalize(x, f"{name}_3"), name), previous_map
+    return _add(shortcut, normalize(x, f"{name}_3"), name), previous_scores
 
 
 def _shortcut(x, filters, strides, projects, name, regularizer):

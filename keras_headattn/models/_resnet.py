@@ -96,13 +96,13 @@ def ResNet(
     if attention is not None:
         ratios = dict(key_ratio=key_ratio, value_ratio=value_ratio, min_key_dim=min_key_dim)
         convolutions = _augment(convolutions, attention, attention_stages, downsampled_stages, ratios)
-    x, previous_map, outputs = _stem(input_tensor, filters, small_images, regularizer), None, []
+    x, previous_scores, outputs = _stem(input_tensor, filters, small_images, regularizer), None, []
     block = bottleneck_block if bottleneck else basic_block
     for stage, depth in enumerate(stage_depths):
         for number in range(depth):
             strides = 2 if number == 0 and stage > 0 else 1
             block_name = f"conv{stage + 2}_block{number + 1}"
-            x, previous_map = block(x, previous_map, convolutions[stage], strides, number == 0, block_name)
+            x, previous_scores = block(x, previous_scores, convolutions[stage], strides, number == 0, block_name)
         outputs.append(x)
     if not return_stages:
         outputs = _top(x, include_top, pooling, classes, classifier_activation, regularizer)

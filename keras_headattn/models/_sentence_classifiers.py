@@ -7,9 +7,9 @@ import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import checked_seed, regularizer, seed_plus
+from keras_headattn._identifiers import check_seed, regularizer, seed_plus
 from keras_headattn._model import Model
-from keras_headattn._validation import positive, rate
+from keras_headattn._validation import check_positive, check_probability
 from keras_headattn.layers import SelfAttentivePooling
 from keras_headattn.layers._intermediates import with_intermediates
 
@@ -40,11 +40,11 @@ class _Classifier(Model):
                 raise ValueError(f"`{name}` must be a layer. Received: {name}={layer!r}")
         self.encoder = encoder
         self.pooling = pooling
-        self.num_classes = positive("num_classes", num_classes)
-        self.mlp_dim = positive("mlp_dim", mlp_dim)
-        self.dropout = rate("dropout", dropout)
+        self.num_classes = check_positive("num_classes", num_classes)
+        self.mlp_dim = check_positive("mlp_dim", mlp_dim)
+        self.dropout = check_probability("dropout", dropout)
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
-        self.seed = checked_seed("seed", seed)
+        self.seed = check_seed("seed", seed)
         self.dropouts = [layers.Dropout(dropout, seed=seed_plus(seed, i), dtype=self.dtype_policy) for i in (1, 2)]
         common = dict(kernel_regularizer=self.kernel_regularizer, dtype=self.dtype_policy)
         self.hidden = layers.Dense(mlp_dim, "relu", name="hidden", **common)
@@ -191,7 +191,7 @@ class SentencePairClassifier(_Classifier):
 
     def __init__(self, encoder, num_classes, pooling=None, factor_dim=300, **kwargs):
         super().__init__(encoder, num_classes, pooling, **kwargs)
-        self.factor_dim = positive("factor_dim", factor_dim)
+        self.factor_dim = check_positive("factor_dim", factor_dim)
 
     def build(self, input_shape=None):
         *heads, width = self._build_pooled()

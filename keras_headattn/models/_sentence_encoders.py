@@ -4,9 +4,9 @@ import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import checked_seed, initializer, regularizer, seed_plus
+from keras_headattn._identifiers import check_seed, initializer, regularizer, seed_plus
 from keras_headattn._model import Model
-from keras_headattn._validation import boolean, positive, rate
+from keras_headattn._validation import check_boolean, check_positive, check_probability
 from keras_headattn.layers import EncoderBlock
 from keras_headattn.layers._template import Template
 from keras_headattn.models._blocks import Stack
@@ -54,12 +54,12 @@ class _Encoder(Model):
     ):
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.vocabulary_size = positive("vocabulary_size", vocabulary_size)
-        self.num_layers = positive("num_layers", num_layers)
-        self.train_embeddings = boolean("train_embeddings", train_embeddings)
-        self.dropout = rate("dropout", dropout)
+        self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
+        self.num_layers = check_positive("num_layers", num_layers)
+        self.train_embeddings = check_boolean("train_embeddings", train_embeddings)
+        self.dropout = check_probability("dropout", dropout)
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
-        self.seed = checked_seed("seed", seed)
+        self.seed = check_seed("seed", seed)
         if embeddings is not None and tuple(embeddings.shape) != (vocabulary_size, width):
             raise ValueError(
                 f"`embeddings` must be of shape (number of token ids, width), {(vocabulary_size, width)}. "
@@ -143,8 +143,8 @@ class BiLSTMEncoder(_Encoder):
         given = (embeddings, train_embeddings, dropout, kernel_regularizer, seed, embeddings_initializer)
         super().__init__(vocabulary_size, embedding_dim, num_layers, *given, **kwargs)
         self.embeddings_initializer = embeddings_initializer
-        self.embedding_dim = positive("embedding_dim", embedding_dim)
-        self.hidden_dim = positive("hidden_dim", hidden_dim)
+        self.embedding_dim = check_positive("embedding_dim", embedding_dim)
+        self.hidden_dim = check_positive("hidden_dim", hidden_dim)
         self.bilstms = [self._make_bilstm(number) for number in range(num_layers)]
 
     def _make_bilstm(self, number):
@@ -243,10 +243,10 @@ class TransformerEncoder(_Encoder):
     ):
         given = (embeddings, train_embeddings, dropout, kernel_regularizer, seed)
         super().__init__(vocabulary_size, hidden_dim, num_layers, *given, **kwargs)
-        self.hidden_dim = positive("hidden_dim", hidden_dim)
-        self.intermediate_dim = positive("intermediate_dim", intermediate_dim)
-        self.num_heads = positive("num_heads", num_heads)
-        self.normalize_first = boolean("normalize_first", normalize_first)
+        self.hidden_dim = check_positive("hidden_dim", hidden_dim)
+        self.intermediate_dim = check_positive("intermediate_dim", intermediate_dim)
+        self.num_heads = check_positive("num_heads", num_heads)
+        self.normalize_first = check_boolean("normalize_first", normalize_first)
         self.templates = {
             "attention": Template.of_attention("attention", attention, num_heads, hidden_dim),
             "positions": Template("positions", SinusoidalPositions() if positions == "sinusoidal" else positions),

@@ -1,7 +1,7 @@
 from keras import layers
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import boolean
+from keras_headattn._validation import check_boolean
 from keras_headattn.layers import EvolvingAttention, FeedForward
 from keras_headattn.layers._template import Template
 from keras_headattn.models._encoder_decoder import EncoderDecoder
@@ -141,7 +141,7 @@ class T5(EncoderDecoder):
         self.activation = activation
         self.vocabulary_size = vocabulary_size
         self.key_dim = key_dim
-        self.gated = boolean("gated", gated)
+        self.gated = check_boolean("gated", gated)
         self.num_buckets = num_buckets
         self.max_distance = max_distance
         self.norm_epsilon = norm_epsilon

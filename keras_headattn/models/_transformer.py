@@ -1,6 +1,6 @@
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import positive, rate
+from keras_headattn._validation import check_positive, check_probability
 from keras_headattn.layers import FeedForward
 from keras_headattn.layers._template import Template
 from keras_headattn.models._encoder_decoder import EncoderDecoder
@@ -97,9 +97,9 @@ class Transformer(EncoderDecoder):
         seed=None,
         **kwargs,
     ):
-        heads = dict(num_heads=positive("num_heads", num_heads), width=positive("hidden_dim", hidden_dim))
-        positive("intermediate_dim", intermediate_dim)
-        rate("activation_dropout", activation_dropout)
+        heads = dict(num_heads=check_positive("num_heads", num_heads), width=check_positive("hidden_dim", hidden_dim))
+        check_positive("intermediate_dim", intermediate_dim)
+        check_probability("activation_dropout", activation_dropout)
         templates = {
             **_attention_templates(attention, decoder_attention, cross_attention, heads),
             "norm": Template.of_norm(norm),

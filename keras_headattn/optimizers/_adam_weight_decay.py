@@ -5,7 +5,7 @@ from keras import ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._private import is_decayed, variable_key
-from keras_headattn._validation import natural, number
+from keras_headattn._validation import check_index, check_number
 
 # Weights with one of these in their names, which norms and biases have, are not decayed.
 WITHOUT_DECAY = ("bias", "gamma", "beta", "scale")
@@ -49,14 +49,14 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
     def __init__(
         self, learning_rate=1e-4, weight_decay=0.01, rates=None, beta_1=0.9, beta_2=0.999, epsilon=1e-6, **kwargs
     ):
-        super().__init__(learning_rate, weight_decay=number("weight_decay", weight_decay, least=0), **kwargs)
+        super().__init__(learning_rate, weight_decay=check_number("weight_decay", weight_decay, least=0), **kwargs)
         self.rates = {} if rates is None else dict(rates)
         for pattern, factor in self.rates.items():
-            number(f"rates[{pattern!r}]", factor, least=0)
+            check_number(f"rates[{pattern!r}]", factor, least=0)
             _compile(pattern)
-        self.beta_1 = number("beta_1", beta_1, least=0, below=1)
-        self.beta_2 = number("beta_2", beta_2, least=0, below=1)
-        self.epsilon = number("epsilon", epsilon, least=0)
+        self.beta_1 = check_number("beta_1", beta_1, least=0, below=1)
+        self.beta_2 = check_number("beta_2", beta_2, least=0, below=1)
+        self.epsilon = check_number("epsilon", epsilon, least=0)
         self.exclude_from_weight_decay(var_names=WITHOUT_DECAY)
 
     def build(self, variables):
@@ -125,8 +125,8 @@ def layerwise_rates(num_layers, factor=0.8, skipped=1):
     >>> {pattern: round(rate, 3) for pattern, rate in layerwise_rates(2).items() if "block" in pattern}
     {'(^|/)block_0/': 0.512, '(^|/)block_1/': 0.64}
     """
-    natural("skipped", skipped)
-    top = natural("num_layers", num_layers) + skipped
-    number("factor", factor, above=0)
+    check_index("skipped", skipped)
+    top = check_index("num_layers", num_layers) + skipped
+    check_number("factor", factor, above=0)
     rates = {rf"(^|/)block_{layer}/": factor ** (top - layer) for layer in range(num_layers)}
     return {r"(^|/)((token|position|segment)_embedding|embedding_(norm|projection))/": factor ** (top + 1), **rates}

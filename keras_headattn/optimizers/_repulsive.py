@@ -9,7 +9,7 @@ import keras
 from keras import ops
 from keras.saving import deserialize_keras_object, register_keras_serializable, serialize_keras_object
 
-from keras_headattn._identifiers import checked_seed
+from keras_headattn._identifiers import check_seed
 from keras_headattn._private import (
     built_for,
     own_variables,
@@ -18,7 +18,7 @@ from keras_headattn._private import (
     updates,
     variable_key,
 )
-from keras_headattn._validation import boolean, number
+from keras_headattn._validation import check_boolean, check_number
 from keras_headattn.ops._stein import BANDWIDTHS, KERNELS, stein_gradient
 from keras_headattn.ops._threefry import threefry_normal
 from keras_headattn.optimizers._heads import LAYERS, ROLES, describe, select_heads
@@ -109,12 +109,12 @@ class Repulsive(keras.optimizers.Optimizer):
         super().__init__(learning_rate=0.0, name=name)
         self.inner_optimizer = _as_inner_optimizer(inner_optimizer)
         self.method = _choice("method", method, METHODS)
-        self.step_size = number("step_size", step_size, above=0)
-        self.repulsive_weight = number("repulsive_weight", repulsive_weight, least=0)
-        self.inverse_temperature = number("inverse_temperature", inverse_temperature, above=0)
+        self.step_size = check_number("step_size", step_size, above=0)
+        self.repulsive_weight = check_number("repulsive_weight", repulsive_weight, least=0)
+        self.inverse_temperature = check_number("inverse_temperature", inverse_temperature, above=0)
         self.prior_deviation = prior_deviation
         if prior_deviation is not None:
-            number("prior_deviation", prior_deviation, above=0)
+            check_number("prior_deviation", prior_deviation, above=0)
         self.projections = None if projections is None else _names("projections", projections)
         self.roles = _names("roles", roles)
         if not roles or any(role not in ROLES for role in roles):
@@ -124,8 +124,8 @@ class Repulsive(keras.optimizers.Optimizer):
         self.grouping = _choice("grouping", grouping, GROUPINGS)
         self.bandwidth = _choice("bandwidth", bandwidth, BANDWIDTHS)
         self.kernel = _choice("kernel", kernel, KERNELS)
-        self.smoothing = boolean("smoothing", smoothing)
-        self.seed = checked_seed("seed", seed)
+        self.smoothing = check_boolean("smoothing", smoothing)
+        self.seed = check_seed("seed", seed)
         self.verbose = verbose
 
     def build(self, variables):

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import boolean, number
+from keras_headattn._validation import check_boolean, check_number
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -27,8 +27,8 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(self, peak, warmup_steps):
-        self.peak = number("peak", peak, least=0)
-        self.warmup_steps = number("warmup_steps", warmup_steps, least=1)
+        self.peak = check_number("peak", peak, least=0)
+        self.warmup_steps = check_number("warmup_steps", warmup_steps, least=1)
 
     @classmethod
     def for_width(cls, model_dim, warmup_steps, factor=1.0):
@@ -42,9 +42,9 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
         >>> InverseSquareRoot.for_width(512, 4000).get_config()["warmup_steps"]
         4000
         """
-        number("model_dim", model_dim, above=0)
-        number("warmup_steps", warmup_steps, least=1)
-        return cls(number("factor", factor, least=0) * (model_dim * warmup_steps) ** -0.5, warmup_steps)
+        check_number("model_dim", model_dim, above=0)
+        check_number("warmup_steps", warmup_steps, least=1)
+        return cls(check_number("factor", factor, least=0) * (model_dim * warmup_steps) ** -0.5, warmup_steps)
 
     def __call__(self, step):
         # Keras counts from 0: the first update is step 1.
@@ -78,10 +78,10 @@ class LinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(self, peak, warmup_steps, total_steps, decay_in_warmup=False):
-        self.peak = number("peak", peak, least=0)
-        self.warmup_steps = number("warmup_steps", warmup_steps, least=0)
-        self.total_steps = number("total_steps", total_steps, above=warmup_steps)
-        self.decay_in_warmup = boolean("decay_in_warmup", decay_in_warmup)
+        self.peak = check_number("peak", peak, least=0)
+        self.warmup_steps = check_number("warmup_steps", warmup_steps, least=0)
+        self.total_steps = check_number("total_steps", total_steps, above=warmup_steps)
+        self.decay_in_warmup = check_boolean("decay_in_warmup", decay_in_warmup)
 
     def __call__(self, step):
         step = ops.cast(step, "float32")
@@ -120,13 +120,13 @@ class StepDecay(keras.optimizers.schedules.LearningRateSchedule):
         if not isinstance(boundaries, (list, tuple)):
             raise ValueError(f"`boundaries` must be a list of numbers. Received: boundaries={boundaries!r}")
         for boundary in boundaries:
-            number("boundaries", boundary)
+            check_number("boundaries", boundary)
         if any(one >= other for one, other in itertools.pairwise(boundaries)):
             raise ValueError(f"`boundaries` must ascend. Received: boundaries={boundaries}")
-        self.peak = number("peak", peak, least=0)
-        self.warmup_steps = number("warmup_steps", warmup_steps, least=0)
+        self.peak = check_number("peak", peak, least=0)
+        self.warmup_steps = check_number("warmup_steps", warmup_steps, least=0)
         self.boundaries = tuple(boundaries)
-        self.factor = number("factor", factor, least=0)
+        self.factor = check_number("factor", factor, least=0)
 
     def __call__(self, step):
         step = ops.cast(step, "float32")

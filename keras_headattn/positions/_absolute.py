@@ -3,7 +3,7 @@ from keras import initializers, layers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn import _identifiers
-from keras_headattn._validation import boolean, natural, positive
+from keras_headattn._validation import check_boolean, check_index, check_positive
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -32,8 +32,8 @@ class SinusoidalPositions(layers.Layer):
     def __init__(self, endpoint=True, first=0, **kwargs):
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.endpoint = boolean("endpoint", endpoint)
-        self.first = natural("first", first)
+        self.endpoint = check_boolean("endpoint", endpoint)
+        self.first = check_index("first", first)
 
     def call(self, inputs, positions=None):
         length, width = ops.shape(inputs)[-2], int(inputs.shape[-1])
@@ -72,7 +72,7 @@ class LearnedPositions(layers.Layer):
     def __init__(self, max_length, initializer="glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.max_length = positive("max_length", max_length)
+        self.max_length = check_positive("max_length", max_length)
         self.initializer = _identifiers.initializer("initializer", initializer)
 
     def build(self, input_shape):

@@ -3,7 +3,7 @@ from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import initializer
-from keras_headattn._validation import boolean, positive
+from keras_headattn._validation import check_boolean, check_positive
 from keras_headattn.ops import take
 from keras_headattn.positions._positions import Positions, add_table, distances
 
@@ -43,9 +43,9 @@ class BucketPositions(Positions):
 
     def __init__(self, num_buckets=32, max_distance=128, bidirectional=True, embeddings_initializer=None, **kwargs):
         super().__init__(**kwargs)
-        self.num_buckets = positive("num_buckets", num_buckets)
-        self.max_distance = positive("max_distance", max_distance)
-        self.bidirectional = boolean("bidirectional", bidirectional)
+        self.num_buckets = check_positive("num_buckets", num_buckets)
+        self.max_distance = check_positive("max_distance", max_distance)
+        self.bidirectional = check_boolean("bidirectional", bidirectional)
         self.embeddings_initializer = initializer("embeddings_initializer", embeddings_initializer)
         sides = 2 if bidirectional else 1
         if num_buckets % sides or num_buckets < 2 * sides:

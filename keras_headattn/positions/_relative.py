@@ -5,7 +5,7 @@ from keras import initializers, ops, regularizers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import initializer, regularizer
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 from keras_headattn.positions._positions import Positions, add_table, distances
 
 
@@ -68,7 +68,7 @@ class RelativePositions(_LearnedVectors):
 
     def __init__(self, max_distance, embeddings_initializer=None, embeddings_regularizer=None, **kwargs):
         super().__init__(embeddings_initializer, embeddings_regularizer, **kwargs)
-        self.max_distance = positive("max_distance", max_distance)
+        self.max_distance = check_positive("max_distance", max_distance)
 
     def build(self, query_shape, *_):
         self.embeddings = self._add_vectors("embeddings", 2 * self.max_distance + 1, query_shape[-1])
@@ -122,8 +122,8 @@ class RelativePositions2D(_LearnedVectors):
 
     def __init__(self, height, width, embeddings_initializer=None, embeddings_regularizer=None, **kwargs):
         super().__init__(embeddings_initializer, embeddings_regularizer, **kwargs)
-        self.height = positive("height", height)
-        self.width = positive("width", width)
+        self.height = check_positive("height", height)
+        self.width = check_positive("width", width)
 
     def build(self, query_shape, *_):
         depth = query_shape[-1]

@@ -8,7 +8,7 @@ import numpy as np
 from keras import backend, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._validation import boolean, number, positive
+from keras_headattn._validation import check_boolean, check_number, check_positive
 from keras_headattn.positions._positions import Positions, as_positions
 
 
@@ -45,10 +45,10 @@ class RotaryPositions(Positions):
 
     def __init__(self, max_wavelength=10_000, rotated_share=1.0, interleaved=False, scaling_factor=1.0, **kwargs):
         super().__init__(**kwargs)
-        self.max_wavelength = number("max_wavelength", max_wavelength, above=1)
-        self.rotated_share = number("rotated_share", rotated_share, above=0, most=1)
-        self.interleaved = boolean("interleaved", interleaved)
-        self.scaling_factor = number("scaling_factor", scaling_factor, above=0)
+        self.max_wavelength = check_number("max_wavelength", max_wavelength, above=1)
+        self.rotated_share = check_number("rotated_share", rotated_share, above=0, most=1)
+        self.interleaved = check_boolean("interleaved", interleaved)
+        self.scaling_factor = check_number("scaling_factor", scaling_factor, above=0)
 
     def build(self, query_shape):
         self.frequencies(self._rotated(query_shape[-1]))
@@ -109,7 +109,7 @@ class _Stretched(RotaryPositions):
 
     def __init__(self, factor, max_wavelength=10_000, rotated_share=1.0, interleaved=False, **kwargs):
         super().__init__(max_wavelength, rotated_share, interleaved, 1.0, **kwargs)
-        self.factor = number("factor", factor, least=1)
+        self.factor = check_number("factor", factor, least=1)
 
     def get_config(self):
         config = super().get_config()
@@ -193,12 +193,12 @@ class YarnPositions(_Stretched):
         **kwargs,
     ):
         super().__init__(factor, max_wavelength, rotated_share, interleaved, **kwargs)
-        self.original_max_length = positive("original_max_length", original_max_length)
-        self.beta_slow = number("beta_slow", beta_slow, above=0)
-        self.beta_fast = number("beta_fast", beta_fast, above=beta_slow)
-        self.truncate = boolean("truncate", truncate)
-        self.mscale = number("mscale", mscale, least=0)
-        self.mscale_all_dim = number("mscale_all_dim", mscale_all_dim, least=0)
+        self.original_max_length = check_positive("original_max_length", original_max_length)
+        self.beta_slow = check_number("beta_slow", beta_slow, above=0)
+        self.beta_fast = check_number("beta_fast", beta_fast, above=beta_slow)
+        self.truncate = check_boolean("truncate", truncate)
+        self.mscale = check_number("mscale", mscale, least=0)
+        self.mscale_all_dim = check_number("mscale_all_dim", mscale_all_dim, least=0)
 
     @property
     def magnitude(self):
@@ -257,9 +257,9 @@ class Llama3Positions(_Stretched):
         **kwargs,
     ):
         super().__init__(factor, max_wavelength, rotated_share, interleaved, **kwargs)
-        self.original_max_length = positive("original_max_length", original_max_length)
-        self.low_freq_factor = number("low_freq_factor", low_freq_factor, above=0)
-        self.high_freq_factor = number("high_freq_factor", high_freq_factor, above=low_freq_factor)
+        self.original_max_length = check_positive("original_max_length", original_max_length)
+        self.low_freq_factor = check_number("low_freq_factor", low_freq_factor, above=0)
+        self.high_freq_factor = check_number("high_freq_factor", high_freq_factor, above=low_freq_factor)
 
     def frequencies(self, width):
         plain = super().frequencies(width)

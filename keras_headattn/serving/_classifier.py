@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 from keras_headattn.data import source_batches
 from keras_headattn.serving._buckets import bucket_lengths
 from keras_headattn.serving._likeliest import classifications, probabilities_of
@@ -56,11 +56,11 @@ class Classifier:
     def __init__(self, model, tokenizer, class_names, max_length=None, top=None, batch_size=64, activation="softmax"):
         self.model = model
         self.class_names = list(class_names)
-        self.max_length = None if max_length is None else positive("max_length", max_length)
+        self.max_length = None if max_length is None else check_positive("max_length", max_length)
         self.joins_pairs = getattr(tokenizer, "joins_pairs", False)
         self.tokenizer = tokenizer.with_max_length(max_length) if self.joins_pairs else tokenizer
-        self.top = None if top is None else positive("top", top)
-        self.batch_size = positive("batch_size", batch_size)
+        self.top = None if top is None else check_positive("top", top)
+        self.batch_size = check_positive("batch_size", batch_size)
         self.activation = activation
         self._run = traced(probabilities_of(model, self.class_names, activation))
 

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 from keras_headattn.serving._likeliest import classifications, probabilities_of
 
 
@@ -43,8 +43,8 @@ class ImageClassifier:
     def __init__(self, model, preprocess, class_names, top=5, batch_size=32):
         self.preprocess = preprocess
         self.class_names = list(class_names)
-        self.top = positive("top", top)
-        self.batch_size = positive("batch_size", batch_size)
+        self.top = check_positive("top", top)
+        self.batch_size = check_positive("batch_size", batch_size)
         self._probabilities = probabilities_of(model, self.class_names)
 
     def __call__(self, images):

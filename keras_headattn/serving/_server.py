@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 
-from keras_headattn._validation import number, positive
+from keras_headattn._validation import check_number, check_positive
 from keras_headattn.serving._server_app import GRACE_SECONDS, make_http
 from keras_headattn.serving._server_grpc import make_grpc
 from keras_headattn.serving._server_models import ServedModel
@@ -86,9 +86,9 @@ class Server:
             _check_folder(name, pathlib.Path(folder))
         numbers = dict(keep=keep, max_batch=max_batch, max_rows=max_rows, max_bytes=max_bytes, max_text=max_text)
         for argument, value in numbers.items():
-            positive(argument, value)
+            check_positive(argument, value)
         for argument, value in dict(max_seconds=max_seconds, read_seconds=read_seconds, rate=rate).items():
-            number(argument, value, above=0)
+            check_number(argument, value, above=0)
         for origin in origins:
             if not re.fullmatch(r"https?://[\w.\-\[\]:]+", origin):
                 raise ValueError(

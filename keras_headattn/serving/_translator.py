@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 from keras_headattn.data import source_batches, source_lengths
 from keras_headattn.decoding import Searcher
 from keras_headattn.serving._buckets import bucket_lengths
@@ -102,7 +102,7 @@ class Translator:
         suppress=None,
     ):
         self.text = LanguagePair(source_tokenizer, target_tokenizer, source_moses, target_moses)
-        self.batch_size = positive("batch_size", batch_size)
+        self.batch_size = check_positive("batch_size", batch_size)
         if start_id is None:
             start_id = target_tokenizer.bos_id if target_tokenizer.bos_id >= 0 else target_tokenizer.pad_id
         self.searcher = Searcher(

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn._private import flatten_layers
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 from keras_headattn.serving._attention_signature import flat_heads, intermediates_of
 from keras_headattn.serving._classifier import traced
 from keras_headattn.serving._word_places import word_places
@@ -43,7 +43,7 @@ class WordScores:
 
     def __init__(self, classifier, embedding=None, batch_size=16):
         self.classifier = classifier
-        self.batch_size = positive("batch_size", batch_size)
+        self.batch_size = check_positive("batch_size", batch_size)
         self._embedding = embedding
         self._functions = {}
 
@@ -97,7 +97,7 @@ class WordScores:
             ValueError: if the model's embedding is not found, or it is not called once for each input.
         """
         if steps is not None:
-            positive("steps", steps)
+            check_positive("steps", steps)
         if classes is None:
             classes = self.classifier.probabilities(texts, second_texts).argmax(axis=1) if len(texts) else []
         classes = np.asarray(classes, "int32")

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn._private import accept_any_input
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 from keras_headattn.text._added_tokens import AddedTokens, read_added_tokens
 
 
@@ -36,7 +36,7 @@ class PairTokenizer(keras.layers.Layer):
         new = (token["content"] for token in self.added_tokens if token["content"] not in known)
         self.vocabulary = (*self._base, *new)
         self.max_length = max_length
-        if max_length is not None and positive("max_length", max_length) <= 2 + self.num_between:
+        if max_length is not None and check_positive("max_length", max_length) <= 2 + self.num_between:
             raise ValueError(
                 f"`max_length` must leave room for text beside the {2 + self.num_between} special ids of a pair. "
                 f"Received: max_length={max_length}"

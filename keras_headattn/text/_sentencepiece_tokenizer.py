@@ -8,7 +8,7 @@ import sentencepiece
 import tensorflow as tf
 
 from keras_headattn._private import accept_any_input
-from keras_headattn._validation import natural
+from keras_headattn._validation import check_index
 from keras_headattn.text._added_tokens import AddedTokens, read_added_tokens
 from keras_headattn.text._pair_tokenizer import check_texts, portions, rows_of
 from keras_headattn.text._sentencepiece_protos import decode_proto, graph_tokenizer, join_pieces, read_proto, texts_of
@@ -87,7 +87,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
         self.add_eos = add_eos
         self.lowercase = lowercase
         self.max_length = max_length
-        self.num_sentinels = natural("num_sentinels", num_sentinels)
+        self.num_sentinels = check_index("num_sentinels", num_sentinels)
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=self._proto)
         self._check()
         self._graph_tokenizer = graph_tokenizer(self._proto)

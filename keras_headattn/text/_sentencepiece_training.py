@@ -10,7 +10,7 @@ import sentencepiece
 
 from headattn_io.files import write_atomically
 from headattn_io.sentences import read_sentences
-from keras_headattn._validation import number, positive
+from keras_headattn._validation import check_number, check_positive
 
 
 def train_sentencepiece(
@@ -65,7 +65,7 @@ def train_sentencepiece(
     _check(vocabulary_size, model_type, character_coverage, user_defined_symbols)
     sentences = _sentences(files_or_sentences)
     if max_sentences is not None:
-        sentences = iter(sample_lines(sentences, positive("max_sentences", max_sentences), seed))
+        sentences = iter(sample_lines(sentences, check_positive("max_sentences", max_sentences), seed))
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -92,14 +92,14 @@ def train_sentencepiece(
 def _check(vocabulary_size, model_type, character_coverage, user_defined_symbols):
     if model_type not in ("bpe", "unigram"):
         raise ValueError(f'`model_type` must be "bpe" or "unigram". Received: model_type={model_type!r}')
-    number("character_coverage", character_coverage, least=0.98, most=1)
+    check_number("character_coverage", character_coverage, least=0.98, most=1)
     if len(set(user_defined_symbols)) < len(user_defined_symbols) or not all(user_defined_symbols):
         raise ValueError(
             "`user_defined_symbols` must be different from each other, and none empty. "
             f"Received: user_defined_symbols={user_defined_symbols}"
         )
     own = 4 + len(user_defined_symbols)
-    if positive("vocabulary_size", vocabulary_size) <= own:
+    if check_positive("vocabulary_size", vocabulary_size) <= own:
         raise ValueError(
             f"`vocabulary_size` must be more than {own}, as the 4 special pieces and user_defined_symbols are part of "
             f"the vocabulary. Received: vocabulary_size={vocabulary_size}"

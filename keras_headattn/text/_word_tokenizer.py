@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from headattn_io.files import read_lines
 from keras_headattn._private import accept_any_input
-from keras_headattn._validation import number
+from keras_headattn._validation import check_number
 from keras_headattn.text._pair_tokenizer import check_texts, portions, refuse_paths
 
 # What stands by itself: a number with its points, an ending such as n't or 's, any other sign.
@@ -173,7 +173,7 @@ def learn_words(sentences, vocabulary_size=None, min_count=1, lowercase=True):
     ['a', 'cat']
     """
     if vocabulary_size is not None:
-        number("vocabulary_size", vocabulary_size, least=3)
+        check_number("vocabulary_size", vocabulary_size, least=3)
     counts = collections.Counter()
     for some in portions(sentences):
         counts.update(split_words(tf.constant(some), lowercase).flat_values.numpy().tolist())

@@ -3,7 +3,7 @@
 import tensorflow as tf
 from tensorflow_text.tools.wordpiece_vocab.bert_vocab_from_dataset import bert_vocab_from_dataset
 
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 from keras_headattn.text._pair_tokenizer import portions
 from keras_headattn.text._wordpiece_tokenizer import SPECIALS, normalize_bert
 
@@ -34,7 +34,7 @@ def learn_wordpieces(texts, vocabulary_size, lowercase=True):
     >>> pieces[:5], "cat" in pieces
     (['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'], True)
     """
-    positive("vocabulary_size", vocabulary_size)
+    check_positive("vocabulary_size", vocabulary_size)
     specials = list(SPECIALS.values())
     spec = tf.TensorSpec([None], tf.string)
     dataset = tf.data.Dataset.from_generator(lambda: portions(texts), output_signature=spec)

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn._validation import natural, positive
+from keras_headattn._validation import check_index, check_positive
 from keras_headattn.data._batches import dataset_of
 from keras_headattn.data._shards import damage_of
 
@@ -48,10 +48,10 @@ class SequenceBatches:
 
     def __init__(self, records, batch_size=128, epoch_steps=1_000, held_out=0, seed=0, buffer=32_768):
         self.records = records
-        self.batch_size = positive("batch_size", batch_size)
-        self.epoch_steps = positive("epoch_steps", epoch_steps)
-        self.seed = natural("seed", seed)
-        self.buffer = positive("buffer", buffer)
+        self.batch_size = check_positive("batch_size", batch_size)
+        self.epoch_steps = check_positive("epoch_steps", epoch_steps)
+        self.seed = check_index("seed", seed)
+        self.buffer = check_positive("buffer", buffer)
         self.max_length = length_of(records)
         self.epoch = 0
         self.preprocess = None
@@ -172,7 +172,7 @@ def _held_out(records, number):
     sizes = np.array([shard["examples"] for shard in records.shards])
     counts = np.zeros_like(sizes)
     chosen = np.unique(np.linspace(0, len(sizes) - 1, PARALLEL_SHARDS).astype(int))
-    counts[chosen] = np.diff(np.arange(len(chosen) + 1) * natural("held_out", number) // len(chosen))
+    counts[chosen] = np.diff(np.arange(len(chosen) + 1) * check_index("held_out", number) // len(chosen))
     return np.minimum(counts, sizes)
 
 

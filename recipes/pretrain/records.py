@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 from keras_headattn.data._records import begin_records, finish_records, remove_halves
 from keras_headattn.data._shards import describe_shard, if_whole, write_shard
 from recipes.pretrain.packing import COLUMNS, SHORTEST_TARGET, pack_lines, sequence_row
@@ -66,17 +66,21 @@ def write_sequences(
     records = write_sequences(folder, documents, tokenizer, processes=8)
     ```
     """
-    if positive("max_length", max_length) <= SHORTEST_TARGET:
+    if check_positive("max_length", max_length) <= SHORTEST_TARGET:
         raise ValueError(f"`max_length` must be above {SHORTEST_TARGET}. Received: max_length={max_length}")
     if tokenizer.pad_id != PAD_ID:
         raise ValueError(f"`tokenizer` must have [PAD] as its id 0. Received: [PAD] as id {tokenizer.pad_id}")
     folder = pathlib.Path(folder)
-    begin_records(folder, {"max_length": max_length, "seed": seed, "shard_size": positive("shard_size", shard_size)})
+    begin_records(
+        folder, {"max_length": max_length, "seed": seed, "shard_size": check_positive("shard_size", shard_size)}
+    )
     remove_halves(folder)
     config = json.dumps(serialize_keras_object(tokenizer))
     write = functools.partial(_write_group, folder, config, max_length, seed)
     shards = []
-    for shard in in_processes(write, enumerate(_groups(lines, shard_size)), positive("processes", processes), begin):
+    for shard in in_processes(
+        write, enumerate(_groups(lines, shard_size)), check_positive("processes", processes), begin
+    ):
         shards.append(shard)
         if progress:
             progress(len(shards))

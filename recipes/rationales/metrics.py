@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from headattn_io.optional import optional_import
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 
 
 def iou_f1(predicted, truth, threshold=0.5):
@@ -138,7 +138,7 @@ def degenerate_baselines(truth, draws=10, seed=0):
     >>> {name: round(values["auprc"], 2) for name, values in baselines.items()}
     {'constant': 0.6, 'random': 0.31, 'position': 0.1}
     """
-    positive("draws", draws)
+    check_positive("draws", draws)
     rng = np.random.default_rng(seed)
     sizes = [len(words) for words in truth]
     given = {

@@ -28,7 +28,7 @@ def run_chain(blocks, query, value=None, key=None, previous=None, **call):
     outputs, maps = [], []
     for block in blocks:
         attended = (query, query) if value is None else (value, value if key is None else key)
-        query, previous = block(query, *attended, previous_map=previous, return_map=True, **call)
+        query, previous = block(query, *attended, previous_scores=previous, return_map=True, **call)
         outputs.append(query)
         maps.append(previous)
     return outputs, maps
@@ -92,7 +92,9 @@ def decode_chain(blocks, caches, query, sizes, self_attention, step=None, **call
             now["attention_mask"] = now["attention_mask"][:, index : index + size]
         for i, block in enumerate(step or blocks):
             attended = {"value": x} if self_attention else {}
-            x, carried, caches[i] = block(x, **attended, previous_map=carried, return_map=True, cache=caches[i], **now)
+            x, carried, caches[i] = block(
+                x, **attended, previous_scores=carried, return_map=True, cache=caches[i], **now
+            )
         outputs.append(array(x))
         maps.append(array(carried))
         index += size

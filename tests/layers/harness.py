@@ -59,7 +59,7 @@ PAIRWISE = {**SIZES, "interaction": "pairwise"}
 EVOLVING = {**SIZES, "alpha": 0.0, "beta": 0.4}  # without a chain each layer convolves
 SYNTHESIZER = {**SIZES, "max_length": 3000, "mixture": ("dense", "dot_product")}
 DISENTANGLED = {**SIZES, "num_clusters": 2, "centre_gradient": 1.0}
-OPTIONS = {**SIZES, "qk_norm": True, "logit_soft_cap": 5.0, "use_sinks": True}
+OPTIONS = {**SIZES, "qk_norm": True, "attn_logits_soft_cap": 5.0, "use_sinks": True}
 GRAPH = {"num_heads": HEADS, "key_dim": KEY_DIM, "use_bias": True}
 RELATIVE = {**SIZES, "relative_positions": positions.RelativePositions(2)}
 

@@ -52,7 +52,7 @@ def check_chain(blocks, inputs, mask=None, oracle=None, previous=None, **call):
     for i, block in enumerate(blocks):
         check_close(got_outputs[i], outputs[i], DOUBLE)
         check_maps(got_maps[i], maps[i], True if mask is None else mask, DOUBLE)
-        output, got_scores = block(query, *inputs[1:], previous_map=carried, return_attention_scores=True, **call)
+        output, got_scores = block(query, *inputs[1:], previous_scores=carried, return_attention_scores=True, **call)
         check_close(output, outputs[i], DOUBLE)
         check_close(got_scores, scores[i], DOUBLE)
         query, carried = got_outputs[i], got_maps[i]
@@ -112,13 +112,13 @@ def test_a_map_of_another_shape_starts_the_chain_again(convolve_first):
     randomize(block)
     assert hasattr(block, "map_kernel") == convolve_first or block.map_kernel is None
     check_chain([block], (x, x, x), previous=wider)
-    check_close(block(x, x, previous_map=wider), block(x, x), 0)
+    check_close(block(x, x, previous_scores=wider), block(x, x), 0)
 
 
-def test_alpha_of_zero_ignores_the_previous_map():
+def test_alpha_of_zero_ignores_the_previous_scores():
     x, rng = self_input(dtype="float64"), np.random.default_rng(0)
     (block,) = build_chain(make(1, alpha=0.0, beta=0.3), x)
-    check_close(block(x, x, previous_map=rng.normal(size=MAP)), block(x, x), DOUBLE)
+    check_close(block(x, x, previous_scores=rng.normal(size=MAP)), block(x, x), DOUBLE)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -167,7 +167,7 @@ def test_built_by_its_first_call():
     x = self_input()
     first, second = EvolvingAttention(**SIZES), EvolvingAttention(**SIZES)
     _, carried = first(x, x, return_map=True)
-    second(x, x, previous_map=carried)
+    second(x, x, previous_scores=carried)
     assert (len(first.weights), len(second.weights)) == (8, 10)
 
 
@@ -201,7 +201,7 @@ def test_order_of_results_and_shape_of_the_map():
 def test_a_layer_without_a_map_passes_on_the_one_it_got(layer):
     x = self_input()
     attention, carried = build(layer(**SIZES), x), tf.ones((BATCH, 2, 3, 4))
-    output, passed = attention(x, x, previous_map=carried, return_map=True)
+    output, passed = attention(x, x, previous_scores=carried, return_map=True)
     assert passed is carried
     check_close(output, attention(x, x))
     output, passed = attention(x, x, return_map=True)
@@ -220,7 +220,7 @@ def test_shape_of_the_map_with_unknown_lengths():
 def test_symbolic_map_is_the_real_one(role):
     x = keras.Input((None, QUERY_WIDTH))
     output, carried = EvolvingAttention(**SIZES, role=role)(x, x, return_map=True)
-    output, carried = EvolvingAttention(**SIZES, role=role)(output, output, previous_map=carried, return_map=True)
+    output, carried = EvolvingAttention(**SIZES, role=role)(output, output, previous_scores=carried, return_map=True)
     assert tuple(carried.shape) == (None, HEADS, None, None)
     real = keras.Model(x, [output, carried])(self_input())
     assert [tuple(r.shape) for r in real] == [(BATCH, QUERIES, QUERY_WIDTH), MAP]
@@ -283,7 +283,7 @@ def test_initial_kernels():
 def test_file_of_a_chain(layer, tmp_path):
     x = keras.Input((None, QUERY_WIDTH))
     output, carried = getattr(layers, layer)(**SIZES)(x, x, return_map=True)
-    output = getattr(layers, layer)(**SIZES)(output, output, previous_map=carried)
+    output = getattr(layers, layer)(**SIZES)(output, output, previous_scores=carried)
     model = keras.Model(x, output)
     randomize(model)
     model.save(tmp_path / "chain.keras")

@@ -48,7 +48,7 @@ def of_logits(logits, kernel=None, bias=None, **arguments):
 def check_map(data, name, logits, previous=None, mask=None, **arguments):
     """The map and the scores that a golden file names, where the mask allows."""
     layer, query, value = of_logits(logits, **arguments)
-    call = {"return_attention_scores": True, "return_map": True, "attention_mask": mask, "previous_map": previous}
+    call = {"return_attention_scores": True, "return_map": True, "attention_mask": mask, "previous_scores": previous}
     _, scores, carried = layer(query, value, **call)
     allowed = np.broadcast_to(True if mask is None else mask, logits.shape)
     check_close(array(carried)[allowed], data[f"{name}.logit"][allowed], DOUBLE)
@@ -129,7 +129,7 @@ def test_attention_of_image_blocks(golden, variant):
             continue
         flat = x.reshape(2, 20, -1)
         layer = image_layer(data, call, flat, carried, alpha, beta, variant != "norel")
-        output, carried = layer(flat, flat, previous_map=carried, return_map=True)
+        output, carried = layer(flat, flat, previous_scores=carried, return_map=True)
         if f"{variant}.out{call}" not in data:
             break
         x = data[f"{variant}.out{call}"]
@@ -160,7 +160,7 @@ def time_series(data, variant, alpha, beta, dim, previous):
     if previous is not None:
         weights["map_kernel"] = data[f"{variant}.w.att_conv.0.weight"].transpose(2, 3, 1, 0)
         weights["map_bias"] = data[f"{variant}.w.att_conv.0.bias"]
-    output, carried = set_by_name(layer, weights)(x, x, previous_map=previous, return_map=True)
+    output, carried = set_by_name(layer, weights)(x, x, previous_scores=previous, return_map=True)
     return array(output), array(carried)
 
 

@@ -79,7 +79,7 @@ def test_masks_of_keras_go_along_the_chain():
     states, carried = keras.layers.Embedding(9, QUERY_WIDTH, mask_zero=True)(tokens), None
     for _ in range(3):
         layer = EvolvingAttention(**SIZES, beta=0.5)
-        states, carried = layer(states, states, previous_map=carried, return_map=True)
+        states, carried = layer(states, states, previous_scores=carried, return_map=True)
     model = keras.Model(tokens, states)
     for variable in model.trainable_variables:
         variable.assign(random(len(variable.path), *variable.shape) * 0.4)

@@ -29,8 +29,8 @@ from tests.layers.harness import (
 from tests.layers.oracles_variants import DOUBLE
 
 CAP = 0.7
-ALL = {"qk_norm": True, "logit_soft_cap": CAP, "use_sinks": True}
-OPTIONS = {"qk_norm": {"qk_norm": True}, "cap": {"logit_soft_cap": CAP}, "sinks": {"use_sinks": True}, "all": ALL}
+ALL = {"qk_norm": True, "attn_logits_soft_cap": CAP, "use_sinks": True}
+OPTIONS = {"qk_norm": {"qk_norm": True}, "cap": {"attn_logits_soft_cap": CAP}, "sinks": {"use_sinks": True}, "all": ALL}
 # The class, its arguments, its equation, and over how many heads its softmax is.
 LAYERS = {
     "multi_head": ("MultiHeadAttention", SIZES, oracles_variants.grouped_query, HEADS),
@@ -72,7 +72,7 @@ def test_equations(name, options):
     _, _, equation, heads = LAYERS[name]
     mask, bias = random_mask((BATCH, QUERIES, KEYS)), random_bias(BATCH, 1, QUERIES, KEYS)
     mask[1, 3] = False
-    cap = options.get("logit_soft_cap")
+    cap = options.get("attn_logits_soft_cap")
     assert ("sinks" in oracles_variants.by_name(layer)) == ("use_sinks" in options)
     oracles_variants.check(layer, equation, *inputs, mask, cap=cap, bias=bias)
     output, scores = layer(*inputs, attention_mask=mask, return_attention_scores=True)
@@ -140,7 +140,7 @@ def check_golden(layer, inputs, maps, heads, **call):
     check_close(layer(*inputs, **call), heads, DOUBLE)
 
 
-GOLDEN = {"softcap": {"logit_soft_cap": 1.3}, "sinks": {"use_sinks": True}, "off_by_one": {"use_sinks": True}}
+GOLDEN = {"softcap": {"attn_logits_soft_cap": 1.3}, "sinks": {"use_sinks": True}, "off_by_one": {"use_sinks": True}}
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -215,7 +215,7 @@ def pair(case, x, **options):
 @each_layer
 def test_no_bias_one_segment_and_no_limit_change_nothing(case):
     x = self_input(dtype="float64")
-    layer, plain = pair(case, x, logit_soft_cap=1e7, use_sinks=True)
+    layer, plain = pair(case, x, attn_logits_soft_cap=1e7, use_sinks=True)
     oracles_variants.set_weights(layer, sinks=-1e9)
     call = {"bias": np.zeros((1, 1, QUERIES, QUERIES))}
     if not layer.rows_interact:
@@ -229,7 +229,7 @@ def test_no_bias_one_segment_and_no_limit_change_nothing(case):
 
 SETTINGS = {
     "qk_norm": ({"qk_norm": True}, {}),
-    "cap": ({"logit_soft_cap": 0.1}, {}),
+    "cap": ({"attn_logits_soft_cap": 0.1}, {}),
     "sinks": ({"use_sinks": True}, {}),
     "bias": ({}, {"bias": random_bias(BATCH, 1, QUERIES, QUERIES)}),
     "segments": ({}, {"segment_ids": np.arange(QUERIES)[None].repeat(BATCH, 0) // 3}),
@@ -287,7 +287,7 @@ def test_a_cache_has_keys_that_are_normed():
 
 def test_relative_positions_are_not_capped():
     x = self_input(dtype="float64")
-    layer = build(make(logit_soft_cap=CAP, relative_positions=RelativePositions(2)), x)
+    layer = build(make(attn_logits_soft_cap=CAP, relative_positions=RelativePositions(2)), x)
     weights = oracles.named_weights(layer)
     (table,) = (weight for name, weight in weights.items() if name.endswith("embeddings"))
     query = oracles.project(weights, "query", x)
@@ -523,12 +523,12 @@ def test_scale_of_zero():
 
 
 def test_configuration():
-    for options in ({"qk_norm": False, "logit_soft_cap": None, "use_sinks": False}, {**ALL, "scale": 1.0}):
+    for options in ({"qk_norm": False, "attn_logits_soft_cap": None, "use_sinks": False}, {**ALL, "scale": 1.0}):
         layer = layers.MultiHeadAttention(**SIZES, **options)
         again = layers.MultiHeadAttention.from_config(layer.get_config())
         assert again.get_config() == layer.get_config()
         assert options.items() <= again.get_config().items()
-    assert {"qk_norm": False, "logit_soft_cap": None, "use_sinks": False}.items() <= make().get_config().items()
+    assert {"qk_norm": False, "attn_logits_soft_cap": None, "use_sinks": False}.items() <= make().get_config().items()
 
 
 def test_in_a_compiled_functional_model():
@@ -545,5 +545,16 @@ def test_in_a_compiled_functional_model():
 
 @pytest.mark.parametrize("cap", [0, -1.0])
 def test_errors(cap):
-    with pytest.raises(ValueError, match=f"`logit_soft_cap`.*Received:.*{cap}"):
-        make(logit_soft_cap=cap)
+    with pytest.raises(ValueError, match=f"`attn_logits_soft_cap`.*Received:.*{cap}"):
+        make(attn_logits_soft_cap=cap)
+
+
+def test_saved_files_of_before_have_other_names():
+    config = make(attn_logits_soft_cap=CAP).get_config()
+    config["logit_soft_cap"] = config.pop("attn_logits_soft_cap")
+    layer = type(make()).from_config(config)
+    assert layer.attn_logits_soft_cap == CAP
+    layer.build_from_config(
+        {"shapes_dict": {"query_shape": (None, 5, 8), "value_shape": (None, 5, 8), "previous_map_shape": None}}
+    )
+    assert layer.built

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from keras_headattn.models import Bert, MaskedLM, MaskedLMPretraining
-from keras_headattn.models._masking import draw_positions, mask, most_drawn, number_drawn, put, sample
+from keras_headattn.models._masking import draw_positions, mask, most_drawn, number_drawn, replace_at, sample
 from tests.models.electra import LENGTH, MASK, SPECIAL, VOCABULARY, texts
 
 SEEDS = st.integers(0, 2**31 - 1)
@@ -86,7 +86,7 @@ def test_put(seed, rows, most):
                 values[row][chosen[row] & (positions[row] == place)].sum()
                 // (chosen[row] & (positions[row] == place)).sum()
             )
-    np.testing.assert_array_equal(integers(put(ids, positions, values, chosen)), expected)
+    np.testing.assert_array_equal(integers(replace_at(ids, positions, values, chosen)), expected)
 
 
 def test_masked_random_and_kept():

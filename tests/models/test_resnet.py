@@ -149,10 +149,12 @@ def test_map_reaches_the_next_stage():
     model = random_model(downsampled_stages=(0,))
     layer = model.get_layer("conv3_block1_1_conv")
     watched = keras.Model(model.input, layer.input)
-    image, previous_map = watched(images())
-    assert previous_map.shape == (2, 2, 20, 20)
+    image, previous_scores = watched(images())
+    assert previous_scores.shape == (2, 2, 20, 20)
     assert (
-        np.abs(array(layer(image, previous_map=previous_map)) - array(layer(image, previous_map=-previous_map))).max()
+        np.abs(
+            array(layer(image, previous_scores=previous_scores)) - array(layer(image, previous_scores=-previous_scores))
+        ).max()
         > 1e-3
     )
 

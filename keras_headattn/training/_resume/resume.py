@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_headattn._private import build_metrics, call_in_order, set_initial_epoch
-from keras_headattn._validation import positive
+from keras_headattn._validation import check_positive
 from keras_headattn.training._distribution.workers import gather, num_workers
 from keras_headattn.training._resume import snapshot
 from keras_headattn.training._resume.checkpoint_folder import CheckpointFolder
@@ -88,8 +88,8 @@ class Resume(keras.callbacks.CallbackList):
         super().__init__(list(callbacks))
         call_in_order(self)
         if every is not None:
-            positive("every", every)
-        positive("keep", keep)
+            check_positive("every", every)
+        check_positive("keep", keep)
         if data is not None and not hasattr(data, "epoch"):
             raise ValueError(f"`data` must have an attribute `epoch`, which sets its order. Received: data={data}")
         self.folder = pathlib.Path(folder)

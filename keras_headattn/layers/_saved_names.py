@@ -1,0 +1,25 @@
+"""Loads files that were saved before version 0.1.0, when some arguments had other names."""
+
+CURRENT = {
+    "logit_soft_cap": "attn_logits_soft_cap",
+    "previous_map": "previous_scores",
+    "previous_map_shape": "previous_scores_shape",
+}
+
+
+def with_current_names(config):
+    return {CURRENT.get(key, key): value for key, value in config.items()} if isinstance(config, dict) else config
+
+
+class SavedNames:
+    """Mixin of layers whose arguments were renamed. Saved functional models repeat those of their calls."""
+
+    def __call__(self, *args, **kwargs):
+        return super().__call__(*args, **with_current_names(kwargs))
+
+    @classmethod
+    def from_config(cls, config):
+        return super().from_config(with_current_names(config))
+
+    def build_from_config(self, config):
+        super().build_from_config({key: with_current_names(value) for key, value in config.items()})
