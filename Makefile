@@ -47,7 +47,7 @@ $(VENV)-openvino/complete: PACKAGES = openvino==2026.4.1
 # Without TensorFlow; the wheel of PyTorch brings CUDA libraries, about 4 GB, and is not imported without them.
 $(VENV)-torch/complete: PACKAGES = "torch>=2.13" "keras>=3.15" onnx onnxruntime pytest matplotlib safetensors
 $(VENV)-%/complete:
-	@echo "Installing $(PACKAGES), once"
+	@echo 'Installing $(PACKAGES), once'
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install --quiet $(PACKAGES)
 	@touch $@

@@ -19,7 +19,13 @@ quiet_tensorflow()
 
 # The sidebar, in the order of a reader: titles of groups, and their pages.
 GROUPS = {
-    "Start": ["/docs/replace_attention", "/docs/train_look_serve", "/examples/README", "/docs/which_attention"],
+    "Start": [
+        "/docs/install",
+        "/docs/replace_attention",
+        "/docs/train_look_serve",
+        "/examples/README",
+        "/docs/which_attention",
+    ],
     "Guides": [
         "/docs/layers",
         "/docs/positions",

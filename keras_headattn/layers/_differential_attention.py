@@ -10,7 +10,7 @@ from keras_headattn.ops import rms_normalize
 
 @register_keras_serializable(package="keras_headattn")
 class DifferentialAttention(Attention):
-    """Attention whose maps are the difference of two softmaxes, in which noise that both have is cancelled.
+    """Attention with the difference of two softmaxes as its weights, which cancels the noise they share.
 
     Each head has two queries and two keys, A1 and A2 their softmaxes, and
 

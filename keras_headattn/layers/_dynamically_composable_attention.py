@@ -8,7 +8,7 @@ from keras_headattn.ops import exchange_heads, rms_normalize
 
 @register_keras_serializable(package="keras_headattn")
 class DynamicallyComposableAttention(Attention):
-    """Attention whose heads are mixed anew at each query and key, before and after the softmax (DCMHA).
+    """Attention that mixes its heads by weights computed from each query and key (DCMHA).
 
     Logits, and weights after the softmax, are composed. With A the maps `(h,)` at one query and key,
 

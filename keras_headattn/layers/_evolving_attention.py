@@ -10,7 +10,7 @@ from keras_headattn.ops import convolve_maps
 
 @register_keras_serializable(package="keras_headattn")
 class EvolvingAttention(Attention):
-    """Attention whose maps evolve from block to block by residual convolutions.
+    """Attention that refines the scores of the previous block by a residual convolution.
 
     With L the logits of this layer, P the map of the layer before it, and a convolution over the map as an image
     whose channels are the heads, followed by ReLU:

@@ -8,7 +8,7 @@ from keras_headattn.ops import sizes, swap_heads
 
 @register_keras_serializable(package="keras_headattn")
 class GraphAttention(Attention):
-    """Attention of the vertices of a graph to their neighbours, whose heads are laid side by side.
+    """Attention of the vertices of a graph to their neighbours, with concatenated heads.
 
     The neighbours come as `attention_mask`, the adjacency `(B, n, m)`, as of `ops.graph_adjacency`: True where vertex i
     attends to vertex j. For each head, with the width D of all heads together,

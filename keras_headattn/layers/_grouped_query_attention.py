@@ -6,7 +6,7 @@ from keras_headattn.layers._attention import Attention
 
 @register_keras_serializable(package="keras_headattn")
 class GroupedQueryAttention(Attention):
-    """Attention whose query heads share keys and values in groups, so that the cache is smaller by that factor.
+    """Attention whose query heads share keys and values in groups, which shrinks the cache.
 
     Query heads `i * r` to `(i + 1) * r - 1` read key and value head `i`, with `r = num_heads / num_key_value_heads`.
     The weights and their order are those of `keras.layers.GroupQueryAttention`.

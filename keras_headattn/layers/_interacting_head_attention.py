@@ -10,7 +10,7 @@ from keras_headattn.ops import is_one
 
 @register_keras_serializable(package="keras_headattn")
 class InteractingHeadAttention(Attention):
-    """Attention in which the queries of every head meet the keys of every head.
+    """Attention that compares the queries of every head with the keys of every head.
 
     The paper gives two computations, which differ:
 

@@ -7,7 +7,7 @@ from keras_headattn.ops import key_product
 
 @register_keras_serializable(package="keras_headattn")
 class LuongAttention(Attention):
-    """Attention with one head and one of Luong's three scores.
+    """Luong attention: one head, scored by dot product, a bilinear form or a small network.
 
     For a projected query `m` and a projected key `x`, both `key_dim` wide:
 

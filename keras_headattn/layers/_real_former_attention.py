@@ -7,7 +7,7 @@ from keras_headattn.layers._attention import Attention
 
 @register_keras_serializable(package="keras_headattn")
 class RealFormerAttention(Attention):
-    """Attention whose logits are added to those of the block before.
+    """Attention that adds the scores of the previous block to its own.
 
     The map it passes on is that sum. A previous map with another number of heads or another size is not used.
 

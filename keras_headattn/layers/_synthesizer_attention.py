@@ -10,7 +10,7 @@ PARTS = ("dense", "random", "dot_product")
 
 @register_keras_serializable(package="keras_headattn")
 class SynthesizerAttention(Attention):
-    """Attention whose logits need not come from comparing queries with keys.
+    """Attention with scores that are learned, or predicted from the query alone.
 
     With Q the query projection of a head, multiplied by the matrix that follows it:
 

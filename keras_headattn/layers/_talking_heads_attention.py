@@ -9,7 +9,7 @@ from keras_headattn.ops import exchange_heads
 
 @register_keras_serializable(package="keras_headattn")
 class TalkingHeadsAttention(Attention):
-    """Attention whose heads exchange logits before the softmax and weights after it.
+    """Attention with learned mixing of the heads before and after the softmax.
 
     Two matrices over the head axis, without biases: `pre_softmax_kernel` of shape
     `(key_heads, num_heads)` for the logits, `post_softmax_kernel` of shape `(num_heads, value_heads)` for
