@@ -54,7 +54,7 @@ GROUPS = {
     ],
     "Results": ["/docs/results", "/benchmarks/README"],
     "Reference": [f"{room} </docs/reference/{room}>" for room in keras_headattn.__all__],
-    "Project": ["/CHANGELOG", "/CONTRIBUTING"],
+    "Project": ["/CHANGELOG", "/CONTRIBUTING", "/SECURITY", "/RELEASING"],
 }
 
 project = "keras_headattn"
@@ -67,7 +67,10 @@ include_patterns = [
     "benchmarks/*.md",
     "benchmarks/results/*.md",
     "examples/*.md",
-    "C*.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "RELEASING.md",
 ]
 html_theme = "furo"
 html_title = f"keras_headattn {release}"
