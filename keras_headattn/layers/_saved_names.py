@@ -4,6 +4,8 @@ CURRENT = {
     "logit_soft_cap": "attn_logits_soft_cap",
     "previous_map": "previous_scores",
     "previous_map_shape": "previous_scores_shape",
+    "previous_maps": "previous_scores",
+    "previous_maps_shape": "previous_scores_shape",
 }
 
 

@@ -9,11 +9,12 @@ from keras_headattn._validation import check_boolean, check_index, check_positiv
 from keras_headattn.layers._attention_inputs import check_residual
 from keras_headattn.layers._decoding_kernels import norm_weights
 from keras_headattn.layers._feed_forward import FeedForward
+from keras_headattn.layers._saved_names import SavedNames
 from keras_headattn.layers._template import Template
 from keras_headattn.ops import normalize
 
 
-class _Block(layers.Layer):
+class _Block(SavedNames, layers.Layer):
     """Sublayers with dropout, residual connection and normalisation, one after the other."""
 
     compute_output_spec = keras.Operation.compute_output_spec
@@ -68,7 +69,7 @@ class _Block(layers.Layer):
     # Name of each attention and the role of its layer.
     roles = {}
 
-    def _build_sublayers(self, x_shape, memory_shapes, previous_scoress_shape):
+    def _build_sublayers(self, x_shape, memory_shapes, previous_scores_shape):
         """Makes and builds all sublayers; `memory_shapes` are the shapes of the memories, by name of the attention."""
         self.norms, self.dropouts, self.attentions, self.map_shapes = {}, {}, {}, {}
         names = [*memory_shapes, "feed_forward"]
@@ -87,7 +88,7 @@ class _Block(layers.Layer):
             if name == "attention" and self.relative_positions is not None:
                 attention.relative_positions = self.relative_positions
             check_residual(name, attention, x_shape)
-            previous = (previous_scoress_shape or {}).get(name)
+            previous = (previous_scores_shape or {}).get(name)
             attention.build(x_shape, memory_shape, previous_scores_shape=previous)
             self.map_shapes[name] = attention.compute_map_shape(x_shape, memory_shape, previous)
         self.attention = self.attentions["attention"]
@@ -99,7 +100,7 @@ class _Block(layers.Layer):
         """The seed of a layer as an argument; none leaves the layer's own."""
         return {} if self.seed is None else {"seed": self.seed + number}
 
-    def _attend(self, name, x, state, previous_scoress, memory=None, training=None, **call):
+    def _attend(self, name, x, state, previous_scores, memory=None, training=None, **call):
         """`x` after a sublayer of attention, whose map and cache go into `state`; "attention" is that to itself."""
         y = self._normalize(name, x, state) if self.normalize_first else x
         y, own_map, *cache = self.attentions[name](
@@ -107,7 +108,7 @@ class _Block(layers.Layer):
             y if name == "attention" else memory,
             training=training,
             cache=state["cache"].get(name),
-            previous_scores=(previous_scoress or {}).get(name),
+            previous_scores=(previous_scores or {}).get(name),
             kernels=state.get("kernels", {}).get(name),
             return_map=True,
             **call,
@@ -172,7 +173,7 @@ class EncoderBlock(_Block):
         mask: boolean `(B, n)`, True = a real token. Defaults to the Keras mask of `x`.
         attention_mask, bias, segment_ids: as in `Attention`.
         training: whether dropout is active.
-        previous_scoress: `state["maps"]` of the block before.
+        previous_scores: `state["maps"]` of the block before.
         return_state: returns `(y, state)`.
 
     Returns:
@@ -182,14 +183,14 @@ class EncoderBlock(_Block):
     >>> from keras_headattn.layers import RealFormerAttention
     >>> first, second = (EncoderBlock(RealFormerAttention(4, 4), intermediate_dim=32) for _ in range(2))
     >>> y, state = first(keras.ops.ones((2, 5, 16)), return_state=True)
-    >>> tuple(second(y, previous_scoress=state["maps"]).shape)
+    >>> tuple(second(y, previous_scores=state["maps"]).shape)
     (2, 5, 16)
     """
 
     roles = {"attention": "encoder"}
 
-    def build(self, x_shape, previous_scoress_shape=None):
-        self._build_sublayers(x_shape, {"attention": x_shape}, previous_scoress_shape)
+    def build(self, x_shape, previous_scores_shape=None):
+        self._build_sublayers(x_shape, {"attention": x_shape}, previous_scores_shape)
 
     def call(
         self,
@@ -199,14 +200,14 @@ class EncoderBlock(_Block):
         bias=None,
         segment_ids=None,
         training=None,
-        previous_scoress=None,
+        previous_scores=None,
         return_state=False,
     ):
         state = {"maps": {}, "cache": {}}
         counts = self.attention.rows_interact or self.attention.adds_losses(training)
         masks = dict(query_mask=mask if counts else None, key_mask=mask, attention_mask=attention_mask)
         call = dict(training=training, bias=bias, segment_ids=segment_ids, **masks)
-        x = self._attend("attention", x, state, previous_scoress, **call)
+        x = self._attend("attention", x, state, previous_scores, **call)
         x = self._feed_forward(x, state, training)
         return (x, {"maps": state["maps"]}) if return_state else x
 
@@ -234,7 +235,7 @@ class DecoderBlock(_Block):
         cache, index: see `init_cache`, and `Attention.init_cache` for `index`.
         positions: as in `Attention`, also of the queries of the attention to the memory.
         training: whether dropout is active.
-        previous_scoress: `state["maps"]` of the block before.
+        previous_scores: `state["maps"]` of the block before.
         return_state: returns `(y, state)`.
         x_mask: boolean `(B, m)`, True = a real token, for the losses of attention. Nothing else depends on
             later padding. Defaults to the Keras mask of `x`.
@@ -257,11 +258,11 @@ class DecoderBlock(_Block):
             self.templates[name] = Template.of_attention("cross_attention", identifier)
         self.roles = {**self.roles, **dict.fromkeys(self.cross_names, "cross")}
 
-    def build(self, x_shape, memory_shape=None, previous_scoress_shape=None):
+    def build(self, x_shape, memory_shape=None, previous_scores_shape=None):
         memory_shapes = self._each("memory", memory_shape)
         memory_shapes = [x_shape if shape is None else shape for shape in memory_shapes]
         shapes = {"attention": x_shape, **dict(zip(self.cross_names, memory_shapes, strict=True))}
-        self._build_sublayers(x_shape, shapes, previous_scoress_shape)
+        self._build_sublayers(x_shape, shapes, previous_scores_shape)
         self.cross_attention = self.attentions.get("cross_attention")
 
     def _each(self, name, value):
@@ -345,15 +346,13 @@ class DecoderBlock(_Block):
         index=None,
         positions=None,
         training=None,
-        previous_scoress=None,
+        previous_scores=None,
         return_state=False,
         x_mask=None,
         kernels=None,
     ):
         state = {"maps": {}, "cache": dict(cache or {}), "kernels": kernels or {}}
-        common = dict(
-            state=state, previous_scoress=previous_scoress, training=training, index=index, positions=positions
-        )
+        common = dict(state=state, previous_scores=previous_scores, training=training, index=index, positions=positions)
         x = self._attend(
             "attention",
             x,

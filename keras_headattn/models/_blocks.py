@@ -45,7 +45,7 @@ class Stack:
         maps = {}
         for block, own in zip(self.blocks, each or [{}] * len(self.blocks), strict=True):
             if self.carries_scoress:
-                x, state = block(x, *inputs, previous_scoress=maps, return_state=True, **arguments, **own)
+                x, state = block(x, *inputs, previous_scores=maps, return_state=True, **arguments, **own)
                 maps = state["maps"]
             else:
                 x, state = block(x, *inputs, **arguments, **own), {}

@@ -90,7 +90,7 @@ def test_maps_go_from_block_to_block_in_a_functional_model():
     x = keras.Input((5, 8))
     first, second = (EncoderBlock(EvolvingAttention(2, 4), intermediate_dim=16) for _ in range(2))
     y, state = first(x, return_state=True)
-    y, state = second(y, previous_scoress=state["maps"], return_state=True)
+    y, state = second(y, previous_scores=state["maps"], return_state=True)
     second_map = state["maps"]["attention"]
     assert tuple(second_map.shape) == (None, 2, 5, 5)
     assert first.attention.map_kernel is None and second.attention.map_kernel is not None

@@ -180,7 +180,7 @@ def test_maps_travel_through_the_blocks():
     assert kernels[0] is None and kernels[1].shape == kernels[2].shape == (3, 3, HEADS, HEADS)
     x, state = model.embed(ids, training=False), {"maps": {}}
     for block in model.blocks:
-        x, state = block(x, ids != 0, previous_scoress=state["maps"], return_state=True)
+        x, state = block(x, ids != 0, previous_scores=state["maps"], return_state=True)
         assert set(state["maps"]) == {"attention"}
     check_close(x, states(model, ids), TOLERANCE)
 
