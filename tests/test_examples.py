@@ -3,6 +3,7 @@
 import ast
 import csv
 import itertools
+import json
 import pathlib
 import re
 import runpy
@@ -19,6 +20,7 @@ from tests.interop.folders import VOCABULARY, write
 
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.py"))
+NOTEBOOKS = sorted((FOLDER / "notebooks").glob("*.ipynb"))
 by_name = pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 
 
@@ -65,7 +67,29 @@ def test_an_example_is_short_and_uses_public_names_alone(path):
 
 def test_the_list_has_every_example():
     listed = re.findall(r"^\| \[`(.+?)`\]\((.+?)\)", (FOLDER / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(listed) == [(path.name, path.name) for path in EXAMPLES]
+    assert sorted(listed) == [
+        (path.name, str(path.relative_to(FOLDER)))
+        for path in sorted([*EXAMPLES, *NOTEBOOKS], key=lambda path: path.name)
+    ]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks(path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    keras.utils.clear_session()
+    variables = {}
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        code = "".join(cell["source"]).removeprefix("%matplotlib inline\n")
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] or "print(" not in code, "Run the notebook before it is committed."
+            names = set(library_names(ast.parse(code)))
+            assert not [(room, name) for room, name in names if name not in dir(getattr(ka, room))]
+            exec(compile(code, path.name, "exec"), variables)
+    assert capsys.readouterr().err == ""
+    if path.stem == "translate_and_serve":
+        assert variables["prediction"]["translations"].startswith("heute singt eine Frau")
+    else:
+        assert variables["accuracy"] > 0.9 and variables["figure"].axes
 
 
 def test_train_translator(run):
