@@ -19,42 +19,25 @@ quiet_tensorflow()
 
 # The sidebar, in the order of a reader: titles of groups, and their pages.
 GROUPS = {
-    "Start": [
-        "/docs/install",
-        "/docs/replace_attention",
-        "/docs/train_look_serve",
-        "/examples/README",
-        "/docs/which_attention",
-    ],
-    "Guides": [
-        "/docs/layers",
-        "/docs/positions",
-        "/docs/migrate",
-        "/docs/encoders",
-        "/docs/pretraining",
-        "Training </docs/training>",
-        "/docs/distributed",
-        "/docs/reliability",
-        "/docs/tokenizers",
-        "/docs/serving",
-        "Analysis </docs/analysis>",
-        "Rationales </docs/rationales>",
-        "/docs/tensorboard",
+    "Start": ["/docs/install", "/docs/replace_attention", "/docs/train_look_serve", "/examples/README"],
+    "Train": ["/docs/training", "/docs/distributed", "/docs/reliability", "/docs/tensorboard"],
+    "Fine-tune": ["/docs/encoders", "/docs/glue", "/docs/migrate"],
+    "Translate and serve": ["/docs/translation", "/docs/serving", "/docs/tokenizers"],
+    "Look at heads": ["/docs/analysis", "/docs/rationales"],
+    "Choose and change attention": ["/docs/which_attention", "/docs/layers", "/docs/positions"],
+    "Papers and tasks": [
         "/docs/repulsive",
         "/docs/disentangled",
-    ],
-    "Recipes": [
-        "All of them, and your own </docs/recipes>",
-        "Translation </docs/translation>",
-        "Sentence classification </docs/classification>",
-        "Fine-tuning on GLUE </docs/glue>",
-        "Texts of graphs </docs/graphs>",
-        "Image classification </docs/imagenet>",
-        "Sweep </docs/sweep>",
+        "/docs/pretraining",
+        "/docs/classification",
+        "/docs/graphs",
+        "/docs/imagenet",
+        "/docs/sweep",
+        "/docs/recipes",
     ],
     "Results": ["/docs/results", "/benchmarks/README"],
     "Reference": [f"{room} </docs/reference/{room}>" for room in keras_headattn.__all__],
-    "Project": ["/CHANGELOG", "/CONTRIBUTING", "/SECURITY", "/RELEASING"],
+    "Project": ["/docs/architecture", "/docs/glossary", "/CHANGELOG", "/CONTRIBUTING", "/SECURITY", "/RELEASING"],
 }
 
 project = "keras_headattn"
