@@ -146,6 +146,11 @@ class Repulsive(keras.optimizers.Optimizer):
 
     def apply(self, grads, trainable_variables=None):
         if not self.built:
+            if trainable_variables is None:
+                raise ValueError(
+                    "An optimizer that is not built needs `trainable_variables`, or `build` first. "
+                    "Received: trainable_variables=None"
+                )
             with keras.name_scope(self.name):
                 self.build(trainable_variables)
         variables = built_for(self) if trainable_variables is None else list(trainable_variables)

@@ -228,6 +228,11 @@ def test_wrong_arguments(arguments, message):
         Repulsive(**{"inner_optimizer": "sgd", **arguments})
 
 
+def test_weights_are_needed_until_it_is_built():
+    with pytest.raises(ValueError, match="needs `trainable_variables`.*Received: trainable_variables=None"):
+        sgd().apply([keras.ops.ones((4, 2, 2))])
+
+
 def test_loss_scale_belongs_outside():
     with pytest.raises(ValueError, match="Scale the loss outside"):
         Repulsive(keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam()))
