@@ -140,12 +140,13 @@ def begin_records(folder, made_of):
     """Notes what the records in a folder are made of, and refuses a folder of records made of something else.
 
     Args:
-        folder: path.
+        folder: str or path.
         made_of: dict of JSON values; more may be added in a later call.
 
     Raises:
         ValueError: that names what is different.
     """
+    folder = pathlib.Path(folder)
     complete = (folder / MANIFEST).exists()
     path = folder / (MANIFEST if complete else BEGUN)
     known = read_json(path) if path.exists() else {}
@@ -171,7 +172,7 @@ def write_records(folder, corpus, columns, encode, clean=iter, shard_lines=100_0
     it is whole. So the work may be interrupted at any time, and the next call goes on.
 
     Args:
-        folder: path, which has been claimed (see `begin_records`).
+        folder: str or path, which has been claimed (see `begin_records`).
         corpus: what has a length and yields lines, such as a `ParallelCorpus` does pairs; gone through once.
         columns: sequence of str, the names of the columns.
         encode: function of a list of lines. It returns a dict of each column to a list of integer arrays, one a line.
@@ -192,6 +193,7 @@ def write_records(folder, corpus, columns, encode, clean=iter, shard_lines=100_0
     records = write_records(folder, stream, ("inputs", "targets"), encode, clean)
     ```
     """
+    folder = pathlib.Path(folder)
     remove_halves(folder)
     lines, shards = _counted(corpus, progress), []
     for number in range(-(-len(corpus) // shard_lines)):
@@ -224,7 +226,7 @@ def finish_records(folder, columns, shards):
     """Writes the manifest of a folder whose shards are all there.
 
     Args:
-        folder: path, which has been claimed.
+        folder: str or path, which has been claimed.
         columns: sequence of str, their names.
         shards: list of the entries of the shards, as `describe_shard` returns them.
 
