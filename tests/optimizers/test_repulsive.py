@@ -218,7 +218,7 @@ def test_noise_alone_samples_the_posterior():
         ({"repulsive_weight": -1}, "a finite number, at least 0"),
         ({"repulsive_weight": math.nan}, "a finite number, at least 0"),
         ({"repulsive_weight": True}, "a finite number, at least 0"),
-        ({"seed": "a"}, "an integer or None"),
+        ({"seed": "a"}, "an integer of at most 63 bits, or None"),
         ({"inner_optimizer": None}, "an optimizer or its name"),
     ],
 )
