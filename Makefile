@@ -27,6 +27,7 @@ docs: $(VENV)/.docs
 lint: $(VENV)/.tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 serve-check: $(VENV)/.tests $(VENV)-tensorflow-2.20/complete $(VENV)-openvino/complete
 	$(BIN)/python -m tests.serving.check --tensorflow $(VENV)-tensorflow-2.20/bin/python --openvino $(VENV)-openvino/bin/python

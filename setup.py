@@ -22,6 +22,7 @@ TESTS = [
     "jax>=0.5",
     "scipy>=1.14",
     "ruff>=0.8",
+    "mypy>=2.0",
     "keras-hub>=0.32",
     "tokenizers>=0.22",
     MSGPACK,

@@ -114,7 +114,8 @@ def _of_init(app, what, name, obj, options, signature, returns):
     """Keras's `__new__` hides the arguments of a layer."""
     if what == "class":
         own = inspect.signature(obj.__init__)
-        return str(own.replace(parameters=list(own.parameters.values())[1:])), returns
+        text = str(own.replace(parameters=list(own.parameters.values())[1:]))
+        return re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Z])", "", text), returns  # types without their modules
 
 
 def _from_markdown(app, what, name, obj, options, lines):

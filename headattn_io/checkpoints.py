@@ -2,8 +2,10 @@
 
 import pathlib
 
+from headattn_io.files import Path
 
-def check_checkpoint(path, name="path"):
+
+def check_checkpoint(path: Path, name: str = "path") -> None:
     """Raises a FileNotFoundError that says how to get a checkpoint, unless there is a file or folder.
 
     Args:

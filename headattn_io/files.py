@@ -10,11 +10,14 @@ import os
 import pathlib
 import secrets
 import zlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 
+Path = str | os.PathLike[str]
 MOST_BYTES = 2**28  # of a line: a few MB of gzip may hold one that fills the memory
 
 
-def read_lines(path, strip=True, encoding=None):
+def read_lines(path: Path, strip: bool = True, encoding: str | None = None) -> Iterator[str]:
     """Reads a text file, plain or gzipped (`.gz`), one sentence a line.
 
     Only a line feed ends a line: the rarer Unicode line separators occur inside sentences of web corpora.
@@ -49,7 +52,7 @@ def read_lines(path, strip=True, encoding=None):
         raise ValueError(f"The gzip file is damaged; get it again. Received: {path} ({error})") from error
 
 
-def read_json_lines(path, encoding=None):
+def read_json_lines(path: Path, encoding: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Reads a text file, plain or gzipped, with a JSON object on each line. Empty lines are passed over.
 
     Args:
@@ -72,7 +75,7 @@ def read_json_lines(path, encoding=None):
         yield place, row
 
 
-def read_json(path):
+def read_json(path: Path) -> Any:
     """Reads a JSON file in UTF-8, with or without a byte order mark.
 
     Raises:
@@ -85,7 +88,7 @@ def read_json(path):
     return parse_json(path.read_bytes(), path)
 
 
-def parse_json(text, place):
+def parse_json(text: str | bytes, place: Path) -> Any:
     """Parses JSON that somebody else wrote. Every fault of it is a ValueError that begins with `place`."""
     try:
         return json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
@@ -95,7 +98,9 @@ def parse_json(text, place):
         raise ValueError(f"{place} is not JSON: {error}") from error
 
 
-def decode_lines(file, name, strip=True, encoding=None):
+def decode_lines(
+    file: BinaryIO | gzip.GzipFile, name: Path, strip: bool = True, encoding: str | None = None
+) -> Iterator[str]:
     """Reads the lines of a file that is open, as `read_lines` does.
 
     Args:
@@ -124,7 +129,7 @@ def decode_lines(file, name, strip=True, encoding=None):
         yield text.strip() if strip else text
 
 
-def bounded_lines(file, name):
+def bounded_lines(file: BinaryIO | gzip.GzipFile, name: Path) -> Iterator[bytes]:
     """Reads the lines of an open binary file, bytes, none of which may be longer than 256 MB.
 
     Args:
@@ -171,7 +176,7 @@ def _decode_stream(file, name, encoding):
 
 
 @contextlib.contextmanager
-def atomic_path(path):
+def atomic_path(path: Path) -> Iterator[pathlib.Path]:
     """Gives the path of an empty file that takes the place of `path` when the block ends; deleted if the block fails.
 
     So nobody ever sees half of it, nor loses the previous one to a crash or a full disk.
@@ -207,7 +212,7 @@ def _make_folder(path):
         sync(folder.parent)
 
 
-def sync(path):
+def sync(path: Path) -> None:
     """Returns when a file, or the names in a folder, are on the disk, and outlast a power cut.
 
     Args:
@@ -223,7 +228,7 @@ def sync(path):
 
 
 @contextlib.contextmanager
-def atomic_file(path):
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """Opens a binary file that takes the place of `path` as with `atomic_path`.
 
     Args:
@@ -233,7 +238,7 @@ def atomic_file(path):
         yield file
 
 
-def write_atomically(path, data):
+def write_atomically(path: Path, data: bytes) -> None:
     """Writes a file as `atomic_file` does.
 
     Args:

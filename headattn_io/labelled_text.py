@@ -4,10 +4,12 @@ import csv
 import dataclasses
 import itertools
 import pathlib
+from collections.abc import Collection, Iterable, Sequence
+from typing import Self
 
 import numpy as np
 
-from headattn_io.files import read_json_lines, read_lines
+from headattn_io.files import Path, read_json_lines, read_lines
 from headattn_io.sentences import read_sentences
 
 DELIMITERS = ",;\t"  # of csv, one of which is found
@@ -29,13 +31,13 @@ class LabelledText:
     1
     """
 
-    texts: list
-    labels: list
+    texts: list[str]
+    labels: list[str]
     name: str
-    second_texts: list | None = None
+    second_texts: list[str] | None = None
 
     @classmethod
-    def from_rows(cls, rows, name):
+    def from_rows(cls, rows: Iterable[Sequence[str]], name: str) -> Self:
         """The texts of rows.
 
         Args:
@@ -51,13 +53,13 @@ class LabelledText:
         columns = [list(values) for values in zip(*rows, strict=True)]
         if not columns:
             raise ValueError(f"There are no examples. Received: {name}")
-        texts, labels, second_texts = (*columns, None)[:3]
-        return cls(texts, labels, name, second_texts)
+        texts, labels, *second_texts = columns
+        return cls(texts, labels, name, *second_texts)
 
     def __len__(self):
         return len(self.texts)
 
-    def take(self, indices):
+    def take(self, indices: Iterable[int]) -> "LabelledText":
         """Some of the examples, as `LabelledText`.
 
         Args:
@@ -69,7 +71,7 @@ class LabelledText:
 
         return LabelledText(some(self.texts), some(self.labels), self.name, some(self.second_texts))
 
-    def without(self, labels):
+    def without(self, labels: Collection[str]) -> "LabelledText":
         """The examples whose label is none of some, as `LabelledText`.
 
         Args:
@@ -77,7 +79,7 @@ class LabelledText:
         """
         return self.take([index for index, label in enumerate(self.labels) if label not in labels])
 
-    def sample(self, number, seed=0):
+    def sample(self, number: int | None, seed: int = 0) -> "LabelledText":
         """Some of the examples at random, in the order in which they come, as `LabelledText`.
 
         Args:
@@ -88,7 +90,7 @@ class LabelledText:
             return self
         return self.take(sorted(np.random.default_rng(seed).permutation(len(self))[:number]))
 
-    def split(self, shares, seed=0):
+    def split(self, shares: Sequence[float], seed: int = 0) -> list["LabelledText"]:
         """Parts that have nothing in common.
 
         Args:
@@ -110,16 +112,16 @@ class LabelledText:
 
 
 def read_labelled(
-    files,
-    text,
-    label,
-    second=None,
-    format=None,
-    header=True,
-    encoding="utf-8",
-    delimiter=None,
-    allow_unlabelled=False,
-):
+    files: Sequence[Path],
+    text: str,
+    label: str,
+    second: str | None = None,
+    format: str | None = None,
+    header: bool = True,
+    encoding: str = "utf-8",
+    delimiter: str | None = None,
+    allow_unlabelled: bool = False,
+) -> LabelledText:
     """Reads examples from files, plain or `.gz`.
 
     | format | |

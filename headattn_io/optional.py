@@ -1,9 +1,10 @@
 """Packages that only some parts of this library need."""
 
 import importlib
+from typing import Any
 
 
-def optional_import(module, extra=None):
+def optional_import(module: str, extra: str | None = None) -> Any:
     """Imports a module that needs packages which may not be installed.
 
     Args:

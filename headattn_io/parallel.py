@@ -2,9 +2,10 @@
 
 import functools
 import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from headattn_io.files import read_lines
+from headattn_io.files import Path, read_lines
 from headattn_io.sentences import METADATA, has_segments, read_segments, read_sentences, unescape
 
 
@@ -24,8 +25,8 @@ class ParallelCorpus:
     1
     """
 
-    source: list
-    target: list
+    source: "list[str] | Sentences"
+    target: "list[str] | Sentences"
     name: str
 
     def __post_init__(self):
@@ -54,7 +55,7 @@ class Sentences:
     (2, ['a cat', 'a dog'], ['a cat', 'a dog'])
     """
 
-    def __init__(self, read, length=None):
+    def __init__(self, read: Callable[[], Iterator[str]], length: int | None = None):
         self._read = read
         self._length = length
 
@@ -67,7 +68,9 @@ class Sentences:
         return self._length
 
 
-def read_text(source_path, target_path, max_sentences=None, stream=False):
+def read_text(
+    source_path: Path, target_path: Path, max_sentences: int | None = None, stream: bool = False
+) -> ParallelCorpus:
     """Reads two text files, plain or `.gz`, whose lines translate each other.
 
     Every line is kept, empty ones too, so that scores refer to the whole test set; `clean` drops and reports
@@ -96,10 +99,13 @@ def read_text(source_path, target_path, max_sentences=None, stream=False):
         return itertools.islice(read_sentences(path), max_sentences)
 
     sides = [Sentences(functools.partial(read, path)) for path in (source_path, target_path)]
-    return ParallelCorpus(*(sides if stream else map(list, sides)), f"{source_path} and {target_path}")
+    source, target = sides if stream else map(list, sides)
+    return ParallelCorpus(source, target, f"{source_path} and {target_path}")
 
 
-def read_pairs(path, columns=(1, 2), max_sentences=None, stream=False):
+def read_pairs(
+    path: Path, columns: tuple[int, int] = (1, 2), max_sentences: int | None = None, stream: bool = False
+) -> ParallelCorpus:
     """Reads a file of pairs, plain or `.gz`: a sentence and its translation a line, separated by a tab.
 
     So are the files of ManyThings and Anki, and exports of Tatoeba. Other columns are passed over, as are empty lines.
@@ -123,7 +129,8 @@ def read_pairs(path, columns=(1, 2), max_sentences=None, stream=False):
         return itertools.islice((pair[column] for pair in _pairs(path, columns)), max_sentences)
 
     sides = [Sentences(functools.partial(read, column)) for column in (0, 1)]
-    return ParallelCorpus(*(sides if stream else map(list, sides)), str(path))
+    source, target = sides if stream else map(list, sides)
+    return ParallelCorpus(source, target, str(path))
 
 
 def _pairs(path, columns):
@@ -147,7 +154,7 @@ def _pairs(path, columns):
         yield pair
 
 
-def read_tagged(source_path, target_path):
+def read_tagged(source_path: Path, target_path: Path) -> ParallelCorpus:
     """Reads two files of IWSLT's training data, `train.tags.de-en.de` and `.en`, without their lines of metadata.
 
     Args:

@@ -3,8 +3,9 @@
 import html
 import itertools
 import re
+from collections.abc import Iterable, Iterator
 
-from headattn_io.files import read_lines
+from headattn_io.files import Path, read_lines
 
 SEGMENTS = re.compile(
     r"\s*<(\?xml|mteval|(!doctype\s+)?(src|ref|tst)set|!doctype\s+mteval|doc\s+docid)\b", re.IGNORECASE
@@ -15,7 +16,7 @@ TAG = re.compile(r"<(/?)(seg|src|ref|hyp)\b([^<>]*)>", re.IGNORECASE)
 ENDINGS = (".xml", ".sgm", ".sgml")
 
 
-def read_sentences(path, encoding=None):
+def read_sentences(path: Path, encoding: str | None = None) -> Iterator[str]:
     """Reads the sentences of a text file, plain or `.gz`, stripped.
 
     They are its lines. Of files whose names end in .xml, .sgm or .sgml, or that begin as those of WMT and IWSLT do,
@@ -35,17 +36,17 @@ def read_sentences(path, encoding=None):
     return sentences_of(read_lines(path, strip=False, encoding=encoding), path, is_named_markup(path))
 
 
-def has_segments(path):
+def has_segments(path: Path) -> bool:
     """True if the sentences of a text file are `<seg>` elements, by its name or by its first line."""
     return is_named_markup(path) or bool(SEGMENTS.match(next(read_lines(path), "")))
 
 
-def is_named_markup(path):
+def is_named_markup(path: Path) -> bool:
     """True if the name of a file is that of XML or SGML."""
     return str(path).removesuffix(".gz").lower().endswith(ENDINGS)
 
 
-def sentences_of(lines, name, is_markup=False):
+def sentences_of(lines: Iterator[str], name: Path, is_markup: bool = False) -> Iterator[str]:
     """Yields the sentences of lines, as `read_sentences` does.
 
     Args:
@@ -62,12 +63,12 @@ def sentences_of(lines, name, is_markup=False):
     return (line.strip() for line in lines)
 
 
-def read_segments(path):
+def read_segments(path: Path) -> Iterator[tuple[str, str]]:
     """Yields the id and the text of each `<seg>` of an XML or SGML file, plain or `.gz`."""
     return segments_of(read_lines(path, strip=False), path)
 
 
-def segments_of(lines, name):
+def segments_of(lines: Iterable[str], name: Path) -> Iterator[tuple[str, str]]:
     """Yields the id and the text of each `<seg>`. By a pattern, as these files are often not well-formed XML.
 
     Raises:
@@ -86,7 +87,7 @@ def segments_of(lines, name):
                 f"{_place(text, start or tag, name)}: every <seg> must end with </seg>. Received: {tag[0]}"
             )
         if closes or attributes.endswith("/"):
-            inner = text[start.end() : tag.start()] if closes else ""
+            inner = text[start.end() : tag.start()] if closes and start else ""
             yield _id(start or tag), re.sub(r"\s*\n\s*", " ", unescape(inner)).strip()
             start, count = None, count + 1
         else:
@@ -97,7 +98,7 @@ def segments_of(lines, name):
         raise ValueError(f"An XML file of sentences must have <seg> elements. Received: {name}, which has none")
 
 
-def unescape(text):
+def unescape(text: str) -> str:
     """The text of XML; an ampersand that begins no entity stays as it is.
 
     >>> unescape("R&D &amp; AT&T&#39;s")

@@ -4,7 +4,7 @@ import os
 import sys
 
 
-def shows_bar():
+def shows_bar() -> bool:
     """Whether standard output shows a bar that is drawn again and again, in colour: a terminal or a notebook does.
 
     Not if the environment variable `NO_COLOR` is set, or `TERM` is `dumb`.
@@ -14,7 +14,7 @@ def shows_bar():
     return getattr(sys.stdout, "isatty", bool)() or "ipykernel" in sys.modules
 
 
-def duration(seconds):
+def duration(seconds: float) -> str:
     """A time of which two digits matter.
 
     >>> duration(12.3), duration(400), duration(9000)

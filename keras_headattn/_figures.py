@@ -6,10 +6,16 @@ import re
 import textwrap
 import unicodedata
 import warnings
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headattn_io.optional import optional_import
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+else:
+    Figure = Any
 
 TITLE_SIZE = 10  # points
 CHARACTER, LINE = 0.085, 0.18  # inches of a title

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import keras
+
 ROLES = ("encoder", "decoder", "cross")
 
 
@@ -20,7 +22,7 @@ class Heads:
     role: str | None = None
 
 
-def mark_heads(variable, axis, kind, role=None):
+def mark_heads(variable: keras.Variable, axis: int, kind: str, role: str | None = None) -> None:
     """Marks a weight as one with a part for each attention head.
 
     A layer calls it in `build`. `Repulsive` and `training.HeadNorms` then use the mark. They do not look at the path or

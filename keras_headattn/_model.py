@@ -1,7 +1,11 @@
 """The base of models that are classes of their own."""
 
+from collections.abc import Mapping
+from typing import Any, Self
+
 import keras
 
+from headattn_io.files import Path
 from keras_headattn._identifiers import deserialize_layers, serialize_layer
 
 
@@ -10,11 +14,11 @@ class Model(keras.Model):
 
     compute_output_spec = keras.Operation.compute_output_spec  # by a symbolic call
     # Dtype of inputs where shapes alone are known, or a dictionary of those that have another than "int32".
-    inputs_dtype = "int32"
+    inputs_dtype: str | dict[str, str] = "int32"
     # Constructor arguments that are layers, which a configuration holds as theirs.
-    layer_arguments = ()
+    layer_arguments: tuple[str, ...] = ()
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Any) -> Any:
         """Computes the shapes of the outputs, which may be a dictionary.
 
         Args:
@@ -35,7 +39,7 @@ class Model(keras.Model):
         outputs = self.compute_output_spec(inputs)
         return keras.tree.map_structure(lambda output: tuple(output.shape), outputs)
 
-    def save(self, filepath, *args, **kwargs):
+    def save(self, filepath: Path, *args: Any, **kwargs: Any) -> None:
         """Saves the model as a `.keras` file, as `keras.Model.save` does.
 
         Args:
@@ -52,9 +56,9 @@ class Model(keras.Model):
             )
         super().save(filepath, *args, **kwargs)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **{name: serialize_layer(getattr(self, name)) for name in self.layer_arguments}}
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None) -> Self:
         return super().from_config(deserialize_layers(config, cls.layer_arguments, custom_objects), custom_objects)

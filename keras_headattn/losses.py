@@ -1,9 +1,12 @@
 """Losses."""
 
+from typing import Any
+
 import keras
 from keras import ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._types import Tensor
 from keras_headattn._validation import check_number
 
 
@@ -35,12 +38,14 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
     1.3863
     """
 
-    def __init__(self, label_smoothing=0.1, reduction="sum_over_batch_size", name="crossentropy"):
+    def __init__(
+        self, label_smoothing: float = 0.1, reduction: str | None = "sum_over_batch_size", name: str = "crossentropy"
+    ):
         # Keras casts labels, too, to the dtype of the loss: in bfloat16 513 would be 512.
         super().__init__(name=name, reduction=reduction, dtype="float32")
         self.label_smoothing = check_number("label_smoothing", label_smoothing, least=0, below=1)
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         y_true, y_pred = ops.cast(y_true, "int32"), ops.cast(y_pred, "float32")
         received = f"y_true of shape {tuple(y_true.shape)} and y_pred of shape {tuple(y_pred.shape)}"
         if len(y_true.shape) == len(y_pred.shape) and y_true.shape[-1] in (None, 1):
@@ -52,7 +57,7 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
             )
         return _crossentropy(y_true, y_pred, self.label_smoothing)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "label_smoothing": self.label_smoothing}
 
 

@@ -13,10 +13,13 @@ The first three come with a mask, boolean `(B, n)`, `(B, m)` or `(B,)`, True whe
 counts for nothing. Losses are scalars in float32 (float64 of float64), means over the batch.
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._types import Tensor
 from keras_headattn._validation import check_number
 
 __all__ = ["CosineSimilarity", "Disagreement", "Frobenius"]
@@ -51,17 +54,17 @@ class Frobenius(keras.regularizers.Regularizer):
 
     of = "weights"
 
-    def __init__(self, weight=1.0):
+    def __init__(self, weight: float = 1.0):
         self.weight = check_number("weight", weight)
 
-    def __call__(self, x, mask=None):
+    def __call__(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         x, mask = _prepare(x, mask)
         maps = ops.swapaxes(x, 1, 2)
         overlaps = ops.matmul(maps, ops.swapaxes(maps, -1, -2))
         distances = ops.square(overlaps - ops.eye(x.shape[1], dtype=x.dtype))
         return self.weight * _batch_mean(_position_mean(ops.sum(distances, axis=(-2, -1)), mask))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"weight": self.weight}
 
 
@@ -98,7 +101,7 @@ class Disagreement(keras.regularizers.Regularizer):
     0.25
     """
 
-    def __init__(self, kind="outputs", weight=1.0, per="sentence"):
+    def __init__(self, kind: str = "outputs", weight: float = 1.0, per: str = "sentence"):
         if kind not in KINDS:
             raise ValueError(f"`kind` must be 'outputs', 'subspaces' or 'positions'. Received: kind={kind!r}")
         if per not in ("sentence", "token"):
@@ -108,10 +111,10 @@ class Disagreement(keras.regularizers.Regularizer):
         self.per = per
 
     @property
-    def of(self):
+    def of(self) -> str:
         return KINDS[self.kind]
 
-    def __call__(self, x, mask=None):
+    def __call__(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         x, mask = _prepare(x, mask)
         if self.kind != "positions":
             x = _normalize(x, axis=-1 if self.per == "token" else (-2, -1))
@@ -120,7 +123,7 @@ class Disagreement(keras.regularizers.Regularizer):
         of_items = _position_mean(agreement, mask) if self.per == "token" else ops.sum(agreement, axis=1)
         return self.weight * _batch_mean(of_items)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"kind": self.kind, "weight": self.weight, "per": self.per}
 
 
@@ -155,21 +158,21 @@ class CosineSimilarity(keras.regularizers.Regularizer):
 
     of = "kernels"
 
-    def __init__(self, weight=1.0, head_axis=1, as_printed=False):
+    def __init__(self, weight: float = 1.0, head_axis: int = 1, as_printed: bool = False):
         self.weight = check_number("weight", weight)
         if isinstance(head_axis, bool) or not isinstance(head_axis, int):
             raise ValueError(f"`head_axis` must be an integer. Received: head_axis={head_axis!r}")
         self.head_axis = head_axis
         self.as_printed = as_printed
 
-    def __call__(self, x):
+    def __call__(self, x: Tensor) -> Tensor:
         heads = ops.moveaxis(_widen(x), self.head_axis, 0)
         heads = _normalize(heads, axis=tuple(range(1, len(heads.shape))))
         # The mean of the products of all pairs is the square of the mean; each pair is there twice.
         loss = heads.shape[0] / 2 * ops.sum(ops.square(ops.mean(heads, axis=0)))
         return (-self.weight if self.as_printed else self.weight) * loss
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"weight": self.weight, "head_axis": self.head_axis, "as_printed": self.as_printed}
 
 

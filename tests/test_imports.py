@@ -15,7 +15,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLOORS = [
     ["headattn_io"],
-    ["_private", "_identifiers"],
+    ["_private", "_identifiers", "_types"],
     ["_heads", "_model", "_validation", "_figures", "_attention_page", "ops"],
     ["positions"],
     ["layers", "optimizers", "losses", "regularizers"],
@@ -65,8 +65,9 @@ def imports(path):
             names = [f"{source}.{alias.name}" for alias in node.names] if package else [source]
             found.extend((name, node.lineno, inside) for name in names)
         inside = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        never_run = node.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" else ()
         for child in ast.iter_child_nodes(node):
-            visit(child, inside)
+            visit(child, inside or child in never_run)
 
     visit(ast.parse(path.read_text(encoding="utf-8")), False)
     return found
@@ -133,6 +134,7 @@ def test_import_rules():
     ("metrics", "def f():\n    import tensorflow_text"),
     ("recipes", "class A:\n    import num2words"),
     ("ops", "from . import masks"),
+    ("_figures", "if TYPE_CHECKING:\n    pass\nelse:\n    import matplotlib"),
     ("training", "def f():\n    from ..metrics import bleu"),
 ])  # fmt: skip
 def test_the_rules_catch(room, source, tmp_path):
@@ -146,6 +148,7 @@ def test_the_rules_catch(room, source, tmp_path):
     ("serving", "from keras_headattn.text import SentencePieceTokenizer\nimport tensorflow as tf"),
     ("recipes", "from keras_headattn import metrics\nfrom recipes.engine.config import option"),
     ("metrics", "def f():\n    import sacrebleu"),
+    ("_figures", "if TYPE_CHECKING:\n    import matplotlib"),
 ])  # fmt: skip
 def test_the_rules_allow(room, source, tmp_path):
     path = tmp_path / "module.py"

@@ -1,6 +1,7 @@
 """The maps of all attention layers in a model, from one run."""
 
 import dataclasses
+from typing import Any
 
 import keras
 import numpy as np
@@ -35,7 +36,9 @@ class AttentionMaps:
     key_posteriors: np.ndarray | None = None
 
 
-def attention_maps(model, *inputs, **call_arguments):
+def attention_maps(
+    model: keras.Model | keras.layers.Layer, *inputs: Any, **call_arguments: Any
+) -> dict[str, AttentionMaps]:
     """Runs a model once and returns the maps of its attention layers.
 
     Args:

@@ -1,14 +1,19 @@
 """Measures of a classifier: its accuracy, and how well its confidence agrees with it."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from headattn_io.optional import optional_import
-from keras_headattn._figures import new_figure
+from keras_headattn._figures import Figure, new_figure
 from keras_headattn._validation import check_positive
 from keras_headattn.analysis._validation import as_labels, as_probabilities, check_named
 
 
-def reliability(labels, probabilities, bins=15, closed="right"):
+def reliability(
+    labels: ArrayLike, probabilities: ArrayLike, bins: int = 15, closed: str = "right"
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Accuracy of a classifier in each interval of its confidence, which is its largest probability.
 
     Source: Guo et al. 2017, "On calibration of modern neural networks"; An et al. 2020, "Repulsive attention",
@@ -40,11 +45,13 @@ def reliability(labels, probabilities, bins=15, closed="right"):
     confidence, right = probabilities.max(-1), probabilities.argmax(-1) == labels
     edges = np.arange(bins + 1) / bins  # rather than multiples of a width: 3 / 5 is the 0.6 that people write
     places = np.clip(np.digitize(confidence, edges, right=closed == "right") - 1, 0, bins - 1)
-    counts, *sums = (np.bincount(places, weights, minlength=bins) for weights in (None, right, confidence))
-    return counts, *(total / np.maximum(counts, 1) for total in sums)
+    counts, hits, sums = (np.bincount(places, weights, minlength=bins) for weights in (None, right, confidence))
+    return counts, hits / np.maximum(counts, 1), sums / np.maximum(counts, 1)
 
 
-def expected_calibration_error(labels, probabilities, bins=15, closed="right"):
+def expected_calibration_error(
+    labels: ArrayLike, probabilities: ArrayLike, bins: int = 15, closed: str = "right"
+) -> float:
     """Expected calibration error (ECE): how far accuracy is from confidence, on average.
 
     Source: Guo et al. 2017, "On calibration of modern neural networks"; An et al. 2020, "Repulsive attention",
@@ -66,7 +73,7 @@ def expected_calibration_error(labels, probabilities, bins=15, closed="right"):
     return float(np.average(np.abs(accuracies - confidences), weights=counts))
 
 
-def overconfidence_error(labels, probabilities, bins=15, closed="right"):
+def overconfidence_error(labels: ArrayLike, probabilities: ArrayLike, bins: int = 15, closed: str = "right") -> float:
     """Overconfidence error (OE): how far confidence is above accuracy, the more so the higher the confidence.
 
     It is at most the expected calibration error.
@@ -89,7 +96,12 @@ def overconfidence_error(labels, probabilities, bins=15, closed="right"):
     return float(np.average(confidences * np.maximum(confidences - accuracies, 0), weights=counts))
 
 
-def draw_reliability(models, bins=15, closed="right", title="Accuracy against confidence"):
+def draw_reliability(
+    models: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    bins: int = 15,
+    closed: str = "right",
+    title: str = "Accuracy against confidence",
+) -> Figure:
     """Draws accuracy against confidence, models side by side, and below how often each confidence occurs, in numbers.
 
     Points below the diagonal are overconfident, points above it underconfident. An interval of confidence in which
@@ -134,7 +146,7 @@ def draw_reliability(models, bins=15, closed="right", title="Accuracy against co
     return figure
 
 
-def predictive_entropy(probabilities):
+def predictive_entropy(probabilities: ArrayLike) -> np.ndarray:
     """Entropy of each prediction, in nats: 0 if it is certain, log C if all C classes are as likely.
 
     Args:
@@ -154,7 +166,7 @@ def predictive_entropy(probabilities):
     return np.abs(np.sum(probabilities * logarithms, axis=-1))  # a sum of numbers below 0, and no -0
 
 
-def draw_entropy_cdf(models, title="How unsure predictions are"):
+def draw_entropy_cdf(models: Mapping[str, ArrayLike], title: str = "How unsure predictions are") -> Figure:
     """Draws the empirical distribution function of the entropy of predictions, a curve for each model.
 
     On data of another domain, whose classes are none of the model's, the curve nearest to the bottom right is best:
@@ -189,7 +201,12 @@ def draw_entropy_cdf(models, title="How unsure predictions are"):
     return figure
 
 
-def draw_confusion_matrix(labels, probabilities, names=None, title="Labels and predictions"):
+def draw_confusion_matrix(
+    labels: ArrayLike,
+    probabilities: ArrayLike,
+    names: Sequence[str] | None = None,
+    title: str = "Labels and predictions",
+) -> Figure:
     """Draws the number of items for each pair of true and predicted class, coloured by their share of the true class.
 
     Args:
@@ -230,7 +247,7 @@ def draw_confusion_matrix(labels, probabilities, names=None, title="Labels and p
     return figure
 
 
-def evaluate_classifier(labels, probabilities, bins=15):
+def evaluate_classifier(labels: ArrayLike, probabilities: ArrayLike, bins: int = 15) -> dict[str, float]:
     """Accuracy, F1, Matthews correlation, areas under curves and calibration errors of a classifier.
 
     F1, Matthews correlation and the areas are scikit-learn's.

@@ -1,16 +1,20 @@
 """The tokens of a cluster, and the clusters of the tokens of a sentence."""
 
 import html
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from headattn_io.optional import optional_import
-from keras_headattn._figures import new_figure
+from keras_headattn._figures import Figure, new_figure
 from keras_headattn._validation import check_positive
 from keras_headattn.analysis._validation import as_posteriors, check_named
 
 
-def cluster_tokens(posteriors, tokens, top=15, leave_out=None):
+def cluster_tokens(
+    posteriors: ArrayLike, tokens: Sequence[str], top: int = 15, leave_out: Collection[str] | None = None
+) -> list[dict[str, float]]:
     """The tokens that make up most of each cluster.
 
     Tokens are ranked by the sum of their posteriors over all their occurrences: how many occurrences of the token are
@@ -63,7 +67,7 @@ def _is_word(token):
     return any(map(str.isalnum, html.unescape(token))) and not (token.startswith("<") and token.endswith(">"))
 
 
-def draw_cluster_tokens(tokens, title="The tokens that a cluster has most of"):
+def draw_cluster_tokens(tokens: Mapping[str, float], title: str = "The tokens that a cluster has most of") -> Figure:
     """Draws how often each of a cluster's top tokens is expected in it, a bar for each token.
 
     As figures 4 and 11 of "Disentangled mask attention in Transformer" (anonymous).
@@ -92,7 +96,12 @@ def draw_cluster_tokens(tokens, title="The tokens that a cluster has most of"):
     return figure
 
 
-def draw_clusters(tokens, posteriors, keys=None, title="Clusters of tokens, and the mask they make"):
+def draw_clusters(
+    tokens: Sequence[str],
+    posteriors: ArrayLike,
+    keys: tuple[Sequence[str], ArrayLike] | None = None,
+    title: str = "Clusters of tokens, and the mask they make",
+) -> Figure:
     """Draws the clusters of the tokens of a sentence, and beside them the semantic mask.
 
     The mask says how likely a token and each of those it may attend to are of one cluster, relative to all of these:

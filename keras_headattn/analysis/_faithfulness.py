@@ -1,16 +1,18 @@
 """Faithfulness of rationales: whether scores of words find those that a model needs."""
 
 import math
+from collections.abc import Sequence
 
 import keras
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keras_headattn.analysis._validation import SUM_TOLERANCE, as_probabilities
 
 AOPC_SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 
-def comprehensiveness(full, without, classes=None):
+def comprehensiveness(full: ArrayLike, without: ArrayLike, classes: ArrayLike | None = None) -> float:
     """By how much the probability of the predicted class drops without the words that a method scores highest.
 
     Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models", and its public scorer.
@@ -32,7 +34,7 @@ def comprehensiveness(full, without, classes=None):
     return aopc(full, [without], classes)[0]
 
 
-def sufficiency(full, only, classes=None):
+def sufficiency(full: ArrayLike, only: ArrayLike, classes: ArrayLike | None = None) -> float:
     """By how much the probability of the predicted class drops with nothing but the words that a method scores highest.
 
     Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models", and its public scorer.
@@ -54,7 +56,7 @@ def sufficiency(full, only, classes=None):
     return aopc(full, [only], classes)[0]
 
 
-def aopc(full, parts, classes=None):
+def aopc(full: ArrayLike, parts: Sequence[ArrayLike], classes: ArrayLike | None = None) -> tuple[float, list[float]]:
     """Comprehensiveness or sufficiency as a mean over several numbers of words (area over the perturbation curve).
 
     The scorer's shares of the words are those of `AOPC_SHARES`: 1, 5, 10, 20 and 50 %. The formula in the paper divides
@@ -97,7 +99,7 @@ def aopc(full, parts, classes=None):
     return float(np.mean(values)), values
 
 
-def top_words(scores, share):
+def top_words(scores: ArrayLike, share: float) -> np.ndarray:
     """The words with the highest scores; of those with the same score, the earlier ones.
 
     Args:

@@ -3,17 +3,23 @@
 import contextlib
 import functools
 import numbers
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
+from numpy.typing import ArrayLike
 
-from keras_headattn._figures import mark_parts, new_figure, not_below_zero
+from keras_headattn._figures import Figure, mark_parts, new_figure, not_below_zero
 from keras_headattn._private import flatten_layers
+from keras_headattn._types import Tensor
 from keras_headattn._validation import check_positive
 from keras_headattn.analysis._validation import check_named
 
 
-def head_ablation(model, evaluate, verbose=False):
+def head_ablation(
+    model: keras.Model | keras.layers.Layer, evaluate: Callable[[], float], verbose: bool = False
+) -> dict[str, np.ndarray]:
     """Drop in a measure with one head masked at a time, in every attention layer of a model.
 
     A head is masked by zeros in its part of the output projection's kernel, `"attention_output"`, which is put back
@@ -140,7 +146,12 @@ def _compile_anew(model):
         model.test_function = model.predict_function = None
 
 
-def draw_head_ablation(models, bins=None, measure="accuracy", title=None):
+def draw_head_ablation(
+    models: Mapping[str, Mapping[str, ArrayLike]],
+    bins: int | None = None,
+    measure: str = "accuracy",
+    title: str | None = None,
+) -> Figure:
     """Draws the drop in a measure without each head, models side by side in one scale.
 
     There is a bar for each head, and a line between layers, which are named by their keys; or, with `bins`, a histogram
@@ -203,7 +214,7 @@ def _bars(axes, drops, sizes):
         axes.set_xlabel("head")
 
 
-def head_distance(representations):
+def head_distance(representations: Tensor) -> float:
     """Mean 2-norm distance between what two heads make of an item, over all items and pairs of heads.
 
     Source: An et al. 2020, "Repulsive attention", table 1, where it is called Dist.
@@ -232,7 +243,11 @@ def head_distance(representations):
     return float(np.mean([np.linalg.norm(heads[one] - heads[other], axis=-1).mean() for heads in array]))
 
 
-def draw_error_by_heads(models, measure="error", title="Error by the number of heads"):
+def draw_error_by_heads(
+    models: Mapping[str, Mapping[int, Sequence[float]]],
+    measure: str = "error",
+    title: str = "Error by the number of heads",
+) -> Figure:
     """Draws the error of models against their number of heads: the mean of seeds, and their standard deviation.
 
     As figure 3 of An et al. 2020, "Repulsive attention".
@@ -280,7 +295,7 @@ def draw_error_by_heads(models, measure="error", title="Error by the number of h
     return figure
 
 
-def max_num_heads(model_dim, lengths):
+def max_num_heads(model_dim: int, lengths: float | Iterable[Any]) -> tuple[int, list[int]]:
     """The largest number of heads without a low-rank bottleneck, h_max = model_dim / mean length.
 
     Source: Zhang et al. 2022, "Interacting-head attention", eq. 13.

@@ -2,12 +2,14 @@
 
 import html
 import textwrap
+from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
+from numpy.typing import ArrayLike
 
-from headattn_io.files import write_atomically
-from keras_headattn._figures import columns_of, is_right_to_left, new_figure, shown
+from headattn_io.files import Path, write_atomically
+from keras_headattn._figures import Figure, columns_of, is_right_to_left, new_figure, shown
 from keras_headattn.analysis._validation import check_named
 
 TITLE = "What the heads attend to"
@@ -44,7 +46,9 @@ span {{ background: rgb(230 65 40 / calc(var(--shade) * 65%)); border-radius: 3p
 """
 
 
-def draw_text_heatmaps(tokens, maps, heads=None, title=TITLE):
+def draw_text_heatmaps(
+    tokens: Sequence[str], maps: Mapping[str, ArrayLike], heads: Sequence[int] | None = None, title: str = TITLE
+) -> Figure:
     """Draws a text once for each head and once for the sum of all; the more a word is attended to, the redder it is.
 
     Every row is drawn on its own scale, whose end, the largest weight, is in its label. There is a column for each
@@ -92,7 +96,12 @@ def draw_text_heatmaps(tokens, maps, heads=None, title=TITLE):
     return figure
 
 
-def write_text_heatmaps(path, texts, heads=None, title=TITLE):
+def write_text_heatmaps(
+    path: Path,
+    texts: Sequence[tuple[Sequence[str], Mapping[str, ArrayLike]]],
+    heads: Sequence[int] | None = None,
+    title: str = TITLE,
+) -> None:
     """Writes a page on which every text stands once for each head and once for the sum of all.
 
     The more a word is attended to, the redder it is. A pointer on it shows the weight. Every row has its own

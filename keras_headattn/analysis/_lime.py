@@ -1,6 +1,10 @@
 """LIME: a linear model of what a classifier makes of a text without some of its words."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keras_headattn._validation import check_positive
 from keras_headattn.analysis._word_removal import WordRemoval, class_of
@@ -10,16 +14,16 @@ FEW = 6  # features that are chosen one after the other
 
 
 def lime(
-    predict,
-    texts,
-    second_texts=None,
-    classes=None,
-    samples=1_000,
-    num_features=None,
-    seed=0,
-    keep_second=False,
-    progress=None,
-):
+    predict: Callable[..., ArrayLike],
+    texts: Sequence[str] | Sequence[Sequence[str]],
+    second_texts: Sequence[str] | Sequence[Sequence[str]] | None = None,
+    classes: ArrayLike | None = None,
+    samples: int = 1_000,
+    num_features: int | Sequence[int] | None = None,
+    seed: int = 0,
+    keep_second: bool = False,
+    progress: Callable[[int], Any] | None = None,
+) -> list[np.ndarray]:
     """Scores of words: coefficients of a linear model that explains what a classifier makes of a text.
 
     The classifier reads the text `samples` times, each time without other words, at random. A linear model is fitted to
@@ -60,12 +64,12 @@ def lime(
     rows = (lime_samples(size, samples, seed=[seed, number]) for number, size in enumerate(removal.sizes))
     scores = []
     for number, (kept, found) in enumerate(removal.probabilities(rows, progress)):
-        features = num_features[number] if isinstance(num_features, (list, tuple)) else num_features
+        features = num_features[number] if isinstance(num_features, Sequence) else num_features
         scores.append(fit_lime(kept, found[:, class_of(classes, number, found[0])], features))
     return scores
 
 
-def lime_samples(size, samples, seed=0):
+def lime_samples(size: int, samples: int, seed: int | Sequence[int] = 0) -> np.ndarray:
     """Which words are kept: all in the first sample; a random number of others is removed from each further one.
 
     Args:
@@ -87,7 +91,7 @@ def lime_samples(size, samples, seed=0):
     return kept
 
 
-def fit_lime(kept, targets, num_features=None):
+def fit_lime(kept: ArrayLike, targets: ArrayLike, num_features: int | None = None) -> np.ndarray:
     """The linear model of LIME.
 
     Args:

@@ -6,7 +6,9 @@ from keras import layers
 POOLED_AFTER = (4, 7)  # layers
 
 
-def make_map_classifier(input_shape, classes, filters=256, num_layers=12):
+def make_map_classifier(
+    input_shape: tuple[int, int, int], classes: int, filters: int = 256, num_layers: int = 12
+) -> keras.Model:
     """A densely connected network that classifies what one pixel attends to.
 
     The higher its accuracy, the more of the image is left in the map. Each of its layers is a 3 x 3 convolution of all

@@ -1,10 +1,13 @@
 """Attention maps as pictures: between the words of a sentence, and over an image."""
 
 import textwrap
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from keras_headattn._figures import new_figure, shown, weight_colors
+from keras_headattn._figures import Figure, new_figure, shown, weight_colors
+from keras_headattn.analysis._attention_maps import AttentionMaps
 from keras_headattn.analysis._validation import check_named
 
 MOST_COLUMNS = 4  # of pictures in a row
@@ -12,7 +15,14 @@ PANEL = 1.6  # inches, at least, of the side of a picture of text
 COLUMNS = {"weights": "weights", "convolution": "convolution part", "self_attention": "self-attention part"}
 
 
-def draw_image_maps(image, maps, size, pixel=None, heads=None, title="What the marked pixel attends to"):
+def draw_image_maps(
+    image: ArrayLike,
+    maps: Mapping[str, ArrayLike],
+    size: tuple[int, int] | Mapping[str, tuple[int, int]],
+    pixel: tuple[int, int] | None = None,
+    heads: Sequence[int] | None = None,
+    title: str = "What the marked pixel attends to",
+) -> Figure:
     """Draws what one pixel attends to, a row for each layer and a column for each head.
 
     Rows whose grids have as many pixels have one scale of colours: their weights can be compared. Heads are counted
@@ -95,7 +105,13 @@ def _of_pixel(title, weights, size, pixel, shape):
     return weights[:, row * width + column].reshape(-1, height, width)
 
 
-def draw_text_maps(maps, tokens, sentence=0, head=None, title=None):
+def draw_text_maps(
+    maps: Mapping[str, AttentionMaps],
+    tokens: Sequence[str] | Sequence[Sequence[str]],
+    sentence: int = 0,
+    head: int | None = None,
+    title: str | None = None,
+) -> Figure:
     """Draws the maps of all heads, layer by layer; or those of one head, and where it is convolved, its two parts.
 
     All maps have one scale of colours, from 0 to 1, or, where some weights are below 0, as far as the largest goes.

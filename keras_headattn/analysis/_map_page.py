@@ -2,16 +2,20 @@
 
 import base64
 import io
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 
-from headattn_io.files import write_atomically
+from headattn_io.files import Path, write_atomically
 from keras_headattn._attention_page import single_file
 from keras_headattn.analysis._validation import check_named
 
 
-def write_attention_page(path, examples, title="Where the heads look"):
+def write_attention_page(
+    path: Path, examples: Sequence[Mapping[str, Any]], title: str = "Where the heads look"
+) -> None:
     """Writes a page that shows what each head looks at from a word, or from a place of an image, that is pointed at.
 
     It is the page of `serving.Server`, with its data inside. It needs no other file and no network. The keyboard and

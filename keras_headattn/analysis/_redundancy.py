@@ -1,10 +1,14 @@
 """Redundancy of the heads of a model, measured and drawn."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import keras
 import numpy as np
+from numpy.typing import ArrayLike
 
 from headattn_io.optional import optional_import
-from keras_headattn._figures import mark_parts, new_figure
+from keras_headattn._figures import Figure, mark_parts, new_figure
 from keras_headattn.analysis._attention_maps import AttentionMaps
 from keras_headattn.analysis._validation import check_named
 
@@ -12,7 +16,9 @@ SUM_TOLERANCE = 1e-2  # weights in bfloat16 are that far off
 PERPLEXITY = 30
 
 
-def layer_redundancy(maps, mask=None):
+def layer_redundancy(
+    maps: Mapping[str, Any] | Sequence[ArrayLike], mask: ArrayLike | Sequence[ArrayLike] | None = None
+) -> float:
     """Layer redundancy (LR): how much the heads of a layer attend to the same.
 
     Of a layer with `h` heads it is log2 h minus the Jensen-Shannon divergence of its heads' weights, the mean over
@@ -57,7 +63,7 @@ def layer_redundancy(maps, mask=None):
     return float(np.mean(redundancies))
 
 
-def head_redundancy(maps, mask=None):
+def head_redundancy(maps: Mapping[str, Any] | Sequence[ArrayLike], mask: ArrayLike | None = None) -> float:
     """Head redundancy (HR): how much any two heads of a model, of one layer or of two, attend to the same.
 
     It is 1 minus the Jensen-Shannon divergence of two heads' weights, base 2, the mean over queries and over all pairs
@@ -81,7 +87,7 @@ def head_redundancy(maps, mask=None):
     return float(head_redundancy_matrix(maps, mask).mean())
 
 
-def head_redundancy_matrix(maps, mask=None):
+def head_redundancy_matrix(maps: Mapping[str, Any] | Sequence[ArrayLike], mask: ArrayLike | None = None) -> np.ndarray:
     """Redundancy of each pair of heads of a model: how much the two attend to the same keys.
 
     Source: "Disentangled mask attention in Transformer" (anonymous), section 4.2 and figures 3, 9 and 10.
@@ -178,7 +184,11 @@ def _entropy(rows):
     return -np.sum(rows * np.log2(np.where(rows > 0, rows, 1)), axis=-1)
 
 
-def draw_head_redundancy(models, layers=None, title="How much heads repeat each other"):
+def draw_head_redundancy(
+    models: Mapping[str, ArrayLike],
+    layers: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
+    title: str = "How much heads repeat each other",
+) -> Figure:
     """Draws the redundancy of each pair of heads of a model, models side by side in one scale.
 
     The scale ends at 1, the same weights, and starts at the smallest number of any model. The title has the mean of a
@@ -204,18 +214,18 @@ def draw_head_redundancy(models, layers=None, title="How much heads repeat each 
     ['standard, HR 0.95', 'disentangled, HR 0.75']
     """
     check_named("models", models)
-    models = {name: np.asarray(matrix, "float64") for name, matrix in models.items()}
-    for name, matrix in models.items():
+    matrices = {name: np.asarray(matrix, "float64") for name, matrix in models.items()}
+    for name, matrix in matrices.items():
         if matrix.ndim != 2 or not matrix.size or matrix.shape[0] != matrix.shape[1]:
             raise ValueError(
                 "`models` must have a matrix (heads, heads) of each model. "
                 f"Received: models[{name!r}] of shape {matrix.shape}"
             )
-    parts = {name: _heads_of_layers(name, matrix, layers) for name, matrix in models.items()}
-    lowest = min(matrix.min() for matrix in models.values())
+    parts = {name: _heads_of_layers(name, matrix, layers) for name, matrix in matrices.items()}
+    lowest = min(matrix.min() for matrix in matrices.values())
     figure = new_figure(3.3 * len(models) + 1, 3.9, title)
     grid = figure.subplots(1, len(models), squeeze=False)
-    for axes, (name, matrix) in zip(grid[0], models.items(), strict=True):
+    for axes, (name, matrix) in zip(grid[0], matrices.items(), strict=True):
         picture = axes.imshow(matrix, vmin=min(lowest, 0.99), vmax=1, cmap="viridis")  # 0.99: not an empty scale
         axes.set_title(f"{name}, HR {matrix.mean():.2f}", fontsize=9)
         if parts[name] is None:
@@ -237,7 +247,12 @@ def _heads_of_layers(name, matrix, layers):
     return found
 
 
-def draw_queries(models, points=300, seed=0, title="Queries of tokens, laid out by t-SNE"):
+def draw_queries(
+    models: Mapping[str, ArrayLike],
+    points: int = 300,
+    seed: int = 0,
+    title: str = "Queries of tokens, laid out by t-SNE",
+) -> Figure:
     """Draws queries as points in a plane, coloured by head, models side by side: the more gaps, the more heads differ.
 
     t-SNE lays out all heads of a model together. It keeps neighbourhoods. Its coordinates have no unit, and those of
@@ -267,12 +282,11 @@ def draw_queries(models, points=300, seed=0, title="Queries of tokens, laid out 
     check_named("models", models)
     if isinstance(points, bool) or not isinstance(points, int) or points < 2:
         raise ValueError(f"`points` must be an integer of at least 2. Received: points={points}")
-    models = {name: _as_queries(name, queries) for name, queries in models.items()}
     figure = new_figure(3.6 * len(models), 4, title)
     grid = figure.subplots(1, len(models), squeeze=False)
     beside = dict(loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize=7, title_fontsize=7, handlelength=1)
     for axes, (name, queries) in zip(grid[0], models.items(), strict=True):
-        rng = np.random.default_rng(seed)
+        queries, rng = _as_queries(name, queries), np.random.default_rng(seed)
         chosen = queries[:, np.sort(rng.permutation(queries.shape[1])[:points])]
         count, length = chosen.shape[:2]
         heads = np.repeat(np.arange(1, count + 1), length)

@@ -2,12 +2,14 @@
 
 import html
 import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 
-from headattn_io.files import write_atomically
-from keras_headattn._figures import new_figure
+from headattn_io.files import Path, write_atomically
+from keras_headattn._figures import Figure, new_figure
 from keras_headattn.analysis._heatmaps import COLUMNS, HEIGHT, PAGE, WIDTH, places_of
 from keras_headattn.analysis._validation import check_named
 
@@ -21,7 +23,7 @@ LEAST = 0.01  # the least score in full colour
 FOR, AGAINST = (0.9, 0.25, 0.15), (0.16, 0.43, 0.92)
 
 
-def draw_word_scores(texts, title=TITLE):
+def draw_word_scores(texts: Sequence[Mapping[str, Any]], title: str = TITLE) -> Figure:
     """Draws texts with words coloured by their scores: methods side by side, models one below the other.
 
     Args:
@@ -75,7 +77,7 @@ def _draw(axes, words, truth, method, values):
             axes.plot([column, column + len(word)], [line + 0.85] * 2, color="black", linewidth=0.9)
 
 
-def write_word_scores(path, texts, title=TITLE):
+def write_word_scores(path: Path, texts: Sequence[Mapping[str, Any]], title: str = TITLE) -> None:
     """Writes a page of texts with words coloured by their scores: methods side by side, models one below the other.
 
     A pointer on a word shows its score. The page needs no other file, and is dark where the reader's system is.

@@ -1,9 +1,12 @@
 """Scores of words by their removal, for any function of texts: what a model makes of a text without some of them."""
 
 import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keras_headattn.analysis._faithfulness import AOPC_SHARES, top_words
 
@@ -101,7 +104,14 @@ def class_of(classes, number, probabilities):
     return int(probabilities.argmax() if classes is None else classes[number])
 
 
-def leave_one_out(predict, texts, second_texts=None, classes=None, keep_second=False, progress=None):
+def leave_one_out(
+    predict: Callable[..., ArrayLike],
+    texts: Sequence[str] | Sequence[Sequence[str]],
+    second_texts: Sequence[str] | Sequence[Sequence[str]] | None = None,
+    classes: ArrayLike | None = None,
+    keep_second: bool = False,
+    progress: Callable[[int], Any] | None = None,
+) -> list[np.ndarray]:
     """Scores of words: by how much the probability of a class drops without each of them.
 
     Args:
@@ -129,7 +139,12 @@ def leave_one_out(predict, texts, second_texts=None, classes=None, keep_second=F
     return scores
 
 
-def random_scores(texts, second_texts=None, seed=0, keep_second=False):
+def random_scores(
+    texts: Sequence[str] | Sequence[Sequence[str]],
+    second_texts: Sequence[str] | Sequence[Sequence[str]] | None = None,
+    seed: int = 0,
+    keep_second: bool = False,
+) -> list[np.ndarray]:
     """Scores of words that know nothing, to compare others with: between 0 and 1, at random.
 
     Args:
@@ -146,7 +161,15 @@ def random_scores(texts, second_texts=None, seed=0, keep_second=False):
     return [rng.random(size) for size in WordRemoval(None, texts, second_texts, keep_second).sizes]
 
 
-def remove_words(predict, texts, scores, second_texts=None, shares=AOPC_SHARES, keep_second=False, progress=None):
+def remove_words(
+    predict: Callable[..., ArrayLike],
+    texts: Sequence[str] | Sequence[Sequence[str]],
+    scores: Sequence[Sequence[float] | np.ndarray],
+    second_texts: Sequence[str] | Sequence[Sequence[str]] | None = None,
+    shares: Sequence[float] = AOPC_SHARES,
+    keep_second: bool = False,
+    progress: Callable[[int], Any] | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Probabilities of texts without the words that have the highest scores, and of these alone.
 
     It is what `aopc`, `comprehensiveness` and `sufficiency` take. Words are removed, not masked.

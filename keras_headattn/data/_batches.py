@@ -1,6 +1,8 @@
 """Batches of named columns of ids in a few fixed shapes, so that XLA compiles once a shape and no more."""
 
 import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -23,7 +25,15 @@ class Batches:
         seed: int.
     """
 
-    def __init__(self, counts, num_tokens, rows, bucket_lengths, seed, **kwargs):
+    def __init__(
+        self,
+        counts: np.ndarray,
+        num_tokens: Mapping[str, int],
+        rows: Sequence[int],
+        bucket_lengths: Sequence[int],
+        seed: int,
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         self.num_tokens = num_tokens
         self.bucket_lengths = tuple(bucket_lengths)
@@ -49,28 +59,28 @@ class Batches:
         return sum(math.ceil(self._counts[bucket] / self._rows[bucket]) for bucket in self._used())
 
     @property
-    def num_examples(self):
+    def num_examples(self) -> int:
         """int, the examples that come in an epoch."""
         return int(self._counts[:-1].sum())
 
     @property
-    def num_dropped(self):
+    def num_dropped(self) -> int:
         """int, the examples left out because they are longer than the last bucket."""
         return int(self._counts[-1])
 
     @property
-    def shapes(self):
+    def shapes(self) -> list[tuple[int, int]]:
         """List of (B, L), the shapes of the batches, one for each bucket in use."""
         return [(self._rows[bucket], self.bucket_lengths[bucket]) for bucket in self._used()]
 
     @property
-    def padding_share(self):
+    def padding_share(self) -> dict[str, float]:
         """Dict of str to float, the share of an epoch's positions of each column that is padding."""
         batches = [math.ceil(self._counts[bucket] / self._rows[bucket]) for bucket in self._used()]
         positions = sum(number * rows * length for number, (rows, length) in zip(batches, self.shapes, strict=True))
         return {name: 1 - tokens / positions for name, tokens in self.num_tokens.items()}
 
-    def dataset(self):
+    def dataset(self) -> tf.data.Dataset:
         """Returns a `tf.data.Dataset` of `len(self)` batches, those of the `epoch` set when it is gone through."""
 
         def spec(*arrays):
@@ -79,7 +89,10 @@ class Batches:
 
         return dataset_of(self, tf.nest.map_structure(spec, *(self._batch(bucket, []) for bucket in self._used())))
 
-    def summary(self):
+    def _batch(self, bucket, members):
+        raise NotImplementedError
+
+    def summary(self) -> str:
         """Returns a few lines of text: examples, tokens, padding, shapes."""
         return (
             f"{self.num_examples:,} examples in {len(self):,} batches an epoch "
@@ -128,7 +141,16 @@ class MemoryBatches(Batches, keras.utils.PyDataset):
         bucket: int array, the number of the bucket of each example. Default `None`: the shortest that holds it.
     """
 
-    def __init__(self, columns, rows, bucket_lengths, shuffle, seed, bucket=None, **kwargs):
+    def __init__(
+        self,
+        columns: Mapping[str, Sequence[np.ndarray]],
+        rows: Sequence[int],
+        bucket_lengths: Sequence[int],
+        shuffle: bool,
+        seed: int,
+        bucket: np.ndarray | None = None,
+        **kwargs: Any,
+    ):
         lengths = column_lengths(columns)
         self.columns = columns
         self.shuffle = shuffle
@@ -141,7 +163,7 @@ class MemoryBatches(Batches, keras.utils.PyDataset):
         self.epoch = 0
 
     @property
-    def epoch(self):
+    def epoch(self) -> int:
         """int, the number of the epoch whose batches are served. It can be set."""
         return self._epoch
 
@@ -151,7 +173,7 @@ class MemoryBatches(Batches, keras.utils.PyDataset):
         rng = np.random.default_rng([self.seed, epoch]) if self.shuffle else None
         self._batches = plan_batches(self._bucket, self._rows, rng)
 
-    def on_epoch_end(self):
+    def on_epoch_end(self) -> None:
         """Advances to the order of the next epoch. Keras calls it where `fit` is given the object itself."""
         self.epoch += 1
 
@@ -192,14 +214,14 @@ class TokenBatches(MemoryBatches):
 
     def __init__(
         self,
-        columns,
-        tokens_per_batch=4096,
-        bucket_lengths=(16, 32, 64, 128),
-        num_replicas=1,
-        preprocess=None,
-        shuffle=True,
-        seed=0,
-        **kwargs,
+        columns: Mapping[str, Sequence[np.ndarray]],
+        tokens_per_batch: int = 4096,
+        bucket_lengths: Sequence[int] = (16, 32, 64, 128),
+        num_replicas: int = 1,
+        preprocess: Callable[[dict[str, Any]], Any] | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        **kwargs: Any,
     ):
         self.preprocess = preprocess
         rows = rows_of_tokens(tokens_per_batch, bucket_lengths, num_replicas)
@@ -234,7 +256,9 @@ def rows_of_tokens(tokens_per_batch, bucket_lengths, num_replicas):
     return [tokens_per_batch // length // num_replicas * num_replicas for length in bucket_lengths]
 
 
-def teacher_forcing(columns, target="target", bos_id=2):
+def teacher_forcing(
+    columns: dict[str, Any], target: str = "target", bos_id: int = 2
+) -> tuple[dict[str, Any], Any, Any]:
     """The batch to train a decoder on, which predicts each token of a column from those before it.
 
     The weights make the mean over all positions of a batch the mean over its real target tokens. That stays

@@ -1,9 +1,12 @@
 """Length buckets: which lengths to pad to, which examples come together, and the padding."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
 
-def pad_ids(ids, rows, length, pad_id=0):
+def pad_ids(ids: Sequence[Sequence[int] | np.ndarray], rows: int, length: int, pad_id: int = 0) -> np.ndarray:
     """Writes lists of ids into one array, padded with `pad_id`.
 
     Args:
@@ -26,7 +29,12 @@ def pad_ids(ids, rows, length, pad_id=0):
     return padded
 
 
-def choose_buckets(lengths, number, max_padding=None, counts=None):
+def choose_buckets(
+    lengths: Sequence[int] | np.ndarray,
+    number: int,
+    max_padding: float | None = None,
+    counts: Sequence[int] | np.ndarray | None = None,
+) -> tuple[int, ...]:
     """Chooses the bucket lengths that pad a data set least.
 
     Exact, by dynamic programming over the distinct lengths. The longest example always fits.
@@ -144,7 +152,7 @@ def column_lengths(columns):
     return lengths
 
 
-def example_lengths(columns):
+def example_lengths(columns: Mapping[str, Sequence[np.ndarray]]) -> np.ndarray:
     """The length of each example: that of the longest of its columns.
 
     Args:
@@ -162,7 +170,7 @@ def example_lengths(columns):
     return np.max(list(column_lengths(columns).values()), axis=0)
 
 
-def source_lengths(max_length):
+def source_lengths(max_length: int) -> tuple[int, ...]:
     """Lengths to which sources are padded for decoding: powers of two from 16, up to twice `max_length` or more.
 
     So there is room for a source longer than any translation.
@@ -176,7 +184,13 @@ def source_lengths(max_length):
     return tuple(lengths)
 
 
-def source_batches(columns, bucket_lengths=(16, 32, 64, 128), batch_size=32, filler=0, pad_id=0):
+def source_batches(
+    columns: Sequence[np.ndarray] | Mapping[str, Sequence[np.ndarray]],
+    bucket_lengths: Sequence[int] = (16, 32, 64, 128),
+    batch_size: int = 32,
+    filler: int = 0,
+    pad_id: int = 0,
+) -> list[tuple[np.ndarray, Any]]:
     """Batches without an order of epochs, to decode or classify: shortest examples first, in one shape a bucket.
 
     Args:
@@ -199,7 +213,7 @@ def source_batches(columns, bucket_lengths=(16, 32, 64, 128), batch_size=32, fil
     [1] [[6, 3]]
     [0] [[4, 5, 3, 0]]
     """
-    named = columns if isinstance(columns, dict) else {"ids": columns}
+    named = columns if isinstance(columns, Mapping) else {"ids": columns}
     lengths = example_lengths(named) if any(map(len, named.values())) else np.zeros(0, "int64")
     bucket = bucket_of(lengths, bucket_lengths)
     if np.any(bucket == len(bucket_lengths)):

@@ -10,7 +10,7 @@ def decode(data):
     return tf.io.decode_image(data, channels=3, expand_animations=False)
 
 
-def central_crop(data, size, resized):
+def central_crop(data: tf.Tensor, size: int, resized: int) -> tf.Tensor:
     """The middle of an image: its shorter side is resized to `resized` pixels, then the central square is taken.
 
     As He et al. 2016 evaluate, with 256 and 224.
@@ -26,7 +26,9 @@ def central_crop(data, size, resized):
     return _pixels(_central_crop(decode(data), size, resized), size)
 
 
-def inception_crop(data, size, seed, min_area=0.08, flip=True, jitter=0.0):
+def inception_crop(
+    data: tf.Tensor, size: int, seed: tf.Tensor, min_area: float = 0.08, flip: bool = True, jitter: float = 0.0
+) -> tf.Tensor:
     """A random part of an image, resized and perhaps mirrored.
 
     Source: Szegedy et al. 2015, "Going deeper with convolutions", section 6: parts that cover 8 % to 100 % of the area,
@@ -66,7 +68,9 @@ def inception_crop(data, size, seed, min_area=0.08, flip=True, jitter=0.0):
     return _pixels(color_jitter(_mirror(image, seeds[1]) if flip else image, seeds[2], jitter), size)
 
 
-def pad_and_crop(data, size, seed, padding=None, flip=True, jitter=0.0):
+def pad_and_crop(
+    data: tf.Tensor, size: int, seed: tf.Tensor, padding: int | None = None, flip: bool = True, jitter: float = 0.0
+) -> tf.Tensor:
     """For small images: moved by up to `padding` pixels each way, with black where there is nothing, perhaps mirrored.
 
     Source: He et al. 2016, "Deep residual learning", section 4.2: 4 pixels for images of 32.

@@ -3,6 +3,7 @@
 import functools
 import math
 import os
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -22,12 +23,15 @@ class ImageSource:
         left_out: sequence of str, sentences on files that are no part of the source. Default: none.
     """
 
-    def __init__(self, class_names, faults=None, left_out=()):
+    def __init__(self, class_names: Sequence[str], faults: dict[str, str] | None = None, left_out: Sequence[str] = ()):
         self.class_names = list(class_names)
         self.faults = {} if faults is None else faults
         self.left_out = tuple(left_out)
 
-    def name(self, index):
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def name(self, index: int) -> str:
         """The name of an image in messages, such as its path: a str.
 
         Args:
@@ -35,11 +39,11 @@ class ImageSource:
         """
         raise NotImplementedError
 
-    def paths(self):
+    def paths(self) -> list[str]:
         """Paths of the files that it reads: list of str."""
         return []
 
-    def load(self, index):
+    def load(self, index: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Bytes of an image file, scalar string tensor, and its label, scalar int32; an error if it cannot be read.
 
         Args:
@@ -47,7 +51,7 @@ class ImageSource:
         """
         raise NotImplementedError
 
-    def order(self, rng):
+    def order(self, rng: np.random.Generator) -> np.ndarray:
         """The order of an epoch: all indices, shuffled, int64 `(N,)`.
 
         Args:
@@ -85,7 +89,15 @@ class ImageBatches:
         ValueError: for fewer images than a batch to train on. When gone through, if no image can be read.
     """
 
-    def __init__(self, source, batch_size, preprocess, training=False, seed=0, parallel=None):
+    def __init__(
+        self,
+        source: ImageSource,
+        batch_size: int,
+        preprocess: Callable[..., tf.Tensor],
+        training: bool = False,
+        seed: int = 0,
+        parallel: int | None = None,
+    ):
         if training and len(source) < batch_size:
             raise ValueError(
                 f"A batch must not be larger than the data set of {len(source)} images. "
@@ -106,17 +118,17 @@ class ImageBatches:
         return int(batches) if self.training else math.ceil(batches)
 
     @property
-    def num_damaged(self):
+    def num_damaged(self) -> int:
         """How many images could not be read so far."""
         return len(self._damaged)
 
     @property
-    def damaged(self):
+    def damaged(self) -> dict[str, str]:
         """Dictionary from the names of images and files that could not be read so far to what is wrong with them."""
         found = {self.source.name(index): self._fault(index) for index in sorted(self._damaged)}
         return self.source.faults | found
 
-    def dataset(self):
+    def dataset(self) -> tf.data.Dataset:
         """Returns a `tf.data.Dataset` of the batches of the `epoch` set when it is gone through."""
         order = tf.TensorSpec((len(self.source),), tf.int64)
         dataset = tf.data.Dataset.from_generator(
@@ -138,7 +150,7 @@ class ImageBatches:
         yield self.source.order(rng) if self.training else np.arange(number), self.epoch
 
     @tf.autograph.experimental.do_not_convert
-    def summary(self):
+    def summary(self) -> str:
         """Steps and images of an epoch: str, one line."""
         return f"{len(self):,} steps of {self.batch_size} images an epoch"
 
@@ -197,7 +209,7 @@ class Subset(ImageSource):
         others: bool, whether they are all images but these. Default False.
     """
 
-    def __init__(self, source, number, seed=0, others=False):
+    def __init__(self, source: ImageSource, number: int, seed: int = 0, others: bool = False):
         super().__init__(source.class_names, source.faults, source.left_out)
         self.source = source
         order = np.random.default_rng(seed).permutation(len(source))
@@ -206,11 +218,11 @@ class Subset(ImageSource):
     def __len__(self):
         return len(self._indices)
 
-    def name(self, index):
+    def name(self, index: int) -> str:
         return self.source.name(int(self._indices[index]))
 
-    def paths(self):
+    def paths(self) -> list[str]:
         return self.source.paths()
 
-    def load(self, index):
+    def load(self, index: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return self.source.load(tf.gather(tf.constant(self._indices, tf.int64), index))

@@ -1,6 +1,10 @@
 """Batches of the ids of texts with their labels, in a few fixed shapes."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keras_headattn.data._batches import MemoryBatches, check_replicas
 from keras_headattn.data._buckets import pad_columns
@@ -48,16 +52,16 @@ class LabelledBatches(MemoryBatches):
 
     def __init__(
         self,
-        columns,
-        labels,
-        batch_size=32,
-        bucket_lengths=(16, 32, 64, 128),
-        class_weights=None,
-        num_replicas=1,
-        training=False,
-        seed=0,
-        pad_id=0,
-        **kwargs,
+        columns: Mapping[str, Sequence[np.ndarray]],
+        labels: ArrayLike,
+        batch_size: int = 32,
+        bucket_lengths: Sequence[int] = (16, 32, 64, 128),
+        class_weights: ArrayLike | None = None,
+        num_replicas: int = 1,
+        training: bool = False,
+        seed: int = 0,
+        pad_id: int = 0,
+        **kwargs: Any,
     ):
         check_replicas(batch_size, num_replicas)
         super().__init__(columns, [batch_size] * len(bucket_lengths), bucket_lengths, training, seed, **kwargs)
@@ -102,7 +106,7 @@ def _checked_labels(labels, number):
     return labels.astype("int32" if is_class else "float32")
 
 
-def balanced_class_weights(labels, num_classes):
+def balanced_class_weights(labels: ArrayLike, num_classes: int) -> np.ndarray:
     """Weights with which all classes count the same: the mean number of examples of a class over its own.
 
     Args:
@@ -118,5 +122,5 @@ def balanced_class_weights(labels, num_classes):
     counts = np.bincount(np.asarray(labels), minlength=num_classes)
     present = counts > 0
     weights = np.zeros(num_classes, "float32")
-    weights[present] = len(labels) / (present.sum() * counts[present])
+    weights[present] = counts.sum() / (present.sum() * counts[present])
     return weights

@@ -1,9 +1,13 @@
 """Training batches read from records as they are needed, for corpora larger than memory."""
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
 from keras_headattn.data._batches import Batches, rows_of_tokens
 from keras_headattn.data._buckets import bucket_of, pad_ids
+from keras_headattn.data._records import Records
 from keras_headattn.data._shards import read_blocks
 
 # Shards read at the same time, so that a block of examples comes from many places of the corpus.
@@ -40,14 +44,14 @@ class RecordBatches(Batches):
 
     def __init__(
         self,
-        records,
-        tokens_per_batch=4096,
-        bucket_lengths=(16, 32, 64, 128),
-        num_replicas=1,
-        preprocess=None,
-        seed=0,
-        columns=None,
-        buffer=65_536,
+        records: Records,
+        tokens_per_batch: int = 4096,
+        bucket_lengths: Sequence[int] = (16, 32, 64, 128),
+        num_replicas: int = 1,
+        preprocess: Callable[[dict[str, Any]], Any] | None = None,
+        seed: int = 0,
+        columns: Mapping[str, str] | None = None,
+        buffer: int = 65_536,
     ):
         self.records = records
         self.preprocess = preprocess

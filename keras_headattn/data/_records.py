@@ -6,10 +6,12 @@ A record is a `tf.train.Example` with a list of ids for each column, under its n
 import itertools
 import json
 import pathlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from headattn_io.files import read_json, write_atomically
+from headattn_io.files import Path, read_json, write_atomically
 from keras_headattn.data._shards import checksum, describe_shard, if_whole, write_shard
 
 MANIFEST = "corpus.json"
@@ -42,7 +44,7 @@ class Records:
     ```
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder: Path):
         self.folder = pathlib.Path(folder)
         path = self.folder / MANIFEST
         if not path.is_file():
@@ -61,7 +63,7 @@ class Records:
                 f"The manifest of the records is damaged: {type(error).__name__}: {error}. Received: {path}"
             ) from error
 
-    def histogram(self):
+    def histogram(self) -> dict[str, Any]:
         """The histograms of all shards: a dict of int arrays `length` and `examples`, and a dict of them, `tokens`."""
         found = [shard["histogram"] for shard in self.shards]
 
@@ -71,7 +73,7 @@ class Records:
         of_columns = {name: joined(part["tokens"][name] for part in found) for name in self.columns}
         return {name: joined(part[name] for part in found) for name in ("length", "examples")} | {"tokens": of_columns}
 
-    def faults(self, progress=None, checksums=True):
+    def faults(self, progress: Callable[[int], Any] | None = None, checksums: bool = True) -> dict[str, str]:
         """Reads every shard and compares it with its checksum.
 
         Args:
@@ -94,7 +96,7 @@ class Records:
                 progress(number)
         return faults
 
-    def reopen(self, faults):
+    def reopen(self, faults: Collection[str]) -> None:
         """Removes shards and the manifest, so that `write_records` writes what is missing.
 
         Args:
@@ -136,16 +138,17 @@ def _present(manifest):
     return renamed(manifest, made_of=manifest["made_of"], columns=["inputs", "targets"], shards=shards)
 
 
-def begin_records(folder, made_of):
+def begin_records(folder: Path, made_of: dict[str, Any]) -> None:
     """Notes what the records in a folder are made of, and refuses a folder of records made of something else.
 
     Args:
-        folder: path.
+        folder: str or path.
         made_of: dict of JSON values; more may be added in a later call.
 
     Raises:
         ValueError: that names what is different.
     """
+    folder = pathlib.Path(folder)
     complete = (folder / MANIFEST).exists()
     path = folder / (MANIFEST if complete else BEGUN)
     known = read_json(path) if path.exists() else {}
@@ -164,14 +167,22 @@ def begin_records(folder, made_of):
         write_atomically(path, _json(known | made_of))
 
 
-def write_records(folder, corpus, columns, encode, clean=iter, shard_lines=100_000, progress=None):
+def write_records(
+    folder: Path,
+    corpus: Collection[Any],
+    columns: Sequence[str],
+    encode: Callable[[list[Any]], Mapping[str, Sequence[np.ndarray]]],
+    clean: Callable[[Iterator[Any]], Iterable[Any]] = iter,
+    shard_lines: int = 100_000,
+    progress: Callable[[int], Any] | None = None,
+) -> Records:
     """Cleans and encodes a corpus into shards, those that are there already left out, and writes the manifest last.
 
     Shard number i holds what cleaning leaves of lines `i * shard_lines` to `(i + 1) * shard_lines`. It appears when
     it is whole. So the work may be interrupted at any time, and the next call goes on.
 
     Args:
-        folder: path, which has been claimed (see `begin_records`).
+        folder: str or path, which has been claimed (see `begin_records`).
         corpus: what has a length and yields lines, such as a `ParallelCorpus` does pairs; gone through once.
         columns: sequence of str, the names of the columns.
         encode: function of a list of lines. It returns a dict of each column to a list of integer arrays, one a line.
@@ -192,6 +203,7 @@ def write_records(folder, corpus, columns, encode, clean=iter, shard_lines=100_0
     records = write_records(folder, stream, ("inputs", "targets"), encode, clean)
     ```
     """
+    folder = pathlib.Path(folder)
     remove_halves(folder)
     lines, shards = _counted(corpus, progress), []
     for number in range(-(-len(corpus) // shard_lines)):
@@ -224,7 +236,7 @@ def finish_records(folder, columns, shards):
     """Writes the manifest of a folder whose shards are all there.
 
     Args:
-        folder: path, which has been claimed.
+        folder: str or path, which has been claimed.
         columns: sequence of str, their names.
         shards: list of the entries of the shards, as `describe_shard` returns them.
 

@@ -6,9 +6,12 @@ among few is a product with a one-hot matrix.
 
 import functools
 import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from keras import ops
 
+from keras_headattn._types import Tensor
 from keras_headattn._validation import check_number, check_positive
 from keras_headattn.decoding._top_k import pick, top_k
 
@@ -39,14 +42,23 @@ def check_search(max_length, start_id, end_id, alpha, beam_size=1, suppress=(), 
         check_number("alpha", alpha, least=0)
 
 
-def length_penalty(length, alpha):
+def length_penalty(length: Tensor, alpha: float | Tensor) -> Tensor:
     """`((5 + length) / 6) ** alpha`: what log probabilities are divided by (Wu et al. 2016, eq. 14)."""
     return ((5.0 + ops.cast(length, "float32")) / 6.0) ** alpha
 
 
 def greedy_search(
-    step, cache, batch_size, max_length, start_id, end_id, alpha=0.0, grow=None, suppress=(), force_end=False
-):
+    step: Callable[..., tuple[Tensor, Any]],
+    cache: Any,
+    batch_size: int | Tensor,
+    max_length: int,
+    start_id: int,
+    end_id: int,
+    alpha: float | Tensor = 0.0,
+    grow: Callable[[Any, int], Any] | None = None,
+    suppress: Sequence[int] = (),
+    force_end: bool = False,
+) -> tuple[Tensor, Tensor]:
     """The most probable token at each step, until every row has ended.
 
     Args:
@@ -107,19 +119,19 @@ def greedy_search(
 
 
 def beam_search(
-    step,
-    cache,
-    batch_size,
-    max_length,
-    start_id,
-    end_id,
-    beam_size=4,
-    alpha=0.6,
-    reorder=None,
-    grow=None,
-    suppress=(),
-    force_end=False,
-):
+    step: Callable[..., tuple[Tensor, Any]],
+    cache: Any,
+    batch_size: int | Tensor,
+    max_length: int,
+    start_id: int,
+    end_id: int,
+    beam_size: int = 4,
+    alpha: float | Tensor = 0.6,
+    reorder: Callable[[Any, Tensor], Any] | None = None,
+    grow: Callable[[Any, int], Any] | None = None,
+    suppress: Sequence[int] = (),
+    force_end: bool = False,
+) -> tuple[Tensor, Tensor]:
     """The `beam_size` best translations found with a beam of that size.
 
     A hypothesis that ends leaves the beam for a pool of finished ones, where it is frozen with its score,

@@ -1,4 +1,6 @@
 import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import keras
 from keras import ops
@@ -6,6 +8,7 @@ from keras.saving import deserialize_keras_object, register_keras_serializable, 
 
 from keras_headattn._model import Model
 from keras_headattn._private import value_of
+from keras_headattn._types import Tensor
 from keras_headattn.decoding._search import beam_search, check_search, greedy_search, search_lengths
 
 
@@ -46,15 +49,15 @@ class Searcher(Model):
 
     def __init__(
         self,
-        model,
-        beam_size=4,
-        alpha=0.6,
-        max_length=128,
-        start_id=2,
-        end_id=3,
-        suppress=None,
-        force_end=None,
-        **kwargs,
+        model: keras.Model,
+        beam_size: int = 4,
+        alpha: float = 0.6,
+        max_length: int = 128,
+        start_id: int = 2,
+        end_id: int = 3,
+        suppress: Sequence[int] | None = None,
+        force_end: bool | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         missing = [name for name in ("init_cache", "decode_step") if not callable(getattr(model, name, None))]
@@ -81,15 +84,20 @@ class Searcher(Model):
         self.suppress = tuple(suppress)
         self.force_end = bool(getattr(model, "force_end", False) if force_end is None else force_end)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         if not self.model.built:
             self.model.build()
         self.built = True
 
-    def call(self, inputs, kernels=None):
+    def call(self, inputs: Tensor | Mapping[str, Tensor], kernels: dict[str, Any] | None = None) -> dict[str, Tensor]:
         return self.search(inputs, kernels)
 
-    def search(self, inputs, kernels=None, weights=None):
+    def search(
+        self,
+        inputs: Tensor | Mapping[str, Tensor],
+        kernels: dict[str, Any] | None = None,
+        weights: Sequence[tuple[keras.Variable, Tensor]] | None = None,
+    ) -> dict[str, Tensor]:
         """As a call, with other tensors in the place of the model's weights.
 
         Args:
@@ -138,14 +146,14 @@ class Searcher(Model):
             )
         return {"tokens": tokens, "scores": scores}
 
-    def decoding_kernels(self):
+    def decoding_kernels(self) -> dict[str, Any] | None:
         """The model's `decoding_kernels`, for a caller that keeps them; `None` where it makes none."""
         self.build()
         if not hasattr(self.model, "decoding_kernels"):
             return None
         return self.model.decoding_kernels()
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "model": serialize_keras_object(self.model),
@@ -159,5 +167,5 @@ class Searcher(Model):
         }
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None) -> Self:
         return cls(**{**config, "model": deserialize_keras_object(config["model"], custom_objects)})

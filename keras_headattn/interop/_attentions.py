@@ -1,12 +1,13 @@
 """Weights of single attention layers: live stock ones, and those of tensorflow-addons."""
 
 import re
+from collections.abc import Mapping
 
 import keras
 import numpy as np
 
 from keras_headattn._private import flatten_layers
-from keras_headattn.interop._copying import copy_weights, weights_by_name
+from keras_headattn.interop._copying import Report, copy_weights, weights_by_name
 from keras_headattn.interop._tables import STOCK
 from keras_headattn.layers import Attention
 
@@ -20,7 +21,9 @@ OF_ADDONS = {
 ADDONS_NAME = re.compile(rf"(.*?)/?({'|'.join(OF_ADDONS)}|projection_bias)(?::0)?")
 
 
-def copy_attention(source, target, strict=True):
+def copy_attention(
+    source: keras.layers.Layer | Mapping[str, np.ndarray], target: keras.layers.Layer, strict: bool = True
+) -> list[Report]:
     """Copies the weights of stock attention into attention of this library.
 
     Args:
@@ -83,7 +86,7 @@ def _of_stock(layer):
     return tensors
 
 
-def of_addons(tensors):
+def of_addons(tensors: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
     """Weights of `tensorflow_addons.layers.MultiHeadAttention` by the names of the layer here.
 
     tensorflow-addons has no biases but that of the output. Where it has this one, those of the projections become 0,

@@ -1,8 +1,9 @@
 """The settings of a config.json, as arguments of our models."""
 
 import pathlib
+from typing import Any
 
-from headattn_io.files import read_json
+from headattn_io.files import Path, read_json
 from keras_headattn._validation import check_number
 
 ACTIVATIONS = {
@@ -55,7 +56,7 @@ FIXED = dict(
 )
 
 
-def read_config(path):
+def read_config(path: Path) -> dict[str, Any]:
     """Reads the configuration of a checkpoint.
 
     Args:

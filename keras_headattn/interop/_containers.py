@@ -9,7 +9,7 @@ import warnings
 
 import numpy as np
 
-from headattn_io.files import read_json
+from headattn_io.files import Path, read_json
 from headattn_io.optional import optional_import
 
 FILES = "model.safetensors, pytorch_model.bin (each also in parts, with its .index.json), tf_model.h5"
@@ -34,7 +34,7 @@ def _faults(told, path):
         raise ValueError(f"{told}. Received: {path} ({type(error).__name__}: {reason})") from error
 
 
-def read_tensors(path):
+def read_tensors(path: Path) -> dict[str, np.ndarray]:
     """Reads all tensors of a checkpoint.
 
     | file | needs |

@@ -4,7 +4,9 @@ import dataclasses
 import functools
 import math
 import re
+from collections.abc import Mapping
 
+import keras
 import numpy as np
 
 from keras_headattn.models import Bert
@@ -33,12 +35,12 @@ class Names:
         unused: regular expressions of names that belong to the format, and have no place in a model of ours.
     """
 
-    table: dict
+    table: Mapping[str, str]
     kernels: str = "torch"
-    leaves: dict | None = None
-    unused: tuple = ()
+    leaves: dict[str, str] | None = None
+    unused: tuple[str, ...] = ()
 
-    def find(self, name):
+    def find(self, name: str) -> str | None:
         """Translates a name.
 
         Args:
@@ -57,7 +59,7 @@ class Names:
                 return theirs.format(**_values(found))
         return None
 
-    def is_unused(self, name):
+    def is_unused(self, name: str) -> bool:
         """Whether a tensor is known to have no place in models of ours.
 
         Args:
@@ -111,7 +113,7 @@ def _some(names, most=6):
     return ", ".join(names[:most]) + more
 
 
-def weights_by_name(model):
+def weights_by_name(model: keras.layers.Layer) -> dict[str, keras.Variable]:
     """Finds all weights of a model or a layer by their paths below it.
 
     Args:
@@ -147,7 +149,9 @@ def _below(model, weights):
     return found
 
 
-def copy_weights(model, tensors, names, strict=True):
+def copy_weights(
+    model: keras.layers.Layer, tensors: Mapping[str, np.ndarray], names: Names | Mapping[str, str], strict: bool = True
+) -> Report:
     """Copies tensors into a model by their names. Nothing is changed if anything does not fit.
 
     Weights of the model that have no name in the format, such as the map's convolution of `EvolvingAttention`, keep

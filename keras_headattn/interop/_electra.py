@@ -2,9 +2,13 @@
 
 import pathlib
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from headattn_io.files import Path
+from keras_headattn._types import AttentionLike
 from keras_headattn.interop._configs import Config
 from keras_headattn.interop._copying import Names, copy_weights
 from keras_headattn.interop._export import of_encoder
@@ -25,15 +29,15 @@ GOOGLE = (
 
 
 def from_electra(
-    path,
-    mask_id,
-    special_ids,
-    generator_path=None,
-    attention="multi_head",
-    generator_arguments=None,
-    return_report=False,
-    **overrides,
-):
+    path: Path,
+    mask_id: int,
+    special_ids: Sequence[int],
+    generator_path: Path | None = None,
+    attention: AttentionLike = "multi_head",
+    generator_arguments: Mapping[str, Any] | None = None,
+    return_report: bool = False,
+    **overrides: Any,
+) -> Any:
     """Makes an `ElectraPretraining` from a checkpoint of both networks, to go on with its pre-training.
 
     One network alone is made by `from_pretrained`, with `head="replaced_token"` or `"masked_lm"`.
@@ -100,7 +104,7 @@ def _check_same_embeddings(tensors, theirs, path):
         )
 
 
-def to_electra(model, path):
+def to_electra(model: ElectraPretraining, path: Path) -> None:
     """Writes a model as ELECTRA's own program reads it: a TensorFlow 1 checkpoint with both networks.
 
     `to_hugging_face` writes the two folders that Hugging Face's transformers reads.

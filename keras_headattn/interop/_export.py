@@ -3,9 +3,10 @@
 import json
 import pathlib
 
+import keras
 import numpy as np
 
-from headattn_io.files import write_atomically
+from headattn_io.files import Path, write_atomically
 from keras_headattn.interop._configs import ACTIVATIONS
 from keras_headattn.interop._copying import Names, store, weights_by_name
 from keras_headattn.interop._tables import BERT, HEADS, MARIAN, T5, T5_GATED, exchange_padding
@@ -38,7 +39,7 @@ PLAIN = (
 )
 
 
-def to_hugging_face(model, folder, model_type=None):
+def to_hugging_face(model: keras.Model, folder: Path, model_type: str | None = None) -> None:
     """Writes a model as Hugging Face's transformers reads it: `config.json` and `model.safetensors`.
 
     Tokenizers are not written. Weights are those of the model, bit for bit; those of RoBERTa have one segment of zeros,

@@ -1,8 +1,10 @@
 """Settings of a search in config.json and generation_config.json, as arguments of `Searcher`."""
 
 import pathlib
+from collections.abc import Sequence
+from typing import Any
 
-from headattn_io.files import read_json
+from headattn_io.files import Path, read_json
 from keras_headattn.interop._configs import Config, read_config
 
 # Keys that change a search, and the value with which they do not.
@@ -50,7 +52,7 @@ HONOURED = "bad_words_ids eos_token_id max_length max_new_tokens num_beams suppr
 KINDS = ("t5", "mt5", "marian", "m2m_100")
 
 
-def generation_settings(path, ignore=()):
+def generation_settings(path: Path, ignore: Sequence[str] = ()) -> dict[str, Any]:
     """Returns the arguments of `Searcher` that search a checkpoint as `generate` of transformers does.
 
     They are read from `generation_config.json` or, without it, from `config.json`. Token ids are those of the model

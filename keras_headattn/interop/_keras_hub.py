@@ -1,9 +1,13 @@
 """Backbones of KerasHub, live or from a preset."""
 
+from typing import Any
+
+import keras
 import numpy as np
 
 from headattn_io.files import read_json
 from headattn_io.optional import optional_import
+from keras_headattn._types import AttentionLike
 from keras_headattn.interop._copying import copy_weights, weights_by_name
 from keras_headattn.interop._export import check_plain, refuse
 from keras_headattn.interop._tables import KERAS_HUB, T5, T5_GATED
@@ -21,7 +25,9 @@ ENCODERS = {
 SAME = ("num_layers", "hidden_dim", "intermediate_dim", "dropout", "num_segments", "embedding_dim")
 
 
-def from_keras_hub(backbone, attention="multi_head", return_report=False, **overrides):
+def from_keras_hub(
+    backbone: keras.Model, attention: AttentionLike = "multi_head", return_report: bool = False, **overrides: Any
+) -> Any:
     """Makes a model of a backbone of KerasHub, with its weights and an attention of one's own.
 
     KerasHub's BERT and ELECTRA have GELU by its formula with tanh. Padding is what `pad_id` says, 0, or 1 for RoBERTa,
@@ -99,7 +105,7 @@ def _check_preset(path):
             raise ValueError(f"`{key}` is larger than the weights explain. Received: {key}={config[key]} in {path}")
 
 
-def to_keras_hub(model):
+def to_keras_hub(model: Bert) -> keras.Model:
     """Makes a backbone of KerasHub with the weights of an encoder.
 
     Args:

@@ -1,9 +1,12 @@
 """Transformers of OpenNMT-tf 2."""
 
 import re
+from typing import Any
 
 from keras import layers
 
+from headattn_io.files import Path
+from keras_headattn._types import AttentionLike
 from keras_headattn.interop._containers import read_tensors
 from keras_headattn.interop._copying import Names, copy_weights
 from keras_headattn.interop._sizes import _count
@@ -14,7 +17,13 @@ from keras_headattn.positions import SinusoidalPositions
 INPUTTERS = "model/examples_inputter"
 
 
-def from_opennmt(path, num_heads=None, attention="multi_head", return_report=False, **overrides):
+def from_opennmt(
+    path: Path,
+    num_heads: int | None = None,
+    attention: AttentionLike = "multi_head",
+    return_report: bool = False,
+    **overrides: Any,
+) -> Any:
     """Makes a `Transformer` of a checkpoint of OpenNMT-tf 2, of which sizes are known by the tensors.
 
     Token ids are the checkpoint's: 0 is padding, 1 begins a sentence, 2 ends it, and the last is for unknown words.

@@ -4,12 +4,16 @@ import functools
 import inspect
 import pathlib
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from keras import layers
 
 from headattn_io.checkpoints import check_checkpoint
+from headattn_io.files import Path
 from keras_headattn import layers as ours
+from keras_headattn._types import AttentionLike, Initializer
 from keras_headattn.interop._configs import ROBERTAS, Config, bert_arguments, t5_arguments, translator_arguments
 from keras_headattn.interop._containers import find_file, read_tensors
 from keras_headattn.interop._copying import Names, copy_weights
@@ -55,15 +59,15 @@ HEAD_CLASSES = {"masked_lm": MaskedLM, "replaced_token": ReplacedTokenDetector, 
 
 
 def from_pretrained(
-    path,
-    attention="multi_head",
-    map_initializer=None,
-    head=None,
-    ignore=(),
-    strict=True,
-    return_report=False,
-    **overrides,
-):
+    path: Path,
+    attention: AttentionLike = "multi_head",
+    map_initializer: Initializer | None = None,
+    head: str | None = None,
+    ignore: Sequence[str] = (),
+    strict: bool = True,
+    return_report: bool = False,
+    **overrides: Any,
+) -> Any:
     """Makes a model from a checkpoint, with its weights and an attention of one's own.
 
     The format is known by the files:
@@ -361,7 +365,7 @@ def _narrow(attention, arguments, dropout):
     return ours.get(attention, num_heads=heads, key_dim=width // heads, dropout=dropout)
 
 
-def tokenizer_of(path, **arguments):
+def tokenizer_of(path: Path, **arguments: Any) -> Any:
     """Makes the tokenizer of a checkpoint, with the token ids of the model that `from_pretrained` makes of it.
 
     It is read from tokenizer.json where there is one, else from the files of older versions. Settings beside them are

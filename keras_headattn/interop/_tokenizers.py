@@ -1,8 +1,10 @@
 """Tokenizers of checkpoints, with the token ids of our models."""
 
 import pathlib
+from collections.abc import Mapping
+from typing import Any
 
-from headattn_io.files import read_json
+from headattn_io.files import Path, read_json
 from keras_headattn.interop._configs import Config
 from keras_headattn.interop._sentencepiece_models import fairseq_model, marian_model
 from keras_headattn.interop._tokenizer_json import TokenizerJson
@@ -175,7 +177,7 @@ def _marian(path, config, arguments):
     return LanguagePair(*(SentencePieceTokenizer(proto, **arguments) for proto in protos))
 
 
-def marian_vocabularies(path, config=None):
+def marian_vocabularies(path: Path, config: Mapping[str, Any] | None = None) -> tuple[bytes, bytes]:
     """The SentencePiece models of a Marian folder, of source and target, whose ids are those of our `Transformer`.
 
     Marian looks pieces up in a vocabulary of its own, vocab.json. These models have its tokens at its ids, with padding

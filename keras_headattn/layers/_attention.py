@@ -2,6 +2,7 @@
 
 import dataclasses
 import string
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -9,6 +10,7 @@ from keras import constraints, initializers, ops, regularizers
 
 from keras_headattn._heads import ROLES, mark_heads
 from keras_headattn._identifiers import check_seed, constraint, initializer, regularizer, serialize_layer
+from keras_headattn._types import Constraint, Initializer, Regularizer, Shape, Tensor
 from keras_headattn._validation import (
     as_axes,
     as_shape,
@@ -42,6 +44,7 @@ from keras_headattn.ops import (
     rms_normalize,
     sliding_window_mask,
 )
+from keras_headattn.positions import Positions
 from keras_headattn.positions._positions import copy_positions
 
 # Private methods of `keras.layers.MultiHeadAttention` that subclasses override, and what to override here instead.
@@ -97,7 +100,7 @@ class State:
     kernels: Any = dataclasses.field(default_factory=dict)
 
 
-class Attention(SavedNames, keras.layers.Layer):
+class Attention(SavedNames):
     """Base class: attention as stages, of which a variant replaces one.
 
     | stage | from | to |
@@ -194,13 +197,6 @@ class Attention(SavedNames, keras.layers.Layer):
 
     # Whether the layer has a map that goes from block to block.
     carries_scores = False
-    # True if a row of the map influences later rows. Padded queries are then masked, and the cache is kept in position
-    # order.
-    rows_interact = False
-    # Whether logits are products of queries and keys, which positions that rotate both need.
-    scores_are_products = True
-    # Number of earlier rows of the map that a decoding step reads.
-    score_rows = 0
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -215,33 +211,33 @@ class Attention(SavedNames, keras.layers.Layer):
 
     def __init__(
         self,
-        num_heads,
-        key_dim,
-        value_dim=None,
-        dropout=0.0,
-        use_bias=True,
-        output_shape=None,
-        attention_axes=None,
-        sliding_window=None,
-        flash_attention=None,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
-        use_gate=False,
-        seed=None,
-        relative_positions=None,
-        head_regularizer=None,
-        qk_norm=False,
-        attn_logits_soft_cap=None,
-        use_sinks=False,
-        scale=None,
-        role=None,
-        depth=None,
-        **kwargs,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        output_shape: int | Sequence[int] | None = None,
+        attention_axes: int | Sequence[int] | None = None,
+        sliding_window: int | None = None,
+        flash_attention: bool | None = None,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer | None = None,
+        bias_regularizer: Regularizer | None = None,
+        activity_regularizer: Regularizer | None = None,
+        kernel_constraint: Constraint | None = None,
+        bias_constraint: Constraint | None = None,
+        use_gate: bool = False,
+        seed: int | None = None,
+        relative_positions: Positions | None = None,
+        head_regularizer: Regularizer | None = None,
+        qk_norm: bool = False,
+        attn_logits_soft_cap: float | None = None,
+        use_sinks: bool = False,
+        scale: float | None = None,
+        role: str | None = None,
+        depth: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.supports_masking = True
@@ -289,7 +285,7 @@ class Attention(SavedNames, keras.layers.Layer):
     # Numbers of heads. A variant overrides those that differ.
 
     @property
-    def projections(self):
+    def projections(self) -> dict[str, tuple[int, int]]:
         """Heads and width of one head of each projection, by name; a projection that is not here is not made."""
         return {
             "query": (self.num_heads, self.key_dim),
@@ -299,48 +295,66 @@ class Attention(SavedNames, keras.layers.Layer):
         }
 
     @property
-    def score_heads(self):
+    def score_heads(self) -> int:
         """Heads of the logits that `score` returns."""
         return self.num_heads
 
     @property
-    def softmax_heads(self):
+    def softmax_heads(self) -> int:
         """Heads of the maps that the softmax is taken of, and of masks and previous maps."""
         return self.num_heads
 
     @property
-    def merged_heads(self):
+    def merged_heads(self) -> int:
         """Heads that `merge` is given."""
         return self.num_heads
 
     @property
-    def scale(self):
+    def scale(self) -> float:
         """Factor of the queries in the logits."""
         return self.key_dim**-0.5 if self._scale is None else self._scale
+
+    @property
+    def scores_are_products(self) -> bool:
+        """True if logits are products of queries and keys, which positions that rotate both need."""
+        return True
+
+    @property
+    def rows_interact(self) -> bool:
+        """True if a row of scores influences later rows.
+
+        Padded queries are then masked, and the cache is kept in position order.
+        """
+        return False
+
+    @property
+    def score_rows(self) -> int:
+        """Number of earlier rows of scores that a decoding step reads."""
+        return 0
 
     # The call
 
     def call(
         self,
-        query,
-        value=None,
-        key=None,
-        query_mask=None,
-        value_mask=None,
-        key_mask=None,
-        attention_mask=None,
-        return_attention_scores=False,
-        training=None,
-        use_causal_mask=False,
-        cache=None,
-        index=None,
-        positions=None,
-        previous_scores=None,
-        return_map=False,
-        bias=None,
-        segment_ids=None,
-        kernels=None,
-    ):
+        query: Tensor,
+        value: Tensor | None = None,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+        cache: dict[str, Tensor] | None = None,
+        index: int | Tensor | None = None,
+        positions: Tensor | None = None,
+        previous_scores: Tensor | None = None,
+        return_map: bool = False,
+        bias: Tensor | None = None,
+        segment_ids: Tensor | None = None,
+        kernels: dict[str, Any] | None = None,
+    ) -> Any:
         inputs = State(
             query=query,
             key=value if key is None else key,
@@ -452,7 +466,7 @@ class Attention(SavedNames, keras.layers.Layer):
         shape = ops.shape(weights)
         return ops.reshape(weights, (shape[0], self.merged_heads, *shape[-2:]))
 
-    def adds_losses(self, training=None):
+    def adds_losses(self, training: bool | None = None) -> bool:
         """Whether a call without a cache adds losses, in which padded queries must not count.
 
         Args:
@@ -465,17 +479,19 @@ class Attention(SavedNames, keras.layers.Layer):
 
     # The stages
 
-    def project_query(self, query, state):
+    def project_query(self, query: Tensor, state: State) -> Tensor:
         """Projects the query for each head."""
         # (B, n, D) -> (B, h, n, key_dim)
         return self.project("query", query, state)
 
-    def project_key_value(self, key, value, state):
+    def project_key_value(self, key: Tensor, value: Tensor, state: State) -> dict[str, Tensor]:
         """Makes the entry of the keys. All its tensors have the keys on axis 2, and a cache keeps them by name."""
         # (B, m, D_k), (B, m, D_v) -> {"key": (B, h, m, key_dim), "value": (B, h, m, value_dim)}
         return {"key": self.project("key", key, state), "value": self.project("value", value, state)}
 
-    def attend(self, query, entry, state):
+    def attend(
+        self, query: Tensor, entry: dict[str, Tensor], state: State
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Any]:
         """Runs the stages from `score` to `mix`. Returns heads, weights (or `None`), the next block's map, the cache.
 
         Plain dot-product attention is one fused operation where nobody reads the weights.
@@ -491,7 +507,7 @@ class Attention(SavedNames, keras.layers.Layer):
         record(self, queries=query, logits=logits, weights=weights)
         return self.mix(self.drop(weights, state), entry, state), weights, own_map, cache
 
-    def biased_score(self, query, entry, state):
+    def biased_score(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         """Scores under the soft cap, with the biases of positions and of the call added."""
         # queries (B, h, n, key_dim), entry -> (B, h, n, m)
         logits = self.score(query, entry, state)
@@ -500,34 +516,34 @@ class Attention(SavedNames, keras.layers.Layer):
         bias = self._bias(query, state)
         return logits if bias is None else logits + ops.cast(bias, logits.dtype)
 
-    def score(self, query, entry, state):
+    def score(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         """Computes logits, how well each key suits each query."""
         # queries (B, h, n, key_dim), entry -> (B, h, n, m)
         return key_product(query * self.scale, entry["key"])
 
-    def evolve(self, logits, state):
+    def evolve(self, logits: Tensor, state: State) -> tuple[Tensor, Tensor | None, Any]:
         """Combines logits with the map of the block before. Returns logits, the next block's map, and the cache."""
         # (B, h, n, m) -> (B, h, n, m)
         return logits, state.previous_scores, state.cache
 
-    def weigh(self, logits, entry, state):
+    def weigh(self, logits: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         """Computes the weights of the values: the softmax of the logits under the mask."""
         # (B, h, n, m) -> (B, h, n, m)
         return masked_softmax(logits, state.mask, self.sinks[:, None, None] if self.use_sinks else None)
 
-    def drop(self, weights, state):
+    def drop(self, weights: Tensor, state: State) -> Tensor:
         """Drops weights in training."""
         # (B, h, n, m) -> (B, h, n, m)
         if state.kept is not None:
             return weights * ops.cast(state.kept, weights.dtype)
         return self._dropout_layer(weights, training=state.training)
 
-    def mix(self, weights, entry, state):
+    def mix(self, weights: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         """Mixes the values of each head."""
         # weights (B, h, n, m), entry -> (B, h, n, value_dim)
         return head_product(weights, entry["value"])
 
-    def merge(self, heads, state):
+    def merge(self, heads: Tensor, state: State) -> Tensor:
         """Projects the outputs of all heads."""
         # (B, h, n, value_dim) -> (B, n, output_shape)
         if "output" not in state.kernels:
@@ -536,7 +552,7 @@ class Attention(SavedNames, keras.layers.Layer):
 
     # Parts of stages
 
-    def project(self, name, x, state):
+    def project(self, name: str, x: Tensor, state: State) -> Tensor:
         """A projection of inputs.
 
         Args:
@@ -551,7 +567,7 @@ class Attention(SavedNames, keras.layers.Layer):
             return state.projected[name]
         return ops.swapaxes(self.apply_dense(getattr(self, f"_{name}_dense"), x), 1, 2)
 
-    def apply_dense(self, dense, x):
+    def apply_dense(self, dense: keras.layers.EinsumDense, x: Tensor) -> Tensor:
         """A projection, with batch and length as one axis: one product, forward and backward.
 
         On two axes the gradient of the kernel is one product an item of the batch, and their sum.
@@ -612,7 +628,13 @@ class Attention(SavedNames, keras.layers.Layer):
 
     # Building
 
-    def build(self, query_shape, value_shape=None, key_shape=None, previous_scores_shape=None):
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+        previous_scores_shape: Shape | None = None,
+    ) -> None:
         if value_shape is None:
             raise ValueError("The first call of an attention layer needs `value`. Received: value=None")
         key_shape = value_shape if key_shape is None else key_shape
@@ -653,7 +675,7 @@ class Attention(SavedNames, keras.layers.Layer):
                 f"to the logits, such as ALiBiPositions(). Received: {self.relative_positions} for {self}"
             )
 
-    def make_output_dense(self, query_shape):
+    def make_output_dense(self, query_shape: Shape) -> keras.layers.EinsumDense | None:
         """Makes the projection of the heads.
 
         Args:
@@ -710,7 +732,9 @@ class Attention(SavedNames, keras.layers.Layer):
         if dense.quantization_mode is None:
             mark_heads(dense.kernel, axis, name, self.role)
 
-    def add_kernel(self, name, shape, initializer=None):
+    def add_kernel(
+        self, name: str, shape: Sequence[int], initializer: keras.initializers.Initializer | None = None
+    ) -> keras.Variable:
         """A weight with the layer's initializer, regularizer and constraint of kernels.
 
         Args:
@@ -729,20 +753,33 @@ class Attention(SavedNames, keras.layers.Layer):
             constraint=self.kernel_constraint,
         )
 
-    query_dense = property(lambda self: self._query_dense)
-    key_dense = property(lambda self: self._key_dense)
-    value_dense = property(lambda self: self._value_dense)
-    output_dense = property(lambda self: self._output_dense)
+    @property
+    def query_dense(self) -> keras.layers.EinsumDense | None:
+        return self._query_dense
+
+    @property
+    def key_dense(self) -> keras.layers.EinsumDense | None:
+        return self._key_dense
+
+    @property
+    def value_dense(self) -> keras.layers.EinsumDense | None:
+        return self._value_dense
+
+    @property
+    def output_dense(self) -> keras.layers.EinsumDense | None:
+        return self._output_dense
 
     # Decoding step by step
 
     @property
-    def keeps_positions(self):
+    def keeps_positions(self) -> bool:
         """Whether a cache says which position each of its rows has."""
         has_bias = self.relative_positions is not None and self.relative_positions.has_bias
         return self.sliding_window is not None or has_bias
 
-    def init_cache(self, batch_size, max_length, kernels=None):
+    def init_cache(
+        self, batch_size: int | Tensor, max_length: int, kernels: dict[str, Any] | None = None
+    ) -> dict[str, Tensor]:
         """An empty cache for self-attention over at most `max_length` positions.
 
         Decode with `output, cache = layer(x, x, cache=cache, index=i, use_causal_mask=True)`, where the
@@ -773,7 +810,14 @@ class Attention(SavedNames, keras.layers.Layer):
             cache["positions"] = ops.zeros((max_length,), "int32")
         return self._with_map(cache)
 
-    def step(self, query, cache, mask=None, position=0, kept=None):
+    def step(
+        self,
+        query: Tensor,
+        cache: dict[str, Tensor],
+        mask: Tensor | None = None,
+        position: int | Tensor = 0,
+        kept: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Attends to a cache with one query for each item, in a decoder of your own, such as a recurrent one.
 
         Does what `layer(query[:, None], cache=cache, key_mask=mask)` does, without the checks and the dropout of a
@@ -822,7 +866,7 @@ class Attention(SavedNames, keras.layers.Layer):
         output = self.merge(self._gate(heads, state), state)[:, 0]
         return ops.cast(output, self.compute_dtype), cache  # wider if no layer that is being called sets its precision
 
-    def decoding_kernels(self):
+    def decoding_kernels(self) -> dict[str, Any]:
         """Kernels for decoding with a cache, made once from the weights, for the call argument `kernels`.
 
         They have two axes and lie side by side where they multiply the same input: a step is a few products with
@@ -836,7 +880,7 @@ class Attention(SavedNames, keras.layers.Layer):
         self._check_built("decoding_kernels")
         return make_kernels(self)
 
-    def projection_weights(self, name):
+    def projection_weights(self, name: str) -> tuple[Tensor, Tensor | None]:
         """Weights of a projection as `decoding_kernels` takes them.
 
         Args:
@@ -848,7 +892,9 @@ class Attention(SavedNames, keras.layers.Layer):
         dense = getattr(self, f"_{name}_dense")
         return dense.kernel, dense.bias
 
-    def project_cache(self, value, key=None, kernels=None):
+    def project_cache(
+        self, value: Tensor, key: Tensor | None = None, kernels: dict[str, Any] | None = None
+    ) -> dict[str, Tensor]:
         """A cache with all of `value`, for cross-attention: `layer(x, cache=cache, key_mask=...)`.
 
         Args:
@@ -872,7 +918,7 @@ class Attention(SavedNames, keras.layers.Layer):
         state = State(key=key, key_positions=positions, projected=projected)
         return self._with_map(self._entry(key, value, positions, state))
 
-    def grow_cache(self, cache, max_length):
+    def grow_cache(self, cache: dict[str, Tensor], max_length: int) -> dict[str, Tensor]:
         """A cache of self-attention with room for more positions.
 
         Args:
@@ -885,7 +931,7 @@ class Attention(SavedNames, keras.layers.Layer):
         axes = {"positions": 0, "map": 3}
         return {name: _pad(x, axes.get(name, 2), max_length) for name, x in cache.items()}
 
-    def reorder_cache(self, cache, rows, same_keys=False):
+    def reorder_cache(self, cache: dict[str, Tensor], rows: Tensor, same_keys: bool = False) -> dict[str, Tensor]:
         """The cache of a batch whose items are `rows` of this one.
 
         Args:
@@ -921,11 +967,19 @@ class Attention(SavedNames, keras.layers.Layer):
 
     # Shapes and configuration
 
-    def compute_output_shape(self, query_shape, value_shape=None, key_shape=None, previous_scores_shape=None):
+    def compute_output_shape(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+        previous_scores_shape: Shape | None = None,
+    ) -> Shape:
         batch = query_shape[0] if value_shape is None or query_shape[0] != 1 else value_shape[0]
         return (batch, *query_shape[1:-1], *(self._output_shape or query_shape[-1:]))
 
-    def compute_map_shape(self, query_shape, value_shape=None, previous_scores_shape=None):
+    def compute_map_shape(
+        self, query_shape: Shape, value_shape: Shape | None = None, previous_scores_shape: Shape | None = None
+    ) -> Shape | None:
         """Shape of what `return_map` returns, for `build` of the layer in the next block.
 
         Args:
@@ -942,7 +996,7 @@ class Attention(SavedNames, keras.layers.Layer):
         lengths = axes.length(query_shape, "query"), axes.length(value_shape, "key")
         return (query_shape[0] if axes.trivial else None, self.softmax_heads, *lengths)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "num_heads": self.num_heads,

@@ -1,10 +1,13 @@
 """Convolution and attention over an image, side by side."""
 
+from typing import Any
+
 import keras
 from keras import initializers, ops, regularizers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import initializer, regularizer
+from keras_headattn._types import Initializer, Regularizer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_positive
 from keras_headattn.layers._saved_names import SavedNames
 from keras_headattn.layers._template import Template
@@ -15,7 +18,7 @@ UPSAMPLINGS = ("half_pixel", "legacy")
 
 
 @register_keras_serializable(package="keras_headattn")
-class AugmentedConv2D(SavedNames, keras.layers.Layer):
+class AugmentedConv2D(SavedNames):
     """A convolution some of whose filters are self-attention over all pixels.
 
     Of the output's channels the first are a convolution, `filters - num_heads * value_dim` of them, the others the
@@ -65,17 +68,17 @@ class AugmentedConv2D(SavedNames, keras.layers.Layer):
 
     def __init__(
         self,
-        filters,
-        kernel_size,
-        attention,
-        strides=1,
-        downsample=False,
-        upsampling="half_pixel",
-        relative_positions=True,
-        kernel_initializer="glorot_uniform",
-        kernel_regularizer=None,
-        embeddings_regularizer=None,
-        **kwargs,
+        filters: int,
+        kernel_size: int,
+        attention: keras.layers.Layer,
+        strides: int = 1,
+        downsample: bool = False,
+        upsampling: str = "half_pixel",
+        relative_positions: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        kernel_regularizer: Regularizer | None = None,
+        embeddings_regularizer: Regularizer | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.filters = check_positive("filters", filters)
@@ -98,7 +101,7 @@ class AugmentedConv2D(SavedNames, keras.layers.Layer):
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
         self.embeddings_regularizer = regularizer("embeddings_regularizer", embeddings_regularizer)
 
-    def build(self, inputs_shape, previous_scores_shape=None):
+    def build(self, inputs_shape: Shape, previous_scores_shape: Shape | None = None) -> None:
         self._check(inputs_shape)
         self.convolution = keras.layers.Conv2D(
             self.filters - self.attention_filters,
@@ -146,7 +149,7 @@ class AugmentedConv2D(SavedNames, keras.layers.Layer):
         height, width = self._map_size(inputs_shape)
         return (inputs_shape[0], height * width, inputs_shape[3])
 
-    def compute_map_shape(self, inputs_shape, previous_scores_shape=None):
+    def compute_map_shape(self, inputs_shape: Shape, previous_scores_shape: Shape | None = None) -> Shape | None:
         """Shape of the map that the layer returns.
 
         Args:
@@ -160,7 +163,14 @@ class AugmentedConv2D(SavedNames, keras.layers.Layer):
         attention, pixels = self._make_attention(inputs_shape), self._pixels_shape(inputs_shape)
         return attention.compute_map_shape(pixels, pixels, previous_scores_shape)
 
-    def call(self, inputs, previous_scores=None, return_map=False, return_attention_scores=False, training=None):
+    def call(
+        self,
+        inputs: Tensor,
+        previous_scores: Tensor | None = None,
+        return_map: bool = False,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Any:
         convolved = self.convolution(self._pad(inputs))
         pooled = inputs
         if self.strides > 1:
@@ -178,7 +188,8 @@ class AugmentedConv2D(SavedNames, keras.layers.Layer):
         )
         attended = ops.reshape(attended, (-1, *self._map_size(inputs.shape), self.attention_filters))
         if self.downsample:
-            attended = resize_bilinear(attended, *self._size(inputs.shape), self.upsampling == "half_pixel")
+            height, width = self._size(inputs.shape)
+            attended = resize_bilinear(attended, height, width, self.upsampling == "half_pixel")
         output = ops.concatenate([convolved, attended], axis=-1)
         results = (output, *(others if return_map else others[:-1]))
         return results if len(results) > 1 else output
@@ -191,10 +202,10 @@ class AugmentedConv2D(SavedNames, keras.layers.Layer):
         padding = (before, self.kernel_size - 1 - before)
         return ops.pad(inputs, ((0, 0), padding, padding, (0, 0)))
 
-    def compute_output_shape(self, inputs_shape, previous_scores_shape=None):
+    def compute_output_shape(self, inputs_shape: Shape, previous_scores_shape: Shape | None = None) -> Shape:
         return (inputs_shape[0], *self._size(inputs_shape), self.filters)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "filters": self.filters,
@@ -224,7 +235,9 @@ def _average_pool(images, strides):
     return means / shares
 
 
-def augmented_widths(filters, num_heads, key_ratio=0.2, value_ratio=0.1, min_key_dim=20):
+def augmented_widths(
+    filters: int, num_heads: int, key_ratio: float = 0.2, value_ratio: float = 0.1, min_key_dim: int = 20
+) -> dict[str, int]:
     """Widths of one head of an augmented convolution.
 
     Keys take `key_ratio * filters` channels and values `value_ratio * filters`, rounded to a multiple of the heads.

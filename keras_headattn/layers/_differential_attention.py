@@ -1,10 +1,12 @@
 import math
+from typing import Any
 
 from keras import backend, initializers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_positive
-from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._attention import Attention, State
 from keras_headattn.ops import rms_normalize
 
 
@@ -36,32 +38,42 @@ class DifferentialAttention(Attention):
     ((2, 5, 16), (2, 2, 5, 5))
     """
 
-    def __init__(self, num_heads, key_dim, value_dim=None, **kwargs):
+    def __init__(self, num_heads: int, key_dim: int, value_dim: int | None = None, **kwargs: Any):
         value_dim = 2 * check_positive("key_dim", key_dim) if value_dim is None else value_dim
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
 
     @property
-    def projections(self):
+    def projections(self) -> dict[str, tuple[int, int]]:
         pair = (self.num_heads, 2 * self.key_dim)
         return super().projections | {"query": pair, "key": pair}
 
-    softmax_heads = score_heads = property(lambda self: 2 * self.num_heads)
+    @property
+    def score_heads(self) -> int:
+        return 2 * self.num_heads
 
-    def build(self, query_shape, value_shape=None, key_shape=None, previous_scores_shape=None):
+    softmax_heads = score_heads
+
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+        previous_scores_shape: Shape | None = None,
+    ) -> None:
         super().build(query_shape, value_shape, key_shape)
         normal = initializers.RandomNormal(stddev=0.1)
         self.lambda_vectors = self.add_weight(name="lambda_vectors", shape=(4, self.key_dim), initializer=normal)
         self.norm_scale = self.add_weight(name="norm_scale", shape=(self.value_dim,), initializer="ones")
 
     @property
-    def least_lambda(self):
+    def least_lambda(self) -> float:
         """The constant lambda_0."""
         return 0.8 - 0.6 * math.exp(-0.3 * (self.depth or 0))
 
-    def project_query(self, query, state):
+    def project_query(self, query: Tensor, state: State) -> Tensor:
         return self._each_by_itself(super().project_query(query, state))
 
-    def project_key_value(self, key, value, state):
+    def project_key_value(self, key: Tensor, value: Tensor, state: State) -> dict[str, Tensor]:
         entry = super().project_key_value(key, value, state)
         return entry | {"key": self._each_by_itself(entry["key"])}
 
@@ -71,13 +83,13 @@ class DifferentialAttention(Attention):
         pairs = ops.reshape(pairs, (batch, self.num_heads, n, 2, self.key_dim))
         return ops.reshape(ops.swapaxes(pairs, 2, 3), (batch, 2 * self.num_heads, n, self.key_dim))
 
-    def weigh(self, logits, entry, state):
+    def weigh(self, logits: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         weights = super().weigh(logits, entry, state)
         vectors = ops.cast(self.lambda_vectors, backend.result_type(weights.dtype, "float32"))
         q1, k1, q2, k2 = ops.unstack(vectors, 4)
         share = ops.exp(ops.sum(q1 * k1)) - ops.exp(ops.sum(q2 * k2)) + self.least_lambda
         return weights[:, ::2] - ops.cast(share, weights.dtype) * weights[:, 1::2]
 
-    def mix(self, weights, entry, state):
+    def mix(self, weights: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         heads = super().mix(weights, entry, state)
         return (1 - self.least_lambda) * rms_normalize(heads, self.norm_scale, epsilon=1e-5)

@@ -1,8 +1,11 @@
+from typing import Any
+
 from keras import ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_boolean, check_number, check_positive
-from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._attention import Attention, State
 from keras_headattn.layers._gaussian_mixture import GaussianMixture
 from keras_headattn.layers._intermediates import is_capturing, record
 from keras_headattn.ops import cluster_diversity, kept_information, shared_information
@@ -67,20 +70,20 @@ class DisentangledMaskAttention(Attention):
 
     def __init__(
         self,
-        num_heads,
-        key_dim,
-        value_dim=None,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
         *,
-        num_clusters=4,
-        alpha=0.5,
-        shared_information=1e-5,
-        kept_information=1e-3,
-        divergence=1e-5,
-        diversity=1e-3,
-        leave_one_out=False,
-        centre_gradient=10.0,
-        variance=0.1,
-        **kwargs,
+        num_clusters: int = 4,
+        alpha: float = 0.5,
+        shared_information: float = 1e-5,
+        kept_information: float = 1e-3,
+        divergence: float = 1e-5,
+        diversity: float = 1e-3,
+        leave_one_out: bool = False,
+        centre_gradient: float = 10.0,
+        variance: float = 0.1,
+        **kwargs: Any,
     ):
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
         self.num_clusters = check_positive("num_clusters", num_clusters)
@@ -95,7 +98,13 @@ class DisentangledMaskAttention(Attention):
 
     # Building
 
-    def build(self, query_shape, value_shape=None, key_shape=None, previous_scores_shape=None):
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+        previous_scores_shape: Shape | None = None,
+    ) -> None:
         if value_shape is not None:
             self._check_widths({"query": query_shape[-1], "key": (key_shape or value_shape)[-1]})
         super().build(query_shape, value_shape, key_shape, previous_scores_shape)
@@ -135,7 +144,7 @@ class DisentangledMaskAttention(Attention):
         batch, length = ops.shape(x)[:2]
         return ops.swapaxes(ops.reshape(x, (batch, length, self.num_heads, x.shape[-1] // self.num_heads)), 1, 2)
 
-    def posteriors(self, x):
+    def posteriors(self, x: Tensor) -> Tensor:
         """In which cluster each head sees the tokens of a query.
 
         Args:
@@ -146,7 +155,7 @@ class DisentangledMaskAttention(Attention):
         """
         return _posteriors(self.mixture, self._by_head(x))
 
-    def key_posteriors(self, key):
+    def key_posteriors(self, key: Tensor) -> Tensor:
         """In which cluster each head sees the tokens of a key.
 
         Args:
@@ -157,7 +166,7 @@ class DisentangledMaskAttention(Attention):
         """
         return _posteriors(self.key_mixture, self._by_head(key))
 
-    def project_key_value(self, key, value, state):
+    def project_key_value(self, key: Tensor, value: Tensor, state: State) -> dict[str, Tensor]:
         entry = super().project_key_value(key, value, state)
         is_for_a_cache = state.cache is not None or state.query is None
         if self.role == "decoder" or not is_for_a_cache:
@@ -166,14 +175,16 @@ class DisentangledMaskAttention(Attention):
 
     # Attention
 
-    def adds_losses(self, training=None):
+    def adds_losses(self, training: bool | None = None) -> bool:
         return bool(training) or super().adds_losses(training)
 
-    def gamma(self):
+    def gamma(self) -> Tensor:
         """Share of the weights under the mask of meaning, at the present step of training: a scalar."""
         return 1 - ops.maximum(1 - self.alpha, ops.exp(-ANNEALING * self.steps))
 
-    def attend(self, query, entry, state):
+    def attend(
+        self, query: Tensor, entry: dict[str, Tensor], state: State
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Any]:
         logits, own_map, cache = self.evolve(self.biased_score(query, entry, state), state)
         trains = state.training and state.cache is None
         if trains or self.role != "decoder":
@@ -242,7 +253,7 @@ class DisentangledMaskAttention(Attention):
         value = ops.stop_gradient(ops.cast(value, average.dtype))
         average.assign(average + share * (value - average))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "num_clusters": self.num_clusters,

@@ -1,8 +1,11 @@
+from typing import Any
+
 from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_boolean, check_index
-from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._attention import Attention, State
 from keras_headattn.ops import exchange_heads, rms_normalize
 
 
@@ -38,17 +41,17 @@ class DynamicallyComposableAttention(Attention):
 
     def __init__(
         self,
-        num_heads,
-        key_dim,
-        value_dim=None,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
         *,
-        rank=2,
-        pre_compose=True,
-        post_compose=True,
-        query_compose=True,
-        key_compose=True,
-        static=True,
-        **kwargs,
+        rank: int = 2,
+        pre_compose: bool = True,
+        post_compose: bool = True,
+        query_compose: bool = True,
+        key_compose: bool = True,
+        static: bool = True,
+        **kwargs: Any,
     ):
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
         self.rank = check_index("rank", rank)
@@ -59,7 +62,13 @@ class DynamicallyComposableAttention(Attention):
         self.query_compose = check_boolean("query_compose", query_compose)
         self.key_compose, self.static = check_boolean("key_compose", key_compose), check_boolean("static", static)
 
-    def build(self, query_shape, value_shape=None, key_shape=None, previous_scores_shape=None):
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+        previous_scores_shape: Shape | None = None,
+    ) -> None:
         super().build(query_shape, value_shape, key_shape)
         h, rank, number = self.num_heads, self.rank, self.pre_compose + self.post_compose
         sides = {"query": self.query_compose and number, "key": self.key_compose and number}
@@ -89,13 +98,13 @@ class DynamicallyComposableAttention(Attention):
             factors = [first, made[..., self.rank :, :], *factors]
         return ops.swapaxes(ops.concatenate(factors, axis=3), 1, 2)
 
-    def project_key_value(self, key, value, state):
+    def project_key_value(self, key: Tensor, value: Tensor, state: State) -> dict[str, Tensor]:
         entry = super().project_key_value(key, value, state)
         if not self.key_compose or not (self.pre_compose or self.post_compose):
             return entry
         return entry | {"factors": self._factors("key", key)}
 
-    def weigh(self, logits, entry, state):
+    def weigh(self, logits: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         factors = {}
         if self.query_compose and (self.pre_compose or self.post_compose):
             factors[-1] = self._factors("query", state.query)
@@ -117,6 +126,6 @@ class DynamicallyComposableAttention(Attention):
             composed = composed + maps * rows[-1]
         return composed
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         names = ("rank", "pre_compose", "post_compose", "query_compose", "key_compose", "static")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}

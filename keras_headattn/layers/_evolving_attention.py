@@ -1,9 +1,12 @@
+from typing import Any
+
 from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import initializer
+from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import chains, check_boolean, check_number, check_positive
-from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._attention import Attention, State
 from keras_headattn.layers._intermediates import record
 from keras_headattn.ops import convolve_maps
 
@@ -61,16 +64,16 @@ class EvolvingAttention(Attention):
 
     def __init__(
         self,
-        num_heads,
-        key_dim,
-        value_dim=None,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
         *,
-        alpha=0.5,
-        beta=0.1,
-        kernel_size=3,
-        convolve_first=False,
-        map_initializer="glorot_uniform",
-        **kwargs,
+        alpha: float = 0.5,
+        beta: float = 0.1,
+        kernel_size: int = 3,
+        convolve_first: bool = False,
+        map_initializer: Initializer = "glorot_uniform",
+        **kwargs: Any,
     ):
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
         if check_positive("kernel_size", kernel_size) % 2 == 0:
@@ -82,14 +85,20 @@ class EvolvingAttention(Attention):
         self.map_initializer = initializer("map_initializer", map_initializer)
 
     @property
-    def rows_interact(self):
+    def rows_interact(self) -> bool:
         return self.beta > 0 and self.kernel_size > 1
 
     @property
-    def score_rows(self):
+    def score_rows(self) -> int:
         return self.kernel_size - 1 if self.rows_interact else 0
 
-    def build(self, query_shape, value_shape=None, key_shape=None, previous_scores_shape=None):
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+        previous_scores_shape: Shape | None = None,
+    ) -> None:
         super().build(query_shape, value_shape, key_shape)
         own = self.compute_map_shape(query_shape, value_shape)
         self.map_kernel = self.map_bias = None
@@ -115,7 +124,7 @@ class EvolvingAttention(Attention):
     def _convolves(self, chained):
         return self.beta > 0 and (self.alpha == 0 or chained or self.convolve_first)
 
-    def evolve(self, logits, state):
+    def evolve(self, logits: Tensor, state: State) -> tuple[Tensor, Tensor | None, Any]:
         previous, cache = state.previous_scores, state.cache
         chained = previous is not None and chains(previous.shape, logits.shape)
         if chained and self.alpha > 0:
@@ -140,7 +149,7 @@ class EvolvingAttention(Attention):
         evolved = self.beta * convolved + (1 - self.beta) * image
         return evolved, evolved, cache
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "alpha": self.alpha,

@@ -1,7 +1,10 @@
+from typing import Any
+
 from keras import activations, initializers, layers, ops, regularizers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import check_seed, initializer, regularizer
+from keras_headattn._types import Activation, Initializer, Regularizer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_positive, check_probability
 from keras_headattn.ops import sizes
 
@@ -47,15 +50,15 @@ class FeedForward(layers.Layer):
 
     def __init__(
         self,
-        intermediate_dim,
-        activation="relu",
-        dropout=0.0,
-        gated=False,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        kernel_regularizer=None,
-        seed=None,
-        **kwargs,
+        intermediate_dim: int,
+        activation: Activation = "relu",
+        dropout: float = 0.0,
+        gated: bool = False,
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        kernel_regularizer: Regularizer | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.supports_masking = True
@@ -68,7 +71,7 @@ class FeedForward(layers.Layer):
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
         self.seed = check_seed("seed", seed)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self.inner = self._dense("inner", self.intermediate_dim, input_shape, self.activation)
         if self.gated:
             self.gate = self._dense("gate", self.intermediate_dim, input_shape)
@@ -88,17 +91,17 @@ class FeedForward(layers.Layer):
         dense.build(input_shape)
         return dense
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         rows = ops.reshape(inputs, (-1, inputs.shape[-1]))  # one product of two axes, whose sizes the graph knows
         x = self.inner(rows)
         if self.gated:
             x = x * self.gate(rows)
         return ops.reshape(self.outer(self.inner_dropout(x, training=training)), sizes(inputs))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "intermediate_dim": self.intermediate_dim,

@@ -1,10 +1,12 @@
 import math
+from typing import Any
 
 import keras
 from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import initializer
+from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import check_number, check_positive
 from keras_headattn.ops import apply_head_kernels
 
@@ -48,20 +50,27 @@ class GaussianMixture(keras.layers.Layer):
     ((3, 2, 5, 4), True)
     """
 
-    def __init__(self, num_clusters, num_heads=None, centre_gradient=1.0, centre_initializer="orthogonal", **kwargs):
+    def __init__(
+        self,
+        num_clusters: int,
+        num_heads: int | None = None,
+        centre_gradient: float = 1.0,
+        centre_initializer: Initializer = "orthogonal",
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         self.num_clusters = check_positive("num_clusters", num_clusters)
         self.num_heads = None if num_heads is None else check_positive("num_heads", num_heads)
         self.centre_gradient = check_number("centre_gradient", centre_gradient, least=0)
         self.centre_initializer = initializer("centre_initializer", centre_initializer)
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: Shape) -> None:
         if len(inputs_shape) != 4 or self.num_heads not in (None, inputs_shape[1]):
             raise ValueError(
                 f"`inputs` must be (B, {self.num_heads or 'h'}, n, d). Received: inputs of shape {tuple(inputs_shape)}"
             )
         heads, clusters, width = self.num_heads or 1, self.num_clusters, inputs_shape[-1]
-        self.width = width
+        self.width: Any = width
 
         def spread(shape, dtype=None):
             # In float32, as orthogonal matrices cannot be made in 16 bits.
@@ -76,14 +85,14 @@ class GaussianMixture(keras.layers.Layer):
         self.built = True
 
     @property
-    def wide_dtype(self):
+    def wide_dtype(self) -> str:
         """Of everything the layer computes: float32, or float64 for a float64 layer."""
         return "float64" if self.compute_dtype == "float64" else "float32"
 
     def _wide(self, variable):
         return ops.cast(variable, self.wide_dtype)
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         centres = self._wide(self.centres)
         if self.centre_gradient != 1:
             centres = centres + (self.centre_gradient - 1) * (centres - ops.stop_gradient(centres))
@@ -101,7 +110,7 @@ class GaussianMixture(keras.layers.Layer):
     def _log_variances(self):
         return ops.maximum(self._wide(self.log_variances), NARROWEST)
 
-    def log_posteriors(self, log_densities):
+    def log_posteriors(self, log_densities: Tensor) -> Tensor:
         """Log of the probability of each cluster, given a point.
 
         Args:
@@ -115,7 +124,7 @@ class GaussianMixture(keras.layers.Layer):
     def _log_shares(self):
         return ops.log_softmax(self._wide(self.log_weights), axis=-1)[:, None]
 
-    def divergences(self, log_densities, variance=0.1):
+    def divergences(self, log_densities: Tensor, variance: float = 0.1) -> tuple[Tensor, Tensor]:
         """Kullback-Leibler divergences of a Gaussian about each point, and of its cluster, from the mixture.
 
         The cluster's distribution is the posterior at the point itself. Sum them for the divergence of both together.
@@ -135,10 +144,10 @@ class GaussianMixture(keras.layers.Layer):
         gaussian = ops.sum(shares * of_gaussian, axis=-1)
         return gaussian, ops.sum(shares * (posteriors - self._log_shares()), axis=-1)
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return (*inputs_shape[:-1], self.num_clusters)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "num_clusters": self.num_clusters,

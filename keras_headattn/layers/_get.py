@@ -1,12 +1,15 @@
+from typing import Any
+
 import keras
 from keras.saving import deserialize_keras_object
 
 from keras_headattn import layers
 from keras_headattn._private import flash_attention_of
+from keras_headattn._types import AttentionLike
 from keras_headattn.layers._attention import Attention
 
 
-def get(identifier, **arguments):
+def get(identifier: AttentionLike, **arguments: Any) -> Attention:
     """An attention layer from whatever names one.
 
     Args:

@@ -1,8 +1,12 @@
+from typing import Any
+
+import keras
 from keras import ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_boolean
-from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._attention import Attention, State
 from keras_headattn.ops import sizes, swap_heads
 
 
@@ -36,31 +40,40 @@ class GraphAttention(Attention):
     ((1, 3, 16), ['query', 'key', 'value'])
     """
 
-    def __init__(self, num_heads, key_dim, value_dim=None, *, use_bias=False, detach_neighbours=False, **kwargs):
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        *,
+        use_bias: bool = False,
+        detach_neighbours: bool = False,
+        **kwargs: Any,
+    ):
         super().__init__(num_heads, key_dim, value_dim, use_bias=use_bias, **kwargs)
         self.detach_neighbours = check_boolean("detach_neighbours", detach_neighbours)
 
     @property
-    def scale(self):
+    def scale(self) -> float:
         return (self.num_heads * self.key_dim) ** -0.5 if self._scale is None else self._scale
 
-    def make_output_dense(self, query_shape):
+    def make_output_dense(self, query_shape: Shape) -> keras.layers.EinsumDense | None:
         return None if self._output_shape is None else super().make_output_dense(query_shape)
 
-    def project_key_value(self, key, value, state):
+    def project_key_value(self, key: Tensor, value: Tensor, state: State) -> dict[str, Tensor]:
         if self.detach_neighbours:
             key, value = ops.stop_gradient(key), ops.stop_gradient(value)
         return super().project_key_value(key, value, state)
 
-    def merge(self, heads, state):
+    def merge(self, heads: Tensor, state: State) -> Tensor:
         if self._output_shape is not None:
             return super().merge(heads, state)
         heads = swap_heads(heads)
         return ops.reshape(heads, (*sizes(heads)[:2], self.merged_heads * self.value_dim))
 
-    def compute_output_shape(self, query_shape, *shapes, **named_shapes):
+    def compute_output_shape(self, query_shape: Shape, *shapes: Shape | None, **named_shapes: Shape | None) -> Shape:
         width = query_shape[-1] if self._output_shape else self.merged_heads * self.value_dim
         return super().compute_output_shape((*query_shape[:-1], width), *shapes, **named_shapes)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "detach_neighbours": self.detach_neighbours}

@@ -1,8 +1,11 @@
+from typing import Any
+
 import keras
 from keras import initializers, layers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import check_seed, seed_plus
+from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_index, check_number, check_positive, check_probability
 from keras_headattn.layers._attention_inputs import check_residual
 from keras_headattn.layers._template import Template
@@ -50,10 +53,19 @@ class GraphBlock(layers.Layer):
 
     compute_output_spec = keras.Operation.compute_output_spec
 
-    def compute_output_shape(self, vertices_shape, adjacency_shape=None):
+    def compute_output_shape(self, vertices_shape: Shape, adjacency_shape: Shape | None = None) -> Shape:
         return tuple(vertices_shape)
 
-    def __init__(self, attention, intermediate_dim, dropout=0.1, epsilon=1e-5, depth=None, seed=None, **kwargs):
+    def __init__(
+        self,
+        attention: keras.layers.Layer,
+        intermediate_dim: int,
+        dropout: float = 0.1,
+        epsilon: float = 1e-5,
+        depth: int | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         self.supports_masking = True
         self.template = Template.of_attention("attention", attention)
@@ -63,7 +75,7 @@ class GraphBlock(layers.Layer):
         self.depth = None if depth is None else check_index("depth", depth)
         self.seed = check_seed("seed", seed)
 
-    def build(self, vertices_shape, adjacency_shape=None):
+    def build(self, vertices_shape: Shape, adjacency_shape: Shape | None = None) -> None:
         width, common = vertices_shape[-1], {"dtype": self.dtype_policy}
         own = {} if self.seed is None else {"seed": self.seed}
         self.attention = self.template.make({"role": "encoder", "depth": self.depth}, name="attention", **own, **common)
@@ -79,14 +91,14 @@ class GraphBlock(layers.Layer):
         self.outer.build((None, self.intermediate_dim))
         self.dropout_layer = layers.Dropout(self.dropout, seed=seed_plus(self.seed, 1), **common)
 
-    def call(self, vertices, adjacency, training=None):
+    def call(self, vertices: Tensor, adjacency: Tensor, training: bool | None = None) -> Tensor:
         attended = self.attention(vertices, vertices, attention_mask=adjacency, training=training)
         x = self.norm(vertices + attended)
         rows = ops.reshape(x, (-1, x.shape[-1]))  # one product of two axes
         y = ops.reshape(self.outer(self.activation(self.inner(rows))), sizes(x))
         return self.norm(x + self.dropout_layer(y, training=training))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "attention": self.template.serialize(),

@@ -1,3 +1,5 @@
+from typing import Any
+
 from keras.saving import register_keras_serializable
 
 from keras_headattn._validation import check_positive
@@ -26,7 +28,9 @@ class GroupedQueryAttention(Attention):
     ((2, 5, 16), (2, 2, 10, 4))
     """
 
-    def __init__(self, num_heads, key_dim, value_dim=None, *, num_key_value_heads=1, **kwargs):
+    def __init__(
+        self, num_heads: int, key_dim: int, value_dim: int | None = None, *, num_key_value_heads: int = 1, **kwargs: Any
+    ):
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
         self.num_key_value_heads = check_positive("num_key_value_heads", num_key_value_heads)
         if num_heads % num_key_value_heads:
@@ -36,9 +40,9 @@ class GroupedQueryAttention(Attention):
             )
 
     @property
-    def projections(self):
+    def projections(self) -> dict[str, tuple[int, int]]:
         groups = self.num_key_value_heads
         return super().projections | {"key": (groups, self.key_dim), "value": (groups, self.value_dim)}
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_key_value_heads": self.num_key_value_heads}

@@ -1,9 +1,11 @@
 import dataclasses
+from typing import Any
 
 from keras import ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn.layers._attention import Attention
+from keras_headattn._types import Tensor
+from keras_headattn.layers._attention import Attention, State
 from keras_headattn.layers._intermediates import record
 from keras_headattn.ops import is_one
 
@@ -35,39 +37,44 @@ class InteractingHeadAttention(Attention):
     (2, 5, 16)
     """
 
-    def __init__(self, num_heads, key_dim, value_dim=None, *, interaction="sum", **kwargs):
+    def __init__(
+        self, num_heads: int, key_dim: int, value_dim: int | None = None, *, interaction: str = "sum", **kwargs: Any
+    ):
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
         if interaction not in ("sum", "pairwise"):
             raise ValueError(f"`interaction` must be 'sum' or 'pairwise'. Received: interaction={interaction!r}")
         self.interaction = interaction
 
     @property
-    def merged_heads(self):
+    def merged_heads(self) -> int:
         return self.num_heads if self.interaction == "sum" else self.num_heads**2
 
     @property
-    def softmax_heads(self):
+    def softmax_heads(self) -> int:
         # Pairs share one mask: their maps are not indexed by a single head.
         return self.num_heads if self.interaction == "sum" else 1
 
-    def projection_weights(self, name):
+    def projection_weights(self, name: str) -> tuple[Tensor, Tensor | None]:
         kernel, bias = super().projection_weights(name)
         if self.interaction == "pairwise" or name != "query":
             return kernel, bias
         return ops.sum(kernel, axis=1, keepdims=True), None if bias is None else ops.sum(bias, axis=0, keepdims=True)
 
-    def project_query(self, query, state):
+    def project_query(self, query: Tensor, state: State) -> Tensor:
         if self.interaction == "pairwise" or "query" in state.projected:
             return super().project_query(query, state)
-        if self.query_dense.quantization_mode is not None:
+        dense = self._query_dense
+        if dense.quantization_mode is not None:
             return ops.sum(super().project_query(query, state), axis=1, keepdims=True)
-        kernel = ops.sum(self.query_dense.kernel, axis=1)
+        kernel = ops.sum(dense.kernel, axis=1)
         summed = ops.tensordot(query, ops.cast(kernel, query.dtype), axes=1)
         if self.use_bias:
-            summed = summed + ops.cast(ops.sum(self.query_dense.bias, axis=0), query.dtype)
+            summed = summed + ops.cast(ops.sum(dense.bias, axis=0), query.dtype)
         return summed[:, None]
 
-    def attend(self, query, entry, state):
+    def attend(
+        self, query: Tensor, entry: dict[str, Tensor], state: State
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Any]:
         if self.interaction == "sum":
             return super().attend(query, entry, state)
         # The queries of all heads, one after the other along the length axis, meet each key head.
@@ -84,7 +91,7 @@ class InteractingHeadAttention(Attention):
         record(self, queries=query, logits=_by_query_head, weights=weights)
         return heads, weights, *carried
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "interaction": self.interaction}
 
 

@@ -2,12 +2,15 @@
 
 import contextlib
 import threading
+from collections.abc import Iterator
+
+from keras_headattn._types import Tensor
 
 _active = threading.local()
 
 
 @contextlib.contextmanager
-def capture_intermediates():
+def capture_intermediates() -> Iterator[dict[str, dict[str, Tensor]]]:
     """Collects intermediate tensors of attention layers while it is open.
 
     Each layer that is called within it adds its tensors to the dictionary: `"queries"`, `"logits"`, `"weights"`, and

@@ -1,7 +1,11 @@
+from typing import Any
+
 from keras import ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn.layers._attention import Attention
+from keras_headattn._types import Shape, Tensor
+from keras_headattn._validation import check_positive
+from keras_headattn.layers._attention import Attention, State
 from keras_headattn.ops import key_product
 
 
@@ -30,25 +34,39 @@ class LuongAttention(Attention):
     (2, 5, 16)
     """
 
-    def __init__(self, num_heads=1, key_dim=None, value_dim=None, *, score_mode="dot", **kwargs):
+    def __init__(
+        self,
+        num_heads: int = 1,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        *,
+        score_mode: str = "dot",
+        **kwargs: Any,
+    ):
         if num_heads != 1:
             raise ValueError(
                 f"LuongAttention has one head: give its width as `key_dim`. Received: num_heads={num_heads}"
             )
-        super().__init__(num_heads, key_dim, value_dim, **kwargs)
+        super().__init__(num_heads, check_positive("key_dim", key_dim), value_dim, **kwargs)
         if score_mode not in ("dot", "general", "concat"):
             raise ValueError(f"`score_mode` must be 'dot', 'general' or 'concat'. Received: score_mode={score_mode!r}")
         self.score_mode = score_mode
 
     @property
-    def scale(self):
+    def scale(self) -> float:
         return 1.0 if self._scale is None else self._scale
 
     @property
-    def scores_are_products(self):
+    def scores_are_products(self) -> bool:
         return self.score_mode == "dot"
 
-    def build(self, query_shape, value_shape=None, key_shape=None, previous_scores_shape=None):
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+        previous_scores_shape: Shape | None = None,
+    ) -> None:
         super().build(query_shape, value_shape, key_shape)
         if self.score_mode != "dot":
             rows = self.key_dim * (2 if self.score_mode == "concat" else 1)
@@ -56,7 +74,7 @@ class LuongAttention(Attention):
         if self.score_mode == "concat":
             self.score_vector = self.add_kernel("score_vector", (self.key_dim,))
 
-    def score(self, query, entry, state):
+    def score(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         query, key = query * self.scale, entry["key"]
         if self.score_mode == "dot":
             return key_product(query, key)
@@ -67,5 +85,5 @@ class LuongAttention(Attention):
         hidden = ops.tanh(queries[:, :, :, None] + keys[:, :, None])  # (B, 1, n, m, key_dim)
         return ops.sum(hidden * self.score_vector, axis=-1)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "score_mode": self.score_mode}

@@ -1,8 +1,11 @@
+from typing import Any
+
 from keras import ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._types import Tensor
 from keras_headattn._validation import chains
-from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._attention import Attention, State
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -23,7 +26,7 @@ class RealFormerAttention(Attention):
 
     carries_scores = True
 
-    def evolve(self, logits, state):
+    def evolve(self, logits: Tensor, state: State) -> tuple[Tensor, Tensor | None, Any]:
         if state.previous_scores is not None and chains(state.previous_scores.shape, logits.shape):
             logits = logits + ops.cast(state.previous_scores, logits.dtype)
         return logits, logits, state.cache

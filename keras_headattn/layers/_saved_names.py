@@ -1,5 +1,10 @@
 """Loads files that were saved before version 0.1.0, when some arguments had other names."""
 
+from collections.abc import Mapping
+from typing import Any, Self
+
+import keras
+
 CURRENT = {
     "logit_soft_cap": "attn_logits_soft_cap",
     "previous_map": "previous_scores",
@@ -13,15 +18,15 @@ def with_current_names(config):
     return {CURRENT.get(key, key): value for key, value in config.items()} if isinstance(config, dict) else config
 
 
-class SavedNames:
-    """Mixin of layers whose arguments were renamed. Saved functional models repeat those of their calls."""
+class SavedNames(keras.layers.Layer):
+    """Base of layers whose arguments were renamed. Saved functional models repeat those of their calls."""
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return super().__call__(*args, **with_current_names(kwargs))
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
         return super().from_config(with_current_names(config))
 
-    def build_from_config(self, config):
+    def build_from_config(self, config: Mapping[str, Any]) -> None:
         super().build_from_config({key: with_current_names(value) for key, value in config.items()})

@@ -1,9 +1,12 @@
+from typing import Any
+
 import keras
 from keras import constraints, initializers, ops, regularizers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._heads import mark_heads
 from keras_headattn._identifiers import check_seed, constraint, initializer, regularizer
+from keras_headattn._types import Constraint, Initializer, Regularizer, Shape, Tensor
 from keras_headattn._validation import check_positive, check_probability
 from keras_headattn.layers._head_regularization import as_head_regularizer, kernel_regularizer, regularizes
 from keras_headattn.layers._intermediates import record
@@ -55,15 +58,15 @@ class SelfAttentivePooling(keras.layers.Layer):
 
     def __init__(
         self,
-        num_heads,
-        hidden_dim,
-        dropout=0.0,
-        kernel_initializer="glorot_uniform",
-        kernel_regularizer=None,
-        kernel_constraint=None,
-        head_regularizer=None,
-        seed=None,
-        **kwargs,
+        num_heads: int,
+        hidden_dim: int,
+        dropout: float = 0.0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        kernel_regularizer: Regularizer | None = None,
+        kernel_constraint: Constraint | None = None,
+        head_regularizer: Regularizer | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.supports_masking = True
@@ -77,7 +80,7 @@ class SelfAttentivePooling(keras.layers.Layer):
         self.seed = check_seed("seed", seed)
         self._dropout_layer = keras.layers.Dropout(dropout, seed=seed, dtype=self.dtype_policy)
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: Shape) -> None:
         if len(inputs_shape) != 3:
             raise ValueError(f"`inputs` must have 3 axes. Received: inputs of shape {tuple(inputs_shape)}")
         own = self.kernel_regularizer
@@ -96,7 +99,13 @@ class SelfAttentivePooling(keras.layers.Layer):
             constraint=self.kernel_constraint,
         )
 
-    def call(self, inputs, mask=None, training=None, return_attention_scores=False):
+    def call(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+    ) -> Any:
         hidden = ops.tanh(ops.tensordot(inputs, self.hidden_kernel, axes=1))
         logits = ops.swapaxes(ops.tensordot(hidden, self.head_kernel, axes=1), 1, 2)
         if mask is not None:
@@ -109,13 +118,13 @@ class SelfAttentivePooling(keras.layers.Layer):
             self.add_loss(self.head_regularizer(heads, None if mask is None else ops.any(mask, axis=(1, 2))))
         return (output, weights) if return_attention_scores else output
 
-    def compute_mask(self, inputs, previous_mask=None):
+    def compute_mask(self, inputs: Tensor, previous_mask: Tensor | None = None) -> None:
         return None
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return (inputs_shape[0], self.num_heads, inputs_shape[-1])
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "num_heads": self.num_heads,

@@ -1,8 +1,12 @@
+from collections.abc import Sequence
+from typing import Any
+
 from keras import ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_positive
-from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._attention import Attention, State
 from keras_headattn.ops import apply_head_kernels, masked_softmax, take
 
 PARTS = ("dense", "random", "dot_product")
@@ -41,7 +45,16 @@ class SynthesizerAttention(Attention):
 
     keeps_positions = True
 
-    def __init__(self, num_heads, key_dim, value_dim=None, *, max_length=512, mixture=("dense",), **kwargs):
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        *,
+        max_length: int = 512,
+        mixture: Sequence[str] = ("dense",),
+        **kwargs: Any,
+    ):
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
         self.max_length = check_positive("max_length", max_length)
         parts = (mixture,) if isinstance(mixture, str) else mixture
@@ -53,7 +66,7 @@ class SynthesizerAttention(Attention):
         self.mixture = tuple(parts)
 
     @property
-    def projections(self):
+    def projections(self) -> dict[str, tuple[int, int]]:
         made = super().projections
         if self.mixture == ("random",) and self.relative_positions is None:
             del made["query"]
@@ -62,10 +75,16 @@ class SynthesizerAttention(Attention):
         return made
 
     @property
-    def scores_are_products(self):
+    def scores_are_products(self) -> bool:
         return "dot_product" in self.mixture and "dense" not in self.mixture
 
-    def build(self, query_shape, value_shape=None, key_shape=None, previous_scores_shape=None):
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+        previous_scores_shape: Shape | None = None,
+    ) -> None:
         super().build(query_shape, value_shape, key_shape)
         h, length = self.num_heads, self.max_length
         weights = {
@@ -80,12 +99,12 @@ class SynthesizerAttention(Attention):
                 name="mixture_logits", shape=(len(self.mixture),), initializer="zeros"
             )
 
-    def project_query(self, query, state):
+    def project_query(self, query: Tensor, state: State) -> Tensor:
         self._check_length("query", query)
         # Without a projection only the number of queries matters.
         return super().project_query(query, state) if "query" in self.projections else query[:, None, :, :1]
 
-    def project_key_value(self, key, value, state):
+    def project_key_value(self, key: Tensor, value: Tensor, state: State) -> dict[str, Tensor]:
         self._check_length("value", value)
         if "key" in self.projections:
             return super().project_key_value(key, value, state)
@@ -98,7 +117,7 @@ class SynthesizerAttention(Attention):
                 f"Received: {name} of length {x.shape[1]}"
             )
 
-    def score(self, query, entry, state):
+    def score(self, query: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         last = self.max_length - 1
         rows, columns = ops.minimum(state.query_positions, last), ops.minimum(state.key_positions, last)
         parts = {
@@ -113,7 +132,7 @@ class SynthesizerAttention(Attention):
         shape = (ops.shape(query)[0], self.num_heads, ops.shape(query)[2], ops.shape(entry["value"])[2])
         return ops.broadcast_to(sum(logits), shape)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "max_length": self.max_length, "mixture": list(self.mixture)}
 
 

@@ -1,9 +1,12 @@
+from typing import Any
+
 from keras import initializers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import initializer
+from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import check_positive
-from keras_headattn.layers._attention import Attention
+from keras_headattn.layers._attention import Attention, State
 from keras_headattn.ops import exchange_heads
 
 
@@ -32,7 +35,15 @@ class TalkingHeadsAttention(Attention):
     """
 
     def __init__(
-        self, num_heads, key_dim, value_dim=None, *, key_heads=None, value_heads=None, mixing_initializer=None, **kwargs
+        self,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        *,
+        key_heads: int | None = None,
+        value_heads: int | None = None,
+        mixing_initializer: Initializer | None = None,
+        **kwargs: Any,
     ):
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
         self.key_heads = check_positive("key_heads", num_heads if key_heads is None else key_heads)
@@ -40,25 +51,36 @@ class TalkingHeadsAttention(Attention):
         self.mixing_initializer = initializer("mixing_initializer", mixing_initializer)
 
     @property
-    def projections(self):
+    def projections(self) -> dict[str, tuple[int, int]]:
         made = super().projections
         heads = {"query": self.key_heads, "key": self.key_heads, "gate": self.value_heads, "value": self.value_heads}
         return {name: (heads[name], width) for name, (_, width) in made.items()}
 
-    score_heads = property(lambda self: self.key_heads)
-    merged_heads = property(lambda self: self.value_heads)
+    @property
+    def score_heads(self) -> int:
+        return self.key_heads
 
-    def build(self, query_shape, value_shape=None, key_shape=None, previous_scores_shape=None):
+    @property
+    def merged_heads(self) -> int:
+        return self.value_heads
+
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+        previous_scores_shape: Shape | None = None,
+    ) -> None:
         super().build(query_shape, value_shape, key_shape)
         pre, post = (self.key_heads, self.num_heads), (self.num_heads, self.value_heads)
         self.pre_softmax_kernel = self.add_kernel("pre_softmax_kernel", pre, self.mixing_initializer)
         self.post_softmax_kernel = self.add_kernel("post_softmax_kernel", post, self.mixing_initializer)
 
-    def weigh(self, logits, entry, state):
+    def weigh(self, logits: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
         weights = super().weigh(exchange_heads(logits, self.pre_softmax_kernel), entry, state)
         return exchange_heads(weights, self.post_softmax_kernel)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "key_heads": self.key_heads,

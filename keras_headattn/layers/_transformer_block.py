@@ -1,10 +1,14 @@
 """Encoder and decoder block of the Transformer, for any attention layer of this library."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import layers, regularizers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import check_seed, regularizer
+from keras_headattn._types import Activation, AttentionLike, Regularizer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_index, check_positive, check_probability
 from keras_headattn.layers._attention_inputs import check_residual
 from keras_headattn.layers._decoding_kernels import norm_weights
@@ -19,23 +23,23 @@ class _Block(SavedNames, layers.Layer):
 
     compute_output_spec = keras.Operation.compute_output_spec
 
-    def compute_output_shape(self, x_shape, *args, **kwargs):
+    def compute_output_shape(self, x_shape: Shape, *args: Any, **kwargs: Any) -> Shape:
         return tuple(x_shape)
 
     def __init__(
         self,
-        attention,
-        intermediate_dim=None,
-        dropout=0.1,
-        activation="relu",
-        activation_dropout=0.0,
-        kernel_regularizer=None,
-        normalize_first=False,
-        norm=None,
-        feed_forward=None,
-        depth=None,
-        seed=None,
-        **kwargs,
+        attention: AttentionLike,
+        intermediate_dim: int | None = None,
+        dropout: float = 0.1,
+        activation: Activation = "relu",
+        activation_dropout: float = 0.0,
+        kernel_regularizer: Regularizer | None = None,
+        normalize_first: bool = False,
+        norm: keras.layers.Layer | None = None,
+        feed_forward: keras.layers.Layer | None = None,
+        depth: int | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.supports_masking = True
@@ -46,7 +50,7 @@ class _Block(SavedNames, layers.Layer):
             )
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
         self.activation_dropout = check_probability("activation_dropout", activation_dropout)
-        if feed_forward is None:
+        if intermediate_dim is not None:
             feed_forward = FeedForward(
                 intermediate_dim, activation, activation_dropout, kernel_regularizer=self.kernel_regularizer
             )
@@ -131,7 +135,7 @@ class _Block(SavedNames, layers.Layer):
         weights = state.get("kernels", {}).get(f"{name}_norm")
         return self.norms[name](x) if weights is None else normalize(x, epsilon=self.norms[name].epsilon, **weights)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         shorthand = self.intermediate_dim is not None
         return {
             **super().get_config(),
@@ -189,20 +193,20 @@ class EncoderBlock(_Block):
 
     roles = {"attention": "encoder"}
 
-    def build(self, x_shape, previous_scores_shape=None):
+    def build(self, x_shape: Shape, previous_scores_shape: dict[str, Shape] | None = None) -> None:
         self._build_sublayers(x_shape, {"attention": x_shape}, previous_scores_shape)
 
     def call(
         self,
-        x,
-        mask=None,
-        attention_mask=None,
-        bias=None,
-        segment_ids=None,
-        training=None,
-        previous_scores=None,
-        return_state=False,
-    ):
+        x: Tensor,
+        mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        segment_ids: Tensor | None = None,
+        training: bool | None = None,
+        previous_scores: dict[str, Tensor] | None = None,
+        return_state: bool = False,
+    ) -> Any:
         state = {"maps": {}, "cache": {}}
         counts = self.attention.rows_interact or self.attention.adds_losses(training)
         masks = dict(query_mask=mask if counts else None, key_mask=mask, attention_mask=attention_mask)
@@ -247,7 +251,13 @@ class DecoderBlock(_Block):
 
     roles = {"attention": "decoder"}
 
-    def __init__(self, attention, *args, cross_attention=None, **kwargs):
+    def __init__(
+        self,
+        attention: AttentionLike,
+        *args: Any,
+        cross_attention: AttentionLike | Sequence[AttentionLike] | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(attention, *args, **kwargs)
         if cross_attention is None:
             cross_attention = self.templates["attention"].across()
@@ -258,7 +268,9 @@ class DecoderBlock(_Block):
             self.templates[name] = Template.of_attention("cross_attention", identifier)
         self.roles = {**self.roles, **dict.fromkeys(self.cross_names, "cross")}
 
-    def build(self, x_shape, memory_shape=None, previous_scores_shape=None):
+    def build(
+        self, x_shape: Shape, memory_shape: Any = None, previous_scores_shape: dict[str, Shape] | None = None
+    ) -> None:
         memory_shapes = self._each("memory", memory_shape)
         memory_shapes = [x_shape if shape is None else shape for shape in memory_shapes]
         shapes = {"attention": x_shape, **dict(zip(self.cross_names, memory_shapes, strict=True))}
@@ -275,7 +287,7 @@ class DecoderBlock(_Block):
             )
         return value
 
-    def decoding_kernels(self):
+    def decoding_kernels(self) -> dict[str, Any]:
         """All that a step of decoding multiplies with, for the call argument `kernels`.
 
         Returns:
@@ -286,7 +298,7 @@ class DecoderBlock(_Block):
         kernels = {name: layer.decoding_kernels() for name, layer in self.attentions.items()}
         return kernels | {name: weights for name, weights in norms.items() if weights is not None}
 
-    def init_cache(self, memory, max_length, kernels=None):
+    def init_cache(self, memory: Tensor, max_length: int, kernels: dict[str, Any] | None = None) -> dict[str, Any]:
         """State of step-by-step decoding: an empty cache of the self-attention, and the memory's keys and values.
 
         Args:
@@ -307,7 +319,7 @@ class DecoderBlock(_Block):
         }
         return {"attention": self.attention.init_cache(batch_size, max_length, kernels.get("attention")), **crossed}
 
-    def grow_cache(self, cache, max_length):
+    def grow_cache(self, cache: dict[str, Any], max_length: int) -> dict[str, Any]:
         """The cache with room for more positions; the encoder's keys and values stay.
 
         Args:
@@ -319,7 +331,7 @@ class DecoderBlock(_Block):
         """
         return {**cache, "attention": self.attention.grow_cache(cache["attention"], max_length)}
 
-    def reorder_cache(self, cache, rows):
+    def reorder_cache(self, cache: dict[str, Any], rows: Tensor) -> dict[str, Any]:
         """The cache of a batch whose sentences are `rows` of this one; they keep the encoder's keys and values.
 
         Args:
@@ -336,21 +348,21 @@ class DecoderBlock(_Block):
 
     def call(
         self,
-        x,
-        memory=None,
-        memory_mask=None,
-        attention_mask=None,
-        bias=None,
-        segment_ids=None,
-        cache=None,
-        index=None,
-        positions=None,
-        training=None,
-        previous_scores=None,
-        return_state=False,
-        x_mask=None,
-        kernels=None,
-    ):
+        x: Tensor,
+        memory: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        segment_ids: Tensor | None = None,
+        cache: dict[str, Any] | None = None,
+        index: int | Tensor | None = None,
+        positions: Tensor | None = None,
+        training: bool | None = None,
+        previous_scores: dict[str, Tensor] | None = None,
+        return_state: bool = False,
+        x_mask: Tensor | None = None,
+        kernels: dict[str, Any] | None = None,
+    ) -> Any:
         state = {"maps": {}, "cache": dict(cache or {}), "kernels": kernels or {}}
         common = dict(state=state, previous_scores=previous_scores, training=training, index=index, positions=positions)
         x = self._attend(
@@ -372,6 +384,6 @@ class DecoderBlock(_Block):
             return x
         return x, {"maps": state["maps"]} | ({} if cache is None else {"cache": state["cache"]})
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         crossed = [self.templates[name].serialize() for name in self.cross_names]
         return {**super().get_config(), "cross_attention": crossed if self.has_memories else crossed[0]}

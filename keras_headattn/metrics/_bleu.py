@@ -1,4 +1,5 @@
 import itertools
+from collections.abc import Sequence
 
 from headattn_io.optional import optional_import
 from keras_headattn._validation import check_positive
@@ -6,7 +7,13 @@ from keras_headattn.metrics._score import Score, package_version
 from keras_headattn.metrics._sentences import check_references, check_sentences
 
 
-def bleu(hypotheses, references, tokenize="13a", lowercase=False, max_ngram_order=4):
+def bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str] | Sequence[Sequence[str]],
+    tokenize: str = "13a",
+    lowercase: bool = False,
+    max_ngram_order: int = 4,
+) -> Score:
     """Corpus BLEU by sacrebleu.
 
     Source: Papineni et al. 2002, "BLEU: a method for automatic evaluation of machine translation"; Post 2018,
@@ -62,7 +69,7 @@ def as_streams(references):
     return [list(stream) for stream in itertools.zip_longest(*references)]
 
 
-def tokenized_bleu(hypotheses, references, language="en"):
+def tokenized_bleu(hypotheses: Sequence[str], references: Sequence[str], language: str = "en") -> Score:
     """BLEU of lower-cased Moses tokens, as papers on Multi30k report it.
 
     Text is lower-cased, its punctuation normalised, then tokenized, in the order in which Multi30k itself
@@ -90,6 +97,6 @@ def tokenized_bleu(hypotheses, references, language="en"):
     def tokens(sentence):
         return tokenizer.tokenize(normalizer.normalize(sentence.lower()), return_str=True, escape=False)
 
-    score = bleu(map(tokens, hypotheses), map(tokens, references), tokenize="none", lowercase=True)
+    score = bleu([*map(tokens, hypotheses)], [*map(tokens, references)], tokenize="none", lowercase=True)
     signature = f"{score.signature}|moses:norm-tok-{language}|{package_version('sacremoses')}"
     return Score("tokenized BLEU", score.value, signature)

@@ -1,10 +1,12 @@
+from collections.abc import Sequence
+
 from headattn_io.optional import optional_import
 from keras_headattn.metrics._bleu import as_streams
 from keras_headattn.metrics._score import Score
 from keras_headattn.metrics._sentences import check_references
 
 
-def chrf(hypotheses, references):
+def chrf(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]) -> Score:
     """Corpus chrF2 by sacrebleu: F-score of character 6-grams, with recall weighing double.
 
     Source: Popović 2015, "chrF: character n-gram F-score for automatic MT evaluation".

@@ -1,5 +1,6 @@
 import math
 from collections import Counter
+from collections.abc import Sequence
 
 from keras_headattn.metrics._score import Score
 from keras_headattn.metrics._sentences import check_sentences, words
@@ -8,7 +9,7 @@ ORDERS = (1, 2, 3, 4)
 SIGMA = 6.0
 
 
-def cider(hypotheses, references):
+def cider(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """CIDEr-D: agreement in n-grams, of which those that few references have weigh most.
 
     With the vector `g(s)` that holds the count of each n-gram in `s`, times `log(N / N_g)` where `N_g` of the

@@ -1,12 +1,19 @@
+from collections.abc import Callable, Iterable, Sequence
+
 from keras_headattn.metrics._bleu import bleu
 from keras_headattn.metrics._chrf import chrf
 from keras_headattn.metrics._cider import cider
 from keras_headattn.metrics._rouge import rouge_l
+from keras_headattn.metrics._score import Score
 from keras_headattn.metrics._sentences import check_references
 from keras_headattn.metrics._wer import wer
 
 
-def evaluate_translations(hypotheses, references, metrics=(bleu, chrf, wer, rouge_l, cider)):
+def evaluate_translations(
+    hypotheses: Sequence[str],
+    references: Sequence[str] | Sequence[Sequence[str]],
+    metrics: Iterable[Callable[..., Score]] = (bleu, chrf, wer, rouge_l, cider),
+) -> dict[str, Score]:
     """Scores translations with several metrics.
 
     Args:

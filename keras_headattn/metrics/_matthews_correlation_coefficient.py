@@ -1,5 +1,9 @@
+from typing import Any
+
 import keras
 from keras import ops
+
+from keras_headattn._types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_headattn")
@@ -33,14 +37,14 @@ class MatthewsCorrelationCoefficient(keras.metrics.Metric):
     0.5774
     """
 
-    def __init__(self, num_classes, name="matthews_correlation_coefficient", dtype=None):
+    def __init__(self, num_classes: int, name: str = "matthews_correlation_coefficient", dtype: str | None = None):
         super().__init__(name=name, dtype=dtype)
         if num_classes < 2:
             raise ValueError(f"`num_classes` must be at least 2. Received: num_classes={num_classes}")
         self.num_classes = num_classes
         self.confusion = self.add_variable((num_classes, num_classes), "zeros", name="confusion")
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> None:
         true, predicted = self._labels("y_true", y_true), self._labels("y_pred", y_pred)
         rows = ops.one_hot(predicted, self.num_classes, dtype=self.dtype)
         if sample_weight is not None:
@@ -60,7 +64,7 @@ class MatthewsCorrelationCoefficient(keras.metrics.Metric):
         values = ops.reshape(values, (-1,))
         return ops.cast(ops.greater(values, 0.5) if self.num_classes == 2 else values, "int32")
 
-    def result(self):
+    def result(self) -> Tensor:
         true, predicted = ops.sum(self.confusion, axis=1), ops.sum(self.confusion, axis=0)
         # Shares rather than counts, whose fourth powers would overflow.
         total = ops.sum(true)
@@ -70,5 +74,5 @@ class MatthewsCorrelationCoefficient(keras.metrics.Metric):
         variance = [ops.sum(share * (ops.sum(share) - share)) for share in (true, predicted)]
         return ops.divide_no_nan(correct - ops.sum(true * predicted), ops.sqrt(variance[0] * variance[1]))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_classes": self.num_classes}

@@ -1,4 +1,5 @@
 import types
+from collections.abc import Sequence
 
 from headattn_io.optional import optional_import
 from keras_headattn.metrics._score import Score, package_version
@@ -23,7 +24,9 @@ STEMMERS = {
 }
 
 
-def meteor(hypotheses, references, language="en"):
+def meteor(
+    hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]], language: str = "en"
+) -> Score:
     """METEOR by nltk, averaged over sentences.
 
     Words match when they are equal, then when their stems are, then (English alone) when WordNet calls them

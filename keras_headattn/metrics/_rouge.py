@@ -1,4 +1,5 @@
 import types
+from collections.abc import Sequence
 
 from headattn_io.optional import optional_import
 from keras_headattn._validation import check_positive
@@ -6,7 +7,7 @@ from keras_headattn.metrics._score import Score, package_version
 from keras_headattn.metrics._sentences import check_references, words
 
 
-def rouge_l(hypotheses, references):
+def rouge_l(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]) -> Score:
     """ROUGE-L by rouge-score: F1 of the longest common subsequence of words, averaged over sentences.
 
     Words are those of `words`, as rouge-score's own tokenizer drops every letter outside a to z. F1 weighs
@@ -31,7 +32,7 @@ def rouge_l(hypotheses, references):
     return _rouge("L", hypotheses, references)
 
 
-def rouge_n(hypotheses, references, n=1):
+def rouge_n(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]], n: int = 1) -> Score:
     """ROUGE-N by rouge-score: F1 of the n-grams of words, averaged over sentences.
 
     Words are those of `words`, as in `rouge_l`.

@@ -44,7 +44,7 @@ def check_references(hypotheses, references):
     return hypotheses, several
 
 
-def words(sentence):
+def words(sentence: str) -> list[str]:
     """Splits a sentence into lower-case runs of letters and digits; punctuation is left out.
 
     Letters are those of any alphabet, umlauts included. It suits languages that put spaces between words.

@@ -1,9 +1,11 @@
+from collections.abc import Sequence
+
 from headattn_io.optional import optional_import
 from keras_headattn.metrics._score import Score, package_version
 from keras_headattn.metrics._sentences import check_sentences
 
 
-def wer(hypotheses, references):
+def wer(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """Word error rate of the corpus by jiwer: word edits per word of the references.
 
     Words are what spaces separate, so case and punctuation count. Lower is better, and more than 100 is

@@ -1,13 +1,15 @@
 """Word vectors from the text files in which they are published."""
 
 import pathlib
+from collections.abc import Collection
 
 import numpy as np
 
+from headattn_io.files import Path
 from headattn_io.optional import optional_import
 
 
-def word_vector_width(path):
+def word_vector_width(path: Path) -> int:
     """Reads the width of the vectors in a GloVe or word2vec text file off the first one.
 
     Args:
@@ -36,7 +38,7 @@ def word_vector_width(path):
     return width
 
 
-def read_word_vectors(path, vocabulary):
+def read_word_vectors(path: Path, vocabulary: Collection[str]) -> dict[str, np.ndarray]:
     """Reads the vectors of some words from a GloVe or word2vec text file.
 
     A line is a word and its numbers, separated by spaces; a first line of two fields, as word2vec writes, is

@@ -1,12 +1,20 @@
 import dataclasses
 import json
 import pathlib
+from collections.abc import Mapping, Sequence
 
-from headattn_io.files import read_json, write_atomically
+from headattn_io.files import Path, read_json, write_atomically
+from keras_headattn.metrics._score import Score
 from keras_headattn.metrics._sentences import check_sentences
 
 
-def write_translations(folder, sources, hypotheses, references, scores):
+def write_translations(
+    folder: Path,
+    sources: Sequence[str],
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    scores: Mapping[str, Score],
+) -> None:
     """Writes translations beside their scores, so that anyone can read or score them again.
 
     The files are `sources.txt`, `hypotheses.txt` and `references.txt`, a sentence a line (line breaks in a

@@ -2,16 +2,27 @@ import math
 import os
 import pathlib
 from collections import Counter
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from headattn_io.files import Path
 from headattn_io.optional import optional_import
 from keras_headattn.metrics._score import Score
 from keras_headattn.metrics._sentences import check_sentences, words
 from keras_headattn.metrics._word_vectors import read_word_vectors
 
 
-def yisi_1(hypotheses, references, embed, idf_from=None, tokenize=words, ngram_size=1, alpha=0.8):
+def yisi_1(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    embed: Callable[[list[str]], ArrayLike] | Path,
+    idf_from: Sequence[str] | None = None,
+    tokenize: Callable[[str], list[str]] = words,
+    ngram_size: int = 1,
+    alpha: float = 0.8,
+) -> Score:
     """YiSi-1 without semantic roles: how well each word is matched by one of similar meaning.
 
     With `w(t) = log(1 + (N + 1) / (N_t + 1))` for a token found in `N_t` of `N` sentences, and the cosine `s`

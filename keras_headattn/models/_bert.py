@@ -1,9 +1,13 @@
+from collections.abc import Mapping
+from typing import Any, Self
+
 import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import check_seed, seed_plus
 from keras_headattn._model import Model
+from keras_headattn._types import Activation, AttentionLike, Tensor
 from keras_headattn._validation import check_boolean, check_index, check_number, check_positive, check_probability
 from keras_headattn.layers import EncoderBlock, FeedForward
 from keras_headattn.layers._intermediates import with_intermediates
@@ -19,7 +23,7 @@ _OF_BERT = {"vocabulary_size": 30522}
 _OF_ROBERTA = dict(vocabulary_size=50265, num_segments=0, pad_id=1, skip_padding=True, norm_epsilon=1e-5, pooler=False)
 _OF_ELECTRA = {"vocabulary_size": 30522, "pooler": False}
 
-BERT_SIZES = {
+BERT_SIZES: dict[str, dict[str, Any]] = {
     # Devlin et al. 2019, and Turc et al. 2019, "Well-read students learn better", for the small ones
     "bert_tiny": dict(zip(_SHAPES, (2, 128, 512, 2), strict=True), **_OF_BERT),
     "bert_mini": dict(zip(_SHAPES, (4, 256, 1024, 4), strict=True), **_OF_BERT),
@@ -100,26 +104,26 @@ class Bert(Model):
 
     def __init__(
         self,
-        vocabulary_size,
-        hidden_dim=768,
-        intermediate_dim=3072,
-        num_layers=12,
-        num_heads=12,
-        attention="multi_head",
-        max_length=512,
-        num_segments=2,
-        embedding_dim=None,
-        pad_id=0,
-        skip_padding=False,
-        activation="gelu",
-        norm_epsilon=1e-12,
-        dropout=0.1,
-        attention_dropout=0.1,
-        pooler=True,
-        initializer_range=0.02,
-        seed=None,
-        embeddings=None,
-        **kwargs,
+        vocabulary_size: int,
+        hidden_dim: int = 768,
+        intermediate_dim: int = 3072,
+        num_layers: int = 12,
+        num_heads: int = 12,
+        attention: AttentionLike = "multi_head",
+        max_length: int = 512,
+        num_segments: int = 2,
+        embedding_dim: int | None = None,
+        pad_id: int = 0,
+        skip_padding: bool = False,
+        activation: Activation = "gelu",
+        norm_epsilon: float = 1e-12,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.1,
+        pooler: bool = True,
+        initializer_range: float = 0.02,
+        seed: int | None = None,
+        embeddings: "Bert | None" = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.supports_masking = True
@@ -132,7 +136,7 @@ class Bert(Model):
         self.num_heads = check_positive("num_heads", num_heads)
         self.max_length = check_positive("max_length", max_length)
         self.num_segments = check_index("num_segments", num_segments)
-        self.embedding_dim = check_positive("embedding_dim", embedding_dim)
+        self.embedding_dim: int = check_positive("embedding_dim", embedding_dim)
         self.pad_id = check_index("pad_id", pad_id)
         self.skip_padding = check_boolean("skip_padding", skip_padding)
         self.activation = activation
@@ -156,7 +160,7 @@ class Bert(Model):
         self.pooler = self._dense("pooler", "tanh") if check_boolean("pooler", pooler) else None
 
     @classmethod
-    def from_size(cls, size, **kwargs):
+    def from_size(cls, size: str, **kwargs: Any) -> Self:
         """A `Bert` of a named size, with random weights.
 
         Args:
@@ -173,7 +177,7 @@ class Bert(Model):
         """
         return cls(**arguments_of_size(BERT_SIZES, size, **kwargs))
 
-    def initializer(self):
+    def initializer(self) -> keras.initializers.Initializer:
         """A new initializer of kernels and embeddings: a normal distribution of deviation `initializer_range`, cut at
         two deviations."""
         return keras.initializers.TruncatedNormal(stddev=self.initializer_range)
@@ -220,7 +224,7 @@ class Bert(Model):
             name=f"block_{number}",
         )
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         embedded, shape = ((None, None, width) for width in (self.embedding_dim, self.hidden_dim))
         for name, input_shape in zip(EMBEDDINGS, ((None, None), (None, None), embedded, embedded), strict=True):
             layer = getattr(self, name)
@@ -233,7 +237,9 @@ class Bert(Model):
             self.pooler.build((None, self.hidden_dim))
         self.built = True
 
-    def call(self, inputs, training=None, return_intermediates=False):
+    def call(
+        self, inputs: Tensor | Mapping[str, Tensor], training: bool | None = None, return_intermediates: bool = False
+    ) -> Any:
         if return_intermediates:
             return with_intermediates({block.name: block for block in self.blocks}, self.call, inputs, training)
         ids, segments = self._ids_and_segments(inputs)
@@ -241,7 +247,7 @@ class Bert(Model):
         x = self.stack(x, ops.not_equal(ids, self.pad_id), training=training)
         return {"sequence_output": x} | ({} if self.pooler is None else {"pooled_output": self.pooler(x[:, 0])})
 
-    def compute_mask(self, inputs, previous_mask=None):
+    def compute_mask(self, inputs: Tensor | Mapping[str, Tensor], previous_mask: Tensor | None = None) -> Tensor:
         mask = ops.not_equal(self._ids_and_segments(inputs)[0], self.pad_id)
         return {"sequence_output": mask} | ({} if self.pooler is None else {"pooled_output": None})
 
@@ -256,7 +262,7 @@ class Bert(Model):
             )
         return inputs["token_ids"], inputs.get("segment_ids")
 
-    def embed(self, token_ids, segment_ids=None, training=None):
+    def embed(self, token_ids: Tensor, segment_ids: Tensor | None = None, training: bool | None = None) -> Tensor:
         """Embeddings, as the first block receives them.
 
         Args:
@@ -287,7 +293,7 @@ class Bert(Model):
         real = ops.cast(ops.not_equal(ids, self.pad_id), "int32")
         return ops.maximum(ops.cumsum(real, axis=1) - 1, 0)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         names = (
             "vocabulary_size",
             "hidden_dim",

@@ -1,8 +1,12 @@
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
 import keras
 from keras import ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import deserialize_layers, seed_plus
+from keras_headattn._types import AttentionLike, Tensor
 from keras_headattn._validation import check_number
 from keras_headattn.models._bert import BERT_SIZES, EMBEDDINGS, Bert
 from keras_headattn.models._encoder_heads import MaskedLM, ReplacedTokenDetector
@@ -70,17 +74,17 @@ class ElectraPretraining(Pretraining):
 
     def __init__(
         self,
-        generator,
-        discriminator,
-        mask_id,
-        special_ids,
-        discriminator_weight=50.0,
-        masked_share=0.85,
-        random_share=0.0,
-        drawn_share=0.15,
-        replacement=False,
-        seed=None,
-        **kwargs,
+        generator: MaskedLM,
+        discriminator: ReplacedTokenDetector,
+        mask_id: int,
+        special_ids: Sequence[int],
+        discriminator_weight: float = 50.0,
+        masked_share: float = 0.85,
+        random_share: float = 0.0,
+        drawn_share: float = 0.15,
+        replacement: bool = False,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         check_head("generator", generator, MaskedLM)
         check_head("discriminator", discriminator, ReplacedTokenDetector)
@@ -102,8 +106,15 @@ class ElectraPretraining(Pretraining):
 
     @classmethod
     def from_size(
-        cls, size, mask_id, special_ids, generator_share=None, generator_attention="multi_head", seed=None, **kwargs
-    ):
+        cls,
+        size: str,
+        mask_id: int,
+        special_ids: Sequence[int],
+        generator_share: float | None = None,
+        generator_attention: AttentionLike = "multi_head",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """A model of a named size, with random weights.
 
         The generator has as many blocks as the discriminator, feed-forward layers four times as wide as itself, and
@@ -139,13 +150,13 @@ class ElectraPretraining(Pretraining):
         discriminator = ReplacedTokenDetector(encoder, name="discriminator", dtype=encoder.dtype_policy)
         return cls(generator, discriminator, mask_id, special_ids, seed=seed, **own)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         for head in (self.discriminator, self.generator):  # the embeddings are among the weights of the first
             if not head.built:
                 head.build()
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor | Mapping[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         seeds = self._seeds(training)
         inputs = self._mask_tokens(as_dictionary(inputs), seeds)
         outputs = self._fill_in(self.generator, inputs, training)
@@ -162,7 +173,9 @@ class ElectraPretraining(Pretraining):
             "replaced_losses": ops.binary_crossentropy(labels, logits, from_logits=True),
         }
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+    def compute_loss(
+        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
+    ) -> Tensor:
         masked = self._mean_loss(x, "mean_masks", y_pred["mask_losses"], y_pred["mask_weights"])
         replaced = self._mean_loss(x, "mean_tokens", y_pred["replaced_losses"], self._is_real(x))
         return masked + self.discriminator_weight * replaced
@@ -170,7 +183,7 @@ class ElectraPretraining(Pretraining):
     def _is_real(self, inputs):
         return ops.cast(ops.not_equal(as_dictionary(inputs)["token_ids"], self.pad_id), "float32")
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         is_real, labels, logits = self._is_real(x), y_pred["replaced_labels"], y_pred["replaced_logits"]
         measured = {
             "masked_accuracy": masked_accuracy(y_pred),
@@ -185,11 +198,11 @@ class ElectraPretraining(Pretraining):
             metric.update_state(labels, ops.sigmoid(logits), is_real)
         return self.get_metrics_result()
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "discriminator_weight": self.discriminator_weight}
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None) -> Self:
         config = deserialize_layers(config, ["discriminator"], custom_objects)
         generator = config["generator"]
         encoder = generator["config"]["encoder"]

@@ -1,15 +1,19 @@
 """The base of encoder-decoder Transformers: embeddings, two stacks of blocks, decoding."""
 
 import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 from keras import layers, ops
 
 from keras_headattn._identifiers import check_seed, seed_plus
 from keras_headattn._model import Model
+from keras_headattn._types import Tensor
 from keras_headattn._validation import check_boolean, check_positive, check_probability
 from keras_headattn.layers import DecoderBlock, EncoderBlock
 from keras_headattn.layers._intermediates import with_intermediates
+from keras_headattn.layers._template import Template
 from keras_headattn.models._blocks import Stack
 from keras_headattn.ops import apply_kernel, sizes
 
@@ -32,28 +36,28 @@ class EncoderDecoder(Model):
 
     def __init__(
         self,
-        source_vocabulary_size,
-        target_vocabulary_size,
-        num_layers,
-        num_decoder_layers,
-        hidden_dim,
-        intermediate_dim,
-        num_heads,
+        source_vocabulary_size: int,
+        target_vocabulary_size: int | None,
+        num_layers: int,
+        num_decoder_layers: int | None,
+        hidden_dim: int,
+        intermediate_dim: int,
+        num_heads: int,
         *,
-        templates,
-        dropout,
-        normalize_first,
-        tie_output,
-        output_bias,
-        suppress,
-        force_end,
-        seed,
-        embedding_deviation,
-        embedding_scale=None,
-        output_scale=None,
-        output_dropout=False,
-        padding_begins=False,
-        **kwargs,
+        templates: Mapping[str, Template],
+        dropout: float,
+        normalize_first: bool,
+        tie_output: bool,
+        output_bias: bool,
+        suppress: Sequence[int],
+        force_end: bool,
+        seed: int | None,
+        embedding_deviation: float,
+        embedding_scale: float | None = None,
+        output_scale: float | None = None,
+        output_dropout: bool = False,
+        padding_begins: bool = False,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.source_vocabulary_size = check_positive("source_vocabulary_size", source_vocabulary_size)
@@ -81,7 +85,7 @@ class EncoderDecoder(Model):
         self._make_layers(output_dropout)
 
     @property
-    def max_length(self):
+    def max_length(self) -> int | None:
         """Largest number of positions, or `None` where there is no limit."""
         return getattr(self.positions[0], "max_length", None) if self.positions else None
 
@@ -157,7 +161,7 @@ class EncoderDecoder(Model):
         self.encoder_stack = Stack(self.encoder_blocks, self.relative_positions[SOURCE])
         self.decoder_stack = Stack(self.decoder_blocks, self.relative_positions[TARGET])
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         shape = (None, None, self.hidden_dim)
         self.target_embedding.build((None, None))
         if self.source_embedding is not self.target_embedding:
@@ -173,7 +177,9 @@ class EncoderDecoder(Model):
             self.tied_bias = self.add_weight(name="output_bias", shape=(size,), initializer="zeros")
         self.built = True
 
-    def call(self, inputs, training=None, return_intermediates=False):
+    def call(
+        self, inputs: Mapping[str, Tensor], training: bool | None = None, return_intermediates: bool = False
+    ) -> Any:
         if return_intermediates:
             blocks = {block.name: block for block in (*self.encoder_blocks, *self.decoder_blocks)}
             return with_intermediates(blocks, self.call, inputs, training)
@@ -193,7 +199,7 @@ class EncoderDecoder(Model):
             return mask
         return ops.logical_or(ops.equal(ops.arange(ops.shape(target)[1]), 0), mask)
 
-    def encode(self, source, training=None):
+    def encode(self, source: Tensor, training: bool | None = None) -> Tensor:
         """Output of the encoder.
 
         Args:
@@ -213,7 +219,7 @@ class EncoderDecoder(Model):
         x = self.output_dropouts[side](x, training=training) if self.output_dropouts else x
         return x * self.output_scale if side == TARGET and self.output_scale is not None else x
 
-    def decoding_kernels(self):
+    def decoding_kernels(self) -> dict[str, Any]:
         """Kernels of decoding, made once from the weights, see `Attention.decoding_kernels`.
 
         Returns:
@@ -227,7 +233,9 @@ class EncoderDecoder(Model):
                 made["output"]["bias"] = ops.cast(self.tied_bias, self.compute_dtype)
         return made
 
-    def init_cache(self, source, max_length, copies=1, kernels=None):
+    def init_cache(
+        self, source: Tensor, max_length: int, copies: int = 1, kernels: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
         """State of decoding translations of `source`, for `decode_step`.
 
         Args:
@@ -247,7 +255,15 @@ class EncoderDecoder(Model):
             "source_mask": mask,
         }
 
-    def decode_step(self, tokens, cache, index, positions=None, attention_mask=None, kernels=None):
+    def decode_step(
+        self,
+        tokens: Tensor,
+        cache: dict[str, Any],
+        index: int | Tensor,
+        positions: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        kernels: dict[str, Any] | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
         """Logits of the tokens that follow `tokens`.
 
         Args:
@@ -280,11 +296,11 @@ class EncoderDecoder(Model):
         return self._logits(x, kernels.get("output")), {**cache, "blocks": blocks}
 
     @property
-    def beams_share_rows(self):
+    def beams_share_rows(self) -> bool:
         """Whether the hypotheses of a beam may lie side by side in one cache, in any order."""
         return not any(layer.rows_interact for layer in self.decoder_stack.attentions)
 
-    def grow_cache(self, cache, max_length):
+    def grow_cache(self, cache: dict[str, Any], max_length: int) -> dict[str, Any]:
         """The cache with room for more tokens.
 
         Args:
@@ -296,7 +312,7 @@ class EncoderDecoder(Model):
         """
         return {**cache, "blocks": self.decoder_stack.grow_cache(cache["blocks"], max_length)}
 
-    def reorder_cache(self, cache, rows):
+    def reorder_cache(self, cache: dict[str, Any], rows: Tensor) -> dict[str, Any]:
         """The cache of a batch whose sentences are `rows` of this one, as hypotheses of the same sources.
 
         Args:

@@ -1,10 +1,14 @@
 """Heads of pre-trained encoders: classes and numbers, masked tokens, replaced tokens."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import check_seed, seed_plus
 from keras_headattn._model import Model
+from keras_headattn._types import Activation, Tensor
 from keras_headattn._validation import check_positive, check_probability
 from keras_headattn.layers._feed_forward import get_activation
 from keras_headattn.models._bert import Bert
@@ -19,9 +23,9 @@ class _Head(Model):
     """A `Bert`, which is used itself, and what a subclass makes of its outputs."""
 
     layer_arguments = ("encoder",)
-    head_inputs = ()  # names of inputs that the encoder does not take
+    head_inputs: tuple[str, ...] = ()  # names of inputs that the encoder does not take
 
-    def __init__(self, encoder, **kwargs):
+    def __init__(self, encoder: Bert, **kwargs: Any):
         super().__init__(**kwargs)
         if not isinstance(encoder, Bert):
             raise ValueError(f"`encoder` must be a keras_headattn.models.Bert. Received: encoder={encoder!r}")
@@ -36,13 +40,15 @@ class _Head(Model):
             name=name,
         )
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         if not self.encoder.built:
             self.encoder.build()
         self._build_head(self.encoder.hidden_dim)
         self.built = True
 
-    def call(self, inputs, training=None, return_intermediates=False):
+    def call(
+        self, inputs: Tensor | Mapping[str, Tensor], training: bool | None = None, return_intermediates: bool = False
+    ) -> Any:
         texts = inputs
         if isinstance(inputs, dict):
             texts = {name: x for name, x in inputs.items() if name not in self.head_inputs}
@@ -98,7 +104,15 @@ class EncoderClassifier(_Head):
     """
 
     def __init__(
-        self, encoder, num_outputs, kind="bert", head_dim=None, pooling="first", dropout=0.1, seed=None, **kwargs
+        self,
+        encoder: Bert,
+        num_outputs: int,
+        kind: str = "bert",
+        head_dim: int | None = None,
+        pooling: str = "first",
+        dropout: float = 0.1,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(encoder, **kwargs)
         for name, value, allowed in (("kind", kind, KINDS), ("pooling", pooling, POOLINGS)):
@@ -147,7 +161,7 @@ class EncoderClassifier(_Head):
         total = ops.sum(ops.cast(states, "float32") * is_real, axis=1)
         return ops.cast(total / ops.maximum(ops.sum(is_real, axis=1), 1.0), states.dtype)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         names = ("num_outputs", "kind", "head_dim", "pooling", "dropout", "seed")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
@@ -186,7 +200,9 @@ class MaskedLM(_Head):
 
     head_inputs = ("mask_positions",)
 
-    def __init__(self, encoder, activation=None, norm_epsilon=None, **kwargs):
+    def __init__(
+        self, encoder: Bert, activation: Activation | None = None, norm_epsilon: float | None = None, **kwargs: Any
+    ):
         super().__init__(encoder, **kwargs)
         self.activation = activation
         self.norm_epsilon = norm_epsilon
@@ -213,7 +229,7 @@ class MaskedLM(_Head):
         logits = ops.cast(self.encoder.token_embedding(rows, reverse=True), "float32") + self.output_bias
         return ops.reshape(logits, (*sizes(x)[:-1], self.encoder.vocabulary_size))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "activation": self.activation, "norm_epsilon": self.norm_epsilon}
 
 
@@ -242,7 +258,7 @@ class ReplacedTokenDetector(_Head):
     (2, 5)
     """
 
-    def __init__(self, encoder, **kwargs):
+    def __init__(self, encoder: Bert, **kwargs: Any):
         super().__init__(encoder, **kwargs)
         self.hidden = self._dense("hidden", encoder.hidden_dim, encoder.activation)
         self.output_projection = self._dense("output_projection", 1, init="glorot_uniform")

@@ -1,3 +1,6 @@
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import keras
 import numpy as np
 from keras import layers, ops
@@ -5,6 +8,7 @@ from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import check_seed, seed_plus
 from keras_headattn._model import Model
+from keras_headattn._types import AttentionLike, Tensor
 from keras_headattn._validation import check_index, check_positive, check_probability
 from keras_headattn.layers._intermediates import is_capturing, with_intermediates
 from keras_headattn.layers._template import Template
@@ -80,21 +84,21 @@ class GraphWriter(Model):
 
     def __init__(
         self,
-        vocabulary_size,
-        entity_vocabulary_size,
-        num_relations,
-        title_vocabulary_size=None,
-        num_layers=6,
-        hidden_dim=500,
-        intermediate_dim=None,
-        num_encoder_layers=2,
-        attention="graph",
-        num_heads=4,
-        dropout=0.1,
-        embedding_dropout=0.0,
-        forbidden_ids=(0, 1, 2),
-        seed=None,
-        **kwargs,
+        vocabulary_size: int,
+        entity_vocabulary_size: int,
+        num_relations: int,
+        title_vocabulary_size: int | None = None,
+        num_layers: int = 6,
+        hidden_dim: int = 500,
+        intermediate_dim: int | None = None,
+        num_encoder_layers: int = 2,
+        attention: AttentionLike = "graph",
+        num_heads: int = 4,
+        dropout: float = 0.1,
+        embedding_dropout: float = 0.0,
+        forbidden_ids: Sequence[int] = (0, 1, 2),
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.vocabulary_size = check_positive("vocabulary_size", vocabulary_size)
@@ -153,7 +157,7 @@ class GraphWriter(Model):
         )
         self.output_layer = CopyOutput(self.vocabulary_size, dtype=self.dtype_policy, name="output")
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         width = self.hidden_dim
         self.encoder.build()
         self.word_embedding.build((None, None))
@@ -168,7 +172,9 @@ class GraphWriter(Model):
             raise ValueError(f"`inputs` must be a dictionary of {', '.join(names)}. Received: inputs={received}")
         return self.encoder(inputs, training=training)
 
-    def call(self, inputs, training=None, return_intermediates=False):
+    def call(
+        self, inputs: Mapping[str, Tensor], training: bool | None = None, return_intermediates: bool = False
+    ) -> Any:
         if return_intermediates:
             parts = (*self.encoder.blocks, *self.decoder.attentions.values())
             return with_intermediates({part.name: part for part in parts}, self.call, inputs, training)
@@ -189,7 +195,9 @@ class GraphWriter(Model):
         types = ops.take_along_axis(types, entity, axis=1)
         return self.word_embedding(ops.where(tokens < self.vocabulary_size, tokens, types))
 
-    def init_cache(self, inputs, max_length=None, copies=1):
+    def init_cache(
+        self, inputs: Mapping[str, Tensor], max_length: int | None = None, copies: int = 1
+    ) -> dict[str, Any]:
         """State of writing the texts of graphs, for `decode_step`.
 
         Args:
@@ -213,7 +221,14 @@ class GraphWriter(Model):
         cache = {"state": state, "same": {**same, **encoded}}
         return keras.tree.map_structure(lambda x: ops.repeat(x, copies, axis=0), cache) if copies > 1 else cache
 
-    def decode_step(self, tokens, cache, index=None, positions=None, attention_mask=None):
+    def decode_step(
+        self,
+        tokens: Tensor,
+        cache: dict[str, Any],
+        index: int | Tensor | None = None,
+        positions: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
         """Log probabilities of the tokens that follow `tokens`; -inf for what is never written.
 
         Args:
@@ -232,7 +247,7 @@ class GraphWriter(Model):
         found = self.output_layer(ops.stack(outputs, axis=1), *same["copies"])
         return ops.where(same["allowed"][:, None], found, float("-inf")), {**cache, "state": state}
 
-    def reorder_cache(self, cache, rows):
+    def reorder_cache(self, cache: dict[str, Any], rows: Tensor) -> dict[str, Any]:
         """The cache of a batch whose texts are `rows` of this one, as hypotheses of the same graphs.
 
         Args:
@@ -244,7 +259,7 @@ class GraphWriter(Model):
         """
         return {**cache, "state": [ops.take(x, rows, axis=0) for x in cache["state"]]}
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         names = (
             "vocabulary_size",
             "entity_vocabulary_size",

@@ -1,5 +1,9 @@
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from keras.saving import register_keras_serializable
 
+from keras_headattn._types import Tensor
 from keras_headattn.models._encoder_heads import MaskedLM
 from keras_headattn.models._pretraining import Pretraining, as_dictionary, check_head, masked_accuracy
 
@@ -52,33 +56,35 @@ class MaskedLMPretraining(Pretraining):
 
     def __init__(
         self,
-        masked_lm,
-        mask_id,
-        special_ids,
-        drawn_share=0.15,
-        masked_share=0.8,
-        random_share=0.1,
-        replacement=False,
-        seed=None,
-        **kwargs,
+        masked_lm: MaskedLM,
+        mask_id: int,
+        special_ids: Sequence[int],
+        drawn_share: float = 0.15,
+        masked_share: float = 0.8,
+        random_share: float = 0.1,
+        replacement: bool = False,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         encoder = check_head("masked_lm", masked_lm, MaskedLM).encoder
         shares = (drawn_share, masked_share, random_share)
         super().__init__(encoder, mask_id, special_ids, *shares, replacement, seed, **kwargs)
         self.masked_lm = masked_lm
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         if not self.masked_lm.built:
             self.masked_lm.build()
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor | Mapping[str, Tensor], training: bool | None = None) -> dict[str, Tensor]:
         masked = self._mask_tokens(as_dictionary(inputs), self._seeds(training))
         return self._fill_in(self.masked_lm, masked, training)
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+    def compute_loss(
+        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
+    ) -> Tensor:
         return self._mean_loss(x, "mean_masks", y_pred["mask_losses"], y_pred["mask_weights"])
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         self._update_means({"masked_accuracy": masked_accuracy(y_pred)})
         return self.get_metrics_result()

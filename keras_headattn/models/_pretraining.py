@@ -1,6 +1,8 @@
 """The base of models that mask tokens: which tokens are masked, and means of losses over them."""
 
 import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -8,8 +10,10 @@ from keras import ops
 
 from keras_headattn._identifiers import check_seed
 from keras_headattn._model import Model
+from keras_headattn._types import Tensor
 from keras_headattn._validation import check_boolean, check_index, check_number
 from keras_headattn.losses import LabelSmoothedCrossentropy
+from keras_headattn.models._bert import Bert
 from keras_headattn.models._masking import draw_positions, mask, most_drawn, number_drawn
 
 MASKS = ("masked_ids", "mask_positions", "mask_weights")
@@ -32,15 +36,15 @@ class Pretraining(Model):
 
     def __init__(
         self,
-        encoder,
-        mask_id,
-        special_ids,
-        drawn_share,
-        masked_share,
-        random_share,
-        replacement=False,
-        seed=None,
-        **kwargs,
+        encoder: Bert,
+        mask_id: int,
+        special_ids: Sequence[int],
+        drawn_share: float,
+        masked_share: float,
+        random_share: float,
+        replacement: bool = False,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.mask_id = check_index("mask_id", mask_id)
@@ -63,7 +67,7 @@ class Pretraining(Model):
         self._mean = _Mean("mean", dtype="float32")
         self._crossentropy = LabelSmoothedCrossentropy(0.0, reduction=None)
 
-    def draw_masks(self, inputs, training=True):
+    def draw_masks(self, inputs: Tensor | Mapping[str, Tensor], training: bool = True) -> dict[str, Tensor]:
         """Draws the masks of a batch, as a call without masks does by itself. Those of a validation set are drawn once.
 
         Args:
@@ -80,7 +84,7 @@ class Pretraining(Model):
         """
         return self._draw(as_dictionary(inputs), self._seeds(training))
 
-    def with_counts(self, inputs):
+    def with_counts(self, inputs: Tensor | Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Adds the counts that losses are divided by to a batch that is to be split over replicas.
 
         Without them each replica divides by the counts of its own rows.
@@ -162,7 +166,7 @@ class Pretraining(Model):
         for name, (values, weights) in measured.items():
             self.means[name].update_state(values, weights)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         names = ("mask_id", "special_ids", "drawn_share", "masked_share", "random_share", "replacement", "seed")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 

@@ -1,10 +1,14 @@
 """Classifiers of long documents that pool words by additive attention, so that they show which words count."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import check_seed, seed_plus
 from keras_headattn._model import Model
+from keras_headattn._types import Tensor
 from keras_headattn._validation import check_index, check_positive, check_probability
 from keras_headattn.layers import SelfAttentivePooling
 from keras_headattn.layers._intermediates import with_intermediates
@@ -55,7 +59,15 @@ class RationaleReader(Model):
     inputs_dtype = {"states": "float32", "mask": "bool"}
 
     def __init__(
-        self, num_outputs, num_layers, lstm_dim=128, pooling_dim=256, hidden_dim=128, dropout=0.2, seed=None, **kwargs
+        self,
+        num_outputs: int,
+        num_layers: int,
+        lstm_dim: int = 128,
+        pooling_dim: int = 256,
+        hidden_dim: int = 128,
+        dropout: float = 0.2,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.num_outputs = check_positive("num_outputs", num_outputs)
@@ -72,7 +84,7 @@ class RationaleReader(Model):
         self.hidden = layers.Dense(hidden_dim, "relu", name="hidden", **own)
         self.output_projection = layers.Dense(num_outputs, name="output_projection", **own)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Any) -> None:
         states = input_shape["states"] if isinstance(input_shape, dict) else input_shape
         self.mix_logits = self.add_weight(name="mix_logits", shape=(self.num_layers,), initializer="zeros")
         self.bilstm.build((None, None, states[-1]))
@@ -81,7 +93,9 @@ class RationaleReader(Model):
         self.output_projection.build((None, self.hidden_dim))
         self.built = True
 
-    def call(self, inputs, training=None, return_intermediates=False):
+    def call(
+        self, inputs: Mapping[str, Tensor], training: bool | None = None, return_intermediates: bool = False
+    ) -> Any:
         if return_intermediates:
             return with_intermediates({"pooling": self.pooling}, self.call, inputs, training)
         batch, choices = ops.shape(inputs["mask"])[:2]
@@ -89,7 +103,7 @@ class RationaleReader(Model):
         width = self.num_outputs if choices == 1 else choices * self.num_outputs
         return ops.reshape(logits, (batch, width))
 
-    def mix(self, states):
+    def mix(self, states: Tensor) -> Tensor:
         """Layers as one.
 
         Args:
@@ -102,7 +116,7 @@ class RationaleReader(Model):
         states = ops.cast(states, self.compute_dtype)
         return ops.sum(states * ops.cast(shares, self.compute_dtype)[:, None], axis=-2)
 
-    def read(self, mixed, mask, training=None):
+    def read(self, mixed: Tensor, mask: Tensor, training: bool | None = None) -> Tensor:
         """Logits of mixed states.
 
         Args:
@@ -120,7 +134,7 @@ class RationaleReader(Model):
         x = self.dropouts[1](self.hidden(x), training=training)
         return ops.cast(self.output_projection(x), "float32")
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         names = ("num_outputs", "num_layers", *_WIDTHS)
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
@@ -159,7 +173,7 @@ class RationaleClassifier(Model):
 
     layer_arguments = ("encoder",)
 
-    def __init__(self, encoder, num_outputs, trainable_layers=0, **kwargs):
+    def __init__(self, encoder: Bert, num_outputs: int, trainable_layers: int = 0, **kwargs: Any):
         widths = {name: kwargs.pop(name) for name in _WIDTHS if name in kwargs}
         super().__init__(**kwargs)
         if not isinstance(encoder, Bert):
@@ -174,7 +188,7 @@ class RationaleClassifier(Model):
         self.reader = RationaleReader(num_outputs, encoder.num_layers, dtype=self.dtype_policy, name="reader", **widths)
         self.num_frozen = encoder.num_layers - trainable_layers
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         if not self.encoder.built:
             self.encoder.build()
         names = (*EMBEDDINGS, "embedding_projection", "pooler")
@@ -185,7 +199,7 @@ class RationaleClassifier(Model):
         self.reader.build((None, None, None, self.encoder.num_layers, self.encoder.hidden_dim))
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Mapping[str, Tensor], training: bool | None = None) -> Tensor:
         token_ids, places = inputs["token_ids"], inputs["places"]
         batch, choices, windows, length = ops.shape(token_ids)
         states = self.piece_states(ops.reshape(token_ids, (-1, length)), training)
@@ -196,7 +210,7 @@ class RationaleClassifier(Model):
         shape = (batch, choices, ops.shape(places)[2], self.encoder.num_layers, self.encoder.hidden_dim)
         return self.reader({"states": ops.reshape(words, shape), "mask": places >= 0}, training=training)
 
-    def piece_states(self, token_ids, training=None):
+    def piece_states(self, token_ids: Tensor, training: bool | None = None) -> Tensor:
         """States of the pieces of single windows after each block.
 
         Args:
@@ -212,6 +226,6 @@ class RationaleClassifier(Model):
         each = [{"training": training if i >= self.num_frozen else False} for i in range(encoder.num_layers)]
         return ops.stack([x for x, _ in encoder.stack.run(x, is_real, each=each)], axis=2)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         own = {name: getattr(self.reader, name) for name in ("num_outputs", *_WIDTHS)}
         return {**super().get_config(), "trainable_layers": self.trainable_layers, **own}

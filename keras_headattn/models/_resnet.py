@@ -1,10 +1,13 @@
 import dataclasses
+from collections.abc import Sequence
 
 import keras
 from keras import layers
 from keras.utils import get_source_inputs
 
+from headattn_io.files import Path
 from keras_headattn import _identifiers
+from keras_headattn._types import Activation, Regularizer, Tensor
 from keras_headattn.layers._augmented_conv_2d import augmented_widths
 from keras_headattn.layers._template import Template
 from keras_headattn.models._residual_blocks import (
@@ -17,27 +20,27 @@ from keras_headattn.models._residual_blocks import (
 
 
 def ResNet(
-    stage_depths,
-    bottleneck=False,
-    attention=None,
-    filters=64,
-    small_images=False,
-    key_ratio=0.2,
-    value_ratio=0.1,
-    min_key_dim=20,
-    attention_stages=(-3, -2, -1),
-    downsampled_stages=(-3,),
-    include_top=True,
-    weights=None,
-    input_tensor=None,
-    input_shape=None,
-    pooling=None,
-    classes=1000,
-    classifier_activation="softmax",
-    return_stages=False,
-    weight_regularizer=None,
-    name="resnet",
-):
+    stage_depths: Sequence[int],
+    bottleneck: bool = False,
+    attention: keras.layers.Layer | None = None,
+    filters: int = 64,
+    small_images: bool = False,
+    key_ratio: float = 0.2,
+    value_ratio: float = 0.1,
+    min_key_dim: int = 20,
+    attention_stages: Sequence[int] = (-3, -2, -1),
+    downsampled_stages: Sequence[int] = (-3,),
+    include_top: bool = True,
+    weights: Path | None = None,
+    input_tensor: Tensor | None = None,
+    input_shape: tuple[int | None, int | None, int] | None = None,
+    pooling: str | None = None,
+    classes: int = 1000,
+    classifier_activation: Activation | None = "softmax",
+    return_stages: bool = False,
+    weight_regularizer: Regularizer | None = None,
+    name: str = "resnet",
+) -> keras.Model:
     """A residual network, with attention beside its 3 x 3 convolutions or without.
 
     A functional `keras.Model`, whose arguments and names of layers are those of `keras.applications`:

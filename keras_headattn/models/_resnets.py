@@ -7,6 +7,10 @@ head, and values 1/10. The paper's appendix has k = 2 and v = 0.2, which is not 
 k = 2v = 0.2 is.
 """
 
+from typing import Any
+
+import keras
+
 from keras_headattn.layers._get import get
 from keras_headattn.models._resnet import ResNet
 
@@ -22,7 +26,14 @@ def _template(attention, alpha):
     return get(attention, num_heads=HEADS, key_dim=KEY_DIM, **arguments)
 
 
-def ResNet34(attention=None, key_ratio=0.25, value_ratio=0.125, min_key_dim=1, name="resnet34", **kwargs):
+def ResNet34(
+    attention: str | keras.layers.Layer | None = None,
+    key_ratio: float = 0.25,
+    value_ratio: float = 0.125,
+    min_key_dim: int = 1,
+    name: str = "resnet34",
+    **kwargs: Any,
+) -> keras.Model:
     """ResNet-34: 21.8 million parameters, with attention 20.7.
 
     Args:
@@ -34,11 +45,18 @@ def ResNet34(attention=None, key_ratio=0.25, value_ratio=0.125, min_key_dim=1, n
     >>> tuple(model(np.zeros((1, 32, 32, 3))).shape)
     (1, 512)
     """
-    widths = dict(key_ratio=key_ratio, value_ratio=value_ratio, min_key_dim=min_key_dim)
-    return ResNet((3, 4, 6, 3), attention=_template(attention, 0.5), name=name, **widths, **kwargs)
+    return ResNet(
+        (3, 4, 6, 3),
+        attention=_template(attention, 0.5),
+        key_ratio=key_ratio,
+        value_ratio=value_ratio,
+        min_key_dim=min_key_dim,
+        name=name,
+        **kwargs,
+    )
 
 
-def ResNet50(attention=None, name="resnet50", **kwargs):
+def ResNet50(attention: str | keras.layers.Layer | None = None, name: str = "resnet50", **kwargs: Any) -> keras.Model:
     """ResNet-50: 25.6 million parameters, with attention 25.8.
 
     Args:
@@ -48,7 +66,7 @@ def ResNet50(attention=None, name="resnet50", **kwargs):
     return ResNet((3, 4, 6, 3), bottleneck=True, attention=_template(attention, 0.5), name=name, **kwargs)
 
 
-def ResNet101(attention=None, name="resnet101", **kwargs):
+def ResNet101(attention: str | keras.layers.Layer | None = None, name: str = "resnet101", **kwargs: Any) -> keras.Model:
     """ResNet-101: 44.5 million parameters, with attention 45.4.
 
     Args:
@@ -58,7 +76,7 @@ def ResNet101(attention=None, name="resnet101", **kwargs):
     return ResNet((3, 4, 23, 3), bottleneck=True, attention=_template(attention, 0.7), name=name, **kwargs)
 
 
-def ResNet152(attention=None, name="resnet152", **kwargs):
+def ResNet152(attention: str | keras.layers.Layer | None = None, name: str = "resnet152", **kwargs: Any) -> keras.Model:
     """ResNet-152: 60.2 million parameters, with attention 61.6.
 
     Args:

@@ -2,6 +2,8 @@
 
 import inspect
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import layers, ops
@@ -9,6 +11,7 @@ from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import check_seed, regularizer, seed_plus
 from keras_headattn._model import Model
+from keras_headattn._types import Regularizer, Tensor
 from keras_headattn._validation import check_positive, check_probability
 from keras_headattn.layers import SelfAttentivePooling
 from keras_headattn.layers._intermediates import with_intermediates
@@ -23,14 +26,14 @@ class _Classifier(Model):
 
     def __init__(
         self,
-        encoder,
-        num_classes,
-        pooling=None,
-        mlp_dim=2000,
-        dropout=0.5,
-        kernel_regularizer=None,
-        seed=None,
-        **kwargs,
+        encoder: keras.layers.Layer,
+        num_classes: int,
+        pooling: keras.layers.Layer | None = None,
+        mlp_dim: int = 2000,
+        dropout: float = 0.5,
+        kernel_regularizer: Regularizer | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         if pooling is None:
@@ -65,7 +68,7 @@ class _Classifier(Model):
         self.output_projection.build((None, self.mlp_dim))
         self.built = True
 
-    def encode(self, ids, training=None, return_intermediates=False):
+    def encode(self, ids: Tensor, training: bool | None = None, return_intermediates: bool = False) -> Any:
         """Sentences, pooled.
 
         Args:
@@ -82,7 +85,7 @@ class _Classifier(Model):
         mask = {"mask": ops.not_equal(ids, 0)} if takes_mask else {}
         return self.pooling(self.encoder(ids, training=training), training=training, **mask)
 
-    def classify(self, pooled, training=None):
+    def classify(self, pooled: Tensor, training: bool | None = None) -> Tensor:
         """Logits of what `encode` returns, or of a product of two.
 
         Args:
@@ -96,7 +99,7 @@ class _Classifier(Model):
         x = self.hidden(self.dropouts[0](x, training=training))
         return ops.cast(self.output_projection(self.dropouts[1](x, training=training)), "float32")
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         names = ("num_classes", "mlp_dim", "dropout", "seed")
         return {
             **super().get_config(),
@@ -146,10 +149,10 @@ class SentenceClassifier(_Classifier):
     ((2, 2), (2, 3, 5))
     """
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self._build_hidden(self._build_pooled())
 
-    def call(self, inputs, training=None, return_intermediates=False):
+    def call(self, inputs: Tensor, training: bool | None = None, return_intermediates: bool = False) -> Any:
         if return_intermediates:
             pooled, out = self.encode(inputs, training, return_intermediates=True)
             return self.classify(pooled, training), out
@@ -189,11 +192,18 @@ class SentencePairClassifier(_Classifier):
     (2, 3)
     """
 
-    def __init__(self, encoder, num_classes, pooling=None, factor_dim=300, **kwargs):
+    def __init__(
+        self,
+        encoder: keras.layers.Layer,
+        num_classes: int,
+        pooling: keras.layers.Layer | None = None,
+        factor_dim: int = 300,
+        **kwargs: Any,
+    ):
         super().__init__(encoder, num_classes, pooling, **kwargs)
         self.factor_dim = check_positive("factor_dim", factor_dim)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         *heads, width = self._build_pooled()
         equation = "bhd,hdf->bhf" if heads else "bd,df->bf"
         self.factors = [
@@ -210,7 +220,7 @@ class SentencePairClassifier(_Classifier):
             factor.build((None, *heads, width))
         self._build_hidden((*heads, self.factor_dim))
 
-    def call(self, inputs, training=None, return_intermediates=False):
+    def call(self, inputs: Sequence[Tensor], training: bool | None = None, return_intermediates: bool = False) -> Any:
         encoded = [self.encode(ids, training, return_intermediates) for ids in inputs]
         first, second = (pooled for pooled, _ in encoded) if return_intermediates else encoded
         logits = self.classify(self.factors[0](first) * self.factors[1](second), training)
@@ -219,5 +229,5 @@ class SentencePairClassifier(_Classifier):
         named = zip(SIDES, (out for _, out in encoded), strict=True)
         return logits, {f"{side}/{name}": tensors for side, out in named for name, tensors in out.items()}
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "factor_dim": self.factor_dim}

@@ -1,16 +1,20 @@
 """Encoders of sentences, from token ids to states: recurrent layers, or blocks of the Transformer."""
 
+from typing import Any
+
 import keras
+import numpy as np
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import check_seed, initializer, regularizer, seed_plus
 from keras_headattn._model import Model
+from keras_headattn._types import AttentionLike, Initializer, Regularizer, Tensor
 from keras_headattn._validation import check_boolean, check_positive, check_probability
 from keras_headattn.layers import EncoderBlock
 from keras_headattn.layers._template import Template
 from keras_headattn.models._blocks import Stack
-from keras_headattn.positions import SinusoidalPositions
+from keras_headattn.positions import Positions, SinusoidalPositions
 
 
 def make_bilstm(name, dtype, **arguments):
@@ -41,16 +45,16 @@ class _Encoder(Model):
 
     def __init__(
         self,
-        vocabulary_size,
-        width,
-        num_layers,
-        embeddings,
-        train_embeddings,
-        dropout,
-        kernel_regularizer,
-        seed,
-        embeddings_initializer=None,
-        **kwargs,
+        vocabulary_size: int,
+        width: int,
+        num_layers: int,
+        embeddings: np.ndarray | None,
+        train_embeddings: bool,
+        dropout: float,
+        kernel_regularizer: Regularizer | None,
+        seed: int | None,
+        embeddings_initializer: Initializer | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.supports_masking = True
@@ -77,10 +81,10 @@ class _Encoder(Model):
         )
         self.embedding_dropout = layers.Dropout(dropout, seed=seed, dtype=self.dtype_policy)
 
-    def compute_mask(self, inputs, previous_mask=None):
+    def compute_mask(self, inputs: Tensor, previous_mask: Tensor | None = None) -> Tensor:
         return ops.not_equal(inputs, 0)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         names = ("vocabulary_size", "num_layers", "train_embeddings", "dropout", "seed")
         return {
             **super().get_config(),
@@ -127,17 +131,17 @@ class BiLSTMEncoder(_Encoder):
 
     def __init__(
         self,
-        vocabulary_size,
-        embedding_dim=300,
-        hidden_dim=300,
-        num_layers=1,
-        embeddings=None,
-        train_embeddings=True,
-        dropout=0.5,
-        kernel_regularizer=None,
-        seed=None,
-        embeddings_initializer=None,
-        **kwargs,
+        vocabulary_size: int,
+        embedding_dim: int = 300,
+        hidden_dim: int = 300,
+        num_layers: int = 1,
+        embeddings: np.ndarray | None = None,
+        train_embeddings: bool = True,
+        dropout: float = 0.5,
+        kernel_regularizer: Regularizer | None = None,
+        seed: int | None = None,
+        embeddings_initializer: Initializer | None = None,
+        **kwargs: Any,
     ):
         embeddings_initializer = initializer("embeddings_initializer", embeddings_initializer)
         given = (embeddings, train_embeddings, dropout, kernel_regularizer, seed, embeddings_initializer)
@@ -156,7 +160,7 @@ class BiLSTMEncoder(_Encoder):
             dtype=self.dtype_policy,
         )
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.embedding.build((None, None))
         width = self.embedding_dim
         for bilstm in self.bilstms:
@@ -164,14 +168,14 @@ class BiLSTMEncoder(_Encoder):
             width = 2 * self.hidden_dim
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         mask = ops.not_equal(inputs, 0)
         x = self.embedding_dropout(self.embedding(inputs), training=training)
         for bilstm in self.bilstms:
             x = bilstm(x, mask=mask, training=training)
         return x
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "embedding_dim": self.embedding_dim,
@@ -223,23 +227,23 @@ class TransformerEncoder(_Encoder):
 
     def __init__(
         self,
-        vocabulary_size,
-        hidden_dim=300,
-        intermediate_dim=300,
-        num_layers=1,
-        attention="multi_head",
-        num_heads=6,
-        positions="sinusoidal",
-        relative_positions=None,
-        norm=None,
-        feed_forward=None,
-        normalize_first=False,
-        embeddings=None,
-        train_embeddings=True,
-        dropout=0.5,
-        kernel_regularizer=None,
-        seed=None,
-        **kwargs,
+        vocabulary_size: int,
+        hidden_dim: int = 300,
+        intermediate_dim: int = 300,
+        num_layers: int = 1,
+        attention: AttentionLike = "multi_head",
+        num_heads: int = 6,
+        positions: str | keras.layers.Layer | None = "sinusoidal",
+        relative_positions: Positions | None = None,
+        norm: keras.layers.Layer | None = None,
+        feed_forward: keras.layers.Layer | None = None,
+        normalize_first: bool = False,
+        embeddings: np.ndarray | None = None,
+        train_embeddings: bool = True,
+        dropout: float = 0.5,
+        kernel_regularizer: Regularizer | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         given = (embeddings, train_embeddings, dropout, kernel_regularizer, seed)
         super().__init__(vocabulary_size, hidden_dim, num_layers, *given, **kwargs)
@@ -279,7 +283,7 @@ class TransformerEncoder(_Encoder):
             name=f"block_{number}",
         )
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         shape = (None, None, self.hidden_dim)
         self.embedding.build((None, None))
         for layer in (self.positions, self.norm):
@@ -288,7 +292,7 @@ class TransformerEncoder(_Encoder):
         self.stack.build(shape)
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         x = self.embedding(inputs)
         if self.positions is not None:
             x = self.positions(x)
@@ -296,7 +300,7 @@ class TransformerEncoder(_Encoder):
         x = self.stack(x, ops.not_equal(inputs, 0), training=training)
         return x if self.norm is None else self.norm(x)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         names = ("hidden_dim", "intermediate_dim", "num_heads", "normalize_first")
         return {
             **super().get_config(),

@@ -1,6 +1,10 @@
+from collections.abc import Sequence
+from typing import Any, Self
+
 from keras import layers
 from keras.saving import register_keras_serializable
 
+from keras_headattn._types import Activation, AttentionLike
 from keras_headattn._validation import check_boolean
 from keras_headattn.layers import EvolvingAttention, FeedForward
 from keras_headattn.layers._template import Template
@@ -23,7 +27,7 @@ def _size(hidden_dim, intermediate_dim, num_layers, num_heads, key_dim=64):
 
 
 NEWER = dict(activation="gelu_tanh", gated=True, tie_output=False)
-T5_SIZES = {
+T5_SIZES: dict[str, dict[str, Any]] = {
     "t5_small": _size(512, 2048, 6, 8),
     "t5_base": _size(768, 3072, 12, 12),
     "t5_large": _size(1024, 4096, 24, 16),
@@ -84,27 +88,27 @@ class T5(EncoderDecoder):
 
     def __init__(
         self,
-        vocabulary_size=32128,
-        hidden_dim=512,
-        intermediate_dim=2048,
-        num_layers=6,
-        num_decoder_layers=None,
-        num_heads=8,
-        key_dim=64,
-        attention="multi_head",
-        decoder_attention=SAME,
-        cross_attention=SAME,
-        activation="relu",
-        gated=False,
-        tie_output=True,
-        num_buckets=32,
-        max_distance=128,
-        norm_epsilon=1e-6,
-        dropout=0.1,
-        suppress=(),
-        force_end=False,
-        seed=None,
-        **kwargs,
+        vocabulary_size: int = 32128,
+        hidden_dim: int = 512,
+        intermediate_dim: int = 2048,
+        num_layers: int = 6,
+        num_decoder_layers: int | None = None,
+        num_heads: int = 8,
+        key_dim: int = 64,
+        attention: AttentionLike = "multi_head",
+        decoder_attention: AttentionLike | None = SAME,
+        cross_attention: AttentionLike | None = SAME,
+        activation: Activation = "relu",
+        gated: bool = False,
+        tie_output: bool = True,
+        num_buckets: int = 32,
+        max_distance: int = 128,
+        norm_epsilon: float = 1e-6,
+        dropout: float = 0.1,
+        suppress: Sequence[int] = (),
+        force_end: bool = False,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         feed_forward = FeedForward(
             intermediate_dim, activation, dropout, gated, use_bias=False, kernel_initializer="lecun_normal"
@@ -147,7 +151,7 @@ class T5(EncoderDecoder):
         self.norm_epsilon = norm_epsilon
 
     @classmethod
-    def from_size(cls, size, **kwargs):
+    def from_size(cls, size: str, **kwargs: Any) -> Self:
         """A `T5` of a published size.
 
         Args:
@@ -164,7 +168,7 @@ class T5(EncoderDecoder):
         """
         return cls(**arguments_of_size(T5_SIZES, size, **kwargs))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         names = (
             "vocabulary_size",
             "hidden_dim",

@@ -1,11 +1,16 @@
+from collections.abc import Sequence
+from typing import Any, Self
+
+import keras
 from keras.saving import register_keras_serializable
 
+from keras_headattn._types import Activation, AttentionLike
 from keras_headattn._validation import check_positive, check_probability
 from keras_headattn.layers import FeedForward
 from keras_headattn.layers._template import Template
 from keras_headattn.models._encoder_decoder import EncoderDecoder
 from keras_headattn.models._sizes import SIZES, arguments_of_size
-from keras_headattn.positions import SinusoidalPositions
+from keras_headattn.positions import Positions, SinusoidalPositions
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -72,30 +77,30 @@ class Transformer(EncoderDecoder):
 
     def __init__(
         self,
-        source_vocabulary_size,
-        target_vocabulary_size=None,
-        num_layers=6,
-        num_decoder_layers=None,
-        hidden_dim=512,
-        intermediate_dim=2048,
-        attention="multi_head",
-        decoder_attention=None,
-        cross_attention=None,
-        num_heads=8,
-        dropout=0.1,
-        activation_dropout=0.0,
-        activation="relu",
-        normalize_first=False,
-        norm=None,
-        feed_forward=None,
-        positions="sinusoidal",
-        relative_positions=None,
-        tie_output=True,
-        output_bias=False,
-        suppress=(),
-        force_end=False,
-        seed=None,
-        **kwargs,
+        source_vocabulary_size: int,
+        target_vocabulary_size: int | None = None,
+        num_layers: int = 6,
+        num_decoder_layers: int | None = None,
+        hidden_dim: int = 512,
+        intermediate_dim: int = 2048,
+        attention: AttentionLike = "multi_head",
+        decoder_attention: AttentionLike | None = None,
+        cross_attention: AttentionLike | None = None,
+        num_heads: int = 8,
+        dropout: float = 0.1,
+        activation_dropout: float = 0.0,
+        activation: Activation = "relu",
+        normalize_first: bool = False,
+        norm: keras.layers.Layer | None = None,
+        feed_forward: keras.layers.Layer | None = None,
+        positions: str | keras.layers.Layer | None = "sinusoidal",
+        relative_positions: Positions | None = None,
+        tie_output: bool = True,
+        output_bias: bool = False,
+        suppress: Sequence[int] = (),
+        force_end: bool = False,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         heads = dict(num_heads=check_positive("num_heads", num_heads), width=check_positive("hidden_dim", hidden_dim))
         check_positive("intermediate_dim", intermediate_dim)
@@ -133,7 +138,7 @@ class Transformer(EncoderDecoder):
         self.activation = activation
 
     @classmethod
-    def from_size(cls, size, *args, num_heads=None, **kwargs):
+    def from_size(cls, size: str, *args: Any, num_heads: int | None = None, **kwargs: Any) -> Self:
         """A `Transformer` of a named size.
 
         Args:
@@ -151,7 +156,7 @@ class Transformer(EncoderDecoder):
         heads = {} if num_heads is None else {"num_heads": num_heads}
         return cls(*args, **arguments_of_size(SIZES, size, **kwargs, **heads))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         names = (
             "source_vocabulary_size",
             "target_vocabulary_size",

@@ -4,10 +4,11 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_headattn._types import Tensor
 from keras_headattn.ops._dense import is_one, sizes
 
 
-def masked_softmax(logits, mask=None, sinks=None):
+def masked_softmax(logits: Tensor, mask: Tensor | None = None, sinks: Tensor | None = None) -> Tensor:
     """Softmax over the last axis that gives a masked position exactly 0.
 
     It is computed in float32 (float64 for float64 logits). A row whose mask is False everywhere is
@@ -41,7 +42,7 @@ def masked_softmax(logits, mask=None, sinks=None):
     return ops.cast(weights, dtype)
 
 
-def head_product(x, y):
+def head_product(x: Tensor, y: Tensor) -> Tensor:
     """Matrix product head by head, where several heads of `x` in a row may share one of `y`.
 
     Args:
@@ -54,7 +55,7 @@ def head_product(x, y):
     return _grouped(x, y, ops.matmul)
 
 
-def key_product(x, y):
+def key_product(x: Tensor, y: Tensor) -> Tensor:
     """Products of the rows of two tensors head by head, where several heads of `x` in a row may share one of `y`.
 
     Args:
@@ -98,7 +99,15 @@ FEW = 8  # queries
 NARROW = 32
 
 
-def attend(query, key, value, mask=None, scale=1.0, flash_attention=None, bias=None):
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    scale: float = 1.0,
+    flash_attention: bool | None = None,
+    bias: Tensor | None = None,
+) -> Tensor:
     """Scaled dot-product attention (Vaswani et al. 2017, eq. 1), without returning the map.
 
     On JAX and PyTorch this is `keras.ops.dot_product_attention`, with its fused kernels, which need

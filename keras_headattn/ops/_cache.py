@@ -3,8 +3,10 @@
 import numpy as np
 from keras import ops
 
+from keras_headattn._types import Tensor
 
-def row_indices(rows, index):
+
+def row_indices(rows: Tensor, index: int | Tensor) -> Tensor:
     """Where `write_rows` writes: item, head and row of each new row.
 
     Args:
@@ -31,7 +33,7 @@ def _grid(*sizes):
     return ops.stack([ops.reshape(grid, (-1,)) for grid in grids], axis=-1)
 
 
-def write_rows(cache, rows, indices):
+def write_rows(cache: Tensor, rows: Tensor, indices: Tensor) -> Tensor:
     """Replaces rows of `cache`.
 
     A scatter rather than `keras.ops.slice_update`: it works in place under XLA as well, and its

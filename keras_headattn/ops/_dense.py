@@ -1,10 +1,15 @@
 """Products of rows with a kernel of two axes, and sizes that graphs know."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import keras
 from keras import ops
 
+from keras_headattn._types import Tensor
 
-def apply_kernel(weights, x):
+
+def apply_kernel(weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
     """Product with a kernel, and a bias added.
 
     Args:
@@ -19,7 +24,7 @@ def apply_kernel(weights, x):
     return product + weights["bias"] if "bias" in weights else product
 
 
-def apply_head_kernels(x, kernels):
+def apply_head_kernels(x: Tensor, kernels: Tensor) -> Tensor:
     """Products with a kernel of each head, or with one for all.
 
     Args:
@@ -34,7 +39,7 @@ def apply_head_kernels(x, kernels):
     return ops.matmul(x, kernels)
 
 
-def normalize(x, scale, offset, epsilon):
+def normalize(x: Tensor, scale: Tensor, offset: Tensor, epsilon: float) -> Tensor:
     """Layer normalisation over the last axis, in float32 or wider: `keras.layers.LayerNormalization` in few operations.
 
     Source: Ba et al. 2016, "Layer normalization", eq. 4.
@@ -57,7 +62,7 @@ def normalize(x, scale, offset, epsilon):
     return ops.cast(wide * ops.rsqrt(variance + epsilon) * scale + offset, x.dtype)
 
 
-def rms_normalize(x, scale=None, epsilon=1e-6):
+def rms_normalize(x: Tensor, scale: Tensor | None = None, epsilon: float = 1e-6) -> Tensor:
     """Root mean square normalisation over the last axis, in float32 or wider.
 
     As `keras.ops.rms_normalization`, in operations that PyTorch exports to ONNX.
@@ -78,7 +83,7 @@ def rms_normalize(x, scale=None, epsilon=1e-6):
     return ops.cast(wide if scale is None else wide * ops.cast(scale, wide.dtype), x.dtype)
 
 
-def take(x, indices, axis):
+def take(x: Tensor, indices: Tensor, axis: int) -> Tensor:
     """Entries of `x` along one axis: `keras.ops.take`, in operations that PyTorch exports to ONNX.
 
     Args:
@@ -97,7 +102,7 @@ def take(x, indices, axis):
     return ops.convert_to_tensor(x)[(slice(None),) * axis + (ops.convert_to_tensor(indices),)]
 
 
-def swap_heads(x):
+def swap_heads(x: Tensor) -> Tensor:
     """The two middle axes exchanged: by a reshape, which moves nothing, where either size is known to be 1.
 
     Args:
@@ -112,7 +117,7 @@ def swap_heads(x):
     return ops.reshape(x, (batch, b, a, width))
 
 
-def is_one(size):
+def is_one(size: Any) -> bool:
     """True if a size is known to be 1.
 
     A branch on a size must go through this. PyTorch traces exports with lengths of 1 for those that are free, and
@@ -127,7 +132,7 @@ def is_one(size):
     return isinstance(size, int) and size == 1
 
 
-def sizes(x):
+def sizes(x: Tensor) -> tuple[Any, ...]:
     """The shape of a tensor to reshape others to: a single size that is not known is -1, which costs no operation.
 
     Args:

@@ -4,10 +4,14 @@ import math
 
 from keras import ops
 
+from keras_headattn._types import Tensor
+
 LEAST = -60.0  # of logarithms of probabilities in a loss: below it there is no gradient; e^-60 is a float32
 
 
-def shared_information(log_densities, log_posteriors, mask=None, leave_one_out=False):
+def shared_information(
+    log_densities: Tensor, log_posteriors: Tensor, mask: Tensor | None = None, leave_one_out: bool = False
+) -> Tensor:
     """Upper bound of the mutual information of the queries of two heads.
 
     With `p(q_i | c)` the density of cluster c at query i of head h, divided by its sum over all queries of this head,
@@ -50,7 +54,7 @@ def shared_information(log_densities, log_posteriors, mask=None, leave_one_out=F
     return _without_diagonal(information)
 
 
-def kept_information(posteriors, input_posteriors, mask=None):
+def kept_information(posteriors: Tensor, input_posteriors: Tensor, mask: Tensor | None = None) -> Tensor:
     """Lower bound of the mutual information of inputs and the queries of a head.
 
     With the critic `f(q_i, x_j) = sum_c p(c | q_i) p(c | x_j)`:
@@ -76,7 +80,7 @@ def kept_information(posteriors, input_posteriors, mask=None):
     return _mean(own - ops.log(ops.maximum(mean, 1e-30)), mask)
 
 
-def cluster_diversity(posteriors, mask=None):
+def cluster_diversity(posteriors: Tensor, mask: Tensor | None = None) -> Tensor:
     """Distance of the tokens from a cluster each: the mean of the squared entries of `C C^T - I`.
 
     Source: "Disentangled mask attention in Transformer", eq. 14.

@@ -2,8 +2,10 @@
 
 from keras import ops
 
+from keras_headattn._types import Tensor
 
-def graph_adjacency(triples, entity_mask):
+
+def graph_adjacency(triples: Tensor, entity_mask: Tensor) -> tuple[Tensor, Tensor]:
     """Which vertex of a graph attends to which.
 
     The vertices are E entities, one global vertex, R relations and R inverse relations, in this order, N = E + 1 + 2 R.

@@ -4,8 +4,17 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_headattn._types import Tensor
 
-def convolve_maps(maps, kernel, bias, role, earlier_rows=None, query_positions=None):
+
+def convolve_maps(
+    maps: Tensor,
+    kernel: Tensor,
+    bias: Tensor,
+    role: str,
+    earlier_rows: Tensor | None = None,
+    query_positions: Tensor | None = None,
+) -> Tensor:
     """Convolution of attention maps, with ReLU. It reads only entries that the query may know.
 
     | role | entry `(i, j)` of the result reads, for a kernel of size k = 2p + 1 |

@@ -3,8 +3,10 @@
 import numpy as np
 from keras import ops
 
+from keras_headattn._types import Shape, Tensor
 
-def causal_mask(query_length, key_length, offset=0):
+
+def causal_mask(query_length: int | Tensor, key_length: int | Tensor, offset: int | Tensor = 0) -> Tensor:
     """Row `i` may attend to columns 0 to `offset + i`.
 
     Args:
@@ -20,7 +22,7 @@ def causal_mask(query_length, key_length, offset=0):
     return ops.less_equal(columns, rows)
 
 
-def sliding_window_mask(query_positions, key_positions, window):
+def sliding_window_mask(query_positions: Tensor, key_positions: Tensor, window: int) -> Tensor:
     """A query may attend to keys less than `window` positions away.
 
     Args:
@@ -35,7 +37,7 @@ def sliding_window_mask(query_positions, key_positions, window):
     return ops.less(ops.abs(distances), window)[None]
 
 
-def check_mask(name, mask, shape):
+def check_mask(name: str, mask: Tensor, shape: Shape) -> Tensor:
     """Returns `mask` as a boolean tensor that broadcasts to `shape`.
 
     Args:
@@ -64,7 +66,7 @@ def check_mask(name, mask, shape):
     return mask
 
 
-def check_dense(name, tensor):
+def check_dense(name: str, tensor: Tensor) -> None:
     """Raises a ValueError for a ragged or a sparse tensor of TensorFlow.
 
     Args:
@@ -88,7 +90,7 @@ def _check_zeros_and_ones(name, mask):
         )
 
 
-def combine_masks(*masks):
+def combine_masks(*masks: Tensor | None) -> Tensor | None:
     """Logical 'and' of boolean masks that broadcast together; `None` means no restriction."""
     combined = None
     for mask in masks:

@@ -1,8 +1,10 @@
 import numpy as np
 from keras import ops
 
+from keras_headattn._types import Tensor
 
-def resize_bilinear(images, height, width, half_pixel=True):
+
+def resize_bilinear(images: Tensor, height: int, width: int, half_pixel: bool = True) -> Tensor:
     """Images of another size, by bilinear interpolation without anti-aliasing.
 
     A product with one matrix an axis, so it has XLA, gradients and every dtype on every backend, and TensorFlow 1's

@@ -3,13 +3,22 @@
 import numpy as np
 from keras import ops
 
+from keras_headattn._types import Tensor
+
 KERNELS = ("rbf", "cosine")
 BANDWIDTHS = ("paper", "code")
 TINY = 1e-30
 HALVINGS = 48  # of the interval in which the median is looked for
 
 
-def stein_gradient(particles, gradients, repulsive_weight=1.0, bandwidth="paper", kernel="rbf", smoothing=True):
+def stein_gradient(
+    particles: Tensor,
+    gradients: Tensor,
+    repulsive_weight: float = 1.0,
+    bandwidth: str = "paper",
+    kernel: str = "rbf",
+    smoothing: bool = True,
+) -> Tensor:
     """The direction of each particle in Stein variational gradient descent (SVGD), to be subtracted.
 
         g_i = 1/M sum_j [ k(x_j, x_i) grad_j - a d/dx_j k(x_j, x_i) ]

@@ -5,11 +5,13 @@ import math
 import numpy as np
 from keras import backend, ops
 
+from keras_headattn._types import Tensor
+
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA
 
 
-def threefry_normal(count, seed, step):
+def threefry_normal(count: int, seed: int | Tensor, step: int | Tensor) -> Tensor:
     """Gaussian noise with mean 0 and deviation 1, but for rounding the same on every backend, with and without XLA.
 
     By the counter-based generator Threefry-2x32 with 20 rounds, which JAX has, too. For `keras.random.normal` on

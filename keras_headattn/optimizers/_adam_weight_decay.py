@@ -1,10 +1,13 @@
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 from keras import ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._private import is_decayed, variable_key
+from keras_headattn._types import Tensor
 from keras_headattn._validation import check_index, check_number
 
 # Weights with one of these in their names, which norms and biases have, are not decayed.
@@ -47,7 +50,14 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
     """
 
     def __init__(
-        self, learning_rate=1e-4, weight_decay=0.01, rates=None, beta_1=0.9, beta_2=0.999, epsilon=1e-6, **kwargs
+        self,
+        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule = 1e-4,
+        weight_decay: float = 0.01,
+        rates: Mapping[str, float] | None = None,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        **kwargs: Any,
     ):
         super().__init__(learning_rate, weight_decay=check_number("weight_decay", weight_decay, least=0), **kwargs)
         self.rates = {} if rates is None else dict(rates)
@@ -59,7 +69,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         self.epsilon = check_number("epsilon", epsilon, least=0)
         self.exclude_from_weight_decay(var_names=WITHOUT_DECAY)
 
-    def build(self, variables):
+    def build(self, variables: Sequence[keras.Variable]) -> None:
         if self.built:
             return
         super().build(variables)
@@ -72,12 +82,13 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         self._members = {}
         for number_, (variable, pattern) in enumerate(zip(variables, found, strict=True)):
             decay = self.weight_decay if is_decayed(self, variable) else 0.0
-            self._members[variable_key(self, variable)] = number_, patterns.get(pattern, 1.0), decay
+            factor = 1.0 if pattern is None else patterns[pattern]
+            self._members[variable_key(self, variable)] = number_, factor, decay
 
     def _apply_weight_decay(self, variables):
         """Does nothing: `update_step` decays each weight at its own rate."""
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient: Tensor, variable: keras.Variable, learning_rate: Tensor) -> None:
         index, factor, decay = self._members[variable_key(self, variable)]
         # On TensorFlow a sum adds up the rows of an embedding that were looked up twice, before they are squared.
         gradient = ops.add(ops.cast(gradient, variable.dtype), ops.zeros(variable.shape, variable.dtype))
@@ -90,7 +101,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             direction = direction + decay * variable
         self.assign_sub(variable, factor * rate * direction)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("rates", "beta_1", "beta_2", "epsilon")}
         return {**super().get_config(), **own}
 
@@ -102,7 +113,7 @@ def _compile(pattern):
         raise ValueError(f"`rates` must have regular expressions. Received: {pattern!r}") from error
 
 
-def layerwise_rates(num_layers, factor=0.8, skipped=1):
+def layerwise_rates(num_layers: int, factor: float = 0.8, skipped: int = 1) -> dict[str, float]:
     """Factors of the learning rate that fall from the head down to the embeddings: `rates` of `AdamWeightDecay`.
 
     A head has 1, block `l` of `n`, from 0, `factor ** (n - l + skipped)`, and the embeddings, with their norm and their

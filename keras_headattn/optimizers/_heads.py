@@ -4,6 +4,8 @@ import collections
 import dataclasses
 import re
 
+import keras
+
 from keras_headattn._heads import ROLES, Heads, mark_heads
 
 __all__ = ["head_axis", "mark_heads"]
@@ -14,7 +16,7 @@ LAYERS = ("all", "first", "last")
 _HEAD_AXES = {"query": 1, "key": 1, "value": 1, "attention_output": 0}
 
 
-def head_axis(variable):
+def head_axis(variable: keras.Variable) -> int | None:
     """The axis of a weight along which lie the attention heads, or `None`.
 
     It is the axis that the layer has marked by `mark_heads`. Of a weight without a mark, it is the axis that

@@ -4,6 +4,8 @@ import collections
 import math
 import random
 import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Self
 
 import keras
 from keras import ops
@@ -18,6 +20,7 @@ from keras_headattn._private import (
     updates,
     variable_key,
 )
+from keras_headattn._types import Tensor
 from keras_headattn._validation import check_boolean, check_number
 from keras_headattn.ops._stein import BANDWIDTHS, KERNELS, stein_gradient
 from keras_headattn.ops._threefry import threefry_normal
@@ -88,23 +91,23 @@ class Repulsive(keras.optimizers.Optimizer):
 
     def __init__(
         self,
-        inner_optimizer,
-        method="svgd",
-        step_size=0.1,
-        repulsive_weight=0.01,
-        inverse_temperature=1e8,
-        prior_deviation=None,
-        projections=None,
-        roles=ROLES,
-        layers="all",
-        select=None,
-        grouping="heads",
-        bandwidth="paper",
-        kernel="rbf",
-        smoothing=True,
-        seed=None,
-        verbose=True,
-        name=None,
+        inner_optimizer: str | keras.optimizers.Optimizer,
+        method: str = "svgd",
+        step_size: float = 0.1,
+        repulsive_weight: float = 0.01,
+        inverse_temperature: float = 1e8,
+        prior_deviation: float | None = None,
+        projections: Collection[str] | None = None,
+        roles: Collection[str] = ROLES,
+        layers: str = "all",
+        select: str | Callable[[str], bool] | None = None,
+        grouping: str = "heads",
+        bandwidth: str = "paper",
+        kernel: str = "rbf",
+        smoothing: bool = True,
+        seed: int | None = None,
+        verbose: bool = True,
+        name: str | None = None,
     ):
         super().__init__(learning_rate=0.0, name=name)
         self.inner_optimizer = _as_inner_optimizer(inner_optimizer)
@@ -128,7 +131,7 @@ class Repulsive(keras.optimizers.Optimizer):
         self.seed = check_seed("seed", seed)
         self.verbose = verbose
 
-    def build(self, variables):
+    def build(self, variables: Sequence[keras.Variable]) -> None:
         kernels = select_heads(variables, self.projections, self.roles, self.layers, self.select)
         self._head_axes = {variable_key(self, kernel.variable): kernel.axis for kernel in kernels}
         if self.verbose:
@@ -144,8 +147,13 @@ class Repulsive(keras.optimizers.Optimizer):
             self.use_ema = True
             share_averages(self, self.inner_optimizer)
 
-    def apply(self, grads, trainable_variables=None):
+    def apply(self, grads: Sequence[Tensor], trainable_variables: Sequence[keras.Variable] | None = None) -> None:
         if not self.built:
+            if trainable_variables is None:
+                raise ValueError(
+                    "An optimizer that is not built needs `trainable_variables`, or `build` first. "
+                    "Received: trainable_variables=None"
+                )
             with keras.name_scope(self.name):
                 self.build(trainable_variables)
         variables = built_for(self) if trainable_variables is None else list(trainable_variables)
@@ -203,11 +211,11 @@ class Repulsive(keras.optimizers.Optimizer):
         return share
 
     @property
-    def variables(self):
+    def variables(self) -> list[keras.Variable]:
         return own_variables(self) + self.inner_optimizer.variables
 
     @property
-    def learning_rate(self):
+    def learning_rate(self) -> Any:
         return self.inner_optimizer.learning_rate
 
     @learning_rate.setter
@@ -215,19 +223,21 @@ class Repulsive(keras.optimizers.Optimizer):
         self.inner_optimizer.learning_rate = learning_rate
 
     @property
-    def iterations(self):
+    def iterations(self) -> keras.Variable:
         return self.inner_optimizer.iterations
 
-    def scale_loss(self, loss):
+    def scale_loss(self, loss: Tensor) -> Tensor:
         return self.inner_optimizer.scale_loss(loss)
 
-    def exclude_from_weight_decay(self, var_list=None, var_names=None):
+    def exclude_from_weight_decay(
+        self, var_list: Sequence[keras.Variable] | None = None, var_names: Sequence[str] | None = None
+    ) -> None:
         self.inner_optimizer.exclude_from_weight_decay(var_list, var_names)
 
-    def finalize_variable_values(self, var_list):
+    def finalize_variable_values(self, var_list: Sequence[keras.Variable]) -> None:
         self.inner_optimizer.finalize_variable_values(var_list)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "inner_optimizer": serialize_keras_object(self.inner_optimizer),
             "method": self.method,
@@ -249,7 +259,7 @@ class Repulsive(keras.optimizers.Optimizer):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
         nested = {name: deserialize_keras_object(config[name]) for name in ("inner_optimizer", "select")}
         return cls(**{**config, **nested})
 

@@ -1,11 +1,14 @@
 """Learning-rate schedules."""
 
 import itertools
+from collections.abc import Sequence
+from typing import Any, Self
 
 import keras
 from keras import ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._types import Tensor
 from keras_headattn._validation import check_boolean, check_number
 
 
@@ -26,12 +29,12 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     0.0005
     """
 
-    def __init__(self, peak, warmup_steps):
+    def __init__(self, peak: float, warmup_steps: int):
         self.peak = check_number("peak", peak, least=0)
         self.warmup_steps = check_number("warmup_steps", warmup_steps, least=1)
 
     @classmethod
-    def for_width(cls, model_dim, warmup_steps, factor=1.0):
+    def for_width(cls, model_dim: int, warmup_steps: int, factor: float = 1.0) -> Self:
         """The schedule whose peak is `factor * (model_dim * warmup_steps) ** -0.5`.
 
         Args:
@@ -46,12 +49,12 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
         check_number("warmup_steps", warmup_steps, least=1)
         return cls(check_number("factor", factor, least=0) * (model_dim * warmup_steps) ** -0.5, warmup_steps)
 
-    def __call__(self, step):
+    def __call__(self, step: int | Tensor) -> Tensor:
         # Keras counts from 0: the first update is step 1.
         step = ops.cast(step, "float32") + 1.0
         return self.peak * ops.minimum(step / self.warmup_steps, ops.sqrt(self.warmup_steps / step))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"peak": self.peak, "warmup_steps": self.warmup_steps}
 
 
@@ -77,20 +80,20 @@ class LinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     [0.0, 1.0, 2.0, 1.0, 0.0, 0.0]
     """
 
-    def __init__(self, peak, warmup_steps, total_steps, decay_in_warmup=False):
+    def __init__(self, peak: float, warmup_steps: int, total_steps: int, decay_in_warmup: bool = False):
         self.peak = check_number("peak", peak, least=0)
         self.warmup_steps = check_number("warmup_steps", warmup_steps, least=0)
         self.total_steps = check_number("total_steps", total_steps, above=warmup_steps)
         self.decay_in_warmup = check_boolean("decay_in_warmup", decay_in_warmup)
 
-    def __call__(self, step):
+    def __call__(self, step: int | Tensor) -> Tensor:
         step = ops.cast(step, "float32")
         warmed = ops.minimum(1.0, step / self.warmup_steps) if self.warmup_steps else 1.0
         start = 0 if self.decay_in_warmup else self.warmup_steps
         left = ops.clip((self.total_steps - step) / (self.total_steps - start), 0.0, 1.0)
         return self.peak * warmed * left
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         names = ("peak", "warmup_steps", "total_steps", "decay_in_warmup")
         return {name: getattr(self, name) for name in names}
 
@@ -116,7 +119,7 @@ class StepDecay(keras.optimizers.schedules.LearningRateSchedule):
     [0.0, 0.064, 0.128, 0.128, 0.0128, 0.00128]
     """
 
-    def __init__(self, peak, warmup_steps, boundaries, factor=0.1):
+    def __init__(self, peak: float, warmup_steps: int, boundaries: Sequence[int], factor: float = 0.1):
         if not isinstance(boundaries, (list, tuple)):
             raise ValueError(f"`boundaries` must be a list of numbers. Received: boundaries={boundaries!r}")
         for boundary in boundaries:
@@ -128,13 +131,13 @@ class StepDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.boundaries = tuple(boundaries)
         self.factor = check_number("factor", factor, least=0)
 
-    def __call__(self, step):
+    def __call__(self, step: int | Tensor) -> Tensor:
         step = ops.cast(step, "float32")
         warmed = ops.minimum(1.0, step / self.warmup_steps) if self.warmup_steps else 1.0
         passed = sum(ops.cast(step >= boundary, "float32") for boundary in self.boundaries)
         return self.peak * warmed * ops.power(self.factor, passed)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "peak": self.peak,
             "warmup_steps": self.warmup_steps,

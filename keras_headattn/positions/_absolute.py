@@ -1,8 +1,11 @@
+from typing import Any
+
 import numpy as np
 from keras import initializers, layers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn import _identifiers
+from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_index, check_positive
 
 
@@ -29,13 +32,13 @@ class SinusoidalPositions(layers.Layer):
         ValueError: if D is odd.
     """
 
-    def __init__(self, endpoint=True, first=0, **kwargs):
+    def __init__(self, endpoint: bool = True, first: int = 0, **kwargs: Any):
         super().__init__(**kwargs)
         self.supports_masking = True
         self.endpoint = check_boolean("endpoint", endpoint)
         self.first = check_index("first", first)
 
-    def call(self, inputs, positions=None):
+    def call(self, inputs: Tensor, positions: Tensor | None = None) -> Tensor:
         length, width = ops.shape(inputs)[-2], int(inputs.shape[-1])
         if width % 2:
             raise ValueError(f"Sinusoidal positions need an even number of features. Received: {width}")
@@ -47,10 +50,10 @@ class SinusoidalPositions(layers.Layer):
         table = ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
         return inputs + ops.cast(table, inputs.dtype)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "endpoint": self.endpoint, "first": self.first}
 
 
@@ -69,18 +72,18 @@ class LearnedPositions(layers.Layer):
         ValueError: for a `max_length` below 1, and a sequence whose length is known to be above it.
     """
 
-    def __init__(self, max_length, initializer="glorot_uniform", **kwargs):
+    def __init__(self, max_length: int, initializer: Initializer = "glorot_uniform", **kwargs: Any):
         super().__init__(**kwargs)
         self.supports_masking = True
         self.max_length = check_positive("max_length", max_length)
         self.initializer = _identifiers.initializer("initializer", initializer)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self.embeddings = self.add_weight(
             name="embeddings", shape=(self.max_length, input_shape[-1]), initializer=self.initializer
         )
 
-    def call(self, inputs, positions=None):
+    def call(self, inputs: Tensor, positions: Tensor | None = None) -> Tensor:
         length = ops.shape(inputs)[-2]
         if positions is None and isinstance(length, int) and length > self.max_length:
             raise ValueError(
@@ -90,10 +93,10 @@ class LearnedPositions(layers.Layer):
         positions = ops.arange(length) if positions is None else positions
         return inputs + ops.take(self.embeddings, ops.minimum(positions, self.max_length - 1), axis=0)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "max_length": self.max_length,

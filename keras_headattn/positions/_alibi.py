@@ -2,6 +2,7 @@ import numpy as np
 from keras import backend, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._types import Shape, Tensor
 from keras_headattn.positions._positions import Positions, distances
 
 
@@ -25,10 +26,10 @@ class ALiBiPositions(Positions):
     [[-1.5, -1.0, -0.5, 0.0], [-0.75, -0.5, -0.25, 0.0]]
     """
 
-    def build(self, query_shape):
+    def build(self, query_shape: Shape) -> None:
         self.slopes = _slopes(query_shape[1])
 
-    def bias(self, query, query_positions, key_positions):
+    def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         dtype = backend.result_type(query.dtype, "float32")
         slopes = ops.convert_to_tensor(self.slopes, dtype)
         steps = ops.cast(-ops.abs(distances(query, query_positions, key_positions)), dtype)

@@ -1,8 +1,11 @@
+from typing import Any
+
 import numpy as np
 from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import initializer
+from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_positive
 from keras_headattn.ops import take
 from keras_headattn.positions._positions import Positions, add_table, distances
@@ -41,7 +44,14 @@ class BucketPositions(Positions):
     [4.0, 4.0, 2.0, 0.0, 10.0, 12.0, 12.0]
     """
 
-    def __init__(self, num_buckets=32, max_distance=128, bidirectional=True, embeddings_initializer=None, **kwargs):
+    def __init__(
+        self,
+        num_buckets: int = 32,
+        max_distance: int = 128,
+        bidirectional: bool = True,
+        embeddings_initializer: Initializer | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         self.num_buckets = check_positive("num_buckets", num_buckets)
         self.max_distance = check_positive("max_distance", max_distance)
@@ -57,11 +67,12 @@ class BucketPositions(Positions):
                 f"Received: max_distance={max_distance}"
             )
 
-    def build(self, query_shape):
-        heads, width = query_shape[1], query_shape[-1]
+    def build(self, query_shape: Shape) -> None:
+        heads: Any = query_shape[1]
+        width: Any = query_shape[-1]
         self.embeddings = add_table(self, "embeddings", (self.num_buckets, heads), (heads * width) ** -0.5)
 
-    def bias(self, query, query_positions, key_positions):
+    def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         farthest = self.max_distance
         # First a logit for each distance, (h, 2 * farthest + 1): one index as large as the logits, not two.
         table = ops.transpose(ops.cast(self.embeddings, query.dtype))
@@ -69,7 +80,7 @@ class BucketPositions(Positions):
         steps = ops.clip(distances(query, query_positions, key_positions), -farthest, farthest) + farthest
         return take(by_distance, steps, axis=1)[None]
 
-    def buckets(self, distances):
+    def buckets(self, distances: np.ndarray) -> np.ndarray:
         """The bucket of each distance.
 
         Args:
@@ -88,7 +99,7 @@ class BucketPositions(Positions):
         ranges = np.minimum(single + (grown * (number - single)).astype("int64"), number - 1)
         return (first + np.where(steps < single, steps, ranges)).astype("int32")
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "num_buckets": self.num_buckets,

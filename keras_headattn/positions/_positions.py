@@ -4,6 +4,7 @@ import keras
 from keras import backend, initializers, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import differ
 
 
@@ -28,20 +29,20 @@ class Positions(keras.layers.Layer):
     (True, False)
     """
 
-    def build(self, query_shape):
+    def build(self, query_shape: Shape) -> None:
         """Makes the weights, for queries of shape `(B, h, n, d)`; h and d are known."""
 
     @property
-    def has_bias(self):
+    def has_bias(self) -> bool:
         """Whether the class adds logits."""
         return type(self).bias is not Positions.bias
 
     @property
-    def rotates(self):
+    def rotates(self) -> bool:
         """Whether the class changes queries and keys."""
         return type(self).rotate is not Positions.rotate
 
-    def rotate(self, heads, positions):
+    def rotate(self, heads: Tensor, positions: Tensor) -> Tensor:
         """Heads of queries or of keys with their positions in them.
 
         Args:
@@ -53,7 +54,7 @@ class Positions(keras.layers.Layer):
         """
         return heads
 
-    def bias(self, query, query_positions, key_positions):
+    def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
         """Logits that are added to those of the keys.
 
         Args:

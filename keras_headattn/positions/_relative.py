@@ -1,10 +1,13 @@
 """Logits that depend on where a key stands seen from its query."""
 
+from typing import Any
+
 import keras
 from keras import initializers, ops, regularizers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import initializer, regularizer
+from keras_headattn._types import Initializer, Regularizer, Shape, Tensor
 from keras_headattn._validation import check_positive
 from keras_headattn.positions._positions import Positions, add_table, distances
 
@@ -14,7 +17,9 @@ class _LearnedVectors(Positions):
 
     compute_output_spec = keras.Operation.compute_output_spec
 
-    def __init__(self, embeddings_initializer, embeddings_regularizer, **kwargs):
+    def __init__(
+        self, embeddings_initializer: Initializer | None, embeddings_regularizer: Regularizer | None, **kwargs: Any
+    ):
         super().__init__(**kwargs)
         self.embeddings_initializer = initializer("embeddings_initializer", embeddings_initializer)
         self.embeddings_regularizer = regularizer("embeddings_regularizer", embeddings_regularizer)
@@ -22,13 +27,13 @@ class _LearnedVectors(Positions):
     def _add_vectors(self, name, number, width):
         return add_table(self, name, (number, width), width**-0.5, self.embeddings_regularizer)
 
-    def call(self, query, query_positions=None, key_positions=None):
+    def call(self, query: Tensor, query_positions: Tensor | None = None, key_positions: Tensor | None = None) -> Tensor:
         return self.bias(query, query_positions, key_positions)
 
-    def compute_output_shape(self, query_shape, *_):
+    def compute_output_shape(self, query_shape: Shape, *_: Any) -> Shape:
         return (*query_shape[:-1], query_shape[-2])  # of self-attention
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
@@ -66,14 +71,20 @@ class RelativePositions(_LearnedVectors):
     (2, 4, 5, 7)
     """
 
-    def __init__(self, max_distance, embeddings_initializer=None, embeddings_regularizer=None, **kwargs):
+    def __init__(
+        self,
+        max_distance: int,
+        embeddings_initializer: Initializer | None = None,
+        embeddings_regularizer: Regularizer | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(embeddings_initializer, embeddings_regularizer, **kwargs)
         self.max_distance = check_positive("max_distance", max_distance)
 
-    def build(self, query_shape, *_):
+    def build(self, query_shape: Shape, *_: Any) -> None:
         self.embeddings = self._add_vectors("embeddings", 2 * self.max_distance + 1, query_shape[-1])
 
-    def bias(self, query, query_positions, key_positions):
+    def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         farthest = self.max_distance
         steps = ops.clip(distances(query, query_positions, key_positions), -farthest, farthest) + farthest
         # (n, m, d), and a product for each query position: no index as large as the logits.
@@ -83,7 +94,7 @@ class RelativePositions(_LearnedVectors):
         logits = ops.matmul(rows, ops.swapaxes(vectors, 1, 2))  # (n, B * h, m)
         return ops.transpose(ops.reshape(logits, (n, batch, heads, ops.shape(steps)[1])), (1, 2, 0, 3))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "max_distance": self.max_distance}
 
 
@@ -120,17 +131,24 @@ class RelativePositions2D(_LearnedVectors):
     (2, 4, 15, 15)
     """
 
-    def __init__(self, height, width, embeddings_initializer=None, embeddings_regularizer=None, **kwargs):
+    def __init__(
+        self,
+        height: int,
+        width: int,
+        embeddings_initializer: Initializer | None = None,
+        embeddings_regularizer: Regularizer | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(embeddings_initializer, embeddings_regularizer, **kwargs)
         self.height = check_positive("height", height)
         self.width = check_positive("width", width)
 
-    def build(self, query_shape, *_):
+    def build(self, query_shape: Shape, *_: Any) -> None:
         depth = query_shape[-1]
         self.height_embeddings = self._add_vectors("height_embeddings", 2 * self.height - 1, depth)
         self.width_embeddings = self._add_vectors("width_embeddings", 2 * self.width - 1, depth)
 
-    def bias(self, query, query_positions=None, key_positions=None):
+    def bias(self, query: Tensor, query_positions: Tensor | None = None, key_positions: Tensor | None = None) -> Tensor:
         batch, heads, n, depth = ops.shape(query)
         height, width = self.height, self.width
         m = height * width if key_positions is None else key_positions.shape[0]
@@ -145,7 +163,7 @@ class RelativePositions2D(_LearnedVectors):
         logits = vertical[..., :, None] + horizontal[..., None, :]
         return ops.reshape(logits, (batch, heads, n, height * width))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "height": self.height, "width": self.width}
 
 

@@ -4,10 +4,13 @@ Dynamic NTK scaling is left out: its frequencies change with the length of the s
 rotated when they went into the cache would no longer fit those that come later.
 """
 
+from typing import Any
+
 import numpy as np
 from keras import backend, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_boolean, check_number, check_positive
 from keras_headattn.positions._positions import Positions, as_positions
 
@@ -43,22 +46,29 @@ class RotaryPositions(Positions):
     [[[[1.0, 0.0], [0.5400000214576721, 0.8410000205039978]]]]
     """
 
-    def __init__(self, max_wavelength=10_000, rotated_share=1.0, interleaved=False, scaling_factor=1.0, **kwargs):
+    def __init__(
+        self,
+        max_wavelength: float = 10_000,
+        rotated_share: float = 1.0,
+        interleaved: bool = False,
+        scaling_factor: float = 1.0,
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         self.max_wavelength = check_number("max_wavelength", max_wavelength, above=1)
         self.rotated_share = check_number("rotated_share", rotated_share, above=0, most=1)
         self.interleaved = check_boolean("interleaved", interleaved)
         self.scaling_factor = check_number("scaling_factor", scaling_factor, above=0)
 
-    def build(self, query_shape):
+    def build(self, query_shape: Shape) -> None:
         self.frequencies(self._rotated(query_shape[-1]))
 
     @property
-    def magnitude(self):
+    def magnitude(self) -> float:
         """Number by which rotated features are multiplied."""
         return 1.0
 
-    def frequencies(self, width):
+    def frequencies(self, width: int) -> np.ndarray:
         """Radians that each pair turns a position.
 
         Args:
@@ -69,7 +79,7 @@ class RotaryPositions(Positions):
         """
         return self.max_wavelength ** (-np.arange(0, width, 2) / width) / self.scaling_factor
 
-    def rotate(self, heads, positions):
+    def rotate(self, heads: Tensor, positions: Tensor) -> Tensor:
         rotated = self._rotated(heads.shape[-1])
         positions = as_positions("positions", positions, heads.shape[-2])
         dtype = backend.result_type(heads.dtype, "float32")
@@ -94,7 +104,7 @@ class RotaryPositions(Positions):
             )
         return rotated
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "max_wavelength": self.max_wavelength,
@@ -107,11 +117,18 @@ class RotaryPositions(Positions):
 class _Stretched(RotaryPositions):
     """Rotary positions whose frequencies a subclass changes by a factor; there is no linear scaling beside it."""
 
-    def __init__(self, factor, max_wavelength=10_000, rotated_share=1.0, interleaved=False, **kwargs):
+    def __init__(
+        self,
+        factor: float,
+        max_wavelength: float = 10_000,
+        rotated_share: float = 1.0,
+        interleaved: bool = False,
+        **kwargs: Any,
+    ):
         super().__init__(max_wavelength, rotated_share, interleaved, 1.0, **kwargs)
         self.factor = check_number("factor", factor, least=1)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         del config["scaling_factor"]
         return {**config, "factor": self.factor}
@@ -140,7 +157,7 @@ class NtkPositions(_Stretched):
     [1.0, 8.0]
     """
 
-    def frequencies(self, width):
+    def frequencies(self, width: int) -> np.ndarray:
         if width < 4:
             raise ValueError(f"NTK scaling needs at least 4 features to rotate. Received: {width}")
         base = self.max_wavelength * self.factor ** (width / (width - 2))
@@ -180,17 +197,17 @@ class YarnPositions(_Stretched):
 
     def __init__(
         self,
-        factor,
-        original_max_length,
-        beta_fast=32.0,
-        beta_slow=1.0,
-        truncate=True,
-        mscale=1.0,
-        mscale_all_dim=0.0,
-        max_wavelength=10_000,
-        rotated_share=1.0,
-        interleaved=False,
-        **kwargs,
+        factor: float,
+        original_max_length: int,
+        beta_fast: float = 32.0,
+        beta_slow: float = 1.0,
+        truncate: bool = True,
+        mscale: float = 1.0,
+        mscale_all_dim: float = 0.0,
+        max_wavelength: float = 10_000,
+        rotated_share: float = 1.0,
+        interleaved: bool = False,
+        **kwargs: Any,
     ):
         super().__init__(factor, max_wavelength, rotated_share, interleaved, **kwargs)
         self.original_max_length = check_positive("original_max_length", original_max_length)
@@ -201,11 +218,11 @@ class YarnPositions(_Stretched):
         self.mscale_all_dim = check_number("mscale_all_dim", mscale_all_dim, least=0)
 
     @property
-    def magnitude(self):
+    def magnitude(self) -> float:
         longer = 0.1 * float(np.log(self.factor))
         return (self.mscale * longer + 1) / (self.mscale_all_dim * longer + 1)
 
-    def frequencies(self, width):
+    def frequencies(self, width: int) -> np.ndarray:
         plain = super().frequencies(width)
         turns = np.array([self.beta_fast, self.beta_slow])
         # The pairs that turn so many times in the original length, as real numbers.
@@ -215,7 +232,7 @@ class YarnPositions(_Stretched):
         slow = np.clip((np.arange(width // 2) - first) / max(last - first, 1e-3), 0, 1)
         return plain * (1 - slow) + plain / self.factor * slow
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         names = ("original_max_length", "beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
@@ -247,26 +264,26 @@ class Llama3Positions(_Stretched):
 
     def __init__(
         self,
-        factor,
-        original_max_length,
-        low_freq_factor=1.0,
-        high_freq_factor=4.0,
-        max_wavelength=10_000,
-        rotated_share=1.0,
-        interleaved=False,
-        **kwargs,
+        factor: float,
+        original_max_length: int,
+        low_freq_factor: float = 1.0,
+        high_freq_factor: float = 4.0,
+        max_wavelength: float = 10_000,
+        rotated_share: float = 1.0,
+        interleaved: bool = False,
+        **kwargs: Any,
     ):
         super().__init__(factor, max_wavelength, rotated_share, interleaved, **kwargs)
         self.original_max_length = check_positive("original_max_length", original_max_length)
         self.low_freq_factor = check_number("low_freq_factor", low_freq_factor, above=0)
         self.high_freq_factor = check_number("high_freq_factor", high_freq_factor, above=low_freq_factor)
 
-    def frequencies(self, width):
+    def frequencies(self, width: int) -> np.ndarray:
         plain = super().frequencies(width)
         turns = self.original_max_length * plain / (2 * np.pi)
         fast = np.clip((turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor), 0, 1)
         return plain * fast + plain / self.factor * (1 - fast)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         names = ("original_max_length", "low_freq_factor", "high_freq_factor")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}

@@ -1,12 +1,17 @@
 """Classifying lists of texts with a trained model."""
 
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_headattn._validation import check_positive
 from keras_headattn.data import source_batches
 from keras_headattn.serving._buckets import bucket_lengths
-from keras_headattn.serving._likeliest import classifications, probabilities_of
+from keras_headattn.serving._likeliest import Classification, classifications, probabilities_of
+from keras_headattn.text._vocabularies import Tokenizer
 
 
 class Classifier:
@@ -53,21 +58,40 @@ class Classifier:
     ['positive', 'negative']
     """
 
-    def __init__(self, model, tokenizer, class_names, max_length=None, top=None, batch_size=64, activation="softmax"):
+    def __init__(
+        self,
+        model: keras.Model,
+        tokenizer: Tokenizer,
+        class_names: Sequence[str],
+        max_length: int | None = None,
+        top: int | None = None,
+        batch_size: int = 64,
+        activation: str = "softmax",
+    ):
         self.model = model
         self.class_names = list(class_names)
         self.max_length = None if max_length is None else check_positive("max_length", max_length)
         self.joins_pairs = getattr(tokenizer, "joins_pairs", False)
-        self.tokenizer = tokenizer.with_max_length(max_length) if self.joins_pairs else tokenizer
+        self.tokenizer: Any = tokenizer.with_max_length(max_length) if self.joins_pairs else tokenizer
         self.top = None if top is None else check_positive("top", top)
         self.batch_size = check_positive("batch_size", batch_size)
         self.activation = activation
         self._run = traced(probabilities_of(model, self.class_names, activation))
 
-    def __call__(self, texts, second_texts=None, progress=None):
+    def __call__(
+        self,
+        texts: Sequence[str],
+        second_texts: Sequence[str] | None = None,
+        progress: Callable[[int], Any] | None = None,
+    ) -> list[Classification]:
         return classifications(self.probabilities(texts, second_texts, progress), self.class_names, self.top)
 
-    def probabilities(self, texts, second_texts=None, progress=None):
+    def probabilities(
+        self,
+        texts: Sequence[str],
+        second_texts: Sequence[str] | None = None,
+        progress: Callable[[int], Any] | None = None,
+    ) -> np.ndarray:
         """Probabilities of all classes, in the order of their names.
 
         Args:
@@ -85,7 +109,9 @@ class Classifier:
                 progress(done)
         return found
 
-    def batches(self, texts, second_texts=None, batch_size=None):
+    def batches(
+        self, texts: Sequence[str], second_texts: Sequence[str] | None = None, batch_size: int | None = None
+    ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
         """The batches in which texts are classified.
 
         Args:
@@ -113,7 +139,7 @@ class Classifier:
             columns, bucket_lengths(longest), batch_size or self.batch_size, int(pad_id != 1), pad_id
         )
 
-    def columns(self, texts, second_texts=None):
+    def columns(self, texts: Sequence[str], second_texts: Sequence[str] | None = None) -> dict[str, list[np.ndarray]]:
         """The ids of texts, cut but not padded.
 
         Args:

@@ -1,16 +1,21 @@
 """A classifier of texts or of images as a SavedModel."""
 
 import contextlib
+import pathlib
+from collections.abc import Callable, Sequence
 
+import keras
 import numpy as np
 import tensorflow as tf
 
+from headattn_io.files import Path
 from keras_headattn._private import flatten_layers
 from keras_headattn.serving._attention_signature import text_attention
 from keras_headattn.serving._buckets import bucket_lengths, is_longer, pad_to_bucket
 from keras_headattn.serving._likeliest import likeliest, probabilities_of
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
+from keras_headattn.text._vocabularies import Tokenizer
 
 PARALLEL = 10  # files that are decoded at a time
 SIZE = 224  # pixels of the sides of images in warm-up requests, where images may have any size
@@ -18,18 +23,18 @@ LONGEST = 128  # ids to which texts are padded at most, where they may have any 
 
 
 def export_classifier(
-    model,
-    tokenizer,
-    class_names,
-    folder,
-    max_length=None,
-    pairs=False,
-    top=None,
-    run=None,
-    activation="softmax",
-    warmup_batch_sizes=BATCH_SIZES,
-    attention=False,
-):
+    model: keras.Model,
+    tokenizer: Tokenizer,
+    class_names: Sequence[str],
+    folder: Path,
+    max_length: int | None = None,
+    pairs: bool = False,
+    top: int | None = None,
+    run: str | None = None,
+    activation: str = "softmax",
+    warmup_batch_sizes: Sequence[int] = BATCH_SIZES,
+    attention: bool = False,
+) -> pathlib.Path:
     """Writes a SavedModel that takes texts, with the vocabulary inside.
 
     With a `WordTokenizer` or a `BytePairTokenizer` it runs wherever TensorFlow does; with a `SentencePieceTokenizer` or
@@ -89,15 +94,15 @@ def export_classifier(
 
 
 def export_regressor(
-    model,
-    tokenizer,
-    folder,
-    max_length=None,
-    pairs=False,
-    run=None,
-    warmup_batch_sizes=BATCH_SIZES,
-    attention=False,
-):
+    model: keras.Model,
+    tokenizer: Tokenizer,
+    folder: Path,
+    max_length: int | None = None,
+    pairs: bool = False,
+    run: str | None = None,
+    warmup_batch_sizes: Sequence[int] = BATCH_SIZES,
+    attention: bool = False,
+) -> pathlib.Path:
     """Writes a SavedModel that takes texts and returns a number for each.
 
     It is as that of `export_classifier`, with `values`, float32 `(B,)`, in place of classes and scores.
@@ -168,7 +173,15 @@ def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, war
         return save_signatures(signatures, folder, [tokenizer], run, warmup)
 
 
-def export_image_classifier(model, preprocess, class_names, folder, top=5, run=None, warmup_batch_sizes=BATCH_SIZES):
+def export_image_classifier(
+    model: keras.Model,
+    preprocess: Callable[[tf.Tensor], tf.Tensor],
+    class_names: Sequence[str],
+    folder: Path,
+    top: int = 5,
+    run: str | None = None,
+    warmup_batch_sizes: Sequence[int] = BATCH_SIZES,
+) -> pathlib.Path:
     """Writes a SavedModel that takes the bytes of image files.
 
     It runs wherever TensorFlow does; this library is not needed there. Its signature `serving_default` takes strings
@@ -224,7 +237,14 @@ def export_image_classifier(model, preprocess, class_names, folder, top=5, run=N
     return save_signatures({"serving_default": (files, [images])}, folder, run=run, warmup=warmup)
 
 
-def export_pixel_classifier(model, class_names, folder, top=5, run=None, warmup_batch_sizes=BATCH_SIZES):
+def export_pixel_classifier(
+    model: keras.Model,
+    class_names: Sequence[str],
+    folder: Path,
+    top: int = 5,
+    run: str | None = None,
+    warmup_batch_sizes: Sequence[int] = BATCH_SIZES,
+) -> pathlib.Path:
     """Writes a SavedModel that takes pixels, for programs that decode images themselves.
 
     Its signature `serving_default` takes float32 `images` `(B, height, width, 3)`, 0 to 255, and `uint8` the same as

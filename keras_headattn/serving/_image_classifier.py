@@ -1,9 +1,13 @@
 """Classifying image files with a trained model."""
 
+from collections.abc import Callable, Sequence
+
+import keras
 import tensorflow as tf
 
+from headattn_io.files import Path
 from keras_headattn._validation import check_positive
-from keras_headattn.serving._likeliest import classifications, probabilities_of
+from keras_headattn.serving._likeliest import Classification, classifications, probabilities_of
 
 
 class ImageClassifier:
@@ -40,14 +44,21 @@ class ImageClassifier:
     (2, None)
     """
 
-    def __init__(self, model, preprocess, class_names, top=5, batch_size=32):
+    def __init__(
+        self,
+        model: keras.Model,
+        preprocess: Callable[[tf.Tensor], tf.Tensor],
+        class_names: Sequence[str],
+        top: int = 5,
+        batch_size: int = 32,
+    ):
         self.preprocess = preprocess
         self.class_names = list(class_names)
         self.top = check_positive("top", top)
         self.batch_size = check_positive("batch_size", batch_size)
         self._probabilities = probabilities_of(model, self.class_names)
 
-    def __call__(self, images):
+    def __call__(self, images: Sequence[Path | bytes]) -> list[Classification | None]:
         found = []
         for begin in range(0, len(images), self.batch_size):
             found += self._classify(images[begin : begin + self.batch_size])

@@ -21,12 +21,12 @@ class Classification:
     scores: tuple
 
     @property
-    def label(self):
+    def label(self) -> str:
         """str, the likeliest class."""
         return self.classes[0]
 
     @property
-    def score(self):
+    def score(self) -> float:
         """float, its probability."""
         return self.scores[0]
 

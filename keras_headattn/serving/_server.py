@@ -6,7 +6,10 @@ import re
 import signal
 import socket
 import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
+from headattn_io.files import Path
 from keras_headattn._validation import check_number, check_positive
 from keras_headattn.serving._server_app import GRACE_SECONDS, make_http
 from keras_headattn.serving._server_grpc import make_grpc
@@ -65,20 +68,20 @@ class Server:
 
     def __init__(
         self,
-        models,
-        host="127.0.0.1",
-        port=8501,
-        keep=1,
-        labels=None,
-        max_batch=64,
-        max_rows=1024,
-        max_bytes=8 * 2**20,
-        max_text=65_536,
-        max_seconds=60,
-        read_seconds=10,
-        rate=1000,
-        origins=(),
-        grpc_port=None,
+        models: Mapping[str, Path],
+        host: str = "127.0.0.1",
+        port: int = 8501,
+        keep: int = 1,
+        labels: Mapping[str, int] | None = None,
+        max_batch: int = 64,
+        max_rows: int = 1024,
+        max_bytes: int = 8 * 2**20,
+        max_text: int = 65_536,
+        max_seconds: float = 60,
+        read_seconds: float = 10,
+        rate: float = 1000,
+        origins: Sequence[str] = (),
+        grpc_port: int | None = None,
     ):
         if not models:
             raise ValueError(f"`models` must name at least one folder. Received: models={models}")
@@ -101,12 +104,13 @@ class Server:
         self.max_rows, self.max_bytes, self.max_text = max_rows, max_bytes, max_text
         self.max_seconds, self.read_seconds, self.rate = max_seconds, read_seconds, rate
         self.origins = tuple(origins)
-        self.url = None
-        self._http = self._grpc = None
+        self.url: str | None = None
+        self._http: Any = None
+        self._grpc: Any = None
         self._threads = []
         self._stopped = threading.Event()
 
-    def start(self):
+    def start(self) -> Self:
         """Loads the models, listens, and returns: the server runs in threads of its own."""
         self._http = make_http(self)
         listener = _listen(self.host, self.port)  # before models are loaded, which takes long
@@ -133,7 +137,7 @@ class Server:
             self._grpc.start()
         return self
 
-    def stop(self):
+    def stop(self) -> None:
         """Listens no more, answers the requests that have come, and ends."""
         self._stopped.set()
         if self._grpc is not None:
@@ -149,7 +153,7 @@ class Server:
     def __exit__(self, *error):
         self.stop()
 
-    def serve(self):
+    def serve(self) -> None:
         """Serves until Ctrl-C or SIGTERM, then ends as `stop` does. It belongs in the main thread."""
         ended = threading.Event()
         before = {number: signal.signal(number, lambda *_: ended.set()) for number in (signal.SIGINT, signal.SIGTERM)}

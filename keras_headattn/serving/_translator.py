@@ -1,7 +1,10 @@
 """Translating lists of sentences with a trained model."""
 
 import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -9,7 +12,7 @@ from keras_headattn._validation import check_positive
 from keras_headattn.data import source_batches, source_lengths
 from keras_headattn.decoding import Searcher
 from keras_headattn.serving._buckets import bucket_lengths
-from keras_headattn.text import LanguagePair
+from keras_headattn.text import LanguagePair, MosesPreprocessor, SentencePieceTokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,19 +90,19 @@ class Translator:
 
     def __init__(
         self,
-        model,
-        source_tokenizer,
-        target_tokenizer,
-        beam_size=4,
-        alpha=0.6,
-        max_length=128,
-        max_source_length=None,
-        source_moses=None,
-        target_moses=None,
-        batch_size=64,
-        jit_compile=True,
-        start_id=None,
-        suppress=None,
+        model: keras.Model,
+        source_tokenizer: SentencePieceTokenizer,
+        target_tokenizer: SentencePieceTokenizer,
+        beam_size: int = 4,
+        alpha: float = 0.6,
+        max_length: int = 128,
+        max_source_length: int | None = None,
+        source_moses: MosesPreprocessor | None = None,
+        target_moses: MosesPreprocessor | None = None,
+        batch_size: int = 64,
+        jit_compile: bool = True,
+        start_id: int | None = None,
+        suppress: Sequence[int] | None = None,
     ):
         self.text = LanguagePair(source_tokenizer, target_tokenizer, source_moses, target_moses)
         self.batch_size = check_positive("batch_size", batch_size)
@@ -115,11 +118,11 @@ class Translator:
         self._search = tf.function(self.searcher, jit_compile=jit_compile, autograph=False)
 
     @property
-    def max_source_length(self):
+    def max_source_length(self) -> int:
         """int, most tokens of a sentence."""
         return self.buckets[-1]
 
-    def __call__(self, sentences, progress=None):
+    def __call__(self, sentences: Sequence[str], progress: Callable[[int], Any] | None = None) -> list[Translation]:
         if isinstance(sentences, str):
             raise ValueError(f"`sentences` must be a list of str. Received: the str {sentences[:60]!r}")
         places = [place for place, sentence in enumerate(sentences) if sentence.strip()]

@@ -1,29 +1,35 @@
 """A search as a SavedModel: from text to text, or from ids to ids."""
 
+import pathlib
+from collections.abc import Sequence
+
 import tensorflow as tf
 
+from headattn_io.files import Path
 from keras_headattn._private import in_sequence
+from keras_headattn.decoding import Searcher
 from keras_headattn.serving._attention_signature import translation_attention
 from keras_headattn.serving._buckets import cut_ids, is_longer, pad_to_bucket
 from keras_headattn.serving._stored_weights import StoredWeights
 from keras_headattn.serving._translator import source_buckets
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
+from keras_headattn.text import SentencePieceTokenizer
 
 
 def export_translator(
-    searcher,
-    source_tokenizer,
-    target_tokenizer,
-    folder,
-    xla_signature=False,
-    max_source_length=None,
-    run=None,
-    warmup_batch_sizes=BATCH_SIZES,
-    attention=False,
-    weights="float32",
-    cpu_only=False,
-):
+    searcher: Searcher,
+    source_tokenizer: SentencePieceTokenizer,
+    target_tokenizer: SentencePieceTokenizer,
+    folder: Path,
+    xla_signature: bool = False,
+    max_source_length: int | None = None,
+    run: str | None = None,
+    warmup_batch_sizes: Sequence[int] = BATCH_SIZES,
+    attention: bool = False,
+    weights: str = "float32",
+    cpu_only: bool = False,
+) -> pathlib.Path:
     """Writes a SavedModel that translates text, with both vocabularies inside.
 
     It runs wherever TensorFlow and tensorflow-text do; this library is not needed there. Signatures:
@@ -133,7 +139,14 @@ def export_translator(
     return save_signatures(signatures, folder, tokenizers, run, dict.fromkeys(signatures, requests))
 
 
-def export_id_translator(searcher, folder, run=None, warmup_batch_sizes=BATCH_SIZES, weights="float32", cpu_only=False):
+def export_id_translator(
+    searcher: Searcher,
+    folder: Path,
+    run: str | None = None,
+    warmup_batch_sizes: Sequence[int] = BATCH_SIZES,
+    weights: str = "float32",
+    cpu_only: bool = False,
+) -> pathlib.Path:
     """Writes a SavedModel that translates token ids, for programs that have TensorFlow alone.
 
     It is a model of its own, as a model with a tokenizer does not even load without tensorflow-text. Its signature

@@ -9,7 +9,7 @@ import shutil
 
 import tensorflow as tf
 
-from headattn_io.files import read_json, sync, write_atomically
+from headattn_io.files import Path, read_json, sync, write_atomically
 from keras_headattn.serving._warmup import write_warmup
 
 # Part of a version, so that both appear at once. Model servers load nothing of this folder but warm-up requests.
@@ -17,7 +17,7 @@ NOTE = pathlib.Path("assets.extra", "run.txt")
 EXAMPLES = pathlib.Path("assets.extra", "examples.json")
 
 
-def check_export_folder(folder, run=None):
+def check_export_folder(folder: Path, run: str | None = None) -> None:
     """Makes a folder for SavedModels, and reports what would keep a version out of it: before training, not after it.
 
     Args:

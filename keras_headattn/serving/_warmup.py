@@ -3,13 +3,15 @@
 import bisect
 import functools
 import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
-from headattn_io.files import atomic_path
+from headattn_io.files import Path, atomic_path
 
 RECORDS = pathlib.Path("assets.extra", "tf_serving_warmup_requests")
 MOST = 1000  # a server does not load a model that has more
@@ -26,7 +28,7 @@ MESSAGES = {
 }
 
 
-def write_warmup(path, requests):
+def write_warmup(path: Path, requests: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Writes the requests that TensorFlow Serving runs when it loads a SavedModel, before it answers others.
 
     The first request of each signature and shape takes much longer than later ones. The functions that export models

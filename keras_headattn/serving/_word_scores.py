@@ -1,6 +1,8 @@
 """Scores of words from inside a classifier: what its attention looks at, and gradients."""
 
 import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -9,7 +11,7 @@ import tensorflow as tf
 from keras_headattn._private import flatten_layers
 from keras_headattn._validation import check_positive
 from keras_headattn.serving._attention_signature import flat_heads, intermediates_of
-from keras_headattn.serving._classifier import traced
+from keras_headattn.serving._classifier import Classifier, traced
 from keras_headattn.serving._word_places import word_places
 
 KINDS = ("pooling", "cls", "received")
@@ -41,13 +43,20 @@ class WordScores:
     [1.0, 1.0]
     """
 
-    def __init__(self, classifier, embedding=None, batch_size=16):
+    def __init__(self, classifier: Classifier, embedding: keras.layers.Layer | None = None, batch_size: int = 16):
         self.classifier = classifier
         self.batch_size = check_positive("batch_size", batch_size)
         self._embedding = embedding
         self._functions = {}
 
-    def attention(self, texts, second_texts=None, kind="pooling", layer=-1, progress=None):
+    def attention(
+        self,
+        texts: Sequence[str],
+        second_texts: Sequence[str] | None = None,
+        kind: str = "pooling",
+        layer: int = -1,
+        progress: Callable[[int], Any] | None = None,
+    ) -> list[np.ndarray]:
         """How much the model's attention looks at each word, as a mean of heads.
 
         Args:
@@ -72,7 +81,14 @@ class WordScores:
             self._functions[name] = traced(lambda inputs: self._attention(inputs, kind, layer))
         return self._sum_of_words(lambda inputs, members: self._functions[name](inputs), texts, second_texts, progress)
 
-    def gradients(self, texts, second_texts=None, classes=None, steps=None, progress=None):
+    def gradients(
+        self,
+        texts: Sequence[str],
+        second_texts: Sequence[str] | None = None,
+        classes: Sequence[int] | np.ndarray | None = None,
+        steps: int | None = None,
+        progress: Callable[[int], Any] | None = None,
+    ) -> list[np.ndarray]:
         """Gradient times embedding, or integrated gradients.
 
         It is the gradient of the log odds of a class: its logit less the logarithm of the sum of the others'
@@ -116,7 +132,7 @@ class WordScores:
 
         return self._sum_of_words(mean, texts, second_texts, progress)
 
-    def words_read(self, texts, second_texts=None):
+    def words_read(self, texts: Sequence[str], second_texts: Sequence[str] | None = None) -> list[list[int]]:
         """How many words the model reads of each text, before it is cut.
 
         Args:

@@ -1,12 +1,14 @@
 """Byte-level byte-pair encoding as a layer, so that a served model takes text."""
 
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from headattn_io.files import read_json, read_lines
+from headattn_io.files import Path, read_json, read_lines
 from keras_headattn.text._added_tokens import END, SPACE, clean_utf8
 from keras_headattn.text._pair_tokenizer import PairTokenizer, is_token
 
@@ -72,7 +74,15 @@ class BytePairTokenizer(PairTokenizer):
     num_between = 2
     has_segments = False
 
-    def __init__(self, vocabulary, merges, max_length=None, add_prefix_space=False, added_tokens=(), **kwargs):
+    def __init__(
+        self,
+        vocabulary: Path | Mapping[str, int] | Sequence[str],
+        merges: Path | Sequence[str],
+        max_length: int | None = None,
+        add_prefix_space: bool = False,
+        added_tokens: Sequence[str | dict[str, Any]] = (),
+        **kwargs: Any,
+    ):
         super().__init__(read_vocabulary(vocabulary), max_length, added_tokens, **kwargs)
         self.merges, place = _read_merges(merges)
         self.add_prefix_space = add_prefix_space
@@ -124,7 +134,7 @@ class BytePairTokenizer(PairTokenizer):
     def _text(self, ids):
         return tf.strings.reduce_join(tf.gather(self._texts, ids), axis=-1)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = {"merges": list(self.merges), "add_prefix_space": self.add_prefix_space}
         return {**super().get_config(), **config}
 

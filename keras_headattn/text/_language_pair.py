@@ -3,7 +3,13 @@
 import dataclasses
 import functools
 import pathlib
+from collections.abc import Sequence
+from typing import Self
 
+import numpy as np
+
+from headattn_io.files import Path
+from keras_headattn._types import Tensor
 from keras_headattn.text._moses_preprocessor import MosesPreprocessor
 from keras_headattn.text._sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_headattn.text._sentencepiece_training import train_sentencepiece
@@ -32,7 +38,7 @@ class LanguagePair:
     source_moses: MosesPreprocessor | None = None
     target_moses: MosesPreprocessor | None = None
 
-    def prepare_source(self, sentences):
+    def prepare_source(self, sentences: Sequence[str]) -> list[str]:
         """Takes Moses' steps, if there are any.
 
         Args:
@@ -43,7 +49,7 @@ class LanguagePair:
         """
         return _prepare(self.source_moses, sentences)
 
-    def encode_source(self, sentences):
+    def encode_source(self, sentences: Sequence[str]) -> list[np.ndarray]:
         """Turns source sentences into ids, unpadded.
 
         Args:
@@ -54,7 +60,7 @@ class LanguagePair:
         """
         return self.source.encode(self.prepare_source(sentences))
 
-    def encode_target(self, sentences):
+    def encode_target(self, sentences: Sequence[str]) -> list[np.ndarray]:
         """Turns target sentences into ids, unpadded.
 
         Args:
@@ -65,7 +71,7 @@ class LanguagePair:
         """
         return self.target.encode(_prepare(self.target_moses, sentences))
 
-    def references(self, sentences):
+    def references(self, sentences: Sequence[str]) -> list[str]:
         """Target sentences to compare translations with: in lower case if the model knows no other.
 
         Args:
@@ -76,7 +82,7 @@ class LanguagePair:
         """
         return [sentence.lower() if self.target.lowercase else sentence for sentence in sentences]
 
-    def decode(self, ids):
+    def decode(self, ids: Tensor) -> list[str]:
         """Turns target ids into ordinary text, after which Moses' steps are undone.
 
         Args:
@@ -91,16 +97,16 @@ class LanguagePair:
     @classmethod
     def learn(
         cls,
-        folder,
-        sentences=None,
-        vocabulary_size=8000,
-        target_vocabulary_size=None,
-        model_type="bpe",
-        shared_vocabulary=True,
-        lowercase=False,
-        languages=None,
-        truecase=False,
-    ):
+        folder: Path,
+        sentences: tuple[Sequence[str], Sequence[str]] | None = None,
+        vocabulary_size: int = 8000,
+        target_vocabulary_size: int | None = None,
+        model_type: str = "bpe",
+        shared_vocabulary: bool = True,
+        lowercase: bool = False,
+        languages: tuple[str, str] | None = None,
+        truecase: bool = False,
+    ) -> Self:
         """Learns what a folder lacks, and loads the rest. Other arguments than the first time have no effect on it.
 
         Args:
@@ -140,7 +146,7 @@ class LanguagePair:
         return cls(load(files["source"]), load(files["target"]), moses["source"], moses["target"])
 
     @staticmethod
-    def file_names(shared_vocabulary=True, moses=False):
+    def file_names(shared_vocabulary: bool = True, moses: bool = False) -> list[str]:
         """Names of the files that `learn` writes.
 
         Args:

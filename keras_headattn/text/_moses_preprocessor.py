@@ -2,8 +2,10 @@
 
 import json
 import logging
+from collections.abc import Mapping, Sequence
+from typing import Self
 
-from headattn_io.files import read_json, write_atomically
+from headattn_io.files import Path, read_json, write_atomically
 from headattn_io.optional import optional_import
 
 
@@ -36,7 +38,9 @@ class MosesPreprocessor:
     ["It works , doesn 't it ?"]
     """
 
-    def __init__(self, language, normalize=True, tokenize=True, truecaser=None):
+    def __init__(
+        self, language: str, normalize: bool = True, tokenize: bool = True, truecaser: Mapping[str, str] | None = None
+    ):
         sacremoses = optional_import("sacremoses", "recipes")
         self.language = language
         self.normalize = normalize
@@ -50,7 +54,7 @@ class MosesPreprocessor:
         self.truecaser = truecaser
 
     @property
-    def truecaser(self):
+    def truecaser(self) -> dict[str, str] | None:
         """dict of str to str, or `None`."""
         return self._truecaser.model["best"] if self._truecaser.model else None
 
@@ -58,7 +62,7 @@ class MosesPreprocessor:
     def truecaser(self, truecaser):
         self._truecaser.model = None if truecaser is None else {"best": dict(truecaser), "known": {}}
 
-    def __call__(self, sentences):
+    def __call__(self, sentences: Sequence[str]) -> list[str]:
         lines = self._tokens(sentences)
         if self.truecaser is None:
             return list(lines)
@@ -74,7 +78,7 @@ class MosesPreprocessor:
                 line = self._tokenizer.tokenize(line, return_str=True, escape=False)
             yield line
 
-    def undo(self, sentences):
+    def undo(self, sentences: Sequence[str]) -> list[str]:
         """Gives translations the form of ordinary text: a capital first, no space before punctuation.
 
         Args:
@@ -92,7 +96,7 @@ class MosesPreprocessor:
             texts.append(line)
         return texts
 
-    def train_truecaser(self, sentences, path=None):
+    def train_truecaser(self, sentences: Sequence[str], path: Path | None = None) -> None:
         """Learns the usual case of every word from where it stands inside sentences.
 
         Args:
@@ -104,7 +108,7 @@ class MosesPreprocessor:
         if path is not None:
             self.save(path)
 
-    def save(self, path):
+    def save(self, path: Path) -> None:
         """Writes the preprocessor with its truecaser to a JSON file.
 
         Args:
@@ -114,7 +118,7 @@ class MosesPreprocessor:
         write_atomically(path, json.dumps(state, ensure_ascii=False).encode("utf-8"))
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path: Path) -> Self:
         """Reads a preprocessor that `save` wrote.
 
         Args:

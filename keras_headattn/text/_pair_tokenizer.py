@@ -2,12 +2,15 @@
 
 import itertools
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_headattn._private import accept_any_input
+from keras_headattn._types import Tensor
 from keras_headattn._validation import check_positive
 from keras_headattn.text._added_tokens import AddedTokens, read_added_tokens
 
@@ -28,7 +31,13 @@ class PairTokenizer(keras.layers.Layer):
     num_between = 1  # end symbols between two texts
     has_segments = True
 
-    def __init__(self, vocabulary, max_length=None, added_tokens=(), **kwargs):
+    def __init__(
+        self,
+        vocabulary: Sequence[str],
+        max_length: int | None = None,
+        added_tokens: Sequence[str | dict[str, Any]] = (),
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         self.added_tokens = tuple(read_added_tokens(added_tokens))
         self._base = tuple(vocabulary)
@@ -45,7 +54,7 @@ class PairTokenizer(keras.layers.Layer):
         self.supports_jit = False  # XLA has no strings
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
         refuse_paths(cls, config, "vocabulary", "merges")
         return super().from_config(config)
 
@@ -66,11 +75,11 @@ class PairTokenizer(keras.layers.Layer):
         self._added = AddedTokens(self.added_tokens, ids, self._normalize) if self.added_tokens else None
 
     @property
-    def vocabulary_size(self):
+    def vocabulary_size(self) -> int:
         """int, number of ids."""
         return len(self.vocabulary)
 
-    def id_to_token(self, token_id):
+    def id_to_token(self, token_id: int) -> str:
         """Looks a token up.
 
         Args:
@@ -86,7 +95,7 @@ class PairTokenizer(keras.layers.Layer):
             raise ValueError(f"Ids are 0 to {self.vocabulary_size - 1}. Received: {token_id}")
         return self.vocabulary[token_id]
 
-    def with_max_length(self, max_length):
+    def with_max_length(self, max_length: int | None) -> Self:
         """A tokenizer that cuts rows at `max_length` ids, too.
 
         Args:
@@ -99,7 +108,7 @@ class PairTokenizer(keras.layers.Layer):
             return self
         return type(self).from_config({**self.get_config(), "max_length": max_length})
 
-    def call(self, texts, second_texts=None):
+    def call(self, texts: tf.Tensor | Sequence[str], second_texts: tf.Tensor | Sequence[str] | None = None) -> Any:
         texts = _strings("texts", texts)
         if second_texts is None:
             return self._row(texts).to_tensor(self.pad_id)
@@ -108,7 +117,9 @@ class PairTokenizer(keras.layers.Layer):
             return joined.to_tensor(self.pad_id)
         return {"token_ids": joined.to_tensor(self.pad_id), "segment_ids": self._segments(joined).to_tensor(0)}
 
-    def is_cut(self, texts, second_texts=None):
+    def is_cut(
+        self, texts: tf.Tensor | Sequence[str], second_texts: tf.Tensor | Sequence[str] | None = None
+    ) -> tf.Tensor:
         """Tells which rows a call cuts at `max_length`.
 
         Args:
@@ -150,7 +161,9 @@ class PairTokenizer(keras.layers.Layer):
         ends = tf.cumsum(tf.cast(joined.flat_values == self.eos_id, tf.int32), exclusive=True)
         return joined.with_flat_values(ends % 2)  # a row has two ends
 
-    def encode(self, texts, second_texts=None):
+    def encode(
+        self, texts: Sequence[str], second_texts: Sequence[str] | None = None
+    ) -> list[np.ndarray] | dict[str, list[np.ndarray]]:
         """Turns lists of texts into ids outside the graph, unpadded, for data sets.
 
         Args:
@@ -174,7 +187,7 @@ class PairTokenizer(keras.layers.Layer):
                 segment_ids += rows_of(self._segments(joined))
         return {"token_ids": token_ids, "segment_ids": segment_ids} if self.has_segments else token_ids
 
-    def detokenize(self, ids):
+    def detokenize(self, ids: Tensor) -> tf.Tensor:
         """Turns ids back into text, without special tokens.
 
         Args:
@@ -186,7 +199,7 @@ class PairTokenizer(keras.layers.Layer):
         ids = tf.cast(ids, tf.int32)
         return self._text(tf.where((ids >= 0) & (ids < self.vocabulary_size), ids, self.pad_id))
 
-    def compute_output_spec(self, texts, second_texts=None):
+    def compute_output_spec(self, texts: Any, second_texts: Any = None) -> Any:
         _check_shape("texts", texts.shape)
         ids = keras.KerasTensor((texts.shape[0], None), "int32")
         if second_texts is not None:
@@ -195,7 +208,7 @@ class PairTokenizer(keras.layers.Layer):
             return ids
         return {"token_ids": ids, "segment_ids": keras.KerasTensor(ids.shape, "int32")}
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "vocabulary": list(self._base),

@@ -1,11 +1,14 @@
 """SentencePiece with the special tokens of RoBERTa as a layer, so that a served model takes text."""
 
 import base64
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import keras
 import sentencepiece
 import tensorflow as tf
 
+from headattn_io.files import Path
 from keras_headattn.text._pair_tokenizer import PairTokenizer
 from keras_headattn.text._sentencepiece_protos import decode_proto, graph_tokenizer, join_pieces, read_proto, texts_of
 
@@ -50,7 +53,13 @@ class SentencePiecePairTokenizer(PairTokenizer):
     num_between = 2
     has_segments = False
 
-    def __init__(self, proto, max_length=None, added_tokens=(), **kwargs):
+    def __init__(
+        self,
+        proto: Path | bytes,
+        max_length: int | None = None,
+        added_tokens: Sequence[str | dict[str, Any]] = (),
+        **kwargs: Any,
+    ):
         self._proto = read_proto(proto)
         processor = sentencepiece.SentencePieceProcessor(model_proto=self._proto)
         pieces = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
@@ -61,7 +70,7 @@ class SentencePiecePairTokenizer(PairTokenizer):
         self._texts = tf.constant(texts_of(processor, 0, self.vocabulary[len(pieces) :], ids))
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
         return super().from_config({**config, "proto": decode_proto(config["proto"])})
 
     def _tokenize(self, strings):
@@ -70,7 +79,7 @@ class SentencePiecePairTokenizer(PairTokenizer):
     def _text(self, ids):
         return join_pieces(ids, self._texts)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         del config["vocabulary"]
         return {**config, "proto": base64.b64encode(self._proto).decode("ascii")}

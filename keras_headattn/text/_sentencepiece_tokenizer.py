@@ -1,13 +1,17 @@
 """SentencePiece as a layer, so that a served model takes and returns text."""
 
 import base64
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import keras
 import numpy as np
 import sentencepiece
 import tensorflow as tf
 
+from headattn_io.files import Path
 from keras_headattn._private import accept_any_input
+from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_index
 from keras_headattn.text._added_tokens import AddedTokens, read_added_tokens
 from keras_headattn.text._pair_tokenizer import check_texts, portions, rows_of
@@ -70,15 +74,15 @@ class SentencePieceTokenizer(keras.layers.Layer):
 
     def __init__(
         self,
-        proto,
-        sequence_length=None,
-        add_bos=False,
-        add_eos=True,
-        lowercase=False,
-        max_length=None,
-        num_sentinels=0,
-        added_tokens=(),
-        **kwargs,
+        proto: Path | bytes,
+        sequence_length: int | None = None,
+        add_bos: bool = False,
+        add_eos: bool = True,
+        lowercase: bool = False,
+        max_length: int | None = None,
+        num_sentinels: int = 0,
+        added_tokens: Sequence[str | dict[str, Any]] = (),
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self._proto = read_proto(proto)
@@ -121,7 +125,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
                 )
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
         return super().from_config({**config, "proto": decode_proto(config["proto"])})
 
     @property
@@ -140,31 +144,31 @@ class SentencePieceTokenizer(keras.layers.Layer):
         return min(lengths) - self._num_special if lengths else None
 
     @property
-    def vocabulary_size(self):
+    def vocabulary_size(self) -> int:
         """int, number of pieces, sentinels and added tokens included."""
         return self._num_own + len(self._new)
 
     @property
-    def pad_id(self):
+    def pad_id(self) -> int:
         """int, id of padding: 0."""
         return self._processor.pad_id()
 
     @property
-    def unk_id(self):
+    def unk_id(self) -> int:
         """int, id of whatever is not in the vocabulary."""
         return self._processor.unk_id()
 
     @property
-    def bos_id(self):
+    def bos_id(self) -> int:
         """int, id that begins a sentence; -1 if the model has none."""
         return self._processor.bos_id()
 
     @property
-    def eos_id(self):
+    def eos_id(self) -> int:
         """int, id that ends a sentence; -1 if the model has none."""
         return self._processor.eos_id()
 
-    def id_to_token(self, piece_id):
+    def id_to_token(self, piece_id: int) -> str:
         """Looks a piece up.
 
         Args:
@@ -184,7 +188,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
             return f"<extra_id_{self._num_own - 1 - piece_id}>"
         return self._processor.id_to_piece(int(piece_id))
 
-    def sentinel_id(self, number):
+    def sentinel_id(self, number: int) -> int:
         """The id of a sentinel.
 
         Args:
@@ -200,7 +204,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
             raise ValueError(f"There are {self.num_sentinels} sentinels, counted from 0. Received: number={number}")
         return self._num_own - 1 - number
 
-    def call(self, strings):
+    def call(self, strings: tf.Tensor | Sequence[str]) -> tf.Tensor:
         strings = tf.convert_to_tensor(strings, tf.string)
         _check_shape(strings.shape)
         return self._rows(tf.reshape(strings, [-1])).to_tensor(self.pad_id, shape=[None, self.sequence_length])
@@ -216,7 +220,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
     def _tokenize(self, strings):
         return self._graph_tokenizer.tokenize(_lower(strings) if self.lowercase else strings)
 
-    def detokenize(self, ids):
+    def detokenize(self, ids: Tensor) -> tf.Tensor:
         """Turns ids back into strings.
 
         Args:
@@ -235,7 +239,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
             tf.ragged.boolean_mask(ids, text & (ids < self._processor.vocab_size()))
         )
 
-    def encode(self, sentences):
+    def encode(self, sentences: Sequence[str]) -> list[np.ndarray]:
         """Turns a list of sentences into ids outside the graph, unpadded, for data sets.
 
         Args:
@@ -253,14 +257,14 @@ class SentencePieceTokenizer(keras.layers.Layer):
             texts = _lower(tf.constant(texts, tf.string)).numpy().tolist()
         return [np.array(bos + ids[: self._limit] + eos, "int32") for ids in self._processor.encode(texts)]
 
-    def compute_output_spec(self, strings):
+    def compute_output_spec(self, strings: Any) -> keras.KerasTensor:
         _check_shape(strings.shape)
         return keras.KerasTensor((strings.shape[0], self.sequence_length), "int32")
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (input_shape[0], self.sequence_length)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "proto": base64.b64encode(self._proto).decode("ascii"),

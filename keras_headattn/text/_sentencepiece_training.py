@@ -3,26 +3,29 @@
 import io
 import itertools
 import os
+import pathlib
 import random
 import re
+from collections.abc import Iterable
+from typing import Any
 
 import sentencepiece
 
-from headattn_io.files import write_atomically
+from headattn_io.files import Path, write_atomically
 from headattn_io.sentences import read_sentences
 from keras_headattn._validation import check_number, check_positive
 
 
 def train_sentencepiece(
-    files_or_sentences,
-    model_path,
-    vocabulary_size,
-    model_type="bpe",
-    character_coverage=1.0,
-    user_defined_symbols=(),
-    max_sentences=None,
-    seed=0,
-):
+    files_or_sentences: Path | Iterable[str] | Iterable[pathlib.Path],
+    model_path: Path,
+    vocabulary_size: int,
+    model_type: str = "bpe",
+    character_coverage: float = 1.0,
+    user_defined_symbols: Iterable[str] = (),
+    max_sentences: int | None = None,
+    seed: int = 0,
+) -> Path:
     """Trains a SentencePiece model and writes it to a file.
 
     The ids are those this library uses everywhere: padding 0, unknown 1, begin of sentence 2, end of sentence
@@ -122,7 +125,7 @@ def _sentences(files_or_sentences):
     return everything
 
 
-def sample_lines(lines, size, seed=0):
+def sample_lines(lines: Iterable[Any], size: int, seed: int = 0) -> list[Any]:
     """Uniform sample of a stream of any length, of which no more than the sample is kept in memory.
 
     Line number i replaces a kept one with probability size / i.

@@ -1,20 +1,32 @@
 """A tokenizer of words or of pieces from a text, and the vectors that its words begin with."""
 
 import pathlib
+from collections.abc import Iterable, Mapping
 
+import keras
 import numpy as np
 
-from headattn_io.files import write_atomically
+from headattn_io.files import Path, write_atomically
+from keras_headattn._validation import check_positive
+from keras_headattn.text._pair_tokenizer import PairTokenizer
 from keras_headattn.text._sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_headattn.text._sentencepiece_training import train_sentencepiece
 from keras_headattn.text._word_tokenizer import WordTokenizer, learn_words
 from keras_headattn.text._wordpiece_tokenizer import WordPieceTokenizer
 from keras_headattn.text._wordpiece_training import learn_wordpieces
 
+Tokenizer = WordTokenizer | SentencePieceTokenizer | PairTokenizer
 TOKENIZERS = {"words": WordTokenizer, "pieces": SentencePieceTokenizer, "wordpieces": WordPieceTokenizer}
 
 
-def learn_tokenizer(path, texts=None, kind="words", vocabulary_size=None, min_count=1, lowercase=True):
+def learn_tokenizer(
+    path: Path,
+    texts: Iterable[str] | None = None,
+    kind: str = "words",
+    vocabulary_size: int | None = None,
+    min_count: int = 1,
+    lowercase: bool = True,
+) -> Tokenizer:
     """Learns a vocabulary if its file is missing, and loads it.
 
     Args:
@@ -46,19 +58,26 @@ def learn_tokenizer(path, texts=None, kind="words", vocabulary_size=None, min_co
                 "Received: texts=None"
             )
         if kind == "pieces":
-            train_sentencepiece(map(str.lower, texts) if lowercase else texts, path, vocabulary_size, "unigram")
+            train_sentencepiece(
+                map(str.lower, texts) if lowercase else texts,
+                path,
+                check_positive("vocabulary_size", vocabulary_size),
+                "unigram",
+            )
         else:
             is_word = kind == "words"
             words = (
                 learn_words(texts, vocabulary_size, min_count, lowercase)
                 if is_word
-                else learn_wordpieces(texts, vocabulary_size, lowercase)
+                else learn_wordpieces(texts, check_positive("vocabulary_size", vocabulary_size), lowercase)
             )
             write_atomically(path, "".join(f"{word}\n" for word in words).encode("utf-8"))
     return TOKENIZERS[kind](path, lowercase=lowercase)
 
 
-def assign_word_vectors(embedding, tokenizer, vectors):
+def assign_word_vectors(
+    embedding: keras.layers.Embedding, tokenizer: WordTokenizer, vectors: Mapping[str, np.ndarray]
+) -> list[int]:
     """Gives the rows of an embedding the vectors of their words. Words without a vector keep what they have.
 
     Args:

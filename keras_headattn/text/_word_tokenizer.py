@@ -2,13 +2,16 @@
 
 import collections
 import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from headattn_io.files import read_lines
+from headattn_io.files import Path, read_lines
 from keras_headattn._private import accept_any_input
+from keras_headattn._types import Shape
 from keras_headattn._validation import check_number
 from keras_headattn.text._pair_tokenizer import check_texts, portions, refuse_paths
 
@@ -50,7 +53,7 @@ class WordTokenizer(keras.layers.Layer):
     joins_pairs = False
     pad_id = 0
 
-    def __init__(self, vocabulary, lowercase=True, **kwargs):
+    def __init__(self, vocabulary: Path | Sequence[str], lowercase: bool = True, **kwargs: Any):
         super().__init__(**kwargs)
         place = ""
         if isinstance(vocabulary, (str, os.PathLike)):
@@ -69,16 +72,16 @@ class WordTokenizer(keras.layers.Layer):
         self.supports_jit = False  # XLA has no strings
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
         refuse_paths(cls, config, "vocabulary")
         return super().from_config(config)
 
     @property
-    def vocabulary_size(self):
+    def vocabulary_size(self) -> int:
         """int, number of ids."""
         return 2 + len(self.vocabulary)
 
-    def id_to_token(self, word_id):
+    def id_to_token(self, word_id: int) -> str:
         """Looks a word up.
 
         Args:
@@ -94,7 +97,7 @@ class WordTokenizer(keras.layers.Layer):
             raise ValueError(f"Ids are 0 to {self.vocabulary_size - 1}. Received: {word_id}")
         return ("<pad>", "<unk>")[word_id] if word_id < 2 else self.vocabulary[word_id - 2]
 
-    def call(self, strings):
+    def call(self, strings: tf.Tensor | Sequence[str]) -> tf.Tensor:
         strings = tf.convert_to_tensor(strings, tf.string)
         if len(strings.shape) != 1 and tuple(strings.shape[1:]) != (1,):
             raise ValueError(f"`strings` must be of shape (B,) or (B, 1). Received: shape {tuple(strings.shape)}")
@@ -107,7 +110,7 @@ class WordTokenizer(keras.layers.Layer):
         unknown = tf.RaggedTensor.from_row_lengths(tf.ones([tf.reduce_sum(is_empty)], tf.int32), is_empty)
         return tf.concat([ids, unknown], axis=1)
 
-    def encode(self, sentences):
+    def encode(self, sentences: Sequence[str]) -> list[np.ndarray]:
         """Turns a list of sentences into ids outside the graph, unpadded, for data sets.
 
         Args:
@@ -122,17 +125,17 @@ class WordTokenizer(keras.layers.Layer):
             found += np.split(ids.flat_values.numpy(), ids.row_splits.numpy()[1:-1])
         return found
 
-    def compute_output_spec(self, strings):
+    def compute_output_spec(self, strings: Any) -> keras.KerasTensor:
         return keras.KerasTensor((strings.shape[0], None), "int32")
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (input_shape[0], None)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "vocabulary": list(self.vocabulary), "lowercase": self.lowercase}
 
 
-def split_words(strings, lowercase=True):
+def split_words(strings: tf.Tensor, lowercase: bool = True) -> tf.RaggedTensor:
     """Splits strings into words, as `WordTokenizer` does.
 
     Args:
@@ -153,7 +156,9 @@ def split_words(strings, lowercase=True):
     return tf.strings.split(tf.strings.regex_replace(strings, TOKENS, r" \1 "))
 
 
-def learn_words(sentences, vocabulary_size=None, min_count=1, lowercase=True):
+def learn_words(
+    sentences: Iterable[str], vocabulary_size: int | None = None, min_count: int = 1, lowercase: bool = True
+) -> list[str]:
     """The most frequent words of a text.
 
     Args:

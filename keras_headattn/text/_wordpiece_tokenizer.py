@@ -2,12 +2,14 @@
 
 import os
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
 import tensorflow_text
 
-from headattn_io.files import read_lines
+from headattn_io.files import Path, read_lines
 from keras_headattn.text._added_tokens import clean_utf8
 from keras_headattn.text._pair_tokenizer import PairTokenizer, is_token
 
@@ -71,7 +73,15 @@ class WordPieceTokenizer(PairTokenizer):
     [b'a cat cats']
     """
 
-    def __init__(self, vocabulary, lowercase=True, max_length=None, strip_accents=None, added_tokens=(), **kwargs):
+    def __init__(
+        self,
+        vocabulary: Path | Sequence[str],
+        lowercase: bool = True,
+        max_length: int | None = None,
+        strip_accents: bool | None = None,
+        added_tokens: Sequence[str | dict[str, Any]] = (),
+        **kwargs: Any,
+    ):
         vocabulary, place = _read_vocabulary(vocabulary)
         super().__init__(vocabulary, max_length, added_tokens, **kwargs)
         self.lowercase = lowercase
@@ -108,7 +118,7 @@ class WordPieceTokenizer(PairTokenizer):
         tokens = tf.ragged.boolean_mask(tf.gather(tf.constant(self.vocabulary), ids), is_text)
         return tf.strings.regex_replace(tf.strings.reduce_join(tokens, axis=-1, separator=" "), r" ##", "")
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "lowercase": self.lowercase, "strip_accents": self.strip_accents}
 
 

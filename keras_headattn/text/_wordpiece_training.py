@@ -1,5 +1,7 @@
 """Learning a vocabulary of word pieces from text."""
 
+from collections.abc import Iterable
+
 import tensorflow as tf
 from tensorflow_text.tools.wordpiece_vocab.bert_vocab_from_dataset import bert_vocab_from_dataset
 
@@ -8,7 +10,7 @@ from keras_headattn.text._pair_tokenizer import portions
 from keras_headattn.text._wordpiece_tokenizer import SPECIALS, normalize_bert
 
 
-def learn_wordpieces(texts, vocabulary_size, lowercase=True):
+def learn_wordpieces(texts: Iterable[str], vocabulary_size: int, lowercase: bool = True) -> list[str]:
     """Learns the pieces of a text for those who have no `vocab.txt`, by tensorflow-text.
 
     The special tokens are the first, in BERT's order: `[PAD]` 0, `[UNK]` 1, `[CLS]` 2, `[SEP]` 3, `[MASK]` 4. Then come

@@ -80,9 +80,10 @@ def test_the_manifest_counts(tmp_path):
 @pytest.mark.parametrize("columns", [("ids",), ("title", "entities", "text")])
 def test_any_number_of_columns(tmp_path, columns):
     rows = [[[i + 1] * ((i + k) % 4) for k in range(len(columns))] for i in range(30)]
-    begin_records(tmp_path, {})
+    folder = str(tmp_path)
+    begin_records(folder, {})
     encode = lambda some: {name: [row[k] for row in some] for k, name in enumerate(columns)}  # noqa: E731
-    records = write_records(tmp_path, rows, columns, encode)
+    records = write_records(folder, rows, columns, encode)
     assert content(records) == [tuple(map(tuple, row)) for row in rows] and records.columns == list(columns)
     histogram = records.histogram()
     lengths = np.array([[len(ids) for ids in row] for row in rows])

@@ -218,7 +218,7 @@ def test_noise_alone_samples_the_posterior():
         ({"repulsive_weight": -1}, "a finite number, at least 0"),
         ({"repulsive_weight": math.nan}, "a finite number, at least 0"),
         ({"repulsive_weight": True}, "a finite number, at least 0"),
-        ({"seed": "a"}, "an integer or None"),
+        ({"seed": "a"}, "an integer of at most 63 bits, or None"),
         ({"inner_optimizer": None}, "an optimizer or its name"),
     ],
 )
@@ -226,6 +226,11 @@ def test_wrong_arguments(arguments, message):
     ((name, value),) = arguments.items()
     with pytest.raises(ValueError, match=f"`{name}` must be {message}.*Received: {re.escape(f'{name}={value!r}')}$"):
         Repulsive(**{"inner_optimizer": "sgd", **arguments})
+
+
+def test_weights_are_needed_until_it_is_built():
+    with pytest.raises(ValueError, match="needs `trainable_variables`.*Received: trainable_variables=None"):
+        sgd().apply([keras.ops.ones((4, 2, 2))])
 
 
 def test_loss_scale_belongs_outside():

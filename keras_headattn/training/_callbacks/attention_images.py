@@ -1,9 +1,14 @@
 """Attention maps in TensorBoard."""
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
+from headattn_io.files import Path
 from keras_headattn._figures import as_image, new_figure, shown, weight_colors
 from keras_headattn.training._callbacks.writers import shared_writer
 
@@ -35,17 +40,22 @@ class AttentionImages(keras.callbacks.Callback):
     >>> images = AttentionImages("logs", lambda model: {"cross": (maps, ["ein", "Haus"], ["a", "house", "."])})
     """
 
-    def __init__(self, log_dir, attend, every=1):
+    def __init__(
+        self,
+        log_dir: Path,
+        attend: Callable[[keras.Model], Mapping[str, tuple[ArrayLike, Sequence[str], Sequence[str]]]],
+        every: int = 1,
+    ):
         super().__init__()
         self.log_dir = log_dir
         self.attend = attend
         self.every = every
         new_figure(1, 1)  # matplotlib is missed now rather than after an epoch
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self._writer = shared_writer(self.log_dir)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if (epoch + 1) % self.every:
             return
         with self._writer.as_default():
@@ -55,7 +65,7 @@ class AttentionImages(keras.callbacks.Callback):
                 tf.summary.image(f"maps/{name}", image[None], step=epoch + 1)
         self._writer.flush()
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         self._writer.flush()
         self._writer = None
 

@@ -1,11 +1,14 @@
 """The mean of several checkpoints of a model."""
 
 import pathlib
+from collections.abc import Sequence
 
 import keras
 
+from headattn_io.files import Path
 
-def average_weights(model, paths):
+
+def average_weights(model: keras.Model, paths: Sequence[Path]) -> None:
     """Gives the model the mean of the weights in several files, summed in float64.
 
     The mean of a run's last or best checkpoints is often a better model than any one of them. Weights that are whole
@@ -29,16 +32,16 @@ def average_weights(model, paths):
     >>> float(model.get_weights()[0][0, 0])
     1.5
     """
-    paths = [pathlib.Path(path) for path in paths]
-    if not paths:
+    files = [pathlib.Path(path) for path in paths]
+    if not files:
         raise ValueError("`paths` must name at least one file of weights. Received: none")
-    if missing := [str(path) for path in paths if not path.is_file()]:
+    if missing := [str(path) for path in files if not path.is_file()]:
         raise FileNotFoundError(f"There is no file of weights. Received: {', '.join(missing)}")
     floats = [weight for weight in model.weights if keras.backend.is_float_dtype(weight.dtype)]
     totals = [0.0] * len(floats)
-    for path in paths:
+    for path in files:
         model.load_weights(path)
         for place, weight in enumerate(floats):
             totals[place] += keras.ops.convert_to_numpy(weight).astype("float64")
     for weight, total in zip(floats, totals, strict=True):
-        weight.assign(total / len(paths))
+        weight.assign(total / len(files))

@@ -9,9 +9,12 @@ A callback here that adds to the logs comes before those that read them (`EarlyS
 
 import dataclasses
 import time
+from collections.abc import Callable
+from typing import Any
 
 import keras
 
+from headattn_io.files import Path
 from keras_headattn.training._distribution.compilations import count_compilations
 from keras_headattn.training._distribution.workers import gather
 
@@ -32,22 +35,22 @@ class Throughput(keras.callbacks.Callback):
     >>> images = Throughput(lambda: 50_000, name="images_per_second")
     """
 
-    def __init__(self, tokens, name="tokens_per_second"):
+    def __init__(self, tokens: Callable[[], int], name: str = "tokens_per_second"):
         super().__init__()
         self.tokens = tokens
         self.name = name
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._steps = _Steps()
 
-    def on_train_batch_begin(self, batch, logs=None):
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         if self._steps.first is None:
             self._steps.first, self._steps.begin = batch, time.perf_counter()
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         self._steps.done, self._steps.end = batch + 1, time.perf_counter()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any]) -> None:
         steps = self._steps
         if steps.first is not None:  # else the epoch was trained before an interruption
             share = 1 - steps.first / steps.done
@@ -79,16 +82,16 @@ class TimeLimit(keras.callbacks.Callback):
     >>> one_hour = TimeLimit(3600)
     """
 
-    def __init__(self, seconds):
+    def __init__(self, seconds: float):
         super().__init__()
         if seconds <= 0:
             raise ValueError(f"`seconds` must be positive. Received: seconds={seconds}")
         self.seconds = seconds
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self._clock = _Clock(time.monotonic())
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._clock.epochs += 1
         elapsed = time.monotonic() - self._clock.begin
         is_over = elapsed + elapsed / self._clock.epochs > self.seconds
@@ -117,12 +120,12 @@ class EpochScore(keras.callbacks.Callback):
     >>> bleu = EpochScore(lambda model: 27.3, name="val_bleu")
     """
 
-    def __init__(self, score, name="val_bleu"):
+    def __init__(self, score: Callable[[keras.Model], float], name: str = "val_bleu"):
         super().__init__()
         self.score = score
         self.name = name
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any]) -> None:
         # Of several workers all take the first one's: they must not stop at different times.
         logs[self.name] = float(gather([self.score(self.model)], self.model.distribute_strategy)[0, 0])
 
@@ -146,11 +149,11 @@ class Compilations(keras.callbacks.Callback):
     >>> compilations = Compilations()
     """
 
-    def __init__(self, folder=None):
+    def __init__(self, folder: Path | None = None):
         super().__init__()
         self.folder = folder
 
-    def set_model(self, model):
+    def set_model(self, model: keras.Model) -> None:
         super().set_model(model)
         if self.folder is None and not hasattr(model, "num_traces"):
             raise ValueError(
@@ -158,19 +161,19 @@ class Compilations(keras.callbacks.Callback):
                 f"Received: folder=None and a model of type {type(model)}"
             )
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self._total = 0
 
-    def on_train_batch_begin(self, batch, logs=None):
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         self._before = self._programs()
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         self._total += self._programs() - self._before
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any]) -> None:
         logs["compilations"] = self._total
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         if self.params.get("verbose"):
             made = "Graphs made" if self.folder is None else "Programs compiled by XLA"
             print(f"{made} for training steps: {self._total}")
@@ -199,13 +202,13 @@ class Utilization(keras.callbacks.Callback):
     >>> utilization = Utilization(flops_per_token=6 * 60e6, peak_flops=3e14)
     """
 
-    def __init__(self, flops_per_token, peak_flops):
+    def __init__(self, flops_per_token: float, peak_flops: float):
         super().__init__()
         if peak_flops <= 0:
             raise ValueError(f"`peak_flops` must be positive. Received: peak_flops={peak_flops}")
         self.flops_per_token = flops_per_token
         self.peak_flops = peak_flops
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any]) -> None:
         if "tokens_per_second" in logs:
             logs["flops_utilization"] = logs["tokens_per_second"] * self.flops_per_token / self.peak_flops

@@ -1,6 +1,7 @@
 """The clusters of `DisentangledMaskAttention` in the logs of training."""
 
 import warnings
+from typing import Any
 
 import keras
 import numpy as np
@@ -33,7 +34,7 @@ class ClusterReport(keras.callbacks.Callback):
     >>> report = ClusterReport()
     """
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self._layers()
 
     def _layers(self):
@@ -42,7 +43,7 @@ class ClusterReport(keras.callbacks.Callback):
             raise ValueError(f"There is no DisentangledMaskAttention in the model. Received: model={self.model}")
         return layers
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         layers = self._layers()
         means = np.mean([keras.ops.convert_to_numpy(layer.loss_averages) for layer in layers], axis=0)
         counts, collapsed = {}, []

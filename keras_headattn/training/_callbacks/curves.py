@@ -1,8 +1,12 @@
 """The logs of training as curves in TensorBoard."""
 
+from collections.abc import Collection
+from typing import Any
+
 import keras
 import tensorflow as tf
 
+from headattn_io.files import Path
 from keras_headattn.training._callbacks.writers import shared_writer
 
 
@@ -34,7 +38,7 @@ class TensorBoardCurves(keras.callbacks.Callback):
     >>> history = model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0, callbacks=[TensorBoardCurves("logs")])
     """
 
-    def __init__(self, log_dir, leave_out=(), profile_steps=None):
+    def __init__(self, log_dir: Path, leave_out: Collection[str] = (), profile_steps: tuple[int, int] | None = None):
         super().__init__()
         self.log_dir = str(log_dir)
         self.leave_out = frozenset(leave_out)
@@ -45,17 +49,17 @@ class TensorBoardCurves(keras.callbacks.Callback):
         self.profile_steps = tuple(profile_steps or ())
         self._profiles = False
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self._writer = shared_writer(self.log_dir)
         self._step = 0
 
-    def on_train_batch_begin(self, batch, logs=None):
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         self._step += 1
         if self.profile_steps and self._step == self.profile_steps[0]:
             tf.profiler.experimental.start(self.log_dir)
             self._profiles = True
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         if self._profiles and self._step >= self.profile_steps[1]:
             self._stop()
 
@@ -63,7 +67,7 @@ class TensorBoardCurves(keras.callbacks.Callback):
         tf.profiler.experimental.stop()
         self._profiles = False
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         curves = {name: value for name, value in (logs or {}).items() if name not in self.leave_out}
         if "learning_rate" not in self.leave_out:
             curves.setdefault("learning_rate", keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
@@ -72,7 +76,7 @@ class TensorBoardCurves(keras.callbacks.Callback):
                 tf.summary.scalar(f"epoch/{name}", value, step=epoch + 1)
         self._writer.flush()
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         if self._profiles:
             self._stop()
         self._writer.flush()

@@ -1,5 +1,7 @@
 """The norm of the gradient, as a curve."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -31,7 +33,7 @@ class GradientNorm(keras.callbacks.Callback):
     True
     """
 
-    def set_model(self, model):
+    def set_model(self, model: keras.Model) -> None:
         super().set_model(model)
         if not hasattr(model, "observe_gradients"):
             raise ValueError(
@@ -48,13 +50,13 @@ class GradientNorm(keras.callbacks.Callback):
         finite = tf.math.is_finite(norm)
         self._mean.update_state(tf.where(finite, norm, 0.0), sample_weight=tf.cast(finite, norm.dtype))
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._mean.reset_state()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any]) -> None:
         norm = float(self._mean.result())
         if norm > 0:  # else no step counts: the epoch was trained before an interruption
             logs["gradient_norm"] = norm
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         self.model.unobserve_gradients(self._update)

@@ -1,5 +1,7 @@
 """How far apart the weights of heads are, as a curve."""
 
+from typing import Any
+
 import keras
 import numpy as np
 
@@ -30,14 +32,14 @@ class HeadDistances(keras.callbacks.Callback):
     True
     """
 
-    def __init__(self, **selection):
+    def __init__(self, **selection: Any):
         super().__init__()
         self._selection = selection
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self._kernels()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any]) -> None:
         logs["head_distance"] = float(np.mean([_mean_distance(kernel) for kernel in self._kernels()]))
 
     def _kernels(self):

@@ -1,11 +1,13 @@
 """Norms of the weights of each head, as a picture."""
 
 import collections
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from headattn_io.files import Path
 from keras_headattn._figures import as_image, new_figure
 from keras_headattn.optimizers._heads import head_kernels
 from keras_headattn.training._callbacks.writers import shared_writer
@@ -32,15 +34,15 @@ class HeadNorms(keras.callbacks.Callback):
     >>> norms = HeadNorms("logs")
     """
 
-    def __init__(self, log_dir):
+    def __init__(self, log_dir: Path):
         super().__init__()
         self.log_dir = log_dir
         new_figure(1, 1)  # matplotlib is missed now rather than after an epoch
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self._writer = shared_writer(self.log_dir)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         norms = head_norms(self.model)
         if norms:
             with self._writer.as_default():
@@ -48,7 +50,7 @@ class HeadNorms(keras.callbacks.Callback):
                 tf.summary.image("head_norms", image[None], step=epoch + 1)
             self._writer.flush()
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         self._writer.flush()
         self._writer = None
 

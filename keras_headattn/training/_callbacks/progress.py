@@ -2,6 +2,8 @@
 
 import dataclasses
 import time
+from collections.abc import Collection
+from typing import Any
 
 import keras
 import numpy as np
@@ -29,30 +31,30 @@ class Progress(keras.callbacks.ProgbarLogger):
 
     async_safe = True  # Keras need not wait for it at every step
 
-    def __init__(self, leave_out=("compilations", "training_seconds")):
+    def __init__(self, leave_out: Collection[str] = ("compilations", "training_seconds")):
         super().__init__()
         self.leave_out = leave_out
         self._clock = _Clock(time.monotonic())
 
-    def set_params(self, params):
+    def set_params(self, params: dict[str, Any]) -> None:
         super().set_params(params)
         if params["verbose"] == "auto":
             self.verbose = 1 if shows_bar() else 2
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         super().on_train_begin(logs)
         self._clock = _Clock(time.monotonic())
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if self.verbose == 1:
             if self._clock.seconds and self.epochs > 1:
                 print(f"About {self._left(epoch)} left. ", end="")
             super().on_epoch_begin(epoch, logs)
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         super().on_train_batch_end(batch, self._shown(logs))
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         now = time.monotonic()
         self._clock = _Clock(now, now - self._clock.begin)
         shown = self._shown(logs)

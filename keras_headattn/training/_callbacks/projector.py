@@ -1,15 +1,18 @@
 """Embeddings for TensorBoard's projector."""
 
 import pathlib
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 import tensorflow as tf
+from numpy.typing import ArrayLike
 from tensorboard.plugins import projector
 
-from headattn_io.files import write_atomically
+from headattn_io.files import Path, write_atomically
 
 
-def write_projector(log_dir, embeddings):
+def write_projector(log_dir: Path, embeddings: Mapping[str, tuple[ArrayLike, Any]]) -> None:
     """Writes embeddings and the names of their rows, for TensorBoard's projector.
 
     The projector lists the folder given to `tensorboard --logdir`, and folders in it that hold event files too.

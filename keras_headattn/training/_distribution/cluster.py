@@ -3,12 +3,14 @@
 import json
 import os
 import re
+from collections.abc import Mapping
+from typing import Any
 
 _PORT = 2222  # TensorFlow's, and that of Kubernetes' training operator
 _JOBS = ("chief", "worker")
 
 
-def cluster_from_environment(environment=None):
+def cluster_from_environment(environment: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Reads the addresses of all workers, and the place of this process among them.
 
     They are taken from the first of these that is set:

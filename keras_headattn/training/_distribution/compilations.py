@@ -4,8 +4,10 @@ import os
 import pathlib
 import sys
 
+from headattn_io.files import Path
 
-def cache_compilations(folder):
+
+def cache_compilations(folder: Path) -> None:
     """Makes XLA keep its compiled programs in a folder, for later runs on the same machine.
 
     Call it before TensorFlow is imported. A program is found again by its graph and the shapes of its
@@ -35,6 +37,6 @@ def cache_compilations(folder):
     os.environ["TF_XLA_FLAGS"] = f"{os.environ.get('TF_XLA_FLAGS', '')} {flags}".strip()
 
 
-def count_compilations(folder):
+def count_compilations(folder: Path) -> int:
     """Number of programs that XLA has compiled into the folder: one for each function, shape and replica."""
     return len(list(pathlib.Path(folder).glob("xla_compile_cache__*")))

@@ -8,7 +8,7 @@ from keras_headattn.training._distribution.cluster import cluster_from_environme
 from keras_headattn.training._distribution.workers import connect
 
 
-def make_strategy(replicas=None, kind="mirrored", timeout=600):
+def make_strategy(replicas: int | None = None, kind: str = "mirrored", timeout: int = 600) -> tf.distribute.Strategy:
     """Chooses the distribution strategy: all GPUs, else the CPU.
 
     Args:
@@ -76,7 +76,7 @@ def _mirrored(kind, replicas):
     return tf.distribute.MirroredStrategy(devices, tf.distribute.ReductionToOneDevice())
 
 
-def default_jit(strategy=None):
+def default_jit(strategy: tf.distribute.Strategy | None = None) -> bool:
     """Whether XLA is worth it: yes on GPUs, no on a CPU, where plain graphs run as fast and start sooner.
 
     Args:

@@ -3,6 +3,8 @@
 import contextlib
 import functools
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -71,17 +73,17 @@ class Model(keras.Model):
     """
 
     jit_update = False
-    _train_replica = None
-    _test_replica = None
+    _train_replica: Any = None
+    _test_replica: Any = None
     _observers = ()
     _num_calls = 0
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is Model and is_functional(args, kwargs):
             cls = FunctionalModel
         return super().__new__(cls, *args, **kwargs)
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any):
         if is_functional(args, kwargs):
             _make_functional(type(self))
         super().__init__(*args, **kwargs)
@@ -102,12 +104,12 @@ class Model(keras.Model):
             return super().predict(*args, **kwargs)
 
     @property
-    def num_traces(self):
+    def num_traces(self) -> int:
         """Number of graphs that TensorFlow has made of the training step: one more for each input that fits none."""
         strategy = self.distribute_strategy
         return self._num_calls * num_workers(strategy) // strategy.num_replicas_in_sync
 
-    def observe_gradients(self, observer):
+    def observe_gradients(self, observer: Callable[[list[Any]], Any]) -> None:
         """Adds a function that every training step calls, as part of its graph.
 
         Args:
@@ -123,7 +125,7 @@ class Model(keras.Model):
         """
         self._set_observers((*self._observers, observer))
 
-    def unobserve_gradients(self, observer):
+    def unobserve_gradients(self, observer: Callable[[list[Any]], Any]) -> None:
         """Removes a function that `observe_gradients` has added.
 
         Args:
@@ -139,7 +141,7 @@ class Model(keras.Model):
         for observer in self._observers:
             observer(gradients)
 
-    def make_train_function(self, force=False):
+    def make_train_function(self, force: bool = False) -> None:
         if self.train_function is not None and not force:
             return
         self._train_replica = self._on_replica(self._gradients)
@@ -153,7 +155,7 @@ class Model(keras.Model):
 
         self.train_function = train_function
 
-    def make_test_function(self, force=False):
+    def make_test_function(self, force: bool = False) -> None:
         if force or self.test_function is None:
             self._test_replica = self._on_replica(self._metrics_of_batch)
         with self._outer_graph():
@@ -164,7 +166,7 @@ class Model(keras.Model):
             step_function = _with_row_axis(step_function)
         return super()._make_function(step_function)
 
-    def train_step(self, data):
+    def train_step(self, data: Any) -> dict[str, Any]:
         if not tf.executing_eagerly():
             self._num_calls += 1
         # Called from a loop of the user's own, there is nothing kept from `fit`.
@@ -189,7 +191,7 @@ class Model(keras.Model):
         with self._summed_gradients():
             apply(gradients)
 
-    def test_step(self, data):
+    def test_step(self, data: Any) -> dict[str, Any]:
         run = self._test_replica if self.test_function else self._on_replica(self._metrics_of_batch)
         return run(data)
 
@@ -280,8 +282,11 @@ def _is_sum(loss):
     return any(getattr(one, "reduction", None) == "sum" for one in keras.tree.flatten(loss))
 
 
+_Functional: Any = functional_class()
+
+
 @keras.saving.register_keras_serializable("keras_headattn")
-class FunctionalModel(Model, functional_class()):
+class FunctionalModel(Model, _Functional):
     """The class of `Model(inputs, outputs)`."""
 
 

@@ -5,6 +5,7 @@ import functools
 import signal
 import sys
 import threading
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -93,7 +94,7 @@ def _index(resolver):
     return before + resolver.task_id
 
 
-def is_chief(strategy=None):
+def is_chief(strategy: tf.distribute.Strategy | None = None) -> bool:
     """Whether this process is to write what the workers share: files of results, logs, a saved model.
 
     Args:
@@ -110,7 +111,7 @@ def is_chief(strategy=None):
     return worker_index(strategy or tf.distribute.get_strategy()) == 0
 
 
-def gather(values, strategy):
+def gather(values: Sequence[float], strategy: tf.distribute.Strategy) -> np.ndarray:
     """Gives every worker the numbers of all, for instance whether training is to end.
 
     All must call it at the same point, and wait there for the last one.
@@ -141,7 +142,7 @@ def _gatherer(strategy):
 
 
 @contextlib.contextmanager
-def chief_first(strategy):
+def chief_first(strategy: tf.distribute.Strategy) -> Iterator[None]:
     """Lets the first worker run a block, such as one that prepares files, before the others do.
 
     Args:
@@ -159,7 +160,7 @@ def chief_first(strategy):
         gather([0], strategy)
 
 
-def leave_together(strategy):
+def leave_together(strategy: tf.distribute.Strategy) -> None:
     """Returns when all workers have called it: the last thing that a program does under a strategy of several.
 
     A worker that ends earlier counts as lost to those that still wait, if only for its last word on the network.

@@ -7,11 +7,14 @@ import pathlib
 import signal
 import traceback
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from headattn_io.files import Path
 from keras_headattn._private import build_metrics, call_in_order, set_initial_epoch
 from keras_headattn._validation import check_positive
 from keras_headattn.training._distribution.workers import gather, num_workers
@@ -80,7 +83,14 @@ class Resume(keras.callbacks.CallbackList):
     >>> history = model.fit(x, y, shuffle=False, epochs=2, verbose=0, callbacks=[resume])
     """
 
-    def __init__(self, folder, data=None, callbacks=(), every=None, keep=2):
+    def __init__(
+        self,
+        folder: Path,
+        data: Any = None,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+        every: int | None = None,
+        keep: int = 2,
+    ):
         if not isinstance(callbacks, (list, tuple)) or not all(
             isinstance(callback, keras.callbacks.Callback) for callback in callbacks
         ):
@@ -98,7 +108,7 @@ class Resume(keras.callbacks.CallbackList):
         self.keep = keep
         self._signal = FirstSignal(self._is_training, self._on_signal)
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         if getattr(self, "model", None) is None:
             raise ValueError(f"Give `Resume` to `fit` in a list, callbacks=[resume]. Received: callbacks={self}")
         self._settings = snapshot.take_settings(self.callbacks)
@@ -138,7 +148,7 @@ class Resume(keras.callbacks.CallbackList):
         self._writing = None
         self._signal.catch()
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if self._is_to_exit():
             self._exit()
         set_initial_epoch(self.model, None)  # Keras has read it
@@ -151,11 +161,11 @@ class Resume(keras.callbacks.CallbackList):
         else:
             self._checkpoint = None
 
-    def on_train_batch_begin(self, batch, logs=None):
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         if not self._is_skipping():
             super().on_train_batch_begin(batch, logs)
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         if self._is_skipping():
             if self._is_to_exit():
                 self._end_skipping()
@@ -177,17 +187,17 @@ class Resume(keras.callbacks.CallbackList):
         if self.every and self._batch % self.every < self.model.steps_per_execution:
             self._save(self._take(self._epoch, self._batch))
 
-    def on_test_begin(self, logs=None):
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
         # Validation resets the metrics: what a signal saves meanwhile must be from before.
         self._after_steps = self._take(self._epoch, self._batch)
         super().on_test_begin(logs)
 
-    def on_test_batch_end(self, batch, logs=None):
+    def on_test_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         super().on_test_batch_end(batch, logs)
         if self._is_to_exit():
             self._exit(self._after_steps)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._after_steps = self._after_steps or self._take(self._epoch, self._batch)
         if self._is_to_exit():
             self._exit(self._after_steps)
@@ -200,7 +210,7 @@ class Resume(keras.callbacks.CallbackList):
         # After a signal training does not end here: callbacks that come later are still to be called.
         self._save(self._take(epoch + 1, 0))
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         super().on_train_end(logs)
         if self._is_to_exit():
             self._exit()
