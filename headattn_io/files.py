@@ -4,6 +4,7 @@ import codecs
 import contextlib
 import functools
 import gzip
+import hashlib
 import itertools
 import json
 import os
@@ -170,6 +171,16 @@ def _decode_stream(file, name, encoding):
         yield rest.removeprefix("\ufeff")
 
 
+def checksum(path):
+    """SHA-256 of a file, as hexadecimal digits.
+
+    Args:
+        path: str or path.
+    """
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 @contextlib.contextmanager
 def atomic_path(path):
     """Gives the path of an empty file that takes the place of `path` when the block ends; deleted if the block fails.
@@ -220,6 +231,17 @@ def sync(path):
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def remove_halves(folder, stem):
+    """Removes the temporary files that a killed process left, of `atomic_path` and others here.
+
+    Args:
+        folder: path.
+        stem: str, how the names of the files begin that were to be written.
+    """
+    for path in folder.glob(f".{stem}*"):
+        path.unlink()
 
 
 @contextlib.contextmanager

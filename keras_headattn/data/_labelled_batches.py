@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_headattn.data._batches import MemoryBatches, check_replicas
+from keras_headattn.data._batches import MemoryBatches
 from keras_headattn.data._buckets import pad_columns
 
 
@@ -59,7 +59,10 @@ class LabelledBatches(MemoryBatches):
         pad_id=0,
         **kwargs,
     ):
-        check_replicas(batch_size, num_replicas)
+        if batch_size % num_replicas:
+            raise ValueError(
+                f"A batch must be a multiple of the {num_replicas} replicas. Received: batch_size={batch_size}"
+            )
         super().__init__(columns, [batch_size] * len(bucket_lengths), bucket_lengths, training, seed, **kwargs)
         if self.num_dropped:
             raise ValueError(f"Every example must fit in a bucket. Received: bucket_lengths={self.bucket_lengths}")
@@ -73,7 +76,7 @@ class LabelledBatches(MemoryBatches):
                 f"Received: labels of shape {self.labels.shape} and type {self.labels.dtype}"
             )
 
-    def _batch(self, bucket, members):
+    def make_batch(self, bucket, members):
         number = len(members)
         length, filler = self.bucket_lengths[bucket], int(self.pad_id != 1)
         inputs = pad_columns(self.columns, members, self.batch_size, length, filler, self.pad_id)

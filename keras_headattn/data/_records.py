@@ -9,8 +9,8 @@ import pathlib
 
 import numpy as np
 
-from headattn_io.files import read_json, write_atomically
-from keras_headattn.data._shards import checksum, describe_shard, if_whole, write_shard
+from headattn_io.files import checksum, read_json, remove_halves, write_atomically
+from keras_headattn.data._shards import describe_shard, write_shard
 
 MANIFEST = "corpus.json"
 # Until the manifest is there: what the shards are made of, so that nobody goes on with other settings.
@@ -192,12 +192,15 @@ def write_records(folder, corpus, columns, encode, clean=iter, shard_lines=100_0
     records = write_records(folder, stream, ("inputs", "targets"), encode, clean)
     ```
     """
-    remove_halves(folder)
+    remove_halves(folder, "shard-")
     lines, shards = _counted(corpus, progress), []
     for number in range(-(-len(corpus) // shard_lines)):
         path = folder / f"shard-{number:05d}.tfrecord"
         kept = clean(itertools.islice(lines, shard_lines))
-        shard = if_whole(path, describe_shard, columns)
+        try:
+            shard = describe_shard(path, columns)
+        except ValueError:  # it is missing or damaged
+            shard = None
         if shard is None:
             write_shard(path, _encoded(kept, columns, encode))
             shard = describe_shard(path, columns)
@@ -214,22 +217,29 @@ def write_records(folder, corpus, columns, encode, clean=iter, shard_lines=100_0
     return finish_records(folder, columns, shards)
 
 
-def remove_halves(folder):
-    """Removes the halves of shards that a killed process left in a folder."""
-    for path in folder.glob(".shard-*"):
-        path.unlink()
-
-
 def finish_records(folder, columns, shards):
-    """Writes the manifest of a folder whose shards are all there.
+    """Writes the manifest of a folder whose shards are all there: the last step of writing records.
+
+    `write_records` does it for a corpus of lines. Programs that write shards of their own, by `write_shard`, call it.
 
     Args:
-        folder: path, which has been claimed.
-        columns: sequence of str, their names.
-        shards: list of the entries of the shards, as `describe_shard` returns them.
+        folder: path, which has been claimed (see `begin_records`).
+        columns: sequence of str, the names of the columns.
+        shards: list of dict, the entries of the shards, as `describe_shard` returns them.
 
     Returns:
         `Records`.
+
+    Raises:
+        FileNotFoundError: if the folder has not been claimed.
+
+    ```python
+    begin_records(folder, {"vocabulary": "abc"})
+    for number, rows in enumerate(parts):
+        write_shard(folder / f"shard-{number:05d}.tfrecord", rows)
+    shards = [describe_shard(path, columns) for path in sorted(folder.glob("shard-*.tfrecord"))]
+    records = finish_records(folder, columns, shards)
+    ```
     """
     begun = read_json(folder / BEGUN)
     tokens = {name: sum(sum(shard["histogram"]["tokens"][name]) for shard in shards) for name in columns}

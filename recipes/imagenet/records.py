@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.data._images import ImageSource
+from keras_headattn.data import ImageSource
 from recipes.engine.tfds import load_tfds
 
 # Of ImageNet as TensorFlow's scripts write it, and of tensorflow-datasets.

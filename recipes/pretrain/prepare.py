@@ -6,9 +6,8 @@ import math
 import os
 import pathlib
 
-from headattn_io.files import read_json, write_atomically
+from headattn_io.files import checksum, read_json, write_atomically
 from keras_headattn.data import begin_records
-from keras_headattn.data._shards import checksum
 from keras_headattn.text import WordPieceTokenizer, learn_tokenizer, sample_lines
 from recipes.engine.number_words import number_documents
 from recipes.engine.progress import progress_bar

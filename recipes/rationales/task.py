@@ -8,9 +8,8 @@ import keras
 import numpy as np
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
-from headattn_io.files import read_json, read_lines, write_atomically
+from headattn_io.files import checksum, read_json, read_lines, write_atomically
 from keras_headattn.data import choose_buckets
-from keras_headattn.data._shards import checksum
 from keras_headattn.models import BERT_SIZES
 from keras_headattn.text import learn_tokenizer
 from keras_headattn.training import Model

@@ -5,8 +5,7 @@ import numpy as np
 
 from headattn_io.files import read_lines
 from keras_headattn.data import LabelledBatches, balanced_class_weights, choose_buckets, example_lengths
-from keras_headattn.serving import export_classifier, export_regressor
-from keras_headattn.serving._versions import write_examples
+from keras_headattn.serving import export_classifier, export_regressor, write_examples
 from keras_headattn.text import BytePairTokenizer, WordTokenizer
 from keras_headattn.training import Model
 from recipes.engine.fresh_process import show_page, smoke_test
