@@ -18,10 +18,11 @@ NOT_OF_TEXT = re.compile(r"\.?Last ?Resort|cm[a-z]+10$|STIXSize|STIXNonUnicode")
 
 
 def new_figure(width, height, title=None):
-    """An empty figure, in which texts may be of any script that an installed font has.
+    """Makes an empty figure, in which texts may be of any script that an installed font has.
 
     Args:
-        width, height: in inches, without the title.
+        width: float, in inches.
+        height: float, in inches, without the title.
         title: str, broken into as many lines as it needs. Default `None`: no title.
 
     Returns:
@@ -130,15 +131,6 @@ def shown(token):
     return token.replace("\N{LOWER ONE EIGHTH BLOCK}", "\N{OPEN BOX}")
 
 
-def columns_of(text):
-    """How many characters of a font of one width a text takes: Chinese, Japanese and Korean ones take two.
-
-    >>> columns_of("Oslo"), columns_of("東京")
-    (4, 4)
-    """
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
-
-
 def is_right_to_left(text):
     """Whether a text runs from right to left, by its first letter.
 
@@ -171,12 +163,12 @@ def as_image(figure, dpi=100):
 
 
 def weight_colors(weights, cmap="Blues", largest=None):
-    """Colours of attention weights, from 0 up; where some are below 0, as talking heads' may be, these are red.
+    """Chooses colours for attention weights, from 0 up. Weights below 0, as talking heads may have, are red.
 
     Args:
         weights: array; NaN is not drawn.
-        cmap: name of a matplotlib colour map, for weights of which none is below 0.
-        largest: weight of its last colour. Default `None`: the largest there is.
+        cmap: str, name of a matplotlib colour map for weights of which none is below 0. Default "Blues".
+        largest: float, weight of its last colour. Default `None`: the largest there is.
 
     Returns:
         Dictionary of arguments of `imshow`.
@@ -191,7 +183,7 @@ def weight_colors(weights, cmap="Blues", largest=None):
 
 
 def not_below_zero(axes, values):
-    """Ends the vertical axis at 0 where no value is below it.
+    """Ends the vertical axis at 0 unless a value is below it.
 
     Args:
         axes: `matplotlib.axes.Axes` with the values drawn.

@@ -20,7 +20,18 @@ HOOKS = {
 
 
 def flatten_layers(layer):
-    """All layers in a layer or model, however deep, and itself. `model.layers` has the first level alone."""
+    """Lists all layers in a layer or model, however deep, and itself. `model.layers` has the first level alone.
+
+    Args:
+        layer: `keras.layers.Layer` or `keras.Model`.
+
+    Returns:
+        List of `keras.layers.Layer`.
+
+    >>> inner = keras.Sequential([keras.layers.Dense(1, name="dense")], name="inner")
+    >>> [layer.name for layer in flatten_layers(keras.Sequential([inner], name="outer"))]
+    ['outer', 'inner', 'dense']
+    """
     return list(layer._flatten_layers())
 
 

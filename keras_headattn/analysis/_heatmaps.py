@@ -7,7 +7,8 @@ import keras
 import numpy as np
 
 from headattn_io.files import write_atomically
-from keras_headattn._figures import columns_of, is_right_to_left, new_figure, shown
+from headattn_io.terminal import columns_of
+from keras_headattn._figures import is_right_to_left, new_figure, shown
 from keras_headattn.analysis._validation import check_named
 
 TITLE = "What the heads attend to"

@@ -7,10 +7,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn._private import flatten_layers
 from keras_headattn.analysis import attention_maps, draw_image_maps, make_map_classifier
 from keras_headattn.layers import AugmentedConv2D
 from keras_headattn.training import Progress
+from keras_headattn.utils import flatten_layers
 from recipes.engine.finished import by_title, chosen_layers, indices, save
 from recipes.engine.progress import progress_bar
 from recipes.imagenet.__main__ import RECIPE

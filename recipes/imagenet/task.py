@@ -7,7 +7,6 @@ import tensorflow as tf
 from keras.callbacks import LambdaCallback
 
 from headattn_io.files import read_lines
-from keras_headattn.data._image_ops import decode
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import StepDecay
 from keras_headattn.serving import export_image_classifier, export_pixel_classifier
@@ -129,7 +128,7 @@ class ImageNet(Task):
         for index in range(0, len(source), max(1, len(source) // number))[:number]:
             try:
                 data, label = source.load(tf.constant(index, tf.int64))
-                decode(data)
+                tf.io.decode_image(data)
             except tf.errors.OpError:  # reported already
                 continue
             samples.append((source.name(index), int(label), data.numpy()))
