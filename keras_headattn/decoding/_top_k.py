@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from keras_headattn.ops import sizes
+from keras_headattn.ops._dense import sizes
 
 BLOCK = 32
 

@@ -2,7 +2,7 @@ from keras import ops
 from keras.saving import register_keras_serializable
 
 from keras_headattn.layers._attention import Attention
-from keras_headattn.ops import key_product
+from keras_headattn.ops._attention import key_product
 
 
 @register_keras_serializable(package="keras_headattn")

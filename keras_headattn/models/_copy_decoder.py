@@ -6,7 +6,7 @@ from keras import layers, ops
 from keras_headattn._identifiers import seed_plus
 from keras_headattn._private import recurrence
 from keras_headattn.layers import GraphAttention
-from keras_headattn.ops import sizes
+from keras_headattn.ops._dense import sizes
 
 FAR = -1e9  # logit of what is not there
 

@@ -7,7 +7,7 @@ Source: Devlin et al. 2019, "BERT", section 3.1; for the numbers and the samples
 import numpy as np
 from keras import ops, random
 
-from keras_headattn.ops import sizes
+from keras_headattn.ops._dense import sizes
 
 BLOCK = 128  # tokens that are counted off together
 
