@@ -154,7 +154,7 @@ def remove_words(predict, texts, scores, second_texts=None, shares=AOPC_SHARES, 
     Args:
         predict, texts, second_texts, keep_second, progress: as of `lime`.
         scores: for each text a number for each word, as `lime` returns them.
-        shares: floats from 0 to 1, of the words. See `top_words`.
+        shares: floats from 0 to 1, of the words. See `top_words`. Default (0.01, 0.05, 0.1, 0.2, 0.5), for `aopc`.
 
     Returns:
         `(full, without, only)`: probabilities of whole texts `(B, C)`, of the texts without these words, and of these

@@ -103,23 +103,3 @@ def _checked_labels(labels, number):
             f"Received: labels[{wrong.argmax()}]={labels[wrong.argmax()]}"
         )
     return labels.astype("int32" if is_class else "float32")
-
-
-def balanced_class_weights(labels, num_classes):
-    """Weights with which all classes count the same: the mean number of examples of a class over its own.
-
-    Args:
-        labels: ints `(N,)`.
-        num_classes: int, C.
-
-    Returns:
-        float32 array `(C,)`. Over all examples their mean is 1. A class without examples has 0.
-
-    >>> balanced_class_weights([0, 0, 0, 1], 2).tolist()
-    [0.6666666865348816, 2.0]
-    """
-    counts = np.bincount(np.asarray(labels), minlength=num_classes)
-    present = counts > 0
-    weights = np.zeros(num_classes, "float32")
-    weights[present] = len(labels) / (present.sum() * counts[present])
-    return weights

@@ -13,6 +13,7 @@ from keras_headattn.serving import export_image_classifier, export_pixel_classif
 from recipes.engine.fresh_process import smoke_test
 from recipes.engine.task import Corpora, Task
 from recipes.engine.training import make_optimizer
+from recipes.imagenet.augmentation import decode
 from recipes.imagenet.data import (
     evaluation_pixels,
     fingerprint,
@@ -128,7 +129,7 @@ class ImageNet(Task):
         for index in range(0, len(source), max(1, len(source) // number))[:number]:
             try:
                 data, label = source.load(tf.constant(index, tf.int64))
-                tf.io.decode_image(data)
+                decode(data)
             except tf.errors.OpError:  # reported already
                 continue
             samples.append((source.name(index), int(label), data.numpy()))

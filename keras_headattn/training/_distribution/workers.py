@@ -140,25 +140,6 @@ def _gatherer(strategy):
     return tf.function(lambda values: strategy.gather(tf.identity(values), axis=0), autograph=False)
 
 
-@contextlib.contextmanager
-def chief_first(strategy):
-    """Lets the first worker run a block, such as one that prepares files, before the others do.
-
-    Args:
-        strategy: The `tf.distribute.Strategy`.
-
-    Example:
-
-    >>> with chief_first(tf.distribute.get_strategy()):
-    ...     prepared = True
-    """
-    if not is_chief(strategy):
-        gather([0], strategy)
-    yield
-    if is_chief(strategy):
-        gather([0], strategy)
-
-
 def leave_together(strategy):
     """Returns when all workers have called it: the last thing that a program does under a strategy of several.
 

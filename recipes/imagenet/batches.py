@@ -7,7 +7,7 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.data._image_ops import decode
+from recipes.imagenet.augmentation import decode
 
 
 class ImageSource:

@@ -1,15 +1,16 @@
-"""A tokenizer of words or of pieces from a text, and the vectors that its words begin with."""
+"""A tokenizer of words or of pieces, whose vocabulary is learned from a text."""
 
 import pathlib
 
-import numpy as np
-
 from headattn_io.files import write_atomically
-from keras_headattn.text._sentencepiece_tokenizer import SentencePieceTokenizer
-from keras_headattn.text._sentencepiece_training import train_sentencepiece
-from keras_headattn.text._word_tokenizer import WordTokenizer, learn_words
-from keras_headattn.text._wordpiece_tokenizer import WordPieceTokenizer
-from keras_headattn.text._wordpiece_training import learn_wordpieces
+from keras_headattn.text import (
+    SentencePieceTokenizer,
+    WordPieceTokenizer,
+    WordTokenizer,
+    learn_wordpieces,
+    learn_words,
+    train_sentencepiece,
+)
 
 TOKENIZERS = {"words": WordTokenizer, "pieces": SentencePieceTokenizer, "wordpieces": WordPieceTokenizer}
 
@@ -56,30 +57,3 @@ def learn_tokenizer(path, texts=None, kind="words", vocabulary_size=None, min_co
             )
             write_atomically(path, "".join(f"{word}\n" for word in words).encode("utf-8"))
     return TOKENIZERS[kind](path, lowercase=lowercase)
-
-
-def assign_word_vectors(embedding, tokenizer, vectors):
-    """Gives the rows of an embedding the vectors of their words. Words without a vector keep what they have.
-
-    Args:
-        embedding: `keras.layers.Embedding` that is built, of `tokenizer.vocabulary_size` rows.
-        tokenizer: `WordTokenizer`.
-        vectors: dictionary of words to arrays `(D,)`, as `metrics.read_word_vectors` returns it.
-
-    Returns:
-        List of int, the ids of the words that have a vector.
-
-    >>> tokenizer = WordTokenizer(["a", "cat"])
-    >>> embedding = keras.layers.Embedding(tokenizer.vocabulary_size, 2)
-    >>> embedding.build()
-    >>> assign_word_vectors(embedding, tokenizer, {"cat": [3.0, 4.0]})
-    [3]
-    >>> embedding(np.array(3)).numpy().tolist()
-    [3.0, 4.0]
-    """
-    values = np.array(embedding.embeddings)
-    ids = [number for number, word in enumerate(tokenizer.vocabulary, 2) if word in vectors]
-    if ids:
-        values[ids] = [vectors[tokenizer.id_to_token(number)] for number in ids]
-        embedding.embeddings.assign(values)
-    return ids
