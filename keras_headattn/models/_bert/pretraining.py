@@ -10,7 +10,7 @@ from keras_headattn._identifiers import check_seed
 from keras_headattn._model import Model
 from keras_headattn._validation import check_boolean, check_index, check_number
 from keras_headattn.losses import LabelSmoothedCrossentropy
-from keras_headattn.models._masking import draw_positions, mask, most_drawn, number_drawn
+from keras_headattn.models._bert.masking import draw_positions, mask, most_drawn, number_drawn
 
 MASKS = ("masked_ids", "mask_positions", "mask_weights")
 COUNTS = ("mean_masks", "mean_tokens")

@@ -7,7 +7,7 @@ from keras_headattn._identifiers import check_seed, seed_plus
 from keras_headattn._model import Model
 from keras_headattn._validation import check_positive, check_probability
 from keras_headattn.layers._feed_forward import get_activation
-from keras_headattn.models._bert import Bert
+from keras_headattn.models._bert.bert import Bert
 from keras_headattn.ops._dense import sizes
 
 # Activation of the dense layer before the output, by kind of head; `None`: there is no such layer.

@@ -8,7 +8,7 @@ k = 2v = 0.2 is.
 """
 
 from keras_headattn.layers._get import get
-from keras_headattn.models._resnet import ResNet
+from keras_headattn.models._resnet.resnet import ResNet
 
 HEADS = 8
 KEY_DIM = 20  # of templates; each stage has its own

@@ -5,7 +5,7 @@ from keras import layers, ops
 from keras_headattn._identifiers import seed_plus
 from keras_headattn.layers import GraphBlock
 from keras_headattn.models._blocks import Stack
-from keras_headattn.models._sentence_encoders import BiLSTMEncoder
+from keras_headattn.models._sentences.encoders import BiLSTMEncoder
 from keras_headattn.ops import graph_adjacency
 
 GLOBAL, FIRST_RELATION = 2, 3  # rows of the table of relations, after padding and unknown ones
