@@ -142,18 +142,7 @@ def is_right_to_left(text):
 
 
 def as_image(figure, dpi=100):
-    """A figure as pixels.
-
-    Args:
-        figure: `matplotlib.figure.Figure`.
-        dpi: pixels an inch. Default 100.
-
-    Returns:
-        Array `(height, width, 4)` of bytes: red, green, blue and opacity.
-
-    >>> as_image(new_figure(0.5, 0.25)).shape
-    (25, 50, 4)
-    """
+    """Returns the pixels of a figure, `(height, width, 4)` of bytes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure.set_dpi(dpi)
@@ -197,14 +186,7 @@ def not_below_zero(axes, values):
 
 
 def mark_parts(axes, sizes, names, both=True):
-    """Draws lines between parts of a row of places, and names the parts, and of up to 40 places their numbers in them.
-
-    Args:
-        axes: `matplotlib.axes.Axes`, whose places are at 0, 1, 2 and so on.
-        sizes: list of int, the number of places of each part.
-        names: list of str, of the parts.
-        both: whether the vertical axis has the same parts. Default `True`.
-    """
+    """Draws lines between parts of a row of places, names the parts, and numbers up to 40 places."""
     ends = np.cumsum(sizes)
     middles = [end - size / 2 - 0.5 for end, size in zip(ends, sizes, strict=True)]
     for end in ends[:-1]:

@@ -60,18 +60,10 @@ def value_of(variable):
 
 
 def recurrence(step, inputs, states):
-    """Outputs of a function of `(input, states)` to `(output, states)`, one after the other along the second axis.
+    """Returns the outputs `(B, m, ...)` of `step(input, states)`, called for each of the m inputs `(B, m, d)` in turn.
 
     On TensorFlow `keras.ops.scan` says no bound of its loop, which XLA needs for the gradient, and `keras.layers.RNN`
     knows no tensors that are the same in every step.
-
-    Args:
-        step: function.
-        inputs: `(B, m, d)`.
-        states: list of tensors `(B, ...)`.
-
-    Returns:
-        `(B, m, ...)`.
     """
     from keras.src.backend import rnn
 
@@ -193,9 +185,6 @@ def local_updates(optimizers):
 
     Keras and TensorFlow have no argument for this: the functions in which replicas meet are replaced. Replicas take
     turns at a meeting, and there is none in here: so no other replica sees the replacements.
-
-    Args:
-        optimizers: List of `keras.optimizers.Optimizer`, with those that they wrap.
     """
     import tensorflow as tf
 
@@ -256,12 +245,7 @@ def forget_seed_generator():
 def set_worker_timeouts(jobs, connect, heartbeat):
     """Configures TensorFlow's coordination of workers as `MultiWorkerMirroredStrategy` would, but for the times.
 
-    The strategy has no argument for them.
-
-    Args:
-        jobs: Dictionary of a job, `"chief"` or `"worker"`, to the number of its workers.
-        connect: Seconds in which the workers must connect.
-        heartbeat: Seconds of silence after which a worker counts as lost.
+    The strategy has no argument for these seconds. `jobs` are the numbers of workers, by `"chief"` and `"worker"`.
     """
     from tensorflow.compiler.xla.tsl.protobuf.coordination_config_pb2 import CoordinatedJob
     from tensorflow.python.eager.context import context

@@ -43,15 +43,7 @@ class WordRemoval:
         return len(self.sizes)
 
     def probabilities(self, rows, progress=None):
-        """Probabilities of texts of which only some words are left.
-
-        Args:
-            rows: iterable, for each text, of booleans `(k, n)`: which of its `n` words are kept, k times.
-            progress: function of the number of texts that are done. Default `None`.
-
-        Yields:
-            For each text `(kept, probabilities)`: its booleans, and float64 `(k, C)`.
-        """
+        """Yields for each text which words are kept, `(k, n)`, and the probabilities `(k, C)` of what is left."""
         begun, waiting = 0, []
         for kept in rows:
             kept = np.asarray(kept, bool)

@@ -235,9 +235,11 @@ def finish_records(folder, columns, shards):
 
     ```python
     begin_records(folder, {"vocabulary": "abc"})
+    shards = []
     for number, rows in enumerate(parts):
-        write_shard(folder / f"shard-{number:05d}.tfrecord", rows)
-    shards = [describe_shard(path, columns) for path in sorted(folder.glob("shard-*.tfrecord"))]
+        path = folder / f"shard-{number:05d}.tfrecord"
+        write_shard(path, rows)
+        shards.append(describe_shard(path, columns))
     records = finish_records(folder, columns, shards)
     ```
     """

@@ -90,20 +90,7 @@ def damage_reported(path):
 
 
 def read_blocks(paths, columns, size, parallel=1):
-    """Reads shards piece by piece.
-
-    Args:
-        paths: list of str.
-        columns: sequence of str, the names of the columns.
-        size: int, examples in a block; the last has fewer.
-        parallel: int, how many shards are read at the same time, a few records of each in turn. Default 1.
-
-    Yields:
-        Dicts of each column, in this order, to a ragged tensor, int64, (examples in the block, ids).
-
-    Raises:
-        ValueError: if a shard is damaged (names it).
-    """
+    """Yields up to `size` examples of shards at a time: dicts of ragged int64 tensors by column."""
     features = {name: tf.io.RaggedFeature(tf.int64) for name in columns}
     records = tf.data.Dataset.from_tensor_slices(paths).interleave(
         tf.data.TFRecordDataset, cycle_length=parallel, block_length=16

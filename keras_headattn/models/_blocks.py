@@ -35,13 +35,7 @@ class Stack:
         return x
 
     def run(self, x, *inputs, each=None, **arguments):
-        """Yields `x` and the state after each block.
-
-        Args:
-            x: input of the first block.
-            *inputs, **arguments: further ones of all blocks.
-            each: list of dictionaries, arguments of single blocks.
-        """
+        """Yields `x` and the state after each block; `each` has arguments of single blocks."""
         maps = {}
         for block, own in zip(self.blocks, each or [{}] * len(self.blocks), strict=True):
             if self.carries_scoress:

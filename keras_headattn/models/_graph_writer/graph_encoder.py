@@ -84,16 +84,11 @@ class GraphEncoder(layers.Layer):
         self.built = True
 
     def call(self, inputs, training=None):
-        """Reads graphs: states that a decoder attends to, and entities that it copies.
+        """Reads graphs: memories and masks that a decoder attends to, and entities that it copies.
 
-        Args:
-            inputs: as of `GraphWriter`; `"target"` is not used.
-            training: whether dropout is active.
-
-        Returns:
-            Dictionary of `"memories"`: `"graph"` `(B, N, D)` and, with titles, `"title"` `(B, n, D)`; `"masks"` of
-            these names, boolean; `"entities"` `(B, E, D)`, the states of the BiLSTM, `"entity_mask"` `(B, E)`,
-            `"types"` `(B, E)`, and `"vertex"` `(B, D)`, the global one.
+        `"memories"` are `"graph"` `(B, N, D)` and, with titles, `"title"` `(B, n, D)`; `"masks"` have the same names.
+        The rest are `"entities"` `(B, E, D)`, `"entity_mask"` and `"types"` `(B, E)`, and the global `"vertex"`
+        `(B, D)`.
         """
         words = ops.convert_to_tensor(inputs["entities"])
         entity_mask = ops.any(ops.not_equal(words, 0), axis=-1)

@@ -38,17 +38,9 @@ class WorkersStrategy(tf.distribute.MultiWorkerMirroredStrategy):
 
 
 def connect(cluster, timeout):
-    """Waits for all workers and makes their strategy. Nothing of TensorFlow may run in the process before.
+    """Waits for all workers and makes their strategy, or exits with code 138 if not all came.
 
-    Args:
-        cluster: As `cluster_from_environment` returns it.
-        timeout: Seconds to wait.
-
-    Returns:
-        `tf.distribute.MultiWorkerMirroredStrategy`: a replica on each GPU that each worker sees, or one on its CPU.
-
-    Raises:
-        SystemExit: with code 138, after a message, if not all workers came.
+    Nothing of TensorFlow may run in the process before.
     """
     spec, task = tf.train.ClusterSpec(cluster["cluster"]), cluster["task"]
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
@@ -162,11 +154,7 @@ def leave_together(strategy):
 
 @contextlib.contextmanager
 def ends_with_the_others(strategy):
-    """Ends the process, with a message and exit code 138, when a worker cannot be reached any more.
-
-    Args:
-        strategy: The `tf.distribute.Strategy`.
-    """
+    """Ends the process, with a message and exit code 138, when a worker cannot be reached any more."""
     try:
         yield
     except tf.errors.OpError as error:
