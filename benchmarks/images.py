@@ -48,7 +48,9 @@ def paths_of(folder, number):
 
 def read(kind, folder, number):
     """`(images, seconds, seconds of the processor)` of an epoch of batches."""
-    from keras_headattn.data import ImageBatches, central_crop, inception_crop
+    from keras_headattn.data import central_crop
+    from recipes.imagenet.augmentation import inception_crop
+    from recipes.imagenet.batches import ImageBatches
     from recipes.imagenet.folders import ImageFiles
 
     source = ImageFiles(paths_of(folder, number), np.zeros(number), ["all"])

@@ -41,7 +41,7 @@ def our_steps():
     import keras
     import tensorflow as tf
 
-    from keras_headattn.models._masking import sample
+    from keras_headattn.models._bert.masking import sample
 
     inputs = electra.inputs()
     plain = electra.make_trainer()

@@ -91,10 +91,10 @@ def _write_reference(app, config):
 
 def _summaries(module):
     """Names of the classes and functions that a module documents, with the first paragraphs of their docstrings."""
-    for name in getattr(module, "__all__", sorted(vars(module))):
+    for name in module.__all__:
         value = getattr(module, name)
         home = getattr(value, "__module__", None) or ""  # a table has none
-        if home.startswith((module.__name__, "headattn_io.")) and not name.startswith("_"):
+        if home.startswith(("keras_headattn.", "headattn_io.")):
             yield name, " ".join(inspect.getdoc(value).split("\n\n")[0].split())
 
 

@@ -4,6 +4,7 @@ import codecs
 import contextlib
 import functools
 import gzip
+import hashlib
 import itertools
 import json
 import os
@@ -175,6 +176,16 @@ def _decode_stream(file, name, encoding):
         yield rest.removeprefix("\ufeff")
 
 
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, as hexadecimal digits.
+
+    Args:
+        path: str or path.
+    """
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 @contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[pathlib.Path]:
     """Gives the path of an empty file that takes the place of `path` when the block ends; deleted if the block fails.
@@ -225,6 +236,17 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def remove_halves(folder: pathlib.Path, stem: str) -> None:
+    """Removes the temporary files that a killed process left, of `atomic_path` and others here.
+
+    Args:
+        folder: path.
+        stem: str, how the names of the files begin that were to be written.
+    """
+    for path in folder.glob(f".{stem}*"):
+        path.unlink()
 
 
 @contextlib.contextmanager

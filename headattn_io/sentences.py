@@ -2,8 +2,10 @@
 
 import html
 import itertools
+import random
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from headattn_io.files import Path, read_lines
 
@@ -114,3 +116,29 @@ def _id(tag):
 
 def _place(text, tag, name):
     return f"{name}, line {1 + text.count(chr(10), 0, tag.start())}"
+
+
+def sample_lines(lines: Iterable[Any], size: int, seed: int = 0) -> list[Any]:
+    """Uniform sample of a stream of any length, of which no more than the sample is kept in memory.
+
+    Line number i replaces a kept one with probability size / i.
+
+    Args:
+        lines: iterable of str, or of anything else, such as pairs of sentences.
+        size: int, how many are kept at most. All are, in their order, if there are no more.
+        seed: int. Default 0.
+
+    Returns:
+        List.
+
+    >>> sample_lines(iter("abcdef"), 6)
+    ['a', 'b', 'c', 'd', 'e', 'f']
+    """
+    rng = random.Random(seed)
+    kept = []
+    for seen, line in enumerate(lines):
+        if seen < size:
+            kept.append(line)
+        elif (slot := rng.randrange(seen + 1)) < size:
+            kept[slot] = line
+    return kept

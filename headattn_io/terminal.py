@@ -1,7 +1,8 @@
-"""How progress is shown: by a bar on a terminal, by plain lines in a log."""
+"""Text on terminals: bars of progress, times, and how wide a text is."""
 
 import os
 import sys
+import unicodedata
 
 
 def shows_bar() -> bool:
@@ -24,3 +25,12 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = seconds / 60
     return f"{minutes:.0f} min" if minutes < 99.5 else f"{minutes / 60:.1f} h"
+
+
+def columns_of(text: str) -> int:
+    """How many characters of a font of one width a text takes: Chinese, Japanese and Korean ones take two.
+
+    >>> columns_of("Oslo"), columns_of("東京")
+    (4, 4)
+    """
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

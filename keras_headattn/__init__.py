@@ -21,6 +21,7 @@ from keras_headattn import (
     optimizers,
     positions,
     regularizers,
+    utils,
 )
 
 if TYPE_CHECKING or keras.backend.backend() == "tensorflow":
@@ -51,4 +52,5 @@ __all__ = [
     "serving",
     "text",
     "training",
+    "utils",
 ]

@@ -13,14 +13,7 @@ TYPES = "; require-trusted-types-for 'script'; trusted-types 'none'"
 
 
 def page_files(origins=()):
-    """The page for a server.
-
-    Args:
-        origins: list of str, of servers elsewhere that the page may ask.
-
-    Returns:
-        Dictionary of a path to its type, its bytes, and a dictionary of headers.
-    """
+    """Returns the files of the page, which may ask the servers `origins` too: path to (type, bytes, headers)."""
     policy = (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
         f"connect-src 'self' {' '.join([LOCAL, *origins])}; "
@@ -40,14 +33,7 @@ def page_files(origins=()):
 
 
 def single_file(data):
-    """The page as one file that needs no other, and asks no server.
-
-    Args:
-        data: what JSON can hold: `{"title": ..., "examples": [...]}`, as `page.js` reads it.
-
-    Returns:
-        str.
-    """
+    """Returns the page as one file that needs no other and asks no server; `data` is what `page.js` reads."""
     page, style, script = ((FOLDER / f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "

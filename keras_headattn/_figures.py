@@ -6,9 +6,11 @@ import re
 import textwrap
 import unicodedata
 import warnings
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from headattn_io.optional import optional_import
 
@@ -23,11 +25,12 @@ CHARACTER, LINE = 0.085, 0.18  # inches of a title
 NOT_OF_TEXT = re.compile(r"\.?Last ?Resort|cm[a-z]+10$|STIXSize|STIXNonUnicode")
 
 
-def new_figure(width, height, title=None):
-    """An empty figure, in which texts may be of any script that an installed font has.
+def new_figure(width: float, height: float, title: str | None = None) -> Any:
+    """Makes an empty figure, in which texts may be of any script that an installed font has.
 
     Args:
-        width, height: in inches, without the title.
+        width: float, in inches.
+        height: float, in inches, without the title.
         title: str, broken into as many lines as it needs. Default `None`: no title.
 
     Returns:
@@ -136,15 +139,6 @@ def shown(token):
     return token.replace("\N{LOWER ONE EIGHTH BLOCK}", "\N{OPEN BOX}")
 
 
-def columns_of(text):
-    """How many characters of a font of one width a text takes: Chinese, Japanese and Korean ones take two.
-
-    >>> columns_of("Oslo"), columns_of("東京")
-    (4, 4)
-    """
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
-
-
 def is_right_to_left(text):
     """Whether a text runs from right to left, by its first letter.
 
@@ -156,18 +150,7 @@ def is_right_to_left(text):
 
 
 def as_image(figure, dpi=100):
-    """A figure as pixels.
-
-    Args:
-        figure: `matplotlib.figure.Figure`.
-        dpi: pixels an inch. Default 100.
-
-    Returns:
-        Array `(height, width, 4)` of bytes: red, green, blue and opacity.
-
-    >>> as_image(new_figure(0.5, 0.25)).shape
-    (25, 50, 4)
-    """
+    """Returns the pixels of a figure, `(height, width, 4)` of bytes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure.set_dpi(dpi)
@@ -176,13 +159,13 @@ def as_image(figure, dpi=100):
     return np.array(canvas.buffer_rgba())
 
 
-def weight_colors(weights, cmap="Blues", largest=None):
-    """Colours of attention weights, from 0 up; where some are below 0, as talking heads' may be, these are red.
+def weight_colors(weights: ArrayLike, cmap: str = "Blues", largest: float | None = None) -> dict[str, Any]:
+    """Chooses colours for attention weights, from 0 up. Weights below 0, as talking heads may have, are red.
 
     Args:
         weights: array; NaN is not drawn.
-        cmap: name of a matplotlib colour map, for weights of which none is below 0.
-        largest: weight of its last colour. Default `None`: the largest there is.
+        cmap: str, name of a matplotlib colour map for weights of which none is below 0. Default "Blues".
+        largest: float, weight of its last colour. Default `None`: the largest there is.
 
     Returns:
         Dictionary of arguments of `imshow`.
@@ -196,8 +179,8 @@ def weight_colors(weights, cmap="Blues", largest=None):
     return dict(cmap=cmap, vmin=0, vmax=largest or max(float(np.nanmax(weights)), 1e-9))
 
 
-def not_below_zero(axes, values):
-    """Ends the vertical axis at 0 where no value is below it.
+def not_below_zero(axes: Any, values: Iterable[float]) -> None:
+    """Ends the vertical axis at 0 unless a value is below it.
 
     Args:
         axes: `matplotlib.axes.Axes` with the values drawn.
@@ -211,14 +194,7 @@ def not_below_zero(axes, values):
 
 
 def mark_parts(axes, sizes, names, both=True):
-    """Draws lines between parts of a row of places, and names the parts, and of up to 40 places their numbers in them.
-
-    Args:
-        axes: `matplotlib.axes.Axes`, whose places are at 0, 1, 2 and so on.
-        sizes: list of int, the number of places of each part.
-        names: list of str, of the parts.
-        both: whether the vertical axis has the same parts. Default `True`.
-    """
+    """Draws lines between parts of a row of places, names the parts, and numbers up to 40 places."""
     ends = np.cumsum(sizes)
     middles = [end - size / 2 - 0.5 for end, size in zip(ends, sizes, strict=True)]
     for end in ends[:-1]:

@@ -5,6 +5,7 @@
 
 import contextlib
 import io
+from typing import Any
 
 # Methods of Keras and TensorFlow that classes of this library override.
 HOOKS = {
@@ -19,8 +20,19 @@ HOOKS = {
 # Layers and models
 
 
-def flatten_layers(layer):
-    """All layers in a layer or model, however deep, and itself. `model.layers` has the first level alone."""
+def flatten_layers(layer: Any) -> list[Any]:
+    """Lists all layers in a layer or model, however deep, and itself. `model.layers` has the first level alone.
+
+    Args:
+        layer: `keras.layers.Layer` or `keras.Model`.
+
+    Returns:
+        List of `keras.layers.Layer`.
+
+    >>> inner = keras.Sequential([keras.layers.Dense(1, name="dense")], name="inner")
+    >>> [layer.name for layer in flatten_layers(keras.Sequential([inner], name="outer"))]
+    ['outer', 'inner', 'dense']
+    """
     return list(layer._flatten_layers())
 
 
@@ -49,18 +61,10 @@ def value_of(variable):
 
 
 def recurrence(step, inputs, states):
-    """Outputs of a function of `(input, states)` to `(output, states)`, one after the other along the second axis.
+    """Returns the outputs `(B, m, ...)` of `step(input, states)`, called for each of the m inputs `(B, m, d)` in turn.
 
     On TensorFlow `keras.ops.scan` says no bound of its loop, which XLA needs for the gradient, and `keras.layers.RNN`
     knows no tensors that are the same in every step.
-
-    Args:
-        step: function.
-        inputs: `(B, m, d)`.
-        states: list of tensors `(B, ...)`.
-
-    Returns:
-        `(B, m, ...)`.
     """
     from keras.src.backend import rnn
 
@@ -182,9 +186,6 @@ def local_updates(optimizers):
 
     Keras and TensorFlow have no argument for this: the functions in which replicas meet are replaced. Replicas take
     turns at a meeting, and there is none in here: so no other replica sees the replacements.
-
-    Args:
-        optimizers: List of `keras.optimizers.Optimizer`, with those that they wrap.
     """
     import tensorflow as tf
 
@@ -245,12 +246,7 @@ def forget_seed_generator():
 def set_worker_timeouts(jobs, connect, heartbeat):
     """Configures TensorFlow's coordination of workers as `MultiWorkerMirroredStrategy` would, but for the times.
 
-    The strategy has no argument for them.
-
-    Args:
-        jobs: Dictionary of a job, `"chief"` or `"worker"`, to the number of its workers.
-        connect: Seconds in which the workers must connect.
-        heartbeat: Seconds of silence after which a worker counts as lost.
+    The strategy has no argument for these seconds. `jobs` are the numbers of workers, by `"chief"` and `"worker"`.
     """
     from tensorflow.compiler.xla.tsl.protobuf.coordination_config_pb2 import CoordinatedJob
     from tensorflow.python.eager.context import context

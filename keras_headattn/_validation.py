@@ -32,16 +32,7 @@ def check_index(name, value):
 
 
 def check_number(name, value, least=None, above=None, most=None, below=None):
-    """A number within bounds, as it was given.
-
-    Args:
-        name: of the argument.
-        value: what was received.
-        least, above, most, below: bounds, the first and the third included. Default `None`: there is none.
-
-    Raises:
-        ValueError: for a number outside of them, NaN, infinity, a bool, or anything else that is no number.
-    """
+    """Returns a finite number within bounds: `least` and `most` are allowed, `above` and `below` are not."""
     bounds = ("at least", least, operator.ge), ("above", above, operator.gt)
     bounds += ("at most", most, operator.le), ("below", below, operator.lt)
     bounds = [bound for bound in bounds if bound[1] is not None]

@@ -9,6 +9,8 @@ from keras.saving import register_keras_serializable
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_number
 
+__all__ = ["LabelSmoothedCrossentropy"]
+
 
 @register_keras_serializable(package="keras_headattn")
 class LabelSmoothedCrossentropy(keras.losses.Loss):

@@ -35,7 +35,7 @@ def draw(folders, quantities, output, by="epoch"):
         ImportError: if matplotlib is not installed.
     """
     from headattn_io.optional import optional_import
-    from keras_headattn._figures import new_figure, not_below_zero
+    from keras_headattn.utils import new_figure, not_below_zero
 
     Line2D = optional_import("matplotlib.lines", "recipes").Line2D
     runs = by_title(folders, _histories)

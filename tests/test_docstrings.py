@@ -86,19 +86,6 @@ def place(test, example):
     return f"{test.filename}:{(test.lineno or 0) + example.lineno + 1} {test.name}"
 
 
-def public_names(module):
-    """`__all__`, or all that was made in this library and does not start with an underscore."""
-    if hasattr(module, "__all__"):
-        return module.__all__
-    return [
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_")
-        and not isinstance(value, types.ModuleType)
-        and getattr(value, "__module__", "").startswith(OURS)
-    ]
-
-
 def documented(value):
     """Docstrings of a function, or of a class and the classes of this library it is made from."""
     owners = inspect.getmro(value) if inspect.isclass(value) else [value]
@@ -109,7 +96,7 @@ def name_faults(module):
     """Public names of a module without a docstring that begins with a sentence and names all arguments."""
     if not inspect.getdoc(module):
         yield f"{module.__name__} has no docstring"
-    for name in public_names(module):
+    for name in module.__all__:
         value, path = getattr(module, name), f"{module.__name__}.{name}"
         if not callable(value):
             continue  # a table, which can have no docstring of its own
@@ -172,7 +159,7 @@ def stages():
 def method_faults(module):
     """Public methods of a module's classes without a docstring that names all arguments; stages need a sentence."""
     short = stages()
-    for value in filter(inspect.isclass, (getattr(module, name) for name in public_names(module))):
+    for value in filter(inspect.isclass, (getattr(module, name) for name in module.__all__)):
         for name, method in own_methods(value):
             path = f"{module.__name__}: {name}"
             if not method.__doc__:
@@ -235,7 +222,7 @@ def test_all_faults_are_reported():
     for value in (Wrong, bare, nameless):
         value.__module__ = "keras_headattn.wrong"
     module = types.ModuleType("wrong")
-    vars(module).update(Wrong=Wrong, bare=bare, nameless=nameless)
+    vars(module).update(__all__=["Wrong", "bare", "nameless"], Wrong=Wrong, bare=bare, nameless=nameless)
     assert list(name_faults(module)) == [
         "wrong has no docstring",
         "wrong.bare has no docstring",

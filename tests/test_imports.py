@@ -1,8 +1,8 @@
-"""The two import rules of the library, read off its sources.
+"""The import rules of the library, read off its sources.
 
 Arrows point one way: a room imports itself and rooms on lower floors, none beside it (but serving may import text, and
-data for its batches of few shapes). And what the models are made of needs keras and numpy alone, so that it runs on
-every backend of Keras.
+data for its batches of few shapes). What the models are made of needs keras and numpy alone, so that it runs on
+every backend of Keras. And recipes and examples use public modules and names only.
 """
 
 import ast
@@ -20,7 +20,7 @@ FLOORS = [
     ["positions"],
     ["layers", "optimizers", "losses", "regularizers"],
     ["models", "decoding"],
-    ["training", "serving", "text", "metrics", "analysis", "data", "interop"],
+    ["training", "serving", "text", "metrics", "analysis", "data", "interop", "utils"],
     ["keras_headattn"],
     ["recipes"],
 ]
@@ -154,6 +154,42 @@ def test_the_rules_allow(room, source, tmp_path):
     path = tmp_path / "module.py"
     path.write_text(source)
     assert list(wrong_imports(path, room)) == []
+
+
+def private_imports(path):
+    """Imports of private modules and names of the library, each with its line; also of those in functions."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            package, *parts = name.split(".")
+            if package in ("headattn_io", "keras_headattn") and any(part.startswith("_") for part in parts):
+                yield f"{os.path.relpath(path, ROOT)}:{node.lineno} imports {name}"
+
+
+def test_recipes_and_examples_use_public_names():
+    paths = [path for folder in ("recipes", "examples") for path in (ROOT / folder).rglob("*.py")]
+    assert len(paths) > 100
+    if found := [fault for path in sorted(paths) for fault in private_imports(path)]:
+        pytest.fail("\n".join(["", *found]), pytrace=False)
+
+
+@pytest.mark.parametrize("source, count", [
+    ("from keras_headattn.data._batches import MemoryBatches", 1),
+    ("from keras_headattn import _figures, layers", 1),
+    ("from keras_headattn.data import _hidden, Records", 1),
+    ("import keras_headattn._private", 1),
+    ("def f():\n    from headattn_io._x import y", 1),
+    ("from keras_headattn.data import Records\nimport keras_headattn.utils\nfrom keras.src._x import y", 0),
+])  # fmt: skip
+def test_private_imports_are_found(source, count, tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text(source)
+    assert len(list(private_imports(path))) == count
 
 
 def rooms_without_tensorflow():

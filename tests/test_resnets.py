@@ -7,7 +7,7 @@ import pytest
 from benchmarks.resnets import PAPER, network, operations, parameters, row
 from benchmarks.timing import RESULTS
 from keras_headattn import models
-from keras_headattn.models import _resnets as resnets
+from keras_headattn.models._resnet import sizes as resnets
 
 ROWS = {
     line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[1:-1]]

@@ -12,7 +12,7 @@ from keras_headattn.analysis._calibration import (
     reliability,
 )
 from keras_headattn.analysis._clusters import cluster_tokens, draw_cluster_tokens, draw_clusters
-from keras_headattn.analysis._faithfulness import AOPC_SHARES, aopc, comprehensiveness, sufficiency, top_words
+from keras_headattn.analysis._faithfulness import aopc, comprehensiveness, sufficiency, top_words
 from keras_headattn.analysis._heads import (
     draw_error_by_heads,
     draw_head_ablation,
@@ -22,7 +22,6 @@ from keras_headattn.analysis._heads import (
 )
 from keras_headattn.analysis._heatmaps import draw_text_heatmaps, write_text_heatmaps
 from keras_headattn.analysis._lime import fit_lime, lime, lime_samples
-from keras_headattn.analysis._map_classifier import make_map_classifier
 from keras_headattn.analysis._map_drawings import draw_image_maps, draw_text_maps
 from keras_headattn.analysis._map_page import write_attention_page
 from keras_headattn.analysis._redundancy import (
@@ -36,7 +35,6 @@ from keras_headattn.analysis._word_pictures import draw_word_scores, write_word_
 from keras_headattn.analysis._word_removal import leave_one_out, random_scores, remove_words
 
 __all__ = [
-    "AOPC_SHARES",
     "AttentionMaps",
     "aopc",
     "attention_maps",
@@ -66,7 +64,6 @@ __all__ = [
     "leave_one_out",
     "lime",
     "lime_samples",
-    "make_map_classifier",
     "max_num_heads",
     "overconfidence_error",
     "predictive_entropy",

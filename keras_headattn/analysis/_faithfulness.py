@@ -59,7 +59,7 @@ def sufficiency(full: ArrayLike, only: ArrayLike, classes: ArrayLike | None = No
 def aopc(full: ArrayLike, parts: Sequence[ArrayLike], classes: ArrayLike | None = None) -> tuple[float, list[float]]:
     """Comprehensiveness or sufficiency as a mean over several numbers of words (area over the perturbation curve).
 
-    The scorer's shares of the words are those of `AOPC_SHARES`: 1, 5, 10, 20 and 50 %. The formula in the paper divides
+    The scorer removes 1, 5, 10, 20 and 50 % of the words, as `remove_words` does. The formula in the paper divides
     by one more, for no word at all, and gives 5/6 of it.
 
     Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models", and its public scorer.

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from headattn_io.files import Path, write_atomically
-from keras_headattn._figures import Figure, columns_of, is_right_to_left, new_figure, shown
+from headattn_io.terminal import columns_of
+from keras_headattn._figures import Figure, is_right_to_left, new_figure, shown
 from keras_headattn.analysis._validation import check_named
 
 TITLE = "What the heads attend to"
@@ -129,19 +130,7 @@ def write_text_heatmaps(
 
 
 def _rows(tokens, maps, heads=None):
-    """The rows of a heat map: some heads, and the sum of all.
-
-    Args:
-        tokens: list of strings.
-        maps: dictionary of a title, such as the name of a model, to the weights `(h, n)` that each head gives to each
-            token. There may be more weights than tokens: the rest is padding.
-        heads: list of indices of heads. Defaults to all that every title has.
-
-    Returns:
-        List of `(label, {title: weights (n,)})`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+    """Returns the rows of a heat map, some heads and their sum: `[(label, {title: weights (n,)})]`.
 
     >>> rows = _rows(["not", "bad"], {"standard": np.array([[0.5, 0.5], [0.1, 0.9]])}, heads=[1])
     >>> [(label, weights["standard"].round(1).tolist()) for label, weights in rows]

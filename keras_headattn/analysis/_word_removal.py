@@ -46,15 +46,7 @@ class WordRemoval:
         return len(self.sizes)
 
     def probabilities(self, rows, progress=None):
-        """Probabilities of texts of which only some words are left.
-
-        Args:
-            rows: iterable, for each text, of booleans `(k, n)`: which of its `n` words are kept, k times.
-            progress: function of the number of texts that are done. Default `None`.
-
-        Yields:
-            For each text `(kept, probabilities)`: its booleans, and float64 `(k, C)`.
-        """
+        """Yields for each text which words are kept, `(k, n)`, and the probabilities `(k, C)` of what is left."""
         begun, waiting = 0, []
         for kept in rows:
             kept = np.asarray(kept, bool)
@@ -177,7 +169,7 @@ def remove_words(
     Args:
         predict, texts, second_texts, keep_second, progress: as of `lime`.
         scores: for each text a number for each word, as `lime` returns them.
-        shares: floats from 0 to 1, of the words. See `top_words`.
+        shares: floats from 0 to 1, of the words. See `top_words`. Default (0.01, 0.05, 0.1, 0.2, 0.5), for `aopc`.
 
     Returns:
         `(full, without, only)`: probabilities of whole texts `(B, C)`, of the texts without these words, and of these

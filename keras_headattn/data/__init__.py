@@ -1,40 +1,38 @@
-"""Data in an order that training can be resumed in: batches in length buckets, records, texts and images."""
+"""Data in an order that training can be resumed in: batches in length buckets, records, texts."""
 
 from headattn_io.labelled_text import LabelledText, read_labelled
-from headattn_io.parallel import ParallelCorpus, Sentences, read_pairs, read_tagged, read_text
-from keras_headattn.data._batches import TokenBatches, teacher_forcing
+from headattn_io.parallel import ParallelCorpus, Sentences, read_pairs, read_text
+from keras_headattn.data._batches import MemoryBatches, TokenBatches, dataset_of, teacher_forcing
 from keras_headattn.data._buckets import choose_buckets, example_lengths, pad_ids, source_batches, source_lengths
-from keras_headattn.data._image_ops import central_crop, inception_crop, pad_and_crop
-from keras_headattn.data._images import ImageBatches, ImageSource, Subset
-from keras_headattn.data._labelled_batches import LabelledBatches, balanced_class_weights
+from keras_headattn.data._central_crop import central_crop
+from keras_headattn.data._labelled_batches import LabelledBatches
 from keras_headattn.data._record_batches import RecordBatches
-from keras_headattn.data._records import Records, begin_records, write_records
+from keras_headattn.data._records import Records, begin_records, finish_records, write_records
+from keras_headattn.data._shards import describe_shard, write_shard
 
 __all__ = [
-    "ImageBatches",
-    "ImageSource",
     "LabelledBatches",
     "LabelledText",
+    "MemoryBatches",
     "ParallelCorpus",
     "RecordBatches",
     "Records",
     "Sentences",
-    "Subset",
     "TokenBatches",
-    "balanced_class_weights",
     "begin_records",
     "central_crop",
     "choose_buckets",
+    "dataset_of",
+    "describe_shard",
     "example_lengths",
-    "inception_crop",
-    "pad_and_crop",
+    "finish_records",
     "pad_ids",
     "read_labelled",
     "read_pairs",
-    "read_tagged",
     "read_text",
     "source_batches",
     "source_lengths",
     "teacher_forcing",
     "write_records",
+    "write_shard",
 ]

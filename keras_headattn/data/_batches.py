@@ -14,8 +14,7 @@ from keras_headattn.data._buckets import bucket_of, column_lengths, pad_columns,
 class Batches:
     """The common part of batches in length buckets: their shapes, figures about them, and the `tf.data.Dataset`.
 
-    A class that has it yields its batches when it is gone through, and has the method `_batch(bucket, members)`. Of no
-    members it makes a batch that says what shapes and types there are.
+    A subclass yields its batches when it is gone through, and has the method `make_batch`, as `MemoryBatches` has it.
 
     Args:
         counts: int array, the number of examples in each bucket and, last, of those that none holds.
@@ -39,7 +38,7 @@ class Batches:
         self.bucket_lengths = tuple(bucket_lengths)
         self.seed = seed
         self._counts = counts
-        self._rows = rows
+        self.rows = rows
         if not counts[:-1].any():
             raise ValueError(
                 f"All {self.num_dropped} examples are longer than the last bucket. Add a longer bucket. "
@@ -51,12 +50,25 @@ class Batches:
                 f"replicas. Received: batches (rows x length) of {self._shapes_in_words()}"
             )
 
+    def make_batch(self, bucket: int, members: Any) -> Any:
+        """Makes a batch.
+
+        Args:
+            bucket: int, the number of its bucket: it has `self.rows[bucket]` rows.
+            members: its examples, at most one a row. In memory an int array, their positions in the columns. Of none
+                `dataset()` makes a batch that says what shapes and types there are.
+
+        Returns:
+            Structure of arrays.
+        """
+        raise NotImplementedError
+
     def _used(self):
         """List of the numbers of the buckets in use."""
         return np.flatnonzero(self._counts[:-1]).tolist()
 
     def __len__(self):
-        return sum(math.ceil(self._counts[bucket] / self._rows[bucket]) for bucket in self._used())
+        return sum(math.ceil(self._counts[bucket] / self.rows[bucket]) for bucket in self._used())
 
     @property
     def num_examples(self) -> int:
@@ -71,12 +83,12 @@ class Batches:
     @property
     def shapes(self) -> list[tuple[int, int]]:
         """List of (B, L), the shapes of the batches, one for each bucket in use."""
-        return [(self._rows[bucket], self.bucket_lengths[bucket]) for bucket in self._used()]
+        return [(self.rows[bucket], self.bucket_lengths[bucket]) for bucket in self._used()]
 
     @property
     def padding_share(self) -> dict[str, float]:
         """Dict of str to float, the share of an epoch's positions of each column that is padding."""
-        batches = [math.ceil(self._counts[bucket] / self._rows[bucket]) for bucket in self._used()]
+        batches = [math.ceil(self._counts[bucket] / self.rows[bucket]) for bucket in self._used()]
         positions = sum(number * rows * length for number, (rows, length) in zip(batches, self.shapes, strict=True))
         return {name: 1 - tokens / positions for name, tokens in self.num_tokens.items()}
 
@@ -87,7 +99,7 @@ class Batches:
             axes = zip(*(array.shape for array in arrays), strict=True)
             return tf.TensorSpec([axis[0] if len({*axis}) == 1 else None for axis in axes], arrays[0].dtype)
 
-        return dataset_of(self, tf.nest.map_structure(spec, *(self._batch(bucket, []) for bucket in self._used())))
+        return dataset_of(self, tf.nest.map_structure(spec, *(self.make_batch(bucket, []) for bucket in self._used())))
 
     def _batch(self, bucket, members):
         raise NotImplementedError
@@ -106,13 +118,19 @@ class Batches:
         return ", ".join(f"{rows} x {length}" for rows, length in self.shapes)
 
 
-def dataset_of(batches, signature):
-    """A `tf.data.Dataset` of batches, which are gone through anew each time.
+def dataset_of(batches: Any, signature: Any) -> tf.data.Dataset:
+    """Makes a `tf.data.Dataset` of batches, which are gone through anew each time.
 
     Args:
         batches: iterable that has a length. Its attribute `fault` becomes the error that it raises, of which TensorFlow
             makes one of its own.
         signature: structure of `tf.TensorSpec`, that of a batch.
+
+    Returns:
+        `tf.data.Dataset` of `len(batches)` batches.
+
+    Raises:
+        tf.errors.OpError: when gone through, if the iterable raises an error.
     """
 
     def generate():
@@ -132,13 +150,29 @@ def dataset_of(batches, signature):
 
 
 class MemoryBatches(Batches, keras.utils.PyDataset):
-    """The common part of batches of columns in memory.
+    """Batches of columns in memory in length buckets: the base of `TokenBatches`, `LabelledBatches` and your own.
+
+    A subclass overrides `make_batch`. Each example comes once an epoch, and the order is a function of `(seed, epoch)`
+    alone, so that training can be resumed exactly: `keras_headattn.training.Resume` sets `epoch`.
 
     Args:
         columns: dict of str to a list of integer arrays, as many in each.
-        rows, bucket_lengths, seed: as `Batches` takes them.
+        rows: list of ints, the rows of the batches of each bucket.
+        bucket_lengths: ascending ints.
         shuffle: bool, whether the order changes from epoch to epoch.
-        bucket: int array, the number of the bucket of each example. Default `None`: the shortest that holds it.
+        seed: int.
+        bucket: int array, the number of the bucket of each example, `len(bucket_lengths)` for one that is left out.
+            Default `None`: the shortest that holds all columns.
+
+    Raises:
+        ValueError: for columns of different lengths, no example that fits, or a used bucket without rows.
+
+    >>> class Lengths(MemoryBatches):
+    ...     def make_batch(self, bucket: int, members: Any) -> Any:
+    ...         return np.array([len(self.columns["text"][i]) for i in members])
+    >>> batches = Lengths({"text": [[5], [6, 7], [8, 9]]}, rows=[2, 2], bucket_lengths=(1, 4), shuffle=False, seed=0)
+    >>> [batches[0].tolist(), batches[1].tolist()]
+    [[1], [2, 2]]
     """
 
     def __init__(
@@ -171,14 +205,14 @@ class MemoryBatches(Batches, keras.utils.PyDataset):
     def epoch(self, epoch):
         self._epoch = epoch
         rng = np.random.default_rng([self.seed, epoch]) if self.shuffle else None
-        self._batches = plan_batches(self._bucket, self._rows, rng)
+        self._batches = plan_batches(self._bucket, self.rows, rng)
 
     def on_epoch_end(self) -> None:
         """Advances to the order of the next epoch. Keras calls it where `fit` is given the object itself."""
         self.epoch += 1
 
     def __getitem__(self, index):
-        return self._batch(*self._batches[index])
+        return self.make_batch(*self._batches[index])
 
 
 class TokenBatches(MemoryBatches):
@@ -234,21 +268,9 @@ class TokenBatches(MemoryBatches):
                     f"Received: {name}[{bad}]={list(column[bad])}"
                 )
 
-    def _batch(self, bucket, members):
-        padded = pad_columns(self.columns, members, self._rows[bucket], self.bucket_lengths[bucket])
+    def make_batch(self, bucket: int, members: Any) -> Any:
+        padded = pad_columns(self.columns, members, self.rows[bucket], self.bucket_lengths[bucket])
         return self.preprocess(padded) if self.preprocess else padded
-
-
-def check_replicas(batch_size, num_replicas):
-    """Checks that a batch can be split evenly.
-
-    Raises:
-        ValueError: if it cannot.
-    """
-    if batch_size % num_replicas:
-        raise ValueError(
-            f"A batch must be a multiple of the {num_replicas} replicas. Received: batch_size={batch_size}"
-        )
 
 
 def rows_of_tokens(tokens_per_batch, bucket_lengths, num_replicas):

@@ -92,17 +92,7 @@ def choose_buckets(
 
 
 def bucket_of(lengths, bucket_lengths):
-    """Finds the shortest bucket that holds each example.
-
-    Args:
-        lengths: sequence of ints.
-        bucket_lengths: ascending ints.
-
-    Returns:
-        int array, indices into `bucket_lengths`; `len(bucket_lengths)` for an example that no bucket holds.
-
-    Raises:
-        ValueError: if `bucket_lengths` are not positive and ascending.
+    """Returns the index of the shortest bucket that holds each example; `len(bucket_lengths)` where none does.
 
     >>> bucket_of([3, 4, 5, 9], (4, 8)).tolist()
     [0, 0, 1, 2]
@@ -114,15 +104,7 @@ def bucket_of(lengths, bucket_lengths):
 
 
 def plan_batches(bucket, rows, rng=None):
-    """Which examples come together in the batches of an epoch.
-
-    Args:
-        bucket: int array, the bucket of each example, as `bucket_of` gives it. Those that no bucket holds do not come.
-        rows: list of ints, the rows of the batches of each bucket.
-        rng: NumPy generator that shuffles examples and batches. Default `None`: in order, shortest bucket first.
-
-    Returns:
-        List of tuples (bucket, int array of the indices of examples).
+    """Returns the batches of an epoch, `[(bucket, indices of examples)]`, shuffled if there is a generator.
 
     >>> [(number, members.tolist()) for number, members in plan_batches(np.array([0, 1, 0, 0]), [2, 1])]
     [(0, [0, 2]), (1, [1]), (0, [3])]

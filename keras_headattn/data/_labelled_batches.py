@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keras_headattn.data._batches import MemoryBatches, check_replicas
+from keras_headattn.data._batches import MemoryBatches
 from keras_headattn.data._buckets import pad_columns
 
 
@@ -63,7 +63,10 @@ class LabelledBatches(MemoryBatches):
         pad_id: int = 0,
         **kwargs: Any,
     ):
-        check_replicas(batch_size, num_replicas)
+        if batch_size % num_replicas:
+            raise ValueError(
+                f"A batch must be a multiple of the {num_replicas} replicas. Received: batch_size={batch_size}"
+            )
         super().__init__(columns, [batch_size] * len(bucket_lengths), bucket_lengths, training, seed, **kwargs)
         if self.num_dropped:
             raise ValueError(f"Every example must fit in a bucket. Received: bucket_lengths={self.bucket_lengths}")
@@ -77,7 +80,7 @@ class LabelledBatches(MemoryBatches):
                 f"Received: labels of shape {self.labels.shape} and type {self.labels.dtype}"
             )
 
-    def _batch(self, bucket, members):
+    def make_batch(self, bucket: int, members: Any) -> Any:
         number = len(members)
         length, filler = self.bucket_lengths[bucket], int(self.pad_id != 1)
         inputs = pad_columns(self.columns, members, self.batch_size, length, filler, self.pad_id)
@@ -104,23 +107,3 @@ def _checked_labels(labels, number):
             f"Received: labels[{wrong.argmax()}]={labels[wrong.argmax()]}"
         )
     return labels.astype("int32" if is_class else "float32")
-
-
-def balanced_class_weights(labels: ArrayLike, num_classes: int) -> np.ndarray:
-    """Weights with which all classes count the same: the mean number of examples of a class over its own.
-
-    Args:
-        labels: ints `(N,)`.
-        num_classes: int, C.
-
-    Returns:
-        float32 array `(C,)`. Over all examples their mean is 1. A class without examples has 0.
-
-    >>> balanced_class_weights([0, 0, 0, 1], 2).tolist()
-    [0.6666666865348816, 2.0]
-    """
-    counts = np.bincount(np.asarray(labels), minlength=num_classes)
-    present = counts > 0
-    weights = np.zeros(num_classes, "float32")
-    weights[present] = counts.sum() / (present.sum() * counts[present])
-    return weights

@@ -82,17 +82,17 @@ class RecordBatches(Batches):
             examples = list(zip(*(_rows_of(block[name]) for name in self.columns.values()), strict=True))
             lengths = np.max([ids.row_lengths().numpy() for ids in block.values()], axis=0)
             bucket, order, full = bucket_of(lengths, self.bucket_lengths), rng.permutation(len(examples)), []
-            for number, rows in enumerate(self._rows):
+            for number, rows in enumerate(self.rows):
                 members = waiting[number] + [examples[i] for i in order[bucket[order] == number]]
                 end = len(members) // rows * rows if rows else 0
                 full += [(number, members[start : start + rows]) for start in range(0, end, rows)]
                 waiting[number] = members[end:]
-            yield from (self._batch(*full[i]) for i in rng.permutation(len(full)))
+            yield from (self.make_batch(*full[i]) for i in rng.permutation(len(full)))
         rest = [(number, members) for number, members in enumerate(waiting) if members]
-        yield from (self._batch(*rest[i]) for i in rng.permutation(len(rest)))
+        yield from (self.make_batch(*rest[i]) for i in rng.permutation(len(rest)))
 
-    def _batch(self, bucket, members):
-        rows, length = self._rows[bucket], self.bucket_lengths[bucket]
+    def make_batch(self, bucket: int, members: Any) -> Any:
+        rows, length = self.rows[bucket], self.bucket_lengths[bucket]
         padded = {name: pad_ids([row[i] for row in members], rows, length) for i, name in enumerate(self.columns)}
         return self.preprocess(padded) if self.preprocess else padded
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from headattn_io.files import Path, read_json, write_atomically
-from keras_headattn.data._shards import checksum, describe_shard, if_whole, write_shard
+from headattn_io.files import Path, checksum, read_json, remove_halves, write_atomically
+from keras_headattn.data._shards import describe_shard, write_shard
 
 MANIFEST = "corpus.json"
 # Until the manifest is there: what the shards are made of, so that nobody goes on with other settings.
@@ -204,12 +204,15 @@ def write_records(
     ```
     """
     folder = pathlib.Path(folder)
-    remove_halves(folder)
+    remove_halves(folder, "shard-")
     lines, shards = _counted(corpus, progress), []
     for number in range(-(-len(corpus) // shard_lines)):
         path = folder / f"shard-{number:05d}.tfrecord"
         kept = clean(itertools.islice(lines, shard_lines))
-        shard = if_whole(path, describe_shard, columns)
+        try:
+            shard = describe_shard(path, columns)
+        except ValueError:  # it is missing or damaged
+            shard = None
         if shard is None:
             write_shard(path, _encoded(kept, columns, encode))
             shard = describe_shard(path, columns)
@@ -226,22 +229,31 @@ def write_records(
     return finish_records(folder, columns, shards)
 
 
-def remove_halves(folder):
-    """Removes the halves of shards that a killed process left in a folder."""
-    for path in folder.glob(".shard-*"):
-        path.unlink()
+def finish_records(folder: pathlib.Path, columns: Sequence[str], shards: list[dict[str, Any]]) -> Records:
+    """Writes the manifest of a folder whose shards are all there: the last step of writing records.
 
-
-def finish_records(folder, columns, shards):
-    """Writes the manifest of a folder whose shards are all there.
+    `write_records` does it for a corpus of lines. Programs that write shards of their own, by `write_shard`, call it.
 
     Args:
-        folder: str or path, which has been claimed.
-        columns: sequence of str, their names.
-        shards: list of the entries of the shards, as `describe_shard` returns them.
+        folder: path, which has been claimed (see `begin_records`).
+        columns: sequence of str, the names of the columns.
+        shards: list of dict, the entries of the shards, as `describe_shard` returns them.
 
     Returns:
         `Records`.
+
+    Raises:
+        FileNotFoundError: if the folder has not been claimed.
+
+    ```python
+    begin_records(folder, {"vocabulary": "abc"})
+    shards = []
+    for number, rows in enumerate(parts):
+        path = folder / f"shard-{number:05d}.tfrecord"
+        write_shard(path, rows)
+        shards.append(describe_shard(path, columns))
+    records = finish_records(folder, columns, shards)
+    ```
     """
     begun = read_json(folder / BEGUN)
     tokens = {name: sum(sum(shard["histogram"]["tokens"][name]) for shard in shards) for name in columns}

@@ -2,18 +2,21 @@
 
 import collections
 import contextlib
-import hashlib
+import pathlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
-from headattn_io.files import atomic_path
+from headattn_io.files import atomic_path, checksum
 
 DAMAGE = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError)
 
 
-def write_shard(path, rows):
-    """Writes a TFRecord file that appears under its name when it is whole.
+def write_shard(path: pathlib.Path, rows: Iterable[Mapping[str, ArrayLike]]) -> None:
+    """Writes a shard of `Records`: a TFRecord file that appears under its name when it is whole.
 
     Args:
         path: path.
@@ -38,16 +41,24 @@ def row_lengths(block):
     return {name: ids.row_lengths().numpy() for name, ids in block.items()}
 
 
-def describe_shard(path, columns, count=row_lengths):
-    """The entry of a shard in the manifest: a dict. The whole file is read, and its checksums compared.
+def describe_shard(
+    path: pathlib.Path, columns: Sequence[str], count: Callable[[dict[str, Any]], dict[str, np.ndarray]] = row_lengths
+) -> dict[str, Any]:
+    """Reads a shard, and returns its entry in the manifest of `Records`.
+
+    The checksums within the file are compared on the way.
 
     Args:
         path: path.
         columns: sequence of str, the names of the columns.
-        count: function from a block to how many tokens each row of it has in each column. Default: all ids are tokens.
+        count: function from a block of rows, a dict of ragged tensors by column, to a dict of int arrays: how many
+            tokens each row has in each column. Default: all ids are tokens.
+
+    Returns:
+        Dict, one of `Records.shards`.
 
     Raises:
-        ValueError: if the file is damaged, or a folder or a pipe.
+        ValueError: if the file is missing or damaged, or is a folder or a pipe.
     """
     if not path.is_file():
         raise ValueError(f"A shard must be a file of TFRecords. Received: {path}")
@@ -75,14 +86,6 @@ def describe_shard(path, columns, count=row_lengths):
     }
 
 
-def if_whole(path, describe, *arguments):
-    """The entry of a shard in the manifest by `describe`; `None` for a file that is missing or damaged."""
-    try:
-        return describe(path, *arguments) if path.exists() else None
-    except ValueError:
-        return None
-
-
 @contextlib.contextmanager
 def damage_reported(path):
     """Raises a `ValueError` that names the shard where TensorFlow finds it damaged."""
@@ -93,20 +96,7 @@ def damage_reported(path):
 
 
 def read_blocks(paths, columns, size, parallel=1):
-    """Reads shards piece by piece.
-
-    Args:
-        paths: list of str.
-        columns: sequence of str, the names of the columns.
-        size: int, examples in a block; the last has fewer.
-        parallel: int, how many shards are read at the same time, a few records of each in turn. Default 1.
-
-    Yields:
-        Dicts of each column, in this order, to a ragged tensor, int64, (examples in the block, ids).
-
-    Raises:
-        ValueError: if a shard is damaged (names it).
-    """
+    """Yields up to `size` examples of shards at a time: dicts of ragged int64 tensors by column."""
     features = {name: tf.io.RaggedFeature(tf.int64) for name in columns}
     records = tf.data.Dataset.from_tensor_slices(paths).interleave(
         tf.data.TFRecordDataset, cycle_length=parallel, block_length=16
@@ -115,29 +105,11 @@ def read_blocks(paths, columns, size, parallel=1):
     def parse(some):
         return tf.io.parse_example(some, features)
 
-    with damage_of(paths, lambda path: tf.data.TFRecordDataset(path).batch(size).map(parse)):
+    try:
         for block in records.batch(size).map(parse).prefetch(1):
             yield {name: block[name] for name in columns}
-
-
-@contextlib.contextmanager
-def damage_of(paths, read):
-    """Raises a `ValueError` that names the damaged shard where TensorFlow, which reads several, does not say which.
-
-    Args:
-        paths: list of str.
-        read: function of a path to an iterable that reads the shard.
-    """
-    try:
-        yield
-    except DAMAGE:
+    except DAMAGE:  # TensorFlow, which reads several shards, does not say which is damaged
         for path in paths:
             with damage_reported(path):
-                collections.deque(read(path), 0)
+                collections.deque(tf.data.TFRecordDataset(path).batch(size).map(parse), 0)
         raise
-
-
-def checksum(path):
-    """SHA-256 of a file, as hexadecimal digits."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

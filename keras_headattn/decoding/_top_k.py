@@ -3,21 +3,15 @@
 import numpy as np
 from keras import ops
 
-from keras_headattn.ops import sizes
+from keras_headattn.ops._dense import sizes
 
 BLOCK = 32
 
 
 def top_k(x, k):
-    """As `keras.ops.top_k`, faster for many numbers: it looks only into the `k` blocks with the largest maxima.
+    """Returns `keras.ops.top_k`, faster for many numbers: it looks only into the `k` blocks with the largest maxima.
 
-    Args:
-        x: `(..., n)`.
-        k: at most n.
-
-    Returns:
-        Values and indices, `(..., k)`, largest first. Of equal values the one with the smallest index comes first, but
-        on PyTorch any may, as its `topk` promises no order.
+    Of equal values the first comes first, but on PyTorch any may, as its `topk` promises no order.
 
     >>> values, indices = top_k(np.arange(1000.0), 2)
     >>> values.numpy().tolist(), indices.numpy().tolist()

@@ -35,15 +35,9 @@ from keras_headattn.layers._decoding_kernels import make_kernels, merge_by_kerne
 from keras_headattn.layers._head_regularization import as_head_regularizer, head_loss, kernel_regularizer, regularizes
 from keras_headattn.layers._intermediates import is_capturing, record
 from keras_headattn.layers._saved_names import SavedNames
-from keras_headattn.ops import (
-    attend,
-    combine_masks,
-    head_product,
-    key_product,
-    masked_softmax,
-    rms_normalize,
-    sliding_window_mask,
-)
+from keras_headattn.ops import attend, combine_masks, masked_softmax, sliding_window_mask
+from keras_headattn.ops._attention import head_product, key_product
+from keras_headattn.ops._dense import rms_normalize
 from keras_headattn.positions import Positions
 from keras_headattn.positions._positions import copy_positions
 

@@ -4,7 +4,7 @@ import math
 
 from keras import ops
 
-from keras_headattn.ops import check_dense, check_mask
+from keras_headattn.ops._masks import check_dense, check_mask
 
 
 class AttentionAxes:

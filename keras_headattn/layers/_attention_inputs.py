@@ -4,7 +4,9 @@ import numpy as np
 from keras import backend, ops
 
 from keras_headattn._validation import differ
-from keras_headattn.ops import causal_mask, check_dense, combine_masks, is_one
+from keras_headattn.ops import causal_mask, combine_masks
+from keras_headattn.ops._dense import is_one
+from keras_headattn.ops._masks import check_dense
 
 
 def as_floats(dtype, *tensors):

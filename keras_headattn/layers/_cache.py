@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from keras_headattn.ops import row_indices, write_rows
+from keras_headattn.ops._cache import row_indices, write_rows
 
 
 def empty_cache(entry, batch_size, max_length):

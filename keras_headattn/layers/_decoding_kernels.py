@@ -6,7 +6,7 @@ import math
 from keras import ops
 from keras.layers import LayerNormalization
 
-from keras_headattn.ops import apply_kernel, is_one, sizes, swap_heads
+from keras_headattn.ops._dense import apply_kernel, is_one, sizes, swap_heads
 
 
 def make_kernels(layer):

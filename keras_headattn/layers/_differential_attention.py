@@ -7,7 +7,7 @@ from keras.saving import register_keras_serializable
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_positive
 from keras_headattn.layers._attention import Attention, State
-from keras_headattn.ops import rms_normalize
+from keras_headattn.ops._dense import rms_normalize
 
 
 @register_keras_serializable(package="keras_headattn")

@@ -6,7 +6,7 @@ from keras.saving import register_keras_serializable
 from keras_headattn._identifiers import check_seed, initializer, regularizer
 from keras_headattn._types import Activation, Initializer, Regularizer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_positive, check_probability
-from keras_headattn.ops import sizes
+from keras_headattn.ops._dense import sizes
 
 
 @register_keras_serializable(package="keras_headattn")

@@ -8,7 +8,7 @@ from keras.saving import register_keras_serializable
 from keras_headattn._identifiers import initializer
 from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import check_number, check_positive
-from keras_headattn.ops import apply_head_kernels
+from keras_headattn.ops._dense import apply_head_kernels
 
 FARTHEST = 1e12  # from the middle of the centres: its square over the least variance is finite in float32
 LOG_2_PI = math.log(2 * math.pi)

@@ -7,7 +7,7 @@ from keras.saving import register_keras_serializable
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_boolean
 from keras_headattn.layers._attention import Attention, State
-from keras_headattn.ops import sizes, swap_heads
+from keras_headattn.ops._dense import sizes, swap_heads
 
 
 @register_keras_serializable(package="keras_headattn")

@@ -9,7 +9,7 @@ from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_index, check_number, check_positive, check_probability
 from keras_headattn.layers._attention_inputs import check_residual
 from keras_headattn.layers._template import Template
-from keras_headattn.ops import sizes
+from keras_headattn.ops._dense import sizes
 
 
 @register_keras_serializable(package="keras_headattn")

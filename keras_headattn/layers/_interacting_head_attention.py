@@ -7,7 +7,7 @@ from keras.saving import register_keras_serializable
 from keras_headattn._types import Tensor
 from keras_headattn.layers._attention import Attention, State
 from keras_headattn.layers._intermediates import record
-from keras_headattn.ops import is_one
+from keras_headattn.ops._dense import is_one
 
 
 @register_keras_serializable(package="keras_headattn")

@@ -6,7 +6,7 @@ from keras.saving import register_keras_serializable
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_positive
 from keras_headattn.layers._attention import Attention, State
-from keras_headattn.ops import key_product
+from keras_headattn.ops._attention import key_product
 
 
 @register_keras_serializable(package="keras_headattn")

@@ -7,7 +7,8 @@ from keras.saving import register_keras_serializable
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_positive
 from keras_headattn.layers._attention import Attention, State
-from keras_headattn.ops import apply_head_kernels, masked_softmax, take
+from keras_headattn.ops import masked_softmax
+from keras_headattn.ops._dense import apply_head_kernels, take
 
 PARTS = ("dense", "random", "dot_product")
 

@@ -32,14 +32,7 @@ class Template:
 
     @classmethod
     def of_attention(cls, name, identifier, num_heads=None, width=None, **arguments):
-        """A template of attention.
-
-        Args:
-            name: argument name for error messages.
-            identifier: as `layers.get` takes it, or a `Template`.
-            num_heads, width: number of heads and their width together, of attention that is given by a class or a name.
-            **arguments: others of its constructor.
-        """
+        """Returns a template of attention; `num_heads` and `width` count for a class or a name alone."""
         if isinstance(identifier, (dict, Template)):
             return cls(name, identifier)
         if width is not None and isinstance(identifier, (str, type)) and width % num_heads:
@@ -64,12 +57,7 @@ class Template:
         return Template("cross_attention", self.make(relative_positions=None, sliding_window=None))
 
     def make(self, defaults=None, **overrides):
-        """A new layer.
-
-        Args:
-            defaults: dictionary of values for arguments that the layer has and the template leaves as `None`.
-            **overrides: arguments that replace the template's.
-        """
+        """Makes a layer: `overrides` replace the template's arguments, `defaults` those that it leaves as `None`."""
         if self.layer is None:
             return None
         config = self.layer.get_config()

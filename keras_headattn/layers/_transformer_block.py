@@ -15,7 +15,7 @@ from keras_headattn.layers._decoding_kernels import norm_weights
 from keras_headattn.layers._feed_forward import FeedForward
 from keras_headattn.layers._saved_names import SavedNames
 from keras_headattn.layers._template import Template
-from keras_headattn.ops import normalize
+from keras_headattn.ops._dense import normalize
 
 
 class _Block(SavedNames, layers.Layer):

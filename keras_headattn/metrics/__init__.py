@@ -3,15 +3,13 @@
 from keras_headattn.metrics._bleu import bleu, tokenized_bleu
 from keras_headattn.metrics._chrf import chrf
 from keras_headattn.metrics._cider import cider
-from keras_headattn.metrics._evaluate_translations import evaluate_translations
 from keras_headattn.metrics._matthews_correlation_coefficient import MatthewsCorrelationCoefficient
 from keras_headattn.metrics._meteor import meteor
 from keras_headattn.metrics._rouge import rouge_l, rouge_n
 from keras_headattn.metrics._score import Score
 from keras_headattn.metrics._sentences import words
 from keras_headattn.metrics._wer import wer
-from keras_headattn.metrics._word_vectors import read_word_vectors, word_vector_width
-from keras_headattn.metrics._write_translations import write_translations
+from keras_headattn.metrics._word_vectors import read_word_vectors
 from keras_headattn.metrics._yisi_1 import yisi_1
 
 __all__ = [
@@ -20,15 +18,12 @@ __all__ = [
     "bleu",
     "chrf",
     "cider",
-    "evaluate_translations",
     "meteor",
     "read_word_vectors",
     "rouge_l",
     "rouge_n",
     "tokenized_bleu",
     "wer",
-    "word_vector_width",
     "words",
-    "write_translations",
     "yisi_1",
 ]

@@ -55,13 +55,7 @@ def bleu(
 
 
 def as_streams(references):
-    """References as sacrebleu takes them: the first of each hypothesis, the second, and so on, `None` for none.
-
-    Args:
-        references: list of lists of str.
-
-    Returns:
-        List of lists of str and `None`, all as long as `references`.
+    """Returns references as sacrebleu takes them: the first of each hypothesis, the second, and so on, `None` for none.
 
     >>> as_streams([["a", "b"], ["c"]])
     [['a', 'c'], ['b', None]]

@@ -5,18 +5,7 @@ import unicodedata
 
 
 def check_sentences(**lists):
-    """Returns the lists in the order given, once they are known to belong together.
-
-    Args:
-        **lists: the caller's arguments by name, each an iterable of str.
-
-    Returns:
-        List of lists of str, all of one length.
-
-    Raises:
-        ValueError: if a list is a single string, is empty, holds something other than strings, or is longer
-            than another.
-    """
+    """Returns the lists of str in the order given, all of one length, and not empty."""
     for name, sentences in lists.items():
         if isinstance(sentences, str | bytes):
             raise ValueError(f"`{name}` must be a list of sentences. Received: {sentences!r}")

@@ -9,35 +9,6 @@ from headattn_io.files import Path
 from headattn_io.optional import optional_import
 
 
-def word_vector_width(path: Path) -> int:
-    """Reads the width of the vectors in a GloVe or word2vec text file off the first one.
-
-    Args:
-        path: str or path of the file.
-
-    Returns:
-        int, how many numbers a vector has.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it does not begin with a word and numbers.
-
-    >>> import pathlib
-    >>> _ = pathlib.Path("vectors.txt").write_text("the 1 2 3\\ncat 4 5 6\\n")
-    >>> word_vector_width("vectors.txt")
-    3
-    """
-    path = pathlib.Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no file of word vectors. Received: {path}")
-    with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
-        first, second = (file.readline().rstrip().split(" ") for _ in range(2))
-    width = len(second if len(first) == 2 else first) - 1
-    if width < 1:
-        raise ValueError(f"The file must have a word and its numbers in each line. Received: {path}, {first[0][:60]!r}")
-    return width
-
-
 def read_word_vectors(path: Path, vocabulary: Collection[str]) -> dict[str, np.ndarray]:
     """Reads the vectors of some words from a GloVe or word2vec text file.
 

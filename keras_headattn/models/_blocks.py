@@ -9,12 +9,12 @@ class Stack:
     Args:
         blocks: list of `EncoderBlock`, `DecoderBlock` or `GraphBlock`.
         relative_positions: layer that all self-attentions share, in place of their own; or `None`.
-        carries_scoress: whether maps go from block to block; `GraphBlock` takes none.
+        carries_scores: whether maps go from block to block; `GraphBlock` takes none.
     """
 
-    def __init__(self, blocks, relative_positions=None, carries_scoress=True):
+    def __init__(self, blocks, relative_positions=None, carries_scores=True):
         self.blocks = blocks
-        self.carries_scoress = carries_scoress
+        self.carries_scores = carries_scores
         if relative_positions is not None:
             for block in blocks:
                 block.relative_positions = relative_positions
@@ -23,7 +23,7 @@ class Stack:
         """Builds the blocks, all for inputs of these shapes."""
         map_shapes = None
         for block in self.blocks:
-            if self.carries_scoress:
+            if self.carries_scores:
                 block.build(*shapes, map_shapes)
                 map_shapes = block.map_shapes
             else:
@@ -35,16 +35,10 @@ class Stack:
         return x
 
     def run(self, x, *inputs, each=None, **arguments):
-        """Yields `x` and the state after each block.
-
-        Args:
-            x: input of the first block.
-            *inputs, **arguments: further ones of all blocks.
-            each: list of dictionaries, arguments of single blocks.
-        """
+        """Yields `x` and the state after each block; `each` has arguments of single blocks."""
         maps = {}
         for block, own in zip(self.blocks, each or [{}] * len(self.blocks), strict=True):
-            if self.carries_scoress:
+            if self.carries_scores:
                 x, state = block(x, *inputs, previous_scores=maps, return_state=True, **arguments, **own)
                 maps = state["maps"]
             else:

@@ -12,8 +12,8 @@ from keras_headattn._types import Tensor
 from keras_headattn._validation import check_index, check_positive, check_probability
 from keras_headattn.layers import SelfAttentivePooling
 from keras_headattn.layers._intermediates import with_intermediates
-from keras_headattn.models._bert import EMBEDDINGS, Bert
-from keras_headattn.models._sentence_encoders import make_bilstm
+from keras_headattn.models._bert.bert import EMBEDDINGS, Bert
+from keras_headattn.models._sentences.encoders import make_bilstm
 
 _WIDTHS = ("lstm_dim", "pooling_dim", "hidden_dim", "dropout", "seed")
 

@@ -43,28 +43,15 @@ def masked_softmax(logits: Tensor, mask: Tensor | None = None, sinks: Tensor | N
 
 
 def head_product(x: Tensor, y: Tensor) -> Tensor:
-    """Matrix product head by head, where several heads of `x` in a row may share one of `y`.
+    """Multiplies x `(B, h, n, k)` with y `(B, g, k, m)` head by head to `(B, h, n, m)`.
 
-    Args:
-        x: `(B, h, n, k)`.
-        y: `(B, g, k, m)`, g a divisor of h; or h = 1.
-
-    Returns:
-        `(B, h, n, m)`; `(B, g, n, m)` where h = 1.
+    Several heads in a row of one may share one of the other: g divides h, or h = 1.
     """
     return _grouped(x, y, ops.matmul)
 
 
 def key_product(x: Tensor, y: Tensor) -> Tensor:
-    """Products of the rows of two tensors head by head, where several heads of `x` in a row may share one of `y`.
-
-    Args:
-        x: `(B, h, n, k)`.
-        y: `(B, g, m, k)`, g a divisor of h; or h = 1.
-
-    Returns:
-        `(B, h, n, m)`; `(B, g, n, m)` where h = 1.
-    """
+    """Multiplies the rows of x `(B, h, n, k)` with those of y `(B, g, m, k)` as `head_product` does."""
     if isinstance(x.shape[2], int) and x.shape[2] <= FEW:  # not all keys are transposed, but the few queries
         return _grouped(x, y, lambda x, y: _swap_rows(ops.matmul(y, _swap_rows(x))))
     return _grouped(x, y, lambda x, y: ops.einsum("bhnk,bhmk->bhnm", x, y))

@@ -7,15 +7,7 @@ from keras_headattn._types import Tensor
 
 
 def row_indices(rows: Tensor, index: int | Tensor) -> Tensor:
-    """Where `write_rows` writes: item, head and row of each new row.
-
-    Args:
-        rows: `(B, h, n, ...)`.
-        index: first row to replace; an integer or a scalar tensor.
-
-    Returns:
-        Integers `(B * h * n, 3)`.
-    """
+    """Returns where rows `(B, h, n, ...)` go from `index` on: item, head and row of each, `(B * h * n, 3)`."""
     batch, *places = ops.shape(rows)[:3]
     first = ops.stack([0, 0, ops.cast(index, "int32")])
     if isinstance(batch, int):
@@ -34,17 +26,9 @@ def _grid(*sizes):
 
 
 def write_rows(cache: Tensor, rows: Tensor, indices: Tensor) -> Tensor:
-    """Replaces rows of `cache`.
+    """Replaces rows of a cache `(B, h, L, ...)` by `(B, h, n, ...)`, at the places of `row_indices`.
 
     A scatter rather than `keras.ops.slice_update`: it works in place under XLA as well, and its
     TensorFlow op is one that a model server has without XLA.
-
-    Args:
-        cache: `(B, h, L, ...)`.
-        rows: `(B, h, n, ...)`.
-        indices: of `row_indices`, for at most `L - n` rows.
-
-    Returns:
-        Tensor of the shape of `cache`.
     """
     return ops.scatter_update(cache, indices, ops.reshape(ops.cast(rows, cache.dtype), (-1, *ops.shape(rows)[3:])))

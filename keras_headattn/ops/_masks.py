@@ -38,17 +38,7 @@ def sliding_window_mask(query_positions: Tensor, key_positions: Tensor, window: 
 
 
 def check_mask(name: str, mask: Tensor, shape: Shape) -> Tensor:
-    """Returns `mask` as a boolean tensor that broadcasts to `shape`.
-
-    Args:
-        name: argument name for error messages.
-        mask: boolean tensor, or one of zeros and ones. Leading axes may be missing.
-        shape: tuple of integers, with `None` where the size is not known.
-
-    Raises:
-        ValueError: for a rank above `len(shape)`, a size that does not broadcast, or values other
-            than 0 and 1. In a graph values are not known: there all but 0 counts as 1.
-    """
+    """Returns a mask of booleans, or of zeros and ones, as a boolean tensor that broadcasts to `shape`."""
     check_dense(name, mask)
     mask = ops.convert_to_tensor(mask)
     received = tuple(mask.shape)
@@ -67,12 +57,7 @@ def check_mask(name: str, mask: Tensor, shape: Shape) -> Tensor:
 
 
 def check_dense(name: str, tensor: Tensor) -> None:
-    """Raises a ValueError for a ragged or a sparse tensor of TensorFlow.
-
-    Args:
-        name: argument name for error messages.
-        tensor: anything.
-    """
+    """Raises a ValueError for a ragged or a sparse tensor of TensorFlow."""
     if type(tensor).__name__ in ("RaggedTensor", "SparseTensor"):
         raise ValueError(f"`{name}` must be dense: padded, with a mask. Received: {name}={type(tensor)}")
 

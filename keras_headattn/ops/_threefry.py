@@ -12,19 +12,12 @@ PARITY = 0x1BD11BDA
 
 
 def threefry_normal(count: int, seed: int | Tensor, step: int | Tensor) -> Tensor:
-    """Gaussian noise with mean 0 and deviation 1, but for rounding the same on every backend, with and without XLA.
+    """Returns `count` numbers of Gaussian noise, but for rounding the same on every backend, with and without XLA.
 
     By the counter-based generator Threefry-2x32 with 20 rounds, which JAX has, too. For `keras.random.normal` on
     TensorFlow XLA makes a loop for a CPU that takes many times as long; without XLA that is the faster one.
 
     Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
-
-    Args:
-        count: int, how many numbers.
-        seed, step: integer scalars, not negative, the generator's key. Another step has other noise.
-
-    Returns:
-        float32 `(count,)`. None is farther from 0 than 5.3.
 
     >>> [round(float(number), 4) for number in threefry_normal(3, seed=1, step=0)]
     [0.5358, -1.5742, 0.2263]

@@ -67,13 +67,10 @@ class HeadKernel:
 
 
 def head_kernels(variables):
-    """All weights with heads among some, as a list of `HeadKernel`, in their order.
+    """Lists the weights with heads among some, as `HeadKernel`s in their order.
 
     Where a layer has marked weights, these are the ones. In all other layers the paths and shapes of kernels say where
     heads are, as in stock Keras and KerasHub.
-
-    Args:
-        variables: `keras.Variable`s, such as `model.trainable_variables`.
     """
     variables = list(variables)
     layers = _layers(variables)

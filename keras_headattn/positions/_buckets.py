@@ -7,7 +7,7 @@ from keras.saving import register_keras_serializable
 from keras_headattn._identifiers import initializer
 from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_positive
-from keras_headattn.ops import take
+from keras_headattn.ops._dense import take
 from keras_headattn.positions._positions import Positions, add_table, distances
 
 

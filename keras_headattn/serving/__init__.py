@@ -12,7 +12,7 @@ from keras_headattn.serving._likeliest import Classification
 from keras_headattn.serving._server import Server
 from keras_headattn.serving._translator import Translation, Translator
 from keras_headattn.serving._translator_exports import export_id_translator, export_translator
-from keras_headattn.serving._versions import check_export_folder
+from keras_headattn.serving._versions import check_export_folder, save_signatures, write_examples, write_version
 from keras_headattn.serving._warmup import write_warmup
 from keras_headattn.serving._word_scores import WordScores
 
@@ -31,5 +31,8 @@ __all__ = [
     "export_pixel_classifier",
     "export_regressor",
     "export_translator",
+    "save_signatures",
+    "write_examples",
+    "write_version",
     "write_warmup",
 ]

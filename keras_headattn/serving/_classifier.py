@@ -11,7 +11,7 @@ from keras_headattn._validation import check_positive
 from keras_headattn.data import source_batches
 from keras_headattn.serving._buckets import bucket_lengths
 from keras_headattn.serving._likeliest import Classification, classifications, probabilities_of
-from keras_headattn.text._vocabularies import Tokenizer
+from keras_headattn.text._tokenizer import Tokenizer
 
 
 class Classifier:

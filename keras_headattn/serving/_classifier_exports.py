@@ -15,7 +15,7 @@ from keras_headattn.serving._buckets import bucket_lengths, is_longer, pad_to_bu
 from keras_headattn.serving._likeliest import likeliest, probabilities_of
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
-from keras_headattn.text._vocabularies import Tokenizer
+from keras_headattn.text._tokenizer import Tokenizer
 
 PARALLEL = 10  # files that are decoded at a time
 SIZE = 224  # pixels of the sides of images in warm-up requests, where images may have any size

@@ -16,19 +16,7 @@ THREADS, MOST_CALLS, MOST_CONNECTIONS, IDLE_SECONDS = 16, 256, 128, 60
 
 
 def make_grpc(server, port):
-    """Listens for the services `Predict`, `GetModelMetadata` and `GetModelStatus`.
-
-    Args:
-        server: `Server`.
-        port: int; 0: any that is free.
-
-    Returns:
-        Tuple of the gRPC server, which is to be started, and its port.
-
-    Raises:
-        ImportError: if tensorflow-serving-api is not installed.
-        OSError: if it cannot listen.
-    """
+    """Returns a gRPC server of `Predict`, `GetModelMetadata` and `GetModelStatus`, to be started, and its port."""
     prediction = _api("prediction_service_pb2_grpc")
     model = _api("model_service_pb2_grpc")
     grpc = optional_import("grpc", extra="serving")

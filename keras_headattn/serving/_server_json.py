@@ -64,19 +64,7 @@ def text_limit(name, max_text):
 
 
 def to_tensors(request, specs, max_text):
-    """Returns the tensors of a request, in rows (`instances`) or in columns (`inputs`).
-
-    Args:
-        request: dictionary, as of `parse`.
-        specs: dictionary of name to `tf.TensorSpec`, the signature's inputs.
-        max_text: int, most bytes of a text.
-
-    Returns:
-        Tuple of a dictionary of name to NumPy array, and whether the request was in rows.
-
-    Raises:
-        RequestError: if it does not fit the signature.
-    """
+    """Returns the arrays of a request by name, and whether it was in rows (`instances`) or in columns (`inputs`)."""
     is_rows = "instances" in request
     if is_rows and "inputs" in request:
         raise bad_request("Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist")
@@ -188,18 +176,7 @@ def check_text(data, max_text):
 
 
 def to_json(outputs, is_rows):
-    """Returns the answer to a request.
-
-    Args:
-        outputs: dictionary of name to NumPy array, as a signature returns them.
-        is_rows: bool, whether the request was in rows.
-
-    Returns:
-        bytes.
-
-    Raises:
-        RequestError: if outputs have no rows, or not as many, where rows were asked for.
-    """
+    """Returns the answer to a request as bytes, in rows or in columns."""
     if is_rows:
         sizes = {name: array.shape[0] if array.ndim else None for name, array in outputs.items()}
         if None in sizes.values() or len(set(sizes.values())) > 1:

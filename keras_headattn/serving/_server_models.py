@@ -232,18 +232,7 @@ class Signature:
         return {name: outputs[name].numpy() for name in sorted(outputs)}
 
     def submit(self, arrays, max_rows):
-        """Queues a request.
-
-        Args:
-            arrays: dictionary of name to NumPy array.
-            max_rows: int, most rows of a request.
-
-        Returns:
-            `concurrent.futures.Future` of the outputs: a dictionary of name to NumPy array.
-
-        Raises:
-            RequestError: if there are too many rows or requests. Its future raises one if the model fails.
-        """
+        """Queues a request of at most `max_rows` rows, and returns a future of the outputs by name."""
         rows = _rows(arrays)
         most = max_rows if self.batches or not self.takes_rows else self.max_batch
         if rows > most:

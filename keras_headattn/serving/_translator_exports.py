@@ -190,14 +190,7 @@ def export_id_translator(
 
 
 def stored_search(searcher, kept, jit_compile=False, cpu_only=False):
-    """The search with `StoredWeights`, as a function of ids `(B, n)`.
-
-    Args:
-        searcher: `Searcher`.
-        kept: `StoredWeights` of it.
-        jit_compile: bool, whether XLA compiles it. Default False.
-        cpu_only: bool, whether it runs in one thread where a graph calls it. Default False.
-    """
+    """Returns the search with `StoredWeights` as a function of ids `(B, n)`, which runs in one thread if `cpu_only`."""
     search = tf.function(
         lambda ids: searcher.search(ids, *kept.read()),
         autograph=False,

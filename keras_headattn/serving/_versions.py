@@ -6,7 +6,10 @@ import os
 import pathlib
 import secrets
 import shutil
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import keras
 import tensorflow as tf
 
 from headattn_io.files import Path, read_json, sync, write_atomically
@@ -30,20 +33,28 @@ def check_export_folder(folder: Path, run: str | None = None) -> None:
 
     >>> check_export_folder("saved_models/translate", run="first")
     """
-    check_run(folder, run)
+    _check_run(folder, run)
     folder = pathlib.Path(folder)
     with _explained(folder):
         _temporary(folder).rmdir()
 
 
-def save_signatures(signatures, folder, tokenizers=(), run=None, warmup=None):
-    """Writes functions as the signatures of a SavedModel.
+def save_signatures(
+    signatures: Mapping[str, tuple[Callable[..., dict[str, tf.Tensor]], list[tf.TensorSpec]]],
+    folder: Path,
+    tokenizers: Sequence[keras.layers.Layer] = (),
+    run: str | None = None,
+    warmup: Any = None,
+) -> pathlib.Path:
+    """Writes functions as the signatures of a SavedModel: for a model that no other `export_...` function is for.
 
     Args:
-        signatures: dictionary of name to a function and the list of `tf.TensorSpec` of its arguments.
-        folder: str or path, where the next version is written.
-        tokenizers: layers that the functions use.
-        run: str, the name of what the model is of. Default `None`: it has none.
+        signatures: dictionary of name to a function and the list of `tf.TensorSpec` of its arguments. A function
+            returns a dictionary of tensors.
+        folder: str or path, where the next version is written: `folder/1`, `folder/2`, ...
+        tokenizers: list of the layers, with vocabularies or tables, that the functions use. Default: none.
+        run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
+            it has none.
         warmup: requests that a server runs before others, as `write_warmup` takes them. Default `None`: there are none.
 
     Returns:
@@ -52,8 +63,14 @@ def save_signatures(signatures, folder, tokenizers=(), run=None, warmup=None):
     Raises:
         ValueError: if the folder has the model of another run.
         OSError: if it cannot be written.
+
+    ```python
+    path = save_signatures(
+        {"serving_default": (lambda x: {"y": model(x)}, [tf.TensorSpec((None, 8), name="x")])}, "saved_models/own"
+    )
+    ```
     """
-    check_run(folder, run)
+    _check_run(folder, run)
     functions = {
         name: tf.function(function, autograph=False).get_concrete_function(*specs)
         for name, (function, specs) in signatures.items()
@@ -64,25 +81,23 @@ def save_signatures(signatures, folder, tokenizers=(), run=None, warmup=None):
 
     def write(path):
         tf.saved_model.save(module, path, functions)
-        path = pathlib.Path(path)
-        if run is not None:
-            note = path / NOTE
-            note.parent.mkdir()
-            note.write_text(f"{run}\n", encoding="utf-8")
         if warmup:
             write_warmup(path, warmup)
 
-    return write_version(folder, write)
+    return write_version(folder, write, run)
 
 
-def write_examples(path, examples):
-    """Writes requests that the page of the local server offers to try.
+def write_examples(path: Path, examples: list[dict[str, str]]) -> None:
+    """Writes requests that the page of `Server` offers to try.
 
     Args:
-        path: of a version.
+        path: str or path of a version of a SavedModel, for example `"saved_models/translate/1"`.
         examples: list of dictionaries of the name of an input to its text.
+
+    Raises:
+        OSError: if they cannot be written.
     """
-    write_atomically(path / EXAMPLES, json.dumps(examples, ensure_ascii=False, indent=1).encode("utf-8"))
+    write_atomically(pathlib.Path(path, EXAMPLES), json.dumps(examples, ensure_ascii=False, indent=1).encode("utf-8"))
 
 
 def read_examples(path):
@@ -91,16 +106,8 @@ def read_examples(path):
     return read_json(path) if path.is_file() else []
 
 
-def check_run(folder, run):
-    """Whether the next version in a folder would be of the same run as the last one that names its run.
-
-    Args:
-        folder: str or path. It need not be there.
-        run: str, or `None` for a model that has no name.
-
-    Raises:
-        ValueError: if it would not.
-    """
+def _check_run(folder, run):
+    """Refuses a folder whose last version that names its run is of another one."""
     notes = (path / NOTE for _, path in sorted(_versions(folder), reverse=True))
     note = next((path for path in notes if path.is_file()), None)
     owner = None if note is None else note.read_text(encoding="utf-8").removesuffix("\n")
@@ -111,7 +118,7 @@ def check_run(folder, run):
         )
 
 
-def write_version(folder, write):
+def write_version(folder: Path, write: Callable[[str], object], run: str | None = None) -> pathlib.Path:
     """Writes `folder/<version>`, where the version is one more than the highest there.
 
     The new folder gets its number only when all of it is on the disk. Older versions are never touched.
@@ -119,18 +126,27 @@ def write_version(folder, write):
     Args:
         folder: str or path. It is created if need be.
         write: function of a path (str), the empty folder it is to fill.
+        run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
+            it has none.
 
     Returns:
         `pathlib.Path` of the new version.
 
     Raises:
+        ValueError: if the folder has the model of another run.
         OSError: if it cannot be written.
+
+    >>> write_version("saved_models/notes", lambda path: pathlib.Path(path, "note.txt").touch()).name
+    '1'
     """
+    _check_run(folder, run)
     folder = pathlib.Path(folder)
     with _explained(folder):
         temporary = _temporary(folder)
         try:
             write(str(temporary))
+            if run is not None:
+                write_atomically(temporary / NOTE, f"{run}\n".encode())
             for path in (*temporary.rglob("*"), temporary):
                 sync(path)
             version = _rename(temporary, folder)

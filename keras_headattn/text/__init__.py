@@ -5,8 +5,7 @@ from keras_headattn.text._language_pair import LanguagePair
 from keras_headattn.text._moses_preprocessor import MosesPreprocessor
 from keras_headattn.text._sentencepiece_pair_tokenizer import SentencePiecePairTokenizer
 from keras_headattn.text._sentencepiece_tokenizer import SentencePieceTokenizer
-from keras_headattn.text._sentencepiece_training import sample_lines, train_sentencepiece
-from keras_headattn.text._vocabularies import assign_word_vectors, learn_tokenizer
+from keras_headattn.text._sentencepiece_training import train_sentencepiece
 from keras_headattn.text._word_tokenizer import WordTokenizer, learn_words, split_words
 from keras_headattn.text._wordpiece_tokenizer import WordPieceTokenizer
 from keras_headattn.text._wordpiece_training import learn_wordpieces
@@ -19,11 +18,8 @@ __all__ = [
     "SentencePieceTokenizer",
     "WordPieceTokenizer",
     "WordTokenizer",
-    "assign_word_vectors",
-    "learn_tokenizer",
     "learn_wordpieces",
     "learn_words",
-    "sample_lines",
     "split_words",
     "train_sentencepiece",
 ]

@@ -140,14 +140,7 @@ class BytePairTokenizer(PairTokenizer):
 
 
 def split_gpt2(strings, add_prefix_space=False):
-    """Splits strings into words with the spaces before them, as GPT-2 does.
-
-    Args:
-        strings: string tensor (B,), UTF-8.
-        add_prefix_space: bool, whether a space is put before a text that begins with anything else. Default False.
-
-    Returns:
-        `tf.RaggedTensor` of strings (B, n).
+    """Splits strings `(B,)` into words with the spaces before them, as GPT-2 does: ragged `(B, n)`.
 
     >>> split_gpt2(tf.constant(["It's  4 o'clock!"])).to_list()
     [[b'It', b"'s", b' ', b' 4', b' o', b"'", b'clock', b'!']]
@@ -162,13 +155,7 @@ def split_gpt2(strings, add_prefix_space=False):
 
 
 def every_other(flags):
-    """The first, third, fifth ... of each run of true flags.
-
-    Args:
-        flags: bool tensor (n,).
-
-    Returns:
-        bool tensor (n,).
+    """Marks the first, third, fifth ... of each run of true flags `(n,)`.
 
     >>> every_other(tf.constant([True, True, True, False, True])).numpy().tolist()
     [True, False, True, False, True]

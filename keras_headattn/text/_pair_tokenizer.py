@@ -218,17 +218,10 @@ class PairTokenizer(keras.layers.Layer):
 
 
 def longest_first(first, second, room):
-    """How many ids of two texts are kept, where the longer one is cut first.
+    """Returns how many ids of two texts are kept, where the longer one is cut first.
 
     Both keep the same number once they are equally long; of an odd `room` the longer one keeps one more, or else the
     second, as Hugging Face's tokenizers have it.
-
-    Args:
-        first, second: int tensors (B,), ids of the texts.
-        room: int, how many are kept of both together.
-
-    Returns:
-        Two int tensors (B,).
 
     >>> kept = longest_first(tf.constant([2, 9, 6]), tf.constant([9, 2, 7]), 7)
     >>> [side.numpy().tolist() for side in kept]

@@ -4,15 +4,13 @@ import io
 import itertools
 import os
 import pathlib
-import random
 import re
 from collections.abc import Iterable
-from typing import Any
 
 import sentencepiece
 
 from headattn_io.files import Path, write_atomically
-from headattn_io.sentences import read_sentences
+from headattn_io.sentences import read_sentences, sample_lines
 from keras_headattn._validation import check_number, check_positive
 
 
@@ -123,32 +121,6 @@ def _sentences(files_or_sentences):
             f"Received: {first!r}"
         )
     return everything
-
-
-def sample_lines(lines: Iterable[Any], size: int, seed: int = 0) -> list[Any]:
-    """Uniform sample of a stream of any length, of which no more than the sample is kept in memory.
-
-    Line number i replaces a kept one with probability size / i.
-
-    Args:
-        lines: iterable of str, or of anything else, such as pairs of sentences.
-        size: int, how many are kept at most. All are, in their order, if there are no more.
-        seed: int. Default 0.
-
-    Returns:
-        List.
-
-    >>> sample_lines(iter("abcdef"), 6)
-    ['a', 'b', 'c', 'd', 'e', 'f']
-    """
-    rng = random.Random(seed)
-    kept = []
-    for seen, line in enumerate(lines):
-        if seen < size:
-            kept.append(line)
-        elif (slot := rng.randrange(seen + 1)) < size:
-            kept[slot] = line
-    return kept
 
 
 def _explain(message, vocabulary_size):

@@ -152,15 +152,7 @@ def _check_pieces(tokens, place):
 
 
 def normalize_bert(strings, lowercase=True, strip_accents=None):
-    """Strings without what BERT does not read: control characters and, in lower case, accents.
-
-    Args:
-        strings: string tensor (B,).
-        lowercase: bool, whether text is lower-cased. Default True.
-        strip_accents: bool, whether text loses its accents. Default `None`: as `lowercase`.
-
-    Returns:
-        String tensor (B,), UTF-8.
+    """Removes from strings what BERT does not read: control characters and, in lower case, accents.
 
     >>> normalize_bert(tf.constant(["Ça, 3 km²!"])).numpy()[0].decode()
     'ca, 3 km²!'

@@ -11,10 +11,10 @@ from keras_headattn.training._callbacks.head_norms import HeadNorms
 from keras_headattn.training._callbacks.progress import Progress
 from keras_headattn.training._callbacks.projector import write_projector
 from keras_headattn.training._distribution.cluster import cluster_from_environment
-from keras_headattn.training._distribution.compilations import cache_compilations, count_compilations
+from keras_headattn.training._distribution.compilations import cache_compilations
 from keras_headattn.training._distribution.devices import default_jit, make_strategy
 from keras_headattn.training._distribution.model import Model
-from keras_headattn.training._distribution.workers import chief_first, gather, is_chief, leave_together
+from keras_headattn.training._distribution.workers import gather, is_chief, leave_together
 from keras_headattn.training._resume.resume import Resume
 
 __all__ = [
@@ -34,9 +34,7 @@ __all__ = [
     "Utilization",
     "average_weights",
     "cache_compilations",
-    "chief_first",
     "cluster_from_environment",
-    "count_compilations",
     "default_jit",
     "gather",
     "is_chief",

@@ -1,9 +1,11 @@
 """From texts to ids, and the vectors that their words begin with, as a configuration names them."""
 
+import pathlib
+
 import numpy as np
 
-from keras_headattn.metrics import read_word_vectors, word_vector_width
-from keras_headattn.text import assign_word_vectors, learn_tokenizer
+from keras_headattn.metrics import read_word_vectors
+from recipes.engine.vocabularies import learn_tokenizer
 
 FILES = {"words": "vocabulary.txt", "pieces": "vocabulary.model"}
 
@@ -71,3 +73,60 @@ def load_embeddings(config, tokenizer, embedding, texts):
         f"Word vectors: of {len(vectors):,} of {len(tokenizer.vocabulary):,} words, "
         f"{counts[ids].sum() / counts.sum():.1%} of the training text"
     )
+
+
+def word_vector_width(path):
+    """Reads the width of the vectors in a GloVe or word2vec text file off the first one.
+
+    Args:
+        path: str or path of the file.
+
+    Returns:
+        int, how many numbers a vector has.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it does not begin with a word and numbers.
+
+    >>> import pathlib
+    >>> _ = pathlib.Path("vectors.txt").write_text("the 1 2 3\\ncat 4 5 6\\n")
+    >>> word_vector_width("vectors.txt")
+    3
+    """
+    path = pathlib.Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file of word vectors. Received: {path}")
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
+        first, second = (file.readline().rstrip().split(" ") for _ in range(2))
+    width = len(second if len(first) == 2 else first) - 1
+    if width < 1:
+        raise ValueError(f"The file must have a word and its numbers in each line. Received: {path}, {first[0][:60]!r}")
+    return width
+
+
+def assign_word_vectors(embedding, tokenizer, vectors):
+    """Gives the rows of an embedding the vectors of their words. Words without a vector keep what they have.
+
+    Args:
+        embedding: `keras.layers.Embedding` that is built, of `tokenizer.vocabulary_size` rows.
+        tokenizer: `WordTokenizer`.
+        vectors: dictionary of words to arrays `(D,)`, as `metrics.read_word_vectors` returns it.
+
+    Returns:
+        List of int, the ids of the words that have a vector.
+
+    >>> from keras_headattn.text import WordTokenizer
+    >>> tokenizer = WordTokenizer(["a", "cat"])
+    >>> embedding = keras.layers.Embedding(tokenizer.vocabulary_size, 2)
+    >>> embedding.build()
+    >>> assign_word_vectors(embedding, tokenizer, {"cat": [3.0, 4.0]})
+    [3]
+    >>> embedding(np.array(3)).numpy().tolist()
+    [3.0, 4.0]
+    """
+    values = np.array(embedding.embeddings)
+    ids = [number for number, word in enumerate(tokenizer.vocabulary, 2) if word in vectors]
+    if ids:
+        values[ids] = [vectors[tokenizer.id_to_token(number)] for number in ids]
+        embedding.embeddings.assign(values)
+    return ids

@@ -9,9 +9,8 @@ from keras.saving import deserialize_keras_object
 from headattn_io.files import read_json
 from headattn_io.optional import optional_import
 from keras_headattn import layers
-from keras_headattn.interop import from_pretrained
+from keras_headattn.interop import from_pretrained, weights_by_name
 from keras_headattn.interop import tokenizer_of as tokenizer_there
-from keras_headattn.interop._copying import weights_by_name
 from keras_headattn.models import Bert, ElectraPretraining, EncoderClassifier, MaskedLMPretraining
 from keras_headattn.training import Model
 from recipes.engine.heads import make_attention, make_head_regularizer

@@ -2,10 +2,8 @@
 
 import pathlib
 
-from headattn_io.files import write_atomically
+from headattn_io.files import checksum, write_atomically
 from keras_headattn.data import Records, begin_records
-from keras_headattn.data._records import MANIFEST
-from keras_headattn.data._shards import checksum
 from recipes.engine.fingerprint import checksum as checksum_of_values
 from recipes.engine.lock import locked
 from recipes.engine.progress import progress_bar
@@ -47,7 +45,7 @@ def make_records(folder, made_of, begin, repair=False, checksums=True):
 
 def is_complete(folder):
     """Whether all records are there, as far as is known without reading them."""
-    return (pathlib.Path(folder) / MANIFEST).exists()
+    return (pathlib.Path(folder) / "corpus.json").exists()  # written last
 
 
 def _faults(folder, made_of, repair, checksums):

@@ -225,9 +225,9 @@ class Run:
     def save_model(self, model, path):
         """Writes a model or, for `.weights.h5`, its weights, in full or not at all."""
         if path.name.endswith(".weights.h5"):
-            from keras_headattn._private import weights_file
+            from keras_headattn.utils import save_weights
 
-            write_atomically(path, weights_file(model))
+            save_weights(model, path)
             return
         with atomic_path(path) as temporary:
             model.save(temporary)

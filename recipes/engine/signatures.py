@@ -26,12 +26,12 @@ def _table(tree, name):
 _LAYERS = _parse("layers")
 _MODULES = {
     alias.name: node.module.removeprefix("keras_headattn.")
-    for node in _LAYERS.body
+    for node in (*_LAYERS.body, *_parse("models").body)
     if isinstance(node, ast.ImportFrom)
     for alias in node.names
 }
 ATTENTIONS = _table(_LAYERS, "ATTENTIONS")  # name to name of the class
-SIZES = {name: ast.literal_eval(size) for name, size in _table(_parse("models._sizes"), "SIZES").items()}
+SIZES = {name: ast.literal_eval(size) for name, size in _table(_parse(_MODULES["SIZES"]), "SIZES").items()}
 
 
 @functools.cache

@@ -116,7 +116,7 @@ def markdown(cells, figures):
 
 def plot(cells, figures):
     """The same as curves over the number of heads, one an attention, with the deviation of seeds: bytes of a PNG."""
-    from keras_headattn._figures import new_figure
+    from keras_headattn.utils import new_figure
 
     quantities = list(_quantities(cells)) or [("training", "validation loss")]
     rows = {data: [metric for name, metric in quantities if name == data] for data, _ in quantities}
@@ -141,7 +141,7 @@ def plot(cells, figures):
 
 
 def _curves(axes, cells, quantity, published):
-    from keras_headattn._figures import not_below_zero
+    from keras_headattn.utils import not_below_zero
 
     heads = _column_names(cells)
     for number, attention in enumerate(_row_names(cells)):

@@ -24,7 +24,6 @@ from keras_headattn.training import (
     Resume,
     Throughput,
     TimeLimit,
-    chief_first,
     gather,
     is_chief,
     leave_together,
@@ -157,7 +156,7 @@ def _learn(task, strategy, afresh):
 def _prepare(task, strategy, afresh):
     """Reads the data, and makes or checks the folder of the run."""
     report_hidden_gpus()
-    with chief_first(strategy):
+    with _chief_first(strategy):
         if not afresh:
             task.run.check(task.config)
         task.load()  # which may download
@@ -331,3 +330,13 @@ def make_optimizer(config, optimizer, selection=None, **arguments):
         seed=config.seed,
         **(selection or {}),
     )
+
+
+@contextlib.contextmanager
+def _chief_first(strategy):
+    """Lets the first worker run a block, such as one that prepares files, before the others do."""
+    if not is_chief(strategy):
+        gather([0], strategy)
+    yield
+    if is_chief(strategy):
+        gather([0], strategy)

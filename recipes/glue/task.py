@@ -10,10 +10,10 @@ from headattn_io.files import read_json, write_atomically
 from keras_headattn.models import BERT_SIZES
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay, layerwise_rates
 from keras_headattn.serving import Classifier
-from keras_headattn.text import learn_tokenizer
 from recipes.engine.encoders import check_attention, check_readable_checkpoint, tokenizer_of
 from recipes.engine.texts.task import TextTask
 from recipes.engine.training import make_optimizer
+from recipes.engine.vocabularies import learn_tokenizer
 from recipes.glue.data import names_of_tests, read_corpora, read_tests
 from recipes.glue.demo import number_sentences
 from recipes.glue.masked_words import fill_in

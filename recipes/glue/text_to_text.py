@@ -4,16 +4,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.data import choose_buckets, pad_ids, source_batches, source_lengths, teacher_forcing
-from keras_headattn.data._batches import MemoryBatches, check_replicas
-from keras_headattn.data._buckets import pad_columns
+from keras_headattn.data import MemoryBatches, choose_buckets, pad_ids, source_batches, source_lengths, teacher_forcing
 from keras_headattn.decoding import Searcher
 from keras_headattn.interop import from_pretrained
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.models import T5
-from keras_headattn.serving._buckets import cut_ids, is_longer
-from keras_headattn.serving._versions import save_signatures
-from keras_headattn.serving._warmup import BATCH_SIZES
+from keras_headattn.serving import save_signatures
 from keras_headattn.training import EpochScore, Model
 from recipes.engine.encoders import attention_of
 from recipes.glue.label_texts import WrittenClasses, WrittenNumbers
@@ -41,11 +37,12 @@ class TextBatches(MemoryBatches):
         self.targets = columns["target"]
         self.target_length = target_length
 
-    def _batch(self, bucket, members):
-        rows = self._rows[bucket]
-        padded = pad_columns(self.columns, members, rows, self.bucket_lengths[bucket], filler=1)
-        padded["target"] = pad_ids([self.targets[member] for member in members], rows, self.target_length)
-        return teacher_forcing(padded, bos_id=START)
+    def make_batch(self, bucket, members):
+        rows = self.rows[bucket]
+        source = pad_ids([self.columns["source"][member] for member in members], rows, self.bucket_lengths[bucket])
+        source[~source.any(axis=1), 0] = 1  # rows without ids
+        target = pad_ids([self.targets[member] for member in members], rows, self.target_length)
+        return teacher_forcing({"source": source, "target": target}, bos_id=START)
 
 
 class TextPredictor:
@@ -120,7 +117,10 @@ class TextToText(Glue):
 
     def make_batches(self, num_replicas):
         config = self.config
-        check_replicas(config.batch_size, num_replicas)
+        if config.batch_size % num_replicas:
+            raise ValueError(
+                f"--batch-size must be a multiple of the {num_replicas} replicas. Received: {config.batch_size}"
+            )
         train, held = self.encode(self.data.train), self.encode(self.data.validation)
         lengths = np.array(list(map(len, train["source"])))
         buckets = choose_buckets(lengths, config.num_buckets)
@@ -175,13 +175,13 @@ class TextToText(Glue):
         Its output `is_cut` `(B,)` is true where a text was longer than the model reads.
         """
         predictor, texts = self.predictor(model), self.targets.texts
-        most, tokenizer = self.config.max_length, self.uncut_tokenizer
+        most, uncut_tokenizer = self.config.max_length, self.uncut_tokenizer
         names = ("text", "second_text") if self.is_pair else ("text",)
 
         def answer(*sides):
-            ids = tokenizer(tf.strings.join(texts.source(sides)))
-            cut = {"is_cut": is_longer(ids, most)}
-            written, scores = predictor.written(cut_ids(ids, most, tokenizer))
+            source = tf.strings.join(texts.source(sides))
+            cut = {"is_cut": tf.reduce_any(uncut_tokenizer(source)[:, most:] != 0, axis=1)}
+            written, scores = predictor.written(self.tokenizer(source))
             if not self.targets.names:
                 is_number = tf.strings.regex_full_match(written, r"-?[0-9]+([.][0-9]+)?")
                 return {"values": tf.strings.to_number(tf.where(is_number, written, "-1"))} | cut
@@ -191,8 +191,8 @@ class TextToText(Glue):
             return {"classes": classes[:, None], "scores": scores[:, None]} | cut
 
         specs = [tf.TensorSpec((None,), tf.string, name=name) for name in names]
-        requests = [dict.fromkeys(names, np.array(["a"] * size, object)) for size in BATCH_SIZES]
+        requests = [dict.fromkeys(names, np.array(["a"] * size, object)) for size in (1, 8)]
         signatures, warm = {"serving_default": (answer, specs)}, {"serving_default": requests}
         return save_signatures(
-            signatures, self.config.export_folder, [tokenizer, self.tokenizer], self.config.run, warm
+            signatures, self.config.export_folder, [uncut_tokenizer, self.tokenizer], self.config.run, warm
         )

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from keras_headattn.data._batches import MemoryBatches, rows_of_tokens, teacher_forcing
-from keras_headattn.data._buckets import bucket_of, choose_buckets, pad_ids
+from keras_headattn.data import MemoryBatches, choose_buckets, pad_ids, teacher_forcing
 
 
 class GraphBatches(MemoryBatches):
@@ -49,17 +48,17 @@ class GraphBatches(MemoryBatches):
     ):
         self.examples = list(examples)
         lengths = np.array([len(example["target"]) for example in self.examples])
-        bucket = bucket_of(lengths, choose_buckets(lengths, num_buckets))
+        bucket = np.searchsorted(choose_buckets(lengths, num_buckets), lengths)
         bucket, sizes = _split(self.examples, bucket, num_graph_buckets)
         self.sizes = [size_of(self.examples, np.flatnonzero(bucket == number)) for number in range(sizes)]
         ends = [size["target"] for size in self.sizes]
-        rows = rows_of_tokens(tokens_per_batch, ends, num_replicas)
+        rows = [tokens_per_batch // length // num_replicas * num_replicas for length in ends]
         targets = {"target": [example["target"] for example in self.examples]}
         super().__init__(targets, rows, ends, shuffle, seed, bucket=bucket, **kwargs)
 
-    def _batch(self, bucket, members):
+    def make_batch(self, bucket, members):
         examples = [self.examples[member] for member in members]
-        columns = pad_graphs(examples, self._rows[bucket], self.sizes[bucket])
+        columns = pad_graphs(examples, self.rows[bucket], self.sizes[bucket])
         return teacher_forcing(columns)
 
 
@@ -75,7 +74,7 @@ def _split(examples, bucket, number):
     for old in np.unique(bucket):
         members = np.flatnonzero(bucket == old)
         ends = choose_buckets(vertices[members], number)
-        found[members] = count + bucket_of(vertices[members], ends)
+        found[members] = count + np.searchsorted(ends, vertices[members])
         count += len(ends)
     return found, count
 
@@ -136,7 +135,7 @@ def graph_batches(examples, batch_size=16, num_buckets=4):
     """
     examples = [{name: ids for name, ids in example.items() if name != "target"} for example in examples]
     vertices = np.array(list(map(num_vertices, examples)))
-    bucket = bucket_of(vertices, choose_buckets(vertices, num_buckets))
+    bucket = np.searchsorted(choose_buckets(vertices, num_buckets), vertices)
     batches = []
     for number in np.unique(bucket):
         members = np.flatnonzero(bucket == number)

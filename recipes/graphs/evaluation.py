@@ -9,6 +9,7 @@ import textwrap
 from keras_headattn import metrics
 from keras_headattn.metrics import Score
 from recipes.engine.progress import progress_bar
+from recipes.engine.scored_texts import score_texts, write_texts
 from recipes.graphs.corpus import SPLITS
 from recipes.graphs.files import graph_from_json
 from recipes.graphs.metrics import entities_named, repeated_clauses
@@ -56,17 +57,17 @@ def evaluate(graph_to_text, tests, parts, config, folder):
         for name, places in parts[test].items():
             some = corpus.take(places)
             written = [found[place] for place in places]
-            results[name] = score_texts(written, some, config)
+            results[name] = score_graphs(written, some, config)
             sources = [json.dumps(as_object(graph), ensure_ascii=False) for graph in some.graphs]
             references = ["\t".join(graph.references) for graph in some.graphs]
             texts = [each.text for each in written]
-            metrics.write_translations(folder / name, sources, texts, references, results[name])
+            write_texts(folder / name, sources, texts, references, results[name])
             for line in score_lines(results[name].values(), _settings(config, corpus)):
                 print(f"{name}: {line}")
     return results
 
 
-def score_texts(written, corpus, config):
+def score_graphs(written, corpus, config):
     """Scores of texts by the measures of the settings.
 
     Args:
@@ -81,7 +82,7 @@ def score_texts(written, corpus, config):
     hypotheses = [tokens(each.text) for each in written]
     references = [list(map(tokens, graph.references)) for graph in corpus.graphs]
     functions = [function for name in config.metrics for function in BY_REFERENCES.get(name, ())]
-    scores = metrics.evaluate_translations(hypotheses, references, functions) if functions else {}
+    scores = score_texts(hypotheses, references, functions)
     own = []
     if "entities" in config.metrics:
         own.append(entities_named(hypotheses, [graph.entities for graph in corpus.graphs]))

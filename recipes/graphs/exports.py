@@ -3,8 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.serving._versions import save_signatures
-from keras_headattn.serving._warmup import BATCH_SIZES
+from keras_headattn.serving import save_signatures
 from keras_headattn.text import split_words
 from recipes.graphs.corpus import Graph, graph_tensors
 from recipes.graphs.vocabulary import RELATIONS, SPECIAL
@@ -19,7 +18,7 @@ INPUTS = {
 }
 
 
-def export_graph_to_text(graph_to_text, folder, run=None, warmup_batch_sizes=BATCH_SIZES):
+def export_graph_to_text(graph_to_text, folder, run=None, warmup_batch_sizes=(1, 8)):
     """Writes a SavedModel that writes the texts of graphs, with the vocabulary inside.
 
     It runs wherever TensorFlow does; neither this library nor another package is needed there. Inputs, which

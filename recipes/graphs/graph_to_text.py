@@ -4,7 +4,6 @@ import dataclasses
 
 import tensorflow as tf
 
-from keras_headattn._validation import check_positive
 from keras_headattn.decoding import Searcher
 from recipes.graphs.batches import graph_batches
 from recipes.graphs.vocabulary import END, SPECIAL
@@ -81,8 +80,8 @@ class GraphToText:
         jit_compile=False,
     ):
         self.vocabulary = vocabulary
-        self.max_entities = check_positive("max_entities", max_entities)
-        self.batch_size = check_positive("batch_size", batch_size)
+        self.max_entities = max_entities
+        self.batch_size = batch_size
         self.searcher = Searcher(model, beam_size, alpha, max_length, start_id=START, end_id=END)
         self._search = tf.function(self.searcher, jit_compile=jit_compile, autograph=False, reduce_retracing=True)
 

@@ -2,8 +2,7 @@
 
 import re
 
-from keras_headattn.metrics._score import Score
-from keras_headattn.metrics._sentences import check_sentences, words
+from keras_headattn.metrics import Score, words
 
 CLAUSE_ENDS = re.compile(r"[.,;:!?]+(?=\s|$)")
 
@@ -30,7 +29,9 @@ def entities_named(hypotheses, entities):
     50.0
     """
     entities = [list(names) for names in entities]
-    hypotheses, _ = check_sentences(hypotheses=hypotheses, graphs=[""] * len(entities))
+    _check(hypotheses)
+    if len(entities) != len(hypotheses):
+        raise ValueError(f"There must be a text for each graph. Received: {len(hypotheses)} of {len(entities)}")
     named = [
         f" {' '.join(words(name))} " in f" {' '.join(words(text))} "
         for text, names in zip(hypotheses, entities, strict=True)
@@ -58,7 +59,7 @@ def repeated_clauses(hypotheses, min_words=3):
     >>> repeated_clauses(["we show results , we show results , and a new method ."]).value
     33.333333333333336
     """
-    [hypotheses] = check_sentences(hypotheses=hypotheses)
+    _check(hypotheses)
     number = repeated = 0
     for text in hypotheses:
         clauses = [tuple(words(clause)) for clause in CLAUSE_ENDS.split(text)]
@@ -66,3 +67,8 @@ def repeated_clauses(hypotheses, min_words=3):
         number += len(clauses)
         repeated += len(clauses) - len(set(clauses))
     return Score("repeated clauses", 100 * repeated / max(1, number), f"case:lc|words:{min_words}+|ends:.,;:!?")
+
+
+def _check(hypotheses):
+    if not hypotheses:
+        raise ValueError("There must be at least one text. Received: none")

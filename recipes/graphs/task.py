@@ -6,7 +6,6 @@ import keras
 
 from headattn_io.files import read_json, read_lines
 from keras_headattn.losses import LabelSmoothedCrossentropy
-from keras_headattn.optimizers._heads import head_kernels
 from keras_headattn.training import EpochScore, HeadDistances, HeadNorms, Model
 from recipes.engine.fresh_process import smoke_test
 from recipes.engine.task import Task, check_new
@@ -115,9 +114,8 @@ class WriteGraphs(Task):
         return lambda: batches.num_tokens["target"], "tokens_per_second"
 
     def reports(self, model, batches):
-        kernels = [each for each in head_kernels(model.trainable_variables) if each.projection != "attention_output"]
-        several = [each for each in kernels if each.role == "encoder" and each.variable.shape[each.axis] > 1]
-        return [HeadDistances(roles=("encoder",))] if several else []
+        distances = HeadDistances(roles=("encoder",))
+        return [distances] if distances.applies_to(model) else []
 
     def scores(self, model):
         number = self.config.validation_graphs

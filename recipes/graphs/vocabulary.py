@@ -4,7 +4,6 @@ import collections
 import json
 
 from headattn_io.files import read_json, write_atomically
-from keras_headattn._validation import check_positive
 from recipes.graphs.corpus import SPLITS
 
 SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")
@@ -36,7 +35,7 @@ class GraphVocabulary:
         self.words, self.types, self.relations = list(words), list(types), list(relations)
         self.entity_words, self.title_words = list(entity_words), list(title_words)
         self.split = split
-        self.max_words = None if max_words is None else check_positive("max_words", max_words)
+        self.max_words = max_words
         self.tokens = [*SPECIAL, *(f"<{kind}>" for kind in self.types), *self.words]
         self._ids = {
             "words": _ids(self.words, len(SPECIAL) + len(self.types)),
@@ -61,7 +60,6 @@ class GraphVocabulary:
         Raises:
             ValueError: if no word occurs so often.
         """
-        check_positive("min_count", min_count)
         split, graphs = SPLITS[corpus.split], corpus.graphs
         words = (token for graph in graphs for text in graph.texts for token in text if isinstance(token, str))
         words = _frequent(words, min_count)

@@ -5,8 +5,10 @@ import os
 import pathlib
 
 from headattn_io.files import read_lines
-from keras_headattn.data import ImageBatches, Subset, central_crop, inception_crop, pad_and_crop
+from keras_headattn.data import central_crop
 from recipes.engine.fingerprint import checksum
+from recipes.imagenet.augmentation import inception_crop, pad_and_crop
+from recipes.imagenet.batches import ImageBatches, Subset
 from recipes.imagenet.folders import read_digits, read_folder, read_labelled_folder
 from recipes.imagenet.records import read_records, read_tfds_images
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from headattn_io.files import read_lines
 from headattn_io.optional import optional_import
-from keras_headattn.data._images import ImageSource
+from recipes.imagenet.batches import ImageSource
 from recipes.imagenet.names import ENDINGS, describe_others, find_images, first_names, is_image
 
 

@@ -7,14 +7,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn._private import flatten_layers
-from keras_headattn.analysis import attention_maps, draw_image_maps, make_map_classifier
+from keras_headattn.analysis import attention_maps, draw_image_maps
 from keras_headattn.layers import AugmentedConv2D
 from keras_headattn.training import Progress
+from keras_headattn.utils import flatten_layers
 from recipes.engine.finished import by_title, chosen_layers, indices, save
 from recipes.engine.progress import progress_bar
 from recipes.imagenet.__main__ import RECIPE
 from recipes.imagenet.data import evaluation_pixels, load_training, load_validation, validation_batches
+from recipes.imagenet.map_classifier import make_map_classifier
 
 HIGHEST, LOWEST = 0.05, 0.0001  # learning rates
 

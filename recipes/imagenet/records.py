@@ -7,8 +7,8 @@ import struct
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.data._images import ImageSource
 from recipes.engine.tfds import load_tfds
+from recipes.imagenet.batches import ImageSource
 
 # Of ImageNet as TensorFlow's scripts write it, and of tensorflow-datasets.
 IMAGENET_KEYS = ("image/encoded", "image/class/label")

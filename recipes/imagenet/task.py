@@ -7,13 +7,13 @@ import tensorflow as tf
 from keras.callbacks import LambdaCallback
 
 from headattn_io.files import read_lines
-from keras_headattn.data._image_ops import decode
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import StepDecay
 from keras_headattn.serving import export_image_classifier, export_pixel_classifier
 from recipes.engine.fresh_process import smoke_test
 from recipes.engine.task import Corpora, Task
 from recipes.engine.training import make_optimizer
+from recipes.imagenet.augmentation import decode
 from recipes.imagenet.data import (
     evaluation_pixels,
     fingerprint,

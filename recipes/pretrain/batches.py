@@ -1,11 +1,11 @@
 """Training batches of packed sequences, read from records as they are needed, in epochs of a number of steps."""
 
+import pathlib
+
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn._validation import check_index, check_positive
-from keras_headattn.data._batches import dataset_of
-from keras_headattn.data._shards import damage_of
+from keras_headattn.data import dataset_of, describe_shard
 
 COLUMNS = {"token_ids": "input_ids", "segment_ids": "segment_ids"}
 PARALLEL_SHARDS = 16
@@ -48,10 +48,10 @@ class SequenceBatches:
 
     def __init__(self, records, batch_size=128, epoch_steps=1_000, held_out=0, seed=0, buffer=32_768):
         self.records = records
-        self.batch_size = check_positive("batch_size", batch_size)
-        self.epoch_steps = check_positive("epoch_steps", epoch_steps)
-        self.seed = check_index("seed", seed)
-        self.buffer = check_positive("buffer", buffer)
+        self.batch_size = batch_size
+        self.epoch_steps = epoch_steps
+        self.seed = seed
+        self.buffer = buffer
         self.max_length = length_of(records)
         self.epoch = 0
         self.preprocess = None
@@ -172,7 +172,7 @@ def _held_out(records, number):
     sizes = np.array([shard["examples"] for shard in records.shards])
     counts = np.zeros_like(sizes)
     chosen = np.unique(np.linspace(0, len(sizes) - 1, PARALLEL_SHARDS).astype(int))
-    counts[chosen] = np.diff(np.arange(len(chosen) + 1) * check_index("held_out", number) // len(chosen))
+    counts[chosen] = np.diff(np.arange(len(chosen) + 1) * number // len(chosen))
     return np.minimum(counts, sizes)
 
 
@@ -206,9 +206,13 @@ def read_sequences(pieces, max_length, size, parallel=PARALLEL_SHARDS):
         cycle_length=parallel,
         block_length=16,
     )
-    with damage_of(paths, lambda path: tf.data.TFRecordDataset(path).batch(size).map(parse)):
+    try:
         for rows in dataset.batch(size).map(parse).prefetch(1):
             yield rows.numpy()
+    except tf.errors.OpError:  # which does not say in which of the files it is
+        for path in paths:
+            describe_shard(pathlib.Path(path), COLUMNS.values())
+        raise
 
 
 def length_of(records):

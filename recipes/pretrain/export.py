@@ -6,7 +6,7 @@ import pathlib
 from headattn_io.files import write_atomically
 from keras_headattn.interop import from_electra, from_pretrained, to_electra, to_hugging_face
 from keras_headattn.models import ElectraPretraining, MaskedLMPretraining
-from keras_headattn.serving._versions import NOTE, check_run, write_version
+from keras_headattn.serving import write_version
 from recipes.pretrain.modelling import attention_of, encoder_of, generator_attention_of
 from recipes.pretrain.prepare import VOCABULARY, read_vocabulary
 
@@ -28,7 +28,6 @@ def export_pretrained(model, tokenizer, folder, run):
         ValueError: for a model that these have no equal of, or a folder of another run.
         OSError: if it cannot be written.
     """
-    check_run(folder, run)
     is_electra = isinstance(model, ElectraPretraining)
     names = ("discriminator", "generator") if is_electra else ("masked_lm",)
 
@@ -40,9 +39,8 @@ def export_pretrained(model, tokenizer, folder, run):
         if is_electra:
             to_electra(model, path / "google" / "model.ckpt")
             _write_tokenizer(path / "google", tokenizer)
-        write_atomically(path / NOTE, f"{run}\n".encode())
 
-    return write_version(folder, write)
+    return write_version(folder, write, run)
 
 
 def _write_tokenizer(folder, tokenizer):

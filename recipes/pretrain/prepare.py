@@ -6,14 +6,15 @@ import math
 import os
 import pathlib
 
-from headattn_io.files import read_json, write_atomically
+from headattn_io.files import checksum, read_json, write_atomically
+from headattn_io.sentences import sample_lines
 from keras_headattn.data import begin_records
-from keras_headattn.data._shards import checksum
-from keras_headattn.text import WordPieceTokenizer, learn_tokenizer, sample_lines
+from keras_headattn.text import WordPieceTokenizer
 from recipes.engine.number_words import number_documents
 from recipes.engine.progress import progress_bar
 from recipes.engine.quiet import quiet_tensorflow
 from recipes.engine.records import checksums_of, is_complete, make_records
+from recipes.engine.vocabularies import learn_tokenizer
 from recipes.pretrain.documents import Documents
 from recipes.pretrain.records import adopt_sequences, write_sequences
 

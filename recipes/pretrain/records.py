@@ -7,9 +7,8 @@ import pathlib
 import numpy as np
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
-from keras_headattn._validation import check_positive
-from keras_headattn.data._records import begin_records, finish_records, remove_halves
-from keras_headattn.data._shards import describe_shard, if_whole, write_shard
+from headattn_io.files import remove_halves
+from keras_headattn.data import begin_records, describe_shard, finish_records, write_shard
 from recipes.pretrain.packing import COLUMNS, SHORTEST_TARGET, pack_lines, sequence_row
 from recipes.pretrain.processes import in_processes
 
@@ -66,21 +65,17 @@ def write_sequences(
     records = write_sequences(folder, documents, tokenizer, processes=8)
     ```
     """
-    if check_positive("max_length", max_length) <= SHORTEST_TARGET:
+    if max_length <= SHORTEST_TARGET:
         raise ValueError(f"`max_length` must be above {SHORTEST_TARGET}. Received: max_length={max_length}")
     if tokenizer.pad_id != PAD_ID:
         raise ValueError(f"`tokenizer` must have [PAD] as its id 0. Received: [PAD] as id {tokenizer.pad_id}")
     folder = pathlib.Path(folder)
-    begin_records(
-        folder, {"max_length": max_length, "seed": seed, "shard_size": check_positive("shard_size", shard_size)}
-    )
-    remove_halves(folder)
+    begin_records(folder, {"max_length": max_length, "seed": seed, "shard_size": shard_size})
+    remove_halves(folder, "shard-")
     config = json.dumps(serialize_keras_object(tokenizer))
     write = functools.partial(_write_group, folder, config, max_length, seed)
     shards = []
-    for shard in in_processes(
-        write, enumerate(_groups(lines, shard_size)), check_positive("processes", processes), begin
-    ):
+    for shard in in_processes(write, enumerate(_groups(lines, shard_size)), processes, begin):
         shards.append(shard)
         if progress:
             progress(len(shards))
@@ -121,7 +116,7 @@ def adopt_sequences(folder, max_length, vocabulary_size, progress=None):
 
 
 def describe_sequences(path, max_length, vocabulary_size):
-    """As `describe_shard`, for sequences, which are checked. The entry has `pairs` besides.
+    """As `data.describe_shard`, for sequences, which are checked. The entry has `pairs` besides.
 
     Args:
         path: path.
@@ -174,11 +169,11 @@ def _write_group(folder, tokenizer, max_length, seed, numbered):
     number, group = numbered
     path, tokenizer = folder / f"shard-{number:05d}.tfrecord", _tokenizer(tokenizer)
     arguments = (max_length, tokenizer.vocabulary_size)
-    shard = if_whole(path, describe_sequences, *arguments)
-    if shard is None:
+    try:
+        return describe_sequences(path, *arguments)
+    except ValueError:  # it is missing or damaged
         write_shard(path, packed_rows(group, tokenizer, max_length, np.random.default_rng([seed, number])))
-        shard = describe_sequences(path, *arguments)
-    return shard
+    return describe_sequences(path, *arguments)
 
 
 def packed_rows(lines, tokenizer, max_length, rng):

@@ -2,14 +2,12 @@
 
 import dataclasses
 import json
-import re
 
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
 from headattn_io.files import read_json, write_atomically
 from keras_headattn.data import Records
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay
-from keras_headattn.optimizers._heads import head_kernels
 from keras_headattn.training import HeadDistances, HeadNorms
 from recipes.engine.heads import make_attention
 from recipes.engine.records import is_complete
@@ -129,10 +127,8 @@ class Pretrain(Task):
         return lambda: batches.num_tokens, "tokens_per_second"
 
     def reports(self, model, batches):
-        select = self.config.repulsive_select or ""
-        kernels = [each for each in head_kernels(model.trainable_variables) if each.projection != "attention_output"]
-        chosen = [each for each in kernels if each.variable.shape[each.axis] > 1]
-        return [HeadDistances(select=select)] if any(re.search(select, each.variable.path) for each in chosen) else []
+        distances = HeadDistances(select=self.config.repulsive_select)
+        return [distances] if distances.applies_to(model) else []
 
     def shown(self, model, batches, validation):
         return [HeadNorms(self.run.log_dir)]

@@ -26,8 +26,8 @@ class DocumentBatches(LabelledBatches):
             sizes = len(sequence.windows), max(map(len, sequence.windows))
             self.sizes[bucket] = tuple(map(max, zip(sizes, self.sizes.get(bucket, (1, 1)), strict=True)))
 
-    def _batch(self, bucket, members):
-        inputs, labels, weights = super()._batch(bucket, members)
+    def make_batch(self, bucket, members):
+        inputs, labels, weights = super().make_batch(bucket, members)
         length = inputs["words"].shape[1]
         chosen = [self.sequences[place] for place in members]
         if self.states is None:

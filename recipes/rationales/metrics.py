@@ -6,7 +6,6 @@ import keras
 import numpy as np
 
 from headattn_io.optional import optional_import
-from keras_headattn._validation import check_positive
 
 
 def iou_f1(predicted, truth, threshold=0.5):
@@ -131,14 +130,10 @@ def degenerate_baselines(truth, draws=10, seed=0):
         Dictionary of `"constant"`, `"random"` and `"position"`, where later words score higher, to a dictionary of
         `"auprc"` and `"average_precision"`.
 
-    Raises:
-        ValueError: naming the argument and what was received.
-
     >>> baselines = degenerate_baselines([[True, False, False, False, False]] * 100)
     >>> {name: round(values["auprc"], 2) for name, values in baselines.items()}
     {'constant': 0.6, 'random': 0.31, 'position': 0.1}
     """
-    check_positive("draws", draws)
     rng = np.random.default_rng(seed)
     sizes = [len(words) for words in truth]
     given = {

@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 
 from headattn_io.files import write_atomically
-from keras_headattn.analysis import AOPC_SHARES, aopc, lime, random_scores, remove_words, top_words
+from keras_headattn.analysis import aopc, lime, random_scores, remove_words, top_words
 from recipes.engine.finished import by_title, folders_of_seeds
 from recipes.engine.progress import progress_bar
 from recipes.engine.tables import mean_text, table
@@ -24,6 +24,7 @@ from recipes.rationales.metrics import (
 from recipes.rationales.task import labels_of, performance
 from recipes.rationales.words import report_cut
 
+SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of words, as the scorer of ERASER removes them
 COLUMNS = {
     "f1_macro": "Perf",
     "iou_f1": "IOU F1",
@@ -117,7 +118,7 @@ class Scored:
 
     def faithfulness(self, scores, kind):
         """Measures of what the model needs, and the three probabilities that they are made of; `kind` is printed."""
-        shares = [*AOPC_SHARES, self.share]
+        shares = [*SHARES, self.share]
         progress = progress_bar(f"Removing words by their scores: {kind}", len(scores), self.predictor.config.quiet)
         full, without, only = remove_words(
             self.predictor, self.documents, scores, self.queries, shares, keep_second=True, progress=progress
@@ -153,7 +154,7 @@ def _removed(classes, place, without, only):
     both = [[_named(classes, part[place]) for part in parts] for parts in (without, only)]
     steps = [
         {"threshold": share, **dict(zip(names, found, strict=True))}
-        for share, *found in zip(AOPC_SHARES, *(parts[:-1] for parts in both), strict=True)
+        for share, *found in zip(SHARES, *(parts[:-1] for parts in both), strict=True)
     ]
     return {**dict(zip(names, (parts[-1] for parts in both), strict=True)), "thresholded_scores": steps}
 

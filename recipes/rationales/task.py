@@ -8,11 +8,9 @@ import keras
 import numpy as np
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
-from headattn_io.files import read_json, read_lines, write_atomically
+from headattn_io.files import checksum, read_json, read_lines, write_atomically
 from keras_headattn.data import choose_buckets
-from keras_headattn.data._shards import checksum
 from keras_headattn.models import BERT_SIZES
-from keras_headattn.text import learn_tokenizer
 from keras_headattn.training import Model
 from recipes.engine.confusion import report_one_class, write_confusion
 from recipes.engine.encoders import check_attention, check_readable_checkpoint, tokenizer_of
@@ -20,6 +18,7 @@ from recipes.engine.fingerprint import fingerprint
 from recipes.engine.progress import progress_bar
 from recipes.engine.task import Corpora, Task
 from recipes.engine.training import make_optimizer
+from recipes.engine.vocabularies import learn_tokenizer
 from recipes.rationales.batches import DocumentBatches
 from recipes.rationales.data import document_of, query_of, read_corpora, read_split
 from recipes.rationales.modelling import make_classifier, make_encoder

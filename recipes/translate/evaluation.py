@@ -7,6 +7,7 @@ import pathlib
 from keras_headattn import metrics
 from keras_headattn.metrics import Score
 from recipes.engine.progress import progress_bar
+from recipes.engine.scored_texts import score_texts, write_texts
 from recipes.translate.settings import DECODING
 
 
@@ -88,13 +89,13 @@ def evaluate(translator, corpora, config, folder=None, decoding=None):
         translations = translator(corpus.source, progress_bar(f"Translating {name}", len(corpus), config.quiet))
         hypotheses = [translation.text for translation in translations]
         references = translator.text.references(corpus.target)
-        scores = metrics.evaluate_translations(hypotheses, references, functions)
+        scores = score_texts(hypotheses, references, functions)
         results[name] = {
             metric: dataclasses.replace(score, signature=f"{score.signature}|{decoding}")
             for metric, score in scores.items()
         }
         if folder is not None:
-            metrics.write_translations(folder / name, corpus.source, hypotheses, references, results[name])
+            write_texts(folder / name, corpus.source, hypotheses, references, results[name])
         for score in results[name].values():
             print(f"{name}: {score}")
     return results

@@ -4,8 +4,8 @@ import functools
 import pathlib
 
 from headattn_io.parallel import ParallelCorpus
+from headattn_io.sentences import sample_lines
 from keras_headattn.data import begin_records, write_records
-from keras_headattn.text import sample_lines
 from recipes.engine.progress import progress_bar
 from recipes.engine.records import checksums_of, make_records, take_files
 from recipes.translate.cleaning import CleaningReport, clean_pairs

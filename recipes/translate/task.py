@@ -7,8 +7,7 @@ import keras
 from keras_headattn.data import RecordBatches, Records, TokenBatches, choose_buckets, example_lengths, teacher_forcing
 from keras_headattn.losses import LabelSmoothedCrossentropy
 from keras_headattn.optimizers import InverseSquareRoot
-from keras_headattn.serving import export_id_translator, export_translator
-from keras_headattn.serving._versions import write_examples
+from keras_headattn.serving import export_id_translator, export_translator, write_examples
 from keras_headattn.training import AttentionImages, ClusterReport, EpochScore, HeadNorms, Model
 from recipes.engine.fresh_process import show_page, smoke_test
 from recipes.engine.records import fingerprint_of, is_complete

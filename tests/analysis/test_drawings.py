@@ -8,7 +8,6 @@ from keras_headattn.analysis import (
     draw_error_by_heads,
     draw_image_maps,
     draw_text_maps,
-    make_map_classifier,
 )
 
 
@@ -104,18 +103,6 @@ def test_weights_below_zero_are_red():
     assert picture.get_clim() == (-0.3, 0.3)
     (red, _, blue, _), (red_above, _, blue_above, _) = picture.to_rgba(np.array([-0.3, 0.2]))
     assert red > blue and blue_above > red_above
-
-
-def test_map_classifier_is_trained():
-    model = make_map_classifier((6, 6, 2), classes=3, filters=12)
-    convolutions = [layer for layer in model.layers if getattr(layer, "kernel_size", None) == (3, 3)]
-    assert len(convolutions) == 12
-    model.compile("adam", "sparse_categorical_crossentropy")
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 3, 24)
-    maps = rng.random((24, 6, 6, 2)) + labels[:, None, None, None]
-    losses = model.fit(maps, labels, epochs=4, verbose=0).history["loss"]
-    assert losses[-1] < losses[0]
 
 
 def test_error_by_heads_shows_mean_and_deviation():

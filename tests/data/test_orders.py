@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_headattn.data import (
-    ImageBatches,
     LabelledBatches,
     RecordBatches,
     TokenBatches,
     begin_records,
-    pad_and_crop,
     teacher_forcing,
     write_records,
 )
+from recipes.imagenet.augmentation import pad_and_crop
+from recipes.imagenet.batches import ImageBatches
 from recipes.imagenet.folders import MemoryImages
-from tests.data.image_files import png
+from tests.recipes.imagenet.image_files import png
 
 RNG = np.random.default_rng(0)
 COLUMNS = {name: [RNG.integers(1, 99, n) for n in RNG.integers(1, 13, 40)] for name in ("source", "target")}

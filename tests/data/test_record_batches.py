@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_headattn.data import RecordBatches, Records, TokenBatches, teacher_forcing
+from keras_headattn.data import RecordBatches, Records, TokenBatches, describe_shard, teacher_forcing, write_shard
 from keras_headattn.data._records import MANIFEST
-from keras_headattn.data._shards import describe_shard, write_shard
 from keras_headattn.training import Model, Resume
 
 

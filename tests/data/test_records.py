@@ -9,8 +9,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.data import ParallelCorpus, Records, Sentences, begin_records, write_records
-from keras_headattn.data._shards import describe_shard, read_blocks, write_shard
+from keras_headattn.data import (
+    ParallelCorpus,
+    Records,
+    Sentences,
+    begin_records,
+    describe_shard,
+    write_records,
+    write_shard,
+)
+from keras_headattn.data._shards import read_blocks
 from recipes.translate.cleaning import CleaningReport, clean_pairs
 
 COLUMNS = "inputs", "targets"

@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras_headattn.decoding import Searcher
 from keras_headattn.decoding._search import search_lengths
 from keras_headattn.models import Transformer
-from keras_headattn.ops import normalize
+from keras_headattn.ops._dense import normalize
 from keras_headattn.serving._stored_weights import StoredWeights
 from keras_headattn.serving._translator_exports import stored_search
 from tests.models.small import CASES, array, check_close, make, sentences, shared

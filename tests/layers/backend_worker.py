@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from keras_headattn import layers, positions
-from keras_headattn.ops import row_indices, write_rows
+from keras_headattn.ops._cache import row_indices, write_rows
 from tests.layers.harness import (
     BATCH,
     CASES,

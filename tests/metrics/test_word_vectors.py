@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_headattn.metrics import read_word_vectors, word_vector_width
+from keras_headattn.metrics import read_word_vectors
 
 GLOVE = "the 1 2\nüber -0.5 1e-3\n. . 3 4\ncat 5 6\n"
 
@@ -30,18 +30,3 @@ def test_no_word_found(tmp_path, text):
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match="none of the words.*Received: .*vectors.txt"):
         read_word_vectors(path, {"Katze"})
-
-
-@pytest.mark.parametrize("text", [GLOVE, "4 2\n" + GLOVE])
-def test_width(tmp_path, text):
-    path = tmp_path / "vectors.txt"
-    path.write_text(text, encoding="utf-8")
-    assert word_vector_width(path) == 2
-
-
-def test_width_of_no_vectors(tmp_path):
-    (tmp_path / "vectors.txt").write_text("the\n")
-    with pytest.raises(ValueError, match="Received: .*vectors.txt, 'the'"):
-        word_vector_width(tmp_path / "vectors.txt")
-    with pytest.raises(FileNotFoundError, match="Received: .*none.txt"):
-        word_vector_width(tmp_path / "none.txt")

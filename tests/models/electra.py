@@ -8,7 +8,8 @@ import numpy as np
 
 from keras_headattn.interop._copying import Names, copy_weights
 from keras_headattn.interop._tables import BERT, HEADS, of_generator, of_tensorflow
-from keras_headattn.models import ElectraPretraining, _masking
+from keras_headattn.models import ElectraPretraining
+from keras_headattn.models._bert import masking
 
 MASK, SPECIAL = 4, (2, 3)
 VOCABULARY, LENGTH = 23, 20
@@ -55,7 +56,7 @@ def given_numbers(*numbers):
         number = left.pop(0) if len(left) > 1 else left[0]
         return keras.ops.full(shape, number) if np.isscalar(number) else keras.ops.convert_to_tensor(number)
 
-    with unittest.mock.patch.object(_masking.random, "uniform", uniform):
+    with unittest.mock.patch.object(masking.random, "uniform", uniform):
         yield
 
 

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from keras_headattn.models import Bert, MaskedLM, MaskedLMPretraining
-from keras_headattn.models._masking import draw_positions, mask, most_drawn, number_drawn, replace_at, sample
+from keras_headattn.models._bert.masking import draw_positions, mask, most_drawn, number_drawn, replace_at, sample
 from tests.models.electra import LENGTH, MASK, SPECIAL, VOCABULARY, texts
 
 SEEDS = st.integers(0, 2**31 - 1)

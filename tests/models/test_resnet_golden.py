@@ -6,7 +6,7 @@ import pytest
 
 from keras_headattn.layers import EvolvingAttention
 from keras_headattn.layers._template import Template
-from keras_headattn.models._residual_blocks import MOMENTUM, Convolution, bottleneck_block
+from keras_headattn.models._resnet.blocks import MOMENTUM, Convolution, bottleneck_block
 from tests.layers.test_augmented_golden import assign, close, split
 
 # Outputs after six batch normalisations in float32, up to 19; their own code is 1.2e-5 from float64.

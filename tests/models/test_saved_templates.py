@@ -14,7 +14,7 @@ import pytest
 
 from keras_headattn.layers import AugmentedConv2D, DecoderBlock, EncoderBlock, EvolvingAttention
 from keras_headattn.models import Transformer
-from keras_headattn.models._sentence_encoders import make_bilstm
+from keras_headattn.models._sentences.encoders import make_bilstm
 from keras_headattn.positions import BucketPositions
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")

@@ -183,6 +183,6 @@ def test_only_a_known_size_of_one_is_one():
     """A tracer has sizes that are equal to 1 and no integers."""
     import numpy
 
-    from keras_headattn.ops import is_one
+    from keras_headattn.ops._dense import is_one
 
     assert [is_one(size) for size in (1, 2, None, numpy.array(1))] == [True, False, False, False]

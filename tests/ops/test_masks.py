@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.ops import causal_mask, check_mask, combine_masks, sliding_window_mask
+from keras_headattn.ops import causal_mask, combine_masks, sliding_window_mask
+from keras_headattn.ops._masks import check_mask
 
 
 def array(tensor):

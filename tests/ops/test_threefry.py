@@ -6,8 +6,7 @@ import pytest
 import scipy.stats
 import tensorflow as tf
 
-from keras_headattn.ops import threefry_normal
-from keras_headattn.ops._threefry import _normal, _threefry, _uint32
+from keras_headattn.ops._threefry import _normal, _threefry, _uint32, threefry_normal
 
 
 def bits(key, x, y):

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn import ops
+from keras_headattn.ops._cache import row_indices
+from keras_headattn.ops._cache import write_rows as write
 
 BATCH, HEADS, LENGTH, WIDTH = 2, 3, 6, 4
 
@@ -14,7 +15,7 @@ def cache_and_rows(rows, dtype="float32"):
 
 
 def write_rows(cache, rows, index):
-    return ops.write_rows(cache, rows, ops.row_indices(rows, index))
+    return write(cache, rows, row_indices(rows, index))
 
 
 def expected(cache, rows, index):

@@ -5,7 +5,8 @@ import re
 import pytest
 import sentencepiece
 
-from keras_headattn.text import sample_lines, train_sentencepiece
+from headattn_io.sentences import sample_lines
+from keras_headattn.text import train_sentencepiece
 
 SENTENCES = ["the cat sat on the mat", "a dog ran after the cat", "no cat sat still"]
 

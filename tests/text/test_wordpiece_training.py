@@ -1,6 +1,6 @@
 import pytest
 
-from keras_headattn.text import WordPieceTokenizer, learn_tokenizer, learn_wordpieces
+from keras_headattn.text import WordPieceTokenizer, learn_wordpieces
 
 TEXTS = ["Twenty-one cats", "twenty two cats", "thirty-one dogs", "Thirty dogs É"] * 3
 
@@ -23,10 +23,3 @@ def test_no_more_than_asked_for():
         learn_wordpieces(["abc abd"], 12)
     with pytest.raises(ValueError, match="must have words. Received: texts without any"):
         learn_wordpieces(["", " "], 20)
-
-
-def test_learn_tokenizer(tmp_path):
-    path = tmp_path / "vocab.txt"
-    tokenizer = learn_tokenizer(path, TEXTS, "wordpieces", vocabulary_size=60)
-    assert tokenizer.vocabulary == tuple(learn_wordpieces(TEXTS, 60))
-    assert learn_tokenizer(path, kind="wordpieces").vocabulary == tokenizer.vocabulary

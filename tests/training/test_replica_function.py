@@ -60,7 +60,8 @@ def test_assignments_are_seen_inside_and_carried_out_after(jit_compile):
 
 BUCKETS = """
     import sys
-    from keras_headattn.training import cache_compilations, count_compilations
+    from keras_headattn.training import cache_compilations
+    from keras_headattn.training._distribution.compilations import count_compilations
     cache_compilations(sys.argv[1])
     import keras
     import numpy as np

@@ -71,16 +71,7 @@ class AttentionImages(keras.callbacks.Callback):
 
 
 def draw_heads(maps, queries, keys, title):
-    """A figure of the maps of a layer.
-
-    Args:
-        maps: array `(num_heads, n, m)`.
-        queries, keys: lists of the tokens, str.
-        title: str.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-    """
+    """Draws the maps `(num_heads, n, m)` of a layer."""
     heads = min(len(maps), MOST_HEADS)
     columns = min(heads, MOST_COLUMNS)
     rows = -(-heads // columns)

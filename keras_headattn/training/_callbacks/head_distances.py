@@ -36,14 +36,28 @@ class HeadDistances(keras.callbacks.Callback):
         super().__init__()
         self._selection = selection
 
+    def applies_to(self, model: keras.Model) -> bool:
+        """Tells whether a model has such heads.
+
+        Args:
+            model: `keras.Model`.
+
+        Returns:
+            bool.
+        """
+        try:
+            return bool(self._kernels(model))
+        except ValueError:
+            return False
+
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        self._kernels()
+        self._kernels(self.model)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any]) -> None:
-        logs["head_distance"] = float(np.mean([_mean_distance(kernel) for kernel in self._kernels()]))
+        logs["head_distance"] = float(np.mean([_mean_distance(kernel) for kernel in self._kernels(self.model)]))
 
-    def _kernels(self):
-        found = [kernel for kernel in select_heads(self.model.trainable_variables, **self._selection)]
+    def _kernels(self, model):
+        found = select_heads(model.trainable_variables, **self._selection)
         found = [kernel for kernel in found if kernel.variable.shape[kernel.axis] > 1]
         if not found:
             raise ValueError(f"The model must have layers of several heads. Received: selection={self._selection}")

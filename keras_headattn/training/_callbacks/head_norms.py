@@ -56,15 +56,7 @@ class HeadNorms(keras.callbacks.Callback):
 
 
 def draw_norms(norms, title):
-    """A figure of what `head_norms` returns.
-
-    Args:
-        norms: dictionary of the name of a kernel to an array (num_heads,).
-        title: str.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-    """
+    """Draws what `head_norms` returns."""
     most = max(map(len, norms.values()))
     means = [float(row.mean()) for row in norms.values()]
     parts = [row / max(mean, 1e-12) - 1 for row, mean in zip(norms.values(), means, strict=True)]
@@ -83,16 +75,9 @@ def draw_norms(norms, title):
 
 
 def head_norms(model):
-    """The norm of each head's part of every attention kernel.
+    """Returns the norm of each head's part of every attention kernel, `(num_heads,)`, by the path of the projection.
 
-    Args:
-        model: A built Keras model.
-
-    Returns:
-        Dictionary of the path of a projection, such as `"multi_head_attention/query"`, to an array (num_heads,).
-        Of equal paths the second one ends in `_1`, and so on.
-
-    Example:
+    Of equal paths the second one ends in `_1`, and so on.
 
     >>> inputs = keras.Input((None, 8))
     >>> model = keras.Model(inputs, keras.layers.MultiHeadAttention(2, 4, name="attention")(inputs, inputs))

@@ -8,15 +8,9 @@ _WRITERS = weakref.WeakValueDictionary()  # by folder, as long as a callback hol
 
 
 def shared_writer(log_dir):
-    """The writer of a folder's events, which all callbacks share that hold it at one time.
+    """Returns the writer of a folder's events, which all callbacks share that hold it at one time.
 
     TensorBoard without its fast data server (`--load_fast=false`) follows only the newest of several files in a folder.
-
-    Args:
-        log_dir: Folder of the event files.
-
-    Returns:
-        `tf.summary.SummaryWriter`. It is closed when nothing holds it any more.
     """
     writer = _WRITERS.get(str(log_dir))
     if writer is None:

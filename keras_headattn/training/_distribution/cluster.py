@@ -113,15 +113,7 @@ def _received(environment, prefix):
 
 
 def expand_hosts(text):
-    """The hosts of a list as Slurm abbreviates it.
-
-    Args:
-        text: Such as `"node[01-03,07],login"`.
-
-    Returns:
-        List of names, in Slurm's order.
-
-    Example:
+    """Lists the hosts that Slurm abbreviates as `"node[01-03,07],login"`, in its order.
 
     >>> expand_hosts("n[9-11],gpu[01,03]-ib")
     ['n9', 'n10', 'n11', 'gpu01-ib', 'gpu03-ib']

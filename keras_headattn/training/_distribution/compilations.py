@@ -22,10 +22,9 @@ def cache_compilations(folder: Path) -> None:
     Example:
 
     ```python
-    from keras_headattn.training import cache_compilations, count_compilations
+    from keras_headattn.training import cache_compilations
     cache_compilations("xla_cache")
     ...  # build the model and train
-    count_compilations("xla_cache")
     ```
     """
     if "tensorflow" in sys.modules:

@@ -14,11 +14,7 @@ def sums_gradients(optimizer, observe=lambda gradients: None):
     Keras clips the gradients of each replica and sums them afterwards, and `LossScaleOptimizer` looks for
     infinities on the first replica only. It also lets the replicas meet for every update, which TensorFlow
     refuses within a condition: gradient accumulation and overwriting by the moving average have one. With the
-    sum made before, all replicas compute the same, so none has to meet another after it.
-
-    Args:
-        optimizer: A `keras.optimizers.Optimizer`, which may wrap others.
-        observe: Function that is called with the list of sums. Defaults to one that does nothing.
+    sum made before, all replicas compute the same, so none has to meet another after it. `observe` gets the sums.
     """
     if "apply" in vars(optimizer):  # another replica, or a block around this one, has done it
         yield

@@ -13,18 +13,10 @@ _MOST_CONNECTIONS = 256
 
 
 def wait_for_all(addresses, index, timeout):
-    """Returns in all workers when the last one has called it.
+    """Returns in all workers when the last one has called it, or raises a `TimeoutError`.
 
     TensorFlow itself waits where no signal and no deadline ends it, if it is the first worker that waits. This
-    is plain Python: SIGTERM ends it.
-
-    Args:
-        addresses: List of `"host:port"` of all workers. On the first worker's port the others report.
-        index: Which of them this process is.
-        timeout: Seconds to wait.
-
-    Raises:
-        TimeoutError: if not all came.
+    is plain Python: SIGTERM ends it. All workers report on the port of the first of `addresses`.
     """
     deadline = time.monotonic() + timeout
     if index:

@@ -5,7 +5,7 @@ import functools
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -39,17 +39,9 @@ class WorkersStrategy(tf.distribute.MultiWorkerMirroredStrategy):
 
 
 def connect(cluster, timeout):
-    """Waits for all workers and makes their strategy. Nothing of TensorFlow may run in the process before.
+    """Waits for all workers and makes their strategy, or exits with code 138 if not all came.
 
-    Args:
-        cluster: As `cluster_from_environment` returns it.
-        timeout: Seconds to wait.
-
-    Returns:
-        `tf.distribute.MultiWorkerMirroredStrategy`: a replica on each GPU that each worker sees, or one on its CPU.
-
-    Raises:
-        SystemExit: with code 138, after a message, if not all workers came.
+    Nothing of TensorFlow may run in the process before.
     """
     spec, task = tf.train.ClusterSpec(cluster["cluster"]), cluster["task"]
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
@@ -141,25 +133,6 @@ def _gatherer(strategy):
     return tf.function(lambda values: strategy.gather(tf.identity(values), axis=0), autograph=False)
 
 
-@contextlib.contextmanager
-def chief_first(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Lets the first worker run a block, such as one that prepares files, before the others do.
-
-    Args:
-        strategy: The `tf.distribute.Strategy`.
-
-    Example:
-
-    >>> with chief_first(tf.distribute.get_strategy()):
-    ...     prepared = True
-    """
-    if not is_chief(strategy):
-        gather([0], strategy)
-    yield
-    if is_chief(strategy):
-        gather([0], strategy)
-
-
 def leave_together(strategy: tf.distribute.Strategy) -> None:
     """Returns when all workers have called it: the last thing that a program does under a strategy of several.
 
@@ -182,11 +155,7 @@ def leave_together(strategy: tf.distribute.Strategy) -> None:
 
 @contextlib.contextmanager
 def ends_with_the_others(strategy):
-    """Ends the process, with a message and exit code 138, when a worker cannot be reached any more.
-
-    Args:
-        strategy: The `tf.distribute.Strategy`.
-    """
+    """Ends the process, with a message and exit code 138, when a worker cannot be reached any more."""
     try:
         yield
     except tf.errors.OpError as error:

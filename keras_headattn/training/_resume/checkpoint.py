@@ -18,16 +18,7 @@ class DamagedCheckpoint(ValueError):
 
 
 def write_checkpoint(path, state, arrays):
-    """Writes a checkpoint, or leaves what was there.
-
-    Args:
-        path: str or path.
-        state: What JSON can hold, and arrays and tuples in it.
-        arrays: Dictionary of names to arrays of any dtype.
-
-    Raises:
-        OSError: if it cannot be written, for instance on a full disk.
-    """
+    """Writes a checkpoint, or leaves what was there."""
     arrays = dict(arrays)
     text = json.dumps(_take_arrays(state, arrays))
     with atomic_file(path) as file:

@@ -7,14 +7,7 @@ _held = {}  # descriptors by what stays the same where a folder is moved
 
 
 def lock_folder(folder):
-    """Locks a folder, which is made if need be, for this process. Some network file systems have no locks.
-
-    Args:
-        folder: path.
-
-    Raises:
-        ValueError: if another process has the lock.
-    """
+    """Locks a folder, which is made if need be, for this process. Some network file systems have no locks."""
     try:
         import fcntl
     except ImportError:  # Windows

@@ -4,9 +4,8 @@ import keras
 import numpy as np
 
 from headattn_io.files import read_lines
-from keras_headattn.data import LabelledBatches, balanced_class_weights, choose_buckets, example_lengths
-from keras_headattn.serving import export_classifier, export_regressor
-from keras_headattn.serving._versions import write_examples
+from keras_headattn.data import LabelledBatches, choose_buckets, example_lengths
+from keras_headattn.serving import export_classifier, export_regressor, write_examples
 from keras_headattn.text import BytePairTokenizer, WordTokenizer
 from keras_headattn.training import Model
 from recipes.engine.fresh_process import show_page, smoke_test
@@ -175,3 +174,23 @@ class TextTask(Task):
         return self.config.is_pair
 
     tokens = "pieces"
+
+
+def balanced_class_weights(labels, num_classes):
+    """Weights with which all classes count the same: the mean number of examples of a class over its own.
+
+    Args:
+        labels: ints `(N,)`.
+        num_classes: int, C.
+
+    Returns:
+        float32 array `(C,)`. Over all examples their mean is 1. A class without examples has 0.
+
+    >>> balanced_class_weights([0, 0, 0, 1], 2).tolist()
+    [0.6666666865348816, 2.0]
+    """
+    counts = np.bincount(np.asarray(labels), minlength=num_classes)
+    present = counts > 0
+    weights = np.zeros(num_classes, "float32")
+    weights[present] = len(labels) / (present.sum() * counts[present])
+    return weights

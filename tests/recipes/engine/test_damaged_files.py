@@ -2,13 +2,14 @@
 
 import pytest
 
-from keras_headattn.metrics import Score, write_translations
+from keras_headattn.metrics import Score
 from recipes.curves import _histories, _recipe
 from recipes.engine.comparing import scores_by_seed
 from recipes.engine.config import load_config
 from recipes.engine.encoders import kind_of
 from recipes.engine.pretrained import run_settings
 from recipes.engine.run import Run
+from recipes.engine.scored_texts import write_texts
 from recipes.engine.tables import read_scores
 from recipes.engine.texts.runs import recipe_of
 from recipes.imagenet.__main__ import RECIPE
@@ -62,8 +63,8 @@ def test_json_of_something_else(run):
 
 def test_damaged_scores_of_the_same_translations(tmp_path):
     arguments = tmp_path, ["a"], ["b"], ["c"], {"bleu": Score("bleu", 1.0, "signature")}
-    write_translations(*arguments)
+    write_texts(*arguments)
     for text in ("{", "[1]"):
         (tmp_path / "scores.json").write_text(text)
         with pytest.raises(ValueError, match="scores.json"):
-            write_translations(*arguments)
+            write_texts(*arguments)

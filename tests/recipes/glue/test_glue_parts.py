@@ -417,7 +417,7 @@ def test_t5_writes_its_labels(tmp_path, monkeypatch, capsys):
     given = dict(task="cola", train=(str(path),), validation=(str(path),), checkpoint=str(folder), epochs=1)
     given |= dict(run=str(tmp_path / "run"), export=str(tmp_path / "exported"), samples=1, num_buckets=1)
     config = override(GlueConfig(), given | dict(attention="evolving", attention_arguments=dict(alpha=0.1, beta=0.1)))
-    with pytest.raises(ValueError, match="multiple of the 3 replicas. Received: batch_size=32"):
+    with pytest.raises(ValueError, match="multiple of the 3 replicas. Received: 32"):
         RECIPE.make_task(config).make_batches(3)
     with pytest.raises(
         ValueError, match="T5 has no head.* Received: head_dim=None, pooling='mean', class_weights='none'"

@@ -52,8 +52,6 @@ def test_words_count_five_times_by_default():
     assert GraphVocabulary.learn(corpus).words == ["often"]
     with pytest.raises(ValueError, match="occur 9 times. Received: none in demo"):
         GraphVocabulary.learn(corpus, min_count=9)
-    with pytest.raises(ValueError, match="`min_count`.*Received: min_count=0"):
-        GraphVocabulary.learn(corpus, min_count=0)
 
 
 def test_without_titles():

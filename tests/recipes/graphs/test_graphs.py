@@ -17,7 +17,7 @@ from recipes.engine.recipe import named_configs
 from recipes.graphs.__main__ import RECIPE, main
 from recipes.graphs.corpus import Graph, GraphCorpus, graph_tensors
 from recipes.graphs.data import by_category, load_corpora
-from recipes.graphs.evaluation import as_triples, score_texts
+from recipes.graphs.evaluation import as_triples, score_graphs
 from recipes.graphs.files import graph_from_json
 from recipes.graphs.graph_to_text import Description
 from recipes.graphs.settings import GraphsConfig
@@ -264,7 +264,7 @@ def test_texts_are_scored_without_case_and_as_they_are_split():
     graph = Graph(("Oslo, Norway",), ("town",), (), ((0, "is", "old", "."),), ("Oslo, Norway is old.",))
     config = GraphsConfig(metrics=("bleu", "entities", "repeated"))
     written = [Description(graph.fill(graph.texts[0]), 0.0, graph.texts[0])]
-    scores = score_texts(written, GraphCorpus([graph], "demo"), config)
+    scores = score_graphs(written, GraphCorpus([graph], "demo"), config)
     assert [round(score.value) for score in scores.values()] == [100, 100, 100, 100, 100, 0]
 
 

@@ -30,7 +30,7 @@ def test_repetition_is_within_a_text():
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="Received: 1 hypotheses, 2 graphs"):
+    with pytest.raises(ValueError, match="a text for each graph. Received: 1 of 2"):
         entities_named(["a"], [["a"], ["b"]])
-    with pytest.raises(ValueError, match="at least one sentence"):
+    with pytest.raises(ValueError, match="at least one text"):
         repeated_clauses([])

@@ -5,10 +5,10 @@ import os
 import numpy as np
 import pytest
 
-from keras_headattn.data import ImageBatches, Subset
+from recipes.imagenet.batches import ImageBatches, Subset
 from recipes.imagenet.folders import ImageFiles, read_digits, read_folder, read_labelled_folder
-from tests.data.image_files import jpeg, make_folder, png, webp
-from tests.data.test_images import EVALUATION, numbers, served
+from tests.recipes.imagenet.image_files import jpeg, make_folder, png, webp
+from tests.recipes.imagenet.test_batches import EVALUATION, numbers, served
 
 
 @pytest.fixture(scope="module")

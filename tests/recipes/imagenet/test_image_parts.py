@@ -14,10 +14,11 @@ from recipes.imagenet import modelling
 from recipes.imagenet.__main__ import RECIPE
 from recipes.imagenet.data import load_training, load_validation, training_batches, validation_batches
 from recipes.imagenet.evaluation import report_damaged
+from recipes.imagenet.map_classifier import make_map_classifier
 from recipes.imagenet.modelling import make_classifier
 from recipes.imagenet.settings import ImageNetConfig
-from tests.data.image_files import make_folder
 from tests.recipes.commands import train_here
+from tests.recipes.imagenet.image_files import make_folder
 
 DIGITS = RECIPE.named_config("digits")
 TINY = dataclasses.replace(DIGITS, filters=4, image_size=8, max_images=64, batch_size=16, epochs=2, decay_epochs=(1,))
@@ -177,3 +178,15 @@ def test_two_replicas_in_mixed_precision(tmp_path, monkeypatch):
     assert saved["precision"] == "mixed_bfloat16" and (tmp_path / "model.keras").exists()
     with np.load(sorted((tmp_path / "checkpoints").glob("epoch-*.npz"))[-1]) as arrays:
         assert len(arrays.files) > 20
+
+
+def test_map_classifier_is_trained():
+    model = make_map_classifier((6, 6, 2), classes=3, filters=12)
+    convolutions = [layer for layer in model.layers if getattr(layer, "kernel_size", None) == (3, 3)]
+    assert len(convolutions) == 12
+    model.compile("adam", "sparse_categorical_crossentropy")
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 24)
+    maps = rng.random((24, 6, 6, 2)) + labels[:, None, None, None]
+    losses = model.fit(maps, labels, epochs=4, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from recipes.imagenet.__main__ import main
-from tests.data.image_files import jpeg, make_folder, webp
 from tests.recipes.commands import quick_run, run_here
+from tests.recipes.imagenet.image_files import jpeg, make_folder, webp
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.data import ImageBatches
+from recipes.imagenet.batches import ImageBatches
 from recipes.imagenet.records import IMAGENET_KEYS, TFDS_KEYS, ImageRecords, read_records, read_tfds_images
-from tests.data.image_files import jpeg
-from tests.data.test_images import as_it_is, numbers, served
+from tests.recipes.imagenet.image_files import jpeg
+from tests.recipes.imagenet.test_batches import as_it_is, numbers, served
 
 EVALUATION = lambda data: as_it_is(data, None)  # noqa: E731
 CLASSES = ["cat", "dog", "owl"]

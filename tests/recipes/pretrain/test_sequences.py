@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.data import Records, begin_records
-from keras_headattn.data._shards import write_shard
+from keras_headattn.data import Records, begin_records, write_shard
 from keras_headattn.text import WordPieceTokenizer
 from keras_headattn.training import Model, Resume
 from recipes.pretrain.batches import SequenceBatches, read_held_out
@@ -308,7 +307,7 @@ def test_a_damaged_shard_is_named(records, tmp_path):
         list(SequenceBatches(Records(tmp_path), 8, 100, buffer=40))
     path.unlink()
     assert Records(tmp_path).faults(checksums=False) == {"shard-00003.tfrecord": "missing"}
-    with pytest.raises(ValueError, match="shard is damaged. Received: .*shard-00003"):
+    with pytest.raises(ValueError, match="must be a file of TFRecords. Received: .*shard-00003"):
         list(SequenceBatches(Records(tmp_path), 8, 100, buffer=40))
 
 

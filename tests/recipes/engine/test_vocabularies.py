@@ -1,8 +1,7 @@
-import keras
-import numpy as np
 import pytest
 
-from keras_headattn.text import SentencePieceTokenizer, WordTokenizer, assign_word_vectors, learn_tokenizer
+from keras_headattn.text import SentencePieceTokenizer, learn_wordpieces
+from recipes.engine.vocabularies import learn_tokenizer
 
 TEXTS = ["A cat sat", "a dog sat", "the Cat"]
 
@@ -29,14 +28,8 @@ def test_no_text_to_learn_from(tmp_path):
         learn_tokenizer(tmp_path / "vocabulary.txt", TEXTS, "letters")
 
 
-def test_vectors_of_words():
-    tokenizer = WordTokenizer(["red", "blue", "one"])
-    embedding = keras.layers.Embedding(tokenizer.vocabulary_size, 3)
-    embedding.build()
-    before = np.array(embedding.embeddings)
-    assert assign_word_vectors(embedding, tokenizer, {"green": [9, 9, 9]}) == []
-    np.testing.assert_array_equal(embedding.embeddings, before)
-    assert assign_word_vectors(embedding, tokenizer, {"one": [7, 8, 9], "red": [1, 2, 3]}) == [2, 4]
-    after = np.array(embedding.embeddings)
-    assert after[2].tolist() == [1, 2, 3] and after[4].tolist() == [7, 8, 9]
-    np.testing.assert_array_equal(after[[0, 1, 3]], before[[0, 1, 3]])
+def test_wordpieces(tmp_path):
+    path = tmp_path / "vocab.txt"
+    tokenizer = learn_tokenizer(path, TEXTS, "wordpieces", vocabulary_size=60)
+    assert tokenizer.vocabulary == tuple(learn_wordpieces(TEXTS, 60))
+    assert learn_tokenizer(path, kind="wordpieces").vocabulary == tokenizer.vocabulary

@@ -6,7 +6,7 @@ from keras import layers, ops
 from keras_headattn._identifiers import seed_plus
 from keras_headattn._private import recurrence
 from keras_headattn.layers import GraphAttention
-from keras_headattn.ops import sizes
+from keras_headattn.ops._dense import sizes
 
 FAR = -1e9  # logit of what is not there
 
@@ -46,41 +46,19 @@ class CopyDecoder(layers.Layer):
         self.built = True
 
     def project(self, memories):
-        """Keys and values of memories, which stay the same in all steps.
-
-        Args:
-            memories: dictionary of name to `(B, m, D)`.
-
-        Returns:
-            Dictionary of name to a cache, see `Attention.project_cache`.
-        """
+        """Returns keys and values of memories `(B, m, D)`, which stay the same in all steps, by name."""
         return {name: self.attentions[name].project_cache(memory) for name, memory in memories.items()}
 
     def start(self, vertex, caches, masks, keep=None):
-        """The state before the first token.
+        """Returns the state before the first token, `(B, D)` each: the LSTM's output, its cell, each memory's context.
 
-        Args:
-            vertex: `(B, D)`, the first state; no gradient flows to it through the cell.
-            caches: of `project`.
-            masks: dictionary of name to boolean `(B, m)`, True = a place of the memory.
-            keep: dictionary of name to factors of the attention weights, `(B, h, m)`; or `None`.
-
-        Returns:
-            List of `(B, D)`: output of the LSTM, its cell, and a context for each memory.
+        No gradient flows to `vertex` `(B, D)` through the cell. By the names of the memories, `masks` are `(B, m)`, and
+        `keep`, factors of attention weights, `(B, h, m)`.
         """
         return [vertex, ops.stop_gradient(vertex), *self._contexts(vertex, caches, masks, keep or {})]
 
     def step(self, embedded, states, caches, masks, keep=None):
-        """The state after one more token.
-
-        Args:
-            embedded: `(B, D)`.
-            states: of `start`, or of the step before.
-            caches, masks, keep: as of `start`.
-
-        Returns:
-            List as of `start`.
-        """
+        """Returns the state after one more token, `embedded` `(B, D)`."""
         hidden, cell, *contexts = states
         _, (hidden, cell) = self.cell(ops.concatenate([*contexts, embedded], axis=-1), [hidden, cell])
         return [hidden, cell, *self._contexts(hidden, caches, masks, keep or {})]
@@ -94,16 +72,7 @@ class CopyDecoder(layers.Layer):
         return [hidden + each for each in attended]
 
     def call(self, embedded, vertex, caches, masks, training=None):
-        """Outputs of all steps.
-
-        Args:
-            embedded: `(B, m, D)`.
-            vertex, caches, masks: as of `start`.
-            training: whether dropout is active.
-
-        Returns:
-            `(B, m, D + D * number of memories)`: states and contexts side by side.
-        """
+        """Returns states and contexts of all steps side by side, `(B, m, D + D * number of memories)`."""
         first, keep, split = {}, [], lambda row: {}
         if training and any(layer.rate for layer in self.dropouts.values()):
             first, keep, split = self._draw(embedded, masks)
@@ -143,12 +112,7 @@ class CopyDecoder(layers.Layer):
         return first, [x[:, 1:] for x in drawn.values()], split
 
     def attend(self, outputs, caches, masks):
-        """Calls the attentions once more for all steps, so that whoever captures intermediates gets their weights.
-
-        Args:
-            outputs: of a call.
-            caches, masks: as of `start`.
-        """
+        """Calls the attentions once more for all steps, so that whoever captures intermediates gets their weights."""
         for name, attention in self.attentions.items():
             attention(outputs[:, :, : self.width], cache=caches[name], key_mask=masks[name])
 
@@ -178,28 +142,12 @@ class CopyOutput(layers.Layer):
             layer.build((None, state_shape[-1]))
 
     def project(self, entities):
-        """Keys of entities, `W_c e`, and `b_c . e`, which stay the same in all steps.
-
-        Args:
-            entities: `(B, E, D)`.
-
-        Returns:
-            Keys `(B, E, 3 D)`, and what is added to their logits, `(B, E)`.
-        """
+        """Returns keys `(B, E, 3 D)` of entities, `W_c e`, and what is added to their logits, `b_c . e` `(B, E)`."""
         kernel, bias = (ops.cast(x, self.compute_dtype) for x in (self.copies.kernel, self.copies.bias))
         return ops.matmul(entities, ops.transpose(kernel)), ops.matmul(entities, bias)
 
     def call(self, states, keys, added, mask):
-        """Log probabilities.
-
-        Args:
-            states: `(B, m, 3 D)`.
-            keys, added: of `project`.
-            mask: boolean `(B, E)`, True = an entity.
-
-        Returns:
-            `(B, m, V + E)`, float32 or wider.
-        """
+        """Returns log probabilities `(B, m, V + E)` of states `(B, m, 3 D)`, float32 or wider."""
         rows = ops.reshape(states, (-1, states.shape[-1]))
         lengths = sizes(states)[:2]
         words, switch = (ops.reshape(layer(rows), (*lengths, layer.units)) for layer in (self.words, self.switch))

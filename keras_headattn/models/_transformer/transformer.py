@@ -8,8 +8,8 @@ from keras_headattn._types import Activation, AttentionLike
 from keras_headattn._validation import check_positive, check_probability
 from keras_headattn.layers import FeedForward
 from keras_headattn.layers._template import Template
-from keras_headattn.models._encoder_decoder import EncoderDecoder
 from keras_headattn.models._sizes import SIZES, arguments_of_size
+from keras_headattn.models._transformer.encoder_decoder import EncoderDecoder
 from keras_headattn.positions import Positions, SinusoidalPositions
 
 

@@ -18,19 +18,11 @@ from keras_headattn.positions import Positions, SinusoidalPositions
 
 
 def make_bilstm(name, dtype, **arguments):
-    """A bidirectional LSTM that returns all states.
+    """Makes a bidirectional LSTM that returns all states.
 
     Keras's `Bidirectional` makes its layers from the configuration of the one that it is given. While a file is loaded,
     Keras takes what has the same address in memory for the same layer, and that one is soon gone, its address taken by
     the next. So it is kept, and the backward layer is made here.
-
-    Args:
-        name: str, of the layer.
-        dtype: dtype policy.
-        **arguments: those of `keras.layers.LSTM`.
-
-    Returns:
-        `keras.layers.Bidirectional`.
     """
     arguments |= dict(return_sequences=True, dtype=dtype)
     forward = layers.LSTM(name="lstm", **arguments)

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 
 from keras_headattn.layers._get import get
-from keras_headattn.models._resnet import ResNet
+from keras_headattn.models._resnet.resnet import ResNet
 
 HEADS = 8
 KEY_DIM = 20  # of templates; each stage has its own

@@ -13,8 +13,8 @@ from keras_headattn._model import Model
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_boolean, check_index, check_number
 from keras_headattn.losses import LabelSmoothedCrossentropy
-from keras_headattn.models._bert import Bert
-from keras_headattn.models._masking import draw_positions, mask, most_drawn, number_drawn
+from keras_headattn.models._bert.bert import Bert
+from keras_headattn.models._bert.masking import draw_positions, mask, most_drawn, number_drawn
 
 MASKS = ("masked_ids", "mask_positions", "mask_weights")
 COUNTS = ("mean_masks", "mean_tokens")

@@ -7,7 +7,7 @@ Source: Devlin et al. 2019, "BERT", section 3.1; for the numbers and the samples
 import numpy as np
 from keras import ops, random
 
-from keras_headattn.ops import sizes
+from keras_headattn.ops._dense import sizes
 
 BLOCK = 128  # tokens that are counted off together
 
@@ -22,18 +22,7 @@ def most_drawn(share, length):
 
 
 def number_drawn(is_real, is_free, share, replacement=False):
-    """How many tokens of each text are drawn.
-
-    Args:
-        is_real: bool `(B, n)`, False for padding.
-        is_free: bool `(B, n)`, which may be drawn.
-        share: of the real tokens, special ones too. It is rounded, half to even.
-        replacement: bool, whether a token may be drawn more than once.
-
-    Returns:
-        int32 `(B,)`: at least 1, and at most `most_drawn`; but 0 where none may be drawn, and without replacement no
-        more than there are.
-    """
+    """Returns how many tokens of each text are drawn, int32 `(B,)`: a share of the real ones, but at least 1."""
     real, free = (ops.sum(ops.cast(each, "int32"), axis=1) for each in (is_real, is_free))
     number = ops.cast(ops.round(share * ops.cast(real, "float32")), "int32")
     number = ops.maximum(1, ops.minimum(number, most_drawn(share, is_real.shape[1])))
@@ -41,17 +30,7 @@ def number_drawn(is_real, is_free, share, replacement=False):
 
 
 def draw_positions(is_free, most, seed, replacement=False):
-    """Draws positions, each as likely as any other.
-
-    Args:
-        is_free: bool `(B, n)`, which may be drawn.
-        most: int, K.
-        seed: as `keras.random.uniform` takes it.
-        replacement: bool, whether a position may be drawn more than once.
-
-    Returns:
-        int32 `(B, K)`. Without replacement the first come from `is_free`, as far as there are any.
-    """
+    """Draws positions `(B, K)`, each free one as likely as any other; without replacement free ones come first."""
     batch, length = ops.shape(is_free)
     if replacement:
         keys = random.uniform((batch, most, length), dtype="float32", seed=seed)
@@ -61,17 +40,9 @@ def draw_positions(is_free, most, seed, replacement=False):
 
 
 def replace_at(ids, positions, values, chosen):
-    """Ids with others at some positions.
+    """Returns ids `(B, n)` with the chosen ones of `values` `(B, K)` at `positions`.
 
-    Args:
-        ids: integers `(B, n)`.
-        positions: integers `(B, K)`.
-        values: integers `(B, K)`, which take the places of the ids there.
-        chosen: bool `(B, K)`, which of them do. A position that is there twice gets the mean of both values, rounded
-            down, as in ELECTRA's program.
-
-    Returns:
-        int32 `(B, n)`.
+    A position that is there twice gets the mean of both values, rounded down, as in ELECTRA's program.
 
     >>> chosen = np.array([[True, False, True]])
     >>> replace_at(np.array([[5, 6, 7]]), np.array([[2, 1, 2]]), np.array([[8, 9, 3]]), chosen).numpy().tolist()
@@ -84,20 +55,7 @@ def replace_at(ids, positions, values, chosen):
 
 
 def mask(ids, positions, is_drawn, mask_id, tokens, masked_share, random_share, seeds):
-    """Masks what was drawn: by `mask_id`, or by a random token; the rest of it stays.
-
-    Args:
-        ids: integers `(B, n)`.
-        positions: integers `(B, K)`.
-        is_drawn: bool `(B, K)`, which of the positions count.
-        mask_id: int.
-        tokens: int array, of which the random ones are.
-        masked_share, random_share: of what was drawn.
-        seeds: iterator of seeds.
-
-    Returns:
-        int32 `(B, n)`.
-    """
+    """Masks the ids that were drawn: by `mask_id`, or by a random one of `tokens`; the rest of them stays."""
     shape = ops.shape(positions)
     fate = random.uniform(shape, dtype="float32", seed=next(seeds))
     values = ops.full(shape, mask_id, dtype="int32")
@@ -108,18 +66,11 @@ def mask(ids, positions, is_drawn, mask_id, tokens, masked_share, random_share, 
 
 
 def sample(logits, seed):
-    """Draws a token from the softmax of logits, without a gradient.
+    """Draws a token `(...)` from the softmax of logits `(..., V)`, without a gradient.
 
     A random share of the sum of all probabilities is counted off, first in blocks of tokens and then within one. That
     is one random number. The original program takes the largest sum of a logit and Gumbel noise: V random numbers, and
     three times as long on a CPU.
-
-    Args:
-        logits: float32 `(..., V)`.
-        seed: as `keras.random.uniform` takes it.
-
-    Returns:
-        int32 `(...)`.
     """
     *shape, size = sizes(logits)
     rows = ops.reshape(ops.stop_gradient(logits), (-1, size))

@@ -87,18 +87,9 @@ def normalize_and_activate(x, name):
 
 
 def basic_block(x, previous_scores, convolution, strides, projects, name):
-    """Two 3 x 3 convolutions beside a shortcut.
+    """Puts two 3 x 3 convolutions beside a shortcut; returns `(B, h / strides, w / strides, filters)` and the scores.
 
-    Args:
-        x: `(B, h, w, C)`.
-        previous_scores: attention map, or `None`.
-        convolution: a `Convolution`.
-        strides: of the first convolution.
-        projects: whether the shortcut is a 1 x 1 convolution; otherwise it is `x`.
-        name: prefix of the names of layers.
-
-    Returns:
-        `(B, h / strides, w / strides, filters)` and the map.
+    The shortcut is a 1 x 1 convolution if it `projects`, else `x` `(B, h, w, C)`.
     """
     shortcut = _shortcut(x, convolution.filters, strides, projects, name, convolution.regularizer)
     x, previous_scores = convolution(x, previous_scores, strides, f"{name}_1_conv")
@@ -108,15 +99,7 @@ def basic_block(x, previous_scores, convolution, strides, projects, name):
 
 
 def bottleneck_block(x, previous_scores, convolution, strides, projects, name):
-    """1 x 1, 3 x 3 and 1 x 1 convolutions beside a shortcut; the last has four times the filters.
-
-    Args:
-        x, previous_scores, convolution, projects, name: see `basic_block`.
-        strides: of the 3 x 3 convolution.
-
-    Returns:
-        `(B, h / strides, w / strides, 4 * filters)` and the map.
-    """
+    """Puts 1 x 1, 3 x 3 and 1 x 1 convolutions beside a shortcut; the last has four times the filters."""
     shortcut = _shortcut(x, 4 * convolution.filters, strides, projects, name, convolution.regularizer)
     x = convolve(x, convolution.filters, 1, 1, f"{name}_1_conv", convolution.regularizer)
     x = normalize_and_activate(x, f"{name}_1")

@@ -10,7 +10,7 @@ from keras_headattn import _identifiers
 from keras_headattn._types import Activation, Regularizer, Tensor
 from keras_headattn.layers._augmented_conv_2d import augmented_widths
 from keras_headattn.layers._template import Template
-from keras_headattn.models._residual_blocks import (
+from keras_headattn.models._resnet.blocks import (
     Convolution,
     basic_block,
     bottleneck_block,

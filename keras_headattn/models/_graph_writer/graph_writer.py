@@ -12,8 +12,8 @@ from keras_headattn._types import AttentionLike, Tensor
 from keras_headattn._validation import check_index, check_positive, check_probability
 from keras_headattn.layers._intermediates import is_capturing, with_intermediates
 from keras_headattn.layers._template import Template
-from keras_headattn.models._copy_decoder import CopyDecoder, CopyOutput
-from keras_headattn.models._graph_encoder import GraphEncoder
+from keras_headattn.models._graph_writer.copy_decoder import CopyDecoder, CopyOutput
+from keras_headattn.models._graph_writer.graph_encoder import GraphEncoder
 
 
 @register_keras_serializable(package="keras_headattn")

@@ -8,10 +8,10 @@ from keras.saving import register_keras_serializable
 from keras_headattn._identifiers import deserialize_layers, seed_plus
 from keras_headattn._types import AttentionLike, Tensor
 from keras_headattn._validation import check_number
-from keras_headattn.models._bert import BERT_SIZES, EMBEDDINGS, Bert
-from keras_headattn.models._encoder_heads import MaskedLM, ReplacedTokenDetector
-from keras_headattn.models._masking import replace_at, sample
-from keras_headattn.models._pretraining import Pretraining, as_dictionary, check_head, masked_accuracy, text_of
+from keras_headattn.models._bert.bert import BERT_SIZES, EMBEDDINGS, Bert
+from keras_headattn.models._bert.encoder_heads import MaskedLM, ReplacedTokenDetector
+from keras_headattn.models._bert.masking import replace_at, sample
+from keras_headattn.models._bert.pretraining import Pretraining, as_dictionary, check_head, masked_accuracy, text_of
 from keras_headattn.models._sizes import arguments_of_size
 
 # Width of the generator, as a share of the discriminator's: Clark et al. 2020, table 6.

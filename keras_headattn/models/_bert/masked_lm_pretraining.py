@@ -4,8 +4,8 @@ from typing import Any
 from keras.saving import register_keras_serializable
 
 from keras_headattn._types import Tensor
-from keras_headattn.models._encoder_heads import MaskedLM
-from keras_headattn.models._pretraining import Pretraining, as_dictionary, check_head, masked_accuracy
+from keras_headattn.models._bert.encoder_heads import MaskedLM
+from keras_headattn.models._bert.pretraining import Pretraining, as_dictionary, check_head, masked_accuracy
 
 
 @register_keras_serializable(package="keras_headattn")

@@ -11,8 +11,8 @@ from keras_headattn._model import Model
 from keras_headattn._types import Activation, Tensor
 from keras_headattn._validation import check_positive, check_probability
 from keras_headattn.layers._feed_forward import get_activation
-from keras_headattn.models._bert import Bert
-from keras_headattn.ops import sizes
+from keras_headattn.models._bert.bert import Bert
+from keras_headattn.ops._dense import sizes
 
 # Activation of the dense layer before the output, by kind of head; `None`: there is no such layer.
 KINDS = {"bert": "tanh", "roberta": "tanh", "electra": "gelu", "linear": None}

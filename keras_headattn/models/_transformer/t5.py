@@ -8,8 +8,8 @@ from keras_headattn._types import Activation, AttentionLike
 from keras_headattn._validation import check_boolean
 from keras_headattn.layers import EvolvingAttention, FeedForward
 from keras_headattn.layers._template import Template
-from keras_headattn.models._encoder_decoder import EncoderDecoder
 from keras_headattn.models._sizes import arguments_of_size
+from keras_headattn.models._transformer.encoder_decoder import EncoderDecoder
 from keras_headattn.positions import BucketPositions
 
 SAME = "same"

@@ -5,7 +5,7 @@ from keras import layers, ops
 from keras_headattn._identifiers import seed_plus
 from keras_headattn.layers import GraphBlock
 from keras_headattn.models._blocks import Stack
-from keras_headattn.models._sentence_encoders import BiLSTMEncoder
+from keras_headattn.models._sentences.encoders import BiLSTMEncoder
 from keras_headattn.ops import graph_adjacency
 
 GLOBAL, FIRST_RELATION = 2, 3  # rows of the table of relations, after padding and unknown ones
@@ -74,7 +74,7 @@ class GraphEncoder(layers.Layer):
             )
             for number in range(num_layers)
         ]
-        self.stack = Stack(self.blocks, carries_scoress=False)
+        self.stack = Stack(self.blocks, carries_scores=False)
 
     def build(self, *_):
         for encoder in self.word_encoders.values():
@@ -84,16 +84,11 @@ class GraphEncoder(layers.Layer):
         self.built = True
 
     def call(self, inputs, training=None):
-        """Reads graphs: states that a decoder attends to, and entities that it copies.
+        """Reads graphs: memories and masks that a decoder attends to, and entities that it copies.
 
-        Args:
-            inputs: as of `GraphWriter`; `"target"` is not used.
-            training: whether dropout is active.
-
-        Returns:
-            Dictionary of `"memories"`: `"graph"` `(B, N, D)` and, with titles, `"title"` `(B, n, D)`; `"masks"` of
-            these names, boolean; `"entities"` `(B, E, D)`, the states of the BiLSTM, `"entity_mask"` `(B, E)`,
-            `"types"` `(B, E)`, and `"vertex"` `(B, D)`, the global one.
+        `"memories"` are `"graph"` `(B, N, D)` and, with titles, `"title"` `(B, n, D)`; `"masks"` have the same names.
+        The rest are `"entities"` `(B, E, D)`, `"entity_mask"` and `"types"` `(B, E)`, and the global `"vertex"`
+        `(B, D)`.
         """
         words = ops.convert_to_tensor(inputs["entities"])
         entity_mask = ops.any(ops.not_equal(words, 0), axis=-1)

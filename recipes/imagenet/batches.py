@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from keras_headattn.data._image_ops import decode
+from recipes.imagenet.augmentation import decode
 
 
 class ImageSource:

@@ -15,7 +15,7 @@ from keras_headattn.layers import DecoderBlock, EncoderBlock
 from keras_headattn.layers._intermediates import with_intermediates
 from keras_headattn.layers._template import Template
 from keras_headattn.models._blocks import Stack
-from keras_headattn.ops import apply_kernel, sizes
+from keras_headattn.ops._dense import apply_kernel, sizes
 
 SIDES, STACKS = ("source", "target"), ("encoder", "decoder")
 SOURCE, TARGET = 0, 1  # where lists of layers have those of either side

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_headattn.data import ImageBatches, Subset, central_crop, pad_and_crop
+from keras_headattn.data import central_crop
 from keras_headattn.training import Model, Resume
+from recipes.imagenet.augmentation import pad_and_crop
+from recipes.imagenet.batches import ImageBatches, Subset
 from recipes.imagenet.folders import ImageFiles, MemoryImages, read_folder
-from tests.data.image_files import jpeg, make_folder, number_of, png
+from tests.recipes.imagenet.image_files import jpeg, make_folder, number_of, png
 
 EVALUATION = functools.partial(central_crop, size=8, resized=8)
 TRAINING = functools.partial(pad_and_crop, size=8)

@@ -1,0 +1,1 @@
+"""BERT, its heads, and pre-training of both."""

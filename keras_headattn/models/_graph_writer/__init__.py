@@ -1,0 +1,1 @@
+"""From a graph to its text."""

@@ -1,0 +1,1 @@
+"""Encoders of sentences, and classifiers around them."""

@@ -1,0 +1,1 @@
+"""Encoder-decoders: the Transformer and T5."""

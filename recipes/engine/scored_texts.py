@@ -1,0 +1,70 @@
+"""Texts that a model has written, their scores, and the files of both."""
+
+import dataclasses
+import json
+import pathlib
+
+from headattn_io.files import read_json, write_atomically
+
+
+def score_texts(hypotheses, references, metrics):
+    """Scores texts with several metrics.
+
+    Args:
+        hypotheses: list of str.
+        references: list of str, one for each hypothesis; or of lists of str, where all metrics take several.
+        metrics: functions from `(hypotheses, references)` to a `Score`.
+
+    Returns:
+        Dict from the name of a metric to its `Score`.
+
+    Raises:
+        ValueError: if two scores have one name, or as the metrics raise it.
+        ImportError: if the package of a metric is missing.
+
+    >>> from keras_headattn.metrics import bleu, wer
+    >>> scores = score_texts(["a dog runs fast"], ["a dog runs fast"], [bleu, wer])
+    >>> {name: round(score.value) for name, score in scores.items()}
+    {'BLEU': 100, 'WER': 0}
+    """
+    if all(isinstance(each, list) and len(each) == 1 for each in references):
+        references = [reference for [reference] in references]
+    scores = {}
+    for metric in metrics:
+        score = metric(hypotheses, references)
+        if score.name in scores:
+            raise ValueError(f"Give each metric once. Received: {scores[score.name]} and {score}")
+        scores[score.name] = score
+    return scores
+
+
+def write_texts(folder, sources, hypotheses, references, scores):
+    """Writes texts beside their scores, so that anyone can read or score them again.
+
+    The files are `sources.txt`, `hypotheses.txt` and `references.txt`, a text a line (line breaks in a text become
+    spaces), and `scores.json` with values and signatures. Each is replaced in one step, `scores.json` last: an
+    interrupted call leaves no half file. Scores of the same texts by other metrics stay in `scores.json`.
+
+    Args:
+        folder: str or path, created if need be.
+        sources: list of str.
+        hypotheses: list of str, one for each source.
+        references: list of str, one for each source.
+        scores: dict from str to `Score`, as `score_texts` returns it.
+    """
+    lists = {"sources": sources, "hypotheses": hypotheses, "references": references}
+    scores = {name: dataclasses.asdict(score) for name, score in scores.items()}
+    scores_path = pathlib.Path(folder) / "scores.json"
+    files = {scores_path.with_name(f"{name}.txt"): _as_lines(texts) for name, texts in lists.items()}
+    if scores_path.exists() and all(path.exists() and path.read_bytes() == data for path, data in files.items()):
+        known = read_json(scores_path)
+        if not isinstance(known, dict):
+            raise ValueError(f"The scores there must be a JSON object. Received: {scores_path}")
+        scores = known | scores
+    text = json.dumps(scores, indent=2, ensure_ascii=False) + "\n"
+    for path, data in (*files.items(), (scores_path, text.encode("utf-8"))):
+        write_atomically(path, data)
+
+
+def _as_lines(texts):
+    return "".join(" ".join(text.splitlines()) + "\n" for text in texts).encode("utf-8")

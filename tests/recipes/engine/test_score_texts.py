@@ -1,0 +1,28 @@
+import functools
+
+import pytest
+
+from keras_headattn.metrics import Score, bleu, meteor
+from recipes.engine.scored_texts import score_texts
+
+HYPOTHESES, REFERENCES = ["a dog runs fast", "a cat sat"], ["a dog runs fast", "the cat sat"]
+
+
+def test_own_metrics_and_partial_ones():
+    def length(hypotheses, references):
+        return Score("length", float(sum(map(len, hypotheses))), "of:characters")
+
+    scores = score_texts(HYPOTHESES, REFERENCES, [length, functools.partial(meteor, language="cs")])
+    assert scores["length"].value == 24
+    assert "stem:no" in scores["METEOR"].signature
+
+
+def test_several_references():
+    references = [[REFERENCES[0], "x"], [REFERENCES[1]]]
+    scores = score_texts(HYPOTHESES, references, [bleu, meteor])
+    assert scores["BLEU"] == bleu(HYPOTHESES, references) and "METEOR" in scores
+
+
+def test_two_scores_of_one_name():
+    with pytest.raises(ValueError, match="Give each metric once. Received: BLEU.*tok:13a.*BLEU.*tok:none"):
+        score_texts(HYPOTHESES, REFERENCES, [bleu, functools.partial(bleu, tokenize="none")])
