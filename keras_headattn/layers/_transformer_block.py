@@ -18,7 +18,7 @@ from keras_headattn.layers._template import Template
 from keras_headattn.ops._dense import normalize
 
 
-class _Block(SavedNames, layers.Layer):
+class _Block(SavedNames):
     """Sublayers with dropout, residual connection and normalisation, one after the other."""
 
     compute_output_spec = keras.Operation.compute_output_spec

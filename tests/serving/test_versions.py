@@ -2,8 +2,6 @@ import errno
 import os
 import pathlib
 import resource
-import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
@@ -157,9 +155,3 @@ def test_a_folder_is_tried_before_training(tmp_path, monkeypatch):
     monkeypatch.setattr("pathlib.Path.mkdir", refuse_inside)
     with pytest.raises(OSError, match="Give a folder that may be written to.*Read-only file system"):
         check_export_folder(str(tmp_path))
-
-
-def test_without_tensorflow():
-    code = "import sys; sys.modules['tensorflow'] = None; from keras_headattn.serving import export_translator"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert result.stderr.splitlines()[-1] == "ImportError: Install tensorflow: pip install tensorflow"
