@@ -1,12 +1,13 @@
 """Settings that recipes share. A recipe's own settings inherit them."""
 
 import pathlib
-from dataclasses import fields
+import types
+from dataclasses import fields, replace
 
-from recipes.engine.config import check_ranges, flag, option, override, settings
+from recipes.engine.config import check_ranges, default_of, flag, option, override, settings, takers
 from recipes.engine.signatures import ATTENTIONS
 
-REGULARIZERS = ("none", "frobenius", "disagreement", "cosine")
+REGULARIZERS = {"frobenius": "Frobenius", "disagreement": "Disagreement", "cosine": "CosineSimilarity"}
 
 
 @settings()
@@ -21,17 +22,18 @@ class Heads:
     )
     num_heads: int | None = option(None, "attention heads; none: the layer's or the model's own number", at_least=1)
     attention_regularizer: str = option(
-        "none", "frobenius: Lin et al. 2017; disagreement: Li et al. 2018; cosine: of parameters", REGULARIZERS
+        "none",
+        "frobenius: Lin et al. 2017; disagreement: Li et al. 2018; cosine: of parameters",
+        ("none", *REGULARIZERS),
     )
-    regularizer_weight: float = option(1.0, "of the attention regularizer in the loss", at_least=0)
+    attention_regularizer_arguments: dict = option(
+        {},
+        "its arguments, such as weight=0.3",
+        of={name: [f"keras_headattn.regularizers.{cls}"] for name, cls in REGULARIZERS.items()},
+    )
     repulsive: str = option("none", "heads as particles that repel each other", ("none", "svgd", "spos", "sgld"))
-    step_size: float = option(0.1, "repulsive: epsilon, the factor of the update that the optimizer receives", above=0)
-    repulsive_weight: float = option(0.01, "repulsive: alpha, the weight of the repulsion", at_least=0)
-    inverse_temperature: float = option(1e8, "repulsive: beta of SPOS and SGLD; the larger, the less noise", above=0)
-    prior_deviation: float | None = option(None, "repulsive: of a Gaussian prior; none: a uniform one", above=0)
-    repulsive_kernel: str = option("rbf", "repulsive: cosine: eq. 14 of An et al. 2020", ("rbf", "cosine"))
-    repulsive_smoothing: bool = option(
-        True, "repulsive: heads follow the gradients of near ones, too; --no-repulsive-smoothing: their own alone"
+    repulsive_arguments: dict = option(
+        {}, "its arguments, such as repulsive_weight=0.1", of=["keras_headattn.optimizers.Repulsive"]
     )
 
 
@@ -145,6 +147,9 @@ class Settings(Heads, Training, Devices, Output):
 
     def __post_init__(self):
         object.__setattr__(self, "run", str(pathlib.Path(self.run)))  # runs/mine/ is runs/mine
+        for field in fields(self):
+            if isinstance(value := getattr(self, field.name), dict):
+                object.__setattr__(self, field.name, default_of(field) | value)
         check_ranges(self)
         self._source()
         if self.profile_steps and not (
@@ -163,7 +168,8 @@ class Settings(Heads, Training, Devices, Output):
         Returns:
             Dictionary of the name of a setting to the reason, which follows its option in an error.
         """
-        return {}
+        found = {f"{name}_arguments": f"is for --{name}" for name in ("repulsive",) if getattr(self, name) == "none"}
+        return {name: reason for name, reason in found.items() if name in given}
 
     @property
     def data(self):
@@ -189,7 +195,7 @@ class Settings(Heads, Training, Devices, Output):
     def changed(self, given):
         """These settings with others in their place.
 
-        Other data take the place of these. Another attention has none of the arguments of this one.
+        Other data take the place of these. Another attention, say, has none of the arguments of this one.
 
         Args:
             given: dictionary of settings.
@@ -200,12 +206,19 @@ class Settings(Heads, Training, Devices, Output):
         if given.keys() & set(self.SOURCES):
             own = {*self.SOURCES, "validation", "test"}
             given = {field.name: field.default for field in fields(self) if field.name in own} | given
-        now = {name: getattr(self, name) for name in self.names_of_attention()}
-        for name, attention in now.items():
-            after = given.get(name, attention) or given.get("attention", self.attention)
-            if after != (attention or self.attention):
-                given = {f"{name}_arguments": {}} | given
-        return override(self, given)
+        return override(replace(self, **dict.fromkeys(self._of_others(given), {})), given)
+
+    def _of_others(self, given):
+        """Names of dictionaries of arguments whose constructor is another with other settings."""
+        for name in self.names_of_attention():
+            now = getattr(self, name) or self.attention
+            if (given.get(name, getattr(self, name)) or given.get("attention", self.attention)) != now:
+                yield f"{name}_arguments"
+        after = {**vars(self), **given}
+        for field in fields(self):
+            before = takers(self, field)
+            if before and takers(types.SimpleNamespace(**after), field) not in (before, ()):
+                yield field.name
 
     @property
     def attention_shape(self):
@@ -214,8 +227,8 @@ class Settings(Heads, Training, Devices, Output):
 
     def names_of_attention(self):
         """Names of the settings that name an attention: `"attention"` and those of single roles."""
-        ending = "_arguments"
-        return [field.name.removesuffix(ending) for field in fields(self) if field.name.endswith(ending)]
+        names = [field.name.removesuffix("_arguments") for field in fields(self) if field.name.endswith("_arguments")]
+        return [name for name in names if name.endswith("attention")]
 
     @property
     def export_folder(self):

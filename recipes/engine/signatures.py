@@ -1,4 +1,4 @@
-"""Attention layers and their arguments, read from their source: importing them would import TensorFlow."""
+"""Arguments of layers, models and optimizers, read from their source: importing them would import TensorFlow."""
 
 import ast
 import difflib
@@ -7,34 +7,40 @@ import importlib.util
 import pathlib
 
 REQUIRED = object()  # the default of an argument that has none
+NO_LITERAL = object()  # the default of one whose default is made by code
+# Arguments that settings of other names give, or nobody.
+GIVEN_OTHERWISE = {
+    "attention", "decoder_attention", "cross_attention", "num_heads", "learning_rate", "method", "kernel_regularizer",
+    "seed", "name", "verbose", "kwargs",
+}  # fmt: skip
 
 
+def _path(module):
+    package, *names = module.split(".")
+    (folder,) = importlib.util.find_spec(package).submodule_search_locations
+    return pathlib.Path(folder, *names)
+
+
+@functools.cache
 def _parse(module):
-    """The syntax tree of a module of keras_headattn, such as `"layers._attention"`."""
-    (folder,) = importlib.util.find_spec("keras_headattn").submodule_search_locations
-    path = pathlib.Path(folder, *module.split("."))
+    """The syntax tree of a module such as `"keras_headattn.layers._attention"`."""
+    path = _path(module)
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def _table(tree, name):
+def _table(module, name):
     """The dictionary that a module assigns to a name, each value as its source."""
-    (found,) = (node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == name)
+    (found,) = (
+        node.value for node in _parse(module).body if isinstance(node, ast.Assign) and node.targets[0].id == name
+    )
     return {ast.literal_eval(key): ast.unparse(value) for key, value in zip(found.keys, found.values, strict=True)}
 
 
-_LAYERS = _parse("layers")
-_MODULES = {
-    alias.name: node.module.removeprefix("keras_headattn.")
-    for node in _LAYERS.body
-    if isinstance(node, ast.ImportFrom)
-    for alias in node.names
-}
-ATTENTIONS = _table(_LAYERS, "ATTENTIONS")  # name to name of the class
-SIZES = {name: ast.literal_eval(size) for name, size in _table(_parse("models._sizes"), "SIZES").items()}
+ATTENTIONS = _table("keras_headattn.layers", "ATTENTIONS")  # name to name of the class
+SIZES = {name: ast.literal_eval(size) for name, size in _table("keras_headattn.models._sizes", "SIZES").items()}
 
 
-@functools.cache
 def arguments_of(name):
     """The arguments of an attention's constructor and of those of the classes above it, its own first.
 
@@ -42,18 +48,56 @@ def arguments_of(name):
         name: str, as in `layers.ATTENTIONS`.
 
     Returns:
-        Dictionary of name to default. One that has none, or is no literal, is `REQUIRED`.
+        Dictionary of name to default. One that has none is `REQUIRED`, one made by code `NO_LITERAL`.
 
     >>> list(arguments_of("interacting"))[:4], arguments_of("luong")["num_heads"]
     (['num_heads', 'key_dim', 'value_dim', 'interaction'], 1)
     """
+    return _arguments(f"keras_headattn.layers.{ATTENTIONS[name]}")
+
+
+def passed_on(paths):
+    """The optional arguments of constructors or functions that settings may pass on to them.
+
+    Args:
+        paths: list of str such as `"keras_headattn.models.Bert"`.
+
+    Returns:
+        Dictionary of name to default.
+
+    >>> passed_on(["keras_headattn.models.SentenceClassifier"])
+    {'pooling': None, 'mlp_dim': 2000, 'dropout': 0.5}
+    """
     found = {}
-    for arguments in _constructors(ATTENTIONS[name]):
-        positional = arguments.args[1:]
-        defaults = [None] * (len(positional) - len(arguments.defaults)) + arguments.defaults
-        for argument, default in zip(positional + arguments.kwonlyargs, defaults + arguments.kw_defaults, strict=True):
-            found.setdefault(argument.arg, _value(default))
-    return found
+    for path in paths:
+        found = _arguments(path) | found
+    return {name: value for name, value in found.items() if value is not REQUIRED and name not in GIVEN_OTHERWISE}
+
+
+def check_arguments(option, given, known, owner):
+    """Checks names of arguments, and that numbers, switches and names are what the defaults are.
+
+    Args:
+        option: str, for errors.
+        given: dictionary of arguments.
+        known: dictionary of name to default.
+        owner: str, what takes them.
+
+    Raises:
+        ValueError: for an unknown name, or a value of another type.
+    """
+    if unknown := [name for name in given if name not in known]:
+        near = suggestion(unknown[0], known)
+        takes = "has no such argument" if near else f"takes {', '.join(known)}"
+        raise ValueError(f"{option}: {owner} {takes}. Received: {', '.join(unknown)}{near}")
+    for name, value in given.items():
+        kinds = {bool: (bool,), int: (int,), float: (int, float), str: (str,)}.get(type(known[name]))
+        if (
+            value is not None
+            and kinds
+            and (not isinstance(value, kinds) or (isinstance(value, bool) != (bool in kinds)))
+        ):
+            raise ValueError(f"{option}: `{name}` must be {kinds[-1].__name__}. Received: {name}={value!r}")
 
 
 def suggestion(name, names):
@@ -66,17 +110,40 @@ def suggestion(name, names):
     return f" (did you mean {near[0]}?)" if near else ""
 
 
-def _constructors(name):
-    """The `ast.arguments` of the constructors of a class and of the attentions above it."""
-    if name not in (*ATTENTIONS.values(), "Attention"):
-        return []
-    (cls,) = (node for node in _parse(_MODULES[name]).body if isinstance(node, ast.ClassDef) and node.name == name)
-    own = [node.args for node in cls.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
-    return own + [each for base in cls.bases for each in _constructors(ast.unparse(base).rpartition(".")[2])]
+@functools.cache
+def _arguments(path):
+    found = {}
+    for arguments in _signatures(path):
+        positional = [each for each in arguments.posonlyargs + arguments.args if each.arg not in ("self", "cls")]
+        defaults = [None] * (len(positional) - len(arguments.defaults)) + arguments.defaults
+        for argument, default in zip(positional + arguments.kwonlyargs, defaults + arguments.kw_defaults, strict=True):
+            found.setdefault(argument.arg, _value(default))
+    return found
+
+
+def _signatures(path):
+    """The `ast.arguments` of a function, or of the constructors of a class and of those above it in its package."""
+    module, _, name = path.rpartition(".")
+    body = _parse(module).body
+    for node in body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    same_package = node.module.split(".")[0] == module.split(".")[0]
+                    return _signatures(f"{node.module}.{alias.name}") if same_package else []
+        elif isinstance(node, ast.FunctionDef) and node.name == name:
+            return [node.args]
+        elif isinstance(node, ast.ClassDef) and node.name == name:
+            own = [each.args for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"]
+            bases = [base.id for base in node.bases if isinstance(base, ast.Name)]
+            return own + [each for base in bases for each in _signatures(f"{module}.{base}")]
+    return []  # of another package
 
 
 def _value(default):
+    if default is None:
+        return REQUIRED
     try:
         return ast.literal_eval(default)
-    except (TypeError, ValueError):
-        return REQUIRED
+    except ValueError:
+        return NO_LITERAL

@@ -36,7 +36,8 @@ def shown_settings(config):
             continue
         value = getattr(config, field.name)
         if isinstance(value, dict):
-            found |= {f"{field.name}.{name}": part for name, part in value.items()}
+            own = default_of(field)
+            found |= {f"{field.name}.{name}": part for name, part in value.items() if part != own.get(name)}
         elif field.name in ALWAYS_SHOWN or (not field.metadata["changeable"] and value != default_of(field)):
             found[field.name] = value
     return {name: value for name, value in found.items() if isinstance(value, (int, float, str))}

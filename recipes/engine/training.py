@@ -31,6 +31,7 @@ from keras_headattn.training import (
     make_strategy,
 )
 from recipes.engine.checkpoints import SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled
+from recipes.engine.config import passing_on
 from recipes.engine.lock import locked
 from recipes.engine.proportions import remark_on_size
 from recipes.engine.quiet import silence
@@ -303,13 +304,12 @@ def report_hidden_gpus():
         )
 
 
-def make_optimizer(config, optimizer, selection=None, **arguments):
+def make_optimizer(config, optimizer, **arguments):
     """A Keras optimizer with the settings that all recipes share, and around it what keeps heads apart.
 
     Args:
         config: the settings.
         optimizer: its class.
-        selection: dictionary of the arguments of `Repulsive` that choose heads. Default `None`: all are chosen.
         **arguments: its own arguments.
     """
     optimizer = optimizer(
@@ -319,15 +319,5 @@ def make_optimizer(config, optimizer, selection=None, **arguments):
     )
     if config.repulsive == "none":
         return optimizer
-    return Repulsive(
-        optimizer,
-        method=config.repulsive,
-        step_size=config.step_size,
-        repulsive_weight=config.repulsive_weight,
-        inverse_temperature=config.inverse_temperature,
-        prior_deviation=config.prior_deviation,
-        kernel=config.repulsive_kernel,
-        smoothing=config.repulsive_smoothing,
-        seed=config.seed,
-        **(selection or {}),
-    )
+    with passing_on("repulsive_arguments"):
+        return Repulsive(optimizer, method=config.repulsive, seed=config.seed, **config.repulsive_arguments)

@@ -1,5 +1,7 @@
 """The settings of fine-tuning a pre-trained encoder on texts or pairs of texts."""
 
+import dataclasses
+
 from recipes.engine.config import option, settings
 from recipes.engine.number_words import LANGUAGES
 from recipes.engine.pretrained import run_settings
@@ -154,6 +156,8 @@ class GlueConfig(Data, Model, Settings, Serving):
         if given.get("checkpoint"):
             run = run_settings(given["checkpoint"]) or {}
             attention = {} if "attention" in given else {name: run[name] for name in OF_ATTENTION if name in run}
+            if attention:
+                self = dataclasses.replace(self, attention_arguments={})
             given = {"size": None, "pretraining_epochs": 0} | attention | given
         elif given.get("size"):
             given = {"checkpoint": None} | given

@@ -4,7 +4,6 @@ from recipes.engine.config import option, settings
 from recipes.engine.settings import Settings, check_encoding
 
 FORMATS = ("agenda", "json", "webnlg")
-ROLES = ("encoder", "cross")
 NUM_HEADS = 4
 DECODING = ("beam_size", "alpha", "max_length")  # what a finished run may write with others of
 METRICS = ("bleu", "meteor", "rouge", "chrf", "entities", "repeated")
@@ -56,9 +55,6 @@ class Model:
     embedding_dropout: float = option(
         0.0, "dropout of the embeddings of the words of entities and titles", at_least=0, below=1
     )
-    repulsive_roles: tuple[str, ...] = option(
-        ("encoder",), "repulsive: which heads: those of graph blocks, or of the decoder's attentions, or both", ROLES
-    )
 
 
 @settings()
@@ -84,7 +80,13 @@ class Decoding:
     )
 
 
-@settings(attention="graph", learning_rate=0.1, clipnorm=1.0, run="runs/graphs")
+@settings(
+    attention="graph",
+    repulsive_arguments={"roles": ("encoder",)},  # of graph blocks; the decoder's are "cross"
+    learning_rate=0.1,
+    clipnorm=1.0,
+    run="runs/graphs",
+)
 class GraphsConfig(Graphs, Model, Settings, Decoding):
     """Every setting of a run. Other values, of papers and of the embedded task, are in the folder `configs`.
 
@@ -125,5 +127,3 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
             )
         if not self.metrics or len(set(self.metrics)) < len(self.metrics):
             raise ValueError(f"Give --metrics, each once. Received: metrics={' '.join(self.metrics) or 'none'}")
-        if not self.repulsive_roles:
-            raise ValueError(f"Give --repulsive-roles, some of {', '.join(ROLES)}. Received: none")

@@ -96,11 +96,10 @@ class WriteGraphs(Task):
 
     def make_optimizer(self, steps, num_replicas):
         config = self.config
-        selection = {"roles": config.repulsive_roles}
         if config.optimizer == "adam":
-            return make_optimizer(config, keras.optimizers.Adam, selection, learning_rate=config.learning_rate)
+            return make_optimizer(config, keras.optimizers.Adam, learning_rate=config.learning_rate)
         own = dict(learning_rate=config.learning_rate, momentum=config.momentum)
-        return make_optimizer(config, keras.optimizers.SGD, selection, **own)
+        return make_optimizer(config, keras.optimizers.SGD, **own)
 
     def make_loss(self):
         return LabelSmoothedCrossentropy(0.0)

@@ -101,11 +101,6 @@ class Model:
     )
     dropout: float = option(0.1, "dropout of embeddings and sublayers", at_least=0, below=1)
     attention_dropout: float = option(0.1, "dropout of attention weights", at_least=0, below=1)
-    repulsive_select: str | None = option(
-        "(discriminator|masked_lm)/.*block_0/",
-        "repulsive: a regular expression found in the paths of the weights it acts on; none: all heads, of the "
-        "generator too",
-    )
 
 
 @settings(
@@ -114,8 +109,7 @@ class Model:
     average_of="last",
     clipnorm=1.0,
     learning_rate=5e-4,
-    step_size=0.01,
-    repulsive_weight=0.1,
+    repulsive_arguments=dict(step_size=0.01, repulsive_weight=0.1, select="(discriminator|masked_lm)/.*block_0/"),
     run="runs/pretrain",
     export=option(
         None,

@@ -116,8 +116,7 @@ class Pretrain(Task):
         config = self.config
         schedule = LinearDecay(config.learning_rate, config.warmup_steps, config.total_steps, decay_in_warmup=True)
         own = dict(weight_decay=config.weight_decay, beta_2=config.beta_2, epsilon=config.epsilon)
-        selection = {"select": config.repulsive_select}
-        return make_optimizer(config, AdamWeightDecay, selection, learning_rate=schedule, **own)
+        return make_optimizer(config, AdamWeightDecay, learning_rate=schedule, **own)
 
     def make_loss(self):
         return None  # the model has it
@@ -129,7 +128,7 @@ class Pretrain(Task):
         return lambda: batches.num_tokens, "tokens_per_second"
 
     def reports(self, model, batches):
-        select = self.config.repulsive_select or ""
+        select = self.config.repulsive_arguments["select"] or ""
         kernels = [each for each in head_kernels(model.trainable_variables) if each.projection != "attention_output"]
         chosen = [each for each in kernels if each.variable.shape[each.axis] > 1]
         return [HeadDistances(select=select)] if any(re.search(select, each.variable.path) for each in chosen) else []

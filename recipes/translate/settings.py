@@ -4,7 +4,6 @@ from recipes.engine.config import option, settings
 from recipes.engine.settings import Serving, Settings, TextFiles
 from recipes.engine.signatures import ATTENTIONS, SIZES
 
-ROLES = ("encoder", "decoder", "cross")
 PAIRS = (".tsv", ".tsv.gz")  # of a file of pairs beside others
 # What a pretrained model has of its own.
 OF_PRETRAINED = (
@@ -112,13 +111,6 @@ class Model:
         tuple(ATTENTIONS),
     )
     cross_attention_arguments: dict = option({}, "its arguments, over those of --attention-arguments")
-    repulsive_projections: tuple[str, ...] = option(
-        ("query", "key", "value"), "repulsive: which kernels", ("query", "key", "value")
-    )
-    repulsive_roles: tuple[str, ...] = option(ROLES, "repulsive: which attentions", ROLES)
-    repulsive_layers: str = option(
-        "all", "repulsive: all layers, or the first or last of each role", ("all", "first", "last")
-    )
 
 
 @settings()
@@ -167,6 +159,7 @@ class Decoding:
 
 @settings(
     attention="interacting",
+    repulsive_arguments={"projections": ("query", "key", "value")},
     epochs=40,
     learning_rate=5e-4,
     label_smoothing=0.1,

@@ -124,9 +124,6 @@ class Translate(Task):
             beta_1=0.9,
             beta_2=config.beta_2,
             epsilon=config.epsilon,
-            selection=dict(
-                projections=config.repulsive_projections, roles=config.repulsive_roles, layers=config.repulsive_layers
-            ),
         )
 
     def make_loss(self):

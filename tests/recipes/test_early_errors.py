@@ -35,6 +35,12 @@ MISTAKES = [
         "translate --attention evolving --attention-arguments xxx=1",
         "EvolvingAttention takes num_heads, key_dim, value_dim, alpha",
     ),
+    (
+        "classify --repulsive svgd --repulsive-arguments stepsize=0.1",
+        "--repulsive-arguments: Repulsive has no such argument. Received: stepsize (did you mean step_size?)",
+    ),
+    ("glue --repulsive svgd --repulsive-arguments smoothing=1", "`smoothing` must be bool. Received: smoothing=1"),
+    ("glue --repulsive-arguments step_size=1", "--repulsive-arguments is for --repulsive. Received: "),
     ("translate --num-heads 7", "--num-heads must divide"),
     ("translate --metrics blue", "invalid choice: 'blue'"),
     ("translate --train {tmp}/a.en {tmp}/a.de --validation {tmp}/a.en {tmp}/a.de", "Received: 2 source and 1 target"),

@@ -3,7 +3,8 @@
     python -m recipes.graphs --config webnlg --train v1.6/en/train --validation v1.6/en/dev --test v1.6/en/test
     python -m recipes.graphs --config webnlg ... --attention-regularizer cosine --run runs/cosine
     python -m recipes.graphs --config webnlg ... --repulsive svgd --run runs/repulsive
-    python -m recipes.graphs --config webnlg ... --repulsive svgd --repulsive-weight 0 --run runs/control
+    python -m recipes.graphs --config webnlg ... --repulsive svgd --run runs/control \\
+        --repulsive-arguments repulsive_weight=0
 
 The folder v1.6/en is that of ThiagoCF05/webnlg. Entities are written as tags in its templates, and names take their
 place. Scores are of all texts of the test set, of categories that are in the training set (`test_seen`), and of others

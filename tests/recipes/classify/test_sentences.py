@@ -237,7 +237,8 @@ def test_l2_is_besides_what_is_there(encoder):
 def test_heads_that_differ(capsys):
     """The kernels of the pooling are found; the regularizer is the pooling's."""
     config = override(
-        ClassifyConfig(), {"repulsive": "spos", "inverse_temperature": 50.0, "attention_regularizer": "frobenius"}
+        ClassifyConfig(),
+        dict(repulsive="spos", repulsive_arguments={"inverse_temperature": 50.0}, attention_regularizer="frobenius"),
     )
     classifier = modelling.make_classifier(config, 20, 2)
     optimizer = RECIPE.make_task(config).make_optimizer(1, 1)

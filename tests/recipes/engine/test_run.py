@@ -148,7 +148,7 @@ def test_one_process_trains_in_a_folder(tmp_path):
 
 
 def test_the_optimizer_is_tried_before_data_are_read(tmp_path):
-    config = CONFIG.changed({"repulsive": "svgd", "repulsive_roles": [], "run": str(tmp_path / "run")})
+    config = CONFIG.changed({"repulsive": "svgd", "repulsive_arguments": {"roles": []}, "run": str(tmp_path / "run")})
     with pytest.raises(ValueError, match="`roles` must be"):
         train(RECIPE.make_task(config))
     assert not (tmp_path / "run").exists()

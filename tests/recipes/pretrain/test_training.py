@@ -121,7 +121,8 @@ def test_each_network_has_its_attention(text):
 def test_the_paper_s_settings():
     """Clark et al. 2020: 13,549,057 parameters of the discriminator, 14,196,219 with the generator."""
     config = named_configs("pretrain")["repulsive_electra_small"]
-    assert (config.total_steps, config.step_size, config.repulsive_weight) == (1_000_000, 0.01, 0.1)
+    assert config.total_steps == 1_000_000
+    assert config.repulsive_arguments.items() >= dict(step_size=0.01, repulsive_weight=0.1).items()
     tokenizer = type("Tokenizer", (), dict(vocabulary_size=30_522, mask_id=103, bos_id=101, eos_id=102))
     model = make_pretraining(config, tokenizer)
     assert model.discriminator.count_params() == 13_549_057
