@@ -1,8 +1,10 @@
 """The settings of text classification."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Serving, Settings
+from recipes.engine.settings import Serving, Settings, Smoothing, optimizer_arguments
 from recipes.engine.texts.settings import Texts
+
+OPTIMIZERS = {"adam": "Adam", "sgd": "SGD", "adagrad": "Adagrad"}
 
 
 @settings()
@@ -40,7 +42,7 @@ class Model:
 
 
 @settings(select="val_accuracy", run="runs/classify")
-class ClassifyConfig(Texts, Words, Model, Settings, Serving):
+class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
     """Every setting of a run. Other values, of papers and of the embedded task, are in the folder `configs`.
 
     The defaults are for texts of your own. Widths are those of Lin et al. 2017, "A structured self-attentive sentence
@@ -55,8 +57,10 @@ class ClassifyConfig(Texts, Words, Model, Settings, Serving):
     )  # fmt: skip
     SIZE_OPTIONS = ("mlp_dim", "pooling_heads", "hidden_dim", "embedding_dim")
 
-    optimizer: str = option("adam", "optimizer, at a constant learning rate", ("adam", "sgd", "adagrad"))
-    clipvalue: float | None = option(None, "largest value of a gradient", above=0)
+    optimizer: str = option("adam", "optimizer, at a constant learning rate", tuple(OPTIMIZERS))
+    optimizer_arguments: dict = optimizer_arguments(
+        {name: [f"keras.optimizers.{cls}"] for name, cls in OPTIMIZERS.items()}
+    )
     l2: float = option(0.0, "weight of the squared kernels in the loss; embeddings are left out", at_least=0)
 
     def __post_init__(self):
@@ -69,8 +73,6 @@ class ClassifyConfig(Texts, Words, Model, Settings, Serving):
             )
         if self.tokens == "pieces" and self.embeddings:
             raise ValueError(f"--embeddings are of words, not of pieces. Received: embeddings={self.embeddings!r}")
-        if self.clipvalue and self.clipnorm:
-            raise ValueError("Give one of --clipvalue and --clipnorm. Received: both")
         if self.encoder == "bilstm" and (self.attention != "multi_head" or self.attention_arguments or self.num_heads):
             raise ValueError(
                 "--attention, --attention-arguments and --num-heads need --encoder transformer. "

@@ -37,6 +37,11 @@ class Heads:
     )
 
 
+def optimizer_arguments(of, **defaults):
+    """The setting of arguments of an optimizer, made by `option`."""
+    return option(defaults, "of the optimizer, such as global_clipnorm=1.0 or gradient_accumulation_steps=4", of=of)
+
+
 @settings()
 class Training:
     """How long and how fast a model learns, and which epochs the finished one is made of."""
@@ -63,10 +68,17 @@ class Training:
         at_least=1,
     )
     learning_rate: float = option(1e-3, "highest learning rate", above=0)
-    clipnorm: float | None = option(None, "largest norm of the whole gradient", above=0)
-    accumulation: int = option(1, "batches whose gradients are averaged for one update of the weights", at_least=1)
-    label_smoothing: float = option(0.0, "share of a label spread over the others", at_least=0, below=1)
+    optimizer_arguments: dict = optimizer_arguments(["keras.optimizers.Adam"])
     seed: int = option(0, "of everything random", at_least=0)
+
+
+@settings()
+class Smoothing:
+    """Label smoothing."""
+
+    title = "training"
+
+    label_smoothing: float = option(0.0, "share of a label spread over the others", at_least=0, below=1)
 
 
 @settings()

@@ -11,7 +11,7 @@ NO_LITERAL = object()  # the default of one whose default is made by code
 # Arguments that settings of other names give, or nobody.
 GIVEN_OTHERWISE = {
     "attention", "decoder_attention", "cross_attention", "num_heads", "learning_rate", "method", "kernel_regularizer",
-    "seed", "name", "verbose", "kwargs",
+    "seed", "name", "rates", "verbose", "kwargs",
 }  # fmt: skip
 
 
@@ -113,7 +113,7 @@ def suggestion(name, names):
 @functools.cache
 def _arguments(path):
     found = {}
-    for arguments in _signatures(path):
+    for arguments in _signatures(*path.rsplit(".", 1)):
         positional = [each for each in arguments.posonlyargs + arguments.args if each.arg not in ("self", "cls")]
         defaults = [None] * (len(positional) - len(arguments.defaults)) + arguments.defaults
         for argument, default in zip(positional + arguments.kwonlyargs, defaults + arguments.kw_defaults, strict=True):
@@ -121,22 +121,19 @@ def _arguments(path):
     return found
 
 
-def _signatures(path):
+def _signatures(module, name):
     """The `ast.arguments` of a function, or of the constructors of a class and of those above it in its package."""
-    module, _, name = path.rpartition(".")
-    body = _parse(module).body
-    for node in body:
-        if isinstance(node, ast.ImportFrom):
+    first, *rest = name.split(".")
+    for node in _parse(module).body:
+        if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == module.split(".")[0]:
             for alias in node.names:
-                if (alias.asname or alias.name) == name:
-                    same_package = node.module.split(".")[0] == module.split(".")[0]
-                    return _signatures(f"{node.module}.{alias.name}") if same_package else []
+                if (alias.asname or alias.name) == first:
+                    return _signatures(*".".join([node.module, alias.name, *rest]).rsplit(".", 1))
         elif isinstance(node, ast.FunctionDef) and node.name == name:
             return [node.args]
         elif isinstance(node, ast.ClassDef) and node.name == name:
             own = [each.args for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"]
-            bases = [base.id for base in node.bases if isinstance(base, ast.Name)]
-            return own + [each for base in bases for each in _signatures(f"{module}.{base}")]
+            return own + [each for base in node.bases for each in _signatures(module, ast.unparse(base))]
     return []  # of another package
 
 

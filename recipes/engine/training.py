@@ -312,11 +312,8 @@ def make_optimizer(config, optimizer, **arguments):
         optimizer: its class.
         **arguments: its own arguments.
     """
-    optimizer = optimizer(
-        global_clipnorm=config.clipnorm,
-        gradient_accumulation_steps=config.accumulation if config.accumulation > 1 else None,
-        **arguments,
-    )
+    with passing_on("optimizer_arguments"):
+        optimizer = optimizer(**arguments, **config.optimizer_arguments)
     if config.repulsive == "none":
         return optimizer
     with passing_on("repulsive_arguments"):

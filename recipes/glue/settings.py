@@ -5,7 +5,7 @@ import dataclasses
 from recipes.engine.config import option, settings
 from recipes.engine.number_words import LANGUAGES
 from recipes.engine.pretrained import run_settings
-from recipes.engine.settings import Serving, Settings
+from recipes.engine.settings import Serving, Settings, Smoothing, optimizer_arguments
 from recipes.engine.texts.settings import COLUMNS, Texts
 from recipes.glue.glue_tasks import MEASURES, TASKS
 
@@ -73,11 +73,10 @@ class Model:
     epochs=option(3, "passes over the data; the learning rate is 0 after the last one", at_least=1),
     select=option("val_score", "which epochs are better", ("val_loss", "val_accuracy", "val_score")),
     patience=None,
-    clipnorm=1.0,
     learning_rate=2e-5,
     run="runs/glue",
 )
-class GlueConfig(Data, Model, Settings, Serving):
+class GlueConfig(Data, Model, Settings, Smoothing, Serving):
     """Every setting of a run. Other values, of papers and of the embedded tasks, are in the folder `configs`.
 
     The defaults are those of BERT's fine-tuning (Devlin et al. 2019, appendix A.3), with a batch of 32.
@@ -102,9 +101,15 @@ class GlueConfig(Data, Model, Settings, Serving):
         None, "electra: factor of the rate from layer to layer, from the head down; none: one rate", above=0, at_most=1
     )
     warmup_share: float = option(0.1, "share of the steps with linear warm-up; then linear decay", at_least=0, below=1)
-    weight_decay: float = option(0.01, "of AdamW; biases and norms have none", at_least=0)
-    beta_2: float = option(0.999, "Adam's second-moment decay", at_least=0, below=1)
-    epsilon: float = option(1e-8, "Adam's epsilon", above=0)
+    optimizer_arguments: dict = optimizer_arguments(
+        {
+            "adamw": ["keras.optimizers.AdamW"],
+            "electra": ["keras_headattn.optimizers.AdamWeightDecay", "keras.optimizers.Optimizer"],
+        },
+        global_clipnorm=1.0,
+        weight_decay=0.01,  # biases and norms have none
+        epsilon=1e-8,
+    )
     pretraining_epochs: int = option(
         0, "passes over the embedded sentences with masked words, before the task is learned", at_least=0
     )

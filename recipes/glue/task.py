@@ -141,12 +141,10 @@ class Glue(TextTask):
         is_electra = config.optimizer == "electra"
         warmup = min(round(config.warmup_share * total), total - 1)
         schedule = LinearDecay(config.learning_rate, warmup, total, decay_in_warmup=is_electra)
-        own = dict(learning_rate=schedule, weight_decay=config.weight_decay)
-        own |= dict(beta_2=config.beta_2, epsilon=config.epsilon)
         if is_electra:
             rates = None if config.layer_decay is None else layerwise_rates(self.num_layers, config.layer_decay)
-            return make_optimizer(config, AdamWeightDecay, rates=rates, **own)
-        optimizer = make_optimizer(config, keras.optimizers.AdamW, **own)
+            return make_optimizer(config, AdamWeightDecay, learning_rate=schedule, rates=rates)
+        optimizer = make_optimizer(config, keras.optimizers.AdamW, learning_rate=schedule)
         optimizer.exclude_from_weight_decay(var_names=WITHOUT_DECAY)
         return optimizer
 

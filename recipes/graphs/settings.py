@@ -1,7 +1,7 @@
 """The settings of a run that writes the texts of graphs."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings, check_encoding
+from recipes.engine.settings import Settings, check_encoding, optimizer_arguments
 
 FORMATS = ("agenda", "json", "webnlg")
 NUM_HEADS = 4
@@ -84,7 +84,6 @@ class Decoding:
     attention="graph",
     repulsive_arguments={"roles": ("encoder",)},  # of graph blocks; the decoder's are "cross"
     learning_rate=0.1,
-    clipnorm=1.0,
     run="runs/graphs",
 )
 class GraphsConfig(Graphs, Model, Settings, Decoding):
@@ -98,8 +97,10 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
     MOST_USED = ("train", "validation", "test", "num_layers", "hidden_dim", "tokens_per_batch", *Settings.MOST_USED)
     SIZE_OPTIONS = ("num_layers", "hidden_dim", "intermediate_dim", "num_encoder_layers")
 
-    optimizer: str = option("sgd", "at a constant learning rate", ("sgd", "adam"))
-    momentum: float = option(0.9, "of sgd", at_least=0, below=1)
+    optimizer: str = option("sgd", "sgd: with a momentum of 0.9; both at a constant learning rate", ("sgd", "adam"))
+    optimizer_arguments: dict = optimizer_arguments(
+        {"sgd": ["keras.optimizers.SGD"], "adam": ["keras.optimizers.Adam"]}, global_clipnorm=1.0
+    )
 
     def unused(self, given):
         found = super().unused(given)
@@ -120,10 +121,5 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
                 raise ValueError(f"--{name} needs --train. Received: {name}={getattr(self, name)}, without --train")
         if self.train and not self.validation:
             raise ValueError(f"--train needs --validation. Received: train={self.train}, validation=()")
-        if self.label_smoothing:
-            raise ValueError(
-                "A copy of an entity that is not there has no label to smooth. "
-                f"Received: label_smoothing={self.label_smoothing}"
-            )
         if not self.metrics or len(set(self.metrics)) < len(self.metrics):
             raise ValueError(f"Give --metrics, each once. Received: metrics={' '.join(self.metrics) or 'none'}")

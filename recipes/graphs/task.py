@@ -1,5 +1,6 @@
 """Training a writer of the texts of graphs."""
 
+import functools
 import json
 
 import keras
@@ -22,6 +23,7 @@ from recipes.graphs.modelling import make_attention, make_writer
 from recipes.graphs.settings import DECODING
 from recipes.graphs.vocabulary import GraphVocabulary
 
+OPTIMIZERS = {"sgd": functools.partial(keras.optimizers.SGD, momentum=0.9), "adam": keras.optimizers.Adam}
 VOCABULARY, CATEGORIES = "vocabulary.json", "categories.json"
 SMOKE_TEST = """
 found = call(**{name: tf.constant(values) for name, values in given.items()})
@@ -95,11 +97,7 @@ class WriteGraphs(Task):
         return Model(inputs, model(inputs), name="trainer")
 
     def make_optimizer(self, steps, num_replicas):
-        config = self.config
-        if config.optimizer == "adam":
-            return make_optimizer(config, keras.optimizers.Adam, learning_rate=config.learning_rate)
-        own = dict(learning_rate=config.learning_rate, momentum=config.momentum)
-        return make_optimizer(config, keras.optimizers.SGD, **own)
+        return make_optimizer(self.config, OPTIMIZERS[self.config.optimizer], learning_rate=self.config.learning_rate)
 
     def make_loss(self):
         return LabelSmoothedCrossentropy(0.0)

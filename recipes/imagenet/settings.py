@@ -1,7 +1,7 @@
 """The settings of an image classification run."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings
+from recipes.engine.settings import Settings, Smoothing, optimizer_arguments
 from recipes.engine.signatures import ATTENTIONS
 
 MODELS = ("resnet34", "resnet50", "resnet101", "resnet152", "small")
@@ -87,7 +87,7 @@ class Model:
     learning_rate=option(0.128, "highest rate for 256 images a step; in proportion for others", above=0),
     run="runs/imagenet",
 )
-class ImageNetConfig(Images, Pixels, Model, Settings):
+class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
     """Every setting of a run. Other values, of smaller data sets, are in the folder `configs`.
 
     The defaults are those of Wang et al. 2021, "Evolving attention with residual convolutions", for ImageNet.
@@ -100,7 +100,7 @@ class ImageNetConfig(Images, Pixels, Model, Settings):
 
     warmup_epochs: float = option(5.0, "epochs in which the rate rises from 0", at_least=0)
     decay_epochs: tuple[int, ...] = option((30, 60, 80, 90), "epochs after which the rate is a tenth")
-    momentum: float = option(0.9, "of SGD", at_least=0, below=1)
+    optimizer_arguments: dict = optimizer_arguments(["keras.optimizers.SGD"], momentum=0.9)
     weight_decay: float = option(
         1e-4, "weight of half the squared weights in the loss; normalisation is left out", at_least=0
     )

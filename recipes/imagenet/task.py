@@ -71,7 +71,7 @@ class ImageNet(Task):
             round(config.warmup_epochs * steps),
             [epoch * steps for epoch in config.decay_epochs],
         )
-        return make_optimizer(config, keras.optimizers.SGD, learning_rate=schedule, momentum=config.momentum)
+        return make_optimizer(config, keras.optimizers.SGD, learning_rate=schedule)
 
     def make_loss(self):
         return LabelSmoothedCrossentropy(self.config.label_smoothing)

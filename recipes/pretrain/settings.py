@@ -3,7 +3,7 @@
 import dataclasses
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings
+from recipes.engine.settings import Settings, optimizer_arguments
 from recipes.engine.signatures import ATTENTIONS
 
 # Of the encoder that is kept, ELECTRA's discriminator: Clark et al. 2020, table 6; `tiny` is for tests.
@@ -107,7 +107,6 @@ class Model:
     epochs=option(20, "epochs of --epoch-steps; the learning rate is 0 after the last one", at_least=1),
     patience=None,
     average_of="last",
-    clipnorm=1.0,
     learning_rate=5e-4,
     repulsive_arguments=dict(step_size=0.01, repulsive_weight=0.1, select="(discriminator|masked_lm)/.*block_0/"),
     run="runs/pretrain",
@@ -133,14 +132,12 @@ class PretrainConfig(Data, Model, Settings):
 
     epoch_steps: int = option(1_000, "steps of an epoch, after which the model is validated and saved", at_least=1)
     warmup_steps: int = option(10_000, "steps of linear warm-up; the rate decays linearly all along", at_least=0)
-    weight_decay: float = option(0.01, "decay of weights; biases and norms have none", at_least=0)
-    beta_2: float = option(0.999, "Adam's second-moment decay", at_least=0, below=1)
-    epsilon: float = option(1e-6, "Adam's epsilon, added to the root", above=0)
+    optimizer_arguments: dict = optimizer_arguments(
+        ["keras_headattn.optimizers.AdamWeightDecay", "keras.optimizers.Optimizer"], global_clipnorm=1.0
+    )
 
     def __post_init__(self):
         super().__post_init__()
-        if self.label_smoothing:
-            raise ValueError(f"Pre-training smooths no labels. Received: label_smoothing={self.label_smoothing}")
         if self.max_length > self.num_positions:
             raise ValueError(
                 f"--num-positions must be at least --max-length. Received: {self.num_positions} for {self.max_length}"

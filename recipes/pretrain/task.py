@@ -115,8 +115,7 @@ class Pretrain(Task):
     def make_optimizer(self, steps, num_replicas):
         config = self.config
         schedule = LinearDecay(config.learning_rate, config.warmup_steps, config.total_steps, decay_in_warmup=True)
-        own = dict(weight_decay=config.weight_decay, beta_2=config.beta_2, epsilon=config.epsilon)
-        return make_optimizer(config, AdamWeightDecay, learning_rate=schedule, **own)
+        return make_optimizer(config, AdamWeightDecay, learning_rate=schedule)
 
     def make_loss(self):
         return None  # the model has it

@@ -62,7 +62,7 @@ class Model:
 
 @settings(
     select="val_accuracy",
-    clipnorm=10.0,
+    optimizer_arguments=dict(global_clipnorm=10.0),
     learning_rate=2e-5,
     samples=option(
         3, "test documents that are shown at the end with what counts in brackets", changeable=True, at_least=0
@@ -87,8 +87,6 @@ class RationalesConfig(Data, Model, Settings):
             raise ValueError(
                 f"This recipe writes no SavedModel: its model is RUN/model.keras. Received: {self.export!r}"
             )
-        if self.label_smoothing:
-            raise ValueError(f"This recipe smooths no labels. Received: label_smoothing={self.label_smoothing}")
 
     def changed(self, given):
         """These settings with others in their place. A checkpoint takes the place of a size, and the other way."""

@@ -1,7 +1,7 @@
 """The settings of a translation run."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Serving, Settings, TextFiles
+from recipes.engine.settings import Serving, Settings, Smoothing, TextFiles
 from recipes.engine.signatures import ATTENTIONS, SIZES
 
 PAIRS = (".tsv", ".tsv.gz")  # of a file of pairs beside others
@@ -162,10 +162,11 @@ class Decoding:
     repulsive_arguments={"projections": ("query", "key", "value")},
     epochs=40,
     learning_rate=5e-4,
+    optimizer_arguments=dict(beta_2=0.98, epsilon=1e-9),
     label_smoothing=0.1,
     run="runs/translate",
 )
-class TranslateConfig(Corpora, Vocabulary, Model, Settings, Decoding, Serving):
+class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding, Serving):
     """Every setting of a run. Other values, of papers and of the embedded task, are in the folder `configs`.
 
     The defaults are for a text of your own. Size, dropout, label smoothing, tokens per batch, learning rate and warm-up
@@ -182,8 +183,6 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Decoding, Serving):
     PRETRAINED = ("pretrained",)
 
     warmup_steps: int = option(4000, "steps of linear warm-up, before decay with 1/sqrt(step)", at_least=1)
-    beta_2: float = option(0.98, "Adam's second-moment decay", at_least=0, below=1)
-    epsilon: float = option(1e-9, "Adam's epsilon", above=0)
 
     def __post_init__(self):
         super().__post_init__()

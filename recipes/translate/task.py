@@ -121,9 +121,6 @@ class Translate(Task):
             config,
             keras.optimizers.Adam,
             learning_rate=InverseSquareRoot(config.learning_rate, config.warmup_steps),
-            beta_1=0.9,
-            beta_2=config.beta_2,
-            epsilon=config.epsilon,
         )
 
     def make_loss(self):

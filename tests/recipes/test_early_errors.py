@@ -41,6 +41,11 @@ MISTAKES = [
     ),
     ("glue --repulsive svgd --repulsive-arguments smoothing=1", "`smoothing` must be bool. Received: smoothing=1"),
     ("glue --repulsive-arguments step_size=1", "--repulsive-arguments is for --repulsive. Received: "),
+    (
+        "glue --optimizer electra --optimizer-arguments clipnrom=1.0",
+        "AdamWeightDecay and Optimizer has no such argument. Received: clipnrom (did you mean clipnorm?)",
+    ),
+    ("graphs --optimizer-arguments momentum=fast", "`momentum` must be float. Received: momentum='fast'"),
     ("translate --num-heads 7", "--num-heads must divide"),
     ("translate --metrics blue", "invalid choice: 'blue'"),
     ("translate --train {tmp}/a.en {tmp}/a.de --validation {tmp}/a.en {tmp}/a.de", "Received: 2 source and 1 target"),

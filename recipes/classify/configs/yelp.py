@@ -27,6 +27,6 @@ CONFIG = ClassifyConfig(
     batch_size=32,
     optimizer="sgd",
     learning_rate=0.06,
-    clipvalue=0.5,
+    optimizer_arguments=dict(clipvalue=0.5),
     l2=1e-4,
 )

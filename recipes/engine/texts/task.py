@@ -13,8 +13,6 @@ from recipes.engine.fresh_process import show_page, smoke_test
 from recipes.engine.task import Task, check_new
 from recipes.engine.texts.evaluation import evaluate
 
-OPTIMIZERS = {"adam": keras.optimizers.Adam, "sgd": keras.optimizers.SGD, "adagrad": keras.optimizers.Adagrad}
-
 SMOKE_TEST = """
 found = call(**{name: tf.constant(values) for name, values in given.items()})
 if "values" in found:

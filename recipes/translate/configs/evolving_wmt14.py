@@ -27,7 +27,7 @@ LITE = dataclasses.replace(
     tokens_per_batch=8 * 4096,
     learning_rate=1e-3,
     average=10,
-    accumulation=16,
+    optimizer_arguments=dict(gradient_accumulation_steps=16),
     decoder_attention_arguments=dict(alpha=0.0),
     cross_attention_arguments=dict(alpha=0.0),
 )

@@ -91,7 +91,6 @@ def test_the_settings_of_the_papers():
         {"labels": ("a", "a")},
         {"labels": ("a", "b"), "drop_labels": ("b",)},
         {"tokens": "pieces", "embeddings": "glove.txt"},
-        {"clipvalue": 0.5, "clipnorm": 1.0},
         {"repulsive": "svgd", "pooling_heads": 1},
         {"profile_steps": (3,)},
         {"encoder": "cnn"},

@@ -37,7 +37,7 @@ def test_repulsive_with_its_selection():
             kernel="cosine",
             smoothing=False,
         ),
-        accumulation=2,
+        optimizer_arguments=dict(gradient_accumulation_steps=2),
         seed=3,
     )
     optimizer = make_optimizer(config)

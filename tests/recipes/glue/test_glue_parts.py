@@ -261,7 +261,7 @@ def test_the_settings_of_the_paper():
     assert sum(name in table.CONFIGS for name in names) == 4 * 9 + 4 * 4
     config = RECIPE.named_config("roberta_large_rte")
     assert (config.epochs, config.batch_size, config.learning_rate) == (2, 8, 1e-4)
-    assert config.attention_arguments == dict(alpha=0.2, beta=0.4) and config.epsilon == 1e-8
+    assert config.attention_arguments == dict(alpha=0.2, beta=0.4) and config.optimizer_arguments["epsilon"] == 1e-8
     assert RECIPE.named_config("bert_base_mnli_no_convolution").attention_arguments == dict(alpha=0.1, beta=0.0)
     assert RECIPE.named_config("bert_base_cola_5x5").attention_arguments["kernel_size"] == 5
 
@@ -482,7 +482,14 @@ def test_training_on_pairs_of_ones_own(tmp_path, monkeypatch):
     path = write(tmp_path / "pairs.tsv", *rows)
     given = dict(text_column="first", second_column="second", label_column="grade", predict="number")
     given |= dict(train=(str(path),), run=str(tmp_path / "run"), export=None, size="bert_tiny", head_dim=20)
-    given |= dict(epochs=2, batch_size=8, replicas=2, accumulation=2, precision="mixed_bfloat16", num_buckets=1)
+    given |= dict(
+        epochs=2,
+        batch_size=8,
+        replicas=2,
+        optimizer_arguments=dict(gradient_accumulation_steps=2),
+        precision="mixed_bfloat16",
+        num_buckets=1,
+    )
     _, history = train_here(RECIPE, override(GlueConfig(), given | dict(learning_rate=1e-3)), monkeypatch)
     assert np.isfinite([logs["val_score"] for logs in history]).all()
     scores = json.loads((tmp_path / "run" / "results" / "test" / "scores.json").read_text())

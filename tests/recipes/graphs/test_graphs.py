@@ -284,7 +284,6 @@ def test_repulsion_acts_on_the_graph_encoder(name, kernels, tmp_path, capsys):
     (["--train", "{tmp}/none.tsv", "--validation", "{tmp}/none.tsv"], "No such file"),
     (["--train", "{tmp}"], "--train needs --validation"),
     (["--test", "{tmp}"], "--test needs --train"),
-    (["--label-smoothing", "0.1"], "no label to smooth"),
     (["--num-heads", "7"], "--num-heads must divide"),
     (["--metrics"], "Give --metrics"),
     (["--attention-arguments", "gamma=1"], "gamma"),

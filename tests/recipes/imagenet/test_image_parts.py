@@ -30,7 +30,12 @@ def test_named_configurations_load(name):
 
 def test_the_settings_of_the_paper():
     config = RECIPE.named_config("imagenet")
-    assert (config.momentum, config.weight_decay, config.batch_size, config.epochs) == (0.9, 1e-4, 32, 100)
+    assert (config.optimizer_arguments["momentum"], config.weight_decay, config.batch_size, config.epochs) == (
+        0.9,
+        1e-4,
+        32,
+        100,
+    )
     assert config.evaluation_side == 256
     task = RECIPE.make_task(config)
     schedule = task.make_optimizer(10, 8)._learning_rate
@@ -56,7 +61,6 @@ def test_ablations():
         {"attention_arguments": {"alpha": 0.5}},
         {"decay_epochs": (3, 2)},
         {"profile_steps": (3,)},
-        {"momentum": 1.0},
         {"attention": "more"},
     ],
 )

@@ -92,7 +92,16 @@ def test_an_empty_test_set(quick, recipe, tmp_path):
 def test_options_together(tmp_path_factory):
     """XLA on two replicas in mixed precision, Moses' tokens in true case, and vocabularies of two languages."""
     size = ["--num-layers", 1, "--hidden-dim", 16, "--intermediate-dim", 16, "--num-heads", 2, "--max-sentences", 500]
-    training = ["--replicas", 2, "--xla", "--precision", "mixed_bfloat16", "--accumulation", 2, "--clipnorm", 1]
+    training = [
+        "--replicas",
+        2,
+        "--xla",
+        "--precision",
+        "mixed_bfloat16",
+        "--optimizer-arguments",
+        "gradient_accumulation_steps=2",
+        "global_clipnorm=1.0",
+    ]
     text = ["--moses", "--truecase", "--no-shared-vocabulary", "--vocabulary-type", "unigram", "--vocabulary-size", 100]
     attention = [
         "--attention",
