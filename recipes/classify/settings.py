@@ -1,7 +1,7 @@
 """The settings of text classification."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Serving, Settings, Smoothing, optimizer_arguments
+from recipes.engine.settings import Serving, Settings, Smoothing, model_arguments, optimizer_arguments
 from recipes.engine.texts.settings import Texts
 
 OPTIMIZERS = {"adam": "Adam", "sgd": "SGD", "adagrad": "Adagrad"}
@@ -19,7 +19,6 @@ class Words:
     lowercase: bool = option(True, "lower-case all text")
     max_length: int = option(200, "tokens of a text that are read; the rest is cut off", at_least=1)
     embeddings: str | None = option(None, "text file of word vectors, such as GloVe's, to begin with", metavar="FILE")
-    train_embeddings: bool = option(True, "--no-train-embeddings: the vectors stay as they are")
 
 
 @settings()
@@ -31,14 +30,8 @@ class Model:
     encoder: str = option("bilstm", "what the heads of the pooling look at", ("bilstm", "transformer"))
     pooling_heads: int = option(30, "heads of the pooling", at_least=1)
     pooling_dim: int = option(350, "width of the hidden layer of the pooling", at_least=1)
-    embedding_dim: int | None = option(
-        None, "width of a word, and of the Transformer; none: that of --embeddings, else 300", at_least=1
-    )
-    hidden_dim: int = option(300, "units of the LSTM in each direction, or of the feed-forward layers", at_least=1)
-    num_layers: int = option(1, "LSTM layers, or Transformer blocks", at_least=1)
-    factor_dim: int = option(300, "of pairs: width in which a head's two rows are multiplied", at_least=1)
-    mlp_dim: int = option(2000, "width of the classifier's hidden layer", at_least=1)
-    dropout: float = option(0.5, "dropout of embeddings and of the classifier", at_least=0, below=1)
+    # `embedding_dim` is that of `embeddings` by default; `hidden_dim` is the feed-forward width of a Transformer
+    model_arguments: dict = model_arguments("SentencePairClassifier", "BiLSTMEncoder", "TransformerEncoder")
 
 
 @settings(select="val_accuracy", run="runs/classify")
@@ -55,7 +48,9 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
         "train", "validation", "test", "text_column", "label_column", "predict", "batch_size",
         *Settings.MOST_USED,
     )  # fmt: skip
-    SIZE_OPTIONS = ("mlp_dim", "pooling_heads", "hidden_dim", "embedding_dim")
+    SIZE_OPTIONS = (
+        "model_arguments.mlp_dim", "pooling_heads", "model_arguments.hidden_dim", "model_arguments.embedding_dim",
+    )  # fmt: skip
 
     optimizer: str = option("adam", "optimizer, at a constant learning rate", tuple(OPTIMIZERS))
     optimizer_arguments: dict = optimizer_arguments(
@@ -100,8 +95,15 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
         The width of word vectors, which are not read here, is taken for one that the heads divide.
         """
         own = super().attention_shape
-        return (own[0] if self.embeddings and not self.embedding_dim else self.embedding_dim or 300), own[1]
+        return (own[0] if self.embeddings and not self.model_arguments.get("embedding_dim") else self.width), own[1]
 
     def changed(self, given):
         """These settings with others in their place, as of all recipes. Word vectors bring their own width."""
-        return super().changed(({"embedding_dim": None} if given.get("embeddings") else {}) | given)
+        if given.get("embeddings"):
+            given = given | {"model_arguments": {"embedding_dim": None} | given.get("model_arguments", {})}
+        return super().changed(given)
+
+    @property
+    def width(self):
+        """Width of a word, without word vectors."""
+        return self.model_argument("embedding_dim") or 300

@@ -20,6 +20,9 @@ class Classify(TextTask):
         embedding_width(self.config)
         make_attention(self.config)
 
+    def try_model(self):
+        make_classifier(self.config, 8, 2)
+
     def read(self):
         return load_corpora(self.config)
 

@@ -92,7 +92,8 @@ def check_passed_on(config):
     for field in fields(config):
         if paths := takers(config, field):
             names = " and ".join(path.rpartition(".")[2] for path in paths)
-            check_arguments(flag(field.name), getattr(config, field.name), passed_on(paths), names)
+            known = passed_on(paths) | default_of(field)
+            check_arguments(flag(field.name), getattr(config, field.name), known, names)
 
 
 @contextlib.contextmanager

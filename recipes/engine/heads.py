@@ -74,6 +74,7 @@ def make_attention(config, width, num_heads, role="attention", name=None, **defa
         ValueError: for an argument that the layer does not have, a wrong value, or heads that do not divide the width.
     """
     from keras_headattn import layers
+    from keras_headattn.positions import RelativePositions
 
     name, given = given_arguments(config, role, name)
     known = arguments_of(name)
@@ -85,6 +86,8 @@ def make_attention(config, width, num_heads, role="attention", name=None, **defa
         head_regularizer=make_head_regularizer(config),
         **defaults,
     )
+    if isinstance(given.get("relative_positions"), int):
+        given["relative_positions"] = RelativePositions(given["relative_positions"])
     with passing_on(f"{role}_arguments"):
         return layers.get(name, **{key: value for key, value in defaults.items() if key in known} | given)
 

@@ -5,7 +5,7 @@ import types
 from dataclasses import fields, replace
 
 from recipes.engine.config import check_ranges, default_of, flag, option, override, settings, takers
-from recipes.engine.signatures import ATTENTIONS
+from recipes.engine.signatures import ATTENTIONS, passed_on
 
 REGULARIZERS = {"frobenius": "Frobenius", "disagreement": "Disagreement", "cosine": "CosineSimilarity"}
 
@@ -35,6 +35,12 @@ class Heads:
     repulsive_arguments: dict = option(
         {}, "its arguments, such as repulsive_weight=0.1", of=["keras_headattn.optimizers.Repulsive"]
     )
+
+
+def model_arguments(*models, **defaults):
+    """The setting of arguments of a model, made by `option`: of these classes of `keras_headattn.models`."""
+    of = [f"keras_headattn.models.{name}" for name in models]
+    return option(defaults, "of the model, such as dropout=0.1", of=of)
 
 
 def optimizer_arguments(of, **defaults):
@@ -147,8 +153,9 @@ class Settings(Heads, Training, Devices, Output):
     """All settings that every recipe has.
 
     A subclass names in `SOURCES` its settings that say what to train on, in `MOST_USED` those that `--help` lists
-    first, in `SIZE_OPTIONS` those that make the model smaller, in `PRETRAINED` those that give it trained weights, and
-    in `without_effect` those that have no effect beside the others, which TensorBoard leaves out.
+    first, in `SIZE_OPTIONS` those that make the model smaller (`"model_arguments.num_layers"`, say), in `PRETRAINED`
+    those that give it trained weights, and in `without_effect` those that have no effect beside the others, which
+    TensorBoard leaves out.
     """
 
     SOURCES = ()
@@ -241,6 +248,11 @@ class Settings(Heads, Training, Devices, Output):
         """Names of the settings that name an attention: `"attention"` and those of single roles."""
         names = [field.name.removesuffix("_arguments") for field in fields(self) if field.name.endswith("_arguments")]
         return [name for name in names if name.endswith("attention")]
+
+    def model_argument(self, name):
+        """An argument of the model: that of the settings, or the default of its constructor."""
+        (field,) = (field for field in fields(self) if field.name == "model_arguments")
+        return self.model_arguments.get(name, passed_on(takers(self, field)).get(name))
 
     @property
     def export_folder(self):

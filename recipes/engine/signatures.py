@@ -11,6 +11,8 @@ NO_LITERAL = object()  # the default of one whose default is made by code
 # Arguments that settings of other names give, or nobody.
 GIVEN_OTHERWISE = {
     "attention", "decoder_attention", "cross_attention", "num_heads", "learning_rate", "method", "kernel_regularizer",
+    "embeddings", "embeddings_initializer", "kind", "pooler", "forbidden_ids", "weights", "include_top", "input_tensor",
+    "input_shape", "classes", "classifier_activation", "return_stages", "weight_regularizer", "stage_depths",
     "seed", "name", "rates", "verbose", "kwargs",
 }  # fmt: skip
 
@@ -70,8 +72,13 @@ def passed_on(paths):
     """
     found = {}
     for path in paths:
-        found = _arguments(path) | found
+        found |= {name: value for name, value in _arguments(path).items() if name not in found}
     return {name: value for name, value in found.items() if value is not REQUIRED and name not in GIVEN_OTHERWISE}
+
+
+def split_arguments(given, *paths):
+    """Arguments for several constructors: a dictionary for each, of those that it takes."""
+    return [{name: value for name, value in given.items() if name in passed_on([path])} for path in paths]
 
 
 def check_arguments(option, given, known, owner):

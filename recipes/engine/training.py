@@ -126,6 +126,9 @@ def _ready(task):
     strategy = make_strategy(config.replicas, config.strategy)
     if not is_chief(strategy):
         sys.stdout = open(os.devnull, "w")  # all workers would print the same
+    if getattr(config, "model_arguments", None):  # recipes of one's own need have none
+        task.try_model()
+        keras.backend.clear_session()  # names and random numbers are those of a process that made no model
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy(config.precision)
     task.check()

@@ -5,7 +5,7 @@ import dataclasses
 from recipes.engine.config import option, settings
 from recipes.engine.number_words import LANGUAGES
 from recipes.engine.pretrained import run_settings
-from recipes.engine.settings import Serving, Settings, Smoothing, optimizer_arguments
+from recipes.engine.settings import Serving, Settings, Smoothing, model_arguments, optimizer_arguments
 from recipes.engine.texts.settings import COLUMNS, Texts
 from recipes.glue.glue_tasks import MEASURES, TASKS
 
@@ -57,16 +57,10 @@ class Model:
     )
     size: str | None = option(None, "a model of random weights in place of a checkpoint, such as bert_tiny")
     vocabulary_size: int = option(8_000, "most pieces that a model without a checkpoint learns", at_least=64)
-    head_dim: int | None = option(
-        None, "width of a layer in place of the pooler; 2000 in Wang et al. 2021, appendix A.2", at_least=1
-    )
-    pooling: str = option(
-        "first", "what the head takes: first: the state of the first token; mean: the mean of all", ("first", "mean")
-    )
     max_length: int = option(128, "pieces of a text or of a pair; of a pair the longer text is cut first", at_least=8)
     decoder_attention: str = option("same", "of T5's decoder: that of --attention, or T5's own", ("same", "own"))
-    dropout: float = option(0.1, "dropout of the encoder and of the head", at_least=0, below=1)
-    attention_dropout: float = option(0.1, "dropout of attention weights", at_least=0, below=1)
+    # `head_dim` is the width of a layer in place of the pooler, 2000 in Wang et al. 2021, appendix A.2
+    model_arguments: dict = model_arguments("EncoderClassifier", "Bert", dropout=0.1, attention_dropout=0.1)
 
 
 @settings(

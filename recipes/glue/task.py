@@ -2,6 +2,7 @@
 
 import functools
 import json
+import types
 
 import keras
 from keras.saving import deserialize_keras_object, serialize_keras_object
@@ -57,6 +58,10 @@ class Glue(TextTask):
         check_attention(config)
         if config.checkpoint:
             check_readable_checkpoint(config.checkpoint)
+
+    def try_model(self):
+        if self.config.size:
+            make_classifier(self.config, types.SimpleNamespace(vocabulary_size=8), 2)
 
     def read(self):
         return read_corpora(self.config)

@@ -1,7 +1,7 @@
 """The settings of a run that writes the texts of graphs."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings, check_encoding, optimizer_arguments
+from recipes.engine.settings import Settings, check_encoding, model_arguments, optimizer_arguments
 
 FORMATS = ("agenda", "json", "webnlg")
 NUM_HEADS = 4
@@ -47,14 +47,7 @@ class Model:
 
     title = "model"
 
-    num_layers: int = option(6, "graph blocks", at_least=1)
-    hidden_dim: int = option(500, "width of everything", at_least=2)
-    intermediate_dim: int | None = option(None, "width of feed-forward layers; none: four times the other", at_least=1)
-    num_encoder_layers: int = option(2, "BiLSTMs one above the other, of entities and of titles", at_least=1)
-    dropout: float = option(0.1, "dropout of attention weights and of feed-forward layers", at_least=0, below=1)
-    embedding_dropout: float = option(
-        0.0, "dropout of the embeddings of the words of entities and titles", at_least=0, below=1
-    )
+    model_arguments: dict = model_arguments("GraphWriter")
 
 
 @settings()
@@ -94,8 +87,10 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
 
     title = "training"
     SOURCES = ("train", "embedded")
-    MOST_USED = ("train", "validation", "test", "num_layers", "hidden_dim", "tokens_per_batch", *Settings.MOST_USED)
-    SIZE_OPTIONS = ("num_layers", "hidden_dim", "intermediate_dim", "num_encoder_layers")
+    MOST_USED = ("train", "validation", "test", "tokens_per_batch", *Settings.MOST_USED)
+    SIZE_OPTIONS = tuple(
+        f"model_arguments.{name}" for name in ("num_layers", "hidden_dim", "intermediate_dim", "num_encoder_layers")
+    )
 
     optimizer: str = option("sgd", "sgd: with a momentum of 0.9; both at a constant learning rate", ("sgd", "adam"))
     optimizer_arguments: dict = optimizer_arguments(
@@ -111,7 +106,7 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
     @property
     def attention_shape(self):
         """Width of the model, and its number of heads, unless the settings name another."""
-        return self.hidden_dim, NUM_HEADS
+        return self.model_argument("hidden_dim"), NUM_HEADS
 
     def __post_init__(self):
         super().__post_init__()

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import types
 
 import keras
 
@@ -37,6 +38,10 @@ class WriteGraphs(Task):
     def check(self):
         check_metrics(self.config.metrics)
         make_attention(self.config)
+
+    def try_model(self):
+        names = ("vocabulary_size", "entity_vocabulary_size", "num_relations", "title_vocabulary_size")
+        make_writer(self.config, types.SimpleNamespace(**dict.fromkeys(names, 8), forbidden_ids=()))
 
     def load(self):
         self.data = self.corpora or load_corpora(self.config)
@@ -106,7 +111,7 @@ class WriteGraphs(Task):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
     def describe(self):
-        return f"{self.config.num_layers} blocks of {super().describe()}"
+        return f"{self.config.model_argument('num_layers')} blocks of {super().describe()}"
 
     def throughput(self, batches):
         return lambda: batches.num_tokens["target"], "tokens_per_second"

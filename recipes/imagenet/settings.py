@@ -1,7 +1,7 @@
 """The settings of an image classification run."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings, Smoothing, optimizer_arguments
+from recipes.engine.settings import Settings, Smoothing, model_arguments, optimizer_arguments
 from recipes.engine.signatures import ATTENTIONS
 
 MODELS = ("resnet34", "resnet50", "resnet101", "resnet152", "small")
@@ -66,12 +66,7 @@ class Model:
     title = "model"
 
     model: str = option("resnet50", "network; small: three stages for images of 32 pixels", MODELS)
-    key_ratio: float | None = option(None, "width of all keys as a share of the filters; none: the model's", above=0)
-    value_ratio: float | None = option(None, "the same of all values; none: the model's", above=0)
-    min_key_dim: int | None = option(None, "least width of a key of a head; none: the model's", at_least=1)
-    attention_stages: tuple[int, ...] = option((-3, -2, -1), "stages with attention, counted from the last, -1")
-    small_images: bool | None = option(None, "begin with 3 x 3 pixels and no pooling; none: only the model small")
-    filters: int | None = option(None, "filters of the first stage; none: 64, of small 16", at_least=1)
+    model_arguments: dict = model_arguments("ResNet")  # by default those of the paper's networks
     statistics_momentum: float = option(
         0.997, "share that batch normalisation's moving statistics keep in a step", at_least=0, below=1
     )
@@ -96,7 +91,7 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
     title = "training"
     SOURCES = ("images", "records", "tfds", "embedded")
     MOST_USED = ("images", "validation_share", "tfds", "image_size", "model", "batch_size", *Settings.MOST_USED)
-    SIZE_OPTIONS = ("model", "filters")
+    SIZE_OPTIONS = ("model", "model_arguments.filters")
 
     warmup_epochs: float = option(5.0, "epochs in which the rate rises from 0", at_least=0)
     decay_epochs: tuple[int, ...] = option((30, 60, 80, 90), "epochs after which the rate is a tenth")

@@ -38,6 +38,9 @@ class ImageNet(Task):
     def check(self):
         make_attention(self.config)
 
+    def try_model(self):
+        make_classifier(self.config, 2)
+
     def load(self):
         train = load_training(self.config)
         validation = load_validation(self.config, train.class_names)

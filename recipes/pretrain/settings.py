@@ -3,7 +3,7 @@
 import dataclasses
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings, optimizer_arguments
+from recipes.engine.settings import Settings, model_arguments, optimizer_arguments
 from recipes.engine.signatures import ATTENTIONS
 
 # Of the encoder that is kept, ELECTRA's discriminator: Clark et al. 2020, table 6; `tiny` is for tests.
@@ -73,34 +73,11 @@ class Model:
         OBJECTIVES,
     )
     size: str = option("small", "named size of the encoder", tuple(SIZES))
-    num_layers: int | None = option(None, "blocks; none: the size's", at_least=1)
-    hidden_dim: int | None = option(None, "width; none: the size's", at_least=1)
-    intermediate_dim: int | None = option(None, "width of feed-forward layers; none: the size's", at_least=1)
-    embedding_dim: int | None = option(None, "width of embeddings; none: the size's", at_least=1)
-    num_positions: int = option(512, "positions that have embeddings; sequences may be shorter", at_least=8)
-    generator_share: float | None = option(
-        None, "electra: width of the generator, as a share of the encoder's; none: 1/4, of base 1/3", above=0
-    )
+    model_arguments: dict = model_arguments("ElectraPretraining", "Bert", generator_share=None)
     generator_attention: str = option(
         "multi_head", "electra: how the generator's heads work together", tuple(ATTENTIONS)
     )
     generator_attention_arguments: dict = option({}, "electra: arguments of its layer, such as sliding_window=2")
-    discriminator_weight: float = option(50.0, "electra: of the discriminator's loss", at_least=0)
-    drawn_share: float = option(0.15, "share of the tokens that are to be filled in", above=0, below=1)
-    masked_share: float | None = option(
-        None,
-        "share of these that are masked; none: 0.85, of masked_lm 0.8, with 0.1 random tokens",
-        at_least=0,
-        at_most=1,
-    )
-    replacement: bool = option(False, "electra: a token may be drawn twice, as in the original program")
-    initializer_range: float = option(
-        0.02,
-        "deviation of new weights, as published; narrow encoders may learn more with hidden_dim ** -0.5",
-        above=0,
-    )
-    dropout: float = option(0.1, "dropout of embeddings and sublayers", at_least=0, below=1)
-    attention_dropout: float = option(0.1, "dropout of attention weights", at_least=0, below=1)
 
 
 @settings(
@@ -138,9 +115,11 @@ class PretrainConfig(Data, Model, Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.max_length > self.num_positions:
+        positions = self.model_argument("max_length")
+        if self.max_length > positions:
             raise ValueError(
-                f"--num-positions must be at least --max-length. Received: {self.num_positions} for {self.max_length}"
+                "--max-length must be at most the positions that have embeddings, max_length of --model-arguments. "
+                f"Received: {self.max_length} for {positions}"
             )
         if self.warmup_steps >= self.total_steps:
             raise ValueError(
@@ -166,8 +145,8 @@ class PretrainConfig(Data, Model, Settings):
     @property
     def shape(self):
         """The named size with what overrides it, as arguments of `Bert`."""
-        given = {name: getattr(self, name) for name in SIZES[self.size]}
-        return SIZES[self.size] | {name: value for name, value in given.items() if value is not None}
+        given = self.model_arguments | ({"num_heads": self.num_heads} if self.num_heads else {})
+        return {name: given.get(name, value) for name, value in SIZES[self.size].items()}
 
     @property
     def records_folder(self):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import types
 
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
@@ -47,6 +48,10 @@ class Pretrain(Task):
         # Its arguments are its own, and so is its number of heads, whatever its width.
         of_generator = dataclasses.replace(self.config, attention_arguments={}, num_heads=None)
         make_attention(of_generator, 64, 1, "generator_attention")
+
+    def try_model(self):
+        if len(self.config.model_arguments) > 1:
+            make_pretraining(self.config, types.SimpleNamespace(vocabulary_size=8, mask_id=4, bos_id=2, eos_id=3))
 
     def load(self):
         config = self.config

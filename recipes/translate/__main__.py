@@ -113,9 +113,7 @@ RECIPE = Recipe(
     task="recipes.translate.task:Translate",
     embedded="numbers",
     quick=dict(
-        num_layers=1,
-        hidden_dim=64,
-        intermediate_dim=128,
+        model_arguments=dict(num_layers=1, hidden_dim=64, intermediate_dim=128),
         validation_sentences=0,
         images=False,
         beam_size=2,

@@ -1,15 +1,15 @@
 """The settings of a translation run."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Serving, Settings, Smoothing, TextFiles
+from recipes.engine.settings import Serving, Settings, Smoothing, TextFiles, model_arguments
 from recipes.engine.signatures import ATTENTIONS, SIZES
 
 PAIRS = (".tsv", ".tsv.gz")  # of a file of pairs beside others
 # What a pretrained model has of its own.
 OF_PRETRAINED = (
-    "size", "vocabulary_size", "vocabulary_type", "vocabulary_sentences", "shared_vocabulary", "normalize_first",
-    "tie_output",
+    "size", "vocabulary_size", "vocabulary_type", "vocabulary_sentences", "shared_vocabulary",
 )  # fmt: skip
+DROPOUTS = ("dropout", "activation_dropout")  # what it may have others of
 METRICS = ("bleu", "chrf", "exact_match", "tokenized_bleu", "wer", "rouge_l", "meteor", "cider", "yisi")
 DECODING = ("beam_size", "alpha", "max_length")  # what a finished run may translate with others of
 
@@ -87,20 +87,7 @@ class Model:
         metavar="FOLDER",
     )
     size: str = option("small", "named size", tuple(SIZES))
-    num_layers: int | None = option(None, "encoder blocks, and decoder blocks; none: the size's", at_least=1)
-    hidden_dim: int | None = option(None, "width of the model; none: the size's", at_least=1)
-    intermediate_dim: int | None = option(None, "width of feed-forward layers; none: the size's", at_least=1)
-    dropout: float = option(0.3, "dropout of embeddings and sublayers", at_least=0, below=1)
-    attention_dropout: float = option(0.0, "dropout of attention weights", at_least=0, below=1)
-    activation_dropout: float = option(0.0, "dropout inside feed-forward layers", at_least=0, below=1)
-    normalize_first: bool = option(True, "pre-norm blocks; --no-normalize-first: post-norm, as in 2017")
-    learned_positions: bool = option(False, "learned positions in place of sinusoidal ones")
-    relative_positions: int | None = option(
-        None,
-        "largest distance with relative positions of its own in self-attention; none: no such positions",
-        at_least=1,
-    )
-    tie_output: bool = option(True, "output layer tied to the target embedding")
+    model_arguments: dict = model_arguments("Transformer", dropout=0.3, normalize_first=True)
     decoder_attention: str | None = option(
         None, "that of the decoder's self-attention; none: --attention", tuple(ATTENTIONS)
     )
@@ -179,7 +166,9 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding,
         "train", "validation", "test", "source_language", "target_language", "size", "tokens_per_batch",
         *Settings.MOST_USED,
     )  # fmt: skip
-    SIZE_OPTIONS = ("size", "num_layers", "hidden_dim", "intermediate_dim")
+    SIZE_OPTIONS = (
+        "size", "model_arguments.num_layers", "model_arguments.hidden_dim", "model_arguments.intermediate_dim",
+    )  # fmt: skip
     PRETRAINED = ("pretrained",)
 
     warmup_steps: int = option(4000, "steps of linear warm-up, before decay with 1/sqrt(step)", at_least=1)
@@ -222,12 +211,14 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding,
         return {name: reason for name, reason in found.items() if name in given}
 
     def _check_pretrained(self):
-        names = ("num_layers", "hidden_dim", "intermediate_dim", "relative_positions", "records")
-        names += ("learned_positions", "moses", "lowercase", "target_vocabulary_size")
-        if given := [name for name in names if getattr(self, name)]:
+        names = ("records", "moses", "lowercase", "target_vocabulary_size")
+        given = {name: getattr(self, name) for name in names if getattr(self, name)}
+        of_size = self.model_arguments.items() - {("normalize_first", True)}
+        given |= {name: value for name, value in sorted(of_size) if name not in DROPOUTS}
+        if given:
             raise ValueError(
                 "--pretrained has its own sizes, positions and vocabularies, and takes no records. "
-                f"Received: {', '.join(f'{name}={getattr(self, name)!r}' for name in given)}"
+                f"Received: {', '.join(f'{name}={value!r}' for name, value in given.items())}"
             )
 
     @property
@@ -243,8 +234,8 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding,
     @property
     def shape(self):
         """The named size with what overrides it: num_layers, hidden_dim, intermediate_dim, num_heads."""
-        given = {name: getattr(self, name) for name in SIZES[self.size]}
-        return SIZES[self.size] | {name: value for name, value in given.items() if value is not None}
+        given = self.model_arguments | ({"num_heads": self.num_heads} if self.num_heads else {})
+        return {name: given.get(name, value) for name, value in SIZES[self.size].items()}
 
 
 def is_pairs(file):

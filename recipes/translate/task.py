@@ -43,6 +43,10 @@ class Translate(Task):
         check_text(self.config)
         make_attentions(self.config)
 
+    def try_model(self):
+        if not self.config.pretrained:
+            make_transformer(self.config, 8, 8)
+
     def load(self):
         self.data = self.corpora or load_corpora(self.config)
 
@@ -178,7 +182,7 @@ class Translate(Task):
         """
         trained = self.run.config()
         names = trained.attention, trained.decoder_attention, trained.cross_attention
-        learned = trained.learned_positions or "synthesizer" in names
+        learned = trained.model_arguments.get("positions") == "learned" or "synthesizer" in names
         if learned and self.config.max_length > trained.max_length:
             raise ValueError(
                 f"The run has learned positions for {trained.max_length} tokens. "

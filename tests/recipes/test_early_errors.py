@@ -45,7 +45,12 @@ MISTAKES = [
         "glue --optimizer electra --optimizer-arguments clipnrom=1.0",
         "AdamWeightDecay and Optimizer has no such argument. Received: clipnrom (did you mean clipnorm?)",
     ),
-    ("graphs --optimizer-arguments momentum=fast", "`momentum` must be float. Received: momentum='fast'"),
+    ("imagenet --optimizer-arguments momentum=fast", "`momentum` must be float. Received: momentum='fast'"),
+    (
+        "classify --model-arguments droput=0.1",
+        "SentencePairClassifier and BiLSTMEncoder and TransformerEncoder has no such argument. Received: droput (did",
+    ),
+    ("pretrain --model-arguments drawn=1", "ElectraPretraining and Bert "),
     ("translate --num-heads 7", "--num-heads must divide"),
     ("translate --metrics blue", "invalid choice: 'blue'"),
     ("translate --train {tmp}/a.en {tmp}/a.de --validation {tmp}/a.en {tmp}/a.de", "Received: 2 source and 1 target"),

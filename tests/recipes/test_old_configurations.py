@@ -24,13 +24,19 @@ BUILT = {
     "step_size", "repulsive_weight", "inverse_temperature", "prior_deviation", "repulsive_kernel",
     "repulsive_smoothing", "repulsive_projections", "repulsive_roles", "repulsive_layers", "repulsive_select",
     "regularizer_weight", "clipnorm", "accumulation", "beta_2", "epsilon", "clipvalue", "momentum",
+    "num_layers", "hidden_dim", "intermediate_dim", "dropout", "attention_dropout", "activation_dropout",
+    "normalize_first", "learned_positions", "relative_positions", "tie_output", "embedding_dim", "factor_dim",
+    "mlp_dim", "train_embeddings", "head_dim", "pooling", "num_positions", "generator_share",
+    "discriminator_weight", "drawn_share", "masked_share", "replacement", "initializer_range", "num_encoder_layers",
+    "embedding_dropout", "trainable_layers", "lstm_dim", "key_ratio", "value_ratio", "min_key_dim",
+    "attention_stages", "small_images", "filters",
 }  # fmt: skip
 # Settings that single recipes could not change, or pass on now.
 GONE = {
     "glue": {"weight_decay"},
     "pretrain": {"label_smoothing", "weight_decay"},
     "graphs": {"label_smoothing"},
-    "rationales": {"label_smoothing"},
+    "rationales": {"label_smoothing", "pooling_dim"},
 }
 # A setting that says what to train on, of data that are not embedded.
 SOURCES = {

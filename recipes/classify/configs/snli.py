@@ -20,7 +20,7 @@ from recipes.classify.configs import yelp
 CONFIG = dataclasses.replace(
     yelp.CONFIG,
     max_length=80,
-    mlp_dim=4000,
+    model_arguments=dict(mlp_dim=4000, dropout=0.3),
     batch_size=50,
     optimizer="adagrad",
     learning_rate=0.01,
@@ -29,6 +29,5 @@ CONFIG = dataclasses.replace(
     label_column="gold_label",
     drop_labels=("-",),
     pooling_dim=150,
-    dropout=0.3,
     attention_regularizer_arguments=dict(weight=0.3),
 )

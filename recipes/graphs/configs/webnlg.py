@@ -18,9 +18,7 @@ of the control is none of repulsion's. The size is one that a core trains in min
 from recipes.graphs.settings import GraphsConfig
 
 CONFIG = GraphsConfig(
-    num_layers=3,
-    hidden_dim=128,
-    num_encoder_layers=1,
+    model_arguments=dict(num_layers=3, hidden_dim=128, num_encoder_layers=1),
     max_words=10,
     optimizer="adam",
     learning_rate=2e-3,

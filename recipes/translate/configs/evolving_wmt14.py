@@ -21,7 +21,7 @@ LITE = dataclasses.replace(
     size="lite",
     attention="evolving",
     attention_arguments=dict(alpha=0.1, beta=0.1),
-    dropout=0.3,
+    model_arguments=wmt14_de.CONFIG.model_arguments | dict(dropout=0.3),
     epochs=100,
     patience=5,
     tokens_per_batch=8 * 4096,
@@ -36,7 +36,7 @@ FRENCH = dict(
     target_language="fr",
     tfds="wmt14_translate/fr-en",
     vocabulary_size=40_000,
-    dropout=0.1,
+    model_arguments=wmt14_de.CONFIG.model_arguments,
     records="records/wmt14_fr",
 )
 CONFIGS = {

@@ -193,7 +193,7 @@ def test_a_value_is_in_one_file_or_the_one_it_names():
 def test_another_attention_has_other_arguments():
     config = RECIPE.named_config("evolving_lite_iwslt14")
     assert config.attention_arguments == dict(alpha=0.1, beta=0.1)
-    assert config.changed({"dropout": 0.1}).decoder_attention_arguments == dict(alpha=0.0)
+    assert config.changed({"model_arguments": {"dropout": 0.1}}).decoder_attention_arguments == dict(alpha=0.0)
     assert config.changed({"decoder_attention": "multi_head"}).decoder_attention_arguments == {}
     assert config.changed({"decoder_attention": "evolving"}) == dataclasses.replace(
         config, decoder_attention="evolving"
@@ -255,7 +255,6 @@ def test_sizes_of_the_papers():
         {"embedded": True, "tfds": "name"},
         {"truecase": True},
         {"epochs": 0},
-        {"dropout": 1.0},
         {"label_smoothing": float("nan")},
         {"learning_rate": 0.0},
         {"time_limit": 0.0},

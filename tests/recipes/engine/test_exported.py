@@ -19,10 +19,12 @@ from tests.recipes.commands import run_here
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
 ZAHLEN = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht"]
 SMALL = {
-    translate: "--epochs 1 --num-layers 1 --hidden-dim 16 --intermediate-dim 16 --num-heads 2 --vocabulary-size 60 "
+    translate: "--epochs 1 --model-arguments num_layers=1 hidden_dim=16 intermediate_dim=16 --num-heads 2 "
+    "--vocabulary-size 60 "
     "--attention multi_head --validation-sentences 0 --no-images --no-projector --max-length 16 --no-export-maps",
-    classify: "--epochs 1 --embedding-dim 8 --hidden-dim 8 --pooling-heads 2 --pooling-dim 8 --mlp-dim 8 "
-    "--factor-dim 8 --max-length 8 --no-export-maps",
+    classify: "--epochs 1 --model-arguments embedding_dim=8 hidden_dim=8 mlp_dim=8 factor_dim=8 --pooling-heads 2 "
+    "--pooling-dim 8 "
+    "--max-length 8 --no-export-maps",
     glue: "--epochs 1 --size bert_tiny --vocabulary-size 100 --max-length 16 --no-export-maps",
 }
 

@@ -59,7 +59,9 @@ def test_repulsive_with_its_selection():
 
 
 def test_every_setting_of_table_10_finds_its_heads(capsys):
-    config = TranslateConfig(embedded=True, attention="multi_head", size="tiny", num_layers=2, repulsive="svgd")
+    config = TranslateConfig(
+        embedded=True, attention="multi_head", size="tiny", model_arguments=dict(num_layers=2), repulsive="svgd"
+    )
     transformer = make_transformer(config, 20, 20)
     transformer.build()
     settings = [dict(projections=(one,)) for one in ("query", "key", "value")]
@@ -74,7 +76,9 @@ def test_every_setting_of_table_10_finds_its_heads(capsys):
 @pytest.mark.parametrize("name", layers.ATTENTIONS)
 def test_every_attention_by_its_name(name):
     """In every role, cached decoding included: a model of it is made and called."""
-    config = TranslateConfig(embedded=True, attention=name, size="tiny", num_layers=2, hidden_dim=16, max_length=20)
+    config = TranslateConfig(
+        embedded=True, attention=name, size="tiny", model_arguments=dict(num_layers=2, hidden_dim=16), max_length=20
+    )
     model = make_transformer(config, 20, 20)
     attention = model.templates["attention"].layer
     assert type(attention) is layers.ATTENTIONS[name]

@@ -103,7 +103,7 @@ def test_help_names_every_setting(capsys):
     text = capsys.readouterr().out
     assert all(
         name in text
-        for name in ("--checkpoint", "--glue", "--head-dim", "--seeds", "--quick", "gradient_accumulation_steps")
+        for name in ("--checkpoint", "--glue", "head_dim", "--seeds", "--quick", "gradient_accumulation_steps")
     )
 
 

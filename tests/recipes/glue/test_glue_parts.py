@@ -420,7 +420,7 @@ def test_t5_writes_its_labels(tmp_path, monkeypatch, capsys):
     with pytest.raises(ValueError, match="multiple of the 3 replicas. Received: batch_size=32"):
         RECIPE.make_task(config).make_batches(3)
     with pytest.raises(
-        ValueError, match="T5 has no head.* Received: head_dim=None, pooling='mean', class_weights='none'"
+        ValueError, match="T5 has no head.* Received: model_arguments=.*'pooling': 'mean'.*class_weights='none'"
     ):
         RECIPE.make_task(override(config, dict(pooling="mean"))).check()
     _, history = train_here(RECIPE, config, monkeypatch)
@@ -481,7 +481,9 @@ def test_training_on_pairs_of_ones_own(tmp_path, monkeypatch):
         rows.append(f"{'good ' * int(1 + grade)}film\ta film\t{grade:.2f}")
     path = write(tmp_path / "pairs.tsv", *rows)
     given = dict(text_column="first", second_column="second", label_column="grade", predict="number")
-    given |= dict(train=(str(path),), run=str(tmp_path / "run"), export=None, size="bert_tiny", head_dim=20)
+    given |= dict(
+        train=(str(path),), run=str(tmp_path / "run"), export=None, size="bert_tiny", model_arguments=dict(head_dim=20)
+    )
     given |= dict(
         epochs=2,
         batch_size=8,

@@ -203,7 +203,10 @@ def test_a_saved_model_has_its_own_settings(quick, recipe, tmp_path):
 
 def small(tmp_path, **changes):
     own = dict(
-        num_layers=1, hidden_dim=16, num_encoder_layers=1, dropout=0.1, max_graphs=24, validation_graphs=0, beam_size=1
+        model_arguments=dict(num_layers=1, hidden_dim=16, num_encoder_layers=1),
+        max_graphs=24,
+        validation_graphs=0,
+        beam_size=1,
     )
     own |= dict(epochs=2, tokens_per_batch=120, num_buckets=1, num_graph_buckets=1, save_steps=2, export=None)
     own |= dict(run=str(tmp_path / "run"), quiet=True, metrics=("bleu",), max_length=40)
@@ -270,7 +273,9 @@ def test_texts_are_scored_without_case_and_as_they_are_split():
 
 @pytest.mark.parametrize("name, kernels", [("repulsive_agenda", 18), ("webnlg", 9)])
 def test_repulsion_acts_on_the_graph_encoder(name, kernels, tmp_path, capsys):
-    config = named_configs("graphs")[name].changed({"repulsive": "svgd", "hidden_dim": 8, "run": str(tmp_path)})
+    config = named_configs("graphs")[name].changed(
+        {"repulsive": "svgd", "model_arguments": {"hidden_dim": 8}, "run": str(tmp_path)}
+    )
     task = RECIPE.make_task(config)
     task.vocabulary = type("Vocabulary", (), dict(vocabulary_size=9, entity_vocabulary_size=4, num_relations=1,
                                                    title_vocabulary_size=None, forbidden_ids=(0,)))  # fmt: skip

@@ -20,7 +20,15 @@ from tests.data.image_files import make_folder
 from tests.recipes.commands import train_here
 
 DIGITS = RECIPE.named_config("digits")
-TINY = dataclasses.replace(DIGITS, filters=4, image_size=8, max_images=64, batch_size=16, epochs=2, decay_epochs=(1,))
+TINY = dataclasses.replace(
+    DIGITS,
+    model_arguments=DIGITS.model_arguments | {"filters": 4},
+    image_size=8,
+    max_images=64,
+    batch_size=16,
+    epochs=2,
+    decay_epochs=(1,),
+)
 
 
 @pytest.mark.parametrize("name", ["imagenet", "cifar10", "tiny_imagenet", "digits"])

@@ -161,7 +161,7 @@ def test_the_encoder_of_a_run_keeps_its_weights(quick, tmp_path):
             "--generator-attention-arguments: MultiHeadAttention takes",
         ),
         (["--embedded", "--num-heads", "7"], "--num-heads must divide"),
-        (["--embedded", "--max-length", "600"], "--num-positions must be at least"),
+        (["--embedded", "--max-length", "600"], "--max-length must be at most"),
         (["--config", "electra_small"], "Give --train or --embedded or --records"),
         (["export", "{tmp}/nothing", "--export", "x"], "no run"),
     ],

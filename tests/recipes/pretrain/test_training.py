@@ -27,8 +27,7 @@ def text(tmp_path_factory):
         train=(str(folder / "text.txt"),),
         records=str(folder / "records"),
         size="tiny",
-        num_layers=1,
-        num_positions=32,
+        model_arguments=dict(num_layers=1, max_length=32),
         vocabulary_size=64,
         max_length=32,
         batch_size=4,
@@ -109,13 +108,15 @@ def test_each_network_has_its_attention(text):
     """And new weights the deviation of the settings."""
     tokenizer = type("Tokenizer", (), dict(vocabulary_size=64, mask_id=4, bos_id=2, eos_id=3))
     own = dict(attention_arguments={"sliding_window": 3}, generator_attention_arguments={"sliding_window": 2})
-    config = dataclasses.replace(text, generator_attention="talking_heads", initializer_range=0.1, **own)
+    config = dataclasses.replace(
+        text, generator_attention="talking_heads", model_arguments={"initializer_range": 0.1}, **own
+    )
     model = make_pretraining(config, tokenizer)
     mine, theirs = (head.encoder.blocks[0].attention for head in (model.discriminator, model.generator))
     assert (type(mine), mine.sliding_window) == (layers.MultiHeadAttention, 3)
     assert (type(theirs), theirs.sliding_window) == (layers.TalkingHeadsAttention, 2)
     assert model.discriminator.encoder.initializer_range == model.generator.encoder.initializer_range == 0.1
-    RECIPE.make_task(dataclasses.replace(config, num_heads=3, hidden_dim=48)).check()
+    RECIPE.make_task(dataclasses.replace(config, num_heads=3, model_arguments={"hidden_dim": 48})).check()
 
 
 def test_the_paper_s_settings():
