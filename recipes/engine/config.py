@@ -28,7 +28,7 @@ def option(default, help, choices=None, changeable=False, metavar=None, of=(), *
         metavar: what stands for a value in the help text: `"FILE"`. Default `None`: its type.
         of: of a dictionary: what takes it as arguments. List of classes and functions by their paths, or a dictionary
             of such lists by the choices of another setting: `optimizer`, say, of `optimizer_arguments`. A value is
-            merged with the default, key by key. Default `()`: the names of its keys are not checked.
+            merged with the default, key by key. Default `()`: its names are those of the default.
         **limits: bounds of numbers, named as in `LIMITS`.
     """
     metadata = {"help": help, "choices": choices, "changeable": changeable, "metavar": metavar, "of": of, **limits}
@@ -90,10 +90,13 @@ def check_passed_on(config):
         ValueError: that names the option, what takes its arguments, and the nearest name.
     """
     for field in fields(config):
+        own = default_of(field)
         if paths := takers(config, field):
             names = " and ".join(path.rpartition(".")[2] for path in paths)
-            known = passed_on(paths) | default_of(field)
+            known = passed_on(paths) | own
             check_arguments(flag(field.name), getattr(config, field.name), known, names)
+        elif own and isinstance(own, dict):
+            check_arguments(flag(field.name), getattr(config, field.name), own, "the setting")
 
 
 @contextlib.contextmanager

@@ -67,12 +67,6 @@ class Training:
         changeable=True,
         above=0,
     )
-    save_steps: int | None = option(
-        1000,
-        "save the state of training every so many steps, and after each epoch; none: after each epoch alone",
-        changeable=True,
-        at_least=1,
-    )
     learning_rate: float = option(1e-3, "highest learning rate", above=0)
     optimizer_arguments: dict = optimizer_arguments(["keras.optimizers.Adam"])
     seed: int = option(0, "of everything random", at_least=0)
@@ -103,14 +97,18 @@ class Devices:
     replicas: int | None = option(
         None, "none: all GPUs, else one CPU replica; n without GPUs splits the CPU", changeable=True, at_least=1
     )
-    xla: bool | None = option(None, "compile training by XLA; none: where it is faster", changeable=True)
+    compile_arguments: dict = option(
+        {},
+        "of `compile`: jit_compile=true, XLA, by default where it is faster; steps_per_execution=8",
+        changeable=True,
+        of=["recipes.engine.training.make_trainer"],
+    )
     xla_cache: str | None = option(
         None,
         "folder where XLA keeps training steps it compiled, for later runs on this machine",
         changeable=True,
         metavar="FOLDER",
     )
-    steps_per_execution: int = option(1, "training steps run in one go", changeable=True, at_least=1)
 
 
 @settings()
@@ -120,9 +118,12 @@ class Output:
     title = "output"
 
     samples: int = option(5, "examples that the SavedModel is tried on at the end", changeable=True, at_least=0)
-    gradient_norm: bool = option(False, "the gradient's norm in the history and in TensorBoard", changeable=True)
-    profile_steps: tuple[int, ...] = option(
-        (), "first and last training step to profile for TensorBoard", changeable=True
+    callback_arguments: dict = option(
+        {},
+        "save_steps=1000: save the state of training every so many steps, none: after each epoch alone; "
+        "gradient_norm=true: the gradient's norm in TensorBoard; profile_steps=10,20: first and last step to profile",
+        changeable=True,
+        of=["recipes.engine.training.make_callbacks"],
     )
     quiet: bool = option(False, "print results alone", changeable=True)
     run: str = option("runs/mine", "folder of the run", changeable=True, metavar="FOLDER")
@@ -171,11 +172,10 @@ class Settings(Heads, Training, Devices, Output):
                 object.__setattr__(self, field.name, default_of(field) | value)
         check_ranges(self)
         self._source()
-        if self.profile_steps and not (
-            len(self.profile_steps) == 2 and 0 < self.profile_steps[0] <= self.profile_steps[1]
-        ):
+        steps = self.callback_arguments.get("profile_steps", (1, 1))
+        if not (isinstance(steps, tuple) and len(steps) == 2 and 0 < steps[0] <= steps[1]):
             raise ValueError(
-                f"--profile-steps takes a first and a last step, from 1. Received: profile_steps={self.profile_steps}"
+                f"--callback-arguments profile_steps takes a first and a last step, from 1. Received: {steps}"
             )
 
     def unused(self, given):
@@ -285,9 +285,11 @@ class TextFiles:
     )
     tfds: str | None = option(None, "TensorFlow Datasets name, in place of files", metavar="NAME")
     embedded: bool = option(False, "the embedded task, made by code")
-    train_split: str = option("train", "split to train on, where there are no files", metavar="SPLIT")
-    validation_split: str = option("validation", "split for validation", metavar="SPLIT")
-    test_splits: tuple[str, ...] = option(("test",), "splits to test on", changeable=True, metavar="SPLIT")
+    splits: dict = option(
+        {"train": "train", "validation": "validation", "test": ("test",)},
+        "splits of TensorFlow Datasets, where there are no files: validation=dev test=test_a,test_b",
+        changeable=True,
+    )
 
     def __post_init__(self):
         super().__post_init__()
@@ -299,11 +301,17 @@ class TextFiles:
 
     SPLIT = ("tfds",)  # sources that have splits
 
+    @property
+    def test_splits(self):
+        """Names of the splits to test on."""
+        names = self.splits["test"]
+        return names if isinstance(names, tuple) else (names,)
+
     def unused(self, given):
-        found, of_splits = super().unused(given), ("train_split", "validation_split", "test_splits")
+        found = super().unused(given)
         if "test" in given:
             found |= dict.fromkeys(self.SOURCES, "and --test name test sets: give one of them")
             del found["train"]
         if "test" in given or self._source() not in self.SPLIT:
-            found |= dict.fromkeys(of_splits, f"is of data by {' or '.join(map(flag, self.SPLIT))}, not of files")
+            found["splits"] = f"is of data by {' or '.join(map(flag, self.SPLIT))}, not of files"
         return {name: reason for name, reason in found.items() if name in given}

@@ -167,7 +167,7 @@ class GlueConfig(Data, Model, Settings, Smoothing, Serving):
         if self.glue_task:
             of_own = ("format", "header", "delimiter", *COLUMNS, "predict", "test_share")
             found |= dict.fromkeys(of_own, f"is of texts of your own, not of --task {self.task}")
-            found |= dict.fromkeys(("train_split", "validation_split"), "is of texts of your own, not of GLUE")
+            found["splits"] = "is of texts of your own, not of GLUE"
         elif self.task:
             found["predict"] = f"is of texts of your own, not of --task {self.task}"
         return {name: reason for name, reason in found.items() if name in given}

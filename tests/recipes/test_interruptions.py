@@ -26,7 +26,7 @@ def train(folder):
 
         size = f"--max-sentences {1000 * (KILLS + 1)} --validation-sentences 9 --num-buckets 1"
         ends = f"--model-arguments num_layers=1 --beam-size 1 --export none --run {folder}"
-        main(["--quick", "--config", "numbers", "--save-steps", "2", *size.split(), *ends.split()])
+        main(["--quick", "--config", "numbers", "--callback-arguments", "save_steps=2", *size.split(), *ends.split()])
 
 
 def start(folder):

@@ -16,9 +16,20 @@ import types
 import keras
 import pytest
 
+from recipes.engine.config import takers
+from recipes.engine.signatures import passed_on
+
 FILE = pathlib.Path(__file__).with_name("old_configurations.json")
 # Where a setting of that time is now.
-MOVED = {}
+MOVED = {
+    "all": {
+        "save_steps": "callback_arguments.save_steps", "gradient_norm": "callback_arguments.gradient_norm",
+        "profile_steps": "callback_arguments.profile_steps",
+        "steps_per_execution": "compile_arguments.steps_per_execution",
+    },
+}  # fmt: skip
+OF_SPLITS = {"train_split": "splits.train", "validation_split": "splits.validation", "test_splits": "test_splits"}
+MOVED |= {name: OF_SPLITS for name in ("translate", "classify", "glue")}
 # Settings of that time that show in the model or the optimizer.
 BUILT = {
     "step_size", "repulsive_weight", "inverse_temperature", "prior_deviation", "repulsive_kernel",
@@ -126,10 +137,13 @@ def built(name, config):
 
 
 def value_of(config, path):
-    """The value of `"epochs"`, or of `"optimizer_arguments.beta_2"`."""
+    """The value of `"epochs"`, or of `"optimizer_arguments.beta_2"`: that of its constructor where none is given."""
     name, _, key = path.partition(".")
     value = getattr(config, name)
-    return json.loads(json.dumps(value.get(key) if key else value))
+    if key:
+        (field,) = (field for field in dataclasses.fields(config) if field.name == name)
+        value = (passed_on(takers(config, field)) | value)[key]
+    return json.loads(json.dumps(value))
 
 
 CASES = [(name, each) for name in SOURCES for each in configs_of(name)]

@@ -19,8 +19,7 @@ from recipes.translate.settings import TranslateConfig
 CONFIG = TranslateConfig(
     source_language="de",
     target_language="en",
-    validation_split="dev2010",
-    test_splits=("tst2010+tst2011+tst2012+tst2013+tst2014",),
+    splits=dict(validation="dev2010", test="tst2010+tst2011+tst2012+tst2013+tst2014"),
     max_words=80,
     moses=True,
     truecase=True,

@@ -96,7 +96,7 @@ def test_the_settings_of_the_papers():
         {"labels": ("a", "b"), "drop_labels": ("b",)},
         {"tokens": "pieces", "embeddings": "glove.txt"},
         {"repulsive": "svgd", "pooling_heads": 1},
-        {"profile_steps": (3,)},
+        {"callback_arguments": {"profile_steps": (3,)}},
         {"encoder": "cnn"},
         {"attention": "talking_heads"},
         {"test_share": 1.0},
@@ -268,7 +268,13 @@ class Stop(keras.callbacks.Callback):
 
 
 def test_resumed_is_as_uninterrupted(table, tmp_path, monkeypatch):
-    config = config_of(table, save_steps=2, class_weights="balanced", l2=0.01, attention_regularizer="frobenius")
+    config = config_of(
+        table,
+        callback_arguments=dict(save_steps=2),
+        class_weights="balanced",
+        l2=0.01,
+        attention_regularizer="frobenius",
+    )
     whole, history = train_here(RECIPE, dataclasses.replace(config, run=str(tmp_path / "whole")), monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         train_here(RECIPE, config, monkeypatch, Stop())

@@ -81,7 +81,7 @@ def test_translation(folder, run):
     assert "is of runs" in run(translate, "evaluate", saved / "1", "--test", *files, "--beam-size", 2)
     assert "Give --test" in run(translate, "evaluate", saved)
     assert "is that of the run" in run(translate, "evaluate", done, "--target-language", "en")
-    assert "--test-splits is of data by --iwslt or --tfds" in run(translate, "evaluate", done, "--test-splits", "no")
+    assert "--splits is of data by --iwslt or --tfds" in run(translate, "evaluate", done, "--splits", "test=no")
     assert "The SavedModel must take texts" in run(translate, "evaluate", f"{saved}_ids", "--test", *files)
     assert "must give classes or numbers" in run(
         classify, "evaluate", saved, "--test", folder / "same.tsv", "--no-header", "--text-column=1", "--label-column=2"

@@ -208,7 +208,14 @@ def small(tmp_path, **changes):
         validation_graphs=0,
         beam_size=1,
     )
-    own |= dict(epochs=2, tokens_per_batch=120, num_buckets=1, num_graph_buckets=1, save_steps=2, export=None)
+    own |= dict(
+        epochs=2,
+        tokens_per_batch=120,
+        num_buckets=1,
+        num_graph_buckets=1,
+        callback_arguments=dict(save_steps=2),
+        export=None,
+    )
     own |= dict(run=str(tmp_path / "run"), quiet=True, metrics=("bleu",), max_length=40)
     return dataclasses.replace(named_configs("graphs")["people"], **own | changes)
 

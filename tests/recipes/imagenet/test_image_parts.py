@@ -68,7 +68,7 @@ def test_ablations():
         {"resized": 100},
         {"attention_arguments": {"alpha": 0.5}},
         {"decay_epochs": (3, 2)},
-        {"profile_steps": (3,)},
+        {"callback_arguments": {"profile_steps": (3,)}},
         {"attention": "more"},
     ],
 )
@@ -169,7 +169,9 @@ class Stop(keras.callbacks.Callback):
 
 
 def test_resumed_is_as_uninterrupted(tmp_path, monkeypatch):
-    config = TINY.changed({"attention": "none", "save_steps": 2, "run": str(tmp_path / "whole"), "export": None})
+    config = TINY.changed(
+        {"attention": "none", "callback_arguments": {"save_steps": 2}, "run": str(tmp_path / "whole"), "export": None}
+    )
     whole, history = train_here(RECIPE, config, monkeypatch)
     config = dataclasses.replace(config, run=str(tmp_path / "stopped"))
     with pytest.raises(KeyboardInterrupt):
@@ -181,7 +183,14 @@ def test_resumed_is_as_uninterrupted(tmp_path, monkeypatch):
 
 def test_two_replicas_in_mixed_precision(tmp_path, monkeypatch):
     """On two devices the images a step are twice as many; here in steps that XLA compiles."""
-    given = dict(attention="none", batch_size=8, replicas=2, xla=True, precision="mixed_bfloat16", epochs=1)
+    given = dict(
+        attention="none",
+        batch_size=8,
+        replicas=2,
+        compile_arguments=dict(jit_compile=True),
+        precision="mixed_bfloat16",
+        epochs=1,
+    )
     config = TINY.changed(given | {"run": str(tmp_path), "export": None})
     weights, history = train_here(RECIPE, config, monkeypatch)
     assert np.isfinite(history[0]["loss"]) and all(weight.dtype == "float32" for weight in weights)

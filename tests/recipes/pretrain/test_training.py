@@ -36,8 +36,8 @@ def text(tmp_path_factory):
         warmup_steps=2,
         validation_sequences=8,
         processes=1,
-        save_steps=3,
-        xla=False,
+        callback_arguments=dict(save_steps=3),
+        compile_arguments=dict(jit_compile=False),
         quiet=True,
     )
 

@@ -46,7 +46,7 @@ def test_an_interrupted_run_ends_as_another(run, tmp_path, monkeypatch):
     given |= dict(
         model_arguments=SMALL["model_arguments"] | dict(trainable_layers=1),
         epochs=2,
-        save_steps=2,
+        callback_arguments=dict(save_steps=2),
         num_buckets=1,
         export=None,
     )

@@ -108,5 +108,5 @@ def test_operations_of_a_token(transformer):
 
 @pytest.mark.parametrize("steps", [(10,), (0, 2), (5, 4)])
 def test_steps_to_profile_are_a_first_and_a_last(steps):
-    with pytest.raises(ValueError, match="--profile-steps.*Received"):
-        TranslateConfig(profile_steps=steps)
+    with pytest.raises(ValueError, match="profile_steps takes.*Received"):
+        TranslateConfig(callback_arguments=dict(profile_steps=steps))

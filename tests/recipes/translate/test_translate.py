@@ -96,7 +96,8 @@ def test_options_together(tmp_path_factory):
     training = [
         "--replicas",
         2,
-        "--xla",
+        "--compile-arguments",
+        "jit_compile=true",
         "--precision",
         "mixed_bfloat16",
         "--optimizer-arguments",
