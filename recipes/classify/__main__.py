@@ -60,7 +60,7 @@ RECIPE = Recipe(
     evaluated=("test", "tfds", "splits", *FILES),
     evaluated_alone=("test", "predict", "labels", "label_separator", *FILES),
     evaluate_alone="recipes.classify.exported:evaluate_saved_model",
-    exported=("export", "export_maps"),
+    exported=("export", "export_arguments"),
     commands={"classify": classify_command(lambda: RECIPE), "explain": explain_command()},
 )
 main = RECIPE.main

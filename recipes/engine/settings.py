@@ -142,9 +142,9 @@ class Serving:
 
     title = "serving"
 
-    export_maps: bool = option(
-        True,
-        "the SavedModel of text says where its heads look, by the signature `attention`; --no-export-maps: it does not",
+    export_arguments: dict = option(
+        {"attention": True},
+        "of SavedModels; attention=true: a signature of that name says where heads look",
         changeable=True,
     )
 

@@ -108,7 +108,7 @@ RECIPE = Recipe(
         beam_size=2,
         average=1,
     ),
-    quick_data=dict(tokens_per_batch=1_000, min_count=1, max_length=100),
+    quick_data=dict(tokens_per_batch=1_000, vocabulary_arguments=dict(min_count=1), max_length=100),
     files=("vocabulary.json", "categories.json", "explained"),
     check_files=_check_files,
     read=_read,

@@ -28,17 +28,18 @@ class Graphs:
     format: str | None = option(None, "of the files; none: by their ending", FORMATS, changeable=True)
     encoding: str = option("utf-8", "of the files, such as latin-1", changeable=True)
     max_graphs: int | None = option(None, "use only so many graphs of each set, at random; none: all", at_least=1)
-    min_count: int = option(5, "rarer words of texts and titles are unknown; of entities none is", at_least=1)
-    max_words: int | None = option(
-        None,
-        "how many words of an entity's name are read, all of which are padded to the longest; none: all",
-        at_least=1,
+    vocabulary_arguments: dict = option(
+        {"min_count": 5, "max_words": None},
+        "rarer words of texts and titles are unknown; of entities none is. max_words=10: of an entity's name so many "
+        "words are read, all of which are padded to the longest",
     )
     tokens_per_batch: int = option(
         3520, "tokens of texts in a batch, padding included, over all replicas: 32 texts of 110", at_least=1
     )
-    num_buckets: int = option(3, "lengths to which texts are padded, at most", at_least=1)
-    num_graph_buckets: int = option(2, "sizes to which graphs are padded for each such length, at most", at_least=1)
+    bucket_arguments: dict = option(
+        {"num_buckets": 3, "num_graph_buckets": 2},
+        "lengths to which texts are padded, and sizes to which graphs are for each of them, at most",
+    )
 
 
 @settings()

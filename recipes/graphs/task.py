@@ -50,7 +50,7 @@ class WriteGraphs(Task):
         path = self.run.folder / VOCABULARY
         if self.data:
             if not path.exists():
-                GraphVocabulary.learn(self.data.train, self.config.min_count, self.config.max_words).save(path)
+                GraphVocabulary.learn(self.data.train, **self.config.vocabulary_arguments).save(path)
             found = sorted({graph.category for graph in self.data.train.graphs})
             self.run.keep(CATEGORIES, json.dumps(found))
         self.vocabulary = GraphVocabulary.load(path)
@@ -60,8 +60,7 @@ class WriteGraphs(Task):
         config, vocabulary = self.config, self.vocabulary
         common = dict(
             tokens_per_batch=config.tokens_per_batch,
-            num_buckets=config.num_buckets,
-            num_graph_buckets=config.num_graph_buckets,
+            **config.bucket_arguments,
             num_replicas=num_replicas,
         )
         train, validation = (self._examples(part) for part in (self.data.train, self.data.validation))
@@ -88,9 +87,7 @@ class WriteGraphs(Task):
         train, most = self.data.train, self.vocabulary.max_words
         lengths = [len(SPLITS[train.split](name)) for graph in train.graphs for name in graph.entities]
         if most and (longer := sum(length > most for length in lengths)):
-            print(
-                f"{train.name}: of {longer:,} of {len(lengths):,} names the first {most} words are read (--max-words)"
-            )
+            print(f"{train.name}: of {longer:,} of {len(lengths):,} names the first {most} words are read (max_words)")
 
     def make_model(self):
         return make_writer(self.config, self.vocabulary)

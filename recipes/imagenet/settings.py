@@ -54,9 +54,16 @@ class Pixels:
         None, "to evaluate, the shorter side becomes so many pixels before the crop; none: see docs", at_least=8
     )
     augmentation: str = option("inception", "inception: random area and aspect; pad_crop: small images", AUGMENTATIONS)
-    min_area: float = option(0.08, "smallest share of an image that inception crops", above=0, at_least=0.001)
-    flip: bool = option(True, "mirror half of the images to train on")
-    color_jitter: float = option(0.0, "brightness, contrast and saturation change by this share", at_least=0, below=1)
+    augmentation_arguments: dict = option(
+        {"flip": True, "jitter": 0.0},
+        "flip=false: no mirrored images; jitter: share by which brightness, contrast and saturation change; min_area: "
+        "smallest share of an image that inception crops, by default 0.08",
+        of={
+            "inception": ["keras_headattn.data.inception_crop"],
+            "pad_crop": ["keras_headattn.data.pad_and_crop"],
+            "none": ["keras_headattn.data.pad_and_crop"],
+        },
+    )
 
 
 @settings()

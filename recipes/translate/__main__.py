@@ -115,7 +115,7 @@ RECIPE = Recipe(
     quick=dict(
         model_arguments=dict(num_layers=1, hidden_dim=64, intermediate_dim=128),
         validation_sentences=0,
-        images=False,
+        tensorboard=(),
         beam_size=2,
         records=None,
     ),
@@ -128,7 +128,7 @@ RECIPE = Recipe(
     evaluated=(*DECODING, "metrics", "embeddings", "test", "columns", "iwslt", "tfds", "splits"),
     evaluated_alone=("metrics", "embeddings", "target_language", "lowercase", "test", "columns"),
     evaluate_alone="recipes.translate.exported:evaluate_saved_model",
-    exported=(*DECODING, "export", "samples", "export_maps", "export_weights", "export_cpu_only"),
+    exported=(*DECODING, "export", "samples", "export_arguments"),
     commands={
         "translate": Command(_translate, "translate a file, or standard input", _add_translate, filters=True),
         "import": Command(_import, "make a run of a Marian model, such as OPUS-MT's, without training", _add_import),

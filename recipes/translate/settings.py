@@ -1,7 +1,7 @@
 """The settings of a translation run."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Serving, Settings, Smoothing, TextFiles, model_arguments
+from recipes.engine.settings import Settings, Smoothing, TextFiles, model_arguments
 from recipes.engine.signatures import ATTENTIONS, SIZES
 
 PAIRS = (".tsv", ".tsv.gz")  # of a file of pairs beside others
@@ -9,6 +9,8 @@ PAIRS = (".tsv", ".tsv.gz")  # of a file of pairs beside others
 OF_PRETRAINED = (
     "size", "vocabulary_size", "vocabulary_type", "vocabulary_sentences", "shared_vocabulary",
 )  # fmt: skip
+TENSORBOARD = ("images", "projector")
+WEIGHTS = ("float32", "bfloat16", "int8")
 DROPOUTS = ("dropout", "activation_dropout")  # what it may have others of
 METRICS = ("bleu", "chrf", "exact_match", "tokenized_bleu", "wer", "rouge_l", "meteor", "cider", "yisi")
 DECODING = ("beam_size", "alpha", "max_length")  # what a finished run may translate with others of
@@ -123,19 +125,19 @@ class Decoding:
     validation_sentences: int = option(
         200, "validation sentences translated for BLEU after each epoch; 0: none", at_least=0
     )
-    images: bool = option(
-        True, "attention maps of two validation sentences in TensorBoard after each epoch", changeable=True
-    )
-    export_weights: str = option(
-        "float32",
-        "what SavedModels keep large matrices as: bfloat16 for half as many bytes, int8 for a quarter; not faster",
-        ("float32", "bfloat16", "int8"),
+    tensorboard: tuple[str, ...] = option(
+        TENSORBOARD,
+        "what is shown: images: attention maps of two validation sentences after each epoch; projector: token "
+        "embeddings after training",
+        TENSORBOARD,
         changeable=True,
     )
-    export_cpu_only: bool = option(
-        False, "SavedModels for servers without GPU, where a search takes two thirds of the time", changeable=True
+    export_arguments: dict = option(
+        {"attention": True, "weights": "float32", "cpu_only": False},
+        "of SavedModels; attention=true: a signature of that name says where heads look; weights: float32, bfloat16 or "
+        "int8, what large matrices are kept as; cpu_only=true: for servers without GPU, a third faster there",
+        changeable=True,
     )
-    projector: bool = option(True, "token embeddings in TensorBoard's projector after training", changeable=True)
     peak_flops: float | None = option(
         None,
         "operations per second of all devices together, by their data sheet; shows the share used",
@@ -153,7 +155,7 @@ class Decoding:
     label_smoothing=0.1,
     run="runs/translate",
 )
-class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding, Serving):
+class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding):
     """Every setting of a run. Other values, of papers and of the embedded task, are in the folder `configs`.
 
     The defaults are for a text of your own. Size, dropout, label smoothing, tokens per batch, learning rate and warm-up
@@ -187,6 +189,11 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding,
         split_tests(self.test)
         if self.train and not self.validation:
             raise ValueError(f"--train needs --validation. Received: train={self.train}, validation=()")
+        if self.export_arguments["weights"] not in WEIGHTS:
+            raise ValueError(
+                f"--export-arguments: `weights` must be one of {', '.join(WEIGHTS)}. "
+                f"Received: weights={self.export_arguments['weights']!r}"
+            )
         if self.truecase and not self.moses:
             raise ValueError("--truecase needs --moses. Received: truecase=True, moses=False")
         if self.truecase and self.lowercase:

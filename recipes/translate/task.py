@@ -160,7 +160,7 @@ class Translate(Task):
 
     def shown(self, model, batches, validation):
         shown = [HeadNorms(self.run.log_dir)]
-        if self.config.images:
+        if "images" in self.config.tensorboard:
             attend = attention_of_samples(model, self.text, self.data.validation)
             shown.append(AttentionImages(self.run.log_dir, attend))
         return shown
@@ -191,7 +191,7 @@ class Translate(Task):
         return make_translator(model, self.text, self.config)
 
     def evaluate(self, model, tests):
-        if self.config.projector and self.data:
+        if "projector" in self.config.tensorboard and self.data:
             show_embeddings(self.run, model, self.text)
         evaluate(self.translator(model), tests, self.config, self.run.results)
 
@@ -201,10 +201,11 @@ class Translate(Task):
     def export(self, model):
         config, translator = self.config, self.translator(model)
         text, searcher, folder = translator.text, translator.searcher, config.export_folder
-        common = dict(run=config.run, weights=config.export_weights, cpu_only=config.export_cpu_only)
-        own = dict(max_source_length=translator.max_source_length, attention=config.export_maps)
-        path = export_translator(searcher, text.source, text.target, folder, **own, **common)
-        ids_path = export_id_translator(searcher, f"{folder}_ids", **common)
+        given = dict(config.export_arguments, run=config.run)
+        length = translator.max_source_length
+        path = export_translator(searcher, text.source, text.target, folder, max_source_length=length, **given)
+        del given["attention"]
+        ids_path = export_id_translator(searcher, f"{folder}_ids", **given)
         print(f"SavedModels: {path} (text), {ids_path} (token ids)")
         sentences = self._samples()
         step = max(1, len(sentences) // max(1, config.samples))

@@ -27,9 +27,19 @@ MOVED = {
         "profile_steps": "callback_arguments.profile_steps",
         "steps_per_execution": "compile_arguments.steps_per_execution",
     },
+    "graphs": {
+        "min_count": "vocabulary_arguments.min_count", "max_words": "vocabulary_arguments.max_words",
+        "num_buckets": "bucket_arguments.num_buckets", "num_graph_buckets": "bucket_arguments.num_graph_buckets",
+    },
+    "imagenet": {"flip": "augmentation_arguments.flip", "color_jitter": "augmentation_arguments.jitter"},
 }  # fmt: skip
 OF_SPLITS = {"train_split": "splits.train", "validation_split": "splits.validation", "test_splits": "test_splits"}
-MOVED |= {name: OF_SPLITS for name in ("translate", "classify", "glue")}
+TEXT = OF_SPLITS | {"export_maps": "export_arguments.attention"}
+MOVED |= {name: TEXT for name in ("classify", "glue")}
+MOVED["translate"] = TEXT | {
+    "export_weights": "export_arguments.weights",
+    "export_cpu_only": "export_arguments.cpu_only",
+}
 # Settings of that time that show in the model or the optimizer.
 BUILT = {
     "step_size", "repulsive_weight", "inverse_temperature", "prior_deviation", "repulsive_kernel",
@@ -48,6 +58,8 @@ GONE = {
     "pretrain": {"label_smoothing", "weight_decay"},
     "graphs": {"label_smoothing"},
     "rationales": {"label_smoothing", "pooling_dim"},
+    "imagenet": {"min_area"},
+    "translate": {"images", "projector"},
 }
 # A setting that says what to train on, of data that are not embedded.
 SOURCES = {

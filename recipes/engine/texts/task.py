@@ -145,7 +145,7 @@ class TextTask(Task):
     def write(self, model):
         """Writes the SavedModel, and returns its path."""
         config, tokenizer, targets = self.config, self.tokenizer, self.targets
-        common = dict(max_length=config.max_length, pairs=self.is_pair, run=config.run, attention=config.export_maps)
+        common = dict(max_length=config.max_length, pairs=self.is_pair, run=config.run, **config.export_arguments)
         if not targets.names:
             return export_regressor(model, tokenizer, config.export_folder, **common)
         common |= dict(activation=targets.activation)

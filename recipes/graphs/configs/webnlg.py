@@ -19,12 +19,12 @@ from recipes.graphs.settings import GraphsConfig
 
 CONFIG = GraphsConfig(
     model_arguments=dict(num_layers=3, hidden_dim=128, num_encoder_layers=1),
-    max_words=10,
+    vocabulary_arguments=dict(max_words=10),
     optimizer="adam",
     learning_rate=2e-3,
     epochs=7,
     tokens_per_batch=1024,
-    num_buckets=5,
+    bucket_arguments=dict(num_buckets=5),
     max_length=80,
     validation_graphs=0,
 )

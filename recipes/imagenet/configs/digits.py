@@ -11,7 +11,7 @@ CONFIG = ImageNetConfig(
     embedded=True,
     image_size=16,
     augmentation="pad_crop",
-    flip=False,
+    augmentation_arguments=dict(flip=False),
     model="small",
     attention="evolving",
     attention_arguments=dict(alpha=0.5, beta=1.0),

@@ -21,11 +21,11 @@ ZAHLEN = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht"]
 SMALL = {
     translate: "--epochs 1 --model-arguments num_layers=1 hidden_dim=16 intermediate_dim=16 --num-heads 2 "
     "--vocabulary-size 60 "
-    "--attention multi_head --validation-sentences 0 --no-images --no-projector --max-length 16 --no-export-maps",
+    "--attention multi_head --validation-sentences 0 --tensorboard --max-length 16 --export-arguments attention=false",
     classify: "--epochs 1 --model-arguments embedding_dim=8 hidden_dim=8 mlp_dim=8 factor_dim=8 --pooling-heads 2 "
     "--pooling-dim 8 "
-    "--max-length 8 --no-export-maps",
-    glue: "--epochs 1 --size bert_tiny --vocabulary-size 100 --max-length 16 --no-export-maps",
+    "--max-length 8 --export-arguments attention=false",
+    glue: "--epochs 1 --size bert_tiny --vocabulary-size 100 --max-length 16 --export-arguments attention=false",
 }
 
 

@@ -90,12 +90,14 @@ def test_names_of_which_the_first_words_are_read(tmp_path, capsys):
     row = {"triples": [["Anna Maria Lee", "is in", "Oslo"]], "text": "Anna Maria Lee is in Oslo."}
     (tmp_path / "a.jsonl").write_text(json.dumps(row))
     files = (str(tmp_path / "a.jsonl"),)
-    settings = dict(train=files, validation=files, min_count=1, max_words=2, run=str(tmp_path / "run"))
+    settings = dict(
+        train=files, validation=files, vocabulary_arguments=dict(min_count=1, max_words=2), run=str(tmp_path / "run")
+    )
     task = RECIPE.make_task(GraphsConfig().changed(settings))
     task.load()
     task.prepare()
     task.make_batches(1)
-    assert "of 1 of 2 names the first 2 words are read (--max-words)" in capsys.readouterr().out
+    assert "of 1 of 2 names the first 2 words are read (max_words)" in capsys.readouterr().out
 
 
 def test_the_saved_model_writes_what_the_run_writes(quick, recipe, tmp_path):
@@ -211,8 +213,7 @@ def small(tmp_path, **changes):
     own |= dict(
         epochs=2,
         tokens_per_batch=120,
-        num_buckets=1,
-        num_graph_buckets=1,
+        bucket_arguments=dict(num_buckets=1, num_graph_buckets=1),
         callback_arguments=dict(save_steps=2),
         export=None,
     )
@@ -249,7 +250,13 @@ def test_each_format_is_read(name, tmp_path):
     mine = {"triples": [["Anna", "home", "Oslo"]], "text": "Anna is in Oslo."}
     text = {".tsv": AGENDA, ".json": json.dumps([row]), ".jsonl": json.dumps(mine), ".xml": WEBNLG}[name]
     train, validation, test = files(tmp_path, name, *(text.format(kind) if name == ".xml" else text for kind in "aab"))
-    config = GraphsConfig(train=(train, train), validation=(validation,), test=(test,), min_count=1, run=str(tmp_path))
+    config = GraphsConfig(
+        train=(train, train),
+        validation=(validation,),
+        test=(test,),
+        vocabulary_arguments=dict(min_count=1),
+        run=str(tmp_path),
+    )
     corpora = load_corpora(config)
     assert len(corpora.train) == 2 and list(corpora.tests) == ["test"]
     assert all(graph.texts == ((0, "is", "in", 1, "."),) for graph in corpora.train.graphs)

@@ -139,7 +139,7 @@ def test_evaluating_another_test_set_with_other_settings(quick, recipe, tmp_path
 
 
 def test_exporting_again_needs_no_data(quick, recipe):
-    options = ("--samples", 1, "--no-export-maps", "--export-weights", "int8", "--export-cpu-only")
+    options = ("--samples", 1, "--export-arguments", "attention=false", "weights=int8", "cpu_only=true")
     printed = recipe("export", quick[0] / "run", "--export", quick[0] / "again", *options)
     assert printed.count("    -> ") == 1
     assert signatures_in(quick[0] / "again" / "1") == {"serving_default", "n_best"}
