@@ -13,7 +13,7 @@ from dataclasses import fields
 
 from headattn_io.sentences import read_sentences
 from recipes.engine.command import Command, run_command
-from recipes.engine.config import add_options, check_passed_on, flag, load_config, override
+from recipes.engine.config import add_options, flag, load_config, override
 from recipes.engine.exported import saved_model_in
 from recipes.engine.heads import check_attentions
 from recipes.engine.quiet import quiet_tensorflow, silence
@@ -82,10 +82,9 @@ class Recipe:
         """Checks what can be checked before data are read or TensorFlow is imported.
 
         Raises:
-            OSError, ValueError: for a file that cannot be read, or arguments that an attention, say, does not have.
+            OSError, ValueError: for a file that cannot be read, or attention that cannot be made.
         """
         check_attentions(config)
-        check_passed_on(config)
         self.check_files(config)
 
     def make_task(self, config, run=None, corpora=None):

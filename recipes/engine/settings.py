@@ -4,7 +4,7 @@ import pathlib
 import types
 from dataclasses import fields, replace
 
-from recipes.engine.config import check_ranges, default_of, flag, option, override, settings, takers
+from recipes.engine.config import check_passed_on, check_ranges, default_of, flag, option, override, settings, takers
 from recipes.engine.signatures import ATTENTIONS, passed_on
 
 REGULARIZERS = {"frobenius": "Frobenius", "disagreement": "Disagreement", "cosine": "CosineSimilarity"}
@@ -171,6 +171,7 @@ class Settings(Heads, Training, Devices, Output):
             if isinstance(value := getattr(self, field.name), dict):
                 object.__setattr__(self, field.name, default_of(field) | value)
         check_ranges(self)
+        check_passed_on(self)
         self._source()
         steps = self.callback_arguments.get("profile_steps", (1, 1))
         if not (isinstance(steps, tuple) and len(steps) == 2 and 0 < steps[0] <= steps[1]):
@@ -252,7 +253,8 @@ class Settings(Heads, Training, Devices, Output):
     def model_argument(self, name):
         """An argument of the model: that of the settings, or the default of its constructor."""
         (field,) = (field for field in fields(self) if field.name == "model_arguments")
-        return self.model_arguments.get(name, passed_on(takers(self, field)).get(name))
+        value = self.model_arguments.get(name)
+        return passed_on(takers(self, field)).get(name) if value is None else value
 
     @property
     def export_folder(self):

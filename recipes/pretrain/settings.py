@@ -145,8 +145,8 @@ class PretrainConfig(Data, Model, Settings):
     @property
     def shape(self):
         """The named size with what overrides it, as arguments of `Bert`."""
-        given = self.model_arguments | ({"num_heads": self.num_heads} if self.num_heads else {})
-        return {name: given.get(name, value) for name, value in SIZES[self.size].items()}
+        given = self.model_arguments | {"num_heads": self.num_heads}
+        return {name: given.get(name) or value for name, value in SIZES[self.size].items()}
 
     @property
     def records_folder(self):

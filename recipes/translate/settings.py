@@ -220,8 +220,8 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding)
     def _check_pretrained(self):
         names = ("records", "moses", "lowercase", "target_vocabulary_size")
         given = {name: getattr(self, name) for name in names if getattr(self, name)}
-        of_size = self.model_arguments.items() - {("normalize_first", True)}
-        given |= {name: value for name, value in sorted(of_size) if name not in DROPOUTS}
+        own = (*DROPOUTS, "normalize_first", "tie_output")
+        given |= {name: value for name, value in self.model_arguments.items() if name not in own}
         if given:
             raise ValueError(
                 "--pretrained has its own sizes, positions and vocabularies, and takes no records. "
@@ -241,8 +241,8 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding)
     @property
     def shape(self):
         """The named size with what overrides it: num_layers, hidden_dim, intermediate_dim, num_heads."""
-        given = self.model_arguments | ({"num_heads": self.num_heads} if self.num_heads else {})
-        return {name: given.get(name, value) for name, value in SIZES[self.size].items()}
+        given = self.model_arguments | {"num_heads": self.num_heads}
+        return {name: given.get(name) or value for name, value in SIZES[self.size].items()}
 
 
 def is_pairs(file):
