@@ -422,7 +422,7 @@ def test_t5_writes_its_labels(tmp_path, monkeypatch, capsys):
     with pytest.raises(
         ValueError, match="T5 has no head.* Received: model_arguments=.*'pooling': 'mean'.*class_weights='none'"
     ):
-        RECIPE.make_task(override(config, dict(pooling="mean"))).check()
+        RECIPE.make_task(override(config, dict(model_arguments=dict(pooling="mean")))).check()
     _, history = train_here(RECIPE, config, monkeypatch)
     assert np.isfinite(history[0]["val_loss"]) and "val_score" in history[0]
     scores = json.loads((tmp_path / "run" / "results" / "dev" / "scores.json").read_text())
