@@ -22,9 +22,9 @@ from benchmarks import timing
 
 LINES, LINES_A_DOCUMENT = 12_000, 6
 SETTINGS = (
-    "--size tiny --vocabulary-size 200 --vocabulary-lines 500 --max-length 32 --num-positions 32 --batch-size 8 "
+    "--size tiny --vocabulary-size 200 --vocabulary-lines 500 --max-length 32 --batch-size 8 "
     "--epochs 3 --epoch-steps 40 --warmup-steps 4 --validation-sequences 32 --shard-characters 20000 --processes 1 "
-    "--save-steps 5"
+    "--callback-arguments save_steps=5 --model-arguments max_length=32"
 )
 PATIENCE = 300  # seconds until a point is reached
 ATTEMPTS = 5  # kills until one came in time

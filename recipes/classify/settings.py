@@ -1,8 +1,10 @@
 """The settings of text classification."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Serving, Settings
+from recipes.engine.settings import Serving, Settings, Smoothing, model_arguments, optimizer_arguments
 from recipes.engine.texts.settings import Texts
+
+OPTIMIZERS = {"adam": "Adam", "sgd": "SGD", "adagrad": "Adagrad"}
 
 
 @settings()
@@ -17,7 +19,6 @@ class Words:
     lowercase: bool = option(True, "lower-case all text")
     max_length: int = option(200, "tokens of a text that are read; the rest is cut off", at_least=1)
     embeddings: str | None = option(None, "text file of word vectors, such as GloVe's, to begin with", metavar="FILE")
-    train_embeddings: bool = option(True, "--no-train-embeddings: the vectors stay as they are")
 
 
 @settings()
@@ -29,18 +30,12 @@ class Model:
     encoder: str = option("bilstm", "what the heads of the pooling look at", ("bilstm", "transformer"))
     pooling_heads: int = option(30, "heads of the pooling", at_least=1)
     pooling_dim: int = option(350, "width of the hidden layer of the pooling", at_least=1)
-    embedding_dim: int | None = option(
-        None, "width of a word, and of the Transformer; none: that of --embeddings, else 300", at_least=1
-    )
-    hidden_dim: int = option(300, "units of the LSTM in each direction, or of the feed-forward layers", at_least=1)
-    num_layers: int = option(1, "LSTM layers, or Transformer blocks", at_least=1)
-    factor_dim: int = option(300, "of pairs: width in which a head's two rows are multiplied", at_least=1)
-    mlp_dim: int = option(2000, "width of the classifier's hidden layer", at_least=1)
-    dropout: float = option(0.5, "dropout of embeddings and of the classifier", at_least=0, below=1)
+    # `embedding_dim` is that of `embeddings` by default; `hidden_dim` is the feed-forward width of a Transformer
+    model_arguments: dict = model_arguments("SentencePairClassifier", "BiLSTMEncoder", "TransformerEncoder")
 
 
 @settings(select="val_accuracy", run="runs/classify")
-class ClassifyConfig(Texts, Words, Model, Settings, Serving):
+class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
     """Every setting of a run. Other values, of papers and of the embedded task, are in the folder `configs`.
 
     The defaults are for texts of your own. Widths are those of Lin et al. 2017, "A structured self-attentive sentence
@@ -53,10 +48,14 @@ class ClassifyConfig(Texts, Words, Model, Settings, Serving):
         "train", "validation", "test", "text_column", "label_column", "predict", "batch_size",
         *Settings.MOST_USED,
     )  # fmt: skip
-    SIZE_OPTIONS = ("mlp_dim", "pooling_heads", "hidden_dim", "embedding_dim")
+    SIZE_OPTIONS = (
+        "model_arguments.mlp_dim", "pooling_heads", "model_arguments.hidden_dim", "model_arguments.embedding_dim",
+    )  # fmt: skip
 
-    optimizer: str = option("adam", "optimizer, at a constant learning rate", ("adam", "sgd", "adagrad"))
-    clipvalue: float | None = option(None, "largest value of a gradient", above=0)
+    optimizer: str = option("adam", "optimizer, at a constant learning rate", tuple(OPTIMIZERS))
+    optimizer_arguments: dict = optimizer_arguments(
+        {name: [f"keras.optimizers.{cls}"] for name, cls in OPTIMIZERS.items()}
+    )
     l2: float = option(0.0, "weight of the squared kernels in the loss; embeddings are left out", at_least=0)
 
     def __post_init__(self):
@@ -69,8 +68,6 @@ class ClassifyConfig(Texts, Words, Model, Settings, Serving):
             )
         if self.tokens == "pieces" and self.embeddings:
             raise ValueError(f"--embeddings are of words, not of pieces. Received: embeddings={self.embeddings!r}")
-        if self.clipvalue and self.clipnorm:
-            raise ValueError("Give one of --clipvalue and --clipnorm. Received: both")
         if self.encoder == "bilstm" and (self.attention != "multi_head" or self.attention_arguments or self.num_heads):
             raise ValueError(
                 "--attention, --attention-arguments and --num-heads need --encoder transformer. "
@@ -98,8 +95,15 @@ class ClassifyConfig(Texts, Words, Model, Settings, Serving):
         The width of word vectors, which are not read here, is taken for one that the heads divide.
         """
         own = super().attention_shape
-        return (own[0] if self.embeddings and not self.embedding_dim else self.embedding_dim or 300), own[1]
+        return (own[0] if self.embeddings and not self.model_arguments.get("embedding_dim") else self.width), own[1]
 
     def changed(self, given):
         """These settings with others in their place, as of all recipes. Word vectors bring their own width."""
-        return super().changed(({"embedding_dim": None} if given.get("embeddings") else {}) | given)
+        if given.get("embeddings"):
+            given = given | {"model_arguments": {"embedding_dim": None} | given.get("model_arguments", {})}
+        return super().changed(given)
+
+    @property
+    def width(self):
+        """Width of a word, without word vectors."""
+        return self.model_argument("embedding_dim") or 300

@@ -5,13 +5,12 @@ import keras
 from keras_headattn.training import default_jit
 from recipes.classify.modelling import make_attention, make_classifier
 from recipes.classify.predicting import Predictor
+from recipes.classify.settings import OPTIMIZERS
 from recipes.classify.text import embedding_width, encode_columns, load_embeddings, make_tokenizer
 from recipes.engine.texts.data import load_corpora, load_tests, names_of_tests, read_tests
 from recipes.engine.texts.targets import KINDS
 from recipes.engine.texts.task import TextTask
 from recipes.engine.training import make_optimizer
-
-OPTIMIZERS = {"adam": keras.optimizers.Adam, "sgd": keras.optimizers.SGD, "adagrad": keras.optimizers.Adagrad}
 
 
 class Classify(TextTask):
@@ -20,6 +19,9 @@ class Classify(TextTask):
     def check(self):
         embedding_width(self.config)
         make_attention(self.config)
+
+    def try_model(self):
+        make_classifier(self.config, 8, 2)
 
     def read(self):
         return load_corpora(self.config)
@@ -50,9 +52,8 @@ class Classify(TextTask):
 
     def make_optimizer(self, steps, num_replicas):
         config = self.config
-        return make_optimizer(
-            config, OPTIMIZERS[config.optimizer], learning_rate=config.learning_rate, clipvalue=config.clipvalue
-        )
+        cls = getattr(keras.optimizers, OPTIMIZERS[config.optimizer])
+        return make_optimizer(config, cls, learning_rate=config.learning_rate)
 
     def describe(self):
         attention = f" with {super().describe()}" if self.config.encoder == "transformer" else ""

@@ -48,12 +48,10 @@ def embedding_width(config):
         ValueError: if its vectors have another width than the settings name.
     """
     if not config.embeddings:
-        return config.embedding_dim or 300
-    width = word_vector_width(config.embeddings)
-    if config.embedding_dim not in (None, width):
-        raise ValueError(
-            f"The vectors in {config.embeddings} have {width} numbers. Received: embedding_dim={config.embedding_dim}"
-        )
+        return config.width
+    width, given = word_vector_width(config.embeddings), config.model_arguments.get("embedding_dim")
+    if given not in (None, width):
+        raise ValueError(f"The vectors in {config.embeddings} have {width} numbers. Received: embedding_dim={given}")
     return width
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import ast
+import contextlib
 import dataclasses
 import json
 import operator
@@ -10,12 +11,13 @@ import typing
 from dataclasses import fields
 
 from headattn_io.files import read_json, write_atomically
+from recipes.engine.signatures import check_arguments, passed_on
 
 LIMITS = {"at_least": operator.ge, "at_most": operator.le, "above": operator.gt, "below": operator.lt}
 LONGEST_CHOICES = 60  # characters that are shown beside an option; more are in its help text
 
 
-def option(default, help, choices=None, changeable=False, metavar=None, **limits):
+def option(default, help, choices=None, changeable=False, metavar=None, of=(), **limits):
     """A field of a settings dataclass.
 
     Args:
@@ -24,9 +26,12 @@ def option(default, help, choices=None, changeable=False, metavar=None, **limits
         choices: the values that it takes. Default `None`: any of its type.
         changeable: whether another value may continue a run. Default False.
         metavar: what stands for a value in the help text: `"FILE"`. Default `None`: its type.
+        of: of a dictionary: what takes it as arguments. List of classes and functions by their paths, or a dictionary
+            of such lists by the choices of another setting: `optimizer`, say, of `optimizer_arguments`. A value is
+            merged with the default, key by key. Default `()`: its names are those of the default.
         **limits: bounds of numbers, named as in `LIMITS`.
     """
-    metadata = {"help": help, "choices": choices, "changeable": changeable, "metavar": metavar, **limits}
+    metadata = {"help": help, "choices": choices, "changeable": changeable, "metavar": metavar, "of": of, **limits}
     if isinstance(default, dict):
         return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -72,6 +77,37 @@ def check_ranges(config):
                 )
 
 
+def takers(config, field):
+    """Paths of what takes the arguments of a field with these settings; empty if that is open."""
+    of = field.metadata["of"]
+    return of.get(getattr(config, field.name.removesuffix("_arguments")), ()) if isinstance(of, dict) else of
+
+
+def check_passed_on(config):
+    """Checks the names of all arguments that settings pass on, and the types of their values, without Keras.
+
+    Raises:
+        ValueError: that names the option, what takes its arguments, and the nearest name.
+    """
+    for field in fields(config):
+        own = default_of(field)
+        if paths := takers(config, field):
+            names = " and ".join(path.rpartition(".")[2] for path in paths)
+            known = passed_on(paths) | own
+            check_arguments(flag(field.name), getattr(config, field.name), known, names)
+        elif own and isinstance(own, dict):
+            check_arguments(flag(field.name), getattr(config, field.name), own, "the setting")
+
+
+@contextlib.contextmanager
+def passing_on(name):
+    """Names the setting whose arguments a constructor refuses: a `ValueError`."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{flag(name)}: {error}") from error
+
+
 def add_options(parser, cls, names=None, default=None, first=None):
     """Adds options for the fields of the dataclass; one not given is absent from the result.
 
@@ -107,10 +143,13 @@ def _add_option(group, field, hint, default):
     kind, many, optional = _kind(hint)
     own = default_of(field)
     shown = default or ("none" if own in (None, "", (), {}) else " ".join(map(str, own)) if many else own)
+    if isinstance(shown, dict):
+        shown = " ".join(f"{name}={value}" for name, value in shown.items())
     choices = field.metadata["choices"]
     names = ",".join(map(str, [*choices, "none"] if choices and optional else choices or ()))
     is_long = len(names) > LONGEST_CHOICES
-    text = f"{field.metadata['help']}; one of {names.replace(',', ', ')}" if is_long else field.metadata["help"]
+    text = field.metadata["help"] + (f"; one of {names.replace(',', ', ')}" if is_long else "")
+    text += _described(field.metadata["of"])
     arguments = dict(default=argparse.SUPPRESS, help=f"{text} [{shown}]".replace("%", "%%"))
     if kind is bool:
         arguments["action"] = argparse.BooleanOptionalAction
@@ -122,6 +161,15 @@ def _add_option(group, field, hint, default):
         metavar = field.metadata["metavar"] or {str: "TEXT"}.get(kind, kind.__name__.upper())
         arguments["metavar"] = "NAME" if is_long else "{" + names + "}" if choices else metavar
     group.add_argument(flag(field.name), **arguments)
+
+
+def _described(of):
+    """The arguments of constructors, for the help text."""
+    takes = dict.fromkeys(map(tuple, of.values() if isinstance(of, dict) else [of] if of else ()))
+    names = [
+        f"{' and '.join(path.rpartition('.')[2] for path in paths)}: {', '.join(passed_on(paths))}" for paths in takes
+    ]
+    return f". {'. '.join(names)}" if names else ""
 
 
 class _Arguments(argparse.Action):
@@ -152,8 +200,8 @@ def read_arguments(texts):
 def _value(text):
     """The value that a text stands for.
 
-    >>> _value("0.1"), _value("none"), _value("random,dense"), _value("pairwise")
-    (0.1, None, ('random', 'dense'), 'pairwise')
+    >>> _value("0.1"), _value("none"), _value("random,dense"), _value("value,"), _value("pairwise")
+    (0.1, None, ('random', 'dense'), ('value',), 'pairwise')
     """
     words = {"none": None, "true": True, "false": False}
     if text.lower() in words:
@@ -161,11 +209,11 @@ def _value(text):
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        return tuple(map(_value, text.split(","))) if "," in text else text
+        return tuple(map(_value, text.removesuffix(",").split(","))) if "," in text else text
 
 
 def override(config, values):
-    """A copy of `config` with the given values, checked.
+    """A copy of `config` with the given values, checked. Dictionaries are merged, key by key.
 
     Raises:
         ValueError: for an unknown name, a wrong type, or a value that is not among the choices.
@@ -176,6 +224,8 @@ def override(config, values):
         if name not in known:
             raise ValueError(f"There is no setting {name!r}. Received: {name}={value!r}")
         checked[name] = _checked(name, value, hints[name], known[name].metadata["choices"])
+        if isinstance(checked[name], dict):
+            checked[name] = getattr(config, name) | checked[name]
     return dataclasses.replace(config, **checked)
 
 

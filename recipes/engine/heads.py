@@ -1,9 +1,8 @@
 """Attention of any name, and the regularizer that keeps its heads apart."""
 
-from recipes.engine.config import flag
-from recipes.engine.signatures import ATTENTIONS, REQUIRED, arguments_of, suggestion
-
-REGULARIZERS = {"frobenius": "Frobenius", "disagreement": "Disagreement", "cosine": "CosineSimilarity"}
+from recipes.engine.config import flag, passing_on
+from recipes.engine.settings import REGULARIZERS
+from recipes.engine.signatures import ATTENTIONS, REQUIRED, arguments_of, check_arguments
 
 
 def check_attentions(config):
@@ -33,13 +32,7 @@ def given_arguments(config, role="attention", name=None):
     """
     name = getattr(config, role) or name or config.attention
     given = (config.attention_arguments if name == config.attention else {}) | getattr(config, f"{role}_arguments")
-    known = arguments_of(name)
-    if unknown := [argument for argument in given if argument not in known]:
-        near = suggestion(unknown[0], known)
-        takes = "has no such argument" if near else f"takes {', '.join(known)}"
-        raise ValueError(
-            f"{flag(f'{role}_arguments')}: {ATTENTIONS[name]} {takes}. Received: {', '.join(unknown)}{near}"
-        )
+    check_arguments(flag(f"{role}_arguments"), given, arguments_of(name), ATTENTIONS[name])
     return name, given
 
 
@@ -81,9 +74,10 @@ def make_attention(config, width, num_heads, role="attention", name=None, **defa
         ValueError: for an argument that the layer does not have, a wrong value, or heads that do not divide the width.
     """
     from keras_headattn import layers
+    from keras_headattn.positions import RelativePositions
 
     name, given = given_arguments(config, role, name)
-    option, known = flag(f"{role}_arguments"), arguments_of(name)
+    known = arguments_of(name)
     heads = number_of_heads(config, given, width, num_heads, name)
     defaults = dict(
         num_heads=heads,
@@ -92,10 +86,10 @@ def make_attention(config, width, num_heads, role="attention", name=None, **defa
         head_regularizer=make_head_regularizer(config),
         **defaults,
     )
-    try:
+    if isinstance(given.get("relative_positions"), int):
+        given["relative_positions"] = RelativePositions(given["relative_positions"])
+    with passing_on(f"{role}_arguments"):
         return layers.get(name, **{key: value for key, value in defaults.items() if key in known} | given)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{option}: {error}") from error
 
 
 def make_head_regularizer(config):
@@ -104,4 +98,6 @@ def make_head_regularizer(config):
         return None
     from keras_headattn import regularizers
 
-    return getattr(regularizers, REGULARIZERS[config.attention_regularizer])(weight=config.regularizer_weight)
+    with passing_on("attention_regularizer_arguments"):
+        cls = getattr(regularizers, REGULARIZERS[config.attention_regularizer])
+        return cls(**config.attention_regularizer_arguments)

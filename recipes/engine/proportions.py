@@ -19,7 +19,7 @@ def remark_on_size(config, parameters, examples):
     begins_trained = any(getattr(config, name) for name in config.PRETRAINED)
     if not examples or parameters <= MANY * examples or begins_trained or not config.SIZE_OPTIONS:
         return None
-    sizes = {flag(name): getattr(config, name) for name in config.SIZE_OPTIONS}
+    sizes = dict(_size(config, *name.split(".")) for name in config.SIZE_OPTIONS)
     options = ", ".join(f"{name} (now {value})" if value is not None else name for name, value in sizes.items())
     remark = (
         f"{parameters:,} parameters are many for {examples:,} training examples. A smaller model trains faster, and "
@@ -28,3 +28,10 @@ def remark_on_size(config, parameters, examples):
     if config.PRETRAINED:
         remark += f" Or begin with trained weights: {', '.join(map(flag, config.PRETRAINED))}."
     return remark
+
+
+def _size(config, name, argument=None):
+    """The option of a size, and its value."""
+    if argument is None:
+        return flag(name), getattr(config, name)
+    return f"{flag(name)} {argument}", config.model_argument(argument)

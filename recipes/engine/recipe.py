@@ -233,7 +233,7 @@ class Recipe:
         from recipes.engine.training import dry_run
 
         with tempfile.TemporaryDirectory() as folder:
-            given = {"run": folder, "export": None, "steps_per_execution": 1}
+            given = {"run": folder, "export": None, "compile_arguments": {"steps_per_execution": 1}}
             dry_run(self.make_task(config.changed(given), corpora=corpora))
         print(f"No run was kept. Without --dry-run it is in {config.run}")
 

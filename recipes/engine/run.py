@@ -157,10 +157,11 @@ class Run:
     def _differences(self, config):
         path = self.folder / "config.json"
         old = self.config() if path.exists() else config
+        then, now = _by_name(old), _by_name(config)
         return [
-            f"{field.name}={getattr(old, field.name)!r} (now {getattr(config, field.name)!r})"
-            for field in fields(config)
-            if not field.metadata["changeable"] and getattr(old, field.name) != getattr(config, field.name)
+            f"{name}={then.get(name)!r} (now {now.get(name)!r})"
+            for name in then | now
+            if then.get(name) != now.get(name)
         ]
 
     def config(self):
@@ -256,3 +257,12 @@ def _size(now, then):
     if now["examples"] != then["examples"]:
         return f"{now['examples']:,} examples in place of {then['examples']:,}"
     return f"as many examples, {now['examples']:,}, which are not the same"
+
+
+def _by_name(config):
+    """The settings that a run must keep, and each argument of those that are dictionaries, by name."""
+    kept = {field.name: getattr(config, field.name) for field in fields(config) if not field.metadata["changeable"]}
+    found = {
+        f"{name}.{key}": part for name, value in kept.items() if isinstance(value, dict) for key, part in value.items()
+    }
+    return {name: value for name, value in kept.items() if not isinstance(value, dict)} | found

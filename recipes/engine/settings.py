@@ -1,12 +1,13 @@
 """Settings that recipes share. A recipe's own settings inherit them."""
 
 import pathlib
-from dataclasses import fields
+import types
+from dataclasses import fields, replace
 
-from recipes.engine.config import check_ranges, flag, option, override, settings
-from recipes.engine.signatures import ATTENTIONS
+from recipes.engine.config import check_passed_on, check_ranges, default_of, flag, option, override, settings, takers
+from recipes.engine.signatures import ATTENTIONS, passed_on
 
-REGULARIZERS = ("none", "frobenius", "disagreement", "cosine")
+REGULARIZERS = {"frobenius": "Frobenius", "disagreement": "Disagreement", "cosine": "CosineSimilarity"}
 
 
 @settings()
@@ -21,18 +22,30 @@ class Heads:
     )
     num_heads: int | None = option(None, "attention heads; none: the layer's or the model's own number", at_least=1)
     attention_regularizer: str = option(
-        "none", "frobenius: Lin et al. 2017; disagreement: Li et al. 2018; cosine: of parameters", REGULARIZERS
+        "none",
+        "frobenius: Lin et al. 2017; disagreement: Li et al. 2018; cosine: of parameters",
+        ("none", *REGULARIZERS),
     )
-    regularizer_weight: float = option(1.0, "of the attention regularizer in the loss", at_least=0)
+    attention_regularizer_arguments: dict = option(
+        {},
+        "its arguments, such as weight=0.3",
+        of={name: [f"keras_headattn.regularizers.{cls}"] for name, cls in REGULARIZERS.items()},
+    )
     repulsive: str = option("none", "heads as particles that repel each other", ("none", "svgd", "spos", "sgld"))
-    step_size: float = option(0.1, "repulsive: epsilon, the factor of the update that the optimizer receives", above=0)
-    repulsive_weight: float = option(0.01, "repulsive: alpha, the weight of the repulsion", at_least=0)
-    inverse_temperature: float = option(1e8, "repulsive: beta of SPOS and SGLD; the larger, the less noise", above=0)
-    prior_deviation: float | None = option(None, "repulsive: of a Gaussian prior; none: a uniform one", above=0)
-    repulsive_kernel: str = option("rbf", "repulsive: cosine: eq. 14 of An et al. 2020", ("rbf", "cosine"))
-    repulsive_smoothing: bool = option(
-        True, "repulsive: heads follow the gradients of near ones, too; --no-repulsive-smoothing: their own alone"
+    repulsive_arguments: dict = option(
+        {}, "its arguments, such as repulsive_weight=0.1", of=["keras_headattn.optimizers.Repulsive"]
     )
+
+
+def model_arguments(*models, **defaults):
+    """The setting of arguments of a model, made by `option`: of these classes of `keras_headattn.models`."""
+    of = [f"keras_headattn.models.{name}" for name in models]
+    return option(defaults, "of the model, such as dropout=0.1", of=of)
+
+
+def optimizer_arguments(of, **defaults):
+    """The setting of arguments of an optimizer, made by `option`."""
+    return option(defaults, "of the optimizer, such as global_clipnorm=1.0 or gradient_accumulation_steps=4", of=of)
 
 
 @settings()
@@ -54,17 +67,18 @@ class Training:
         changeable=True,
         above=0,
     )
-    save_steps: int | None = option(
-        1000,
-        "save the state of training every so many steps, and after each epoch; none: after each epoch alone",
-        changeable=True,
-        at_least=1,
-    )
     learning_rate: float = option(1e-3, "highest learning rate", above=0)
-    clipnorm: float | None = option(None, "largest norm of the whole gradient", above=0)
-    accumulation: int = option(1, "batches whose gradients are averaged for one update of the weights", at_least=1)
-    label_smoothing: float = option(0.0, "share of a label spread over the others", at_least=0, below=1)
+    optimizer_arguments: dict = optimizer_arguments(["keras.optimizers.Adam"])
     seed: int = option(0, "of everything random", at_least=0)
+
+
+@settings()
+class Smoothing:
+    """Label smoothing."""
+
+    title = "training"
+
+    label_smoothing: float = option(0.0, "share of a label spread over the others", at_least=0, below=1)
 
 
 @settings()
@@ -83,14 +97,18 @@ class Devices:
     replicas: int | None = option(
         None, "none: all GPUs, else one CPU replica; n without GPUs splits the CPU", changeable=True, at_least=1
     )
-    xla: bool | None = option(None, "compile training by XLA; none: where it is faster", changeable=True)
+    compile_arguments: dict = option(
+        {},
+        "of `compile`: jit_compile=true, XLA, by default where it is faster; steps_per_execution=8",
+        changeable=True,
+        of=["recipes.engine.training.make_trainer"],
+    )
     xla_cache: str | None = option(
         None,
         "folder where XLA keeps training steps it compiled, for later runs on this machine",
         changeable=True,
         metavar="FOLDER",
     )
-    steps_per_execution: int = option(1, "training steps run in one go", changeable=True, at_least=1)
 
 
 @settings()
@@ -100,9 +118,12 @@ class Output:
     title = "output"
 
     samples: int = option(5, "examples that the SavedModel is tried on at the end", changeable=True, at_least=0)
-    gradient_norm: bool = option(False, "the gradient's norm in the history and in TensorBoard", changeable=True)
-    profile_steps: tuple[int, ...] = option(
-        (), "first and last training step to profile for TensorBoard", changeable=True
+    callback_arguments: dict = option(
+        {},
+        "save_steps=1000: save the state of training every so many steps, none: after each epoch alone; "
+        "gradient_norm=true: the gradient's norm in TensorBoard; profile_steps=10,20: first and last step to profile",
+        changeable=True,
+        of=["recipes.engine.training.make_callbacks"],
     )
     quiet: bool = option(False, "print results alone", changeable=True)
     run: str = option("runs/mine", "folder of the run", changeable=True, metavar="FOLDER")
@@ -121,9 +142,9 @@ class Serving:
 
     title = "serving"
 
-    export_maps: bool = option(
-        True,
-        "the SavedModel of text says where its heads look, by the signature `attention`; --no-export-maps: it does not",
+    export_arguments: dict = option(
+        {"attention": True},
+        "of SavedModels; attention=true: a signature of that name says where heads look",
         changeable=True,
     )
 
@@ -133,8 +154,9 @@ class Settings(Heads, Training, Devices, Output):
     """All settings that every recipe has.
 
     A subclass names in `SOURCES` its settings that say what to train on, in `MOST_USED` those that `--help` lists
-    first, in `SIZE_OPTIONS` those that make the model smaller, in `PRETRAINED` those that give it trained weights, and
-    in `without_effect` those that have no effect beside the others, which TensorBoard leaves out.
+    first, in `SIZE_OPTIONS` those that make the model smaller (`"model_arguments.num_layers"`, say), in `PRETRAINED`
+    those that give it trained weights, and in `without_effect` those that have no effect beside the others, which
+    TensorBoard leaves out.
     """
 
     SOURCES = ()
@@ -145,13 +167,16 @@ class Settings(Heads, Training, Devices, Output):
 
     def __post_init__(self):
         object.__setattr__(self, "run", str(pathlib.Path(self.run)))  # runs/mine/ is runs/mine
+        for field in fields(self):
+            if isinstance(value := getattr(self, field.name), dict):
+                object.__setattr__(self, field.name, default_of(field) | value)
         check_ranges(self)
+        check_passed_on(self)
         self._source()
-        if self.profile_steps and not (
-            len(self.profile_steps) == 2 and 0 < self.profile_steps[0] <= self.profile_steps[1]
-        ):
+        steps = self.callback_arguments.get("profile_steps", (1, 1))
+        if not (isinstance(steps, tuple) and len(steps) == 2 and 0 < steps[0] <= steps[1]):
             raise ValueError(
-                f"--profile-steps takes a first and a last step, from 1. Received: profile_steps={self.profile_steps}"
+                f"--callback-arguments profile_steps takes a first and a last step, from 1. Received: {steps}"
             )
 
     def unused(self, given):
@@ -163,7 +188,8 @@ class Settings(Heads, Training, Devices, Output):
         Returns:
             Dictionary of the name of a setting to the reason, which follows its option in an error.
         """
-        return {}
+        found = {f"{name}_arguments": f"is for --{name}" for name in ("repulsive",) if getattr(self, name) == "none"}
+        return {name: reason for name, reason in found.items() if name in given}
 
     @property
     def data(self):
@@ -189,7 +215,7 @@ class Settings(Heads, Training, Devices, Output):
     def changed(self, given):
         """These settings with others in their place.
 
-        Other data take the place of these. Another attention has none of the arguments of this one.
+        Other data take the place of these. Another attention, say, has none of the arguments of this one.
 
         Args:
             given: dictionary of settings.
@@ -200,12 +226,19 @@ class Settings(Heads, Training, Devices, Output):
         if given.keys() & set(self.SOURCES):
             own = {*self.SOURCES, "validation", "test"}
             given = {field.name: field.default for field in fields(self) if field.name in own} | given
-        now = {name: getattr(self, name) for name in self.names_of_attention()}
-        for name, attention in now.items():
-            after = given.get(name, attention) or given.get("attention", self.attention)
-            if after != (attention or self.attention):
-                given = {f"{name}_arguments": {}} | given
-        return override(self, given)
+        return override(replace(self, **dict.fromkeys(self._of_others(given), {})), given)
+
+    def _of_others(self, given):
+        """Names of dictionaries of arguments whose constructor is another with other settings."""
+        for name in self.names_of_attention():
+            now = getattr(self, name) or self.attention
+            if (given.get(name, getattr(self, name)) or given.get("attention", self.attention)) != now:
+                yield f"{name}_arguments"
+        after = {**vars(self), **given}
+        for field in fields(self):
+            before = takers(self, field)
+            if before and takers(types.SimpleNamespace(**after), field) not in (before, ()):
+                yield field.name
 
     @property
     def attention_shape(self):
@@ -214,8 +247,14 @@ class Settings(Heads, Training, Devices, Output):
 
     def names_of_attention(self):
         """Names of the settings that name an attention: `"attention"` and those of single roles."""
-        ending = "_arguments"
-        return [field.name.removesuffix(ending) for field in fields(self) if field.name.endswith(ending)]
+        names = [field.name.removesuffix("_arguments") for field in fields(self) if field.name.endswith("_arguments")]
+        return [name for name in names if name.endswith("attention")]
+
+    def model_argument(self, name):
+        """An argument of the model: that of the settings, or the default of its constructor."""
+        (field,) = (field for field in fields(self) if field.name == "model_arguments")
+        value = self.model_arguments.get(name)
+        return passed_on(takers(self, field)).get(name) if value is None else value
 
     @property
     def export_folder(self):
@@ -248,9 +287,11 @@ class TextFiles:
     )
     tfds: str | None = option(None, "TensorFlow Datasets name, in place of files", metavar="NAME")
     embedded: bool = option(False, "the embedded task, made by code")
-    train_split: str = option("train", "split to train on, where there are no files", metavar="SPLIT")
-    validation_split: str = option("validation", "split for validation", metavar="SPLIT")
-    test_splits: tuple[str, ...] = option(("test",), "splits to test on", changeable=True, metavar="SPLIT")
+    splits: dict = option(
+        {"train": "train", "validation": "validation", "test": ("test",)},
+        "splits of TensorFlow Datasets, where there are no files: validation=dev test=test_a,test_b",
+        changeable=True,
+    )
 
     def __post_init__(self):
         super().__post_init__()
@@ -262,11 +303,17 @@ class TextFiles:
 
     SPLIT = ("tfds",)  # sources that have splits
 
+    @property
+    def test_splits(self):
+        """Names of the splits to test on."""
+        names = self.splits["test"]
+        return names if isinstance(names, tuple) else (names,)
+
     def unused(self, given):
-        found, of_splits = super().unused(given), ("train_split", "validation_split", "test_splits")
+        found = super().unused(given)
         if "test" in given:
             found |= dict.fromkeys(self.SOURCES, "and --test name test sets: give one of them")
             del found["train"]
         if "test" in given or self._source() not in self.SPLIT:
-            found |= dict.fromkeys(of_splits, f"is of data by {' or '.join(map(flag, self.SPLIT))}, not of files")
+            found["splits"] = f"is of data by {' or '.join(map(flag, self.SPLIT))}, not of files"
         return {name: reason for name, reason in found.items() if name in given}

@@ -1,4 +1,4 @@
-"""Attention layers and their arguments, read from their source: importing them would import TensorFlow."""
+"""Arguments of layers, models and optimizers, read from their source: importing them would import TensorFlow."""
 
 import ast
 import difflib
@@ -7,34 +7,42 @@ import importlib.util
 import pathlib
 
 REQUIRED = object()  # the default of an argument that has none
+NO_LITERAL = object()  # the default of one whose default is made by code
+# Arguments that settings of other names give, or nobody.
+GIVEN_OTHERWISE = {
+    "attention", "decoder_attention", "cross_attention", "num_heads", "learning_rate", "method", "kernel_regularizer",
+    "embeddings", "embeddings_initializer", "kind", "pooler", "forbidden_ids", "weights", "include_top", "input_tensor",
+    "input_shape", "classes", "classifier_activation", "return_stages", "weight_regularizer", "stage_depths",
+    "seed", "name", "rates", "verbose", "kwargs",
+}  # fmt: skip
 
 
+def _path(module):
+    package, *names = module.split(".")
+    (folder,) = importlib.util.find_spec(package).submodule_search_locations
+    return pathlib.Path(folder, *names)
+
+
+@functools.cache
 def _parse(module):
-    """The syntax tree of a module of keras_headattn, such as `"layers._attention"`."""
-    (folder,) = importlib.util.find_spec("keras_headattn").submodule_search_locations
-    path = pathlib.Path(folder, *module.split("."))
+    """The syntax tree of a module such as `"keras_headattn.layers._attention"`."""
+    path = _path(module)
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def _table(tree, name):
+def _table(module, name):
     """The dictionary that a module assigns to a name, each value as its source."""
-    (found,) = (node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == name)
+    (found,) = (
+        node.value for node in _parse(module).body if isinstance(node, ast.Assign) and node.targets[0].id == name
+    )
     return {ast.literal_eval(key): ast.unparse(value) for key, value in zip(found.keys, found.values, strict=True)}
 
 
-_LAYERS = _parse("layers")
-_MODULES = {
-    alias.name: node.module.removeprefix("keras_headattn.")
-    for node in (*_LAYERS.body, *_parse("models").body)
-    if isinstance(node, ast.ImportFrom)
-    for alias in node.names
-}
-ATTENTIONS = _table(_LAYERS, "ATTENTIONS")  # name to name of the class
-SIZES = {name: ast.literal_eval(size) for name, size in _table(_parse(_MODULES["SIZES"]), "SIZES").items()}
+ATTENTIONS = _table("keras_headattn.layers", "ATTENTIONS")  # name to name of the class
+SIZES = {name: ast.literal_eval(size) for name, size in _table("keras_headattn.models._sizes", "SIZES").items()}
 
 
-@functools.cache
 def arguments_of(name):
     """The arguments of an attention's constructor and of those of the classes above it, its own first.
 
@@ -42,18 +50,61 @@ def arguments_of(name):
         name: str, as in `layers.ATTENTIONS`.
 
     Returns:
-        Dictionary of name to default. One that has none, or is no literal, is `REQUIRED`.
+        Dictionary of name to default. One that has none is `REQUIRED`, one made by code `NO_LITERAL`.
 
     >>> list(arguments_of("interacting"))[:4], arguments_of("luong")["num_heads"]
     (['num_heads', 'key_dim', 'value_dim', 'interaction'], 1)
     """
+    return _arguments(f"keras_headattn.layers.{ATTENTIONS[name]}")
+
+
+def passed_on(paths):
+    """The optional arguments of constructors or functions that settings may pass on to them.
+
+    Args:
+        paths: list of str such as `"keras_headattn.models.Bert"`.
+
+    Returns:
+        Dictionary of name to default.
+
+    >>> passed_on(["keras_headattn.models.SentenceClassifier"])
+    {'pooling': None, 'mlp_dim': 2000, 'dropout': 0.5}
+    """
     found = {}
-    for arguments in _constructors(ATTENTIONS[name]):
-        positional = arguments.args[1:]
-        defaults = [None] * (len(positional) - len(arguments.defaults)) + arguments.defaults
-        for argument, default in zip(positional + arguments.kwonlyargs, defaults + arguments.kw_defaults, strict=True):
-            found.setdefault(argument.arg, _value(default))
-    return found
+    for path in paths:
+        found |= {name: value for name, value in _arguments(path).items() if name not in found}
+    return {name: value for name, value in found.items() if value is not REQUIRED and name not in GIVEN_OTHERWISE}
+
+
+def split_arguments(given, *paths):
+    """Arguments for several constructors: a dictionary for each, of those that it takes."""
+    return [{name: value for name, value in given.items() if name in passed_on([path])} for path in paths]
+
+
+def check_arguments(option, given, known, owner):
+    """Checks names of arguments, and that numbers, switches and names are what the defaults are.
+
+    Args:
+        option: str, for errors.
+        given: dictionary of arguments.
+        known: dictionary of name to default.
+        owner: str, what takes them.
+
+    Raises:
+        ValueError: for an unknown name, or a value of another type.
+    """
+    if unknown := [name for name in given if name not in known]:
+        near = suggestion(unknown[0], known)
+        takes = "has no such argument" if near else f"takes {', '.join(known)}"
+        raise ValueError(f"{option}: {owner} {takes}. Received: {', '.join(unknown)}{near}")
+    for name, value in given.items():
+        kinds = {bool: (bool,), int: (int,), float: (int, float), str: (str,)}.get(type(known[name]))
+        if (
+            value is not None
+            and kinds
+            and (not isinstance(value, kinds) or (isinstance(value, bool) != (bool in kinds)))
+        ):
+            raise ValueError(f"{option}: `{name}` must be {kinds[-1].__name__}. Received: {name}={value!r}")
 
 
 def suggestion(name, names):
@@ -66,17 +117,37 @@ def suggestion(name, names):
     return f" (did you mean {near[0]}?)" if near else ""
 
 
-def _constructors(name):
-    """The `ast.arguments` of the constructors of a class and of the attentions above it."""
-    if name not in (*ATTENTIONS.values(), "Attention"):
-        return []
-    (cls,) = (node for node in _parse(_MODULES[name]).body if isinstance(node, ast.ClassDef) and node.name == name)
-    own = [node.args for node in cls.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
-    return own + [each for base in cls.bases for each in _constructors(ast.unparse(base).rpartition(".")[2])]
+@functools.cache
+def _arguments(path):
+    found = {}
+    for arguments in _signatures(*path.rsplit(".", 1)):
+        positional = [each for each in arguments.posonlyargs + arguments.args if each.arg not in ("self", "cls")]
+        defaults = [None] * (len(positional) - len(arguments.defaults)) + arguments.defaults
+        for argument, default in zip(positional + arguments.kwonlyargs, defaults + arguments.kw_defaults, strict=True):
+            found.setdefault(argument.arg, _value(default))
+    return found
+
+
+def _signatures(module, name):
+    """The `ast.arguments` of a function, or of the constructors of a class and of those above it in its package."""
+    first, *rest = name.split(".")
+    for node in _parse(module).body:
+        if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == module.split(".")[0]:
+            for alias in node.names:
+                if (alias.asname or alias.name) == first:
+                    return _signatures(*".".join([node.module, alias.name, *rest]).rsplit(".", 1))
+        elif isinstance(node, ast.FunctionDef) and node.name == name:
+            return [node.args]
+        elif isinstance(node, ast.ClassDef) and node.name == name:
+            own = [each.args for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"]
+            return own + [each for base in node.bases for each in _signatures(module, ast.unparse(base))]
+    return []  # of another package
 
 
 def _value(default):
+    if default is None:
+        return REQUIRED
     try:
         return ast.literal_eval(default)
-    except (TypeError, ValueError):
-        return REQUIRED
+    except ValueError:
+        return NO_LITERAL

@@ -87,6 +87,9 @@ class Task:
     def check(self):
         """Checks what can be checked before data are read: that attention can be made, say."""
 
+    def try_model(self):
+        """Makes a model, thrown away, if that takes no data, so that wrong `model_arguments` are reported early."""
+
     def load(self):
         """Reads the data to `self.data`, `Corpora`."""
         raise NotImplementedError

@@ -16,11 +16,11 @@ SAMPLES = 20  # texts of a test set
 ALWAYS_SHOWN = ("attention", "num_heads", "seed")
 
 
-def tensorboard_callbacks(config, run):
+def tensorboard_callbacks(config, run, profile_steps=()):
     """Curves, and settings beside their results, all in one folder."""
     return [
         hparams.KerasCallback(run.log_dir, shown_settings(config), trial_id=str(run.folder)),
-        TensorBoardCurves(run.log_dir, ("compilations",), config.profile_steps),
+        TensorBoardCurves(run.log_dir, ("compilations",), profile_steps),
     ]
 
 
@@ -36,7 +36,8 @@ def shown_settings(config):
             continue
         value = getattr(config, field.name)
         if isinstance(value, dict):
-            found |= {f"{field.name}.{name}": part for name, part in value.items()}
+            own = default_of(field)
+            found |= {f"{field.name}.{name}": part for name, part in value.items() if part != own.get(name)}
         elif field.name in ALWAYS_SHOWN or (not field.metadata["changeable"] and value != default_of(field)):
             found[field.name] = value
     return {name: value for name, value in found.items() if isinstance(value, (int, float, str))}

@@ -30,6 +30,7 @@ from keras_headattn.training import (
     make_strategy,
 )
 from recipes.engine.checkpoints import SaveEpochs, StopWhenStalled, final_epochs, finish, has_stalled
+from recipes.engine.config import passing_on
 from recipes.engine.lock import locked
 from recipes.engine.proportions import remark_on_size
 from recipes.engine.quiet import silence
@@ -124,6 +125,9 @@ def _ready(task):
     strategy = make_strategy(config.replicas, config.strategy)
     if not is_chief(strategy):
         sys.stdout = open(os.devnull, "w")  # all workers would print the same
+    if getattr(config, "model_arguments", None):  # recipes of one's own need have none
+        task.try_model()
+        keras.backend.clear_session()  # names and random numbers are those of a process that made no model
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy(config.precision)
     task.check()
@@ -146,7 +150,7 @@ def _learn(task, strategy, afresh):
             return None
     batches, validation = task.make_batches(strategy.num_replicas_in_sync)
     print(batches.summary())
-    model, trainer = make_trainer(task, strategy, len(batches))
+    model, trainer = make_trainer(task, strategy, len(batches), **task.config.compile_arguments)
     if gather([_is_done(task)], strategy).any():
         return model
     _fit(task, model, trainer, batches, validation)
@@ -174,10 +178,10 @@ def _prepare(task, strategy, afresh):
         task.prepare()
 
 
-def make_trainer(task, strategy, steps):
-    """Returns the model and, compiled, what trains it; `steps`: number of steps an epoch."""
-    config, num_replicas = task.config, strategy.num_replicas_in_sync
-    jit_compile = task.uses_xla() if config.xla is None else config.xla
+def make_trainer(task, strategy, steps, jit_compile=None, steps_per_execution=1):
+    """Returns the model and, compiled, what trains it; `steps`: number of steps an epoch; the rest: as of `compile`."""
+    num_replicas = strategy.num_replicas_in_sync
+    jit_compile = task.uses_xla() if jit_compile is None else jit_compile
     with strategy.scope():
         model = task.make_model()
         trainer = task.make_trainer(model)
@@ -186,7 +190,7 @@ def make_trainer(task, strategy, steps):
             loss=task.make_loss(),
             weighted_metrics=task.make_metrics() or None,  # Keras wants results of an empty list
             jit_compile=jit_compile,
-            steps_per_execution=config.steps_per_execution,
+            steps_per_execution=steps_per_execution,
         )
         trainer.jit_update = model.count_params() >= LARGE
     print(
@@ -218,7 +222,7 @@ def _fit(task, model, trainer, batches, validation):
             epochs=config.epochs,
             shuffle=False,  # the batches have an order of their own, which a resumed run repeats
             verbose=0 if config.quiet else "auto",
-            callbacks=make_callbacks(task, model, batches, validation),
+            callbacks=make_callbacks(task, model, batches, validation, **config.callback_arguments),
         )
     print(f"Trained for {(time.monotonic() - start) / 60:.1f} minutes.")
 
@@ -234,7 +238,7 @@ def dry_run(task):
         _prepare(task, strategy, afresh=False)
         batches, _ = task.make_batches(strategy.num_replicas_in_sync)
         print(batches.summary())
-        _, trainer = make_trainer(task, strategy, len(batches))
+        _, trainer = make_trainer(task, strategy, len(batches), **task.config.compile_arguments)
         clock = LambdaCallback(on_train_batch_end=lambda step, logs: times.append(time.monotonic()))
         steps = min(DRY_RUN_STEPS, len(batches))
         with _fault_of(batches):
@@ -267,13 +271,13 @@ def _fault_of(batches):
         raise batches.fault from error
 
 
-def make_callbacks(task, model, batches, validation):
+def make_callbacks(task, model, batches, validation, save_steps=1000, gradient_norm=False, profile_steps=()):
     """Throughput, scores, saving, TensorBoard: in the order in which they read each other's logs.
 
     With several workers the first one writes; all take part in what sums over them.
     """
     config, run = task.config, task.run
-    norms = [GradientNorm()] if config.gradient_norm else []
+    norms = [GradientNorm()] if gradient_norm else []
     shown = []
     if is_chief(model.distribute_strategy):
         remembered = [Throughput(*task.throughput(batches)), *norms, *task.reports(model, batches)]
@@ -281,7 +285,7 @@ def make_callbacks(task, model, batches, validation):
         # A run's folder may be moved: what writes to TensorBoard is not remembered.
         # Settings come first: without its fast data server TensorBoard follows the newest file of a folder alone.
         shown = [LambdaCallback(on_train_begin=lambda logs: run.save_config(config))]  # as `Resume` found no fault
-        shown += [Compilations(config.xla_cache), *tensorboard_callbacks(config, run)]
+        shown += [Compilations(config.xla_cache), *tensorboard_callbacks(config, run, profile_steps)]
         shown += task.shown(model, batches, validation)
     else:
         remembered = [*norms, *task.scores(model)]
@@ -290,7 +294,7 @@ def make_callbacks(task, model, batches, validation):
     if config.time_limit:
         ends.append(TimeLimit(60 * config.time_limit))
     progress = Progress(leave_out=("compilations", "training_seconds", *task.details))
-    return [Resume(run.checkpoints, batches, remembered, every=config.save_steps), *shown, *ends, progress]
+    return [Resume(run.checkpoints, batches, remembered, every=save_steps), *shown, *ends, progress]
 
 
 def report_hidden_gpus():
@@ -302,34 +306,20 @@ def report_hidden_gpus():
         )
 
 
-def make_optimizer(config, optimizer, selection=None, **arguments):
+def make_optimizer(config, optimizer, **arguments):
     """A Keras optimizer with the settings that all recipes share, and around it what keeps heads apart.
 
     Args:
         config: the settings.
         optimizer: its class.
-        selection: dictionary of the arguments of `Repulsive` that choose heads. Default `None`: all are chosen.
         **arguments: its own arguments.
     """
-    optimizer = optimizer(
-        global_clipnorm=config.clipnorm,
-        gradient_accumulation_steps=config.accumulation if config.accumulation > 1 else None,
-        **arguments,
-    )
+    with passing_on("optimizer_arguments"):
+        optimizer = optimizer(**arguments, **config.optimizer_arguments)
     if config.repulsive == "none":
         return optimizer
-    return Repulsive(
-        optimizer,
-        method=config.repulsive,
-        step_size=config.step_size,
-        repulsive_weight=config.repulsive_weight,
-        inverse_temperature=config.inverse_temperature,
-        prior_deviation=config.prior_deviation,
-        kernel=config.repulsive_kernel,
-        smoothing=config.repulsive_smoothing,
-        seed=config.seed,
-        **(selection or {}),
-    )
+    with passing_on("repulsive_arguments"):
+        return Repulsive(optimizer, method=config.repulsive, seed=config.seed, **config.repulsive_arguments)
 
 
 @contextlib.contextmanager

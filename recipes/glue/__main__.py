@@ -103,7 +103,7 @@ RECIPE = Recipe(
     evaluated=("test", *FILES),
     evaluated_alone=("test", "task", "predict", "labels", "score", *FILES),
     evaluate_alone="recipes.glue.exported:evaluate_saved_model",
-    exported=("export", "export_maps"),
+    exported=("export", "export_arguments"),
     commands={
         "classify": classify_command(lambda: RECIPE),
         "explain": explain_command(),

@@ -4,7 +4,11 @@ import pathlib
 
 from headattn_io.files import read_json
 from keras_headattn.models import Bert, EncoderClassifier
+from recipes.engine.config import passing_on
 from recipes.engine.encoders import attention_of, kind_of, model_type, read_encoder
+from recipes.engine.signatures import split_arguments
+
+TAKERS = ("keras_headattn.models.EncoderClassifier", "keras_headattn.models.Bert")
 
 
 def make_classifier(config, tokenizer, num_outputs):
@@ -13,24 +17,18 @@ def make_classifier(config, tokenizer, num_outputs):
     Raises:
         FileNotFoundError, ValueError, ImportError: if the checkpoint cannot be read.
     """
-    own = dict(dropout=config.dropout, attention_dropout=config.attention_dropout, seed=config.seed)
-    own |= dict(attention=attention_of(config))
-    pooler = config.head_dim is None and config.pooling == "first"
+    of_head, of_encoder = split_arguments(config.model_arguments, *TAKERS)
+    own = of_encoder | dict(seed=config.seed, attention=attention_of(config))
+    pooler = of_head.get("head_dim") is None and of_head.get("pooling", "first") == "first"
     if config.checkpoint:
         kind = kind_of(config.checkpoint)
         encoder, kind = read_encoder(config.checkpoint, kind, pooler, config.checkpoint_weights, **own)
     else:
         kind = "bert"
-        encoder = Bert.from_size(config.size, vocabulary_size=tokenizer.vocabulary_size, pooler=pooler, **own)
-    return EncoderClassifier(
-        encoder,
-        num_outputs,
-        kind,
-        head_dim=config.head_dim,
-        pooling=config.pooling,
-        dropout=config.dropout,
-        seed=config.seed,
-    )
+        with passing_on("model_arguments"):
+            encoder = Bert.from_size(config.size, vocabulary_size=tokenizer.vocabulary_size, pooler=pooler, **own)
+    with passing_on("model_arguments"):
+        return EncoderClassifier(encoder, num_outputs, kind, **of_head, seed=config.seed)
 
 
 def is_t5(config, folder):

@@ -1,9 +1,11 @@
 """The settings of fine-tuning a pre-trained encoder on texts or pairs of texts."""
 
+import dataclasses
+
 from recipes.engine.config import option, settings
 from recipes.engine.number_words import LANGUAGES
 from recipes.engine.pretrained import run_settings
-from recipes.engine.settings import Serving, Settings
+from recipes.engine.settings import Serving, Settings, Smoothing, model_arguments, optimizer_arguments
 from recipes.engine.texts.settings import COLUMNS, Texts
 from recipes.glue.glue_tasks import MEASURES, TASKS
 
@@ -55,27 +57,20 @@ class Model:
     )
     size: str | None = option(None, "a model of random weights in place of a checkpoint, such as bert_tiny")
     vocabulary_size: int = option(8_000, "most pieces that a model without a checkpoint learns", at_least=64)
-    head_dim: int | None = option(
-        None, "width of a layer in place of the pooler; 2000 in Wang et al. 2021, appendix A.2", at_least=1
-    )
-    pooling: str = option(
-        "first", "what the head takes: first: the state of the first token; mean: the mean of all", ("first", "mean")
-    )
     max_length: int = option(128, "pieces of a text or of a pair; of a pair the longer text is cut first", at_least=8)
     decoder_attention: str = option("same", "of T5's decoder: that of --attention, or T5's own", ("same", "own"))
-    dropout: float = option(0.1, "dropout of the encoder and of the head", at_least=0, below=1)
-    attention_dropout: float = option(0.1, "dropout of attention weights", at_least=0, below=1)
+    # `head_dim` is the width of a layer in place of the pooler, 2000 in Wang et al. 2021, appendix A.2
+    model_arguments: dict = model_arguments("EncoderClassifier", "Bert", dropout=0.1, attention_dropout=0.1)
 
 
 @settings(
     epochs=option(3, "passes over the data; the learning rate is 0 after the last one", at_least=1),
     select=option("val_score", "which epochs are better", ("val_loss", "val_accuracy", "val_score")),
     patience=None,
-    clipnorm=1.0,
     learning_rate=2e-5,
     run="runs/glue",
 )
-class GlueConfig(Data, Model, Settings, Serving):
+class GlueConfig(Data, Model, Settings, Smoothing, Serving):
     """Every setting of a run. Other values, of papers and of the embedded tasks, are in the folder `configs`.
 
     The defaults are those of BERT's fine-tuning (Devlin et al. 2019, appendix A.3), with a batch of 32.
@@ -100,9 +95,15 @@ class GlueConfig(Data, Model, Settings, Serving):
         None, "electra: factor of the rate from layer to layer, from the head down; none: one rate", above=0, at_most=1
     )
     warmup_share: float = option(0.1, "share of the steps with linear warm-up; then linear decay", at_least=0, below=1)
-    weight_decay: float = option(0.01, "of AdamW; biases and norms have none", at_least=0)
-    beta_2: float = option(0.999, "Adam's second-moment decay", at_least=0, below=1)
-    epsilon: float = option(1e-8, "Adam's epsilon", above=0)
+    optimizer_arguments: dict = optimizer_arguments(
+        {
+            "adamw": ["keras.optimizers.AdamW"],
+            "electra": ["keras_headattn.optimizers.AdamWeightDecay", "keras.optimizers.Optimizer"],
+        },
+        global_clipnorm=1.0,
+        weight_decay=0.01,  # biases and norms have none
+        epsilon=1e-8,
+    )
     pretraining_epochs: int = option(
         0, "passes over the embedded sentences with masked words, before the task is learned", at_least=0
     )
@@ -154,6 +155,8 @@ class GlueConfig(Data, Model, Settings, Serving):
         if given.get("checkpoint"):
             run = run_settings(given["checkpoint"]) or {}
             attention = {} if "attention" in given else {name: run[name] for name in OF_ATTENTION if name in run}
+            if attention:
+                self = dataclasses.replace(self, attention_arguments={})
             given = {"size": None, "pretraining_epochs": 0} | attention | given
         elif given.get("size"):
             given = {"checkpoint": None} | given
@@ -164,7 +167,7 @@ class GlueConfig(Data, Model, Settings, Serving):
         if self.glue_task:
             of_own = ("format", "header", "delimiter", *COLUMNS, "predict", "test_share")
             found |= dict.fromkeys(of_own, f"is of texts of your own, not of --task {self.task}")
-            found |= dict.fromkeys(("train_split", "validation_split"), "is of texts of your own, not of GLUE")
+            found["splits"] = "is of texts of your own, not of GLUE"
         elif self.task:
             found["predict"] = f"is of texts of your own, not of --task {self.task}"
         return {name: reason for name, reason in found.items() if name in given}

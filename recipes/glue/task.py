@@ -2,6 +2,7 @@
 
 import functools
 import json
+import types
 
 import keras
 from keras.saving import deserialize_keras_object, serialize_keras_object
@@ -57,6 +58,10 @@ class Glue(TextTask):
         check_attention(config)
         if config.checkpoint:
             check_readable_checkpoint(config.checkpoint)
+
+    def try_model(self):
+        if self.config.size:
+            make_classifier(self.config, types.SimpleNamespace(vocabulary_size=8), 2)
 
     def read(self):
         return read_corpora(self.config)
@@ -141,12 +146,10 @@ class Glue(TextTask):
         is_electra = config.optimizer == "electra"
         warmup = min(round(config.warmup_share * total), total - 1)
         schedule = LinearDecay(config.learning_rate, warmup, total, decay_in_warmup=is_electra)
-        own = dict(learning_rate=schedule, weight_decay=config.weight_decay)
-        own |= dict(beta_2=config.beta_2, epsilon=config.epsilon)
         if is_electra:
             rates = None if config.layer_decay is None else layerwise_rates(self.num_layers, config.layer_decay)
-            return make_optimizer(config, AdamWeightDecay, rates=rates, **own)
-        optimizer = make_optimizer(config, keras.optimizers.AdamW, **own)
+            return make_optimizer(config, AdamWeightDecay, learning_rate=schedule, rates=rates)
+        optimizer = make_optimizer(config, keras.optimizers.AdamW, learning_rate=schedule)
         optimizer.exclude_from_weight_decay(var_names=WITHOUT_DECAY)
         return optimizer
 

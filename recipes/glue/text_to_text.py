@@ -87,11 +87,10 @@ class TextToText(Glue):
 
     def check(self):
         super().check()
-        if self.config.class_weights != "none" or self.config.head_dim or self.config.pooling != "first":
+        if self.config.class_weights != "none" or self.config.model_arguments.keys() - {"dropout", "attention_dropout"}:
             raise ValueError(
                 "T5 has no head, and no weights of classes. "
-                f"Received: head_dim={self.config.head_dim}, pooling={self.config.pooling!r}, "
-                f"class_weights={self.config.class_weights!r}"
+                f"Received: model_arguments={self.config.model_arguments}, class_weights={self.config.class_weights!r}"
             )
 
     def begin(self, model):
@@ -134,7 +133,7 @@ class TextToText(Glue):
 
     def make_model(self):
         config = self.config
-        own = dict(attention=attention_of(config), dropout=config.dropout, seed=config.seed)
+        own = dict(attention=attention_of(config), dropout=config.model_arguments["dropout"], seed=config.seed)
         if config.decoder_attention == "own":
             own |= dict(decoder_attention=None, cross_attention=None)
         model = from_pretrained(config.checkpoint, **own)

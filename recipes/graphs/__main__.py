@@ -102,9 +102,13 @@ RECIPE = Recipe(
     task="recipes.graphs.task:WriteGraphs",
     embedded="people",
     quick=dict(
-        num_layers=1, hidden_dim=32, num_encoder_layers=1, max_graphs=400, validation_graphs=0, beam_size=2, average=1
+        model_arguments=dict(num_layers=1, hidden_dim=32, num_encoder_layers=1),
+        max_graphs=400,
+        validation_graphs=0,
+        beam_size=2,
+        average=1,
     ),
-    quick_data=dict(tokens_per_batch=1_000, min_count=1, max_length=100),
+    quick_data=dict(tokens_per_batch=1_000, vocabulary_arguments=dict(min_count=1), max_length=100),
     files=("vocabulary.json", "categories.json", "explained"),
     check_files=_check_files,
     read=_read,

@@ -19,7 +19,9 @@ def explain(task, options):
         options: of the command.
     """
     config = task.config
-    (block,) = [-1] if options.block is None else indices("--block", [options.block], config.num_layers)
+    (block,) = (
+        [-1] if options.block is None else indices("--block", [options.block], config.model_argument("num_layers"))
+    )
     lines = itertools.islice(itertools.chain.from_iterable(portions(options.file)), options.examples)
     by_number = {number: task.read_graph(line, number) for number, line in enumerate(lines, 1) if line}
     graphs = list(by_number.values())

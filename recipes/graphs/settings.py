@@ -1,10 +1,9 @@
 """The settings of a run that writes the texts of graphs."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings, check_encoding
+from recipes.engine.settings import Settings, check_encoding, model_arguments, optimizer_arguments
 
 FORMATS = ("agenda", "json", "webnlg")
-ROLES = ("encoder", "cross")
 NUM_HEADS = 4
 DECODING = ("beam_size", "alpha", "max_length")  # what a finished run may write with others of
 METRICS = ("bleu", "meteor", "rouge", "chrf", "entities", "repeated")
@@ -29,17 +28,18 @@ class Graphs:
     format: str | None = option(None, "of the files; none: by their ending", FORMATS, changeable=True)
     encoding: str = option("utf-8", "of the files, such as latin-1", changeable=True)
     max_graphs: int | None = option(None, "use only so many graphs of each set, at random; none: all", at_least=1)
-    min_count: int = option(5, "rarer words of texts and titles are unknown; of entities none is", at_least=1)
-    max_words: int | None = option(
-        None,
-        "how many words of an entity's name are read, all of which are padded to the longest; none: all",
-        at_least=1,
+    vocabulary_arguments: dict = option(
+        {"min_count": 5, "max_words": None},
+        "rarer words of texts and titles are unknown; of entities none is. max_words=10: of an entity's name so many "
+        "words are read, all of which are padded to the longest",
     )
     tokens_per_batch: int = option(
         3520, "tokens of texts in a batch, padding included, over all replicas: 32 texts of 110", at_least=1
     )
-    num_buckets: int = option(3, "lengths to which texts are padded, at most", at_least=1)
-    num_graph_buckets: int = option(2, "sizes to which graphs are padded for each such length, at most", at_least=1)
+    bucket_arguments: dict = option(
+        {"num_buckets": 3, "num_graph_buckets": 2},
+        "lengths to which texts are padded, and sizes to which graphs are for each of them, at most",
+    )
 
 
 @settings()
@@ -48,17 +48,7 @@ class Model:
 
     title = "model"
 
-    num_layers: int = option(6, "graph blocks", at_least=1)
-    hidden_dim: int = option(500, "width of everything", at_least=2)
-    intermediate_dim: int | None = option(None, "width of feed-forward layers; none: four times the other", at_least=1)
-    num_encoder_layers: int = option(2, "BiLSTMs one above the other, of entities and of titles", at_least=1)
-    dropout: float = option(0.1, "dropout of attention weights and of feed-forward layers", at_least=0, below=1)
-    embedding_dropout: float = option(
-        0.0, "dropout of the embeddings of the words of entities and titles", at_least=0, below=1
-    )
-    repulsive_roles: tuple[str, ...] = option(
-        ("encoder",), "repulsive: which heads: those of graph blocks, or of the decoder's attentions, or both", ROLES
-    )
+    model_arguments: dict = model_arguments("GraphWriter")
 
 
 @settings()
@@ -84,7 +74,12 @@ class Decoding:
     )
 
 
-@settings(attention="graph", learning_rate=0.1, clipnorm=1.0, run="runs/graphs")
+@settings(
+    attention="graph",
+    repulsive_arguments={"roles": ("encoder",)},  # of graph blocks; the decoder's are "cross"
+    learning_rate=0.1,
+    run="runs/graphs",
+)
 class GraphsConfig(Graphs, Model, Settings, Decoding):
     """Every setting of a run. Other values, of papers and of the embedded task, are in the folder `configs`.
 
@@ -93,11 +88,15 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
 
     title = "training"
     SOURCES = ("train", "embedded")
-    MOST_USED = ("train", "validation", "test", "num_layers", "hidden_dim", "tokens_per_batch", *Settings.MOST_USED)
-    SIZE_OPTIONS = ("num_layers", "hidden_dim", "intermediate_dim", "num_encoder_layers")
+    MOST_USED = ("train", "validation", "test", "tokens_per_batch", *Settings.MOST_USED)
+    SIZE_OPTIONS = tuple(
+        f"model_arguments.{name}" for name in ("num_layers", "hidden_dim", "intermediate_dim", "num_encoder_layers")
+    )
 
-    optimizer: str = option("sgd", "at a constant learning rate", ("sgd", "adam"))
-    momentum: float = option(0.9, "of sgd", at_least=0, below=1)
+    optimizer: str = option("sgd", "sgd: with a momentum of 0.9; both at a constant learning rate", ("sgd", "adam"))
+    optimizer_arguments: dict = optimizer_arguments(
+        {"sgd": ["keras.optimizers.SGD"], "adam": ["keras.optimizers.Adam"]}, global_clipnorm=1.0
+    )
 
     def unused(self, given):
         found = super().unused(given)
@@ -108,7 +107,7 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
     @property
     def attention_shape(self):
         """Width of the model, and its number of heads, unless the settings name another."""
-        return self.hidden_dim, NUM_HEADS
+        return self.model_argument("hidden_dim"), NUM_HEADS
 
     def __post_init__(self):
         super().__post_init__()
@@ -118,12 +117,5 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
                 raise ValueError(f"--{name} needs --train. Received: {name}={getattr(self, name)}, without --train")
         if self.train and not self.validation:
             raise ValueError(f"--train needs --validation. Received: train={self.train}, validation=()")
-        if self.label_smoothing:
-            raise ValueError(
-                "A copy of an entity that is not there has no label to smooth. "
-                f"Received: label_smoothing={self.label_smoothing}"
-            )
         if not self.metrics or len(set(self.metrics)) < len(self.metrics):
             raise ValueError(f"Give --metrics, each once. Received: metrics={' '.join(self.metrics) or 'none'}")
-        if not self.repulsive_roles:
-            raise ValueError(f"Give --repulsive-roles, some of {', '.join(ROLES)}. Received: none")

@@ -1,6 +1,8 @@
 """Training a writer of the texts of graphs."""
 
+import functools
 import json
+import types
 
 import keras
 
@@ -21,6 +23,7 @@ from recipes.graphs.modelling import make_attention, make_writer
 from recipes.graphs.settings import DECODING
 from recipes.graphs.vocabulary import GraphVocabulary
 
+OPTIMIZERS = {"sgd": functools.partial(keras.optimizers.SGD, momentum=0.9), "adam": keras.optimizers.Adam}
 VOCABULARY, CATEGORIES = "vocabulary.json", "categories.json"
 SMOKE_TEST = """
 found = call(**{name: tf.constant(values) for name, values in given.items()})
@@ -35,6 +38,10 @@ class WriteGraphs(Task):
         check_metrics(self.config.metrics)
         make_attention(self.config)
 
+    def try_model(self):
+        names = ("vocabulary_size", "entity_vocabulary_size", "num_relations", "title_vocabulary_size")
+        make_writer(self.config, types.SimpleNamespace(**dict.fromkeys(names, 8), forbidden_ids=()))
+
     def load(self):
         self.data = self.corpora or load_corpora(self.config)
 
@@ -42,7 +49,7 @@ class WriteGraphs(Task):
         path = self.run.folder / VOCABULARY
         if self.data:
             if not path.exists():
-                GraphVocabulary.learn(self.data.train, self.config.min_count, self.config.max_words).save(path)
+                GraphVocabulary.learn(self.data.train, **self.config.vocabulary_arguments).save(path)
             found = sorted({graph.category for graph in self.data.train.graphs})
             self.run.keep(CATEGORIES, json.dumps(found))
         self.vocabulary = GraphVocabulary.load(path)
@@ -52,8 +59,7 @@ class WriteGraphs(Task):
         config, vocabulary = self.config, self.vocabulary
         common = dict(
             tokens_per_batch=config.tokens_per_batch,
-            num_buckets=config.num_buckets,
-            num_graph_buckets=config.num_graph_buckets,
+            **config.bucket_arguments,
             num_replicas=num_replicas,
         )
         train, validation = (self._examples(part) for part in (self.data.train, self.data.validation))
@@ -80,9 +86,7 @@ class WriteGraphs(Task):
         train, most = self.data.train, self.vocabulary.max_words
         lengths = [len(SPLITS[train.split](name)) for graph in train.graphs for name in graph.entities]
         if most and (longer := sum(length > most for length in lengths)):
-            print(
-                f"{train.name}: of {longer:,} of {len(lengths):,} names the first {most} words are read (--max-words)"
-            )
+            print(f"{train.name}: of {longer:,} of {len(lengths):,} names the first {most} words are read (max_words)")
 
     def make_model(self):
         return make_writer(self.config, self.vocabulary)
@@ -94,12 +98,7 @@ class WriteGraphs(Task):
         return Model(inputs, model(inputs), name="trainer")
 
     def make_optimizer(self, steps, num_replicas):
-        config = self.config
-        selection = {"roles": config.repulsive_roles}
-        if config.optimizer == "adam":
-            return make_optimizer(config, keras.optimizers.Adam, selection, learning_rate=config.learning_rate)
-        own = dict(learning_rate=config.learning_rate, momentum=config.momentum)
-        return make_optimizer(config, keras.optimizers.SGD, selection, **own)
+        return make_optimizer(self.config, OPTIMIZERS[self.config.optimizer], learning_rate=self.config.learning_rate)
 
     def make_loss(self):
         return LabelSmoothedCrossentropy(0.0)
@@ -108,7 +107,7 @@ class WriteGraphs(Task):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
     def describe(self):
-        return f"{self.config.num_layers} blocks of {super().describe()}"
+        return f"{self.config.model_argument('num_layers')} blocks of {super().describe()}"
 
     def throughput(self, batches):
         return lambda: batches.num_tokens["target"], "tokens_per_second"

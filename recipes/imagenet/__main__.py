@@ -109,7 +109,12 @@ RECIPE = Recipe(
     embedded="digits",
     quick=dict(blocks=1, decay_epochs=(1,), warmup_epochs=0.5, statistics_momentum=0.9),
     quick_data=dict(
-        model="small", image_size=32, augmentation="pad_crop", small_images=True, max_images=600, batch_size=32
+        model="small",
+        image_size=32,
+        augmentation="pad_crop",
+        model_arguments=dict(small_images=True),
+        max_images=600,
+        batch_size=32,
     ),
     files=("classes.txt", "damaged.txt"),
     check_files=_check_files,

@@ -48,9 +48,9 @@ def fingerprint(source):
 
 def training_batches(config, source, num_replicas):
     """Augmented batches, as `ImageBatches`."""
-    common = dict(size=config.image_size, flip=config.flip, jitter=config.color_jitter)
+    common = dict(size=config.image_size, **config.augmentation_arguments)
     augment = {
-        "inception": functools.partial(inception_crop, min_area=config.min_area, **common),
+        "inception": functools.partial(inception_crop, **common),
         "pad_crop": functools.partial(pad_and_crop, **common),
         "none": lambda data, seed: evaluation_pixels(config)(data),
     }[config.augmentation]

@@ -5,6 +5,7 @@ import functools
 import keras
 
 from keras_headattn.models import ResNet, ResNet34, ResNet50, ResNet101, ResNet152
+from recipes.engine.config import passing_on
 from recipes.engine.heads import make_attention as make_attention_layer
 
 NETWORKS = {"resnet34": ResNet34, "resnet50": ResNet50, "resnet101": ResNet101, "resnet152": ResNet152}
@@ -18,25 +19,21 @@ def make_classifier(config, num_classes):
 
     Pixels are normalised inside, in float32.
     """
-    is_small = config.model == "small"
-    network = functools.partial(ResNet, (config.blocks,) * 3, name="small") if is_small else NETWORKS[config.model]
-    # What is `None` is left to the model.
-    given = {name: getattr(config, name) for name in ("key_ratio", "value_ratio", "min_key_dim")}
+    small = functools.partial(ResNet, (config.blocks,) * 3, filters=16, small_images=True, name="small")
+    network = small if config.model == "small" else NETWORKS[config.model]
     images = keras.Input((config.image_size, config.image_size, 3), name="images")
     scale = keras.layers.Normalization(mean=MEAN, variance=[value**2 for value in DEVIATION], dtype="float32")
-    network = network(
-        attention=make_attention(config),
-        filters=config.filters or (16 if is_small else 64),
-        small_images=is_small if config.small_images is None else config.small_images,
-        attention_stages=config.attention_stages,
-        input_shape=(config.image_size, config.image_size, 3),
-        classes=num_classes,
-        classifier_activation=None,
-        # As in TensorFlow's models 1.13. Otherwise than the weight decay of Keras's optimizers, it goes through the
-        # momentum.
-        weight_regularizer=keras.regularizers.L2(config.weight_decay / 2) if config.weight_decay else None,
-        **{name: value for name, value in given.items() if value is not None},
-    )
+    with passing_on("model_arguments"):
+        network = network(
+            attention=make_attention(config),
+            input_shape=(config.image_size, config.image_size, 3),
+            classes=num_classes,
+            classifier_activation=None,
+            # As in TensorFlow's models 1.13. Otherwise than the weight decay of Keras's optimizers, it goes through the
+            # momentum.
+            weight_regularizer=keras.regularizers.L2(config.weight_decay / 2) if config.weight_decay else None,
+            **config.model_arguments,
+        )
     for layer in network.layers:
         if isinstance(layer, keras.layers.BatchNormalization):
             layer.momentum = config.statistics_momentum

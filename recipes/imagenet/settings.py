@@ -1,7 +1,7 @@
 """The settings of an image classification run."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings
+from recipes.engine.settings import Settings, Smoothing, model_arguments, optimizer_arguments
 from recipes.engine.signatures import ATTENTIONS
 
 MODELS = ("resnet34", "resnet50", "resnet101", "resnet152", "small")
@@ -54,9 +54,16 @@ class Pixels:
         None, "to evaluate, the shorter side becomes so many pixels before the crop; none: see docs", at_least=8
     )
     augmentation: str = option("inception", "inception: random area and aspect; pad_crop: small images", AUGMENTATIONS)
-    min_area: float = option(0.08, "smallest share of an image that inception crops", above=0, at_least=0.001)
-    flip: bool = option(True, "mirror half of the images to train on")
-    color_jitter: float = option(0.0, "brightness, contrast and saturation change by this share", at_least=0, below=1)
+    augmentation_arguments: dict = option(
+        {"flip": True, "jitter": 0.0},
+        "flip=false: no mirrored images; jitter: share by which brightness, contrast and saturation change; min_area: "
+        "smallest share of an image that inception crops, by default 0.08",
+        of={
+            "inception": ["keras_headattn.data.inception_crop"],
+            "pad_crop": ["keras_headattn.data.pad_and_crop"],
+            "none": ["keras_headattn.data.pad_and_crop"],
+        },
+    )
 
 
 @settings()
@@ -66,12 +73,7 @@ class Model:
     title = "model"
 
     model: str = option("resnet50", "network; small: three stages for images of 32 pixels", MODELS)
-    key_ratio: float | None = option(None, "width of all keys as a share of the filters; none: the model's", above=0)
-    value_ratio: float | None = option(None, "the same of all values; none: the model's", above=0)
-    min_key_dim: int | None = option(None, "least width of a key of a head; none: the model's", at_least=1)
-    attention_stages: tuple[int, ...] = option((-3, -2, -1), "stages with attention, counted from the last, -1")
-    small_images: bool | None = option(None, "begin with 3 x 3 pixels and no pooling; none: only the model small")
-    filters: int | None = option(None, "filters of the first stage; none: 64, of small 16", at_least=1)
+    model_arguments: dict = model_arguments("ResNet")  # by default those of the paper's networks
     statistics_momentum: float = option(
         0.997, "share that batch normalisation's moving statistics keep in a step", at_least=0, below=1
     )
@@ -87,7 +89,7 @@ class Model:
     learning_rate=option(0.128, "highest rate for 256 images a step; in proportion for others", above=0),
     run="runs/imagenet",
 )
-class ImageNetConfig(Images, Pixels, Model, Settings):
+class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
     """Every setting of a run. Other values, of smaller data sets, are in the folder `configs`.
 
     The defaults are those of Wang et al. 2021, "Evolving attention with residual convolutions", for ImageNet.
@@ -96,11 +98,11 @@ class ImageNetConfig(Images, Pixels, Model, Settings):
     title = "training"
     SOURCES = ("images", "records", "tfds", "embedded")
     MOST_USED = ("images", "validation_share", "tfds", "image_size", "model", "batch_size", *Settings.MOST_USED)
-    SIZE_OPTIONS = ("model", "filters")
+    SIZE_OPTIONS = ("model", "model_arguments.filters")
 
     warmup_epochs: float = option(5.0, "epochs in which the rate rises from 0", at_least=0)
     decay_epochs: tuple[int, ...] = option((30, 60, 80, 90), "epochs after which the rate is a tenth")
-    momentum: float = option(0.9, "of SGD", at_least=0, below=1)
+    optimizer_arguments: dict = optimizer_arguments(["keras.optimizers.SGD"], momentum=0.9)
     weight_decay: float = option(
         1e-4, "weight of half the squared weights in the loss; normalisation is left out", at_least=0
     )

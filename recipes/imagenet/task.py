@@ -38,6 +38,9 @@ class ImageNet(Task):
     def check(self):
         make_attention(self.config)
 
+    def try_model(self):
+        make_classifier(self.config, 2)
+
     def load(self):
         train = load_training(self.config)
         validation = load_validation(self.config, train.class_names)
@@ -71,7 +74,7 @@ class ImageNet(Task):
             round(config.warmup_epochs * steps),
             [epoch * steps for epoch in config.decay_epochs],
         )
-        return make_optimizer(config, keras.optimizers.SGD, learning_rate=schedule, momentum=config.momentum)
+        return make_optimizer(config, keras.optimizers.SGD, learning_rate=schedule)
 
     def make_loss(self):
         return LabelSmoothedCrossentropy(self.config.label_smoothing)

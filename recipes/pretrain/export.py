@@ -65,7 +65,8 @@ def read_pretrained(config, tokenizer, checkpoint, generator=None):
         FileNotFoundError, ValueError, ImportError: if it cannot be read.
     """
     special = dict(mask_id=tokenizer.mask_id, special_ids=(tokenizer.bos_id, tokenizer.eos_id))
-    own = dict(attention=attention_of(config), dropout=config.dropout, attention_dropout=config.attention_dropout)
+    own = {name: config.model_argument(name) for name in ("dropout", "attention_dropout")}
+    own["attention"] = attention_of(config)
     own |= {} if config.num_heads is None else {"num_heads": config.num_heads}
     if config.objective == "masked_lm":
         head = from_pretrained(checkpoint, head="masked_lm", pooler=False, strict=False, **own)
@@ -77,11 +78,11 @@ def read_pretrained(config, tokenizer, checkpoint, generator=None):
 def shape_of(model):
     """The settings of sizes that a model answers to: dictionary."""
     encoder = encoder_of(model)
-    names = ("num_layers", "hidden_dim", "intermediate_dim", "embedding_dim", "num_heads")
-    shape = {name: getattr(encoder, name) for name in names} | {"num_positions": encoder.max_length}
+    names = ("num_layers", "hidden_dim", "intermediate_dim", "embedding_dim", "max_length")
+    shape = {name: getattr(encoder, name) for name in names}
     if isinstance(model, ElectraPretraining):
         shape["generator_share"] = model.generator.encoder.hidden_dim / encoder.hidden_dim
-    return shape
+    return {"num_heads": encoder.num_heads, "model_arguments": shape}
 
 
 def import_pretrained(recipe, config, checkpoint, generator=None):

@@ -5,7 +5,11 @@ import functools
 from keras_headattn import layers
 from keras_headattn.models import Bert, ElectraPretraining, MaskedLM, MaskedLMPretraining
 from keras_headattn.training import Model
+from recipes.engine.config import passing_on
 from recipes.engine.encoders import MaskedLMTrainer, attention_of
+
+OF_MASKS = {"drawn_share", "masked_share", "random_share", "replacement"}
+OF_ELECTRA = {"generator_share", "discriminator_weight"}
 
 
 def generator_attention_of(config):
@@ -25,21 +29,20 @@ def make_pretraining(config, tokenizer):
         config: `PretrainConfig`.
         tokenizer: `WordPieceTokenizer`, whose special ids and size count.
     """
-    sizes = config.shape | dict(vocabulary_size=tokenizer.vocabulary_size, max_length=config.num_positions)
-    sizes |= dict(dropout=config.dropout, attention_dropout=config.attention_dropout, attention=attention_of(config))
-    sizes["initializer_range"] = config.initializer_range
     own = dict(mask_id=tokenizer.mask_id, special_ids=(tokenizer.bos_id, tokenizer.eos_id), seed=config.seed)
-    own |= dict(drawn_share=config.drawn_share, replacement=config.replacement)
-    if config.masked_share is not None:
-        own["masked_share"] = config.masked_share
-    if config.objective == "masked_lm":
-        encoder = Bert(**sizes, pooler=False, seed=config.seed, name="encoder")
-        model = MaskedLMPretraining(MaskedLM(encoder, name="masked_lm"), **own)
-    else:
-        own |= dict(generator_share=config.generator_share, generator_attention=generator_attention_of(config))
-        own["discriminator_weight"] = config.discriminator_weight
-        size = "electra_base" if config.size == "base" else "electra_small"
-        model = ElectraPretraining.from_size(size, **sizes, **own, pooler=False)
+    given = config.shape | config.model_arguments
+    given |= dict(vocabulary_size=tokenizer.vocabulary_size, attention=attention_of(config), pooler=False)
+    with passing_on("model_arguments"):
+        if config.objective == "masked_lm":
+            of_masks = {name: given.pop(name) for name in OF_MASKS & given.keys()}
+            for name in OF_ELECTRA & given.keys():
+                del given[name]
+            encoder = Bert(**given, seed=config.seed, name="encoder")
+            model = MaskedLMPretraining(MaskedLM(encoder, name="masked_lm"), **of_masks, **own)
+        else:
+            size = "electra_base" if config.size == "base" else "electra_small"
+            generator = generator_attention_of(config)
+            model = ElectraPretraining.from_size(size, **given, **own, generator_attention=generator)
     model.build()
     return model
 

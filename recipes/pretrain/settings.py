@@ -3,7 +3,7 @@
 import dataclasses
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings
+from recipes.engine.settings import Settings, model_arguments, optimizer_arguments
 from recipes.engine.signatures import ATTENTIONS
 
 # Of the encoder that is kept, ELECTRA's discriminator: Clark et al. 2020, table 6; `tiny` is for tests.
@@ -73,49 +73,19 @@ class Model:
         OBJECTIVES,
     )
     size: str = option("small", "named size of the encoder", tuple(SIZES))
-    num_layers: int | None = option(None, "blocks; none: the size's", at_least=1)
-    hidden_dim: int | None = option(None, "width; none: the size's", at_least=1)
-    intermediate_dim: int | None = option(None, "width of feed-forward layers; none: the size's", at_least=1)
-    embedding_dim: int | None = option(None, "width of embeddings; none: the size's", at_least=1)
-    num_positions: int = option(512, "positions that have embeddings; sequences may be shorter", at_least=8)
-    generator_share: float | None = option(
-        None, "electra: width of the generator, as a share of the encoder's; none: 1/4, of base 1/3", above=0
-    )
+    model_arguments: dict = model_arguments("ElectraPretraining", "Bert", generator_share=None)
     generator_attention: str = option(
         "multi_head", "electra: how the generator's heads work together", tuple(ATTENTIONS)
     )
     generator_attention_arguments: dict = option({}, "electra: arguments of its layer, such as sliding_window=2")
-    discriminator_weight: float = option(50.0, "electra: of the discriminator's loss", at_least=0)
-    drawn_share: float = option(0.15, "share of the tokens that are to be filled in", above=0, below=1)
-    masked_share: float | None = option(
-        None,
-        "share of these that are masked; none: 0.85, of masked_lm 0.8, with 0.1 random tokens",
-        at_least=0,
-        at_most=1,
-    )
-    replacement: bool = option(False, "electra: a token may be drawn twice, as in the original program")
-    initializer_range: float = option(
-        0.02,
-        "deviation of new weights, as published; narrow encoders may learn more with hidden_dim ** -0.5",
-        above=0,
-    )
-    dropout: float = option(0.1, "dropout of embeddings and sublayers", at_least=0, below=1)
-    attention_dropout: float = option(0.1, "dropout of attention weights", at_least=0, below=1)
-    repulsive_select: str | None = option(
-        "(discriminator|masked_lm)/.*block_0/",
-        "repulsive: a regular expression found in the paths of the weights it acts on; none: all heads, of the "
-        "generator too",
-    )
 
 
 @settings(
     epochs=option(20, "epochs of --epoch-steps; the learning rate is 0 after the last one", at_least=1),
     patience=None,
     average_of="last",
-    clipnorm=1.0,
     learning_rate=5e-4,
-    step_size=0.01,
-    repulsive_weight=0.1,
+    repulsive_arguments=dict(step_size=0.01, repulsive_weight=0.1, select="(discriminator|masked_lm)/.*block_0/"),
     run="runs/pretrain",
     export=option(
         None,
@@ -139,17 +109,17 @@ class PretrainConfig(Data, Model, Settings):
 
     epoch_steps: int = option(1_000, "steps of an epoch, after which the model is validated and saved", at_least=1)
     warmup_steps: int = option(10_000, "steps of linear warm-up; the rate decays linearly all along", at_least=0)
-    weight_decay: float = option(0.01, "decay of weights; biases and norms have none", at_least=0)
-    beta_2: float = option(0.999, "Adam's second-moment decay", at_least=0, below=1)
-    epsilon: float = option(1e-6, "Adam's epsilon, added to the root", above=0)
+    optimizer_arguments: dict = optimizer_arguments(
+        ["keras_headattn.optimizers.AdamWeightDecay", "keras.optimizers.Optimizer"], global_clipnorm=1.0
+    )
 
     def __post_init__(self):
         super().__post_init__()
-        if self.label_smoothing:
-            raise ValueError(f"Pre-training smooths no labels. Received: label_smoothing={self.label_smoothing}")
-        if self.max_length > self.num_positions:
+        positions = self.model_argument("max_length")
+        if self.max_length > positions:
             raise ValueError(
-                f"--num-positions must be at least --max-length. Received: {self.num_positions} for {self.max_length}"
+                "--max-length must be at most the positions that have embeddings, max_length of --model-arguments. "
+                f"Received: {self.max_length} for {positions}"
             )
         if self.warmup_steps >= self.total_steps:
             raise ValueError(
@@ -175,8 +145,8 @@ class PretrainConfig(Data, Model, Settings):
     @property
     def shape(self):
         """The named size with what overrides it, as arguments of `Bert`."""
-        given = {name: getattr(self, name) for name in SIZES[self.size]}
-        return SIZES[self.size] | {name: value for name, value in given.items() if value is not None}
+        given = self.model_arguments | {"num_heads": self.num_heads}
+        return {name: given.get(name) or value for name, value in SIZES[self.size].items()}
 
     @property
     def records_folder(self):

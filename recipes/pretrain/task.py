@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import types
 
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
@@ -45,6 +46,10 @@ class Pretrain(Task):
         # Its arguments are its own, and so is its number of heads, whatever its width.
         of_generator = dataclasses.replace(self.config, attention_arguments={}, num_heads=None)
         make_attention(of_generator, 64, 1, "generator_attention")
+
+    def try_model(self):
+        if len(self.config.model_arguments) > 1:
+            make_pretraining(self.config, types.SimpleNamespace(vocabulary_size=8, mask_id=4, bos_id=2, eos_id=3))
 
     def load(self):
         config = self.config
@@ -113,9 +118,7 @@ class Pretrain(Task):
     def make_optimizer(self, steps, num_replicas):
         config = self.config
         schedule = LinearDecay(config.learning_rate, config.warmup_steps, config.total_steps, decay_in_warmup=True)
-        own = dict(weight_decay=config.weight_decay, beta_2=config.beta_2, epsilon=config.epsilon)
-        selection = {"select": config.repulsive_select}
-        return make_optimizer(config, AdamWeightDecay, selection, learning_rate=schedule, **own)
+        return make_optimizer(config, AdamWeightDecay, learning_rate=schedule)
 
     def make_loss(self):
         return None  # the model has it
@@ -127,7 +130,7 @@ class Pretrain(Task):
         return lambda: batches.num_tokens, "tokens_per_second"
 
     def reports(self, model, batches):
-        distances = HeadDistances(select=self.config.repulsive_select)
+        distances = HeadDistances(select=self.config.repulsive_arguments["select"] or "")
         return [distances] if distances.applies_to(model) else []
 
     def shown(self, model, batches, validation):

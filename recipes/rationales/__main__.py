@@ -108,10 +108,8 @@ RECIPE = Recipe(
         epochs=8,
         size="bert_tiny",
         checkpoint=None,
-        lstm_dim=64,
-        pooling_dim=64,
-        hidden_dim=64,
-        dropout=0.0,  # with dropout it stays at chance for many epochs
+        # With dropout it stays at chance for many epochs.
+        model_arguments=dict(lstm_dim=64, pooling_dim=64, hidden_dim=64, dropout=0.0),
         batch_size=8,
         learning_rate=2e-3,
     ),

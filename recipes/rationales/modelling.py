@@ -3,6 +3,7 @@
 import keras
 
 from keras_headattn.models import Bert, RationaleClassifier
+from recipes.engine.config import passing_on
 from recipes.engine.encoders import attention_of, read_encoder
 
 
@@ -28,7 +29,7 @@ def make_encoder(config, tokenizer):
 
 def make_classifier(config, encoder, num_classes):
     """A `RationaleClassifier`, built."""
-    names = ("trainable_layers", "lstm_dim", "pooling_dim", "hidden_dim", "dropout", "seed")
-    model = RationaleClassifier(encoder, num_classes, **{name: getattr(config, name) for name in names})
+    with passing_on("model_arguments"):
+        model = RationaleClassifier(encoder, num_classes, **config.model_arguments, seed=config.seed)
     model.build()
     return model

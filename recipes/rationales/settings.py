@@ -1,7 +1,7 @@
 """The settings of classifying documents with rationales."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings
+from recipes.engine.settings import Settings, model_arguments
 
 STATES = "states"
 
@@ -42,7 +42,6 @@ class Model:
     )
     size: str | None = option(None, "an encoder of random weights in place of a checkpoint, such as bert_tiny")
     vocabulary_size: int = option(8_000, "most pieces that a model without a checkpoint learns", at_least=64)
-    trainable_layers: int = option(0, "the encoder's last blocks that are trained; 0: it is frozen", at_least=0)
     states: str | None = option(
         None,
         "folder where the states of a frozen encoder are kept, for all runs with it; none: in the run's folder",
@@ -52,17 +51,13 @@ class Model:
     encoder_seed: int = option(
         0, "of what the encoder has beyond the checkpoint, such as a convolution; the same for all --seeds", at_least=0
     )
-    lstm_dim: int = option(128, "units of the LSTM in each direction", at_least=1)
-    pooling_dim: int = option(256, "width of the hidden layer of the additive attention", at_least=1)
-    hidden_dim: int = option(128, "width of the layer before the classes", at_least=1)
-    dropout: float = option(
-        0.2, "dropout of the LSTM's states and of the layer before the classes", at_least=0, below=1
-    )
+    # `trainable_layers` are the encoder's last blocks that are trained; 0, the default: it is frozen
+    model_arguments: dict = model_arguments("RationaleClassifier", "RationaleReader")
 
 
 @settings(
     select="val_accuracy",
-    clipnorm=10.0,
+    optimizer_arguments=dict(global_clipnorm=10.0),
     learning_rate=2e-5,
     samples=option(
         3, "test documents that are shown at the end with what counts in brackets", changeable=True, at_least=0
@@ -76,7 +71,9 @@ class RationalesConfig(Data, Model, Settings):
     title = "training"
     SOURCES = ("eraser", "embedded")
     MOST_USED = ("eraser", "checkpoint", "window", "max_windows", "batch_size", *Settings.MOST_USED)
-    SIZE_OPTIONS = ("size", "lstm_dim", "pooling_dim", "hidden_dim")
+    SIZE_OPTIONS = (
+        "size", "model_arguments.lstm_dim", "model_arguments.pooling_dim", "model_arguments.hidden_dim",
+    )  # fmt: skip
     PRETRAINED = ("checkpoint",)
 
     def __post_init__(self):
@@ -87,8 +84,6 @@ class RationalesConfig(Data, Model, Settings):
             raise ValueError(
                 f"This recipe writes no SavedModel: its model is RUN/model.keras. Received: {self.export!r}"
             )
-        if self.label_smoothing:
-            raise ValueError(f"This recipe smooths no labels. Received: label_smoothing={self.label_smoothing}")
 
     def changed(self, given):
         """These settings with others in their place. A checkpoint takes the place of a size, and the other way."""

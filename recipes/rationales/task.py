@@ -10,7 +10,7 @@ from keras.saving import deserialize_keras_object, serialize_keras_object
 
 from headattn_io.files import checksum, read_json, read_lines, write_atomically
 from keras_headattn.data import choose_buckets
-from keras_headattn.models import BERT_SIZES
+from keras_headattn.models import BERT_SIZES, Bert
 from keras_headattn.training import Model
 from recipes.engine.confusion import report_one_class, write_confusion
 from recipes.engine.encoders import check_attention, check_readable_checkpoint, tokenizer_of
@@ -40,6 +40,10 @@ class Rationales(Task):
         check_attention(config)
         if config.checkpoint:
             check_readable_checkpoint(config.checkpoint)
+
+    def try_model(self):
+        if self.config.size:
+            make_classifier(self.config, Bert.from_size(self.config.size, vocabulary_size=8, pooler=False), 2)
 
     def load(self):
         self.data = self.corpora or read_corpora(self.config)
@@ -83,7 +87,7 @@ class Rationales(Task):
         for name, corpus in parts.items():
             sizes = [len(document_of(corpus, each)) for each in corpus.annotations]
             report_cut(name, sizes, [each.num_words for each in sequences[name]])
-        states = None if config.trainable_layers else self.kept_states(self.encoder)
+        states = None if config.model_argument("trainable_layers") else self.kept_states(self.encoder)
         if states:
             states.keep([*sequences["train"], *sequences["validation"]], self._progress)
         buckets = choose_buckets([len(each) for part in sequences.values() for each in part], config.num_buckets)
@@ -122,7 +126,9 @@ class Rationales(Task):
         inputs = {
             name: keras.Input((1, *_free(array)), dtype=array.dtype.name, name=name) for name, array in inputs.items()
         }
-        return Model(inputs, (model if self.config.trainable_layers else model.reader)(inputs), name="trainer")
+        return Model(
+            inputs, (model if self.config.model_argument("trainable_layers") else model.reader)(inputs), name="trainer"
+        )
 
     def make_optimizer(self, steps, num_replicas):
         return make_optimizer(self.config, keras.optimizers.Adam, learning_rate=self.config.learning_rate)
@@ -138,7 +144,7 @@ class Rationales(Task):
 
     def describe(self):
         source = self.config.checkpoint or self.config.size
-        layers = self.config.trainable_layers
+        layers = self.config.model_argument("trainable_layers")
         return f"{super().describe()}, {source}, {f'last {layers} blocks trained' if layers else 'frozen encoder'}"
 
     def throughput(self, batches):

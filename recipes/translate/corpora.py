@@ -49,7 +49,7 @@ def stream_training(config):
         return read_files(config, config.train, stream=True)
     if config.data == "tfds":
         languages = config.source_language, config.target_language
-        return read_tfds(config.tfds, config.train_split, *languages, config.max_sentences, stream=True)
+        return read_tfds(config.tfds, config.splits["train"], *languages, config.max_sentences, stream=True)
     return _read(config, "train")
 
 
@@ -58,7 +58,7 @@ def training_files(config):
     if config.data == "iwslt":
         languages = config.source_language, config.target_language
         return [
-            path for split in config.train_split.split("+") for path in iwslt_files(config.iwslt, *languages, split)
+            path for split in config.splits["train"].split("+") for path in iwslt_files(config.iwslt, *languages, split)
         ]
     return [pathlib.Path(path) for path in config.train]
 
@@ -90,7 +90,7 @@ def read_files(config, files, **options):
 def _read(config, part, name=None):
     """The part "train" or "validation", or the test set of this name."""
     languages = config.source_language, config.target_language
-    split = name or getattr(config, f"{part}_split")
+    split = name or config.splits[part]
     if config.data == "embedded":
         corpus = _numbers(*languages)[part]
     elif config.data == "iwslt":

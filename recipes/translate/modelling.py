@@ -5,37 +5,37 @@ import dataclasses
 from keras_headattn.data import source_lengths
 from keras_headattn.interop import from_pretrained, read_config
 from keras_headattn.models import Transformer
-from keras_headattn.positions import LearnedPositions, RelativePositions
+from keras_headattn.positions import LearnedPositions
+from recipes.engine.config import passing_on
 from recipes.engine.heads import make_attention
+from recipes.translate.settings import DROPOUTS
+
+OF_DISTANCES = ("sliding_window", "relative_positions")
 
 
 def make_transformer(config, source_size, target_size):
     """The Transformer for vocabularies of these sizes; that of a checkpoint has its weights."""
     if config.pretrained:
         return _make_pretrained(config)
-    shape = config.shape
-    return Transformer(
-        source_size,
-        None if config.one_vocabulary else target_size,
-        num_layers=shape["num_layers"],
-        hidden_dim=shape["hidden_dim"],
-        intermediate_dim=shape["intermediate_dim"],
-        **make_attentions(config),
-        dropout=config.dropout,
-        activation_dropout=config.activation_dropout,
-        normalize_first=config.normalize_first,
-        positions=LearnedPositions(_positions(config)) if config.learned_positions else "sinusoidal",
-        tie_output=config.tie_output,
-        seed=config.seed,
-    )
+    arguments = config.shape | config.model_arguments
+    if arguments.get("positions") == "learned":
+        arguments["positions"] = LearnedPositions(_positions(config))
+    del arguments["num_heads"]  # of the attention
+    with passing_on("model_arguments"):
+        return Transformer(
+            source_size,
+            None if config.one_vocabulary else target_size,
+            **make_attentions(config),
+            **arguments,
+            seed=config.seed,
+        )
 
 
 def _make_pretrained(config):
     model, report = from_pretrained(
         config.pretrained,
         **make_attentions(config),
-        dropout=config.dropout,
-        activation_dropout=config.activation_dropout,
+        **{name: config.model_argument(name) for name in DROPOUTS},
         seed=config.seed,
         return_report=True,
     )
@@ -45,14 +45,13 @@ def _make_pretrained(config):
 
 def make_attentions(config):
     """The templates of attention, as arguments of `Transformer`, one for each role."""
-    positions = config.relative_positions and RelativePositions(config.relative_positions)
     # A synthesizer knows a key by its place alone, which says nothing of a sentence in another language.
     across = "multi_head" if config.attention == "synthesizer" else None
     # Two texts have no distances.
-    near = {name: value for name, value in config.attention_arguments.items() if name != "sliding_window"}
+    near = {name: value for name, value in config.attention_arguments.items() if name not in OF_DISTANCES}
     return dict(
-        attention=_make(config, "attention", relative_positions=positions),
-        decoder_attention=_make(config, "decoder_attention", relative_positions=positions),
+        attention=_make(config, "attention"),
+        decoder_attention=_make(config, "decoder_attention"),
         cross_attention=_make(dataclasses.replace(config, attention_arguments=near), "cross_attention", name=across),
     )
 
@@ -62,8 +61,7 @@ def _make(config, role, **own):
     if config.pretrained:
         sizes = read_config(config.pretrained)
         shape = {"hidden_dim": sizes["d_model"], "num_heads": sizes["encoder_attention_heads"]}
-    own |= dict(dropout=config.attention_dropout, max_length=_positions(config))
-    return make_attention(config, shape["hidden_dim"], shape["num_heads"], role, **own)
+    return make_attention(config, shape["hidden_dim"], shape["num_heads"], role, max_length=_positions(config), **own)
 
 
 def _positions(config):

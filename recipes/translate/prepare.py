@@ -16,7 +16,7 @@ from recipes.translate.text import make_text, text_files
 COLUMNS = {"source": "inputs", "target": "targets"}
 # What decides about the tokens, besides the text.
 SETTINGS = (
-    "source_language", "target_language", "train_split", "max_sentences", "max_words", "max_ratio", "moses", "truecase",
+    "source_language", "target_language", "max_sentences", "max_words", "max_ratio", "moses", "truecase",
     "lowercase", "vocabulary_size", "vocabulary_type", "vocabulary_sentences", "shared_vocabulary",
     "target_vocabulary_size",
 )  # fmt: skip
@@ -99,7 +99,9 @@ def _cleaning(config):
 
 def _made_of(config):
     """The settings, and the text: its files by name and size, as their folder may be another on another machine."""
-    made_of = {"text": config.tfds or config.data} | {name: getattr(config, name) for name in SETTINGS}
+    made_of = {"text": config.tfds or config.data, "train_split": config.splits["train"]} | {
+        name: getattr(config, name) for name in SETTINGS
+    }
     if config.data == "embedded":
         return made_of | {"seed": config.seed}  # which decides about the numbers
     if len(config.train) == 1:

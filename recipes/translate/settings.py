@@ -1,16 +1,17 @@
 """The settings of a translation run."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Serving, Settings, TextFiles
+from recipes.engine.settings import Settings, Smoothing, TextFiles, model_arguments
 from recipes.engine.signatures import ATTENTIONS, SIZES
 
-ROLES = ("encoder", "decoder", "cross")
 PAIRS = (".tsv", ".tsv.gz")  # of a file of pairs beside others
 # What a pretrained model has of its own.
 OF_PRETRAINED = (
-    "size", "vocabulary_size", "vocabulary_type", "vocabulary_sentences", "shared_vocabulary", "normalize_first",
-    "tie_output",
+    "size", "vocabulary_size", "vocabulary_type", "vocabulary_sentences", "shared_vocabulary",
 )  # fmt: skip
+TENSORBOARD = ("images", "projector")
+WEIGHTS = ("float32", "bfloat16", "int8")
+DROPOUTS = ("dropout", "activation_dropout")  # what it may have others of
 METRICS = ("bleu", "chrf", "exact_match", "tokenized_bleu", "wer", "rouge_l", "meteor", "cider", "yisi")
 DECODING = ("beam_size", "alpha", "max_length")  # what a finished run may translate with others of
 
@@ -88,20 +89,7 @@ class Model:
         metavar="FOLDER",
     )
     size: str = option("small", "named size", tuple(SIZES))
-    num_layers: int | None = option(None, "encoder blocks, and decoder blocks; none: the size's", at_least=1)
-    hidden_dim: int | None = option(None, "width of the model; none: the size's", at_least=1)
-    intermediate_dim: int | None = option(None, "width of feed-forward layers; none: the size's", at_least=1)
-    dropout: float = option(0.3, "dropout of embeddings and sublayers", at_least=0, below=1)
-    attention_dropout: float = option(0.0, "dropout of attention weights", at_least=0, below=1)
-    activation_dropout: float = option(0.0, "dropout inside feed-forward layers", at_least=0, below=1)
-    normalize_first: bool = option(True, "pre-norm blocks; --no-normalize-first: post-norm, as in 2017")
-    learned_positions: bool = option(False, "learned positions in place of sinusoidal ones")
-    relative_positions: int | None = option(
-        None,
-        "largest distance with relative positions of its own in self-attention; none: no such positions",
-        at_least=1,
-    )
-    tie_output: bool = option(True, "output layer tied to the target embedding")
+    model_arguments: dict = model_arguments("Transformer", dropout=0.3, normalize_first=True)
     decoder_attention: str | None = option(
         None, "that of the decoder's self-attention; none: --attention", tuple(ATTENTIONS)
     )
@@ -112,13 +100,6 @@ class Model:
         tuple(ATTENTIONS),
     )
     cross_attention_arguments: dict = option({}, "its arguments, over those of --attention-arguments")
-    repulsive_projections: tuple[str, ...] = option(
-        ("query", "key", "value"), "repulsive: which kernels", ("query", "key", "value")
-    )
-    repulsive_roles: tuple[str, ...] = option(ROLES, "repulsive: which attentions", ROLES)
-    repulsive_layers: str = option(
-        "all", "repulsive: all layers, or the first or last of each role", ("all", "first", "last")
-    )
 
 
 @settings()
@@ -144,19 +125,19 @@ class Decoding:
     validation_sentences: int = option(
         200, "validation sentences translated for BLEU after each epoch; 0: none", at_least=0
     )
-    images: bool = option(
-        True, "attention maps of two validation sentences in TensorBoard after each epoch", changeable=True
-    )
-    export_weights: str = option(
-        "float32",
-        "what SavedModels keep large matrices as: bfloat16 for half as many bytes, int8 for a quarter; not faster",
-        ("float32", "bfloat16", "int8"),
+    tensorboard: tuple[str, ...] = option(
+        TENSORBOARD,
+        "what is shown: images: attention maps of two validation sentences after each epoch; projector: token "
+        "embeddings after training",
+        TENSORBOARD,
         changeable=True,
     )
-    export_cpu_only: bool = option(
-        False, "SavedModels for servers without GPU, where a search takes two thirds of the time", changeable=True
+    export_arguments: dict = option(
+        {"attention": True, "weights": "float32", "cpu_only": False},
+        "of SavedModels; attention=true: a signature of that name says where heads look; weights: float32, bfloat16 or "
+        "int8, what large matrices are kept as; cpu_only=true: for servers without GPU, a third faster there",
+        changeable=True,
     )
-    projector: bool = option(True, "token embeddings in TensorBoard's projector after training", changeable=True)
     peak_flops: float | None = option(
         None,
         "operations per second of all devices together, by their data sheet; shows the share used",
@@ -167,12 +148,14 @@ class Decoding:
 
 @settings(
     attention="interacting",
+    repulsive_arguments={"projections": ("query", "key", "value")},
     epochs=40,
     learning_rate=5e-4,
+    optimizer_arguments=dict(beta_2=0.98, epsilon=1e-9),
     label_smoothing=0.1,
     run="runs/translate",
 )
-class TranslateConfig(Corpora, Vocabulary, Model, Settings, Decoding, Serving):
+class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding):
     """Every setting of a run. Other values, of papers and of the embedded task, are in the folder `configs`.
 
     The defaults are for a text of your own. Size, dropout, label smoothing, tokens per batch, learning rate and warm-up
@@ -185,12 +168,12 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Decoding, Serving):
         "train", "validation", "test", "source_language", "target_language", "size", "tokens_per_batch",
         *Settings.MOST_USED,
     )  # fmt: skip
-    SIZE_OPTIONS = ("size", "num_layers", "hidden_dim", "intermediate_dim")
+    SIZE_OPTIONS = (
+        "size", "model_arguments.num_layers", "model_arguments.hidden_dim", "model_arguments.intermediate_dim",
+    )  # fmt: skip
     PRETRAINED = ("pretrained",)
 
     warmup_steps: int = option(4000, "steps of linear warm-up, before decay with 1/sqrt(step)", at_least=1)
-    beta_2: float = option(0.98, "Adam's second-moment decay", at_least=0, below=1)
-    epsilon: float = option(1e-9, "Adam's epsilon", above=0)
 
     def __post_init__(self):
         super().__post_init__()
@@ -206,6 +189,11 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Decoding, Serving):
         split_tests(self.test)
         if self.train and not self.validation:
             raise ValueError(f"--train needs --validation. Received: train={self.train}, validation=()")
+        if self.export_arguments["weights"] not in WEIGHTS:
+            raise ValueError(
+                f"--export-arguments: `weights` must be one of {', '.join(WEIGHTS)}. "
+                f"Received: weights={self.export_arguments['weights']!r}"
+            )
         if self.truecase and not self.moses:
             raise ValueError("--truecase needs --moses. Received: truecase=True, moses=False")
         if self.truecase and self.lowercase:
@@ -230,12 +218,14 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Decoding, Serving):
         return {name: reason for name, reason in found.items() if name in given}
 
     def _check_pretrained(self):
-        names = ("num_layers", "hidden_dim", "intermediate_dim", "relative_positions", "records")
-        names += ("learned_positions", "moses", "lowercase", "target_vocabulary_size")
-        if given := [name for name in names if getattr(self, name)]:
+        names = ("records", "moses", "lowercase", "target_vocabulary_size")
+        given = {name: getattr(self, name) for name in names if getattr(self, name)}
+        own = (*DROPOUTS, "normalize_first", "tie_output")
+        given |= {name: value for name, value in self.model_arguments.items() if name not in own}
+        if given:
             raise ValueError(
                 "--pretrained has its own sizes, positions and vocabularies, and takes no records. "
-                f"Received: {', '.join(f'{name}={getattr(self, name)!r}' for name in given)}"
+                f"Received: {', '.join(f'{name}={value!r}' for name, value in given.items())}"
             )
 
     @property
@@ -251,8 +241,8 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Decoding, Serving):
     @property
     def shape(self):
         """The named size with what overrides it: num_layers, hidden_dim, intermediate_dim, num_heads."""
-        given = {name: getattr(self, name) for name in SIZES[self.size]}
-        return SIZES[self.size] | {name: value for name, value in given.items() if value is not None}
+        given = self.model_arguments | {"num_heads": self.num_heads}
+        return {name: given.get(name) or value for name, value in SIZES[self.size].items()}
 
 
 def is_pairs(file):

@@ -42,6 +42,10 @@ class Translate(Task):
         check_text(self.config)
         make_attentions(self.config)
 
+    def try_model(self):
+        if not self.config.pretrained:
+            make_transformer(self.config, 8, 8)
+
     def load(self):
         self.data = self.corpora or load_corpora(self.config)
 
@@ -120,12 +124,6 @@ class Translate(Task):
             config,
             keras.optimizers.Adam,
             learning_rate=InverseSquareRoot(config.learning_rate, config.warmup_steps),
-            beta_1=0.9,
-            beta_2=config.beta_2,
-            epsilon=config.epsilon,
-            selection=dict(
-                projections=config.repulsive_projections, roles=config.repulsive_roles, layers=config.repulsive_layers
-            ),
         )
 
     def make_loss(self):
@@ -161,7 +159,7 @@ class Translate(Task):
 
     def shown(self, model, batches, validation):
         shown = [HeadNorms(self.run.log_dir)]
-        if self.config.images:
+        if "images" in self.config.tensorboard:
             attend = attention_of_samples(model, self.text, self.data.validation)
             shown.append(AttentionImages(self.run.log_dir, attend))
         return shown
@@ -183,7 +181,7 @@ class Translate(Task):
         """
         trained = self.run.config()
         names = trained.attention, trained.decoder_attention, trained.cross_attention
-        learned = trained.learned_positions or "synthesizer" in names
+        learned = trained.model_arguments.get("positions") == "learned" or "synthesizer" in names
         if learned and self.config.max_length > trained.max_length:
             raise ValueError(
                 f"The run has learned positions for {trained.max_length} tokens. "
@@ -192,7 +190,7 @@ class Translate(Task):
         return make_translator(model, self.text, self.config)
 
     def evaluate(self, model, tests):
-        if self.config.projector and self.data:
+        if "projector" in self.config.tensorboard and self.data:
             show_embeddings(self.run, model, self.text)
         evaluate(self.translator(model), tests, self.config, self.run.results)
 
@@ -202,10 +200,11 @@ class Translate(Task):
     def export(self, model):
         config, translator = self.config, self.translator(model)
         text, searcher, folder = translator.text, translator.searcher, config.export_folder
-        common = dict(run=config.run, weights=config.export_weights, cpu_only=config.export_cpu_only)
-        own = dict(max_source_length=translator.max_source_length, attention=config.export_maps)
-        path = export_translator(searcher, text.source, text.target, folder, **own, **common)
-        ids_path = export_id_translator(searcher, f"{folder}_ids", **common)
+        given = dict(config.export_arguments, run=config.run)
+        length = translator.max_source_length
+        path = export_translator(searcher, text.source, text.target, folder, max_source_length=length, **given)
+        del given["attention"]
+        ids_path = export_id_translator(searcher, f"{folder}_ids", **given)
         print(f"SavedModels: {path} (text), {ids_path} (token ids)")
         sentences = self._samples()
         step = max(1, len(sentences) // max(1, config.samples))

@@ -161,8 +161,9 @@ def test_the_recipe(folder, tmp_path, capsys):
     tuned = str(tmp_path / "tuned")
     main([
         "--pretrained", str(folder), "--attention", "evolving", "--train", *texts, "--validation", *texts,
-        "--test", *texts, "--run", tuned, "--epochs", "1", "--max-length", "40", "--beam-size", "1", "--dropout", "0",
-        "--validation-sentences", "0", "--no-images", "--no-projector", "--export", "none",
+        "--test", *texts, "--run", tuned, "--epochs", "1", "--max-length", "40", "--beam-size", "1",
+        "--model-arguments", "dropout=0.0",
+        "--validation-sentences", "0", "--tensorboard", "--export", "none",
     ])  # fmt: skip
     told = capsys.readouterr().out
     assert "44 tensors copied." in told

@@ -53,7 +53,7 @@ def train_here(recipe, config, monkeypatch, *callbacks):
     make = training.make_callbacks
     task = recipe.make_task(config)
     with monkeypatch.context() as patch:
-        patch.setattr(training, "make_callbacks", lambda *arguments: [*make(*arguments), *callbacks])
+        patch.setattr(training, "make_callbacks", lambda *args, **named: [*make(*args, **named), *callbacks])
         training.train(task)
     history = [{k: v for k, v in logs.items() if "second" not in k} for logs in task.run.history()]
     return task.run.load_model().get_weights(), history

@@ -19,7 +19,7 @@ def runs(tmp_path_factory):
     names = [str(label) for label in range(10)]
     for attention in ("multi_head", "evolving"):
         run = Run(folder / attention, RECIPE)
-        size = dict(num_heads=2, blocks=1, filters=20)
+        size = dict(num_heads=2, blocks=1, model_arguments=dict(filters=20))
         config = digits.CONFIG.changed({"attention": attention, "run": str(run.folder)} | size)
         run.start(config)
         (run.folder / "classes.txt").write_text("\n".join(names))

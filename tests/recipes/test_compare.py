@@ -17,7 +17,11 @@ from recipes.engine.texts.runs import read_predictions, runs_of
 from tests.recipes.commands import drawn
 
 TINY = dict(
-    embedding_dim=4, hidden_dim=3, pooling_dim=3, mlp_dim=5, max_length=8, text_column="review", label_column="stars"
+    model_arguments=dict(embedding_dim=4, hidden_dim=3, mlp_dim=5),
+    pooling_dim=3,
+    max_length=8,
+    text_column="review",
+    label_column="stars",
 )
 NAMES = ["0", "1", "2"]
 
@@ -44,7 +48,12 @@ def runs(tmp_path_factory):
         make_run(folder / "plain" / f"seed={seed}", folder / "data.csv", pooling_heads=2, seed=seed)
     make_run(folder / "svgd" / "seed=2", folder / "data.csv", pooling_heads=2, seed=2, repulsive="svgd")
     make_run(folder / "one", folder / "data.csv", pooling_heads=3)
-    make_run(folder / "other", folder / "data.csv", pooling_heads=2, dropout=0.0)
+    make_run(
+        folder / "other",
+        folder / "data.csv",
+        pooling_heads=2,
+        model_arguments=TINY["model_arguments"] | dict(dropout=0.0),
+    )
     make_run(folder / "pairs", folder / "data.csv", pooling_heads=2, second_column="review")
     (folder / "translated").mkdir()
     (folder / "translated" / "config.json").write_text('{"recipe": "translate"}')
@@ -156,7 +165,7 @@ def test_heatmaps(runs, tmp_path, figures):
             "counted from 1. Received: --heads 0 3",
         ),
         (["reliability", "plain", "translated"], "must be of classify or glue. Received: translated, of translate"),
-        (["errors", "plain", "other"], "alone. Received: standard with dropout=0.5 and 0.0"),
+        (["errors", "plain", "other"], "alone. Received: standard with model_arguments=.*dropout"),
     ],
 )
 def test_errors(runs, monkeypatch, arguments, message):

@@ -53,7 +53,12 @@ def documents(tmp_path_factory):
 def test_rationales(checkpoint, documents, tmp_path, monkeypatch, capsys):
     folder, encoder = checkpoint
     given = dict(eraser=str(documents), checkpoint=str(folder), window=32, max_windows=2, batch_size=4, epochs=1)
-    given |= dict(num_buckets=1, lstm_dim=4, pooling_dim=4, hidden_dim=4, quiet=True, run=str(tmp_path / "run"))
+    given |= dict(
+        num_buckets=1,
+        model_arguments=dict(lstm_dim=4, pooling_dim=4, hidden_dim=4),
+        quiet=True,
+        run=str(tmp_path / "run"),
+    )
     config = rationales.RECIPE.settings().changed(given)
     kept = {weight.path.partition("/")[2]: weight.numpy() for weight in encoder.weights}
     for weight in make_encoder(config, None).weights:

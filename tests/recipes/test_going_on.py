@@ -9,7 +9,8 @@ from recipes.classify.__main__ import main
 from tests.recipes.commands import run_here
 
 SIZE = (
-    "--encoder transformer --embedding-dim 8 --hidden-dim 8 --pooling-heads 2 --pooling-dim 8 --mlp-dim 8 --samples 0"
+    "--encoder transformer --model-arguments embedding_dim=8 hidden_dim=8 mlp_dim=8 --pooling-heads 2 --pooling-dim 8 "
+    "--samples 0"
 )
 WORDS = {"good": ("fine", "lovely", "great"), "bad": ("dull", "awful", "poor")}
 

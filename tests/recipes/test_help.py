@@ -61,4 +61,4 @@ def test_help_needs_no_tensorflow(helped):
 @pytest.mark.parametrize("cls", dict.fromkeys(map(type, all_configs().values())), ids=lambda cls: cls.__name__)
 def test_named_settings_exist(cls):
     names = {field.name for field in fields(cls)}
-    assert {*cls.MOST_USED, *cls.SIZE_OPTIONS, *cls.PRETRAINED} <= names
+    assert {*cls.MOST_USED, *(name.partition(".")[0] for name in cls.SIZE_OPTIONS), *cls.PRETRAINED} <= names

@@ -24,9 +24,9 @@ def train(folder):
         os.dup2(log.fileno(), 2)
         from recipes.translate.__main__ import main
 
-        size = f"--max-sentences {1000 * (KILLS + 1)} --validation-sentences 9 --num-layers 1 --num-buckets 1"
-        ends = f"--beam-size 1 --export none --run {folder}"
-        main(["--quick", "--config", "numbers", "--save-steps", "2", *size.split(), *ends.split()])
+        size = f"--max-sentences {1000 * (KILLS + 1)} --validation-sentences 9 --num-buckets 1"
+        ends = f"--model-arguments num_layers=1 --beam-size 1 --export none --run {folder}"
+        main(["--quick", "--config", "numbers", "--callback-arguments", "save_steps=2", *size.split(), *ends.split()])
 
 
 def start(folder):

@@ -89,7 +89,7 @@ def test_goes_on_after_an_interruption(tmp_path, runs, monkeypatch):
 def test_a_failure_loses_nothing(tmp_path, runs):
     for _ in range(2):
         with pytest.raises(SystemExit) as stop:
-            start(tmp_path, "--heads", "3", "4", "--hidden-dim", "120")
+            start(tmp_path, "--heads", "3", "4", "--model-arguments", "hidden_dim=120")
         assert "2 of 4 runs failed" in stop.value.code and "multiple of the number" in stop.value.code
     assert runs.count(("multi_head", 3, 0)) == 2 and runs.count(("multi_head", 4, 0)) == 1
     assert "| multi_head | failed [1] | 4.00 |" in table(tmp_path)
@@ -109,8 +109,8 @@ def test_other_settings(tmp_path, runs):
     save_config(config, pathlib.Path(config.run) / "config.json", "translate")
     start(tmp_path, "--heads", "2", "--epochs", "3")
     assert len(runs) == 4
-    with pytest.raises(SystemExit, match="dropout=0.1 .now 0.2"):
-        start(tmp_path, "--heads", "2", "--dropout", "0.2")
+    with pytest.raises(SystemExit, match="model_arguments.dropout=0.1 .now 0.2"):
+        start(tmp_path, "--heads", "2", "--model-arguments", "dropout=0.2")
     assert len(runs) == 4
 
 

@@ -26,7 +26,7 @@ from recipes.classify.configs import yelp
 
 WIKIPEDIA = dataclasses.replace(
     yelp.CONFIG,
-    mlp_dim=2000,
+    model_arguments={},
     batch_size=16,
     validation_share=0.198,
     test_share=0.198,

@@ -15,6 +15,6 @@ from recipes.classify.configs import yelp
 
 CONFIG = dataclasses.replace(
     yelp.CONFIG,
-    mlp_dim=2000,
+    model_arguments={},
     batch_size=16,
 )

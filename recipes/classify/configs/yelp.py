@@ -22,11 +22,11 @@ from recipes.classify.settings import ClassifyConfig
 CONFIG = ClassifyConfig(
     vocabulary_size=100_000,
     max_length=300,
-    mlp_dim=3000,
+    model_arguments=dict(mlp_dim=3000),
     epochs=20,
     batch_size=32,
     optimizer="sgd",
     learning_rate=0.06,
-    clipvalue=0.5,
+    optimizer_arguments=dict(clipvalue=0.5),
     l2=1e-4,
 )

@@ -18,7 +18,9 @@ def load_corpora(config):
         corpora = _embedded(config)
     elif config.data == "tfds":
         corpora = Corpora(
-            _read_split(config, config.train_split), _read_split(config, config.validation_split), load_tests(config)
+            _read_split(config, config.splits["train"]),
+            _read_split(config, config.splits["validation"]),
+            load_tests(config),
         )
     else:
         corpora = _from_files(config)

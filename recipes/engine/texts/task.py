@@ -12,8 +12,6 @@ from recipes.engine.fresh_process import show_page, smoke_test
 from recipes.engine.task import Task, check_new
 from recipes.engine.texts.evaluation import evaluate
 
-OPTIMIZERS = {"adam": keras.optimizers.Adam, "sgd": keras.optimizers.SGD, "adagrad": keras.optimizers.Adagrad}
-
 SMOKE_TEST = """
 found = call(**{name: tf.constant(values) for name, values in given.items()})
 if "values" in found:
@@ -146,7 +144,7 @@ class TextTask(Task):
     def write(self, model):
         """Writes the SavedModel, and returns its path."""
         config, tokenizer, targets = self.config, self.tokenizer, self.targets
-        common = dict(max_length=config.max_length, pairs=self.is_pair, run=config.run, attention=config.export_maps)
+        common = dict(max_length=config.max_length, pairs=self.is_pair, run=config.run, **config.export_arguments)
         if not targets.names:
             return export_regressor(model, tokenizer, config.export_folder, **common)
         common |= dict(activation=targets.activation)

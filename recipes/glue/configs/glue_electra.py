@@ -23,7 +23,7 @@ CONFIGS = {
         learning_rate=1e-4,
         optimizer="electra",
         layer_decay=0.8,
-        epsilon=1e-6,
+        optimizer_arguments=dict(epsilon=1e-6),
         swap_pairs=task in ("mrpc", "stsb"),
         average_of="last",
     )

@@ -3,7 +3,8 @@
     python -m recipes.graphs --config graphwriter_agenda --train preprocessed.train.tsv \\
         --validation preprocessed.val.tsv --test preprocessed.test.tsv
     python -m recipes.graphs --config repulsive_agenda --train ...
-    python -m recipes.graphs --config repulsive_agenda --repulsive-weight 0 --run runs/control --train ...
+    python -m recipes.graphs --config repulsive_agenda --run runs/control --repulsive-arguments repulsive_weight=0 \\
+        --train ...
 
 Files: the six columns of rikdz/GraphWriter, or AGENDA's original JSON.
 
@@ -33,5 +34,5 @@ from recipes.graphs.settings import GraphsConfig
 GRAPHWRITER = GraphsConfig(attention_arguments={"detach_neighbours": True}, patience=None)
 CONFIGS = {
     "graphwriter_agenda": GRAPHWRITER,
-    "repulsive_agenda": dataclasses.replace(GRAPHWRITER, repulsive="svgd", step_size=0.1, repulsive_weight=0.01),
+    "repulsive_agenda": dataclasses.replace(GRAPHWRITER, repulsive="svgd"),
 }

@@ -10,11 +10,8 @@ from recipes.graphs.settings import GraphsConfig
 
 CONFIG = GraphsConfig(
     embedded=True,
-    min_count=1,
-    num_layers=2,
-    hidden_dim=64,
-    num_encoder_layers=1,
-    dropout=0.0,
+    vocabulary_arguments=dict(min_count=1),
+    model_arguments=dict(num_layers=2, hidden_dim=64, num_encoder_layers=1, dropout=0.0),
     optimizer="adam",
     learning_rate=2e-3,
     tokens_per_batch=384,

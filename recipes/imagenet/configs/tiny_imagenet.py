@@ -15,7 +15,7 @@ CONFIG = ImageNetConfig(
     image_size=64,
     augmentation="pad_crop",
     model="resnet34",
-    small_images=True,
+    model_arguments=dict(small_images=True),
     epochs=60,
     batch_size=64,
     learning_rate=0.2,

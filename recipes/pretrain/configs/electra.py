@@ -3,8 +3,8 @@
     python -m recipes.pretrain prepare --records records/openwebtext --train openwebtext.tar --vocabulary vocab.txt
     python -m recipes.pretrain --config electra_small --records records/openwebtext
     python -m recipes.pretrain --config repulsive_electra_small --records records/openwebtext
-    python -m recipes.pretrain --config repulsive_electra_small --repulsive-weight 0 --records records/openwebtext \\
-        --run runs/control
+    python -m recipes.pretrain --config repulsive_electra_small --records records/openwebtext --run runs/control \\
+        --repulsive-arguments repulsive_weight=0
 
 The settings of `electra_small` are those of Clark et al. 2020 and of their program: 1,000,000 steps of 128 sequences of
 128 tokens, and 30,522 word pieces, those of BERT's vocab.txt. `repulsive_electra_small` has, besides, what appendix
@@ -31,6 +31,6 @@ from recipes.pretrain.settings import PretrainConfig
 SMALL = PretrainConfig(epochs=1_000, epoch_steps=1_000)
 CONFIGS = {
     "electra_small": SMALL,
-    "repulsive_electra_small": dataclasses.replace(SMALL, repulsive="svgd", step_size=0.01, repulsive_weight=0.1),
+    "repulsive_electra_small": dataclasses.replace(SMALL, repulsive="svgd"),
     "electra_base": dataclasses.replace(SMALL, size="base", max_length=512, batch_size=256, learning_rate=2e-4),
 }

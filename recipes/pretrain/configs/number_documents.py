@@ -19,6 +19,5 @@ CONFIG = PretrainConfig(
     warmup_steps=200,
     validation_sequences=512,
     learning_rate=1e-3,
-    dropout=0.0,
-    attention_dropout=0.0,
+    model_arguments=dict(dropout=0.0, attention_dropout=0.0),
 )

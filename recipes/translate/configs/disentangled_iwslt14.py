@@ -28,13 +28,14 @@ BASE = dataclasses.replace(
     shared_vocabulary=False,
     target_vocabulary_size=6_632,
 )
-SMALL = dataclasses.replace(BASE, attention_arguments=dict(num_clusters=4), hidden_dim=384)
+SMALL = dataclasses.replace(
+    BASE, attention_arguments=dict(num_clusters=4), model_arguments=BASE.model_arguments | dict(hidden_dim=384)
+)
 TINY = dataclasses.replace(
     BASE,
     attention_arguments=dict(num_clusters=4, shared_information=5e-6, kept_information=5e-4),
     epochs=90,
-    hidden_dim=256,
-    intermediate_dim=512,
+    model_arguments=BASE.model_arguments | dict(hidden_dim=256, intermediate_dim=512),
 )
 CONFIGS = {
     "disentangled_iwslt14": BASE,

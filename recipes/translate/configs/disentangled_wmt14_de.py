@@ -13,5 +13,5 @@ import dataclasses
 from recipes.translate.configs import wmt14_de
 
 BASE = dataclasses.replace(wmt14_de.CONFIG, attention="disentangled_mask")
-SMALL = dataclasses.replace(BASE, epochs=57, hidden_dim=384)
+SMALL = dataclasses.replace(BASE, epochs=57, model_arguments=BASE.model_arguments | dict(hidden_dim=384))
 CONFIGS = {"disentangled_wmt14_de": BASE, "disentangled_small_wmt14_de": SMALL}

@@ -21,7 +21,7 @@ LITE = dataclasses.replace(
     size="lite",
     attention="evolving",
     attention_arguments=dict(alpha=0.1, beta=0.1),
-    dropout=0.2,
+    model_arguments=iwslt14.CONFIG.model_arguments | dict(dropout=0.2),
     epochs=100,
     patience=5,
     learning_rate=1e-3,

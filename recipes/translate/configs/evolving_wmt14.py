@@ -21,13 +21,13 @@ LITE = dataclasses.replace(
     size="lite",
     attention="evolving",
     attention_arguments=dict(alpha=0.1, beta=0.1),
-    dropout=0.3,
+    model_arguments=wmt14_de.CONFIG.model_arguments | dict(dropout=0.3),
     epochs=100,
     patience=5,
     tokens_per_batch=8 * 4096,
     learning_rate=1e-3,
     average=10,
-    accumulation=16,
+    optimizer_arguments=dict(gradient_accumulation_steps=16),
     decoder_attention_arguments=dict(alpha=0.0),
     cross_attention_arguments=dict(alpha=0.0),
 )
@@ -36,7 +36,7 @@ FRENCH = dict(
     target_language="fr",
     tfds="wmt14_translate/fr-en",
     vocabulary_size=40_000,
-    dropout=0.1,
+    model_arguments=wmt14_de.CONFIG.model_arguments,
     records="records/wmt14_fr",
 )
 CONFIGS = {

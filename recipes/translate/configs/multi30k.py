@@ -15,7 +15,6 @@ CONFIG = TranslateConfig(
     lowercase=True,
     vocabulary_size=10_000,
     size="tiny",
-    dropout=0.3,
     epochs=28,
     patience=10,
     tokens_per_batch=1024,

@@ -16,6 +16,4 @@ from recipes.translate.configs import wmt14_de
 CONFIG = dataclasses.replace(
     wmt14_de.CONFIG,
     repulsive="svgd",
-    step_size=0.1,
-    repulsive_weight=0.01,
 )

@@ -116,4 +116,6 @@ def test_help_names_every_setting(capsys):
     with pytest.raises(SystemExit):
         main(["train", "--help"])
     text = capsys.readouterr().out
-    assert all(name in text for name in ("--repulsive-weight", "--no-header", "--class-weights", "--seeds", "--quick"))
+    assert all(
+        name in text for name in ("--repulsive-arguments", "--no-header", "--class-weights", "--seeds", "--quick")
+    )

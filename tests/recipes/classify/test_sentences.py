@@ -28,7 +28,11 @@ from tests.recipes.commands import train_here
 
 NUMBER_WORDS = RECIPE.named_config("number_words")
 TINY = dict(
-    embedding_dim=4, hidden_dim=3, pooling_heads=2, pooling_dim=3, mlp_dim=5, factor_dim=3, num_buckets=2, epochs=2
+    model_arguments=dict(embedding_dim=4, hidden_dim=3, mlp_dim=5, factor_dim=3),
+    pooling_heads=2,
+    pooling_dim=3,
+    num_buckets=2,
+    epochs=2,
 )
 
 
@@ -76,7 +80,7 @@ def test_named_configurations_load(name):
 
 def test_the_settings_of_the_papers():
     yelp, snli = RECIPE.named_config("yelp"), RECIPE.named_config("snli")
-    assert (yelp.hidden_dim, yelp.pooling_dim, yelp.pooling_heads, yelp.mlp_dim) == (300, 350, 30, 3000)
+    assert (yelp.pooling_dim, yelp.pooling_heads, yelp.model_arguments) == (350, 30, {"mlp_dim": 3000})
     assert snli.is_pair and (snli.pooling_dim, snli.optimizer) == (150, "adagrad")
     optimizer = RECIPE.make_task(yelp).make_optimizer(1, 1)
     assert isinstance(optimizer, keras.optimizers.SGD) and optimizer.clipvalue == 0.5
@@ -91,9 +95,8 @@ def test_the_settings_of_the_papers():
         {"labels": ("a", "a")},
         {"labels": ("a", "b"), "drop_labels": ("b",)},
         {"tokens": "pieces", "embeddings": "glove.txt"},
-        {"clipvalue": 0.5, "clipnorm": 1.0},
         {"repulsive": "svgd", "pooling_heads": 1},
-        {"profile_steps": (3,)},
+        {"callback_arguments": {"profile_steps": (3,)}},
         {"encoder": "cnn"},
         {"attention": "talking_heads"},
         {"test_share": 1.0},
@@ -190,7 +193,7 @@ def test_training_on_numbers_and_labels(table, tmp_path, monkeypatch, predict, o
 def test_word_vectors(table, tmp_path, capsys):
     path = tmp_path / "vectors.txt"
     path.write_text("red 1 2 3\nblue 4 5 6\nunheard 7 8 9\n")
-    config = config_of(table, embeddings=str(path), embedding_dim=None)
+    config = config_of(table, embeddings=str(path), model_arguments={})
     assert embedding_width(config) == 3
     with pytest.raises(ValueError, match="have 3 numbers. Received: embedding_dim=4"):
         embedding_width(config_of(table, embeddings=str(path)))
@@ -208,14 +211,16 @@ def test_word_vectors(table, tmp_path, capsys):
     assert "of 2 of 7 words, 50.0% of the training text" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("given", [["--quick"], ["--config", "sst2"], ["--quick", "--embedding-dim", "32"]])
+@pytest.mark.parametrize(
+    "given", [["--quick"], ["--config", "sst2"], ["--quick", "--model-arguments", "embedding_dim=32"]]
+)
 def test_word_vectors_bring_their_width(table, tmp_path, given):
     path = tmp_path / "vectors.txt"
     path.write_text("red 1 2 3\n")
     parser = argparse.ArgumentParser()
     RECIPE.all_commands()["train"].add(parser)
     config = RECIPE.chosen_settings(parser.parse_args([*given, "--train", str(table), "--embeddings", str(path)]))
-    if "--embedding-dim" in given:
+    if "--model-arguments" in given:
         with pytest.raises(ValueError, match="have 3 numbers. Received: embedding_dim=32"):
             embedding_width(config)
     else:
@@ -225,7 +230,7 @@ def test_word_vectors_bring_their_width(table, tmp_path, given):
 @pytest.mark.parametrize("encoder", ["bilstm", "transformer"])
 def test_l2_is_besides_what_is_there(encoder):
     """Of all kernels, besides the regularizer of the heads."""
-    values = {"encoder": encoder, "embedding_dim": 12, "attention_regularizer": "cosine"}
+    values = {"encoder": encoder, "model_arguments": {"embedding_dim": 12}, "attention_regularizer": "cosine"}
     values |= {"num_heads": 3} if encoder == "transformer" else {}
     models = [modelling.make_classifier(override(ClassifyConfig(), {**values, "l2": l2}), 9, 2) for l2 in (0.0, 0.5)]
     models[0].set_weights(models[1].get_weights())
@@ -237,7 +242,8 @@ def test_l2_is_besides_what_is_there(encoder):
 def test_heads_that_differ(capsys):
     """The kernels of the pooling are found; the regularizer is the pooling's."""
     config = override(
-        ClassifyConfig(), {"repulsive": "spos", "inverse_temperature": 50.0, "attention_regularizer": "frobenius"}
+        ClassifyConfig(),
+        dict(repulsive="spos", repulsive_arguments={"inverse_temperature": 50.0}, attention_regularizer="frobenius"),
     )
     classifier = modelling.make_classifier(config, 20, 2)
     optimizer = RECIPE.make_task(config).make_optimizer(1, 1)
@@ -262,7 +268,13 @@ class Stop(keras.callbacks.Callback):
 
 
 def test_resumed_is_as_uninterrupted(table, tmp_path, monkeypatch):
-    config = config_of(table, save_steps=2, class_weights="balanced", l2=0.01, attention_regularizer="frobenius")
+    config = config_of(
+        table,
+        callback_arguments=dict(save_steps=2),
+        class_weights="balanced",
+        l2=0.01,
+        attention_regularizer="frobenius",
+    )
     whole, history = train_here(RECIPE, dataclasses.replace(config, run=str(tmp_path / "whole")), monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         train_here(RECIPE, config, monkeypatch, Stop())

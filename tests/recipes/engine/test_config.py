@@ -8,6 +8,7 @@ import pytest
 import recipes
 from keras_headattn.models import SIZES
 from recipes.engine.config import add_options, check_ranges, load_config, option, override, save_config, settings
+from recipes.pretrain.__main__ import RECIPE as RECIPE_OF_PRETRAIN
 from recipes.translate.__main__ import RECIPE
 from recipes.translate.settings import TranslateConfig
 from tests.recipes.commands import all_configs
@@ -192,7 +193,7 @@ def test_a_value_is_in_one_file_or_the_one_it_names():
 def test_another_attention_has_other_arguments():
     config = RECIPE.named_config("evolving_lite_iwslt14")
     assert config.attention_arguments == dict(alpha=0.1, beta=0.1)
-    assert config.changed({"dropout": 0.1}).decoder_attention_arguments == dict(alpha=0.0)
+    assert config.changed({"model_arguments": {"dropout": 0.1}}).decoder_attention_arguments == dict(alpha=0.0)
     assert config.changed({"decoder_attention": "multi_head"}).decoder_attention_arguments == {}
     assert config.changed({"decoder_attention": "evolving"}) == dataclasses.replace(
         config, decoder_attention="evolving"
@@ -254,7 +255,6 @@ def test_sizes_of_the_papers():
         {"embedded": True, "tfds": "name"},
         {"truecase": True},
         {"epochs": 0},
-        {"dropout": 1.0},
         {"label_smoothing": float("nan")},
         {"learning_rate": 0.0},
         {"time_limit": 0.0},
@@ -270,3 +270,16 @@ def test_settings_that_contradict_each_other(values):
 def test_a_run_may_export_nothing():
     assert TranslateConfig(export=None).export_folder is None
     assert TranslateConfig(run="runs/mine").export_folder == "saved_models/mine"
+
+
+def test_arguments_are_merged_key_by_key():
+    config = RECIPE_OF_PRETRAIN.settings().changed({"repulsive_arguments": {"step_size": 0.3}})
+    assert config.repulsive_arguments["step_size"] == 0.3 and config.repulsive_arguments["repulsive_weight"] == 0.1
+    config = config.changed({"repulsive_arguments": {"select": None}, "repulsive": "svgd"})
+    assert config.repulsive_arguments == dict(step_size=0.3, repulsive_weight=0.1, select=None)
+
+
+def test_another_constructor_has_other_arguments():
+    config = TranslateConfig(attention_regularizer="disagreement", attention_regularizer_arguments=dict(per="token"))
+    assert config.changed({"attention_regularizer": "none"}).attention_regularizer_arguments == dict(per="token")
+    assert config.changed({"attention_regularizer": "frobenius"}).attention_regularizer_arguments == {}

@@ -19,11 +19,13 @@ from tests.recipes.commands import run_here
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
 ZAHLEN = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht"]
 SMALL = {
-    translate: "--epochs 1 --num-layers 1 --hidden-dim 16 --intermediate-dim 16 --num-heads 2 --vocabulary-size 60 "
-    "--attention multi_head --validation-sentences 0 --no-images --no-projector --max-length 16 --no-export-maps",
-    classify: "--epochs 1 --embedding-dim 8 --hidden-dim 8 --pooling-heads 2 --pooling-dim 8 --mlp-dim 8 "
-    "--factor-dim 8 --max-length 8 --no-export-maps",
-    glue: "--epochs 1 --size bert_tiny --vocabulary-size 100 --max-length 16 --no-export-maps",
+    translate: "--epochs 1 --model-arguments num_layers=1 hidden_dim=16 intermediate_dim=16 --num-heads 2 "
+    "--vocabulary-size 60 "
+    "--attention multi_head --validation-sentences 0 --tensorboard --max-length 16 --export-arguments attention=false",
+    classify: "--epochs 1 --model-arguments embedding_dim=8 hidden_dim=8 mlp_dim=8 factor_dim=8 --pooling-heads 2 "
+    "--pooling-dim 8 "
+    "--max-length 8 --export-arguments attention=false",
+    glue: "--epochs 1 --size bert_tiny --vocabulary-size 100 --max-length 16 --export-arguments attention=false",
 }
 
 
@@ -79,7 +81,7 @@ def test_translation(folder, run):
     assert "is of runs" in run(translate, "evaluate", saved / "1", "--test", *files, "--beam-size", 2)
     assert "Give --test" in run(translate, "evaluate", saved)
     assert "is that of the run" in run(translate, "evaluate", done, "--target-language", "en")
-    assert "--test-splits is of data by --iwslt or --tfds" in run(translate, "evaluate", done, "--test-splits", "no")
+    assert "--splits is of data by --iwslt or --tfds" in run(translate, "evaluate", done, "--splits", "test=no")
     assert "The SavedModel must take texts" in run(translate, "evaluate", f"{saved}_ids", "--test", *files)
     assert "must give classes or numbers" in run(
         classify, "evaluate", saved, "--test", folder / "same.tsv", "--no-header", "--text-column=1", "--label-column=2"

@@ -29,13 +29,15 @@ def test_nothing_by_default():
 def test_repulsive_with_its_selection():
     config = dataclasses.replace(
         repulsive_iwslt14.CONFIG,
-        repulsive_projections=("value",),
-        repulsive_roles=("cross",),
-        repulsive_layers="first",
-        prior_deviation=2.0,
-        repulsive_kernel="cosine",
-        repulsive_smoothing=False,
-        accumulation=2,
+        repulsive_arguments=dict(
+            projections=("value",),
+            roles=("cross",),
+            layers="first",
+            prior_deviation=2.0,
+            kernel="cosine",
+            smoothing=False,
+        ),
+        optimizer_arguments=dict(gradient_accumulation_steps=2),
         seed=3,
     )
     optimizer = make_optimizer(config)
@@ -57,14 +59,16 @@ def test_repulsive_with_its_selection():
 
 
 def test_every_setting_of_table_10_finds_its_heads(capsys):
-    config = TranslateConfig(embedded=True, attention="multi_head", size="tiny", num_layers=2, repulsive="svgd")
+    config = TranslateConfig(
+        embedded=True, attention="multi_head", size="tiny", model_arguments=dict(num_layers=2), repulsive="svgd"
+    )
     transformer = make_transformer(config, 20, 20)
     transformer.build()
-    settings = [dict(repulsive_projections=(one,)) for one in ("query", "key", "value")]
-    settings += [dict(repulsive_roles=(one,)) for one in ("encoder", "decoder", "cross")]
-    settings += [dict(repulsive_layers=one) for one in ("first", "last", "all")]
+    settings = [dict(projections=(one,)) for one in ("query", "key", "value")]
+    settings += [dict(roles=(one,)) for one in ("encoder", "decoder", "cross")]
+    settings += [dict(layers=one) for one in ("first", "last", "all")]
     for one in settings:
-        make_optimizer(dataclasses.replace(config, **one)).build(transformer.trainable_variables)
+        make_optimizer(dataclasses.replace(config, repulsive_arguments=one)).build(transformer.trainable_variables)
     counts = [int(line.split()[4]) for line in capsys.readouterr().out.splitlines()]
     assert counts == [6, 6, 6, 6, 6, 6, 9, 9, 18]
 
@@ -72,7 +76,9 @@ def test_every_setting_of_table_10_finds_its_heads(capsys):
 @pytest.mark.parametrize("name", layers.ATTENTIONS)
 def test_every_attention_by_its_name(name):
     """In every role, cached decoding included: a model of it is made and called."""
-    config = TranslateConfig(embedded=True, attention=name, size="tiny", num_layers=2, hidden_dim=16, max_length=20)
+    config = TranslateConfig(
+        embedded=True, attention=name, size="tiny", model_arguments=dict(num_layers=2, hidden_dim=16), max_length=20
+    )
     model = make_transformer(config, 20, 20)
     attention = model.templates["attention"].layer
     assert type(attention) is layers.ATTENTIONS[name]
@@ -125,7 +131,11 @@ def test_numbers_and_widths_of_heads():
 @pytest.mark.parametrize("attention", ["multi_head", "evolving", "synthesizer"])
 def test_regularizer_of_every_attention(name, cls, attention):
     config = TranslateConfig(
-        embedded=True, attention=attention, attention_regularizer=name, regularizer_weight=0.5, num_heads=4
+        embedded=True,
+        attention=attention,
+        attention_regularizer=name,
+        num_heads=4,
+        attention_regularizer_arguments=dict(weight=0.5),
     )
     for template in make_attentions(config).values():
         assert isinstance(template.head_regularizer, cls) and template.head_regularizer.weight == 0.5

@@ -11,7 +11,9 @@ from recipes.translate.settings import TranslateConfig
 def test_the_options_that_make_a_model_smaller_are_named():
     remark = remark_on_size(ClassifyConfig(), 37_776_503, 317)
     assert "37,776,503 parameters are many for 317 training examples" in remark
-    assert "--mlp-dim (now 2000)" in remark and remark.endswith("--embedding-dim.")
+    assert "--model-arguments mlp_dim (now 2000)" in remark and remark.endswith(
+        "--model-arguments embedding_dim (now 300)."
+    )
     assert remark_on_size(TranslateConfig(), 10**8, 10).endswith("Or begin with trained weights: --pretrained.")
 
 
@@ -31,7 +33,7 @@ def test_nothing_is_said_of_others(config, parameters, examples):
 def test_a_run_begins_with_the_remark(tmp_path, capsys):
     lines = [f"word{number % 7} word{number % 5}\t{number % 2}" for number in range(40)]
     (tmp_path / "texts.tsv").write_text("\n".join(["text\tlabel", *lines]))
-    size = ["--mlp-dim", "1000", "--embedding-dim", "8", "--hidden-dim", "8", "--pooling-dim", "8"]
+    size = ["--pooling-dim", "8", "--model-arguments", "mlp_dim=1000", "embedding_dim=8", "hidden_dim=8"]
     arguments = ["--train", tmp_path / "texts.tsv", *size, "--run", tmp_path / "run", "--export", "none"]
     for epochs in (1, 2):
         RECIPE.main(["train", *map(str, arguments), "--epochs", str(epochs)])

@@ -148,7 +148,7 @@ def test_one_process_trains_in_a_folder(tmp_path):
 
 
 def test_the_optimizer_is_tried_before_data_are_read(tmp_path):
-    config = CONFIG.changed({"repulsive": "svgd", "repulsive_roles": [], "run": str(tmp_path / "run")})
+    config = CONFIG.changed({"repulsive": "svgd", "repulsive_arguments": {"roles": []}, "run": str(tmp_path / "run")})
     with pytest.raises(ValueError, match="`roles` must be"):
         train(RECIPE.make_task(config))
     assert not (tmp_path / "run").exists()
@@ -287,7 +287,7 @@ def test_test_sets_of_one_name(tmp_path):
 
 
 def test_learned_positions_reach_as_far_as_sources(tmp_path):
-    config = dataclasses.replace(CONFIG, learned_positions=True, num_layers=1, max_length=20)
+    config = dataclasses.replace(CONFIG, model_arguments=dict(positions="learned", num_layers=1), max_length=20)
     model = make_transformer(config, 30, 30)
     assert isinstance(model, Transformer) and model.max_length == source_lengths(20)[-1] == 64
     longest = np.ones((1, source_lengths(20)[-1]), "int32")
@@ -357,3 +357,11 @@ def test_folders_are_tried(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="--export must be a folder that can be written to: .*file/x"):
         try_folder("--export", tmp_path / "file" / "x")
+
+
+@pytest.mark.parametrize("arguments", [{"dropout": 2.0}, {"num_layers": 0}, {"hidden_dim": 30}])
+def test_the_model_is_tried_before_data_are_read(arguments, tmp_path):
+    config = CONFIG.changed({"model_arguments": arguments, "run": str(tmp_path / "run")})
+    with pytest.raises(ValueError, match="Received: "):
+        train(RECIPE.make_task(config))
+    assert not (tmp_path / "run").exists()

@@ -33,14 +33,14 @@ def refused(recipe, settings, given):
 @pytest.mark.parametrize(
     "recipe, settings, given, option",
     [
-        (translate, FILES, {"test_splits": ("nosuch",)}, "--test-splits is of data by --iwslt or --tfds, not of files"),
-        (translate, EMBEDDED, {"test_splits": ("nosuch",)}, "--test-splits"),
-        (translate, {"tfds": "x"}, {"test_splits": ("y",), "test": ("a", "b")}, "--test-splits"),
+        (translate, FILES, {"splits": {"test": "nosuch"}}, "--splits is of data by --iwslt or --tfds, not of files"),
+        (translate, EMBEDDED, {"splits": {"test": "nosuch"}}, "--splits"),
+        (translate, {"tfds": "x"}, {"splits": {"test": "y"}, "test": ("a", "b")}, "--splits"),
         (translate, FILES, {"tfds": "x", "test": ("a", "b")}, "--tfds and --test name test sets"),
         (translate, FILES, {"embeddings": "x.vec"}, "--embeddings is for --metrics yisi"),
         (translate, FILES, {"columns": (2, 1)}, "--columns is of files of pairs"),
         (translate, FILES | {"pretrained": "x"}, {"vocabulary_size": 99}, "--vocabulary-size is that of --pretrained"),
-        (classify, TABLE, {"test_splits": ("test",)}, "--test-splits is of data by --tfds"),
+        (classify, TABLE, {"splits": {"test": "test"}}, "--splits is of data by --tfds"),
         (classify, {"tfds": "x"}, {"format": "csv"}, "--format is of files"),
         (classify, {"tfds": "x"}, {"tfds": "y", **TEST}, "--tfds and --test"),
         (classify, EMBEDDED, {"text_column": "x"}, "--text-column is not of the embedded data"),
@@ -60,11 +60,11 @@ def test_options_without_an_effect(recipe, settings, given, option):
 @pytest.mark.parametrize(
     "recipe, settings, given",
     [
-        (translate, {"tfds": "x"}, {"test_splits": ("y",)}),
-        (translate, FILES, {"iwslt": "x", "test_splits": ("y",)}),
+        (translate, {"tfds": "x"}, {"splits": {"test": "y"}}),
+        (translate, FILES, {"iwslt": "x", "splits": {"test": "y"}}),
         (translate, FILES, {"columns": (2, 1), "test": ("a.tsv",)}),
         (translate, {}, {"test": ("a", "b")}),
-        (classify, {"tfds": "x"}, {"text_column": "y", "test_splits": ("test",)}),
+        (classify, {"tfds": "x"}, {"text_column": "y", "splits": {"test": "test"}}),
         (classify, EMBEDDED, {"text_column": "y", "format": "csv", **TEST}),
         (glue, TABLE | {"task": "cola"}, {"encoding": "latin-1"}),
         (graphs, EMBEDDED, {"format": "json", **TEST}),

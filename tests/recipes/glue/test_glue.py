@@ -102,7 +102,8 @@ def test_help_names_every_setting(capsys):
         main(["train", "--help"])
     text = capsys.readouterr().out
     assert all(
-        name in text for name in ("--checkpoint", "--glue", "--head-dim", "--seeds", "--quick", "--accumulation")
+        name in text
+        for name in ("--checkpoint", "--glue", "head_dim", "--seeds", "--quick", "gradient_accumulation_steps")
     )
 
 

@@ -261,7 +261,7 @@ def test_the_settings_of_the_paper():
     assert sum(name in table.CONFIGS for name in names) == 4 * 9 + 4 * 4
     config = RECIPE.named_config("roberta_large_rte")
     assert (config.epochs, config.batch_size, config.learning_rate) == (2, 8, 1e-4)
-    assert config.attention_arguments == dict(alpha=0.2, beta=0.4) and config.epsilon == 1e-8
+    assert config.attention_arguments == dict(alpha=0.2, beta=0.4) and config.optimizer_arguments["epsilon"] == 1e-8
     assert RECIPE.named_config("bert_base_mnli_no_convolution").attention_arguments == dict(alpha=0.1, beta=0.0)
     assert RECIPE.named_config("bert_base_cola_5x5").attention_arguments["kernel_size"] == 5
 
@@ -420,9 +420,9 @@ def test_t5_writes_its_labels(tmp_path, monkeypatch, capsys):
     with pytest.raises(ValueError, match="multiple of the 3 replicas. Received: 32"):
         RECIPE.make_task(config).make_batches(3)
     with pytest.raises(
-        ValueError, match="T5 has no head.* Received: head_dim=None, pooling='mean', class_weights='none'"
+        ValueError, match="T5 has no head.* Received: model_arguments=.*'pooling': 'mean'.*class_weights='none'"
     ):
-        RECIPE.make_task(override(config, dict(pooling="mean"))).check()
+        RECIPE.make_task(override(config, dict(model_arguments=dict(pooling="mean")))).check()
     _, history = train_here(RECIPE, config, monkeypatch)
     assert np.isfinite(history[0]["val_loss"]) and "val_score" in history[0]
     scores = json.loads((tmp_path / "run" / "results" / "dev" / "scores.json").read_text())
@@ -481,8 +481,17 @@ def test_training_on_pairs_of_ones_own(tmp_path, monkeypatch):
         rows.append(f"{'good ' * int(1 + grade)}film\ta film\t{grade:.2f}")
     path = write(tmp_path / "pairs.tsv", *rows)
     given = dict(text_column="first", second_column="second", label_column="grade", predict="number")
-    given |= dict(train=(str(path),), run=str(tmp_path / "run"), export=None, size="bert_tiny", head_dim=20)
-    given |= dict(epochs=2, batch_size=8, replicas=2, accumulation=2, precision="mixed_bfloat16", num_buckets=1)
+    given |= dict(
+        train=(str(path),), run=str(tmp_path / "run"), export=None, size="bert_tiny", model_arguments=dict(head_dim=20)
+    )
+    given |= dict(
+        epochs=2,
+        batch_size=8,
+        replicas=2,
+        optimizer_arguments=dict(gradient_accumulation_steps=2),
+        precision="mixed_bfloat16",
+        num_buckets=1,
+    )
     _, history = train_here(RECIPE, override(GlueConfig(), given | dict(learning_rate=1e-3)), monkeypatch)
     assert np.isfinite([logs["val_score"] for logs in history]).all()
     scores = json.loads((tmp_path / "run" / "results" / "test" / "scores.json").read_text())

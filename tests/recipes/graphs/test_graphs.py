@@ -90,12 +90,14 @@ def test_names_of_which_the_first_words_are_read(tmp_path, capsys):
     row = {"triples": [["Anna Maria Lee", "is in", "Oslo"]], "text": "Anna Maria Lee is in Oslo."}
     (tmp_path / "a.jsonl").write_text(json.dumps(row))
     files = (str(tmp_path / "a.jsonl"),)
-    settings = dict(train=files, validation=files, min_count=1, max_words=2, run=str(tmp_path / "run"))
+    settings = dict(
+        train=files, validation=files, vocabulary_arguments=dict(min_count=1, max_words=2), run=str(tmp_path / "run")
+    )
     task = RECIPE.make_task(GraphsConfig().changed(settings))
     task.load()
     task.prepare()
     task.make_batches(1)
-    assert "of 1 of 2 names the first 2 words are read (--max-words)" in capsys.readouterr().out
+    assert "of 1 of 2 names the first 2 words are read (max_words)" in capsys.readouterr().out
 
 
 def test_the_saved_model_writes_what_the_run_writes(quick, recipe, tmp_path):
@@ -203,9 +205,18 @@ def test_a_saved_model_has_its_own_settings(quick, recipe, tmp_path):
 
 def small(tmp_path, **changes):
     own = dict(
-        num_layers=1, hidden_dim=16, num_encoder_layers=1, dropout=0.1, max_graphs=24, validation_graphs=0, beam_size=1
+        model_arguments=dict(num_layers=1, hidden_dim=16, num_encoder_layers=1),
+        max_graphs=24,
+        validation_graphs=0,
+        beam_size=1,
     )
-    own |= dict(epochs=2, tokens_per_batch=120, num_buckets=1, num_graph_buckets=1, save_steps=2, export=None)
+    own |= dict(
+        epochs=2,
+        tokens_per_batch=120,
+        bucket_arguments=dict(num_buckets=1, num_graph_buckets=1),
+        callback_arguments=dict(save_steps=2),
+        export=None,
+    )
     own |= dict(run=str(tmp_path / "run"), quiet=True, metrics=("bleu",), max_length=40)
     return dataclasses.replace(named_configs("graphs")["people"], **own | changes)
 
@@ -239,7 +250,13 @@ def test_each_format_is_read(name, tmp_path):
     mine = {"triples": [["Anna", "home", "Oslo"]], "text": "Anna is in Oslo."}
     text = {".tsv": AGENDA, ".json": json.dumps([row]), ".jsonl": json.dumps(mine), ".xml": WEBNLG}[name]
     train, validation, test = files(tmp_path, name, *(text.format(kind) if name == ".xml" else text for kind in "aab"))
-    config = GraphsConfig(train=(train, train), validation=(validation,), test=(test,), min_count=1, run=str(tmp_path))
+    config = GraphsConfig(
+        train=(train, train),
+        validation=(validation,),
+        test=(test,),
+        vocabulary_arguments=dict(min_count=1),
+        run=str(tmp_path),
+    )
     corpora = load_corpora(config)
     assert len(corpora.train) == 2 and list(corpora.tests) == ["test"]
     assert all(graph.texts == ((0, "is", "in", 1, "."),) for graph in corpora.train.graphs)
@@ -270,7 +287,9 @@ def test_texts_are_scored_without_case_and_as_they_are_split():
 
 @pytest.mark.parametrize("name, kernels", [("repulsive_agenda", 18), ("webnlg", 9)])
 def test_repulsion_acts_on_the_graph_encoder(name, kernels, tmp_path, capsys):
-    config = named_configs("graphs")[name].changed({"repulsive": "svgd", "hidden_dim": 8, "run": str(tmp_path)})
+    config = named_configs("graphs")[name].changed(
+        {"repulsive": "svgd", "model_arguments": {"hidden_dim": 8}, "run": str(tmp_path)}
+    )
     task = RECIPE.make_task(config)
     task.vocabulary = type("Vocabulary", (), dict(vocabulary_size=9, entity_vocabulary_size=4, num_relations=1,
                                                    title_vocabulary_size=None, forbidden_ids=(0,)))  # fmt: skip
@@ -284,7 +303,6 @@ def test_repulsion_acts_on_the_graph_encoder(name, kernels, tmp_path, capsys):
     (["--train", "{tmp}/none.tsv", "--validation", "{tmp}/none.tsv"], "No such file"),
     (["--train", "{tmp}"], "--train needs --validation"),
     (["--test", "{tmp}"], "--test needs --train"),
-    (["--label-smoothing", "0.1"], "no label to smooth"),
     (["--num-heads", "7"], "--num-heads must divide"),
     (["--metrics"], "Give --metrics"),
     (["--attention-arguments", "gamma=1"], "gamma"),

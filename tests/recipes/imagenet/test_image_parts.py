@@ -21,7 +21,15 @@ from tests.recipes.commands import train_here
 from tests.recipes.imagenet.image_files import make_folder
 
 DIGITS = RECIPE.named_config("digits")
-TINY = dataclasses.replace(DIGITS, filters=4, image_size=8, max_images=64, batch_size=16, epochs=2, decay_epochs=(1,))
+TINY = dataclasses.replace(
+    DIGITS,
+    model_arguments=DIGITS.model_arguments | {"filters": 4},
+    image_size=8,
+    max_images=64,
+    batch_size=16,
+    epochs=2,
+    decay_epochs=(1,),
+)
 
 
 @pytest.mark.parametrize("name", ["imagenet", "cifar10", "tiny_imagenet", "digits"])
@@ -31,7 +39,12 @@ def test_named_configurations_load(name):
 
 def test_the_settings_of_the_paper():
     config = RECIPE.named_config("imagenet")
-    assert (config.momentum, config.weight_decay, config.batch_size, config.epochs) == (0.9, 1e-4, 32, 100)
+    assert (config.optimizer_arguments["momentum"], config.weight_decay, config.batch_size, config.epochs) == (
+        0.9,
+        1e-4,
+        32,
+        100,
+    )
     assert config.evaluation_side == 256
     task = RECIPE.make_task(config)
     schedule = task.make_optimizer(10, 8)._learning_rate
@@ -56,8 +69,7 @@ def test_ablations():
         {"resized": 100},
         {"attention_arguments": {"alpha": 0.5}},
         {"decay_epochs": (3, 2)},
-        {"profile_steps": (3,)},
-        {"momentum": 1.0},
+        {"callback_arguments": {"profile_steps": (3,)}},
         {"attention": "more"},
     ],
 )
@@ -158,7 +170,9 @@ class Stop(keras.callbacks.Callback):
 
 
 def test_resumed_is_as_uninterrupted(tmp_path, monkeypatch):
-    config = TINY.changed({"attention": "none", "save_steps": 2, "run": str(tmp_path / "whole"), "export": None})
+    config = TINY.changed(
+        {"attention": "none", "callback_arguments": {"save_steps": 2}, "run": str(tmp_path / "whole"), "export": None}
+    )
     whole, history = train_here(RECIPE, config, monkeypatch)
     config = dataclasses.replace(config, run=str(tmp_path / "stopped"))
     with pytest.raises(KeyboardInterrupt):
@@ -170,7 +184,14 @@ def test_resumed_is_as_uninterrupted(tmp_path, monkeypatch):
 
 def test_two_replicas_in_mixed_precision(tmp_path, monkeypatch):
     """On two devices the images a step are twice as many; here in steps that XLA compiles."""
-    given = dict(attention="none", batch_size=8, replicas=2, xla=True, precision="mixed_bfloat16", epochs=1)
+    given = dict(
+        attention="none",
+        batch_size=8,
+        replicas=2,
+        compile_arguments=dict(jit_compile=True),
+        precision="mixed_bfloat16",
+        epochs=1,
+    )
     config = TINY.changed(given | {"run": str(tmp_path), "export": None})
     weights, history = train_here(RECIPE, config, monkeypatch)
     assert np.isfinite(history[0]["loss"]) and all(weight.dtype == "float32" for weight in weights)

@@ -121,7 +121,7 @@ def test_fine_tuning_from_a_run(quick, capsys, tmp_path):
     printed = run_here(glue, capsys, *first, *arguments, *electra)
     assert "accuracy" in printed and (tmp_path / "language" / "model.keras").exists(), printed
     second = ["--embedded", "--task", "paraphrase", "--checkpoint", tmp_path / "language", "--run", tmp_path / "second"]
-    printed = run_here(glue, capsys, *second, *arguments, "--swap-pairs", "--pooling", "mean")
+    printed = run_here(glue, capsys, *second, *arguments, "--swap-pairs", "--model-arguments", "pooling=mean")
     assert "f1" in printed, printed
     config = json.loads((tmp_path / "second" / "config.json").read_text())
     assert config["attention"] == "multi_head" and config["size"] is None
@@ -161,8 +161,7 @@ def test_the_encoder_of_a_run_keeps_its_weights(quick, tmp_path):
             "--generator-attention-arguments: MultiHeadAttention takes",
         ),
         (["--embedded", "--num-heads", "7"], "--num-heads must divide"),
-        (["--embedded", "--label-smoothing", "0.1"], "smooths no labels"),
-        (["--embedded", "--max-length", "600"], "--num-positions must be at least"),
+        (["--embedded", "--max-length", "600"], "--max-length must be at most"),
         (["--config", "electra_small"], "Give --train or --embedded or --records"),
         (["export", "{tmp}/nothing", "--export", "x"], "no run"),
     ],

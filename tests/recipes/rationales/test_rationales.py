@@ -18,7 +18,7 @@ from recipes.rationales.eraser import read_eraser, read_rationales, write_eraser
 from tests.recipes.commands import run_here, run_process, train_here
 from tests.recipes.rationales.test_eraser import SHARED, slow_iou_f1, slow_token_f1
 
-SMALL = dict(epochs=1, lstm_dim=8, pooling_dim=8, hidden_dim=8, quiet=True)
+SMALL = dict(epochs=1, model_arguments=dict(lstm_dim=8, pooling_dim=8, hidden_dim=8), quiet=True)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,13 @@ def test_an_interrupted_run_ends_as_another(run, tmp_path, monkeypatch):
                 raise KeyboardInterrupt
 
     given = dict(eraser=str(run / "data"), size="bert_tiny", window=32, batch_size=8, vocabulary_size=200)
-    given |= dict(trainable_layers=1, epochs=2, save_steps=2, num_buckets=1, export=None)
+    given |= dict(
+        model_arguments=SMALL["model_arguments"] | dict(trainable_layers=1),
+        epochs=2,
+        callback_arguments=dict(save_steps=2),
+        num_buckets=1,
+        export=None,
+    )
 
     def config(name):
         return RECIPE.settings().changed(SMALL | given | dict(run=str(tmp_path / name)))

@@ -57,8 +57,13 @@ def test_attention_of_every_layer_and_kind(transformer):
 
 
 def test_settings_shown_are_those_that_change_what_is_trained():
-    config = TranslateConfig(dropout=0.2, beam_size=7, seed=3, embedded=True)
-    assert shown_settings(config) == {"attention": "interacting", "seed": 3, "dropout": 0.2, "embedded": True}
+    config = TranslateConfig(model_arguments=dict(dropout=0.2), beam_size=7, seed=3, embedded=True)
+    assert shown_settings(config) == {
+        "attention": "interacting",
+        "seed": 3,
+        "model_arguments.dropout": 0.2,
+        "embedded": True,
+    }
     config = TranslateConfig(attention="evolving", attention_arguments={"alpha": 0.1, "mixture": ("a",)}, num_heads=4)
     shown = shown_settings(config)
     assert shown == {"attention": "evolving", "attention_arguments.alpha": 0.1, "num_heads": 4, "seed": 0}
@@ -72,7 +77,7 @@ def test_a_bilstm_shows_no_attention():
 
 def test_results_are_shown_with_the_scores(tmp_path):
     run = Run(tmp_path, RECIPE)
-    run.start(TranslateConfig(embedded=True, dropout=0.25))
+    run.start(TranslateConfig(embedded=True, model_arguments=dict(dropout=0.25)))
     for name, lines in (("sources", ["a|b", "<i>c</i>"]), ("hypotheses", ["d", "e"]), ("references", ["f", "g"])):
         write_atomically(run.results / "test" / f"{name}.txt", "".join(f"{line}\n" for line in lines).encode())
     write_atomically(run.results / "test" / "scores.json", b'{"bleu": {"value": 12.5}}')
@@ -80,7 +85,7 @@ def test_results_are_shown_with_the_scores(tmp_path):
     write_scores(run)
     shown = EventAccumulator(run.log_dir).Reload()
     texts = {tag: shown.Tensors(tag)[0].tensor_proto.string_val[0].decode() for tag in ("settings", "samples/test")}
-    assert "| dropout | 0.25 |" in texts["settings"]
+    assert "| model_arguments.dropout | 0.25 |" in texts["settings"]
     assert texts["samples/test"].splitlines()[2:] == ["| a&#124;b | d | f |", "| &lt;i&gt;c&lt;/i&gt; | e | g |"]
     width, height = map(int, shown.Tensors("confusion/test")[0].tensor_proto.string_val[:2])
     assert width > 100 and height > 100 and "test/test/bleu" in shown.Tags()["tensors"]
@@ -103,5 +108,5 @@ def test_operations_of_a_token(transformer):
 
 @pytest.mark.parametrize("steps", [(10,), (0, 2), (5, 4)])
 def test_steps_to_profile_are_a_first_and_a_last(steps):
-    with pytest.raises(ValueError, match="--profile-steps.*Received"):
-        TranslateConfig(profile_steps=steps)
+    with pytest.raises(ValueError, match="profile_steps takes.*Received"):
+        TranslateConfig(callback_arguments=dict(profile_steps=steps))

@@ -21,7 +21,12 @@ from recipes.translate.text_maps import lines_of_test, maps_of_test
 from tests.recipes.commands import drawn
 
 Run = functools.partial(RunOf, recipe=RECIPE)
-SIZE = dict(max_sentences=60, vocabulary_size=150, num_layers=2, hidden_dim=8, intermediate_dim=8, num_heads=2)
+SIZE = dict(
+    max_sentences=60,
+    vocabulary_size=150,
+    model_arguments=dict(num_layers=2, hidden_dim=8, intermediate_dim=8),
+    num_heads=2,
+)
 
 
 @pytest.fixture(scope="module")

@@ -91,8 +91,19 @@ def test_an_empty_test_set(quick, recipe, tmp_path):
 
 def test_options_together(tmp_path_factory):
     """XLA on two replicas in mixed precision, Moses' tokens in true case, and vocabularies of two languages."""
-    size = ["--num-layers", 1, "--hidden-dim", 16, "--intermediate-dim", 16, "--num-heads", 2, "--max-sentences", 500]
-    training = ["--replicas", 2, "--xla", "--precision", "mixed_bfloat16", "--accumulation", 2, "--clipnorm", 1]
+    size = ["--num-heads", 2, "--max-sentences", 500]
+    size += ["--model-arguments", "num_layers=1", "hidden_dim=16", "intermediate_dim=16"]
+    training = [
+        "--replicas",
+        2,
+        "--compile-arguments",
+        "jit_compile=true",
+        "--precision",
+        "mixed_bfloat16",
+        "--optimizer-arguments",
+        "gradient_accumulation_steps=2",
+        "global_clipnorm=1.0",
+    ]
     text = ["--moses", "--truecase", "--no-shared-vocabulary", "--vocabulary-type", "unigram", "--vocabulary-size", 100]
     attention = [
         "--attention",
@@ -128,7 +139,7 @@ def test_evaluating_another_test_set_with_other_settings(quick, recipe, tmp_path
 
 
 def test_exporting_again_needs_no_data(quick, recipe):
-    options = ("--samples", 1, "--no-export-maps", "--export-weights", "int8", "--export-cpu-only")
+    options = ("--samples", 1, "--export-arguments", "attention=false", "weights=int8", "cpu_only=true")
     printed = recipe("export", quick[0] / "run", "--export", quick[0] / "again", *options)
     assert printed.count("    -> ") == 1
     assert signatures_in(quick[0] / "again" / "1") == {"serving_default", "n_best"}
@@ -160,7 +171,8 @@ def test_mistakes_are_reported_in_one_line(arguments, message, recipe, tmp_path)
 
 def test_disentangled_mask_attention(tmp_path_factory):
     """Small, with its losses in the history, averaged weights, beam 5 and an exported model."""
-    size = ["--num-layers", 1, "--hidden-dim", 16, "--intermediate-dim", 16, "--num-heads", 2, "--max-sentences", 500]
+    size = ["--num-heads", 2, "--max-sentences", 500]
+    size += ["--model-arguments", "num_layers=1", "hidden_dim=16", "intermediate_dim=16"]
     decoding = ["--epochs", 2, "--num-buckets", 1, "--average", 2, "--beam-size", 5]
     attention = ["--attention", "disentangled_mask"]
     folder, process = quick_run("translate", tmp_path_factory, *attention, *size, *decoding)
