@@ -141,7 +141,7 @@ def test_the_encoder_of_a_run_keeps_its_weights(quick, tmp_path):
     assert same.kind == "linear" and same.encoder.pooler is None
     for mine, theirs in zip(same.encoder.get_weights(), run.get_weights(), strict=True):
         np.testing.assert_array_equal(mine, theirs)
-    assert weights(pooling="mean").pooling == "mean"
+    assert weights(model_arguments={"pooling": "mean"}).pooling == "mean"
     evolving = weights(attention="evolving").encoder
     found = {weight.path.split("/")[-2]: weight.numpy() for weight in evolving.blocks[0].attention.weights}
     there = {weight.path.split("/")[-2]: weight.numpy() for weight in run.blocks[0].attention.weights}
