@@ -5,15 +5,13 @@ import ast
 import contextlib
 import dataclasses
 import json
-import operator
 import types
 import typing
 from dataclasses import fields
 
 from headattn_io.files import read_json, write_atomically
-from recipes.engine.signatures import check_arguments, passed_on
+from recipes.engine.signatures import LIMITS, check_arguments, passed_on
 
-LIMITS = {"at_least": operator.ge, "at_most": operator.le, "above": operator.gt, "below": operator.lt}
 LONGEST_CHOICES = 60  # characters that are shown beside an option; more are in its help text
 
 

@@ -4,10 +4,29 @@ import ast
 import difflib
 import functools
 import importlib.util
+import operator
 import pathlib
 
 REQUIRED = object()  # the default of an argument that has none
 NO_LITERAL = object()  # the default of one whose default is made by code
+LIMITS = {"at_least": operator.ge, "at_most": operator.le, "above": operator.gt, "below": operator.lt}
+SHARE, COUNT, POSITIVE, NOT_NEGATIVE = {"at_least": 0, "below": 1}, {"at_least": 1}, {"above": 0}, {"at_least": 0}
+# Bounds of arguments. Keras checks few, and layers are made after data were read.
+BOUNDS = {
+    **dict.fromkeys(("dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "jitter"), SHARE),
+    **dict.fromkeys(("beta_1", "beta_2", "momentum"), SHARE),
+    **dict.fromkeys(("num_layers", "num_encoder_layers", "hidden_dim", "intermediate_dim", "embedding_dim"), COUNT),
+    **dict.fromkeys(("mlp_dim", "factor_dim", "head_dim", "lstm_dim", "pooling_dim", "filters", "min_key_dim"), COUNT),
+    **dict.fromkeys(("steps_per_execution", "save_steps", "gradient_accumulation_steps"), COUNT),
+    **dict.fromkeys(("min_count", "max_words", "num_buckets", "num_graph_buckets"), COUNT),
+    **dict.fromkeys(("clipnorm", "global_clipnorm", "clipvalue", "epsilon", "step_size"), POSITIVE),
+    **dict.fromkeys(("inverse_temperature", "prior_deviation", "initializer_range"), POSITIVE),
+    **dict.fromkeys(("generator_share", "key_ratio", "value_ratio", "min_area"), POSITIVE),
+    **dict.fromkeys(("weight", "repulsive_weight", "weight_decay", "discriminator_weight"), NOT_NEGATIVE),
+    "trainable_layers": NOT_NEGATIVE,
+    "drawn_share": {"above": 0, "below": 1},
+    "masked_share": {"at_least": 0, "at_most": 1},
+}
 # Arguments that settings of other names give, or nobody.
 GIVEN_OTHERWISE = {
     "attention", "decoder_attention", "cross_attention", "num_heads", "learning_rate", "method", "kernel_regularizer",
@@ -82,7 +101,7 @@ def split_arguments(given, *paths):
 
 
 def check_arguments(option, given, known, owner):
-    """Checks names of arguments, and that numbers, switches and names are what the defaults are.
+    """Checks names of arguments, their types against those of the defaults, and numbers against `BOUNDS`.
 
     Args:
         option: str, for errors.
@@ -91,20 +110,25 @@ def check_arguments(option, given, known, owner):
         owner: str, what takes them.
 
     Raises:
-        ValueError: for an unknown name, or a value of another type.
+        ValueError: for an unknown name, a value of another type, or a number out of bounds.
     """
     if unknown := [name for name in given if name not in known]:
         near = suggestion(unknown[0], known)
-        takes = "has no such argument" if near else f"takes {', '.join(known)}"
-        raise ValueError(f"{option}: {owner} {takes}. Received: {', '.join(unknown)}{near}")
+        has, takes = ("have", "take") if " and " in owner else ("has", "takes")
+        said = f"{has} no such argument" if near else f"{takes} {', '.join(known)}"
+        raise ValueError(f"{option}: {owner} {said}. Received: {', '.join(unknown)}{near}")
     for name, value in given.items():
+        if value is None:
+            continue
         kinds = {bool: (bool,), int: (int,), float: (int, float), str: (str,)}.get(type(known[name]))
-        if (
-            value is not None
-            and kinds
-            and (not isinstance(value, kinds) or (isinstance(value, bool) != (bool in kinds)))
-        ):
+        kinds = kinds or (int, float) if name in BOUNDS else kinds
+        if kinds and (not isinstance(value, kinds) or isinstance(value, bool) != (bool in kinds)):
             raise ValueError(f"{option}: `{name}` must be {kinds[-1].__name__}. Received: {name}={value!r}")
+        for limit, bound in BOUNDS.get(name, {}).items():
+            if not LIMITS[limit](value, bound):
+                raise ValueError(
+                    f"{option}: `{name}` must be {limit.replace('_', ' ')} {bound}. Received: {name}={value!r}"
+                )
 
 
 def suggestion(name, names):

@@ -43,13 +43,21 @@ MISTAKES = [
     ("glue --repulsive-arguments step_size=1", "--repulsive-arguments is for --repulsive. Received: "),
     (
         "glue --optimizer electra --optimizer-arguments clipnrom=1.0",
-        "AdamWeightDecay and Optimizer has no such argument. Received: clipnrom (did you mean clipnorm?)",
+        "AdamWeightDecay and Optimizer have no such argument. Received: clipnrom (did you mean clipnorm?)",
     ),
     ("imagenet --optimizer-arguments momentum=fast", "`momentum` must be float. Received: momentum='fast'"),
     (
         "classify --model-arguments droput=0.1",
-        "SentencePairClassifier and BiLSTMEncoder and TransformerEncoder has no such argument. Received: droput (did",
+        "SentencePairClassifier and BiLSTMEncoder and TransformerEncoder have no such argument. Received: droput (did",
     ),
+    ("translate --optimizer-arguments beta_2=1.5", "`beta_2` must be below 1. Received: beta_2=1.5"),
+    ("imagenet --optimizer-arguments global_clipnorm=0", "`global_clipnorm` must be above 0. Received: "),
+    (
+        "classify --attention-regularizer cosine --attention-regularizer-arguments weight=-1",
+        "`weight` must be at least 0. Received: weight=-1",
+    ),
+    ("rationales --model-arguments dropout=1.5", "`dropout` must be below 1. Received: dropout=1.5"),
+    ("graphs --compile-arguments steps_per_execution=0", "`steps_per_execution` must be at least 1"),
     ("graphs --model-arguments hidden_dim=wide", "`hidden_dim` must be int. Received: hidden_dim='wide'"),
     ("pretrain --model-arguments max_length=long", "`max_length` must be int. Received: max_length='long'"),
     ("translate --splits tset=a", "has no such argument. Received: tset (did you mean test?)"),
