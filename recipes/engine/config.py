@@ -142,7 +142,7 @@ def _add_option(group, field, hint, default):
     own = default_of(field)
     shown = default or ("none" if own in (None, "", (), {}) else " ".join(map(str, own)) if many else own)
     if isinstance(shown, dict):
-        shown = " ".join(f"{name}={value}" for name, value in shown.items())
+        shown = " ".join(f"{name}={_text_of(value)}" for name, value in shown.items())
     choices = field.metadata["choices"]
     names = ",".join(map(str, [*choices, "none"] if choices and optional else choices or ()))
     is_long = len(names) > LONGEST_CHOICES
@@ -208,6 +208,17 @@ def _value(text):
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return tuple(map(_value, text.removesuffix(",").split(","))) if "," in text else text
+
+
+def _text_of(value):
+    """The text that stands for a value.
+
+    >>> _text_of(("a", "b")), _text_of(("test",)), _text_of(None), _text_of(0.1)
+    ('a,b', 'test,', 'none', '0.1')
+    """
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) + ("," if len(value) == 1 else "")
+    return "none" if value is None else str(value)
 
 
 def override(config, values):
