@@ -35,7 +35,19 @@ GROUPS = {
         "/docs/sweep",
         "/docs/recipes",
     ],
-    "Results": ["/docs/results", "/benchmarks/README"],
+    "Results": [
+        "/docs/results",
+        "Speed </docs/results/speed>",
+        "Translation </docs/results/translation>",
+        "Encoders </docs/results/encoders>",
+        "Pre-training </docs/results/pretraining>",
+        "Sentences </docs/results/sentences>",
+        "Texts of graphs </docs/results/graphs>",
+        "Rationales </docs/results/rationales>",
+        "Images </docs/results/images>",
+        "What repeats </docs/results/repeated>",
+        "/benchmarks/README",
+    ],
     "Reference": [f"{room} </docs/reference/{room}>" for room in keras_headattn.__all__],
     "Project": ["/docs/architecture", "/docs/glossary", "/CHANGELOG", "/CONTRIBUTING", "/SECURITY", "/RELEASING"],
 }
@@ -46,6 +58,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
 include_patterns = [
     "docs/*.md",
+    "docs/results/*.md",
     "docs/reference/*.rst",
     "benchmarks/*.md",
     "benchmarks/results/*.md",

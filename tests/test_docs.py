@@ -16,10 +16,11 @@ from tests.recipes.commands import command as module_of
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # The recipe that docs/recipes.md builds; tests/recipes/test_own_recipe.py runs its commands.
 OWN = "tag"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted([*DOCS.glob("*.md"), *DOCS.glob("results/*.md")])]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     keras.utils.clear_session()  # names of layers that pages quote do not depend on other tests
@@ -28,7 +29,7 @@ def test_examples_run(page, tmp_path, monkeypatch):
         exec(compile(block, str(page), "exec"), namespace)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
     prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     for link in re.findall(r"\]\(([^)#]+)", prose):
@@ -38,8 +39,8 @@ def test_links_lead_somewhere(page):
 
 def test_the_sidebar_has_every_page():
     """Sphinx refuses a page that no list has."""
-    listed = (ROOT / "docs" / "conf.py").read_text(encoding="utf-8")
-    pages = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}
+    listed = (DOCS / "conf.py").read_text(encoding="utf-8")
+    pages = {str(page.relative_to(DOCS).with_suffix("")) for page in PAGES[1:]} - {"index"}
     assert {page for page in pages if not re.search(rf"/docs/{page}\b", listed)} == set()
 
 
