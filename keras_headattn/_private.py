@@ -291,3 +291,10 @@ def vocabulary_handle(proto, name):
     from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer
 
     return gen_sentencepiece_tokenizer.sentencepiece_op(model=proto, shared_name=name, name=name)
+
+
+def has_begun():
+    """True if TensorFlow has read its flags, which it does before it computes anything or looks for devices."""
+    from tensorflow.python.eager import context
+
+    return context._context is not None

@@ -83,7 +83,8 @@ NAMES = {
     "keras.src.saving.saving_lib": (None, ["H5IOStore", "_save_state"]),
     "keras.src.trainers.trainer": (None, ["model_supports_jit"]),
     "tensorflow.compiler.xla.tsl.protobuf.coordination_config_pb2": (None, ["CoordinatedJob"]),
-    "tensorflow.python.eager.context": (None, ["context", "function_executor_type"]),
+    "tensorflow.python.eager": (None, ["context"]),
+    "tensorflow.python.eager.context": (None, ["_context", "context", "function_executor_type"]),
     "a tokenizer of tensorflow_text": (tokenizer, ["_model_resource"]),
     "tensorflow_text.python.ops.sentencepiece_tokenizer": (None, ["gen_sentencepiece_tokenizer"]),
 }

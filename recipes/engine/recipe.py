@@ -214,11 +214,11 @@ class Recipe:
         if not (afresh or options.seeds):
             Run(config.run, self).check(config)
         corpora = self._read_early(config, options.seeds)
+        quiet_tensorflow()
         if config.xla_cache and not options.seeds:
             from keras_headattn.training import cache_compilations
 
-            cache_compilations(config.xla_cache)  # before TensorFlow is imported
-        quiet_tensorflow()
+            cache_compilations(config.xla_cache)
         if options.dry_run:
             self._dry_run(config, corpora)
             return

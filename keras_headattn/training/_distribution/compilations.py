@@ -2,22 +2,22 @@
 
 import os
 import pathlib
-import sys
 
 from headattn_io.files import Path
+from keras_headattn._private import has_begun
 
 
 def cache_compilations(folder: Path) -> None:
     """Makes XLA keep its compiled programs in a folder, for later runs on the same machine.
 
-    Call it before TensorFlow is imported. A program is found again by its graph and the shapes of its
-    arguments. Tried on CPUs only.
+    Call it before the first operation: TensorFlow reads its settings then. A program is found again by its graph and
+    the shapes of its arguments. Tried on CPUs only.
 
     Args:
         folder: Where to keep them; made if absent.
 
     Raises:
-        RuntimeError: if TensorFlow is imported already: it has read its settings by then.
+        RuntimeError: if TensorFlow has computed something already.
 
     Example:
 
@@ -27,9 +27,10 @@ def cache_compilations(folder: Path) -> None:
     ...  # build the model and train
     ```
     """
-    if "tensorflow" in sys.modules:
+    if has_begun():
         raise RuntimeError(
-            f"Call `cache_compilations` before TensorFlow or Keras is imported. Received: folder={folder}"
+            "Call `cache_compilations` before anything is computed, such as a model is made. "
+            f"Received: folder={folder}, after the first operation"
         )
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
     flags = f"--tf_xla_persistent_cache_directory={folder} --tf_xla_persistent_cache_device_types=CPU,GPU"

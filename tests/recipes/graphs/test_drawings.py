@@ -35,7 +35,9 @@ def written():
         vocabulary.entity_vocabulary_size,
         vocabulary.num_relations,
         vocabulary.title_vocabulary_size,
-        model_arguments=dict(num_layers=2, hidden_dim=8, num_encoder_layers=1),
+        num_layers=2,
+        hidden_dim=8,
+        num_encoder_layers=1,
         seed=0,
     )
     return vocabulary, model, graph_maps(model, vocabulary, GRAPH)

@@ -10,6 +10,7 @@ import pytest
 from safetensors.numpy import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+import keras_headattn  # noqa: F401  (its classes are in the files of runs)
 from recipes.glue.__main__ import RECIPE as GLUE
 from recipes.glue.__main__ import main as glue
 from recipes.pretrain.__main__ import RECIPE, main
