@@ -12,13 +12,16 @@ def silence(quiet):
     return contextlib.redirect_stdout(io.StringIO()) if quiet else contextlib.nullcontext()
 
 
-def quiet_tensorflow():
+def quiet_tensorflow(xla_cache=None):
     """Imports TensorFlow and Keras and lets them look for devices, with nothing written to the console.
 
     TensorFlow's libraries write to file descriptor 2 while they load and look for devices; no logging setting
     stops all of it. If the import fails, what was held back is written after all. Later messages are hidden, too,
     unless the environment has another TF_CPP_MIN_LOG_LEVEL: oneDNN calls it an error where it leaves an operation to
     TensorFlow, as it does with integers and with the masks of LSTMs. What fails is an exception in Python anyway.
+
+    Args:
+        xla_cache: folder where XLA keeps compiled programs, which must be known before the devices. Default `None`.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
@@ -26,10 +29,14 @@ def quiet_tensorflow():
     with tempfile.TemporaryFile() as held:
         os.dup2(held.fileno(), 2)
         try:
+            import keras  # noqa: F401
             import tensorflow as tf
 
+            if xla_cache:
+                from keras_headattn.training import cache_compilations
+
+                cache_compilations(xla_cache)
             tf.config.list_physical_devices()
-            import keras  # noqa: F401
         except BaseException:
             sys.stderr.flush()
             held.seek(0)

@@ -214,11 +214,7 @@ class Recipe:
         if not (afresh or options.seeds):
             Run(config.run, self).check(config)
         corpora = self._read_early(config, options.seeds)
-        quiet_tensorflow()
-        if config.xla_cache and not options.seeds:
-            from keras_headattn.training import cache_compilations
-
-            cache_compilations(config.xla_cache)
+        quiet_tensorflow(None if options.seeds else config.xla_cache)
         if options.dry_run:
             self._dry_run(config, corpora)
             return

@@ -20,6 +20,14 @@ def test_silent_and_standard_error_restored():
     assert (ran.stdout, ran.stderr) == ("tensorflow\n", "after\nand below")
 
 
+def test_programs_of_xla_are_kept(tmp_path):
+    code = "import os, sys; quiet('cache'); tf = sys.modules['tensorflow']\n"
+    ran = run(
+        code + "tf.function(lambda: tf.ones(2) * 3, jit_compile=True)(); print(len(os.listdir('cache')))", tmp_path
+    )
+    assert (ran.stdout, ran.stderr) == ("1\n", "")
+
+
 def test_a_failing_import_shows_what_was_held_back(tmp_path):
     broken = "import os; os.write(2, b'library missing\\n'); raise ImportError('no')\n"
     (tmp_path / "tensorflow.py").write_text(broken)
