@@ -359,7 +359,7 @@ def test_folders_are_tried(tmp_path):
         try_folder("--export", tmp_path / "file" / "x")
 
 
-@pytest.mark.parametrize("arguments", [{"dropout": 2.0}, {"num_layers": 0}, {"hidden_dim": 30}])
+@pytest.mark.parametrize("arguments", [{"num_decoder_layers": 0}, {"hidden_dim": 30}])
 def test_the_model_is_tried_before_data_are_read(arguments, tmp_path):
     config = CONFIG.changed({"model_arguments": arguments, "run": str(tmp_path / "run")})
     with pytest.raises(ValueError, match="Received: "):
