@@ -243,6 +243,13 @@ def forget_seed_generator():
 # Workers
 
 
+def has_begun():
+    """True if TensorFlow has read its flags, which it does before it computes anything or looks for devices."""
+    from tensorflow.python.eager import context
+
+    return context._context is not None
+
+
 def set_worker_timeouts(jobs, connect, heartbeat):
     """Configures TensorFlow's coordination of workers as `MultiWorkerMirroredStrategy` would, but for the times.
 
@@ -291,10 +298,3 @@ def vocabulary_handle(proto, name):
     from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer
 
     return gen_sentencepiece_tokenizer.sentencepiece_op(model=proto, shared_name=name, name=name)
-
-
-def has_begun():
-    """True if TensorFlow has read its flags, which it does before it computes anything or looks for devices."""
-    from tensorflow.python.eager import context
-
-    return context._context is not None

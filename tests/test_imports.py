@@ -15,7 +15,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLOORS = [
     ["headattn_io"],
-    ["_private", "_identifiers", "_types"],
+    ["_private", "_identifiers", "_tensorflow", "_types"],
     ["_heads", "_model", "_validation", "_figures", "_attention_page", "ops"],
     ["positions"],
     ["layers", "optimizers", "losses", "regularizers"],
@@ -35,6 +35,7 @@ OUTSIDE = {
     "headattn_io": ({"numpy"}, set()),  # what recipes import before they import Keras
     **{room: (PURE, None) for room in ("_figures", "metrics", "analysis", "interop")},
     **{room: (WITH_TENSORFLOW, None) for room in ("training", "serving", "data", "recipes")},
+    "_tensorflow": (WITH_TENSORFLOW, None),
     "_private": (set(PURE), None),  # names of TensorFlow in functions that only rooms with it call
     "text": (WITH_TENSORFLOW | {"tensorflow_text", "sentencepiece"}, None),
 }

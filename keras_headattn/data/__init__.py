@@ -2,6 +2,7 @@
 
 from headattn_io.labelled_text import LabelledText, read_labelled
 from headattn_io.parallel import ParallelCorpus, Sentences, read_pairs, read_text
+from keras_headattn import _tensorflow  # noqa: F401
 from keras_headattn.data._batches import MemoryBatches, TokenBatches, dataset_of, teacher_forcing
 from keras_headattn.data._buckets import choose_buckets, example_lengths, pad_ids, source_batches, source_lengths
 from keras_headattn.data._central_crop import central_crop

@@ -1,5 +1,6 @@
 """Trained models that take text or images: in Python, or as SavedModels, wherever TensorFlow runs."""
 
+from keras_headattn import _tensorflow  # noqa: F401
 from keras_headattn.serving._classifier import Classifier
 from keras_headattn.serving._classifier_exports import (
     export_classifier,

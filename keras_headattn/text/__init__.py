@@ -1,5 +1,6 @@
 """From text to token ids and back: vocabularies that are trained once, then part of the model and of its SavedModel."""
 
+from keras_headattn import _tensorflow  # noqa: F401
 from keras_headattn.text._byte_pair_tokenizer import BytePairTokenizer
 from keras_headattn.text._language_pair import LanguagePair
 from keras_headattn.text._moses_preprocessor import MosesPreprocessor

@@ -1,5 +1,6 @@
 """Training: a step compiled by XLA on every replica, devices, exact resume, and callbacks."""
 
+from keras_headattn import _tensorflow  # noqa: F401
 from keras_headattn.training._callbacks.attention_images import AttentionImages
 from keras_headattn.training._callbacks.averaging import average_weights
 from keras_headattn.training._callbacks.callbacks import Compilations, EpochScore, Throughput, TimeLimit, Utilization

@@ -17,13 +17,15 @@ BOUNDS = {
     **dict.fromkeys(("beta_1", "beta_2", "momentum"), SHARE),
     **dict.fromkeys(("num_layers", "num_encoder_layers", "hidden_dim", "intermediate_dim", "embedding_dim"), COUNT),
     **dict.fromkeys(("mlp_dim", "factor_dim", "head_dim", "lstm_dim", "pooling_dim", "filters", "min_key_dim"), COUNT),
-    **dict.fromkeys(("steps_per_execution", "save_steps", "gradient_accumulation_steps"), COUNT),
+    **dict.fromkeys(("steps_per_execution", "save_steps"), COUNT),
     **dict.fromkeys(("min_count", "max_words", "num_buckets", "num_graph_buckets"), COUNT),
     **dict.fromkeys(("clipnorm", "global_clipnorm", "clipvalue", "epsilon", "step_size"), POSITIVE),
     **dict.fromkeys(("inverse_temperature", "prior_deviation", "initializer_range"), POSITIVE),
-    **dict.fromkeys(("generator_share", "key_ratio", "value_ratio", "min_area"), POSITIVE),
+    **dict.fromkeys(("generator_share", "key_ratio", "value_ratio"), POSITIVE),
     **dict.fromkeys(("weight", "repulsive_weight", "weight_decay", "discriminator_weight"), NOT_NEGATIVE),
     "trainable_layers": NOT_NEGATIVE,
+    "gradient_accumulation_steps": {"at_least": 2},
+    "min_area": {"at_least": 0.001},
     "drawn_share": {"above": 0, "below": 1},
     "masked_share": {"at_least": 0, "at_most": 1},
 }
@@ -143,8 +145,10 @@ def suggestion(name, names):
 
 @functools.cache
 def _arguments(path):
-    found = {}
-    for arguments in _signatures(*path.rsplit(".", 1)):
+    found, signatures = {}, _signatures(*path.rsplit(".", 1))
+    if not signatures:
+        raise LookupError(f"There must be a function or a class of this path. Received: {path}")
+    for arguments in signatures:
         positional = [each for each in arguments.posonlyargs + arguments.args if each.arg not in ("self", "cls")]
         defaults = [None] * (len(positional) - len(arguments.defaults)) + arguments.defaults
         for argument, default in zip(positional + arguments.kwonlyargs, defaults + arguments.kw_defaults, strict=True):

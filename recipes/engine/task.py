@@ -64,6 +64,16 @@ def check_new(tests, names):
         )
 
 
+def check_batch_size(batch_size, num_replicas):
+    """Checks that a batch can be split evenly over the replicas.
+
+    Raises:
+        ValueError: if it cannot.
+    """
+    if batch_size % num_replicas:
+        raise ValueError(f"--batch-size must be a multiple of the {num_replicas} replicas. Received: {batch_size}")
+
+
 class Task:
     """One task of a recipe with its settings, in the folder of a run.
 

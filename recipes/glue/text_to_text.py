@@ -12,6 +12,7 @@ from keras_headattn.models import T5
 from keras_headattn.serving import save_signatures
 from keras_headattn.training import EpochScore, Model
 from recipes.engine.encoders import attention_of
+from recipes.engine.task import check_batch_size
 from recipes.glue.label_texts import WrittenClasses, WrittenNumbers
 from recipes.glue.targets import targets_of
 from recipes.glue.task import Glue
@@ -116,10 +117,7 @@ class TextToText(Glue):
 
     def make_batches(self, num_replicas):
         config = self.config
-        if config.batch_size % num_replicas:
-            raise ValueError(
-                f"--batch-size must be a multiple of the {num_replicas} replicas. Received: {config.batch_size}"
-            )
+        check_batch_size(config.batch_size, num_replicas)
         train, held = self.encode(self.data.train), self.encode(self.data.validation)
         lengths = np.array(list(map(len, train["source"])))
         buckets = choose_buckets(lengths, config.num_buckets)
@@ -178,9 +176,11 @@ class TextToText(Glue):
         names = ("text", "second_text") if self.is_pair else ("text",)
 
         def answer(*sides):
-            source = tf.strings.join(texts.source(sides))
-            cut = {"is_cut": tf.reduce_any(uncut_tokenizer(source)[:, most:] != 0, axis=1)}
-            written, scores = predictor.written(self.tokenizer(source))
+            ids = uncut_tokenizer(tf.strings.join(texts.source(sides)))
+            is_cut, kept = tf.reduce_any(ids[:, most:] != 0, axis=1), ids[:, :most]
+            is_end = is_cut[:, None] & (tf.range(tf.shape(kept)[1]) == most - 1)
+            written, scores = predictor.written(tf.where(is_end, uncut_tokenizer.eos_id, kept))
+            cut = {"is_cut": is_cut}
             if not self.targets.names:
                 is_number = tf.strings.regex_full_match(written, r"-?[0-9]+([.][0-9]+)?")
                 return {"values": tf.strings.to_number(tf.where(is_number, written, "-1"))} | cut

@@ -59,9 +59,9 @@ class Pixels:
         "flip=false: no mirrored images; jitter: share by which brightness, contrast and saturation change; min_area: "
         "smallest share of an image that inception crops, by default 0.08",
         of={
-            "inception": ["keras_headattn.data.inception_crop"],
-            "pad_crop": ["keras_headattn.data.pad_and_crop"],
-            "none": ["keras_headattn.data.pad_and_crop"],
+            "inception": ["recipes.imagenet.augmentation.inception_crop"],
+            "pad_crop": ["recipes.imagenet.augmentation.pad_and_crop"],
+            "none": ["recipes.imagenet.augmentation.pad_and_crop"],
         },
     )
 

@@ -12,7 +12,7 @@ from keras_headattn.optimizers import AdamWeightDecay, LinearDecay
 from keras_headattn.training import HeadDistances, HeadNorms
 from recipes.engine.heads import make_attention
 from recipes.engine.records import is_complete
-from recipes.engine.task import Corpora, Task, check_new
+from recipes.engine.task import Corpora, Task, check_batch_size, check_new
 from recipes.engine.training import make_optimizer
 from recipes.pretrain.batches import SequenceBatches
 from recipes.pretrain.data import MaskedSequences, fingerprint, held_out, number_held_out, read_tests
@@ -90,10 +90,7 @@ class Pretrain(Task):
 
     def make_batches(self, num_replicas):
         config = self.config
-        if config.batch_size % num_replicas:
-            raise ValueError(
-                f"--batch-size must be a multiple of the {num_replicas} replicas. Received: {config.batch_size}"
-            )
+        check_batch_size(config.batch_size, num_replicas)
         records = Records(config.records_folder)
         rows = held_out(config, records)
         self.data.tests[HELD_OUT] = rows

@@ -56,6 +56,12 @@ MISTAKES = [
         "classify --attention-regularizer cosine --attention-regularizer-arguments weight=-1",
         "`weight` must be at least 0. Received: weight=-1",
     ),
+    (
+        "imagenet --augmentation inception --augmentation-arguments min_area=0",
+        "`min_area` must be at least 0.001. Received: min_area=0",
+    ),
+    ("imagenet --augmentation pad_crop --augmentation-arguments min_area=0.1", "pad_and_crop takes padding"),
+    ("glue --optimizer-arguments gradient_accumulation_steps=1", "must be at least 2. Received: "),
     ("rationales --model-arguments dropout=1.5", "`dropout` must be below 1. Received: dropout=1.5"),
     ("graphs --compile-arguments steps_per_execution=0", "`steps_per_execution` must be at least 1"),
     ("graphs --model-arguments hidden_dim=wide", "`hidden_dim` must be int. Received: hidden_dim='wide'"),
