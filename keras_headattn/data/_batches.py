@@ -168,7 +168,7 @@ class MemoryBatches(Batches, keras.utils.PyDataset):
         ValueError: for columns of different lengths, no example that fits, or a used bucket without rows.
 
     >>> class Lengths(MemoryBatches):
-    ...     def make_batch(self, bucket: int, members: Any) -> Any:
+    ...     def make_batch(self, bucket, members):
     ...         return np.array([len(self.columns["text"][i]) for i in members])
     >>> batches = Lengths({"text": [[5], [6, 7], [8, 9]]}, rows=[2, 2], bucket_lengths=(1, 4), shuffle=False, seed=0)
     >>> [batches[0].tolist(), batches[1].tolist()]
