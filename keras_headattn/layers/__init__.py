@@ -22,7 +22,7 @@ from keras_headattn.layers._synthesizer_attention import SynthesizerAttention
 from keras_headattn.layers._talking_heads_attention import TalkingHeadsAttention
 from keras_headattn.layers._transformer_block import DecoderBlock, EncoderBlock
 
-# The one table of attentions: the name that `layers.get` and every recipe know, and the class.
+# Attention layers by the names that `layers.get` and the recipes accept.
 ATTENTIONS = {
     "multi_head": MultiHeadAttention,
     "grouped_query": GroupedQueryAttention,

@@ -1,4 +1,4 @@
-"""Inputs of any rank as `(batch, length, features)`, and back."""
+"""Folds attended axes of inputs of any rank into `(batch, length, features)`, and back."""
 
 import math
 
@@ -8,18 +8,7 @@ from keras_headattn.ops._masks import check_dense, check_mask
 
 
 class AttentionAxes:
-    """Folds all attended axes into one length axis and all others into one batch axis.
-
-    Nothing is done for three axes, attended over the middle one. This is the usual case.
-
-    Args:
-        query_rank: number of axes of the query, features included.
-        key_rank: number of axes of key and value.
-        axes: attended axes of the query, or `None` for all but the first and the last.
-
-    Raises:
-        ValueError: for axes that the inputs do not have.
-    """
+    """Attended axes as one length axis and all others as one batch axis. Inputs of three axes stay as they are."""
 
     def __init__(self, query_rank, key_rank, axes=None):
         self.rank = {"query": query_rank, "key": key_rank, "value": key_rank}
@@ -32,12 +21,12 @@ class AttentionAxes:
         self.trivial = query_rank == key_rank == 3
 
     def length(self, shape, side):
-        """How many positions of a tensor of this shape are attended over; `None` if not known."""
+        """Returns the number of attended positions of a tensor of this shape; `None` if unknown."""
         sizes = [shape[axis] for axis in self.axes[side]]
         return None if None in sizes else math.prod(sizes)
 
     def fold(self, x, side):
-        """`x` as `(batch, length, features)`; `side` is `"query"` or `"key"`. `None` stays."""
+        """Folds `x` to `(batch, length, features)`; `side` is `"query"` or `"key"`. `None` stays."""
         if self.trivial or x is None:
             return x
         x = ops.transpose(x, self._order(side))
@@ -46,7 +35,7 @@ class AttentionAxes:
         return ops.reshape(x, (_size(shape[:split]), _size(shape[split:-1]), shape[-1]))
 
     def unfold(self, output, inputs):
-        """`(batch, length, ...)` with the axes of `inputs`, the query."""
+        """Gives `(batch, length, ...)` the axes of the query `inputs`."""
         if self.trivial:
             return output
         order, features = self._order("query"), ops.shape(output)[2:]
@@ -56,17 +45,14 @@ class AttentionAxes:
         return ops.transpose(output, (*back, *range(len(back), len(back) + len(features))))
 
     def unfold_scores(self, scores, query, value):
-        """`(batch, heads..., n, m)` with n and m as the attended axes of `query` and `value`."""
+        """Gives `(batch, heads..., n, m)` the attended axes of `query` and `value` in place of n and m."""
         if self.trivial:
             return scores
         n, m = self._attended(query, "query"), self._attended(value, "key")
         return ops.reshape(scores, (*self._batch(query), *ops.shape(scores)[1:-2], *n, *m))
 
     def fold_mask(self, name, mask, shape, query, value):
-        """A checked boolean mask that broadcasts to the folded `shape`; `None` stays `None`.
-
-        A mask `(batch, n, m)` for a `shape` with a head axis gets one. `query` and `value` are the layer's inputs.
-        """
+        """Checks a mask and folds it until it broadcasts to `shape`; `(batch, n, m)` gets a head axis. `None` stays."""
         if mask is None:
             return None
         check_dense(name, mask)
@@ -82,7 +68,7 @@ class AttentionAxes:
         return ops.reshape(mask, (1,) * missing + tuple(ops.shape(mask))) if missing else mask
 
     def _fold_tokens(self, name, mask, side, inputs):
-        """Folds a mask of tokens, whose axes are the first ones of its input."""
+        """Folds a mask that has the axes of its input but for the features."""
         rank = self.rank[side] - 1
         known = (None,) * rank if inputs is None else tuple(inputs.shape[:-1])
         missing = rank - len(mask.shape)
@@ -90,7 +76,7 @@ class AttentionAxes:
             mask = ops.reshape(mask, (*ops.shape(mask), *[1] * missing))
         elif missing:
             raise ValueError(
-                f"`{name}` must have the axes of its input without the features, {known}; the last may be missing. "
+                f"`{name}` must have the axes of its input but for the features, {known}; the last may be missing. "
                 f"Received: {name} of shape {tuple(mask.shape)}"
             )
         mask = check_mask(name, mask, known)
@@ -99,7 +85,7 @@ class AttentionAxes:
         return self.fold(mask[..., None], side)[..., 0]
 
     def _fold_map(self, name, mask, shape, query, value):
-        """Folds a mask `(batch axes, heads, axes of queries, axes of keys)`; heads and the last batch axes may lack."""
+        """Folds a mask `(batch axes, heads, query axes, key axes)`; heads and the last batch axes are optional."""
         batch, n = self._batch(query), self._attended(query, "query")
         m = self._attended(value, "key") if value is not None else ops.shape(mask)[-len(self.axes["key"]) :]
         given = len(mask.shape) - len(n) - len(m)
@@ -114,12 +100,12 @@ class AttentionAxes:
         return ops.reshape(ops.broadcast_to(mask, (*whole, *n, *m)), (*folded, _size(n), _size(m)))
 
     def _attended(self, inputs, side):
-        """Sizes of the attended axes of an input."""
+        """Returns the sizes of the attended axes of an input."""
         shape = ops.shape(inputs)
         return [shape[axis] for axis in self.axes[side]]
 
     def _batch(self, query):
-        """Sizes of the axes of the query that are not attended over."""
+        """Returns the sizes of the axes of the query that are not attended over."""
         shape = ops.shape(query)
         return [shape[axis] for axis in self._order("query")[: -len(self.axes["query"]) - 1]]
 
@@ -141,5 +127,5 @@ def _attended(rank, axes):
 
 
 def _size(shape):
-    """Product of sizes, which are tensors where a graph does not know them, and `None` in a symbolic tensor."""
+    """Multiplies sizes, which may be tensors in a graph; `None` if one is unknown."""
     return None if None in shape else math.prod(shape)

@@ -1,4 +1,4 @@
-"""The call arguments of an attention layer: checked, and masks as one. A ValueError ends with what was received."""
+"""Checks of the call arguments of attention, and all masks as one."""
 
 import numpy as np
 from keras import backend, ops
@@ -10,17 +10,17 @@ from keras_headattn.ops._masks import check_dense
 
 
 def as_floats(dtype, *tensors):
-    """The tensors, in the dtype of the layer where they are integers, as the stock layer takes them; `None` stays."""
+    """Casts integer tensors to `dtype`, as the stock layer does; `None` stays."""
     return tuple(x if x is None or backend.is_float_dtype(x.dtype) else ops.cast(x, dtype) for x in tensors)
 
 
 def check_inputs(layer, query, value, key, cache, index, positions):
-    """Checks the arguments of these names of a call of `layer`."""
+    """Checks these arguments of a call of `layer`."""
     for name, tensor in (("query", query), ("value", value), ("key", key)):
         check_dense(name, tensor)
         dtype = "float32" if tensor is None else backend.standardize_dtype(tensor.dtype)
         if "complex" in dtype or dtype == "string":
-            raise ValueError(f"`{name}` must be of real numbers. Received: {name} of dtype {dtype}")
+            raise ValueError(f"`{name}` must hold real numbers. Received: {name} of dtype {dtype}")
     _check_cache(layer, value, cache, index)
     _check_batch(layer, query, value, cache)
     if positions is not None:
@@ -48,7 +48,7 @@ def check_inputs(layer, query, value, key, cache, index, positions):
 
 
 def check_step(layer, query, mask):
-    """Checks the arguments of these names of a step of `layer`."""
+    """Checks these arguments of `layer.step`."""
     if len(query.shape) != 2 or differ(query.shape[-1], layer.widths["query"]):
         raise ValueError(
             f"`query` must be one query for each item, (B, {layer.widths['query']}). "
@@ -64,14 +64,14 @@ def check_step(layer, query, mask):
 
 
 def query_of_each_item(query, value):
-    """Queries of one item, repeated for the batch of `value`; others as they are."""
+    """Repeats queries of one item for the batch of `value`."""
     if value is None or not is_one(query.shape[0]) or is_one(value.shape[0]):
         return query
     return ops.broadcast_to(query, (ops.shape(value)[0], *ops.shape(query)[1:]))
 
 
 def check_residual(name, layer, shape):
-    """Checks that the output of `layer`, the argument `name` of a block, can be added to queries of this shape."""
+    """Checks that the output of `layer`, argument `name` of a block, can be added to its input of this shape."""
     width = layer.compute_output_shape(shape)[-1]
     if width != shape[-1]:
         raise ValueError(
@@ -86,33 +86,30 @@ def check_segments(layer, segment_ids, query, cache):
     _check_integers("segment_ids", segment_ids)
     if cache is not None or layer.rows_interact or not layer.axes.trivial:
         raise ValueError(
-            "`segment_ids` are for inputs of 3 axes, without a cache, and for layers whose maps have no part in the "
-            f"rows after them. Received: segment_ids of shape {tuple(segment_ids.shape)} for {layer}"
+            "`segment_ids` are for inputs of 3 axes without a cache, and for layers in which no row of scores "
+            f"influences later rows. Received: segment_ids of shape {tuple(segment_ids.shape)} for {layer}"
         )
     if len(segment_ids.shape) != 2 or any(map(differ, segment_ids.shape, query.shape[:2])):
         raise ValueError(
-            f"`segment_ids` must be of the shape of the tokens, {tuple(query.shape[:2])}. "
+            f"`segment_ids` must have the shape of the tokens, {tuple(query.shape[:2])}. "
             f"Received: segment_ids of shape {tuple(segment_ids.shape)}"
         )
 
 
 def check_bias(bias):
-    """Checks that `bias` is no additive mask, where its values are known.
-
-    Heads that are mixed, and maps that are convolved, turn its large numbers into anything.
-    """
+    """Raises a ValueError if `bias` is an additive mask and its values are known."""
     if bias is None or 0 in np.shape(bias):
         return
     if backend.standardize_dtype(getattr(bias, "dtype", "float32")) == "bool":
         raise ValueError(
-            "`bias` must be numbers that are added to the logits: give a mask as `attention_mask`. "
+            "`bias` must hold numbers to add to the logits: give a mask as `attention_mask`. "
             "Received: bias of dtype bool"
         )
     try:
         least = float(ops.min(bias))
-        # BERT's masks are of 0 and -10000, which a bias may hold, but not alone.
+        # BERT's masks hold 0 and -10000. A bias may hold them too, but other numbers as well.
         is_mask = least <= -1e8 or least <= -1e3 and bool(ops.all((bias == 0) | (bias == least)))
-    except Exception:  # a symbolic tensor: each backend has an exception of its own for it
+    except Exception:  # a symbolic tensor: the exception depends on the backend
         return
     if is_mask:
         raise ValueError(
@@ -122,10 +119,9 @@ def check_bias(bias):
 
 
 def call_mask(layer, query, value, sizes, masks, use_causal_mask, first_row, segment_ids):
-    """All masks of a call as one boolean mask that broadcasts to `(B, h, n, m)`, or `None`.
+    """Combines all masks of a call to one boolean mask that broadcasts to `(B, h, n, m)`, or `None`.
 
-    Query and value are those before axes were folded, and `sizes`, B, n and m, those after. The new rows of a cache
-    begin at `first_row`.
+    `sizes` are B, n and m after folding; `query` and `value` are not folded. A cache's new rows begin at `first_row`.
     """
     batch, n, m = (size if isinstance(size, int) else None for size in sizes)
     shapes = {"attention_mask": (batch, layer.softmax_heads, n, m), "query_mask": (batch, n)}
@@ -166,12 +162,12 @@ def _check_cache(layer, value, cache, index):
     if len(shape) != 4 or (shape[1], shape[3]) != wanted:
         found = {name: tuple(x.shape) for name, x in cache.items()} if isinstance(cache, dict) else cache
         raise ValueError(
-            f"`cache` must come from `init_cache` or `project_cache` of a layer with {wanted[0]} heads of values, "
-            f"{wanted[1]} wide. Received: cache={found}"
+            f"`cache` must come from `init_cache` or `project_cache` of a layer with {wanted[0]} value heads of "
+            f"width {wanted[1]}. Received: cache={found}"
         )
     if value is not None and index is None:
         raise ValueError(
-            "With a `cache`, `value` is written at `index`: give both, or no value to attend to what is there. "
+            "With a `cache`, `value` is written at `index`: give both, or no `value` to attend to the cache alone. "
             f"Received: index=None, value of shape {tuple(value.shape)}"
         )
     if index is not None and (isinstance(index, (bool, str, float)) or not _is_integer(index)):

@@ -1,5 +1,3 @@
-"""Convolution and attention over an image, side by side."""
-
 from typing import Any
 
 import keras
@@ -19,41 +17,39 @@ UPSAMPLINGS = ("half_pixel", "legacy")
 
 @register_keras_serializable(package="keras_headattn")
 class AugmentedConv2D(SavedNames):
-    """A convolution some of whose filters are self-attention over all pixels.
+    """Convolution whose last channels are self-attention over all pixels.
 
-    Of the output's channels the first are a convolution, `filters - num_heads * value_dim` of them, the others the
-    output of attention. Where the convolution strides, attention sees the image after an average pooling of 3 x 3
-    pixels with the same stride.
+    The first `filters - num_heads * value_dim` channels are convolved. With strides, attention sees the image after
+    average pooling of 3 x 3 pixels with the same stride.
 
-    Source: Bello et al. 2019, "Attention augmented convolutional networks"; with `EvolvingAttention`, Wang et al.
-    2021, "Evolving attention with residual convolutions".
+    Source: Bello et al. 2019, "Attention augmented convolutional networks"; with `EvolvingAttention`, Wang et al. 2021,
+    "Evolving attention with residual convolutions".
 
     Args:
         filters: channels of the output, those of attention included.
-        kernel_size: of the convolution, in pixels both ways. It has no bias, and pads alike on both sides.
-        attention: layer, such as `MultiHeadAttention(8, 20, value_dim=4)` or the stock Keras layer, whose configuration
-            is copied but for its `output_shape`, which becomes `num_heads * value_dim`. See also `augmented_widths`.
+        kernel_size: of the convolution, in pixels both ways. It has no bias and pads both sides alike.
+        attention: layer to copy, such as `MultiHeadAttention(8, 20, value_dim=4)` or the stock layer, with the
+            `output_shape` `num_heads * value_dim`. See also `augmented_widths`.
         strides: of the convolution.
-        downsample: whether attention sees the image pooled once more, 3 x 3 pixels with a stride of 2, and its
-            output is resized to that of the convolution: a quarter of the pixels, a sixteenth of the map.
-        upsampling: how it is resized: bilinearly with pixels seen at their centres, `"half_pixel"`, or at their
-            corners as TensorFlow 1 has it, `"legacy"`.
-        relative_positions: whether the attention is given `RelativePositions2D` of its map.
+        downsample: if True, attention sees the image pooled once more with stride 2, and its output is resized: a
+            quarter of the pixels, a sixteenth of the scores.
+        upsampling: bilinear resizing, with pixels at their centres (`"half_pixel"`) or at their corners as in
+            TensorFlow 1 (`"legacy"`).
+        relative_positions: if True, attention gets `RelativePositions2D`.
         kernel_initializer, kernel_regularizer: of the convolution.
-        embeddings_regularizer: of the vectors of these relative positions.
+        embeddings_regularizer: of the relative positions.
 
-    After it is built, `map_size` is `(height, width)` of the image that attention sees.
+    After building, `map_size` is `(height, width)` of the image that attention sees.
 
     Call arguments:
         inputs: `(B, height, width, C)`; only `B` may be unknown.
-        previous_scores: map `(B, h, n, n)` of the layer before, n pixels after pooling; for attention that carries one.
-        return_map: returns the map as well, or `previous_scores` where the attention carries none.
+        previous_scores: map `(B, h, n, n)` of the layer before, n pixels after pooling.
+        return_map: returns the map as well; `previous_scores` if the attention carries none.
         return_attention_scores: returns the weights `(B, h, n, n)` as well.
-        training: whether dropout is active.
+        training: True to apply dropout.
 
     Returns:
-        `(B, height / strides, width / strides, filters)`, rounded up; then, if asked for, the weights; then the map.
-        A tuple where there is more than one.
+        `(B, height / strides, width / strides, filters)`, rounded up; then, if asked for, weights and map, in a tuple.
 
     Raises:
         ValueError: naming the argument and what was received.
@@ -89,7 +85,7 @@ class AugmentedConv2D(SavedNames):
         self.attention_filters = layer.num_heads * layer.value_dim
         if self.attention_filters >= filters:
             raise ValueError(
-                f"`filters` must be more than those of attention, num_heads={layer.num_heads} times "
+                f"`filters` must be more than the channels of attention, num_heads={layer.num_heads} times "
                 f"value_dim={layer.value_dim}. Received: filters={filters}"
             )
         if upsampling not in UPSAMPLINGS:
@@ -125,8 +121,8 @@ class AugmentedConv2D(SavedNames):
     def _check(self, inputs_shape):
         if len(inputs_shape) != 4 or None in inputs_shape[1:]:
             raise ValueError(
-                "`inputs` must be images (B, height, width, channels) of known size, as there is a vector for each "
-                f"distance of two pixels. Received: inputs of shape {tuple(inputs_shape)}"
+                "`inputs` must be images (B, height, width, channels) of known size, on which the weights depend. "
+                f"Received: inputs of shape {tuple(inputs_shape)}"
             )
 
     def _make_attention(self, inputs_shape):
@@ -138,11 +134,11 @@ class AugmentedConv2D(SavedNames):
         return self.template.make(name="attention", dtype=self.dtype_policy, **overrides)
 
     def _size(self, inputs_shape):
-        """Height and width of the output."""
+        """Returns height and width of the output."""
         return tuple(-(-int(size) // self.strides) for size in inputs_shape[1:3])
 
     def _map_size(self, inputs_shape):
-        """Height and width of the image that attention sees."""
+        """Returns height and width of the image that attention sees."""
         return tuple(-(-size // 2) if self.downsample else size for size in self._size(inputs_shape))
 
     def _pixels_shape(self, inputs_shape):
@@ -150,14 +146,10 @@ class AugmentedConv2D(SavedNames):
         return (inputs_shape[0], height * width, inputs_shape[3])
 
     def compute_map_shape(self, inputs_shape: Shape, previous_scores_shape: Shape | None = None) -> Shape | None:
-        """Shape of the map that the layer returns.
+        """Returns the shape of the map: `(B, h, n, n)`, or `previous_scores_shape` if the attention carries none.
 
         Args:
-            inputs_shape: of `inputs`.
-            previous_scores_shape: of `previous_scores`.
-
-        Returns:
-            `(B, h, n, n)`; `previous_scores_shape` if the attention carries no map.
+            inputs_shape, previous_scores_shape: of `inputs` and `previous_scores`.
         """
         self._check(inputs_shape)
         attention, pixels = self._make_attention(inputs_shape), self._pixels_shape(inputs_shape)
@@ -195,7 +187,7 @@ class AugmentedConv2D(SavedNames):
         return results if len(results) > 1 else output
 
     def _pad(self, inputs):
-        """Alike on both sides, where "same" with a stride would depend on the size."""
+        """Pads both sides alike; with strides, "same" would depend on the size."""
         if self.strides == 1:
             return inputs
         before = (self.kernel_size - 1) // 2
@@ -222,10 +214,10 @@ class AugmentedConv2D(SavedNames):
 
 
 def _average_pool(images, strides):
-    """Means of 3 x 3 pixels, those outside the image not counted."""
+    """Averages 3 x 3 pixels, without those outside the image."""
     if keras.backend.backend() != "torch":
         return ops.average_pool(images, 3, strides, padding="same", data_format="channels_last")
-    # On PyTorch Keras's "same" counts copies of the pixels at the border.
+    # On PyTorch, "same" averages copies of the border pixels as well.
     missing = [max(0, (-(-size // strides) - 1) * strides + 3 - size) for size in map(int, images.shape[1:3])]
     padding = ((0, 0), *((number // 2, number - number // 2) for number in missing), (0, 0))
     means, shares = (
@@ -238,20 +230,20 @@ def _average_pool(images, strides):
 def augmented_widths(
     filters: int, num_heads: int, key_ratio: float = 0.2, value_ratio: float = 0.1, min_key_dim: int = 20
 ) -> dict[str, int]:
-    """Widths of one head of an augmented convolution.
+    """Returns the widths of one head of an augmented convolution.
 
     Keys take `key_ratio * filters` channels and values `value_ratio * filters`, rounded to a multiple of the heads.
 
-    Source: Bello et al. 2019, section 3.2, whose ratios are called kappa and upsilon.
+    Source: Bello et al. 2019, section 3.2, with the ratios kappa and upsilon.
 
     Args:
         filters: channels of the output.
         num_heads: number of heads.
         key_ratio, value_ratio: shares of the filters.
-        min_key_dim: the least width of a key of one head.
+        min_key_dim: least width of a key of one head.
 
     Returns:
-        Dictionary of `"key_dim"` and `"value_dim"`, arguments of attention layers.
+        Arguments of attention layers, a dictionary of `"key_dim"` and `"value_dim"`.
 
     >>> augmented_widths(256, num_heads=8)
     {'key_dim': 20, 'value_dim': 3}

@@ -1,4 +1,4 @@
-"""The cache of an attention layer: the entry of its keys, by name, and what else a layer keeps from step to step."""
+"""The cache of an attention layer: a dictionary of tensors by name."""
 
 from keras import ops
 
@@ -6,13 +6,13 @@ from keras_headattn.ops._cache import row_indices, write_rows
 
 
 def empty_cache(entry, batch_size, max_length):
-    """Zeros for `max_length` keys, in the form of the entry of one key."""
+    """Makes zeros for `max_length` keys, in the shape of the entry of one key."""
     return {name: ops.zeros((batch_size, x.shape[1], max_length, *x.shape[3:]), x.dtype) for name, x in entry.items()}
 
 
 def write_entry(cache, entry, index):
-    """The cache with the entry of new keys from row `index` on."""
-    indices = {}  # the same for all tensors of as many heads
+    """Returns the cache with the entry of new keys from row `index` on."""
+    indices = {}  # by number of heads
     for name, x in entry.items():
         if x.shape[1] not in indices:
             indices[x.shape[1]] = row_indices(x, index)
@@ -21,7 +21,7 @@ def write_entry(cache, entry, index):
 
 
 def write_positions(cache, positions, index):
-    """The cache with the positions `(n,)` of new keys from row `index` on, where it keeps positions."""
+    """Returns the cache with the positions `(n,)` of new keys from row `index` on, if it keeps positions."""
     if "positions" not in cache:
         return cache
     as_rows = (1, 1, -1, 1)

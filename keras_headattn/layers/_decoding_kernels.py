@@ -26,7 +26,7 @@ def make_kernels(layer):
 
 
 def project_together(layer, side, x, kernels):
-    """Projects an input by one product, of kernels of `make_kernels`. Returns nothing without kernels."""
+    """Projects an input by one product with the kernels of `make_kernels`; returns `{}` without kernels."""
     # (B, n, D) -> {name of a projection: (B, heads, n, width)}
     if not kernels or side not in kernels:
         return {}
@@ -37,7 +37,7 @@ def project_together(layer, side, x, kernels):
 
 
 def merge_by_kernel(weights, heads, output_shape):
-    """Heads `(B, h, n, width)` through the output kernel: `(B, n, D)`, or as `output_shape` has the last axes."""
+    """Projects heads `(B, h, n, width)` by the output kernel to `(B, n, D)` or `(B, n, *output_shape)`."""
     batch, h, n, width = sizes(heads)
     # If a size is 1, XLA would emit two reshapes for one.
     rows = heads if any(map(is_one, heads.shape[1:3])) else ops.swapaxes(heads, 1, 2)
@@ -46,14 +46,14 @@ def merge_by_kernel(weights, heads, output_shape):
 
 
 def norm_weights(norm):
-    """Weights of `ops.normalize` that do what a built layer does; `None` where it does something else."""
+    """Returns weights with which `ops.normalize` does the same as a built layer; `None` if there are none."""
     if type(norm) is not LayerNormalization or norm.gamma is None or norm.beta is None or len(norm.gamma.shape) > 1:
         return None
     return {"scale": norm.gamma + 0.0, "offset": norm.beta + 0.0}
 
 
 def _projections(layer, side):
-    """Names of the projections of a side, in the order in which they lie side by side."""
+    """Returns the names of a side's projections in the order of their kernels."""
     of_memory = ("key", "value") if layer.role == "cross" else ()
     made = [name for name in layer.projections if name != "gate" or layer.use_gate]
     return [name for name in made if (name in of_memory) == (side == "memory")]
@@ -68,7 +68,7 @@ def _side_by_side(layer, side):
 
 
 def _split_heads(product, lengths, shapes):
-    """Projections side by side, `(B * n, all)`, as one `(B, heads, n, width)` for each of `shapes`, (heads, width)."""
+    """Splits a product `(B * n, all)` into `(B, heads, n, width)` for each (heads, width) of `shapes`."""
     if len({*shapes}) == 1:
         batch, n = lengths
         heads, width = shapes[0]

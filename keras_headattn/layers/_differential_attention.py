@@ -14,23 +14,23 @@ from keras_headattn.ops._dense import rms_normalize
 class DifferentialAttention(Attention):
     """Attention with the difference of two softmaxes as its weights, which cancels the noise they share.
 
-    Each head has two queries and two keys, A1 and A2 their softmaxes, and
+    With A1 and A2 the softmaxes of a head's two queries and keys,
 
         weights = A1 - lambda A2
         head = (1 - lambda_0) rms_normalization(weights V)
         lambda = exp(q1 . k1) - exp(q2 . k2) + lambda_0,    lambda_0 = 0.8 - 0.6 exp(-0.3 depth)
 
-    with vectors q1, k1, q2, k2, the rows of `lambda_vectors` `(4, key_dim)`, and the scale of the norm, `norm_scale`
-    `(value_dim,)`, shared by the heads.
+    The heads share q1, k1, q2 and k2, the rows of `lambda_vectors` `(4, key_dim)`, and the scale of the norm,
+    `norm_scale` `(value_dim,)`.
 
     Source: Ye et al. 2024, "Differential Transformer", eqs. 1 to 3.
 
     Args:
         num_heads: number of heads `h`, each with two maps.
-        key_dim: width of each of the two queries and keys of a head. Their kernels are `(D, h, 2 * key_dim)`.
+        key_dim: width of each of a head's two queries and keys. Their kernels are `(D, h, 2 * key_dim)`.
         value_dim: width of a value of one head. Defaults to `2 * key_dim`.
-        **kwargs: see `Attention`, also for call arguments, results and errors. `depth` counts from 0, and `None` as 0.
-            Masks by head, biases and maps have `2 * num_heads` heads: those of head i are 2i and 2i + 1.
+        **kwargs: see `Attention`, also for calls and errors. `depth=None` counts as 0. Masks by head, biases and maps
+            have `2 * num_heads` heads: 2i and 2i + 1 are those of head i.
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> output, weights = DifferentialAttention(num_heads=2, key_dim=4)(x, x, return_attention_scores=True)
@@ -78,7 +78,7 @@ class DifferentialAttention(Attention):
         return entry | {"key": self._each_by_itself(entry["key"])}
 
     def _each_by_itself(self, pairs):
-        """Pairs of queries or keys, `(B, h, n, 2 * key_dim)`, as heads of their own, `(B, 2 * h, n, key_dim)`."""
+        """Splits pairs of queries or keys, `(B, h, n, 2 * key_dim)`, into heads `(B, 2 * h, n, key_dim)`."""
         batch, _, n, _ = ops.shape(pairs)
         pairs = ops.reshape(pairs, (batch, self.num_heads, n, 2, self.key_dim))
         return ops.reshape(ops.swapaxes(pairs, 2, 3), (batch, 2 * self.num_heads, n, self.key_dim))

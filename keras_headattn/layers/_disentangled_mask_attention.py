@@ -10,10 +10,10 @@ from keras_headattn.layers._gaussian_mixture import GaussianMixture
 from keras_headattn.layers._intermediates import is_capturing, record
 from keras_headattn.ops import cluster_diversity, kept_information, shared_information
 
-ANNEALING = 5e-4  # a step
-LEAST = 1e-30  # of S: where no key has a cluster in common with a query, the query has no mask of meaning
+ANNEALING = 5e-4  # of gamma, per step
+LEAST = 1e-30  # of S, which then has no effect on a query that shares no cluster with any key
 LOSSES = ("shared_information", "kept_information", "divergence", "diversity")
-MEMORY = 100  # steps over which averages go
+MEMORY = 100  # steps that running averages cover
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -24,42 +24,38 @@ class DisentangledMaskAttention(Attention):
     probability `S_ij = sum_c p(c | z_i) p(c | z_j)`, which weighs attention:
 
         weights = (1 - gamma) softmax(logits) + gamma softmax(logits + log S)
-        gamma = 1 - max(1 - alpha, exp(-0.0005 t))
+        gamma = 1 - max(1 - alpha, exp(-0.0005 t)),  t batches of training so far
 
-    with t the batches of training so far, a weight of the layer. A second mixture, one for all heads, clusters the
-    queries. In training these losses are added, each with its weight; means are over the tokens of a sentence, and
-    over sentences:
+    A second mixture, shared by the heads, clusters the queries. Training adds these losses, each times its weight,
+    averaged over the tokens of a sentence and over sentences:
 
     | loss | |
     |---|---|
-    | `shared_information` | of the queries of two heads, summed over pairs: `ops.shared_information` |
-    | `kept_information` | of inputs and queries, summed over heads, to be large: `ops.kept_information` |
-    | `divergence` | of a Gaussian about z, and one about the query, from the mixtures, summed over heads |
-    | `diversity` | of clusters, of both mixtures, summed over heads: `ops.cluster_diversity` |
+    | `shared_information` | `ops.shared_information` of the queries, summed over pairs of heads |
+    | `kept_information` | `ops.kept_information` of inputs and queries, summed over heads and subtracted |
+    | `divergence` | of Gaussians about z and about the query from their mixtures, summed over heads |
+    | `diversity` | `ops.cluster_diversity` of both mixtures, summed over heads |
 
-    Averages are weights of the layer that are not trained: `loss_averages`; `cluster_use`, the share of the tokens that
-    each cluster has, a row a head and a last one of queries; and `cluster_entropy`, how unsure it is to which cluster
-    a token belongs, in nats. `training.ClusterReport` reads them.
+    Running averages are weights that are not trained: `loss_averages`; `cluster_use`, each cluster's share of the
+    tokens, one row per head and a last one for queries; and `cluster_entropy`, the entropy of a token's cluster in
+    nats. `training.ClusterReport` reads them.
 
-    Its intermediates are also `"posteriors"` and `"key_posteriors"`, in which cluster each head sees each token.
+    Further intermediates: `"posteriors"` and `"key_posteriors"`, each head's cluster probabilities of each token.
 
-    Source: "Disentangled mask attention in Transformer", eqs. 5 to 14. The exponent of gamma is printed with the
-    other sign, with which gamma is never positive.
+    Source: "Disentangled mask attention in Transformer", eqs. 5 to 14. (The sign of gamma's exponent is a misprint
+    there.)
 
     Args:
-        num_heads: number of heads `h`.
-        key_dim: width of a query and of a key of one head.
         num_clusters: number of clusters of each mixture, `C`.
         alpha: limit of gamma in training.
         shared_information, kept_information, divergence, diversity: weights of the losses, for a main loss that is a
-            mean over tokens: docs/disentangled.md says what larger ones do.
+            mean over tokens; see docs/disentangled.md.
         leave_one_out: see `ops.shared_information`.
-        centre_gradient: factor of the gradient of the centres of clusters.
+        centre_gradient: factor of the gradient of the cluster centres.
         variance: of the Gaussians about z and the queries.
-        **kwargs: see `Attention`, also for call arguments, results and errors. A layer of the `role` `"decoder"`, the
-            masked self-attention of a decoder, has a mask of meaning in training alone. Inputs are split into heads:
-            the widths of query and key must be multiples of `num_heads`. Where they differ, keys have a mixture of
-            their own.
+        num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors. With the `role` `"decoder"`
+            S is used in training only. The widths of query and key must be multiples of `num_heads`; where they differ,
+            keys have their own mixture.
 
     >>> layer = DisentangledMaskAttention(num_heads=4, key_dim=4, num_clusters=3)
     >>> x = keras.random.normal((2, 5, 16))
@@ -145,24 +141,18 @@ class DisentangledMaskAttention(Attention):
         return ops.swapaxes(ops.reshape(x, (batch, length, self.num_heads, x.shape[-1] // self.num_heads)), 1, 2)
 
     def posteriors(self, x: Tensor) -> Tensor:
-        """In which cluster each head sees the tokens of a query.
+        """Returns each head's probabilities of the clusters of a query, `(B, h, n, num_clusters)`.
 
         Args:
             x: `(B, n, D)`.
-
-        Returns:
-            Probabilities `(B, h, n, num_clusters)`.
         """
         return _posteriors(self.mixture, self._by_head(x))
 
     def key_posteriors(self, key: Tensor) -> Tensor:
-        """In which cluster each head sees the tokens of a key.
+        """Returns each head's probabilities of the clusters of a key, `(B, h, m, num_clusters)`.
 
         Args:
             key: `(B, m, D)`.
-
-        Returns:
-            Probabilities `(B, h, m, num_clusters)`.
         """
         return _posteriors(self.key_mixture, self._by_head(key))
 
@@ -179,7 +169,7 @@ class DisentangledMaskAttention(Attention):
         return bool(training) or super().adds_losses(training)
 
     def gamma(self) -> Tensor:
-        """Share of the weights under the mask of meaning, at the present step of training: a scalar."""
+        """Returns the current share of the weights under S: a scalar."""
         return 1 - ops.maximum(1 - self.alpha, ops.exp(-ANNEALING * self.steps))
 
     def attend(
@@ -211,8 +201,8 @@ class DisentangledMaskAttention(Attention):
         return posteriors if state.key is state.query else self.key_posteriors(state.key)
 
     def _weigh_in_clusters(self, logits, same, entry, state):
-        """Weights, some of them under S, `same` `(B, h, n, m)`: the probability to be in the same cluster."""
-        wide = ops.cast(logits, same.dtype)  # in 16 bits, small weights would be lost
+        """Computes weights, partly under S: `same` `(B, h, n, m)`, the probability of the same cluster."""
+        wide = ops.cast(logits, same.dtype)  # 16 bits would lose small weights
         weights = self.weigh(wide, entry, state)
         masked = self.weigh(wide + ops.log(ops.maximum(same, LEAST)), entry, state)
         return ops.cast(weights + ops.cast(self.gamma(), wide.dtype) * (masked - weights), logits.dtype)
@@ -270,18 +260,18 @@ def _posteriors(mixture, x):
 
 
 def _entropy(posteriors):
-    """Nats, `(..., 1)`."""
+    """Returns the entropy in nats, `(..., 1)`."""
     return -ops.sum(posteriors * ops.log(ops.maximum(posteriors, LEAST)), axis=-1, keepdims=True)
 
 
 def _by_mixture(of_heads, of_queries, shares):
-    """Means of `(B, h, n, c)` over the tokens, whose shares `(B, n)` are: `(h + 1, c)`, the last one of all queries."""
+    """Averages `(B, h, n, c)` over tokens with shares `(B, n)`: `(h + 1, c)`, queries last."""
     measured = ops.concatenate([of_heads, ops.mean(of_queries, axis=1, keepdims=True)], axis=1)
     return ops.sum(measured * shares[:, None, :, None], axis=(0, 2))
 
 
 def _tokens(mask, query):
-    """Which tokens may attend to something: boolean `(B, n)`."""
+    """Returns a boolean `(B, n)`: True = a token that may attend to something."""
     batch, _, length, _ = ops.shape(query)
     if mask is None:
         return ops.ones((batch, length), "bool")
@@ -289,6 +279,6 @@ def _tokens(mask, query):
 
 
 def _mean(x, mask):
-    """Mean over the last axis under a mask that broadcasts to `x`; 0 where the mask keeps nothing."""
+    """Averages over the last axis under a mask that broadcasts to `x`; 0 where nothing is kept."""
     kept = ops.cast(mask, x.dtype)
     return ops.sum(ops.where(mask, x, ops.zeros_like(x)), axis=-1) / ops.maximum(ops.sum(kept, axis=-1), 1)

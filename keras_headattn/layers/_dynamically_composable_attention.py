@@ -14,26 +14,24 @@ from keras_headattn.ops._dense import rms_normalize
 class DynamicallyComposableAttention(Attention):
     """Attention that mixes its heads by weights computed from each query and key (DCMHA).
 
-    Logits, and weights after the softmax, are composed. With A the maps `(h,)` at one query and key,
+    Composes the logits, and the weights after the softmax. With A the maps `(h,)` at one query and key,
 
         A' = A + A W + (A q1) q2 + A tanh(q_g) + (A k1) k2 + A tanh(k_g)
 
-    where W is `(h, h)`, the same everywhere. The matrices q1 `(h, R)` and q2 `(R, h)` and the gates q_g `(h,)` are made
-    of the layer's query input by a hidden layer with GELU, and k1, k2 and k_g of the key input.
+    W `(h, h)` is the same everywhere. A hidden layer with GELU makes q1 `(h, R)` and q2 `(R, h)` of the query input,
+    and a linear one the gates q_g `(h,)`; k1, k2 and k_g come from the key input.
 
     Source: Xiao et al. 2024, "Improving Transformers with dynamically composable multi-head attention".
 
     Args:
-        num_heads: number of heads `h`.
-        key_dim: width of a query and of a key of one head.
-        rank: `R`, the rank of the mixing matrix that is made for each query and each key. 0: a factor for each head.
-        pre_compose: whether the heads' logits are mixed, before the softmax.
-        post_compose: whether the heads' weights are mixed, after the softmax.
-        query_compose, key_compose: whether the mixing depends on the query, and whether on the key.
-        static: whether a learned matrix `W` mixes the heads, too, which is the same for all queries and keys.
-        **kwargs: see `Attention`, also for call arguments, results and errors. With `c` compositions, logits first, the
-            weights are `query_hidden_kernel` `(D, c, K)`, K = 2 R h, `query_composition_kernel` `(c, K, 2 R, h)`,
-            `query_gate_kernel` `(D, c, h)`, the same for `key`, and `static_kernel` `(c, h, h)`.
+        rank: `R`, rank of the mixing matrices. 0: gates only.
+        pre_compose: True to mix the logits of the heads.
+        post_compose: True to mix the weights of the heads.
+        query_compose, key_compose: True for mixing that depends on the query, and on the key.
+        static: True to mix by the matrix W as well.
+        num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors. With `c` compositions,
+            logits first, the weights are `query_hidden_kernel` `(D, c, K)`, K = 2 R h, `query_composition_kernel`
+            `(c, K, 2 R, h)`, `query_gate_kernel` `(D, c, h)`, the same for `key`, and `static_kernel` `(c, h, h)`.
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> tuple(DynamicallyComposableAttention(num_heads=4, key_dim=4)(x, x).shape)
@@ -88,12 +86,12 @@ class DynamicallyComposableAttention(Attention):
         setattr(self, name, self.add_kernel(name, shape, initializers.RandomNormal(stddev=deviation)))
 
     def _factors(self, side, x):
-        """The matrices and the gate of each composition, made of an input `(B, n, D)`: `(B, c, n, 2 R + 1, h)`."""
+        """Makes matrices and gate of each composition from an input `(B, n, D)`: `(B, c, n, 2 R + 1, h)`."""
         gates = ops.tanh(ops.tensordot(x, getattr(self, f"{side}_gate_kernel"), axes=1))  # (B, n, c, h)
         factors = [gates[:, :, :, None]]
         if self.rank:
             hidden = ops.tensordot(x, getattr(self, f"{side}_hidden_kernel"), axes=1)
-            hidden = 0.5 * hidden * (1 + ops.erf(hidden * 2**-0.5))  # `ops.gelu` is exact to eight digits only
+            hidden = 0.5 * hidden * (1 + ops.erf(hidden * 2**-0.5))  # `ops.gelu` has only eight exact digits
             made = ops.einsum("bnck,ckrh->bncrh", hidden, getattr(self, f"{side}_composition_kernel"))
             first = rms_normalize(made[..., : self.rank, :], epsilon=1e-6)
             factors = [first, made[..., self.rank :, :], *factors]
@@ -116,10 +114,10 @@ class DynamicallyComposableAttention(Attention):
         return self._compose(weights, -1, factors) if self.post_compose else weights
 
     def _compose(self, maps, number, factors):
-        """Maps `(B, h, n, m)` after the composition of this number; `factors` by the axis of a map that they lack."""
+        """Composes maps `(B, h, n, m)`; `factors` are by the axis of a map that they lack."""
         composed = exchange_heads(maps, self.static_kernel[number]) + maps if self.static else maps
         for axis, factor in factors.items():
-            # (B, n, 2 R + 1, h) to (2 R + 1, B, h, n), and each (B, h, n, 1), of keys (B, h, 1, n)
+            # (B, n, 2 R + 1, h) to 2 R + 1 tensors (B, h, n, 1), of keys (B, h, 1, n)
             rows = ops.unstack(ops.transpose(factor[:, number], (2, 0, 3, 1)), 2 * self.rank + 1)
             rows = [ops.expand_dims(row, axis) for row in rows]
             for first, second in zip(rows[: self.rank], rows[self.rank : -1], strict=True):

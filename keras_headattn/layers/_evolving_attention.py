@@ -15,42 +15,36 @@ from keras_headattn.ops import convolve_maps
 class EvolvingAttention(Attention):
     """Attention that refines the scores of the previous block by a residual convolution.
 
-    With L the logits of this layer, P the map of the layer before it, and a convolution over the map as an image
-    whose channels are the heads, followed by ReLU:
+    With L the logits of this layer, P the map of the layer before it, and a convolution with ReLU over the map as an
+    image whose channels are the heads:
 
         input = alpha * P + (1 - alpha) * L
         map = beta * convolution(input) + (1 - beta) * input
         weights = softmax(map)
 
-    Its intermediates are also `"self_attention"`, the input of the convolution, and `"convolution"`, its output.
+    Further intermediates: `"self_attention"`, the input of the convolution, and `"convolution"`, its output.
 
-    A layer without a previous map, the first of a chain, passes its logits on as they are. So does one whose
-    previous map has another number of heads or another size, where a chain ends and the next one begins. With
-    `alpha=0` there is no chain, and every layer convolves.
+    The first layer of a chain, which has no previous map, passes its logits on. So does a layer whose previous map has
+    another shape: it begins a new chain. With `alpha=0` there is no chain, and every layer convolves.
 
-    Step-by-step decoding must go on from the row before: a cache holds only the last rows of the map.
+    In an encoder, mask padded queries as well, by `query_mask`: they are rows of the image. Masked positions are 0 in
+    it. Decode step by step without gaps: a cache holds only the last rows of the map.
 
-    In an encoder, padded queries must be masked as well, by `query_mask`: they are rows of the image. A position
-    that the mask forbids is 0 in it.
-
-    Source: Wang et al. 2021, "Evolving attention with residual convolutions", eq. 4 and section 3.5. (The
-    public code has alpha and beta the other way round.)
+    Source: Wang et al. 2021, "Evolving attention with residual convolutions", eq. 4 and section 3.5. (The public code
+    swaps alpha and beta.)
 
     Args:
-        num_heads: number of heads `h`.
-        key_dim: width of a query and of a key of one head.
         alpha: share of the previous map, from 0 to 1.
         beta: share of the convolution, from 0 to 1.
         kernel_size: of the convolution, odd.
-        convolve_first: whether a layer without a previous map convolves too.
-        map_initializer: of the kernel of the convolution. `"identity"` begins with 0 but for the unit matrix at the
-            place of the entry itself, the centre for an encoder: positive logits pass as they are, which keeps most of
-            what a pre-trained model computes.
-        **kwargs: see `Attention`, also for call arguments, results and errors. The convolution of a layer of the
-            `role` `"decoder"` or `"cross"` reads no later row of the map, see `keras_headattn.ops.convolve_maps`; a
-            layer without a role counts as `"encoder"`. The weights of the convolution
-            are `map_kernel` `(kernel_size, kernel_size, h, h)` and `map_bias` `(h,)`; a layer that does not
-            convolve has none.
+        convolve_first: if True, a layer without a previous map convolves too.
+        map_initializer: of the convolution's kernel. `"identity"`: the unit matrix where an entry meets itself (the
+            centre, for an encoder), and 0 elsewhere. Positive logits then pass unchanged, which suits pre-trained
+            models.
+        num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors. With the `role` `"decoder"`
+            or `"cross"` the convolution reads no later row, see `ops.convolve_maps`; no role counts as `"encoder"`. The
+            convolution's weights, if the layer convolves, are `map_kernel` `(kernel_size, kernel_size, h, h)` and
+            `map_bias` `(h,)`.
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> first, second = (EvolvingAttention(num_heads=4, key_dim=4) for _ in range(2))
@@ -116,7 +110,7 @@ class EvolvingAttention(Attention):
     def _kernel_initializer(self):
         if not isinstance(self.map_initializer, initializers.Identity):
             return self.map_initializer
-        # `convolve_maps` says where an entry meets itself.
+        # Where an entry meets itself, see `convolve_maps`.
         last, centre = self.kernel_size - 1, self.kernel_size // 2
         place = {"decoder": (last, last), "cross": (last, centre)}.get(self.role, (centre, centre))
         return _AtOnePlace(self.map_initializer, place)
@@ -161,7 +155,7 @@ class EvolvingAttention(Attention):
 
 
 class _AtOnePlace(initializers.Initializer):
-    """A kernel `(k, k, h, h)` that is 0 but for one place, whose matrix an initializer makes."""
+    """Initializer of kernels `(k, k, h, h)` that are 0 except for the matrix at one place."""
 
     def __init__(self, initializer, place):
         self.initializer = initializer

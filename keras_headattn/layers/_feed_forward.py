@@ -11,12 +11,12 @@ from keras_headattn.ops._dense import sizes
 
 @register_keras_serializable(package="keras_headattn")
 def gelu_tanh(x):
-    """GELU by its formula with tanh, as BERT and T5 1.1 were trained with."""
+    """Computes GELU by its tanh formula, with which BERT and T5 1.1 were trained."""
     return activations.gelu(x, approximate=True)
 
 
 def get_activation(identifier):
-    """An activation, as Keras finds it; `"gelu_tanh"` is one more name."""
+    """Returns an activation as Keras does; knows `"gelu_tanh"` too."""
     return gelu_tanh if identifier == "gelu_tanh" else activations.get(identifier)
 
 
@@ -29,16 +29,16 @@ class FeedForward(layers.Layer):
 
     Args:
         intermediate_dim: width between the two.
-        activation: after the first; `"gelu"` is exact, `"gelu_tanh"` its formula with tanh.
+        activation: after the first; `"gelu"` is exact, `"gelu_tanh"` its tanh formula.
         dropout: rate of dropout after the activation.
-        gated: whether there is a gate.
-        use_bias: whether the dense layers have biases.
+        gated: True for a gate.
+        use_bias: True for biases.
         kernel_initializer, kernel_regularizer: of the dense layers.
         seed: of the dropout.
 
     Call arguments:
         inputs: `(..., D)`.
-        training: whether dropout is active.
+        training: True to apply dropout.
 
     Returns:
         `(..., D)`.
@@ -92,7 +92,7 @@ class FeedForward(layers.Layer):
         return dense
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        rows = ops.reshape(inputs, (-1, inputs.shape[-1]))  # one product of two axes, whose sizes the graph knows
+        rows = ops.reshape(inputs, (-1, inputs.shape[-1]))  # as a product of two matrices
         x = self.inner(rows)
         if self.gated:
             x = x * self.gate(rows)

@@ -10,27 +10,26 @@ from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import check_number, check_positive
 from keras_headattn.ops._dense import apply_head_kernels
 
-FARTHEST = 1e12  # from the middle of the centres: its square over the least variance is finite in float32
+FARTHEST = 1e12  # from the mean of the centres: its square over the least variance is finite in float32
 LOG_2_PI = math.log(2 * math.pi)
-NARROWEST = math.log(1e-6)  # logarithm of a variance: below it, there is no gradient
+NARROWEST = math.log(1e-6)  # logarithm of the least variance; below it there is no gradient
 
 
 @register_keras_serializable(package="keras_headattn")
 class GaussianMixture(keras.layers.Layer):
     """Mixtures of Gaussians with diagonal covariances, one a head or one for all, trained by gradients.
 
-    Everything is computed in logarithms and in float32, or float64 for a float64 layer: far-away points and small
-    deviations are safe. No variance is below 1e-6. On a GPU that multiplies matrices in TensorFloat-32, which is
-    TensorFlow's default there, squared distances have its three digits.
+    Computes in logarithms and in float32 (float64 for a float64 layer), so that far-away points are safe. No variance
+    is below 1e-6. With TensorFloat-32, TensorFlow's default on GPUs, squared distances have three digits.
 
-    The centres begin orthogonal to each other and with the same length, as many as the width allows, and the deviations
-    at 1: for points about the origin no cluster is nearer than another on average, and none takes all of them.
+    The centres begin orthogonal and equally long, as far as the width allows, and the deviations at 1, so that no
+    cluster takes all points about the origin.
 
     Source: "Disentangled mask attention in Transformer", eqs. 3 and 5; Jiang et al. 2017, "Variational deep embedding".
 
     Args:
         num_clusters: number of clusters `C`.
-        num_heads: number of heads `h`, each with a mixture of its own. Default `None`: one mixture for all.
+        num_heads: number of heads `h`, each with its own mixture. Default `None`: one mixture for all.
         centre_gradient: factor of the gradient of the centres.
         centre_initializer: of the centres of one head. Default: orthogonal, of length 1.
 
@@ -38,7 +37,7 @@ class GaussianMixture(keras.layers.Layer):
         inputs: `(B, h, n, d)`.
 
     Returns:
-        Log of the density of each cluster at each point, `(B, h, n, C)`.
+        Log density of each cluster at each point, `(B, h, n, C)`.
 
     Raises:
         ValueError: naming the argument and what was received.
@@ -73,11 +72,11 @@ class GaussianMixture(keras.layers.Layer):
         self.width: Any = width
 
         def spread(shape, dtype=None):
-            # In float32, as orthogonal matrices cannot be made in 16 bits.
+            # Orthogonal matrices cannot be made in 16 bits.
             centres = [self.centre_initializer.clone()(shape[1:], dtype="float32") for _ in range(heads)]
             return ops.cast(ops.stack(centres), dtype)
 
-        # Without `autocast` 16 bits would round them before they are used.
+        # `autocast` would round them to 16 bits before use.
         shape = (heads, clusters, width)
         self.log_weights = self.add_weight(name="log_weights", shape=shape[:2], initializer="zeros", autocast=False)
         self.centres = self.add_weight(name="centres", shape=shape, initializer=spread, autocast=False)
@@ -86,7 +85,7 @@ class GaussianMixture(keras.layers.Layer):
 
     @property
     def wide_dtype(self) -> str:
-        """Of everything the layer computes: float32, or float64 for a float64 layer."""
+        """Dtype of all computations: float32, or float64 for a float64 layer."""
         return "float64" if self.compute_dtype == "float64" else "float32"
 
     def _wide(self, variable):
@@ -100,24 +99,21 @@ class GaussianMixture(keras.layers.Layer):
         points = ops.clip(self._wide(inputs) - middle, -FARTHEST, FARTHEST)
         centres, log_variances = centres - middle, self._log_variances()
         precisions = ops.exp(-log_variances)
-        # The square of x - c as x^2 - 2 x c + c^2: products of matrices, where differences would be B x h x n x C x d.
+        # (x - c)^2 as x^2 - 2 x c + c^2: matrix products, where differences would be B x h x n x C x d.
         squares = apply_head_kernels(ops.square(points), ops.swapaxes(precisions, 1, 2))
         squares = squares - 2 * apply_head_kernels(points, ops.swapaxes(precisions * centres, 1, 2))
         squares = squares + ops.sum(precisions * ops.square(centres), axis=-1)[:, None]
         constant = ops.sum(log_variances, axis=-1) + self.width * LOG_2_PI
-        return -0.5 * (ops.maximum(squares, 0.0) + constant[:, None])  # rounding takes small ones below zero
+        return -0.5 * (ops.maximum(squares, 0.0) + constant[:, None])  # rounding can make small squares negative
 
     def _log_variances(self):
         return ops.maximum(self._wide(self.log_variances), NARROWEST)
 
     def log_posteriors(self, log_densities: Tensor) -> Tensor:
-        """Log of the probability of each cluster, given a point.
+        """Returns the log probability of each cluster, given a point: `(B, h, n, C)`.
 
         Args:
             log_densities: `(B, h, n, C)`, the output of the layer.
-
-        Returns:
-            `(B, h, n, C)`.
         """
         return ops.log_softmax(log_densities + self._log_shares(), axis=-1)
 
@@ -125,16 +121,16 @@ class GaussianMixture(keras.layers.Layer):
         return ops.log_softmax(self._wide(self.log_weights), axis=-1)[:, None]
 
     def divergences(self, log_densities: Tensor, variance: float = 0.1) -> tuple[Tensor, Tensor]:
-        """Kullback-Leibler divergences of a Gaussian about each point, and of its cluster, from the mixture.
+        """Returns Kullback-Leibler divergences from the mixture: of a Gaussian about each point, and of its cluster.
 
-        The cluster's distribution is the posterior at the point itself. Sum them for the divergence of both together.
+        The cluster's distribution is the posterior at the point. The two sum to the divergence of both together.
 
         Args:
             log_densities: `(B, h, n, C)`, the output of the layer.
             variance: of the Gaussian, in each direction.
 
         Returns:
-            Two `(B, h, n)`, in nats: that of the Gaussian, in the mean over clusters, and that of the cluster.
+            Two `(B, h, n)`, in nats: of the Gaussian, averaged over clusters, and of the cluster.
         """
         posteriors = self.log_posteriors(log_densities)
         spread = variance * ops.sum(ops.exp(-self._log_variances()), axis=-1)[:, None]

@@ -10,16 +10,13 @@ from keras_headattn.layers._attention import Attention
 
 
 def get(identifier: AttentionLike, **arguments: Any) -> Attention:
-    """An attention layer from whatever names one.
+    """Returns an attention layer from anything that identifies one.
 
     Args:
-        identifier: a name in `keras_headattn.layers.ATTENTIONS`, such as `"talking_heads"`; a class, or a function that
+        identifier: a name in `keras_headattn.layers.ATTENTIONS`, such as `"talking_heads"`; a class or a function that
             returns a layer; a layer; `keras.layers.MultiHeadAttention` or `keras.layers.GroupQueryAttention`, which
-            become the layers here of the same settings; or a configuration as Keras serialises it.
+            become layers of this library with the same settings; or a configuration as serialised by Keras.
         **arguments: constructor arguments, such as `num_heads` and `key_dim`, for a name, a class or a function.
-
-    Returns:
-        Layer of this library.
 
     Raises:
         ValueError: for anything else, or arguments that the layer does not have.

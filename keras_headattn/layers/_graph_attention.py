@@ -14,24 +14,21 @@ from keras_headattn.ops._dense import sizes, swap_heads
 class GraphAttention(Attention):
     """Attention of the vertices of a graph to their neighbours, with concatenated heads.
 
-    The neighbours come as `attention_mask`, the adjacency `(B, n, m)`, as of `ops.graph_adjacency`: True where vertex i
-    attends to vertex j. For each head, with the width D of all heads together,
+    Give the adjacency `(B, n, m)` of `ops.graph_adjacency` as `attention_mask`: True where vertex i attends to vertex
+    j. For each head, with D the width of all heads together,
 
         weights = softmax over neighbours of (W_Q v_i) . (W_K v_j) / sqrt(D),    head_i = sum_j weights_ij W_V v_j
 
-    There are no biases and no output projection, unless they are asked for.
+    By default there are no biases and no output projection.
 
     Source: Koncel-Kedziorski et al. 2019, "Text generation from knowledge graphs with graph transformers", section 4.3,
     and its public code.
 
     Args:
-        num_heads: number of heads `h`.
-        key_dim: width of a query and of a key of one head.
-        detach_neighbours: whether no gradient flows through keys and values to the vertices that are attended to, as
-            in the public code: neighbours then train the kernels, and no layer below.
-        **kwargs: see `Attention`, also for call arguments, results and errors. `use_bias` is False by default, `scale`
-            is `(num_heads * key_dim) ** -0.5`, and with `output_shape=None` the last axis of the output has
-            `num_heads * value_dim` numbers.
+        detach_neighbours: True to stop gradients through keys and values, as in the public code: neighbours then train
+            the kernels, but no layer below.
+        num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors. Defaults that differ:
+            `use_bias=False`, a `scale` of `(num_heads * key_dim) ** -0.5`, and outputs `num_heads * value_dim` wide.
 
     >>> x = keras.random.normal((1, 3, 16))
     >>> adjacency = np.array([[[True, True, False], [False, True, True], [False, False, True]]])

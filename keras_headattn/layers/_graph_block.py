@@ -16,28 +16,27 @@ from keras_headattn.ops._dense import sizes
 class GraphBlock(layers.Layer):
     """Block of the graph Transformer: attention of vertices to their neighbours, and a feed-forward layer.
 
-    With one layer normalisation LN, which is used twice,
+    With one layer normalisation LN, used twice,
 
         t = LN(v + attention(v)),    v' = LN(t + W_2 PReLU(W_1 t + b_1) + b_2)
 
-    PReLU has a slope for each unit, 0.25 at first.
+    PReLU has a slope for each unit, initially 0.25.
 
     Source: Koncel-Kedziorski et al. 2019, "Text generation from knowledge graphs with graph transformers", section 4.3,
-    and its public code, which has the single layer normalisation.
+    and its public code, which shares the layer normalisation.
 
     Args:
-        attention: a layer, such as `GraphAttention(4, 125)`, whose configuration is copied. Its output must be as wide
-            as the vertices.
+        attention: layer to copy, such as `GraphAttention(4, 125)`, with outputs as wide as the vertices.
         intermediate_dim: width of the feed-forward layer.
-        dropout: rate of dropout after W_2. (That of attention weights is set in `attention`.)
+        dropout: rate of dropout after W_2. (`attention` sets its own.)
         epsilon: of the layer normalisation.
         depth: number of blocks below this one.
         seed: of the dropouts.
 
     Call arguments:
         vertices: `(B, N, D)`.
-        adjacency: boolean `(B, N, N)`, True where the vertex of the row attends to that of the column.
-        training: whether dropout is active.
+        adjacency: boolean `(B, N, N)`, True where the row's vertex attends to the column's.
+        training: True to apply dropout.
 
     Returns:
         `(B, N, D)`.
@@ -94,7 +93,7 @@ class GraphBlock(layers.Layer):
     def call(self, vertices: Tensor, adjacency: Tensor, training: bool | None = None) -> Tensor:
         attended = self.attention(vertices, vertices, attention_mask=adjacency, training=training)
         x = self.norm(vertices + attended)
-        rows = ops.reshape(x, (-1, x.shape[-1]))  # one product of two axes
+        rows = ops.reshape(x, (-1, x.shape[-1]))  # as a product of two matrices
         y = ops.reshape(self.outer(self.activation(self.inner(rows))), sizes(x))
         return self.norm(x + self.dropout_layer(y, training=training))
 

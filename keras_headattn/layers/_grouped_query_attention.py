@@ -13,14 +13,13 @@ class GroupedQueryAttention(Attention):
     Query heads `i * r` to `(i + 1) * r - 1` read key and value head `i`, with `r = num_heads / num_key_value_heads`.
     The weights and their order are those of `keras.layers.GroupQueryAttention`.
 
-    Source: Ainslie et al. 2023, "GQA: training generalized multi-query Transformer models from multi-head
-    checkpoints"; with one group Shazeer 2019, "Fast Transformer decoding: one write-head is all you need".
+    Source: Ainslie et al. 2023, "GQA: training generalized multi-query Transformer models from multi-head checkpoints";
+    with one group Shazeer 2019, "Fast Transformer decoding: one write-head is all you need".
 
     Args:
         num_heads: number of query heads `h`.
-        key_dim: width of a query and of a key of one head.
         num_key_value_heads: number of key and value heads, a divisor of `num_heads`. Default 1, multi-query attention.
-        **kwargs: see `Attention`, also for call arguments, results and errors.
+        key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors.
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> layer = GroupedQueryAttention(num_heads=4, key_dim=4, num_key_value_heads=2)

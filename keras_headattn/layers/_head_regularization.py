@@ -4,25 +4,22 @@ from keras import ops, regularizers
 
 
 def as_head_regularizer(identifier, parts=("kernels", "weights", "outputs", "values")):
-    """Returns a regularizer of heads whose `of` is one of `parts`, from itself, its configuration or `None`."""
+    """Returns a head regularizer whose `of` is among `parts`, from itself, its configuration or `None`."""
     try:
         regularizer = regularizers.get(identifier)
     except (ValueError, TypeError, AttributeError):
-        regularizer = identifier  # of which the error below says what was received
+        regularizer = identifier  # for the error below
     of = getattr(regularizer, "of", None)
     if regularizer is not None and of not in parts:
         raise ValueError(
-            "`head_regularizer` must be one of keras_headattn.regularizers, of what this layer has: "
+            "`head_regularizer` must be one of keras_headattn.regularizers, for a part that this layer has: "
             f"{', '.join(parts)}. Received: head_regularizer={identifier!r}, of {of}"
         )
     return regularizer
 
 
 def kernel_regularizer(own, head_regularizer):
-    """The regularizer of a projection: its own, and that of heads where it is one of kernels.
-
-    Such a loss is Keras's own, of the variable: it counts once, however often the layer is called.
-    """
+    """Adds the head regularizer, if it is one of kernels, to a projection's own regularizer."""
     if not regularizes(head_regularizer, "kernels"):
         return own
     return head_regularizer if own is None else lambda kernel: own(kernel) + head_regularizer(kernel)
@@ -33,10 +30,7 @@ def regularizes(regularizer, *parts):
 
 
 def head_loss(regularizer, weights, outputs, values, mask):
-    """The loss of a regularizer of weights, outputs or values.
-
-    Queries that may attend to nothing, and values that no query may attend to, do not count.
-    """
+    """Computes the loss of weights, outputs or values. Fully masked queries and values do not count."""
     # weights (B, h, n, m), outputs (B, h, n, d), values (B, h, m, d), mask or None -> scalar
     if regularizer.of == "values":
         return regularizer(values, None if mask is None else ops.any(mask, axis=(1, 2)))

@@ -16,21 +16,20 @@ class InteractingHeadAttention(Attention):
 
     The paper gives two computations, which differ:
 
-    - `interaction="sum"` (its Algorithm 1): the logits of all query heads are added before one softmax
-      for each key head. As the sum over i of Q_i K_j^T is (sum of Q_i) K_j^T, the query projections are
-      added up once: it costs no more than multi-head attention, and has the same weights.
-    - `interaction="pairwise"` (its equations 11 and 12): every pair of a query head and a key head has
-      a softmax of its own. The heads' outputs are `num_heads ** 2 * value_dim` wide and the output
-      projection's kernel is `(num_heads ** 2, value_dim, D)`, ordered by query head, then key head.
+    - `interaction="sum"` (Algorithm 1): the logits of all query heads are added before one softmax per key head. As the
+      sum over i of Q_i K_j^T is (sum of Q_i) K_j^T, the query projections are summed once: cost and weights are those
+      of multi-head attention.
+    - `interaction="pairwise"` (equations 11 and 12): every pair of a query head and a key head has its own softmax. The
+      output projection's kernel is `(num_heads ** 2, value_dim, D)`, ordered by query head, then key head.
 
-    Source: Zhang et al. 2022, "Interacting-head attention". Logits are divided by the square root of
-    `key_dim`, which Algorithm 1 computes and the equations apply.
+    Source: Zhang et al. 2022, "Interacting-head attention". Logits are divided by the square root of `key_dim`, as in
+    the equations.
 
     Args:
         interaction: `"sum"` or `"pairwise"`.
-        **kwargs: see `Attention`, also for call arguments, results and errors. With `"pairwise"` the
-            scores returned are `(B, h, h, n, m)`: query head, then key head; an `attention_mask` may
-            not differ between heads. `qk_norm` normalises the summed queries with `"sum"`.
+        num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors. With `"pairwise"` scores
+            are returned as `(B, h, h, n, m)`, query head first, and an `attention_mask` may not differ between heads.
+            With `"sum"` `qk_norm` normalises the summed queries.
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> tuple(InteractingHeadAttention(num_heads=4, key_dim=4)(x, x).shape)
@@ -51,7 +50,7 @@ class InteractingHeadAttention(Attention):
 
     @property
     def softmax_heads(self) -> int:
-        # Pairs share one mask: their maps are not indexed by a single head.
+        # Pairs of heads share one mask.
         return self.num_heads if self.interaction == "sum" else 1
 
     def projection_weights(self, name: str) -> tuple[Tensor, Tensor | None]:
@@ -77,7 +76,7 @@ class InteractingHeadAttention(Attention):
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Any]:
         if self.interaction == "sum":
             return super().attend(query, entry, state)
-        # The queries of all heads, one after the other along the length axis, meet each key head.
+        # Each key head meets the queries of all heads, stacked along the length axis.
         batch, h, n, width = ops.shape(query)
         mask, bias = (_of_all_heads(x, h, n) for x in (state.mask, state.bias))
         positions = ops.tile(state.query_positions, (h,))
@@ -96,15 +95,15 @@ class InteractingHeadAttention(Attention):
 
 
 def _of_all_heads(x, h, n):
-    """A mask or a bias that broadcasts to `n` queries, for those of `h` heads, one after the other; `None` stays."""
+    """Repeats a mask or bias that broadcasts to `n` queries for the stacked queries of `h` heads; `None` stays."""
     if x is None or is_one(x.shape[-2]):
         return x
-    if not isinstance(x.shape[-2], int):  # one row for all, or a row a query
+    if not isinstance(x.shape[-2], int):  # one row for all, or one per query
         x = ops.broadcast_to(x, (*ops.shape(x)[:-2], n, ops.shape(x)[-1]))
     return ops.tile(x, (1,) * (len(x.shape) - 2) + (h, 1))
 
 
 def _by_query_head(x):
-    """`(B, h, h * n, d)`, of key heads and stacked query heads, to `(B, h, h, n, d)`, query head first."""
+    """Reorders `(B, h, h * n, d)`, key heads and stacked query heads, to `(B, h, h, n, d)`, query head first."""
     batch, h, rows, width = ops.shape(x)
     return ops.swapaxes(ops.reshape(x, (batch, h, h, rows // h, width)), 1, 2)

@@ -1,4 +1,4 @@
-"""Intermediate tensors of layers, by name."""
+"""Captures intermediate tensors of layers."""
 
 import contextlib
 import threading
@@ -13,13 +13,12 @@ _active = threading.local()
 def capture_intermediates() -> Iterator[dict[str, dict[str, Tensor]]]:
     """Collects intermediate tensors of attention layers while it is open.
 
-    Each layer that is called within it adds its tensors to the dictionary: `"queries"`, `"logits"`, `"weights"`, and
-    others that a layer documents. It works in eager mode and inside one traced function. A function that was compiled
-    before is not run again by Python, and adds nothing.
+    Each layer called within it adds `"queries"`, `"logits"`, `"weights"`, and others that it documents. This works in
+    eager mode and inside one traced function; a function compiled before adds nothing.
 
     Returns:
         Context manager of a dictionary: the path of a layer, such as `"encoder_0/attention"`, to a dictionary of
-        name to tensor. A layer that is called more than once has its last.
+            tensors by name, those of the layer's last call.
 
     >>> from keras_headattn.layers import MultiHeadAttention
     >>> layer = MultiHeadAttention(num_heads=4, key_dim=4, name="attention")
@@ -38,10 +37,7 @@ def capture_intermediates() -> Iterator[dict[str, dict[str, Tensor]]]:
 
 
 def with_intermediates(layers, call, *args):
-    """Calls a function. Returns its result, and the intermediates by names of layers in place of paths.
-
-    The names of layers inside a named one begin with its name.
-    """
+    """Calls a function; returns its result and the intermediates, by the names in `layers` instead of paths."""
     with capture_intermediates() as found:
         result = call(*args)
     return result, {_name(path, layers): tensors for path, tensors in found.items()}
@@ -55,15 +51,12 @@ def _name(path, layers):
 
 
 def is_capturing():
-    """Whether intermediates are being collected."""
+    """Returns True while intermediates are being collected."""
     return bool(_stack())
 
 
 def record(layer, **tensors):
-    """Adds tensors of a layer to all open collections.
-
-    A function is applied to the tensor that the layer has added under its name.
-    """
+    """Adds tensors of a layer to all open collections; a function is applied to the tensor of that name."""
     for found in _stack():
         own = found.setdefault(layer.path, {})
         own.update({name: x(own[name]) if callable(x) else x for name, x in tensors.items()})

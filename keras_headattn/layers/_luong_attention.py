@@ -15,19 +15,19 @@ class LuongAttention(Attention):
 
     For a projected query `m` and a projected key `x`, both `key_dim` wide:
 
-    - `score_mode="dot"`: m . x, not scaled unless a `scale` is given;
-    - `score_mode="general"`: m . W x, with `score_kernel` W of shape `(key_dim, key_dim)`;
-    - `score_mode="concat"`: v . tanh(W [m; x]), with `score_kernel` W of shape `(2 * key_dim, key_dim)` and
-      `score_vector` v of shape `(key_dim,)`.
+    - `score_mode="dot"`: m . x, unscaled unless a `scale` is given;
+    - `score_mode="general"`: m . W x, with `score_kernel` W `(key_dim, key_dim)`;
+    - `score_mode="concat"`: v . tanh(W [m; x]), with `score_kernel` W `(2 * key_dim, key_dim)` and `score_vector` v
+      `(key_dim,)`.
 
-    Source: Luong et al. 2015, "Effective approaches to attention-based neural machine translation"; Zhang
-    et al. 2022, "Interacting-head attention", eqs. 1 and 2 (which print `concat` without v).
+    Source: Luong et al. 2015, "Effective approaches to attention-based neural machine translation"; Zhang et al. 2022,
+    "Interacting-head attention", eqs. 1 and 2 (which print `concat` without v).
 
     Args:
         num_heads: 1.
         key_dim: width of projected queries and keys.
         score_mode: `"dot"`, `"general"` or `"concat"`.
-        **kwargs: see `Attention`, also for call arguments, results and errors.
+        value_dim, **kwargs: see `Attention`, also for calls and errors.
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> tuple(LuongAttention(key_dim=16, score_mode="concat")(x, x).shape)

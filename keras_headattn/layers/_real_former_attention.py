@@ -12,10 +12,10 @@ from keras_headattn.layers._attention import Attention, State
 class RealFormerAttention(Attention):
     """Attention that adds the scores of the previous block to its own.
 
-    The map it passes on is that sum. A previous map with another number of heads or another size is not used.
+    It passes the sum on as its map. A previous map of another shape is not used.
 
-    Source: He et al. 2021, "RealFormer: Transformer likes residual attention"; Wang et al. 2021, "Evolving
-    attention with residual convolutions", table 3. Arguments, call arguments, results and errors: see `Attention`.
+    Source: He et al. 2021, "RealFormer: Transformer likes residual attention"; Wang et al. 2021, "Evolving attention
+    with residual convolutions", table 3. Arguments, calls and errors: see `Attention`.
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> first, second = (RealFormerAttention(num_heads=4, key_dim=4) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Loads files that were saved before version 0.1.0, when some arguments had other names."""
+"""Current names of arguments in files saved before version 0.1.0."""
 
 from collections.abc import Mapping
 from typing import Any, Self
@@ -19,7 +19,7 @@ def with_current_names(config):
 
 
 class SavedNames(keras.layers.Layer):
-    """Base of layers whose arguments were renamed. Saved functional models repeat those of their calls."""
+    """Base of layers with renamed arguments, which saved functional models repeat in their calls."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return super().__call__(*args, **with_current_names(kwargs))

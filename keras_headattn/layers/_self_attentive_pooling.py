@@ -16,31 +16,31 @@ from keras_headattn.ops._masks import check_mask
 
 @register_keras_serializable(package="keras_headattn")
 class SelfAttentivePooling(keras.layers.Layer):
-    """A sequence of any length as one vector a head, by additive attention.
+    """Pooling of a sequence to one vector per head by additive attention.
 
     With the inputs H `(n, D)`, `hidden_kernel` W `(D, hidden_dim)` and `head_kernel` V `(hidden_dim, h)`:
 
         A = softmax(tanh(H W) V)^T, over the sequence
         Z = A H
 
-    Padding gets weight 0, and a sequence of padding alone gives zeros. The output has no mask.
+    Padding gets weight 0, and a sequence of padding gives zeros. The output has no mask.
 
-    Source: Lin et al. 2017, "A structured self-attentive sentence embedding", eqs. 6 and 7; An et al. 2020,
-    "Repulsive attention", eqs. 8 and 9.
+    Source: Lin et al. 2017, "A structured self-attentive sentence embedding", eqs. 6 and 7; An et al. 2020, "Repulsive
+    attention", eqs. 8 and 9.
 
     Args:
         num_heads: number of heads `h`.
         hidden_dim: width of the hidden layer.
-        dropout: rate at which attention weights are dropped in training.
+        dropout: rate of dropout of the attention weights.
         kernel_initializer, kernel_regularizer, kernel_constraint: of both kernels.
-        head_regularizer: one of `keras_headattn.regularizers`, a loss that keeps the heads apart. Not
+        head_regularizer: one of `keras_headattn.regularizers`, to keep the heads apart, except
             `Disagreement("subspaces")`: all heads have the same values.
-        seed: seed of the dropout.
+        seed: of the dropout.
 
     Call arguments:
         inputs: `(B, n, D)`.
         mask: boolean `(B, n)`, True = a real token. Defaults to the Keras mask of `inputs`.
-        training: whether dropout is active.
+        training: True to apply dropout.
         return_attention_scores: returns the weights as well. Never changes the output.
 
     Returns:

@@ -17,26 +17,25 @@ PARTS = ("dense", "random", "dot_product")
 class SynthesizerAttention(Attention):
     """Attention with scores that are learned, or predicted from the query alone.
 
-    With Q the query projection of a head, multiplied by the matrix that follows it:
+    Logits, with Q the query projection of a head:
 
-    - `"dense"`: ReLU(Q) and `dense_kernel` `(h, key_dim, max_length)`: query projection, ReLU and kernel are the
-      two-layer network of the paper, whose outputs are the logits of keys 0, 1, ..., `max_length - 1`;
+    - `"dense"`: ReLU(Q) times `dense_kernel` `(h, key_dim, max_length)`. With the query projection, this is the paper's
+      two-layer network, with an output for each key position;
     - `"random"`: `random_logits` `(h, max_length, max_length)`, the same for every input;
     - `"dot_product"`: the logits of multi-head attention.
 
-    Logits of several parts are averaged with learned weights, the softmax of `mixture_logits`, one a part.
+    Several parts are averaged with learned weights, the softmax of `mixture_logits`.
 
     Source: Tay et al. 2021, "Synthesizer: rethinking self-attention for Transformer models"; Wang et al. 2021,
     "Evolving attention with residual convolutions", table 3.
 
     Args:
-        num_heads: number of heads `h`.
         key_dim: width of a query of one head, the hidden width of `"dense"`.
-        max_length: number of positions there are logits for. Default 512.
-        mixture: what the logits are made of: some of `"dense"`, `"random"` and `"dot_product"`. What none of
-            them needs, a query or a key projection, the layer does not have.
-        **kwargs: see `Attention`, also for call arguments, results and errors. More queries or keys than
-            `max_length` are an error where their number is known when the graph is made.
+        max_length: number of positions that have logits. Default 512.
+        mixture: parts of the logits: some of `"dense"`, `"random"` and `"dot_product"`. Query and key projections that
+            no part needs are left out.
+        num_heads, value_dim, **kwargs: see `Attention`, also for calls and errors. Exceeding `max_length` is an error
+            where the length is known statically.
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> layer = SynthesizerAttention(num_heads=4, key_dim=4, max_length=10, mixture=("random", "dot_product"))
@@ -102,7 +101,7 @@ class SynthesizerAttention(Attention):
 
     def project_query(self, query: Tensor, state: State) -> Tensor:
         self._check_length("query", query)
-        # Without a projection only the number of queries matters.
+        # Without a projection, only the number of queries counts.
         return super().project_query(query, state) if "query" in self.projections else query[:, None, :, :1]
 
     def project_key_value(self, key: Tensor, value: Tensor, state: State) -> dict[str, Tensor]:
@@ -137,7 +136,7 @@ class SynthesizerAttention(Attention):
         return {**super().get_config(), "max_length": self.max_length, "mixture": list(self.mixture)}
 
 
-# Positions are taken along the first axis, as along another one TensorFlow has no gradient for no positions at all.
+# Positions are taken along axis 0: along other axes TensorFlow has no gradient for an empty list of positions.
 
 
 def _dense_logits(query, kernel, columns):

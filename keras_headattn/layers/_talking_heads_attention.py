@@ -14,20 +14,19 @@ from keras_headattn.ops import exchange_heads
 class TalkingHeadsAttention(Attention):
     """Attention with learned mixing of the heads before and after the softmax.
 
-    Two matrices over the head axis, without biases: `pre_softmax_kernel` of shape
-    `(key_heads, num_heads)` for the logits, `post_softmax_kernel` of shape `(num_heads, value_heads)` for
-    the weights. They are the transposes of the papers' `W_t1` and `W_t2`. The mask acts after the first.
+    Two matrices without biases act on the head axis: `pre_softmax_kernel` `(key_heads, num_heads)` on the logits,
+    before the mask, and `post_softmax_kernel` `(num_heads, value_heads)` on the weights. They are the transposes of the
+    papers' `W_t1` and `W_t2`.
 
-    Source: Shazeer et al. 2020, "Talking-heads attention"; Zhang et al. 2022, "Interacting-head attention",
-    eqs. 6-9.
+    Source: Shazeer et al. 2020, "Talking-heads attention"; Zhang et al. 2022, "Interacting-head attention", eqs. 6-9.
 
     Args:
         num_heads: number of heads in the softmax.
         key_heads: number of heads of queries and keys. Defaults to `num_heads`.
         value_heads: number of heads of values. Defaults to `num_heads`.
         mixing_initializer: of the two matrices. Defaults to `kernel_initializer`.
-        **kwargs: see `Attention`, also for call arguments, results and errors. The scores returned
-            are the weights after the second exchange, `(B, value_heads, n, m)`: a row need not sum to 1.
+        key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors. Scores are returned after the second
+            matrix, `(B, value_heads, n, m)`: a row need not sum to 1.
 
     >>> x = keras.random.normal((2, 5, 16))
     >>> tuple(TalkingHeadsAttention(num_heads=4, key_dim=4)(x, x).shape)

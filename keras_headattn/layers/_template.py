@@ -7,18 +7,11 @@ from keras_headattn.layers._get import get
 
 
 class Template:
-    """A layer's configuration, of which a block makes layers of its own.
+    """A layer's configuration, from which a block makes its layers.
 
-    It keeps one layer, which is never built, for as long as it lives: while a model is saved Keras tells objects apart
-    by `id()`, and writes one that is made for the occasion as the same object as the next.
-
-    Args:
-        name: argument name for error messages.
-        layer: layer whose configuration is copied, its configuration as Keras serialises it, or a `Template`. A
-            template of `None` makes `None`.
-
-    Raises:
-        ValueError: for anything else, or for a configuration from a file that contradicts itself.
+    Keeps one layer, never built, for as long as it lives: while saving, Keras tells objects apart by `id()`, and a
+    temporary layer could pass for another one. `layer` is a layer, its configuration, a `Template` or `None`, which
+    makes `None`.
     """
 
     def __init__(self, name, layer):
@@ -27,12 +20,12 @@ class Template:
         if isinstance(layer, dict):
             layer = _loaded(name, layer)
         if not isinstance(layer, (Layer, type(None))):
-            raise ValueError(f"`{name}` must be a layer, whose configuration is copied. Received: {layer!r}")
+            raise ValueError(f"`{name}` must be a layer, which is copied. Received: {layer!r}")
         self.layer = None if layer is None else type(layer).from_config(layer.get_config())
 
     @classmethod
     def of_attention(cls, name, identifier, num_heads=None, width=None, **arguments):
-        """Returns a template of attention; `num_heads` and `width` count for a class or a name alone."""
+        """Returns a template of attention; `num_heads` and `width` are for a class or a name."""
         if isinstance(identifier, (dict, Template)):
             return cls(name, identifier)
         if width is not None and isinstance(identifier, (str, type)) and width % num_heads:
@@ -49,15 +42,15 @@ class Template:
 
     @classmethod
     def of_norm(cls, norm):
-        """A template of normalisation. `None` is layer normalisation with an epsilon of 1e-6."""
+        """Returns a template of normalisation. `None` is layer normalisation with an epsilon of 1e-6."""
         return cls("norm", norm or LayerNormalization(epsilon=1e-6))
 
     def across(self):
-        """The same for cross-attention: without relative positions and sliding window: two texts have no distances."""
+        """Returns the template for cross-attention, without relative positions and sliding window."""
         return Template("cross_attention", self.make(relative_positions=None, sliding_window=None))
 
     def make(self, defaults=None, **overrides):
-        """Makes a layer: `overrides` replace the template's arguments, `defaults` those that it leaves as `None`."""
+        """Makes a layer: `overrides` replace the template's arguments, `defaults` those that are `None`."""
         if self.layer is None:
             return None
         config = self.layer.get_config()
@@ -65,27 +58,27 @@ class Template:
         return type(self.layer).from_config({**config, **left, **overrides})
 
     def serialize(self):
-        """The configuration, as Keras serialises the layer."""
+        """Returns the configuration as serialised by Keras."""
         return serialize_keras_object(self.layer)
 
 
 def _loaded(name, config):
-    """The layer of a configuration, which a file may say to be the same object as one of other settings."""
+    """Makes the layer of a configuration, and checks one that a file declares a shared object."""
     layer = deserialize_keras_object(config)
     if "shared_object_id" in config:
         found = layer.get_config() if isinstance(layer, Layer) else {}
         wrong = [key for key, value in config["config"].items() if _plain(found.get(key)) != _plain(value)]
         if wrong:
             raise ValueError(
-                f"The file says that `{name}` is the same object as another one, whose settings differ: a faulty "
-                "version saved it. Make the model from its own settings, and load the weights by `load_weights`. "
+                f"In this file `{name}` is the same object as a layer of other settings: an old version with a defect "
+                "saved it. Make the model from its settings, and load its weights by `load_weights`. "
                 f"Received: {name} of other settings for {', '.join(wrong)}"
             )
     return layer
 
 
 def _plain(value):
-    """Without the entries that Keras adds when it saves."""
+    """Returns a value without the entries that Keras adds when it saves."""
 
     def strip(part):
         if isinstance(part, dict):

@@ -1,4 +1,4 @@
-"""Encoder and decoder block of the Transformer, for any attention layer of this library."""
+"""Encoder and decoder blocks of the Transformer with any attention layer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ from keras_headattn.ops._dense import normalize
 
 
 class _Block(SavedNames):
-    """Sublayers with dropout, residual connection and normalisation, one after the other."""
+    """Sublayers with dropout, residual connection and normalisation."""
 
     compute_output_spec = keras.Operation.compute_output_spec
 
@@ -45,7 +45,7 @@ class _Block(SavedNames):
         self.supports_masking = True
         if (intermediate_dim is None) == (feed_forward is None):
             raise ValueError(
-                "A block needs either `intermediate_dim` or `feed_forward`, a layer that is copied. "
+                "A block needs either `intermediate_dim` or `feed_forward`, a layer to copy. "
                 f"Received: intermediate_dim={intermediate_dim}, feed_forward={feed_forward}"
             )
         self.kernel_regularizer = regularizer("kernel_regularizer", kernel_regularizer)
@@ -65,21 +65,20 @@ class _Block(SavedNames):
         self.dropout = check_probability("dropout", dropout)
         self.activation = activation
         self.normalize_first = check_boolean("normalize_first", normalize_first)
-        # Of the self-attention, in place of its own. A model gives its blocks the same one before it builds them.
+        # Replaces the self-attention's own. A model sets the same positions in its blocks before it builds them.
         self.relative_positions = None
         self.depth = None if depth is None else check_index("depth", depth)
         self.seed = check_seed("seed", seed)
 
-    # Name of each attention and the role of its layer.
-    roles = {}
+    roles = {}  # role of each attention, by name
 
     def _build_sublayers(self, x_shape, memory_shapes, previous_scores_shape):
-        """Makes and builds all sublayers; `memory_shapes` are the shapes of the memories, by name of the attention."""
+        """Makes and builds all sublayers; `memory_shapes` are by name of the attention."""
         self.norms, self.dropouts, self.attentions, self.map_shapes = {}, {}, {}, {}
         names = [*memory_shapes, "feed_forward"]
         for number, name in enumerate(names):
             self.norms[name] = self._make("norm", f"{name}_norm")
-            self.norms[name].supports_masking = True  # of Keras's, RMSNormalization does not say so
+            self.norms[name].supports_masking = True  # Keras's RMSNormalization does not say so
             self.norms[name].build(x_shape)
             self.dropouts[name] = layers.Dropout(
                 self.dropout, dtype=self.dtype_policy, name=f"{name}_dropout", **self._seed(number)
@@ -101,11 +100,11 @@ class _Block(SavedNames):
         return self.templates[template].make(defaults, name=name, dtype=self.dtype_policy, **overrides)
 
     def _seed(self, number):
-        """The seed of a layer as an argument; none leaves the layer's own."""
+        """Returns the seed of a layer as an argument, if the block has one."""
         return {} if self.seed is None else {"seed": self.seed + number}
 
     def _attend(self, name, x, state, previous_scores, memory=None, training=None, **call):
-        """`x` after a sublayer of attention, whose map and cache go into `state`; "attention" is that to itself."""
+        """Applies a sublayer of attention, whose map and cache go into `state`."""
         y = self._normalize(name, x, state) if self.normalize_first else x
         y, own_map, *cache = self.attentions[name](
             y,
@@ -163,26 +162,26 @@ class EncoderBlock(_Block):
         dropout: rate of dropout of each sublayer's output.
         activation: of the feed-forward layer.
         activation_dropout: rate of dropout inside the feed-forward layer.
-        kernel_regularizer: of the feed-forward layer. (Attention has one of its own.)
-        normalize_first: whether each sublayer's input is normalised (pre-norm), not its sum with the input.
-        norm: layer whose configuration is copied, such as `keras.layers.RMSNormalization()`. Defaults to
+        kernel_regularizer: of the feed-forward layer.
+        normalize_first: True to normalise the input of each sublayer (pre-norm), not its sum with the output.
+        norm: layer to copy, such as `keras.layers.RMSNormalization()`. Defaults to
             `keras.layers.LayerNormalization(epsilon=1e-6)`.
-        feed_forward: layer whose configuration is copied, such as `FeedForward(32, "gelu", gated=True)`, in place of
-            `intermediate_dim`, `activation`, `activation_dropout` and `kernel_regularizer`.
-        depth: number of blocks below this one, for attention that differs by it.
+        feed_forward: layer to copy, such as `FeedForward(32, "gelu", gated=True)`, in place of `intermediate_dim`,
+            `activation`, `activation_dropout` and `kernel_regularizer`.
+        depth: number of blocks below this one, for attention that depends on it.
         seed: of all dropouts of the block.
 
     Call arguments:
         x: `(B, n, D)`.
         mask: boolean `(B, n)`, True = a real token. Defaults to the Keras mask of `x`.
         attention_mask, bias, segment_ids: as in `Attention`.
-        training: whether dropout is active.
+        training: True to apply dropout.
         previous_scores: `state["maps"]` of the block before.
         return_state: returns `(y, state)`.
 
     Returns:
-        `(B, n, D)`; with `return_state` also a dictionary for the next block: `"maps"`, of `"attention"` to its map,
-        where there is one.
+        `(B, n, D)`; with `return_state` also a dictionary for the next block: `"maps"`, of `"attention"` to its map, if
+        any.
 
     >>> from keras_headattn.layers import RealFormerAttention
     >>> first, second = (EncoderBlock(RealFormerAttention(4, 4), intermediate_dim=32) for _ in range(2))
@@ -225,28 +224,28 @@ class DecoderBlock(_Block):
     Args:
         attention, intermediate_dim, dropout, activation, activation_dropout: as in `EncoderBlock`.
         kernel_regularizer, normalize_first, norm, feed_forward, depth, seed: as in `EncoderBlock`.
-        cross_attention: attention to the memory, as `layers.get` takes it. Defaults to `attention`, without relative
-            positions and sliding window. A list has one for each of several memories, one after the other; an empty
-            list makes a block without memory, of a language model.
+        cross_attention: attention to the memory, as `layers.get` takes it. Defaults to `attention` without relative
+            positions and sliding window. A list has one for each of several memories, applied in turn; an empty list
+            makes a block of a language model.
 
     Call arguments:
         x: `(B, m, D)`.
-        memory: output of the encoder, `(B, n, D)`; a list of them for a list of attentions. Not needed with a cache.
+        memory: output of the encoder, `(B, n, D)`; a list for a list of attentions. Not needed with a cache.
         memory_mask: boolean `(B, n)`, True = a real token; a list for a list. Defaults to the Keras mask of `memory`.
-        attention_mask: as in `Attention`, of the self-attention: with a cache in place of causality, so that it
-            may name any rows; without one beside it.
+        attention_mask: as in `Attention`, of the self-attention, which is causal too; with a cache, it replaces
+            causality.
         bias, segment_ids: as in `Attention`, of the self-attention.
         cache, index: see `init_cache`, and `Attention.init_cache` for `index`.
-        positions: as in `Attention`, also of the queries of the attention to the memory.
-        training: whether dropout is active.
+        positions: as in `Attention`, of all attentions.
+        training: True to apply dropout.
         previous_scores: `state["maps"]` of the block before.
         return_state: returns `(y, state)`.
-        x_mask: boolean `(B, m)`, True = a real token, for the losses of attention. Nothing else depends on
-            later padding. Defaults to the Keras mask of `x`.
+        x_mask: boolean `(B, m)`, True = a real token, for the losses of attention only. Defaults to the Keras mask of
+            `x`.
 
     Returns:
-        `(B, m, D)`; with `return_state` also a dictionary: `"maps"`, of `"attention"` and `"cross_attention"` to their
-        maps where there are any, for the next block; and `"cache"`, for the next step.
+        `(B, m, D)`; with `return_state` also a dictionary: `"maps"` for the next block, of `"attention"` and
+        `"cross_attention"` to their maps, if any; and `"cache"` for the next step.
     """
 
     roles = {"attention": "decoder"}
@@ -278,34 +277,34 @@ class DecoderBlock(_Block):
         self.cross_attention = self.attentions.get("cross_attention")
 
     def _each(self, name, value):
-        """A list of the argument for each attention to a memory."""
+        """Returns the argument for each attention to a memory, as a list."""
         if not self.has_memories or value is None:
             return [value] * len(self.cross_names)
         if len(value) != len(self.cross_names):
             raise ValueError(
-                f"`{name}` must be one for each attention to a memory, {len(self.cross_names)}. Received: {len(value)}"
+                f"`{name}` must have one item for each of {len(self.cross_names)} memories. Received: {len(value)}"
             )
         return value
 
     def decoding_kernels(self) -> dict[str, Any]:
-        """All that a step of decoding multiplies with, for the call argument `kernels`.
+        """Makes the call argument `kernels` of decoding steps.
 
         Returns:
-            Dictionary of the name of each attention to its kernels, see `Attention.decoding_kernels`; and, where the
-            norms are layer normalisation, of `"attention_norm"` and so on to their weights, see `ops.normalize`.
+            Dictionary of attention names to `Attention.decoding_kernels`, and of `"attention_norm"` etc. to the weights
+            of layer normalisation, see `ops.normalize`.
         """
         norms = {f"{name}_norm": norm_weights(norm) for name, norm in self.norms.items()}
         kernels = {name: layer.decoding_kernels() for name, layer in self.attentions.items()}
         return kernels | {name: weights for name, weights in norms.items() if weights is not None}
 
     def init_cache(self, memory: Tensor, max_length: int, kernels: dict[str, Any] | None = None) -> dict[str, Any]:
-        """State of step-by-step decoding: an empty cache of the self-attention, and the memory's keys and values.
+        """Makes the cache for decoding: an empty one of the self-attention, and the memory's keys and values.
 
         Args:
-            memory: output of the encoder, `(B, n, D)`; a list of them for a list of attentions. Of a block without
-                memory, an empty list is a batch of one.
-            max_length: number of rows for the self-attention, positions of all steps together.
-            kernels: of `decoding_kernels`. Default `None`: the layers' own are used.
+            memory: output of the encoder, `(B, n, D)`; a list for a list of attentions. An empty list is a batch of
+                one.
+            max_length: number of positions of all steps together.
+            kernels: of `decoding_kernels`. Default `None`: the layers' own.
 
         Returns:
             Dictionary of `"attention"`, see `Attention.init_cache`, and `"cross_attention"`, see
@@ -320,26 +319,20 @@ class DecoderBlock(_Block):
         return {"attention": self.attention.init_cache(batch_size, max_length, kernels.get("attention")), **crossed}
 
     def grow_cache(self, cache: dict[str, Any], max_length: int) -> dict[str, Any]:
-        """The cache with room for more positions; the encoder's keys and values stay.
+        """Returns the cache with room for more positions; the memory's keys and values stay.
 
         Args:
             cache: from `init_cache` or a call.
-            max_length: number of rows for the self-attention, an integer, no fewer than there are.
-
-        Returns:
-            Cache of the same structure.
+            max_length: number of positions, an integer, no fewer than there are.
         """
         return {**cache, "attention": self.attention.grow_cache(cache["attention"], max_length)}
 
     def reorder_cache(self, cache: dict[str, Any], rows: Tensor) -> dict[str, Any]:
-        """The cache of a batch whose sentences are `rows` of this one; they keep the encoder's keys and values.
+        """Returns the cache of a batch whose sentences are `rows` of this one; the memory's keys and values stay.
 
         Args:
             cache: from `init_cache` or a call.
             rows: integers `(B,)`.
-
-        Returns:
-            Cache of the same structure.
         """
         return {
             name: self.attentions[name].reorder_cache(part, rows, same_keys=name != "attention")

@@ -1,4 +1,4 @@
-"""Softmax under a mask, and the dot-product attention every layer shares."""
+"""Softmax under a mask, and dot-product attention."""
 
 import keras
 import numpy as np
@@ -11,12 +11,11 @@ from keras_headattn.ops._dense import is_one, sizes
 def masked_softmax(logits: Tensor, mask: Tensor | None = None, sinks: Tensor | None = None) -> Tensor:
     """Softmax over the last axis that gives a masked position exactly 0.
 
-    It is computed in float32 (float64 for float64 logits). A row whose mask is False everywhere is
-    all zeros, and so is its gradient.
+    Computes in float32 (float64 for float64 logits). A row that is masked everywhere gets zeros, and zero gradients.
 
     Args:
-        logits: tensor of shape `(..., m)`; any finite values.
-        mask: boolean tensor that broadcasts to `logits`, True = may attend.
+        logits: `(..., m)`, finite.
+        mask: boolean, broadcasts to `logits`, True = may attend.
         sinks: logits that broadcast to `(..., 1)`, of one more position that takes part in the softmax and is dropped:
             a row sums to less than 1. Default `None`.
 
@@ -35,7 +34,7 @@ def masked_softmax(logits: Tensor, mask: Tensor | None = None, sinks: Tensor | N
         column = ops.broadcast_to(ops.cast(sinks, wide), (*ops.shape(logits)[:-1], 1))
         weights = ops.softmax(ops.concatenate([logits, column], axis=-1), axis=-1)[..., :-1]
     else:
-        # Keras warns of a softmax over a single element, which the first step of decoding is.
+        # Keras warns of a softmax over one element, as in the first decoding step.
         weights = ops.ones_like(logits) if is_one(logits.shape[-1]) else ops.softmax(logits, axis=-1)
     if mask is not None:
         weights = ops.where(mask, weights, ops.zeros((), wide))
@@ -43,25 +42,22 @@ def masked_softmax(logits: Tensor, mask: Tensor | None = None, sinks: Tensor | N
 
 
 def head_product(x: Tensor, y: Tensor) -> Tensor:
-    """Multiplies x `(B, h, n, k)` with y `(B, g, k, m)` head by head to `(B, h, n, m)`.
-
-    Several heads in a row of one may share one of the other: g divides h, or h = 1.
-    """
+    """Multiplies x `(B, h, n, k)` with y `(B, g, k, m)` head by head to `(B, h, n, m)`; g divides h, or h = 1."""
     return _grouped(x, y, ops.matmul)
 
 
 def key_product(x: Tensor, y: Tensor) -> Tensor:
     """Multiplies the rows of x `(B, h, n, k)` with those of y `(B, g, m, k)` as `head_product` does."""
-    if isinstance(x.shape[2], int) and x.shape[2] <= FEW:  # not all keys are transposed, but the few queries
+    if isinstance(x.shape[2], int) and x.shape[2] <= FEW:  # transposes the few queries, not all keys
         return _grouped(x, y, lambda x, y: _swap_rows(ops.matmul(y, _swap_rows(x))))
     return _grouped(x, y, lambda x, y: ops.einsum("bhnk,bhmk->bhnm", x, y))
 
 
 def _swap_rows(x):
-    """`(B, h, a, b)` as `(B, h, b, a)`: a reshape, which moves nothing, where either size is known to be 1."""
+    """Transposes `(B, h, a, b)` to `(B, h, b, a)`, by a reshape if either size is known to be 1."""
     if not any(map(is_one, x.shape[2:])):
         return ops.swapaxes(x, 2, 3)
-    if is_one(x.shape[3]):  # where several sizes are not known, two operations for five
+    if is_one(x.shape[3]):  # two operations rather than five if several sizes are unknown
         return ops.expand_dims(ops.squeeze(x, 3), 2)
     batch, heads, a, b = sizes(x)
     return ops.reshape(x, (batch, heads, b, a))
@@ -71,19 +67,17 @@ def _grouped(x, y, product):
     heads, groups = x.shape[1], y.shape[1]
     if heads == groups:
         return product(x, y)
-    if heads < groups:  # TensorFlow is slow at products of a tensor that is broadcast
+    if heads < groups:  # TensorFlow is slow at broadcast products
         return product(ops.tile(x, (1, groups, 1, 1)), y)
     batch, _, n, width = ops.shape(x)
-    # The rows of the heads that share lie one after the other: (B, h, n, k) to (B, g, h / g * n, k).
+    # Stack the rows of the heads that share: (B, h, n, k) to (B, g, h / g * n, k).
     found = product(ops.reshape(x, (batch, groups, heads // groups * n, width)), y)
     return ops.reshape(found, (batch, heads, n, ops.shape(found)[-1]))
 
 
-FEW = 8  # queries
+FEW = 8  # queries for which `key_product` transposes them
 
-# Heads at most this wide: their products are laid out better by XLA from an einsum than from a matmul on transposed
-# tensors; without XLA, and for wider heads, the matmul is as fast or faster.
-NARROW = 32
+NARROW = 32  # width of heads up to which XLA makes faster code of an einsum than of a matmul
 
 
 def attend(
@@ -95,14 +89,14 @@ def attend(
     flash_attention: bool | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Scaled dot-product attention (Vaswani et al. 2017, eq. 1), without returning the map.
+    """Scaled dot-product attention (Vaswani et al. 2017, eq. 1) that returns no weights.
 
-    On JAX and PyTorch this is `keras.ops.dot_product_attention`, with its fused kernels, which need
-    `d_k = d_v`. Otherwise, and on TensorFlow, which has no such kernels, it is two products.
+    On JAX and PyTorch, if `d_k = d_v`, by the fused kernels of `keras.ops.dot_product_attention`; otherwise by two
+    products.
 
     Args:
         query: `(B, h, n, d_k)`, or one head for all, `(B, 1, n, d_k)`.
-        key: `(B, g, m, d_k)`. `g` divides `h`: the heads of a group, one after the other, share a key and a value.
+        key: `(B, g, m, d_k)`. `g` divides `h`: consecutive heads share a key and a value.
         value: `(B, g, m, d_v)`.
         mask: boolean, broadcasts to `(B, h, n, m)`.
         scale: factor of the logits.
@@ -112,7 +106,7 @@ def attend(
     Returns:
         `(B, h, n, d_v)`; zeros for a query that may attend to nothing.
     """
-    if query.shape[1] < key.shape[1]:  # TensorFlow is slow at products of a tensor that is broadcast
+    if query.shape[1] < key.shape[1]:  # TensorFlow is slow at broadcast products
         query = ops.broadcast_to(query, (*ops.shape(key)[:2], *ops.shape(query)[2:]))
     if keras.backend.backend() != "tensorflow" and query.shape[-1] == value.shape[-1]:
         return _fused(query, key, value, mask, scale, flash_attention, bias)
@@ -129,9 +123,9 @@ def _biased(logits, bias):
 
 
 def _unscaled_softmax(logits, mask):
-    """Weights before the division by their sum, and the sum: dividing the values is less work than the weights.
+    """Computes the numerators of a softmax and their sum: dividing the values by it later is less work.
 
-    In 16 bits, where the sum of the values could overflow, the weights are divided, and the sum is `None`.
+    In 16 bits, where the sum of the values could overflow, returns the weights and `None`.
     """
     dtype = keras.backend.standardize_dtype(logits.dtype)
     if dtype not in ("float32", "float64"):
@@ -139,7 +133,7 @@ def _unscaled_softmax(logits, mask):
     least = float(np.finfo("float32").min)
     if mask is not None:
         logits = ops.where(mask, logits, ops.cast(least, dtype))
-    largest = ops.max(logits, axis=-1, keepdims=True, initial=least)  # without `initial` no batch may be empty
+    largest = ops.max(logits, axis=-1, keepdims=True, initial=least)  # `initial` for empty batches
     weights = ops.exp(logits - ops.stop_gradient(largest))
     if mask is not None:
         weights = ops.where(mask, weights, ops.zeros((), dtype))
@@ -152,7 +146,7 @@ def _divide(x, total):
 
 def _fused(query, key, value, mask, scale, flash_attention, bias):
     heads, groups = query.shape[1], key.shape[1]
-    if groups < heads and keras.backend.backend() != "jax":  # the kernels of JAX read a head for several queries
+    if groups < heads and keras.backend.backend() != "jax":  # JAX's kernels group heads
         key, value = ops.repeat(key, heads // groups, axis=1), ops.repeat(value, heads // groups, axis=1)
     shape = (*ops.shape(query)[:3], ops.shape(key)[2])
     if mask is not None:
@@ -160,7 +154,7 @@ def _fused(query, key, value, mask, scale, flash_attention, bias):
     if bias is not None:
         bias = ops.broadcast_to(ops.cast(bias, query.dtype), shape)
     allowed = mask
-    if bias is not None and mask is not None and keras.backend.backend() == "torch":  # which takes one of the two
+    if bias is not None and mask is not None and keras.backend.backend() == "torch":  # which takes only one
         bias, mask = ops.where(mask, bias, ops.cast(_least(bias), bias.dtype)), None
     output = ops.dot_product_attention(
         *(ops.swapaxes(x, 1, 2) for x in (query, key, value)),
@@ -176,6 +170,6 @@ def _fused(query, key, value, mask, scale, flash_attention, bias):
 
 
 def _least(logits):
-    """Added to logits where nothing may be attended to: half the least number, as logits are added to it."""
+    """Returns what forbids attention as a bias: half the least number, as logits are added to it."""
     narrow = keras.backend.standardize_dtype(logits.dtype) == "float16"
     return float(np.finfo("float16" if narrow else "float32").min) / 2

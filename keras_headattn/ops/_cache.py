@@ -1,4 +1,4 @@
-"""Writing into the tensors that decoding keeps from step to step."""
+"""Writes rows into the tensors of a decoding cache."""
 
 import numpy as np
 from keras import ops
@@ -7,7 +7,7 @@ from keras_headattn._types import Tensor
 
 
 def row_indices(rows: Tensor, index: int | Tensor) -> Tensor:
-    """Returns where rows `(B, h, n, ...)` go from `index` on: item, head and row of each, `(B * h * n, 3)`."""
+    """Returns item, head and row of each of the rows `(B, h, n, ...)`, written from `index` on: `(B * h * n, 3)`."""
     batch, *places = ops.shape(rows)[:3]
     first = ops.stack([0, 0, ops.cast(index, "int32")])
     if isinstance(batch, int):
@@ -18,7 +18,7 @@ def row_indices(rows: Tensor, index: int | Tensor) -> Tensor:
 
 
 def _grid(*sizes):
-    """All indices of these sizes, the last the fastest: integers `(product, len(sizes))`."""
+    """Returns all indices of these sizes, the last the fastest: integers `(product, len(sizes))`."""
     if all(isinstance(size, int) for size in sizes):
         return np.indices(sizes, "int32").reshape(len(sizes), -1).T
     grids = ops.meshgrid(*(ops.arange(size, dtype="int32") for size in sizes), indexing="ij")
@@ -26,9 +26,6 @@ def _grid(*sizes):
 
 
 def write_rows(cache: Tensor, rows: Tensor, indices: Tensor) -> Tensor:
-    """Replaces rows of a cache `(B, h, L, ...)` by `(B, h, n, ...)`, at the places of `row_indices`.
-
-    A scatter rather than `keras.ops.slice_update`: it works in place under XLA as well, and its
-    TensorFlow op is one that a model server has without XLA.
-    """
+    """Replaces rows of a cache `(B, h, L, ...)` by `(B, h, n, ...)`, at the places of `row_indices`."""
+    # Unlike `slice_update`, a scatter works in place under XLA, and model servers have its TensorFlow op.
     return ops.scatter_update(cache, indices, ops.reshape(ops.cast(rows, cache.dtype), (-1, *ops.shape(rows)[3:])))

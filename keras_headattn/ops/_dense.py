@@ -1,4 +1,4 @@
-"""Products of rows with a kernel of two axes, and sizes that graphs know."""
+"""Products with two-dimensional kernels, normalisation, and sizes that graphs know."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,23 +10,21 @@ from keras_headattn._types import Tensor
 
 
 def apply_kernel(weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
-    """Multiplies x `(..., D)` with `"kernel"` `(D, E)` and adds `"bias"`, if there is one: `(rows, E)`."""
+    """Multiplies x `(..., D)` with `"kernel"` `(D, E)` and adds `"bias"`, if any: `(rows, E)`."""
     rows = x if len(x.shape) == 2 else ops.reshape(x, (-1, x.shape[-1]))
     product = ops.matmul(rows, weights["kernel"])
     return product + weights["bias"] if "bias" in weights else product
 
 
 def apply_head_kernels(x: Tensor, kernels: Tensor) -> Tensor:
-    """Multiplies x `(B, h, n, k)` with a kernel of each head `(h, k, m)`, or with one for all `(1, k, m)`."""
-    if kernels.shape[0] == 1:  # TensorFlow's `matmul` of (B, 1, n, k) and (1, k, m) writes out of bounds on some CPUs
+    """Multiplies x `(B, h, n, k)` with a kernel for each head `(h, k, m)`, or one for all `(1, k, m)`."""
+    if kernels.shape[0] == 1:  # TensorFlow's `matmul` of these shapes writes out of bounds on some CPUs
         return ops.tensordot(x, kernels[0], axes=1)
     return ops.matmul(x, kernels)
 
 
 def normalize(x: Tensor, scale: Tensor, offset: Tensor, epsilon: float) -> Tensor:
-    """Normalises the last axis in float32 or wider: `keras.layers.LayerNormalization` in few operations.
-
-    Source: Ba et al. 2016, "Layer normalization", eq. 4.
+    """Normalises the last axis in float32 or wider, in few operations (Ba et al. 2016, "Layer normalization", eq. 4).
 
     >>> normalize(np.array([[1.0, 3.0]]), np.ones(2), np.zeros(2), epsilon=0.0).numpy().tolist()
     [[-1.0, 1.0]]
@@ -39,7 +37,7 @@ def normalize(x: Tensor, scale: Tensor, offset: Tensor, epsilon: float) -> Tenso
 
 
 def rms_normalize(x: Tensor, scale: Tensor | None = None, epsilon: float = 1e-6) -> Tensor:
-    """Does what `keras.ops.rms_normalization` does, in float32 or wider, in operations that PyTorch exports to ONNX.
+    """Does what `keras.ops.rms_normalization` does, in float32 or wider, with operations that PyTorch exports to ONNX.
 
     >>> rms_normalize(np.array([[3.0, 4.0]]), epsilon=0.0).numpy().round(3).tolist()
     [[0.849, 1.131]]
@@ -50,7 +48,7 @@ def rms_normalize(x: Tensor, scale: Tensor | None = None, epsilon: float = 1e-6)
 
 
 def take(x: Tensor, indices: Tensor, axis: int) -> Tensor:
-    """Does what `keras.ops.take` does for indices that are not negative, in operations that PyTorch exports to ONNX.
+    """Does what `keras.ops.take` does for nonnegative indices, with operations that PyTorch exports to ONNX.
 
     >>> take(np.array([[1.0, 2.0, 3.0]]), np.array([2, 0]), axis=1).numpy().tolist()
     [[3.0, 1.0]]
@@ -61,7 +59,7 @@ def take(x: Tensor, indices: Tensor, axis: int) -> Tensor:
 
 
 def swap_heads(x: Tensor) -> Tensor:
-    """Swaps the two middle axes: by a reshape, which moves nothing, where either size is known to be 1."""
+    """Swaps the two middle axes, by a reshape if either size is known to be 1."""
     if not any(map(is_one, x.shape[1:3])):
         return ops.swapaxes(x, 1, 2)
     batch, a, b, width = sizes(x)
@@ -69,15 +67,14 @@ def swap_heads(x: Tensor) -> Tensor:
 
 
 def is_one(size: Any) -> bool:
-    """True if a size is known to be 1.
+    """Returns True if a size is known to be 1. Branches on sizes must go through this.
 
-    A branch on a size must go through this. PyTorch traces exports with lengths of 1 for those that are free, and
-    compares equal to 1 what is not 1 later; the size is then no integer but a tensor.
+    While PyTorch traces an export, free lengths are tensors that compare equal to 1 and may be larger later.
     """
     return isinstance(size, int) and size == 1
 
 
 def sizes(x: Tensor) -> tuple[Any, ...]:
-    """Returns a shape to reshape other tensors to: a single size that is not known is -1, which costs no operation."""
+    """Returns a shape for reshapes: a single unknown size is -1, which costs no operation."""
     shape = tuple(x.shape)
     return tuple(-1 if size is None else size for size in shape) if shape.count(None) < 2 else ops.shape(x)

@@ -1,4 +1,4 @@
-"""The losses that disentangle attention heads, from mixtures of Gaussians over their queries."""
+"""Losses that disentangle attention heads, from mixtures of Gaussians over their queries."""
 
 import math
 
@@ -6,33 +6,30 @@ from keras import ops
 
 from keras_headattn._types import Tensor
 
-LEAST = -60.0  # of logarithms of probabilities in a loss: below it there is no gradient; e^-60 is a float32
+LEAST = -60.0  # least logarithm of a probability; e^-60 is a float32
 
 
 def shared_information(
     log_densities: Tensor, log_posteriors: Tensor, mask: Tensor | None = None, leave_one_out: bool = False
 ) -> Tensor:
-    """Upper bound of the mutual information of the queries of two heads.
+    """Upper bound of the mutual information of the queries of two heads, `(B, h, h)` nats with a diagonal of 0.
 
-    With `p(q_i | c)` the density of cluster c at query i of head h, divided by its sum over all queries of this head,
-    and `p(c | q'_i)` the posterior of the query of head h' for the same token:
+    With `p(q_i | c)` the density of cluster c at query i of head h, divided by its sum over the head's queries, and
+    `p(c | q'_i)` the posterior of the same token's query in head h':
 
         D[h, h'] = mean_i log sum_c p(q_i | c) p(c | q'_i)
 
-    The bound itself has no lower limit. The logarithm therefore ends at -60, and has no gradient below.
+    The logarithm ends at -60, and has no gradient below.
 
-    Source: "Disentangled mask attention in Transformer", eqs. 9, 12 and 13; the denominator of 13 is over the queries
-    of the same head, as Bayes' theorem has it.
+    Source: "Disentangled mask attention in Transformer", eqs. 9, 12 and 13, with the denominator of 13 over the same
+    head's queries, by Bayes' theorem.
 
     Args:
-        log_densities: `(B, h, n, C)`, log of the density of each cluster at each query.
-        log_posteriors: `(B, h, n, C)`, log of the posterior of each cluster.
-        mask: boolean `(B, n)`, True = a real token.
-        leave_one_out: whether what eq. 9 subtracts, the mean of the same with the other queries of head h', is
-            subtracted. It costs `(B, h, h, n, n)` numbers; the paper leaves it out (section 4.3).
-
-    Returns:
-        `(B, h, h)` nats, 0 on the diagonal and where there is no token.
+        log_densities: `(B, h, n, C)`, log density of each cluster at each query.
+        log_posteriors: `(B, h, n, C)`, log posterior of each cluster.
+        mask: boolean `(B, n)`, True = a real token. Without real tokens the result is 0.
+        leave_one_out: True to subtract, as in eq. 9, the mean over the other queries of head h'. Takes
+            `(B, h, h, n, n)` numbers; the paper leaves it out (section 4.3).
     """
     if mask is not None:
         log_densities = ops.where(mask[:, None, :, None], log_densities, ops.cast(-1e30, log_densities.dtype))
@@ -55,7 +52,7 @@ def shared_information(
 
 
 def kept_information(posteriors: Tensor, input_posteriors: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Lower bound of the mutual information of inputs and the queries of a head.
+    """Lower bound of the mutual information of inputs and the queries of a head, `(B, h)` nats.
 
     With the critic `f(q_i, x_j) = sum_c p(c | q_i) p(c | x_j)`:
 
@@ -65,11 +62,8 @@ def kept_information(posteriors: Tensor, input_posteriors: Tensor, mask: Tensor 
 
     Args:
         posteriors: `(B, h, n, C)`, of the queries.
-        input_posteriors: `(B, h, n, C)`, of each head's part of the inputs, under the same mixture.
-        mask: boolean `(B, n)`, True = a real token.
-
-    Returns:
-        `(B, h)` nats, 0 where there is no token.
+        input_posteriors: `(B, h, n, C)`, of each head's part of the inputs, in the same mixture.
+        mask: boolean `(B, n)`, True = a real token. Without real tokens the result is 0.
     """
     scores = ops.matmul(posteriors, ops.swapaxes(input_posteriors, -1, -2))
     own = ops.sum(posteriors * input_posteriors, axis=-1)
@@ -81,16 +75,13 @@ def kept_information(posteriors: Tensor, input_posteriors: Tensor, mask: Tensor 
 
 
 def cluster_diversity(posteriors: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Distance of the tokens from a cluster each: the mean of the squared entries of `C C^T - I`.
+    """Distance of tokens from one cluster each, `(B, h)`: the mean of the squared entries of `C C^T - I`.
 
     Source: "Disentangled mask attention in Transformer", eq. 14.
 
     Args:
         posteriors: `(B, h, n, C)`.
-        mask: boolean `(B, n)`, True = a real token.
-
-    Returns:
-        `(B, h)`, 0 where there is no token.
+        mask: boolean `(B, n)`, True = a real token. Without real tokens the result is 0.
     """
     if mask is not None:
         posteriors = ops.where(mask[:, None, :, None], posteriors, ops.zeros_like(posteriors))
@@ -106,14 +97,14 @@ def _log(probabilities):
 
 
 def _count(x, mask):
-    """Number of real tokens of `x` `(B, h, n, C)`, `(B, 1, 1)` or, where all have the same, `(1, 1, 1)`."""
+    """Counts the real tokens of `x` `(B, h, n, C)`: `(B, 1, 1)`, or `(1, 1, 1)` without a mask."""
     if mask is None:
         return ops.reshape(ops.cast(ops.shape(x)[2], x.dtype), (1, 1, 1))
     return ops.sum(ops.cast(mask, x.dtype), axis=-1)[:, None, None]
 
 
 def _mean(x, mask):
-    """Mean over the last axis of `(B, ..., n)` of what the mask `(B, n)` keeps."""
+    """Averages `(B, ..., n)` over what the mask `(B, n)` keeps."""
     if mask is None:
         return ops.mean(x, axis=-1)
     mask = ops.reshape(mask, (ops.shape(mask)[0], *(1,) * (len(x.shape) - 2), ops.shape(mask)[1]))
@@ -122,6 +113,6 @@ def _mean(x, mask):
 
 
 def _without_diagonal(x):
-    """`(..., n, n)` with zeros on the diagonal."""
+    """Sets the diagonal of `(..., n, n)` to 0."""
     n = ops.arange(ops.shape(x)[-1])
     return ops.where(n[:, None] == n[None], ops.zeros_like(x), x)

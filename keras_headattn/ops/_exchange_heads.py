@@ -1,5 +1,3 @@
-"""Maps of attention heads, mixed with each other."""
-
 import math
 
 import keras
@@ -34,18 +32,17 @@ def exchange_heads(maps: Tensor, kernel: Tensor) -> Tensor:
 
 def _product(maps, kernel):
     batch, heads, n, m = ops.shape(maps)
-    # Broadcast by hand: XLA is slower at products of a tensor that it has to broadcast.
+    # Broadcast by hand: XLA is slower at broadcast products.
     kernels = ops.broadcast_to(ops.transpose(kernel), (batch, kernel.shape[1], heads))
     mixed = ops.matmul(kernels, ops.reshape(maps, (batch, heads, n * m)))
     return ops.reshape(mixed, (batch, kernel.shape[1], n, m))
 
 
-# From so many terms on XLA takes twice as long, on a CPU, for a product that sums over them.
-LONG = 2**16
+LONG = 2**16  # terms from which XLA on a CPU takes twice as long for a product that sums over them
 
 
 def _kernel_gradient(maps, upstream):
-    """Gradient `(h, g)` of the kernel from `(B, h, n, m)` and `(B, g, n, m)`, summed over parts of a few queries."""
+    """Sums the gradient `(h, g)` of the kernel over parts of a few queries of `(B, h, n, m)` and `(B, g, n, m)`."""
     n, m = maps.shape[2:]
     rows = max(LONG // 8 // m, -(-n // 16))  # at most 16 parts
     total = 0.0

@@ -1,29 +1,25 @@
-"""Graphs of entities and relations, made of triples."""
-
 from keras import ops
 
 from keras_headattn._types import Tensor
 
 
 def graph_adjacency(triples: Tensor, entity_mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Which vertex of a graph attends to which.
+    """Returns the adjacency of a graph's vertices, made of triples.
 
-    The vertices are E entities, one global vertex, R relations and R inverse relations, in this order, N = E + 1 + 2 R.
-    Each attends to itself, entities and the global vertex to each other, and for each triple the head to the relation,
-    the relation to the tail, the tail to the inverse and the inverse to the head. What is padding attends to nothing
-    and is attended to by nothing.
+    The N = E + 1 + 2 R vertices are E entities, a global vertex, R relations and R inverse relations. Each attends to
+    itself; entities and the global vertex to each other; and for each triple the head to the relation, the relation to
+    the tail, the tail to the inverse and the inverse to the head. Padding neither attends nor is attended to.
 
     Source: Koncel-Kedziorski et al. 2019, "Text generation from knowledge graphs with graph transformers", section 3.1,
     and its public code.
 
     Args:
-        triples: integers `(B, R, 3)`: number of the head among the entities, id of the relation, number of the tail. A
-            relation of 0 is padding.
+        triples: integers `(B, R, 3)`: index of the head entity, id of the relation (0 = padding), index of the tail
+            entity.
         entity_mask: boolean `(B, E)`, True = an entity.
 
     Returns:
-        Adjacency `(B, N, N)`, True where the vertex of the row attends to that of the column; and the mask of vertices
-        `(B, N)`. Both are boolean.
+        Adjacency `(B, N, N)`, True where the row's vertex attends to the column's, and the mask of vertices `(B, N)`.
 
     >>> adjacency, mask = graph_adjacency(np.array([[[0, 3, 1]]]), np.array([[True, True]]))
     >>> adjacency.numpy()[0].astype(int).tolist()
@@ -33,7 +29,7 @@ def graph_adjacency(triples: Tensor, entity_mask: Tensor) -> tuple[Tensor, Tenso
     relation_mask = ops.not_equal(triples[:, :, 1], 0)
     batch, num_entities = ops.shape(entity_mask)
     mask = ops.concatenate([entity_mask, ops.ones((batch, 1), "bool"), relation_mask, relation_mask], axis=1)
-    places = ops.arange(num_entities + 1, dtype=triples.dtype)  # of the entities, and of the global vertex
+    places = ops.arange(num_entities + 1, dtype=triples.dtype)  # of the entities and the global vertex
     is_head, is_tail = (ops.equal(triples[:, :, end, None], places) for end in (0, 2))  # (B, R, E + 1)
     to_relations = ops.swapaxes(ops.concatenate([is_head, is_tail], axis=1), 1, 2)
     to_entities = ops.concatenate([is_tail, is_head], axis=1)

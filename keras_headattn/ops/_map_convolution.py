@@ -1,5 +1,3 @@
-"""Attention maps as images whose channels are the heads."""
-
 import keras
 import numpy as np
 from keras import ops
@@ -15,7 +13,7 @@ def convolve_maps(
     earlier_rows: Tensor | None = None,
     query_positions: Tensor | None = None,
 ) -> Tensor:
-    """Convolution of attention maps, with ReLU. It reads only entries that the query may know.
+    """Convolution with ReLU of attention maps as images with the heads as channels.
 
     | role | entry `(i, j)` of the result reads, for a kernel of size k = 2p + 1 |
     |---|---|
@@ -23,26 +21,26 @@ def convolve_maps(
     | `"decoder"` | `(i - a, j - b)` with 2p >= b >= a >= 0: the kernel's lower triangle, shifted by p down and right |
     | `"cross"` | rows i - 2p to i, columns up to p away: the result is shifted by p down |
 
-    Beyond the border are zeros; rows and columns that a shift brings in are 0.
+    A query thus reads only what it may know. The map continues with zeros; rows and columns shifted in are 0.
 
-    Source: Wang et al. 2021, "Evolving attention with residual convolutions", sections 3.3 and 3.5, with the
-    shift for encoder-decoder attention along the target.
+    Source: Wang et al. 2021, "Evolving attention with residual convolutions", sections 3.3 and 3.5, with the shift for
+    encoder-decoder attention along the target.
 
     Args:
         maps: `(B, h, n, m)`, 0 where a query may not attend.
         kernel: `(k, k, h, h)`, k odd.
         bias: `(h,)`.
         role: `"encoder"`, `"decoder"` or `"cross"`.
-        earlier_rows: `(B, h, k - 1, m)`, rows of the map before these. Default to zeros. Not for an encoder.
-        query_positions: `(n,)`, which rows these are. Default to 0, 1, ... Not for an encoder.
+        earlier_rows: `(B, h, k - 1, m)`, the rows before these. Default to zeros. Not for an encoder.
+        query_positions: `(n,)`, indices of the rows. Default to 0, 1, ... Not for an encoder.
 
     Returns:
         `(B, h, n, m)`.
     """
     size = kernel.shape[0]
     batch, heads, n, m = ops.shape(maps)
-    # No convolution of nothing, and none whose result is empty: zeros are added at the end, and cut off.
-    more_items = 1 if isinstance(batch, int) and not batch else 0  # an empty batch that is not known does no harm
+    # Convolutions cannot have empty inputs or results: zeros are added at the end, and cut off.
+    more_items = 1 if isinstance(batch, int) and not batch else 0  # an unknown empty batch does no harm
     more_rows, more_columns = (0 if isinstance(length, int) and length else 1 for length in (n, m))
     padding = [(0, more_items), (0, 0), (0, more_rows), (0, more_columns)]
     if role == "encoder":
@@ -65,20 +63,19 @@ def convolve_maps(
     if role == "decoder":
         kernel = kernel * ops.cast(np.tri(size)[:, :, None, None], kernel.dtype)
         there = ops.logical_and(there, ops.greater_equal(ops.arange(m, dtype="int32"), shift))
-    # TensorFlow does not make an empty batch smaller.
     convolved = _cut(_convolve(padded, kernel, bias, "valid"), more_items, n, m)
     return ops.where(there, convolved, ops.zeros((), convolved.dtype))
 
 
 def _cut(maps, more_items, n, m):
-    """Takes away what was added. One slice of several axes would forget a known size where another is not known."""
+    """Removes padding in two slices: one slice of several axes would forget known sizes beside unknown ones."""
     maps = maps[:0] if more_items else maps
     return maps[:, :, :n][..., :m]
 
 
 def _convolve(maps, kernel, bias, padding):
     dtype = keras.backend.standardize_dtype(maps.dtype)
-    wide = "float32" if dtype == "float16" else dtype  # sums of logits may be beyond what float16 holds
+    wide = "float32" if dtype == "float16" else dtype  # sums of logits may overflow float16
     images = ops.transpose(ops.cast(maps, wide), (0, 2, 3, 1))  # channels last: the faster layout on CPUs
     images = ops.conv(images, ops.cast(kernel, wide), padding=padding, data_format="channels_last")
     images = ops.relu(images + ops.cast(bias, wide))

@@ -1,4 +1,4 @@
-"""The one masking contract: boolean masks, True = may attend. They are combined here and nowhere else."""
+"""Boolean masks, True = may attend; they are combined only here."""
 
 import numpy as np
 from keras import ops
@@ -7,15 +7,11 @@ from keras_headattn._types import Shape, Tensor
 
 
 def causal_mask(query_length: int | Tensor, key_length: int | Tensor, offset: int | Tensor = 0) -> Tensor:
-    """Row `i` may attend to columns 0 to `offset + i`.
+    """Boolean mask `(1, n, m)` under which row `i` may attend to columns 0 to `offset + i`.
 
     Args:
-        query_length: number of queries `n`.
-        key_length: number of keys `m`.
+        query_length, key_length: number of queries `n` and of keys `m`.
         offset: position of the first query among the keys; an integer or a scalar tensor.
-
-    Returns:
-        Boolean tensor of shape `(1, n, m)`.
     """
     rows = ops.arange(query_length, dtype="int32")[None, :, None] + offset
     columns = ops.arange(key_length, dtype="int32")[None, None, :]
@@ -23,15 +19,11 @@ def causal_mask(query_length: int | Tensor, key_length: int | Tensor, offset: in
 
 
 def sliding_window_mask(query_positions: Tensor, key_positions: Tensor, window: int) -> Tensor:
-    """A query may attend to keys less than `window` positions away.
+    """Boolean mask `(1, n, m)` under which a query may attend to keys less than `window` positions away.
 
     Args:
-        query_positions: integers `(n,)`.
-        key_positions: integers `(m,)`.
+        query_positions, key_positions: integers `(n,)` and `(m,)`.
         window: positive integer.
-
-    Returns:
-        Boolean tensor of shape `(1, n, m)`.
     """
     distances = ops.expand_dims(query_positions, 1) - ops.expand_dims(key_positions, 0)
     return ops.less(ops.abs(distances), window)[None]
@@ -65,13 +57,13 @@ def check_dense(name: str, tensor: Tensor) -> None:
 def _check_zeros_and_ones(name, mask):
     try:
         values = ops.convert_to_numpy(mask)
-    except Exception:  # a symbolic tensor: each backend has an exception of its own for it
+    except Exception:  # a symbolic tensor: the exception depends on the backend
         return
     if not np.isin(values, (0, 1)).all():
         wrong = values[~np.isin(values, (0, 1))]
         raise ValueError(
-            f"`{name}` must be boolean or hold only 0 and 1 (1 = may attend); it is not added to the "
-            f"logits. Received: dtype {mask.dtype} with values such as {wrong.ravel()[:3].tolist()}"
+            f"`{name}` must be boolean or hold only 0 and 1 (1 = may attend): it is not added to "
+            f"the logits. Received: dtype {mask.dtype} with values such as {wrong.ravel()[:3].tolist()}"
         )
 
 

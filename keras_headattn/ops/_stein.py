@@ -1,5 +1,3 @@
-"""The gradient of Stein variational gradient descent."""
-
 import numpy as np
 from keras import ops
 
@@ -8,7 +6,7 @@ from keras_headattn._types import Tensor
 KERNELS = ("rbf", "cosine")
 BANDWIDTHS = ("paper", "code")
 TINY = 1e-30
-HALVINGS = 48  # of the interval in which the median is looked for
+HALVINGS = 48  # of the interval that holds the median
 
 
 def stein_gradient(
@@ -19,25 +17,23 @@ def stein_gradient(
     kernel: str = "rbf",
     smoothing: bool = True,
 ) -> Tensor:
-    """The direction of each particle in Stein variational gradient descent (SVGD), to be subtracted.
+    """Gradient of each particle in Stein variational gradient descent (SVGD), to be subtracted.
 
         g_i = 1/M sum_j [ k(x_j, x_i) grad_j - a d/dx_j k(x_j, x_i) ]
 
-    The first part is a mean of the gradients of near particles, the second drives particles apart.
+    The first part averages the gradients of near particles, the second drives particles apart.
 
-    Source: An et al. 2020, "Repulsive attention", eqs. 4 and 14 with their sign turned for optimizers that subtract,
-    B.2 and C.6.
+    Source: An et al. 2020, "Repulsive attention", eqs. 4 and 14 (with the sign reversed), B.2 and C.6.
 
     Args:
         particles: `(..., M, P)`, M particles of P numbers each.
         gradients: `(..., M, P)`, those of the loss.
         repulsive_weight: `a`. Default 1.0.
-        bandwidth: w of `"rbf"`, which counts as constant when the kernel is derived. Where the median is 0, w is
-            infinite. `"paper"` (default): w = med^2 / log M, med the median distance of two different particles.
-            `"code"`, as in the code published with the paper: w = med^2 / log(M + 1), med^2 the median of all squared
-            distances, those of particles to themselves among them.
+        bandwidth: w of `"rbf"`, constant in derivatives, infinite for a median of 0. `"paper"` (default): med^2 / log
+            M, med the median distance of two different particles. `"code"`, as in the paper's code: med^2 / log(M + 1),
+            med^2 the median of all squared distances, including those of particles to themselves.
         kernel: `"rbf"` (default): k(x, y) = exp(-||x - y||^2 / w). `"cosine"`: k(x, y) = x y / (||x|| ||y||).
-        smoothing: Default `True`. `False`: the first part is a particle's own gradient, grad_i.
+        smoothing: if False, the first part is a particle's own gradient, grad_i. Default True.
 
     Returns:
         `(..., M, P)`, in the dtype of `particles`. Compute it in float32.
@@ -62,7 +58,7 @@ def stein_gradient(
 
 
 def _rbf(particles, bandwidth):
-    # The distances stay the same, and are not lost in rounding where particles are close together.
+    # Distances stay the same, with less rounding where particles are close together.
     particles = particles - ops.mean(particles, axis=-2, keepdims=True)
     distances = _squared_distances(particles)
     inverse = _inverse_bandwidth(distances, bandwidth)
@@ -103,15 +99,15 @@ def _inverse_bandwidth(distances, bandwidth):
         squared_median, logarithm = ops.square((ops.sqrt(lower) + ops.sqrt(upper)) / 2.0), np.log(num_particles)
     else:
         squared_median, logarithm = (lower + upper) / 2.0, np.log(num_particles + 1.0)
-    there = squared_median > np.finfo("float32").tiny  # below, its inverse is infinite
+    there = squared_median > np.finfo("float32").tiny  # below it, the inverse is infinite
     inverse = ops.where(there, logarithm / ops.where(there, squared_median, 1.0), 0.0)
     return inverse[..., None, None]
 
 
 def _middle(numbers):
-    """The two middle ones of numbers `(..., n)`, none below 0, each `(...)`: the same one twice if n is odd.
+    """Returns the two middle ones of nonnegative numbers `(..., n)`, each `(...)`; the same one twice if n is odd.
 
-    Not by sorting: within a training step that XLA compiles for a CPU, a sort makes the whole step three times as long.
+    By bisection: XLA on a CPU makes a training step three times as long with a sort in it.
     """
     count = numbers.shape[-1]
     high = ops.max(numbers, axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Random numbers that depend on a seed and a step alone."""
+"""Random numbers that depend only on a seed and a step."""
 
 import math
 
@@ -12,10 +12,10 @@ PARITY = 0x1BD11BDA
 
 
 def threefry_normal(count: int, seed: int | Tensor, step: int | Tensor) -> Tensor:
-    """Returns `count` numbers of Gaussian noise, but for rounding the same on every backend, with and without XLA.
+    """Returns `count` Gaussian random numbers, the same up to rounding on every backend, with and without XLA.
 
-    By the counter-based generator Threefry-2x32 with 20 rounds, which JAX has, too. For `keras.random.normal` on
-    TensorFlow XLA makes a loop for a CPU that takes many times as long; without XLA that is the faster one.
+    By Threefry-2x32 with 20 rounds, as in JAX. For TensorFlow's own numbers XLA on a CPU makes a slow loop; without XLA
+    those are faster.
 
     Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 
@@ -30,7 +30,7 @@ def threefry_normal(count: int, seed: int | Tensor, step: int | Tensor) -> Tenso
 
 
 def _normal(bits):
-    """By the inverse of the distribution, from 2^23 numbers between -1 and 1 that float32 holds exactly."""
+    """Applies the inverse of the distribution to 2^23 numbers between -1 and 1, exact in float32."""
     between = (ops.cast(ops.right_shift(bits, _uint32(9)), "float32") + 0.5) * 2.0**-22 - 1.0
     return math.sqrt(2.0) * ops.erfinv(between)
 
@@ -53,7 +53,7 @@ def _rotate(bits, distance):
 
 
 def _wrapped(bits):
-    """The last 32 bits. On PyTorch Keras has 64 in place of 32 without a sign."""
+    """Keeps the last 32 bits: on PyTorch Keras has 64 in place of 32 without a sign."""
     return bits if backend.standardize_dtype(bits.dtype) == "uint32" else ops.bitwise_and(bits, _uint32(2**32 - 1))
 
 
