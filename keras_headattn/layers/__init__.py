@@ -1,4 +1,4 @@
-"""Drop-in attention layers."""
+"""Drop-in attention layers, blocks and poolings. Wrong arguments raise a ValueError that names them."""
 
 from keras_headattn.layers._attention import Attention, State
 from keras_headattn.layers._augmented_conv_2d import AugmentedConv2D, augmented_widths

@@ -51,9 +51,6 @@ class AugmentedConv2D(SavedNames):
     Returns:
         `(B, height / strides, width / strides, filters)`, rounded up; then, if asked for, weights and map, in a tuple.
 
-    Raises:
-        ValueError: naming the argument and what was received.
-
     >>> from keras_headattn.layers import MultiHeadAttention
     >>> layer = AugmentedConv2D(32, kernel_size=3, attention=MultiHeadAttention(2, key_dim=20, value_dim=4), strides=2)
     >>> tuple(layer(keras.random.normal((2, 8, 10, 16))).shape)

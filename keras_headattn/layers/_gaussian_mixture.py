@@ -39,9 +39,6 @@ class GaussianMixture(keras.layers.Layer):
     Returns:
         Log density of each cluster at each point, `(B, h, n, C)`.
 
-    Raises:
-        ValueError: naming the argument and what was received.
-
     >>> mixture = GaussianMixture(num_clusters=4, num_heads=2)
     >>> log_densities = mixture(keras.random.normal((3, 2, 5, 8)))
     >>> posteriors = keras.ops.exp(mixture.log_posteriors(log_densities))

@@ -41,9 +41,6 @@ class GraphBlock(layers.Layer):
     Returns:
         `(B, N, D)`.
 
-    Raises:
-        ValueError: naming the argument and what was received.
-
     >>> from keras_headattn.layers import GraphAttention
     >>> vertices, adjacency = keras.random.normal((1, 3, 16)), np.eye(3, dtype=bool)[None]
     >>> tuple(GraphBlock(GraphAttention(4, 4), 32)(vertices, adjacency).shape)

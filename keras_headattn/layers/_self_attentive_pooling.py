@@ -46,9 +46,6 @@ class SelfAttentivePooling(keras.layers.Layer):
     Returns:
         Z `(B, h, D)`; then, if asked for, the weights A `(B, h, n)` before dropout.
 
-    Raises:
-        ValueError: naming the argument and what was received.
-
     >>> x = keras.random.normal((2, 5, 16))
     >>> z, weights = SelfAttentivePooling(num_heads=4, hidden_dim=8)(x, return_attention_scores=True)
     >>> tuple(z.shape), tuple(weights.shape)
