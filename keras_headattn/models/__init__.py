@@ -1,4 +1,4 @@
-"""Models made of this library's layers."""
+"""Models made of this library's layers. Wrong arguments raise a ValueError that names them."""
 
 from keras_headattn.models._bert.bert import BERT_SIZES, Bert
 from keras_headattn.models._bert.electra_pretraining import ElectraPretraining

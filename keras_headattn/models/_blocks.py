@@ -1,15 +1,11 @@
-"""A stack of blocks, which all models of blocks share."""
+"""The stack of blocks that models share."""
 
 
 class Stack:
-    """Blocks that run one after the other. The maps of each, as evolving attention has them, go to the next.
+    """Blocks that run in turn, each with the score maps of the one before; `GraphBlock` takes no maps.
 
-    A stack has no weights: the model keeps the blocks in a list of its own, where Keras finds them.
-
-    Args:
-        blocks: list of `EncoderBlock`, `DecoderBlock` or `GraphBlock`.
-        relative_positions: layer that all self-attentions share, in place of their own; or `None`.
-        carries_scores: whether maps go from block to block; `GraphBlock` takes none.
+    Has no weights: the model keeps the blocks in its own list, where Keras finds them. `relative_positions` replace
+    those of all self-attentions.
     """
 
     def __init__(self, blocks, relative_positions=None, carries_scores=True):
@@ -20,7 +16,7 @@ class Stack:
                 block.relative_positions = relative_positions
 
     def build(self, *shapes):
-        """Builds the blocks, all for inputs of these shapes."""
+        """Builds all blocks for inputs of these shapes."""
         map_shapes = None
         for block in self.blocks:
             if self.carries_scores:
@@ -30,12 +26,12 @@ class Stack:
                 block.build(*shapes)
 
     def __call__(self, x, *inputs, **arguments):
-        """`x` after the last block."""
+        """Returns `x` after the last block."""
         *_, (x, _) = self.run(x, *inputs, **arguments)
         return x
 
     def run(self, x, *inputs, each=None, **arguments):
-        """Yields `x` and the state after each block; `each` has arguments of single blocks."""
+        """Yields `x` and the state after each block; `each` lists arguments of single blocks."""
         maps = {}
         for block, own in zip(self.blocks, each or [{}] * len(self.blocks), strict=True):
             if self.carries_scores:
@@ -51,12 +47,12 @@ class Stack:
         return [block.decoding_kernels() for block in self.blocks]
 
     def init_cache(self, memory, max_length, kernels=None):
-        """Caches of the blocks: list; `kernels` are those of `decoding_kernels`, or `None`."""
+        """Returns a list of the blocks' caches; `kernels` are of `decoding_kernels`, or `None`."""
         kernels = kernels or [None] * len(self.blocks)
         return [block.init_cache(memory, max_length, own) for block, own in zip(self.blocks, kernels, strict=True)]
 
     def step(self, x, caches, kernels=None, **arguments):
-        """`x` after the last block, and the caches for the next step."""
+        """Returns `x` after the last block, and the caches for the next step."""
         kernels = kernels or [None] * len(self.blocks)
         each = [{"cache": cache, "kernels": own} for cache, own in zip(caches, kernels, strict=True)]
         states = list(self.run(x, each=each, training=False, **arguments))
@@ -70,5 +66,5 @@ class Stack:
 
     @property
     def attentions(self):
-        """All attention layers of the blocks: list."""
+        """List of all attention layers of the blocks."""
         return [layer for block in self.blocks for layer in block.attentions.values()]

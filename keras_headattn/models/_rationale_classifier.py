@@ -1,4 +1,4 @@
-"""Classifiers of long documents that pool words by additive attention, so that they show which words count."""
+"""Classifiers of long documents with attention over words, which shows the words that count."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,34 +20,31 @@ _WIDTHS = ("lstm_dim", "pooling_dim", "hidden_dim", "dropout", "seed")
 
 @register_keras_serializable(package="keras_headattn")
 class RationaleReader(Model):
-    """Classes of words, by their states after each layer of an encoder.
+    """Classifier of words, by their states after each layer of an encoder.
 
-    A softmax of learnt numbers mixes the layers. Then come a BiLSTM, dropout, additive attention over all words with
-    one head, a hidden layer with ReLU, dropout, and the classes. Logits are in float32 under mixed precision too.
+    A learnt softmax mixes the layers. Then come a BiLSTM, dropout, additive attention over all words with one head, a
+    hidden layer with ReLU, dropout, and the classes. Logits are float32 under mixed precision too.
 
-    Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models", section 5.2, its model with
+    Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models", section 5.2, the model with
     soft rationales.
 
     Args:
-        num_outputs: number of classes; 1 where each of several sequences is a choice.
-        num_layers: number of layers L that are mixed.
+        num_outputs: number of classes; 1 for a choice between several sequences.
+        num_layers: number of mixed layers L.
         lstm_dim: width of the LSTM in each direction.
         pooling_dim: width of the hidden layer of the attention.
         hidden_dim: width of the layer before the classes.
         dropout: rate of both dropouts.
-        seed: of these dropouts, which have `seed` and `seed + 1`.
+        seed: of the dropouts: `seed` and `seed + 1`.
 
     Call arguments:
-        inputs: dictionary of `"states"`, `(B, C, n, L, D)` of any float type, and `"mask"`, boolean `(B, C, n)`, True
-            = a word. C is 1 for classes, or the number of choices, each with its own words.
-        training: whether dropout is active.
+        inputs: dictionary of `"states"`, floats `(B, C, n, L, D)`, and `"mask"`, boolean `(B, C, n)`, True = a word. C
+            is 1 for classes, or the number of choices, each with its own words.
+        training: True to apply dropout.
         return_intermediates: returns `(logits, out)`, with `out["pooling"]["weights"]` `(B * C, 1, n)`.
 
     Returns:
         Logits `(B, C * num_outputs)`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
 
     >>> reader = RationaleReader(2, num_layers=3, lstm_dim=4, pooling_dim=4, hidden_dim=4)
     >>> inputs = {"states": np.ones((2, 1, 5, 3, 8), "float16"), "mask": np.ones((2, 1, 5), bool)}
@@ -104,28 +101,22 @@ class RationaleReader(Model):
         return ops.reshape(logits, (batch, width))
 
     def mix(self, states: Tensor) -> Tensor:
-        """Layers as one.
+        """Mixes the layers of `(..., L, D)` to `(..., D)`.
 
         Args:
             states: `(..., L, D)`.
-
-        Returns:
-            `(..., D)`.
         """
         shares = ops.softmax(ops.cast(self.mix_logits, "float32"))
         states = ops.cast(states, self.compute_dtype)
         return ops.sum(states * ops.cast(shares, self.compute_dtype)[:, None], axis=-2)
 
     def read(self, mixed: Tensor, mask: Tensor, training: bool | None = None) -> Tensor:
-        """Logits of mixed states.
+        """Returns logits of mixed states, `(B * C, num_outputs)`.
 
         Args:
             mixed: `(B, C, n, D)`.
             mask: boolean `(B, C, n)`.
-            training: whether dropout is active.
-
-        Returns:
-            `(B * C, num_outputs)`.
+            training: True to apply dropout.
         """
         length, width = ops.shape(mixed)[2:]
         mixed, mask = ops.reshape(mixed, (-1, length, width)), ops.reshape(mask, (-1, length))
@@ -143,26 +134,23 @@ class RationaleReader(Model):
 class RationaleClassifier(Model):
     """A `Bert` that reads long documents in windows, and a `RationaleReader` of the words' states.
 
-    The state of a word is that of its first piece. Below the layers that are trained the encoder has no dropout, so
-    that its states are the same in every epoch and may be computed once: `piece_states`.
+    The state of a word is that of its first piece. Below the trained layers the encoder has no dropout, so that its
+    states can be computed once for all epochs: `piece_states`.
 
     Source: as of `RationaleReader`.
 
     Args:
-        encoder: `Bert`. It is used itself, with its weights and its dtype. It needs no pooler.
+        encoder: `Bert`, used itself, with its weights and dtype. It needs no pooler.
         num_outputs, lstm_dim, pooling_dim, hidden_dim, dropout, seed: as of `RationaleReader`.
-        trainable_layers: number of the encoder's last blocks that are trained; 0 for none.
+        trainable_layers: number of the encoder's last blocks to train; 0 for none.
 
     Call arguments:
         inputs: dictionary of `"token_ids"`, integers `(B, C, w, m)`, w windows of m pieces, and `"places"`, integers
-            `(B, C, n)`: the place of each word's first piece among the `w * m`; -1 for padding.
-        training: whether dropout is active.
+            `(B, C, n)`: the index of each word's first piece among the `w * m`; -1 for padding.
+        training: True to apply dropout.
 
     Returns:
         Logits `(B, C * num_outputs)`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
 
     >>> encoder = Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=2, num_heads=4, pooler=False)
     >>> model = RationaleClassifier(encoder, 2, lstm_dim=4, pooling_dim=4, hidden_dim=4)
@@ -195,7 +183,7 @@ class RationaleClassifier(Model):
         frozen = [*(getattr(self.encoder, name) for name in names), *self.encoder.blocks[: self.num_frozen]]
         for layer in frozen:
             if layer is not None:
-                layer.trainable = False  # of weights that are there
+                layer.trainable = False
         self.reader.build((None, None, None, self.encoder.num_layers, self.encoder.hidden_dim))
         self.built = True
 
@@ -211,14 +199,11 @@ class RationaleClassifier(Model):
         return self.reader({"states": ops.reshape(words, shape), "mask": places >= 0}, training=training)
 
     def piece_states(self, token_ids: Tensor, training: bool | None = None) -> Tensor:
-        """States of the pieces of single windows after each block.
+        """Returns the states of windows after each block, `(B, m, L, D)`.
 
         Args:
             token_ids: integers `(B, m)`.
-            training: whether dropout is active in the layers that are trained.
-
-        Returns:
-            `(B, m, L, D)`.
+            training: True to apply dropout in the trained layers.
         """
         encoder = self.encoder
         is_real = ops.not_equal(token_ids, encoder.pad_id)

@@ -15,7 +15,7 @@ SIZES = {
 
 
 def arguments_of_size(sizes, size, **given):
-    """Arguments of a named size of a table; those that are given replace them."""
+    """Returns the arguments of a named size, with those given in their place."""
     if size not in sizes:
         raise ValueError(f"There are the sizes {', '.join(sizes)}. Received: size={size!r}")
     return {**sizes[size], **given}

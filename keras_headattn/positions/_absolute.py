@@ -11,22 +11,19 @@ from keras_headattn._validation import check_boolean, check_index, check_positiv
 
 @register_keras_serializable(package="keras_headattn")
 class SinusoidalPositions(layers.Layer):
-    """Adds sines and cosines of the position, of wavelengths from 2 pi to 10,000 * 2 pi.
+    """Sines and cosines of the position, added to the inputs, of wavelengths from 2 pi to 10,000 * 2 pi.
 
-    Source: Vaswani et al. 2017, "Attention is all you need", section 3.5 (sines in the first half of the
-    features, cosines in the second, as in tensor2tensor).
+    Source: Vaswani et al. 2017, "Attention is all you need", section 3.5 (sines in the first half of the features,
+    cosines in the second, as in tensor2tensor).
 
     Args:
-        endpoint: whether the longest wavelength is 10,000 * 2 pi, as in tensor2tensor; otherwise it is the one before
-            in a series that ends there, as in the paper and in Marian.
-        first: the position of the first token. Default 0.
+        endpoint: True for 10,000 * 2 pi as the longest wavelength, as in tensor2tensor; False for a series that ends
+            before it, as in the paper and in Marian.
+        first: position of the first token. Default 0.
 
     Call arguments:
-        inputs: `(B, n, D)`.
-        positions: integers `(n,)`. Defaults to 0, 1, ..., n - 1.
-
-    Returns:
-        `(B, n, D)`.
+        inputs: `(B, n, D)`, also the shape of the result.
+        positions: integers `(n,)`. Default to 0, 1, ..., n - 1.
 
     Raises:
         ValueError: if D is odd.
@@ -59,17 +56,16 @@ class SinusoidalPositions(layers.Layer):
 
 @register_keras_serializable(package="keras_headattn")
 class LearnedPositions(layers.Layer):
-    """Adds a learned vector for each position.
+    """Learned vectors of positions, added to the inputs.
 
     Args:
-        max_length: number of positions that have vectors. Those beyond have the last vector, where the length of the
-            sequence is not known when the graph is made.
+        max_length: number of positions. Later ones get the last vector, where the length is unknown statically.
         initializer: of the vectors.
 
-    Call arguments and returns: as `SinusoidalPositions`.
+    Call arguments: as `SinusoidalPositions`.
 
     Raises:
-        ValueError: for a `max_length` below 1, and a sequence whose length is known to be above it.
+        ValueError: for a `max_length` below 1, or a sequence known to be longer.
     """
 
     def __init__(self, max_length: int, initializer: Initializer = "glorot_uniform", **kwargs: Any):

@@ -8,13 +8,11 @@ from keras_headattn.positions._positions import Positions, distances
 
 @register_keras_serializable(package="keras_headattn")
 class ALiBiPositions(Positions):
-    """Logits fall in a straight line with the distance of query and key; each head has its own slope.
+    """Logits that fall linearly with the distance of query and key, with a slope for each head.
 
-    `bias = -slope * |i - j|`. The slopes of `h = 2^k` heads are `2^(-8 / h), 2^(-16 / h), ..., 2^-8`. Any other
-    number of heads has those of the next smaller power of 2, and then every second one of twice as many heads.
-    Nothing is learned. The paper has keys before their query only; here keys after it count in the same way.
-
-    Shapes: scaled queries `(B, h, n, d)` and positions `(n,)` and `(m,)` give logits `(1, h, n, m)`.
+    `bias = -slope * |i - j|`, also for keys after the query, which the paper does not have. The slopes of `h = 2^k`
+    heads are `2^(-8 / h), 2^(-16 / h), ..., 2^-8`. Other numbers of heads have those of the next smaller power of 2,
+    and then every second one of twice as many heads. Nothing is learned.
 
     Source: Press et al. 2022, "Train short, test long: attention with linear biases enables input length
     extrapolation", section 3.
@@ -38,8 +36,7 @@ class ALiBiPositions(Positions):
 
 
 def _slopes(heads):
-    """`(heads,)`: a slope for each head."""
-    power = 2 ** (heads.bit_length() - 1)  # the largest that is not above
+    power = 2 ** (heads.bit_length() - 1)  # the largest not above `heads`
     own = 2.0 ** (-8 * np.arange(1, power + 1) / power)
     of_twice_as_many = 2.0 ** (-8 * np.arange(1, 2 * power + 1) / (2 * power))
     return np.concatenate([own, of_twice_as_many[::2][: heads - power]])

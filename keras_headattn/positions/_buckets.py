@@ -13,28 +13,25 @@ from keras_headattn.positions._positions import Positions, add_table, distances
 
 @register_keras_serializable(package="keras_headattn")
 class BucketPositions(Positions):
-    """A learned logit for each head and each bucket of distances, as in T5.
+    """Learned logits for each head and each bucket of distances, as in T5.
 
-    Half of the buckets hold one distance each: 0, 1, 2, ... The others hold ranges of distances, of widths that grow
-    exponentially up to `max_distance`. The last bucket also holds all distances beyond. In both directions, half of
-    the buckets are for keys after their query. In one direction, keys after their query count as distance 0.
+    Half of the buckets hold one distance each: 0, 1, 2, ... The others hold ranges that grow exponentially up to
+    `max_distance`; the last one also holds all larger distances. In both directions, half of the buckets are for keys
+    after their query; in one direction, such keys count as distance 0.
 
-    Shapes: scaled queries `(B, h, n, d)` and positions `(n,)` and `(m,)` give logits `(1, h, n, m)`.
-
-    Source: Raffel et al. 2020, "Exploring the limits of transfer learning with a unified text-to-text
-    transformer", section 2.1, with the buckets of its public code. T5 does not scale its logits, has the same
-    table in all layers, one direction in the decoder, and no positions in cross-attention.
+    Source: Raffel et al. 2020, "Exploring the limits of transfer learning with a unified text-to-text transformer",
+    section 2.1, and its public code. T5 has unscaled logits, the same table in all layers, one direction in the
+    decoder, and no positions in cross-attention.
 
     Args:
         num_buckets: number of buckets; even in both directions.
-        max_distance: the distance at which the last bucket is full.
-        bidirectional: whether keys after their query have buckets of their own.
+        max_distance: distance at which the last bucket is full.
+        bidirectional: True for separate buckets of keys after their query.
         embeddings_initializer: of the table `(num_buckets, h)`. Defaults to a normal distribution of deviation
             `(h * d) ** -0.5`, where `h * d` is the width of the model in T5.
 
     Raises:
-        ValueError: if there are too few buckets, or `max_distance` is less than the number of buckets that hold one
-            distance each.
+        ValueError: for too few buckets, or a `max_distance` less than the number of buckets of one distance.
 
     >>> positions = BucketPositions(num_buckets=8, max_distance=20)
     >>> positions.build((None, 2, None, 16))
@@ -74,20 +71,17 @@ class BucketPositions(Positions):
 
     def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         farthest = self.max_distance
-        # First a logit for each distance, (h, 2 * farthest + 1): one index as large as the logits, not two.
+        # A logit for each distance first, (h, 2 * farthest + 1): one index as large as the logits, not two.
         table = ops.transpose(ops.cast(self.embeddings, query.dtype))
         by_distance = take(table, self.buckets(np.arange(-farthest, farthest + 1)), axis=1)
         steps = ops.clip(distances(query, query_positions, key_positions), -farthest, farthest) + farthest
         return take(by_distance, steps, axis=1)[None]
 
     def buckets(self, distances: np.ndarray) -> np.ndarray:
-        """The bucket of each distance.
+        """Returns the bucket of each distance, an int32 array in `[0, num_buckets)`.
 
         Args:
             distances: NumPy array of integers, from query to key.
-
-        Returns:
-            NumPy array of int32 of the same shape, in `[0, num_buckets)`.
         """
         after = distances > 0
         if self.bidirectional:

@@ -1,4 +1,4 @@
-"""The seam between attention and positions."""
+"""Interface between attention and positions."""
 
 import keras
 from keras import backend, initializers, ops
@@ -10,15 +10,13 @@ from keras_headattn._validation import differ
 
 @register_keras_serializable(package="keras_headattn")
 class Positions(keras.layers.Layer):
-    """Base of all positions that act inside attention.
+    """Base of positions that act inside attention.
 
-    A subclass overrides `rotate`, `bias`, or both. One that overrides neither leaves attention as it is. An
-    attention layer calls `build` when it is built, unless the positions are `built` (loaded, or shared with another
-    layer), and the two methods in its own call:
+    A subclass overrides `rotate`, `bias`, or both. An attention layer calls `build` when it is built, unless the
+    positions are `built` (loaded, or shared with another layer), and in its call:
 
-    1. `rotate` changes the heads of queries and of keys, before the keys go into the cache.
-    2. `bias` makes logits that are added to those of the keys. Where a class has it, a cache keeps the positions
-       of its keys.
+    1. `rotate`, which changes the heads of queries and of keys, before keys go into the cache;
+    2. `bias`, which makes logits to add to those of the keys. A cache then keeps the positions of its keys.
 
     >>> class Slope(Positions):
     ...     def bias(self, query, query_positions, key_positions):
@@ -34,43 +32,39 @@ class Positions(keras.layers.Layer):
 
     @property
     def has_bias(self) -> bool:
-        """Whether the class adds logits."""
+        """True if the class adds logits."""
         return type(self).bias is not Positions.bias
 
     @property
     def rotates(self) -> bool:
-        """Whether the class changes queries and keys."""
+        """True if the class changes queries and keys."""
         return type(self).rotate is not Positions.rotate
 
     def rotate(self, heads: Tensor, positions: Tensor) -> Tensor:
-        """Heads of queries or of keys with their positions in them.
+        """Rotates heads of queries or of keys; shape and dtype stay.
 
         Args:
             heads: `(B, h, n, d)`.
             positions: integers `(n,)`.
-
-        Returns:
-            Heads of the same shape and dtype.
         """
         return heads
 
     def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
-        """Logits that are added to those of the keys.
+        """Makes logits to add to those of the keys.
 
         Args:
             query: scaled queries `(B, h, n, d)`.
-            query_positions: integers `(n,)`.
-            key_positions: integers `(m,)`.
+            query_positions, key_positions: integers `(n,)` and `(m,)`.
 
         Returns:
-            Logits of the dtype of the queries, which broadcast to `(B, h, n, m)`, or `None`. Large negative numbers
-            do not forbid a key in all layers: give an `attention_mask`.
+            `None`, or logits of the dtype of the queries that broadcast to `(B, h, n, m)`. They mask nothing: give an
+            `attention_mask`.
         """
         return None
 
 
 def as_positions(name, positions, length=None):
-    """Integers `(n,)` as int32; n is `length` where both are known."""
+    """Casts integers `(n,)` to int32; n is `length` where both are known."""
     positions = ops.convert_to_tensor(positions)
     shape, dtype = tuple(positions.shape), backend.standardize_dtype(positions.dtype)
     fits = len(shape) == 1 and not differ(shape[0], length)
@@ -83,20 +77,20 @@ def as_positions(name, positions, length=None):
 
 
 def distances(query, query_positions, key_positions):
-    """`(n, m)`: the position of the key less that of the query."""
+    """Returns `(n, m)`: the position of the key less that of the query."""
     query_positions = as_positions("query_positions", query_positions, query.shape[2])
     return as_positions("key_positions", key_positions)[None, :] - query_positions[:, None]
 
 
 def add_table(layer, name, shape, deviation, regularizer=None):
-    """A weight made by the layer's `embeddings_initializer`, or else by a normal distribution of this deviation."""
+    """Makes a weight by the layer's `embeddings_initializer`, or a normal distribution of this deviation."""
     initializer = layer.embeddings_initializer or initializers.RandomNormal(stddev=deviation)
-    # One without a seed gives the same numbers each time it is used.
+    # An initializer without a seed repeats its numbers unless it is cloned.
     return layer.add_weight(name=name, shape=shape, initializer=initializer.clone(), regularizer=regularizer)
 
 
 def copy_positions(identifier, dtype):
-    """Positions of the same configuration, for a layer of this dtype; `None` stays."""
+    """Copies positions for a layer of this dtype; `None` stays."""
     positions = keras.saving.deserialize_keras_object(identifier) if isinstance(identifier, dict) else identifier
     if positions is None:
         return None
@@ -106,5 +100,5 @@ def copy_positions(identifier, dtype):
             f"RotaryPositions(). Received: relative_positions={identifier!r}"
         )
     if type(dtype) is keras.DTypePolicy:
-        dtype = dtype.name  # with the policy itself, Keras has no configuration of a class without `get_config`
+        dtype = dtype.name  # from the policy, Keras makes no configuration of a class without `get_config`
     return type(positions).from_config({**positions.get_config(), "dtype": dtype, "name": "relative_positions"})

@@ -1,5 +1,3 @@
-"""Logits that depend on where a key stands seen from its query."""
-
 from typing import Any
 
 import keras
@@ -13,7 +11,7 @@ from keras_headattn.positions._positions import Positions, add_table, distances
 
 
 class _LearnedVectors(Positions):
-    """Learned vectors, whose products with the queries are the logits."""
+    """Learned vectors, whose products with the queries are logits."""
 
     compute_output_spec = keras.Operation.compute_output_spec
 
@@ -43,26 +41,17 @@ class _LearnedVectors(Positions):
 
 @register_keras_serializable(package="keras_headattn")
 class RelativePositions(_LearnedVectors):
-    """A learned vector for each distance between query and key, the same for all heads.
+    """Learned vectors for each distance between query and key, the same for all heads.
 
-    Any attention layer takes one as `relative_positions` and adds its logits to those of the keys. Distances
-    beyond `max_distance` count as that.
+    Distances beyond `max_distance` count as that.
 
-    Source: Shaw et al. 2018, "Self-attention with relative position representations"; Wang et al. 2021,
-    "Evolving attention with residual convolutions", eq. 2, with the scaled query as in all public code.
+    Source: Shaw et al. 2018, "Self-attention with relative position representations"; Wang et al. 2021, "Evolving
+    attention with residual convolutions", eq. 2, with the scaled query as in all public code.
 
     Args:
-        max_distance: the largest distance that has a vector of its own.
+        max_distance: largest distance with its own vector.
         embeddings_initializer: of the vectors. Defaults to a normal distribution of deviation `key_dim ** -0.5`.
         embeddings_regularizer: of the vectors.
-
-    Arguments of `bias`:
-        query: scaled queries `(B, h, n, key_dim)`.
-        query_positions: integers `(n,)`.
-        key_positions: integers `(m,)`.
-
-    Returns:
-        Logits `(B, h, n, m)`.
 
     >>> positions = RelativePositions(max_distance=16)
     >>> positions.build((None, 4, None, 8))
@@ -87,7 +76,7 @@ class RelativePositions(_LearnedVectors):
     def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         farthest = self.max_distance
         steps = ops.clip(distances(query, query_positions, key_positions), -farthest, farthest) + farthest
-        # (n, m, d), and a product for each query position: no index as large as the logits.
+        # (n, m, d), and a product for each query position: needs no index as large as the logits.
         vectors = ops.take(ops.cast(self.embeddings, query.dtype), steps, axis=0)
         batch, heads, n, width = ops.shape(query)
         rows = ops.reshape(ops.transpose(query, (2, 0, 1, 3)), (n, batch * heads, width))
@@ -102,24 +91,15 @@ class RelativePositions(_LearnedVectors):
 class RelativePositions2D(_LearnedVectors):
     """Learned vectors for the vertical and the horizontal distance of two pixels, the same for all heads.
 
-    Any attention layer over the pixels of an image, row after row, takes one as `relative_positions`: inputs
-    `(B, height * width, D)`, or `(B, height, width, D)`.
+    For attention over all pixels of an image, row by row: inputs `(B, height * width, D)`, or `(B, height, width, D)`.
+    The query of `bias` may hold several images on axis 2.
 
-    Source: Bello et al. 2019, "Attention augmented convolutional networks"; Wang et al. 2021, "Evolving
-    attention with residual convolutions", eq. 3, with the scaled query as in all public code.
+    Source: Bello et al. 2019, "Attention augmented convolutional networks"; Wang et al. 2021, "Evolving attention with
+    residual convolutions", eq. 3, with the scaled query as in all public code.
 
     Args:
         height, width: pixels of the image.
-        embeddings_initializer: of the vectors. Defaults to a normal distribution of deviation `key_dim ** -0.5`.
-        embeddings_regularizer: of the vectors.
-
-    Arguments of `bias`:
-        query: scaled queries `(B, h, height * width, key_dim)`. Several images may follow each other on axis 2.
-        query_positions: not used: pixels are where they are.
-        key_positions: `(height * width,)`; only their number matters.
-
-    Returns:
-        Logits `(B, h, height * width, height * width)`.
+        embeddings_initializer, embeddings_regularizer: as in `RelativePositions`.
 
     Raises:
         ValueError: if the queries are not those of whole images.
@@ -168,6 +148,6 @@ class RelativePositions2D(_LearnedVectors):
 
 
 def _by_distance(embeddings, length, dtype):
-    """`(length, length, d)`: the vector of each pair of places, from query to key."""
+    """Returns the vector of each pair of places, from query to key: `(length, length, d)`."""
     places = ops.arange(length, dtype="int32")
     return ops.take(ops.cast(embeddings, dtype), places[None, :] - places[:, None] + length - 1, axis=0)

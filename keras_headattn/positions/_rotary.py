@@ -1,8 +1,4 @@
-"""Positions as angles by which queries and keys are rotated.
-
-Dynamic NTK scaling is left out: its frequencies change with the length of the sequence, so that keys that were
-rotated when they went into the cache would no longer fit those that come later.
-"""
+"""Positions as angles by which queries and keys are rotated."""
 
 from typing import Any
 
@@ -17,24 +13,21 @@ from keras_headattn.positions._positions import Positions, as_positions
 
 @register_keras_serializable(package="keras_headattn")
 class RotaryPositions(Positions):
-    """Rotates pairs of features of queries and keys by angles in proportion to the position.
+    """Rotation of pairs of features of queries and keys by angles in proportion to the position.
 
-    Pair i of r rotated features turns by `w_i = max_wavelength^(-2i / r) / scaling_factor` radians a position:
-    `(a, b)` at position t becomes `(a cos(w_i t) - b sin(w_i t), b cos(w_i t) + a sin(w_i t))`. The product of a
-    query and a key then depends on their distance only. Angles, sines and products are computed in float32, or in
-    float64 for heads of float64.
+    Pair i of r rotated features turns by `w_i = max_wavelength^(-2i / r) / scaling_factor` radians a position: `(a, b)`
+    at position t becomes `(a cos(w_i t) - b sin(w_i t), b cos(w_i t) + a sin(w_i t))`. The product of a query and a key
+    then depends only on their distance. Computed in float32, or float64 for float64 heads.
 
-    Shapes: heads `(B, h, n, d)` and positions `(n,)` give heads of the same shape.
-
-    Source: Su et al. 2021, "RoFormer: enhanced transformer with rotary position embedding", eq. 34. Scaling: Chen
-    et al. 2023, "Extending context window of large language models via positional interpolation", section 2.3.
+    Source: Su et al. 2021, "RoFormer: enhanced transformer with rotary position embedding", eq. 34. Scaling: Chen et
+    al. 2023, "Extending context window of large language models via positional interpolation", section 2.3.
 
     Args:
         max_wavelength: base of the frequencies.
-        rotated_share: share of the d features that are rotated: the first `int(d * rotated_share)`, an even number.
-        interleaved: whether features `2i` and `2i + 1` are a pair (GPT-J, GLM), rather than `i` and `i + r / 2`
-            (Llama, GPT-NeoX).
-        scaling_factor: number by which positions are divided, to fit longer sequences into the angles of training.
+        rotated_share: share of the d features to rotate: the first `int(d * rotated_share)`, an even number.
+        interleaved: True if features `2i` and `2i + 1` are a pair (GPT-J, GLM); False for `i` and `i + r / 2` (Llama,
+            GPT-NeoX).
+        scaling_factor: divisor of positions, to fit longer sequences into the angles of training.
 
     Raises:
         ValueError: for an argument out of its range, or if the number of rotated features is odd or 0.
@@ -65,17 +58,14 @@ class RotaryPositions(Positions):
 
     @property
     def magnitude(self) -> float:
-        """Number by which rotated features are multiplied."""
+        """Factor of rotated features."""
         return 1.0
 
     def frequencies(self, width: int) -> np.ndarray:
-        """Radians that each pair turns a position.
+        """Returns the radians that each pair turns a position, a float64 NumPy array `(width / 2,)`.
 
         Args:
             width: number of rotated features.
-
-        Returns:
-            NumPy array of float64 `(width / 2,)`.
         """
         return self.max_wavelength ** (-np.arange(0, width, 2) / width) / self.scaling_factor
 
@@ -90,12 +80,12 @@ class RotaryPositions(Positions):
         a, b = (ops.cast(heads[..., slice(*bounds)], dtype) for bounds in halves)
         pairs = [ops.cast(half, heads.dtype) for half in (a * cos - b * sin, b * cos + a * sin)]
         if self.interleaved:
-            # (B, h, n, r / 2, 2), the two of a pair side by side
+            # (B, h, n, r / 2, 2)
             pairs = [ops.reshape(ops.stack(pairs, axis=-1), ops.shape(heads[..., :rotated]))]
         return ops.concatenate([*pairs, heads[..., rotated:]], axis=-1)
 
     def _rotated(self, width):
-        """How many of `width` features are rotated."""
+        """Returns how many of `width` features are rotated."""
         rotated = int(width * self.rotated_share)
         if rotated % 2 or not rotated:
             raise ValueError(
@@ -115,7 +105,7 @@ class RotaryPositions(Positions):
 
 
 class _Stretched(RotaryPositions):
-    """Rotary positions whose frequencies a subclass changes by a factor; there is no linear scaling beside it."""
+    """Rotary positions with frequencies changed by a factor, without linear scaling."""
 
     def __init__(
         self,
@@ -139,17 +129,17 @@ class NtkPositions(_Stretched):
     """Rotary positions for sequences `factor` times as long, by a larger base of the frequencies.
 
     The base is `max_wavelength * factor^(r / (r - 2))` for r rotated features: the fastest pair keeps its frequency,
-    the slowest is divided by `factor`. The factor is fixed. One that follows the length of the sequence (dynamic NTK)
-    is left out, as keys in a cache would have been rotated by other frequencies than those that come later.
+    the slowest is divided by `factor`. (Dynamic NTK, whose factor follows the length of the sequence, does not fit a
+    cache of rotated keys.)
 
     Source: Peng et al. 2023, "YaRN: efficient context window extension of large language models", section 3.1.
 
     Args:
-        factor: how many times as long sequences are, at least 1.
+        factor: ratio of sequence lengths, at least 1.
         max_wavelength, rotated_share, interleaved: as in `RotaryPositions`.
 
     Raises:
-        ValueError: for an argument out of its range, or if the number of rotated features is odd or less than 4.
+        ValueError: as `RotaryPositions`, or for fewer than 4 rotated features.
 
     >>> positions = NtkPositions(factor=8)
     >>> plain, stretched = RotaryPositions().frequencies(16), positions.frequencies(16)
@@ -168,24 +158,24 @@ class NtkPositions(_Stretched):
 class YarnPositions(_Stretched):
     """Rotary positions for sequences `factor` times as long, by parts of the frequencies, as in YaRN.
 
-    Pairs that turn more than `beta_fast` times in the original length keep their frequency. For pairs that turn less
-    than `beta_slow` times it is divided by `factor`. Between the two the share of either is linear in the number of
-    the pair. Rotated features of queries and keys are multiplied by
+    Pairs that turn more than `beta_fast` times in the original length keep their frequency; that of pairs that turn
+    less than `beta_slow` times is divided by `factor`. Between the two, the share of either is linear in the index of
+    the pair. Rotated features are multiplied by
     `(0.1 * mscale * ln(factor) + 1) / (0.1 * mscale_all_dim * ln(factor) + 1)`.
 
-    Source: Peng et al. 2023, "YaRN: efficient context window extension of large language models", sections 3.2
-    and 3.4, with the number of the pair in place of its wavelength as in all public code.
+    Source: Peng et al. 2023, "YaRN: efficient context window extension of large language models", sections 3.2 and 3.4,
+    with the pair's index in place of its wavelength as in all public code.
 
     Args:
-        factor: how many times as long sequences are, at least 1.
-        original_max_length: length of the sequences of training.
+        factor: ratio of sequence lengths, at least 1.
+        original_max_length: length of sequences in training.
         beta_fast, beta_slow: turns in that length, the first above the second.
-        truncate: whether the two ends of the range between are rounded outwards to whole pairs.
-        mscale, mscale_all_dim: weights of the two logarithms in the magnitude.
+        truncate: True to round the range between them outwards to whole pairs.
+        mscale, mscale_all_dim: weights of the two logarithms.
         max_wavelength, rotated_share, interleaved: as in `RotaryPositions`.
 
     Raises:
-        ValueError: for an argument out of its range, or if the number of rotated features is odd or 0.
+        ValueError: as `RotaryPositions`.
 
     >>> positions = YarnPositions(factor=4, original_max_length=64)
     >>> round(positions.magnitude, 4)
@@ -225,7 +215,7 @@ class YarnPositions(_Stretched):
     def frequencies(self, width: int) -> np.ndarray:
         plain = super().frequencies(width)
         turns = np.array([self.beta_fast, self.beta_slow])
-        # The pairs that turn so many times in the original length, as real numbers.
+        # Indices of the pairs that turn so many times in the original length, as real numbers.
         ends = width * np.log(self.original_max_length / (2 * np.pi * turns)) / (2 * np.log(self.max_wavelength))
         ends = [np.floor(ends[0]), np.ceil(ends[1])] if self.truncate else ends
         first, last = np.clip(ends, 0, width - 1)
@@ -241,20 +231,20 @@ class YarnPositions(_Stretched):
 class Llama3Positions(_Stretched):
     """Rotary positions for sequences `factor` times as long, by parts of the frequencies, as in Llama 3.1.
 
-    Pairs that turn more than `high_freq_factor` times in the original length keep their frequency. For pairs that
-    turn less than `low_freq_factor` times it is divided by `factor`. Between the two the share of either is linear in
-    the number of turns.
+    Pairs that turn more than `high_freq_factor` times in the original length keep their frequency; that of pairs that
+    turn less than `low_freq_factor` times is divided by `factor`. Between the two, the share of either is linear in the
+    number of turns.
 
-    Source: Meta's Llama 3.1 model code, whose scaling no paper gives: `rope_type` "llama3" of Hugging Face.
+    Source: Meta's Llama 3.1 model code (no paper): `rope_type` "llama3" of Hugging Face.
 
     Args:
-        factor: how many times as long sequences are, at least 1.
-        original_max_length: length of the sequences of training.
+        factor: ratio of sequence lengths, at least 1.
+        original_max_length: length of sequences in training.
         low_freq_factor, high_freq_factor: turns in that length, the first below the second.
         max_wavelength, rotated_share, interleaved: as in `RotaryPositions`.
 
     Raises:
-        ValueError: for an argument out of its range, or if the number of rotated features is odd or 0.
+        ValueError: as `RotaryPositions`.
 
     >>> positions = Llama3Positions(factor=8, original_max_length=64)
     >>> plain = RotaryPositions().frequencies(12)

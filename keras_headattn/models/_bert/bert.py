@@ -16,7 +16,7 @@ from keras_headattn.models._blocks import Stack
 from keras_headattn.models._sizes import arguments_of_size
 from keras_headattn.positions import LearnedPositions
 
-# What another model may share.
+# Layers that another model may share.
 EMBEDDINGS = ("token_embedding", "segment_embedding", "position_embedding", "embedding_norm")
 _SHAPES = ("num_layers", "hidden_dim", "intermediate_dim", "num_heads")
 _OF_BERT = {"vocabulary_size": 30522}
@@ -24,7 +24,7 @@ _OF_ROBERTA = dict(vocabulary_size=50265, num_segments=0, pad_id=1, skip_padding
 _OF_ELECTRA = {"vocabulary_size": 30522, "pooler": False}
 
 BERT_SIZES: dict[str, dict[str, Any]] = {
-    # Devlin et al. 2019, and Turc et al. 2019, "Well-read students learn better", for the small ones
+    # Devlin et al. 2019; the small ones Turc et al. 2019, "Well-read students learn better"
     "bert_tiny": dict(zip(_SHAPES, (2, 128, 512, 2), strict=True), **_OF_BERT),
     "bert_mini": dict(zip(_SHAPES, (4, 256, 1024, 4), strict=True), **_OF_BERT),
     "bert_small": dict(zip(_SHAPES, (4, 512, 2048, 8), strict=True), **_OF_BERT),
@@ -43,56 +43,49 @@ BERT_SIZES: dict[str, dict[str, Any]] = {
 
 @register_keras_serializable(package="keras_headattn")
 class Bert(Model):
-    """Encoder of BERT, of RoBERTa and of ELECTRA, whose attention is any layer of this library.
+    """Encoder of BERT, RoBERTa and ELECTRA with any attention layer of this library.
 
-    Its blocks are those of `TransformerEncoder`, with a norm after each sum. A map, as `EvolvingAttention` has it, goes
-    from block to block. Padding changes no other position's output.
+    Its blocks are post-norm, as in `TransformerEncoder`. Score maps, as of `EvolvingAttention`, go from block to block.
+    Padding changes no other position's output.
 
     Source: Devlin et al. 2019, "BERT: Pre-training of deep bidirectional transformers"; Liu et al. 2019, "RoBERTa";
     Clark et al. 2020, "ELECTRA"; Wang et al. 2021, "Evolving attention with residual convolutions", section 4.2.
 
     Args:
         vocabulary_size: number of token ids.
-        hidden_dim: width of the encoder.
-        intermediate_dim: width of the feed-forward layers.
+        hidden_dim, intermediate_dim: width of the encoder and of its feed-forward layers.
         num_layers: number of blocks.
-        num_heads: of attention that is given by a class or a name.
-        attention: a layer, whose configuration every block copies, with its own dropout and initializer; or a class, a
-            name or a function, such as `functools.partial(EvolvingAttention, alpha=0.1, beta=0.1)`, which is given
-            `num_heads`, `key_dim`, `dropout` and `kernel_initializer`; or the stock Keras layer. See `layers.get`.
-        max_length: number of positions. Those beyond have the last one's vector, where the length of the sequence is
-            not known when the graph is made.
-        num_segments: number of segments that have embeddings; 0 for none.
-        embedding_dim: width of the embeddings, which a dense layer projects to `hidden_dim`, as in ELECTRA. Default
-            `None`: `hidden_dim`, or that of `embeddings`; where it is `hidden_dim`, without that layer.
+        num_heads: for attention given by a class or a name.
+        attention: a layer, which every block copies, with its own dropout and initializer; or a class, a name or a
+            function, such as `functools.partial(EvolvingAttention, alpha=0.1, beta=0.1)`, which is given `num_heads`,
+            `key_dim`, `dropout` and `kernel_initializer`; or the stock Keras layer. See `layers.get`.
+        max_length: number of positions. Later ones get the last vector, where the length is unknown statically.
+        num_segments: number of segments with embeddings; 0 for none.
+        embedding_dim: width of the embeddings. If it is not `hidden_dim`, a dense layer projects them, as in ELECTRA.
+            Default `None`: that of `embeddings`, or `hidden_dim`.
         pad_id: token id of padding.
-        skip_padding: whether padding has no position of its own, as in RoBERTa: the first real token is at position 0
-            wherever it stands.
-        activation: of the feed-forward layers. `"gelu"` is exact, `"gelu_tanh"` its formula with tanh.
+        skip_padding: if True, positions count from the first real token, as in RoBERTa.
+        activation: of the feed-forward layers. `"gelu"` is exact, `"gelu_tanh"` its tanh formula.
         norm_epsilon: of layer normalisation.
         dropout: rate of dropout of embeddings and sublayers.
-        attention_dropout: rate of dropout of attention weights, of attention that is given by a class or a name.
-        pooler: whether there is a dense layer with tanh on the first token.
-        initializer_range: deviation of the normal distribution, cut at two deviations, of new kernels and embeddings,
-            and of those of a head. Default 0.02, as published for widths from 256. A narrow encoder that is trained
-            from the beginning may learn more with a larger one, such as `hidden_dim ** -0.5`.
+        attention_dropout: rate of dropout of attention weights, for attention given by a class or a name.
+        pooler: True for a dense layer with tanh on the first token.
+        initializer_range: deviation of the normal distribution, cut at two deviations, of kernels and embeddings, also
+            of a head. Default 0.02, as published for widths from 256. Narrow encoders may learn more with a larger one,
+            such as `hidden_dim ** -0.5`.
         seed: of the dropouts.
-        embeddings: another `Bert`, whose embeddings and norm of these this one has, as ELECTRA's generator has the
-            discriminator's. Default `None`: its own. A configuration does not hold it.
+        embeddings: a `Bert` to share embeddings and their norm with, as ELECTRA's generator does. Not in the
+            configuration.
 
     Call arguments:
         inputs: token ids, integers `(B, n)`; or a dictionary of `"token_ids"` and `"segment_ids"`, both `(B, n)`.
-            Without the latter all tokens are of segment 0.
-        training: whether dropout is active.
-        return_intermediates: returns `(outputs, out)`: a dictionary of the name of each attention, such as
-            `"block_0/attention"`, to what it computes on the way, by name: `"weights"` `(B, h, n, n)` and so on, see
-            `layers.capture_intermediates`.
+            Segments default to 0.
+        training: True to apply dropout.
+        return_intermediates: returns `(outputs, out)`: a dictionary of attentions, such as `"block_0/attention"`, to
+            their tensors by name, such as `"weights"` `(B, h, n, n)`, see `layers.capture_intermediates`.
 
     Returns:
         Dictionary of `"sequence_output"` `(B, n, hidden_dim)` and, with a pooler, `"pooled_output"` `(B, hidden_dim)`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
 
     >>> model = Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=2, num_heads=4, attention="evolving")
     >>> outputs, out = model(np.ones((2, 5), "int32"), return_intermediates=True)
@@ -161,15 +154,14 @@ class Bert(Model):
 
     @classmethod
     def from_size(cls, size: str, **kwargs: Any) -> Self:
-        """A `Bert` of a named size, with random weights.
+        """Makes a `Bert` of a named size, with random weights.
 
         Args:
-            size: one of `keras_headattn.models.BERT_SIZES`, such as "bert_base", "bert_large", "roberta_large" or
-                "electra_small".
-            **kwargs: as for `Bert`; arguments that are given replace those of the size.
+            size: one of `keras_headattn.models.BERT_SIZES`, such as "bert_base", "roberta_large" or "electra_small".
+            **kwargs: as for `Bert`, in place of the size's.
 
         Raises:
-            ValueError: for a size that is not there.
+            ValueError: for an unknown size.
 
         >>> model = Bert.from_size("bert_tiny", attention="real_former")
         >>> model.hidden_dim, model.num_layers
@@ -178,8 +170,7 @@ class Bert(Model):
         return cls(**arguments_of_size(BERT_SIZES, size, **kwargs))
 
     def initializer(self) -> keras.initializers.Initializer:
-        """A new initializer of kernels and embeddings: a normal distribution of deviation `initializer_range`, cut at
-        two deviations."""
+        """Returns a new initializer of kernels and embeddings, see `initializer_range`."""
         return keras.initializers.TruncatedNormal(stddev=self.initializer_range)
 
     def _make_embeddings(self):
@@ -228,7 +219,7 @@ class Bert(Model):
         embedded, shape = ((None, None, width) for width in (self.embedding_dim, self.hidden_dim))
         for name, input_shape in zip(EMBEDDINGS, ((None, None), (None, None), embedded, embedded), strict=True):
             layer = getattr(self, name)
-            if layer is not None and not layer.built:  # those of another model may be
+            if layer is not None and not layer.built:  # another model's may be
                 layer.build(input_shape)
         if self.embedding_projection is not None:
             self.embedding_projection.build(embedded)
@@ -263,15 +254,12 @@ class Bert(Model):
         return inputs["token_ids"], inputs.get("segment_ids")
 
     def embed(self, token_ids: Tensor, segment_ids: Tensor | None = None, training: bool | None = None) -> Tensor:
-        """Embeddings, as the first block receives them.
+        """Returns embeddings as the first block receives them, `(B, n, D)`.
 
         Args:
             token_ids: integers `(B, n)`.
             segment_ids: integers `(B, n)`; default `None`: all 0.
-            training: whether dropout is active.
-
-        Returns:
-            `(B, n, D)`.
+            training: True to apply dropout.
         """
         x = self.token_embedding(token_ids)
         if self.segment_embedding is not None:
@@ -281,7 +269,7 @@ class Bert(Model):
         return x if self.embedding_projection is None else self.embedding_projection(x)
 
     def _positions(self, ids):
-        """Positions `(B, n)`, or `None` where all tokens count."""
+        """Returns positions `(B, n)`, or `None` where all tokens count."""
         if not self.skip_padding:
             return None
         length = ids.shape[1]

@@ -14,40 +14,38 @@ from keras_headattn.models._bert.masking import replace_at, sample
 from keras_headattn.models._bert.pretraining import Pretraining, as_dictionary, check_head, masked_accuracy, text_of
 from keras_headattn.models._sizes import arguments_of_size
 
-# Width of the generator, as a share of the discriminator's: Clark et al. 2020, table 6.
+# Width of the generator as a share of the discriminator's (Clark et al. 2020, table 6).
 GENERATOR_SHARES = {
     "electra_small": dict(generator_share=1 / 4),
     "electra_base": dict(generator_share=1 / 3),
     "electra_large": dict(generator_share=1 / 4),
 }
-# Arguments of the class that `from_size` takes, those of `Bert` beside them.
+# Arguments of the class that `from_size` takes besides those of `Bert`.
 _OWN = ("discriminator_weight", "drawn_share", "masked_share", "random_share", "replacement", "name")
 
 
 @register_keras_serializable(package="keras_headattn")
 class ElectraPretraining(Pretraining):
-    """ELECTRA: a small generator fills in masked tokens, and a discriminator learns which tokens were replaced by it.
+    """ELECTRA: a generator fills in masked tokens, and a discriminator learns which tokens were replaced.
 
-    Of `n` tokens, special ones too, `round(0.15 n)` are drawn, new ones at every step, none of them special. 85 % of
-    these are masked. The generator's loss is the mean cross-entropy over what was drawn. In the discriminator's text,
-    tokens sampled from the generator's softmax, without a gradient, stand wherever one was drawn. Those that are not
-    what was there are the replaced ones. The discriminator's loss is the mean sigmoid cross-entropy over all tokens but
-    padding. The loss is the generator's and 50 times the discriminator's.
+    Draws `round(0.15 n)` of `n` tokens at every step, none of them special, and masks 85 % of these. Tokens sampled
+    from the generator's softmax, without a gradient, replace all drawn tokens in the discriminator's text; it learns
+    which ones differ from the original. The loss is the generator's mean cross-entropy over drawn tokens, plus 50 times
+    the discriminator's mean sigmoid cross-entropy over real tokens.
 
-    `compile` takes an optimizer alone; `fit` takes texts alone. It logs the losses, the generator's accuracy by its
-    likeliest tokens and by the sampled ones, the share of replaced tokens, and accuracy, precision, recall and AUC of
-    the discriminator.
+    `compile` takes only an optimizer, `fit` only texts. Logged are the losses, the generator's accuracy by its
+    likeliest and by its sampled tokens, the share of replaced tokens, and the discriminator's accuracy, precision,
+    recall and AUC.
 
-    Both encoders have the same embeddings, and norm of these: that of the generator is made with
-    `embeddings=discriminator.encoder`.
+    The encoders share embeddings and their norm: make the generator's with `embeddings=discriminator.encoder`.
 
     Source: Clark et al. 2020, "ELECTRA: Pre-training text encoders as discriminators rather than generators"; and its
-    program, google-research/electra. That draws with `replacement=True`: a token that was drawn twice becomes the one
-    whose id is the mean of the two sampled ids, rounded down.
+    program, google-research/electra, which draws with `replacement=True`: a token drawn twice becomes the one whose id
+    is the mean of the two sampled ids, rounded down.
 
     Args:
-        generator: `MaskedLM`. It is used itself.
-        discriminator: `ReplacedTokenDetector`. It is used itself: its encoder is the one to be fine-tuned.
+        generator: `MaskedLM`, used itself.
+        discriminator: `ReplacedTokenDetector`, used itself. Its encoder is the one to fine-tune.
         mask_id, special_ids, masked_share, random_share: as of `MaskedLMPretraining`.
         discriminator_weight: of the discriminator's loss. Default 50.
         drawn_share, replacement, seed: as of `MaskedLMPretraining`.
@@ -56,11 +54,8 @@ class ElectraPretraining(Pretraining):
         inputs, training: as of `MaskedLMPretraining`.
 
     Returns:
-        What `MaskedLMPretraining` returns; `"sampled_ids"` `(B, K)`; and, all `(B, n)`, `"replaced_ids"`, the text of
-        the discriminator, `"replaced_labels"`, `"replaced_logits"` and `"replaced_losses"`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+        As `MaskedLMPretraining`, with `"sampled_ids"` `(B, K)`, and, all `(B, n)`, `"replaced_ids"` (the
+        discriminator's text), `"replaced_labels"`, `"replaced_logits"` and `"replaced_losses"`.
 
     >>> sizes = dict(vocabulary_size=100, num_layers=1, hidden_dim=32, intermediate_dim=32, embedding_dim=16)
     >>> model = ElectraPretraining.from_size("electra_small", mask_id=4, special_ids=(2, 3), **sizes)
@@ -115,23 +110,23 @@ class ElectraPretraining(Pretraining):
         seed: int | None = None,
         **kwargs: Any,
     ) -> Self:
-        """A model of a named size, with random weights.
+        """Makes a model of a named size, with random weights.
 
-        The generator has as many blocks as the discriminator, feed-forward layers four times as wide as itself, and
+        The generator has the discriminator's number of blocks, feed-forward layers four times as wide as itself, and
         heads of 64, at least one.
 
         Args:
             size: "electra_small", "electra_base" or "electra_large".
             mask_id, special_ids: as of the class. In BERT's vocabulary they are 103 and (101, 102).
             generator_share: width of the generator, as a share of the discriminator's. Default `None`: 1/4, of
-                "electra_base" 1/3, as in the paper. The small weights that were published have 1.
+                "electra_base" 1/3, as in the paper. The published small weights have 1.
             generator_attention: of the generator: a class, a name or a function.
             seed: of the masks and the dropouts.
-            **kwargs: as of the class; or as of `Bert`, in place of the size's, such as `vocabulary_size`: for both
-                encoders, but for `attention`, which is the discriminator's.
+            **kwargs: as of the class; or as of `Bert`, such as `vocabulary_size`, for both encoders (but `attention`
+                only for the discriminator's).
 
         Raises:
-            ValueError: for a size that is not there.
+            ValueError: for an unknown size.
 
         >>> model = ElectraPretraining.from_size("electra_small", 103, (101, 102), vocabulary_size=1000)
         >>> model.generator.encoder.hidden_dim, model.generator.encoder.num_heads
@@ -151,7 +146,7 @@ class ElectraPretraining(Pretraining):
         return cls(generator, discriminator, mask_id, special_ids, seed=seed, **own)
 
     def build(self, input_shape: Any = None) -> None:
-        for head in (self.discriminator, self.generator):  # the embeddings are among the weights of the first
+        for head in (self.discriminator, self.generator):  # the embeddings are weights of the first
             if not head.built:
                 head.build()
         self.built = True

@@ -14,16 +14,16 @@ from keras_headattn.layers._feed_forward import get_activation
 from keras_headattn.models._bert.bert import Bert
 from keras_headattn.ops._dense import sizes
 
-# Activation of the dense layer before the output, by kind of head; `None`: there is no such layer.
+# Activation of the dense layer before the output, by kind of head; `None` for no such layer.
 KINDS = {"bert": "tanh", "roberta": "tanh", "electra": "gelu", "linear": None}
 POOLINGS = ("first", "mean")
 
 
 class _Head(Model):
-    """A `Bert`, which is used itself, and what a subclass makes of its outputs."""
+    """A `Bert`, and what a subclass makes of its outputs."""
 
     layer_arguments = ("encoder",)
-    head_inputs: tuple[str, ...] = ()  # names of inputs that the encoder does not take
+    head_inputs: tuple[str, ...] = ()  # inputs for the head only
 
     def __init__(self, encoder: Bert, **kwargs: Any):
         super().__init__(**kwargs)
@@ -62,41 +62,37 @@ class _Head(Model):
 class EncoderClassifier(_Head):
     """Classes or numbers of texts and of pairs of texts, from the first token of a `Bert` or from the mean of all.
 
-    The output is logits, or numbers of a regression, in float32 under mixed precision too. The `kind` is that of the
+    Outputs are logits, or numbers of a regression, in float32 under mixed precision too. The `kind` is that of the
     checkpoint:
 
     - `"bert"`: pooler, dropout, linear. An encoder without pooler gets one here.
     - `"roberta"`: dropout, dense layer with tanh, dropout, linear.
-    - `"electra"`: dropout, dense layer with GELU, dropout, linear, as Hugging Face has it.
-    - `"linear"`: dropout, linear, with Glorot's initializer, as ELECTRA's own program has it. That takes the sum of the
-      loss over a batch, `reduction="sum"`, which counts where gradients are clipped.
+    - `"electra"`: dropout, dense layer with GELU, dropout, linear, as in Hugging Face.
+    - `"linear"`: dropout, linear, with Glorot's initializer, as in ELECTRA's own program, which uses `reduction="sum"`:
+      that counts where gradients are clipped.
 
     Source: Devlin et al. 2019, section 4.1; Liu et al. 2019; Clark et al. 2020; for `head_dim` Wang et al. 2021,
     "Evolving attention with residual convolutions", appendix A.2.
 
     Args:
-        encoder: `Bert`. It is used itself, with its weights and its dtype. It must have no pooler where the head
-            would not use it: with a kind other than `"bert"`, a `head_dim`, or the mean of states.
+        encoder: `Bert`, used itself, with its weights and dtype. It must have no pooler if the head does not use it:
+            with a kind other than `"bert"`, a `head_dim`, or the mean of states.
         num_outputs: number of classes; 1 for regression.
         kind: `"bert"`, `"roberta"`, `"electra"` or `"linear"`.
-        head_dim: width of the dense layer, which stands in place of the pooler. Default `None`: that of the encoder.
-            `"linear"` has no such layer, and no `head_dim`.
-        pooling: which state of the encoder the head takes: `"first"`, that of the first token, or `"mean"`, the mean of
-            all that are no padding, for encoders whose first token does not see the whole text, or that were trained
-            so. It takes no pooler. Default `"first"`.
+        head_dim: width of the dense layer, which replaces the pooler. Default `None`: that of the encoder. Not for
+            `"linear"`.
+        pooling: `"first"` (default), the state of the first token, or `"mean"`, the mean of all real tokens, for
+            encoders whose first token does not see the whole text or that were trained so.
         dropout: rate of dropout in the head.
-        seed: of these dropouts, which have `seed` and `seed + 1`.
+        seed: of the dropouts: `seed` and `seed + 1`.
 
     Call arguments:
         inputs: as of `Bert`.
-        training: whether dropout is active.
+        training: True to apply dropout.
         return_intermediates: returns `(logits, out)`, as `Bert` does.
 
     Returns:
         `(B, num_outputs)`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
 
     >>> encoder = Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4)
     >>> tuple(EncoderClassifier(encoder, 3)(np.ones((2, 5), "int32")).shape)
@@ -170,27 +166,24 @@ class EncoderClassifier(_Head):
 class MaskedLM(_Head):
     """Logits of masked tokens, from the states of a `Bert`: of BERT and RoBERTa, and of ELECTRA's generator.
 
-    A dense layer with activation, a norm, and the token embedding transposed, with a bias. Logits are in float32 under
-    mixed precision too. An encoder that is trained with this head alone needs no pooler.
+    A dense layer with activation, a norm, and the transposed token embedding with a bias. Logits are float32 under
+    mixed precision too. An encoder used only with this head needs no pooler.
 
     Source: Devlin et al. 2019, section 3.1.
 
     Args:
-        encoder: `Bert`. It is used itself, with its weights and its dtype.
+        encoder: `Bert`, used itself, with its weights and dtype.
         activation: of the dense layer. Default `None`: that of the encoder.
         norm_epsilon: of layer normalisation. Default `None`: that of the encoder.
 
     Call arguments:
-        inputs: as of `Bert`. A dictionary may have `"mask_positions"` too, integers `(B, K)`: the positions of the
-            tokens whose logits are computed. Without it those of all are.
-        training: whether dropout is active.
+        inputs: as of `Bert`. A dictionary may also have `"mask_positions"`, integers `(B, K)`: the tokens to compute
+            logits of. Default: all.
+        training: True to apply dropout.
         return_intermediates: returns `(logits, out)`, as `Bert` does.
 
     Returns:
         `(B, K, vocabulary_size)`; or `(B, n, vocabulary_size)` without positions.
-
-    Raises:
-        ValueError: naming the argument and what was received.
 
     >>> encoder = Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4, pooler=False)
     >>> inputs = {"token_ids": np.ones((2, 5), "int32"), "mask_positions": np.array([[1, 2], [3, 0]])}
@@ -216,7 +209,7 @@ class MaskedLM(_Head):
     def _build_head(self, width):
         self.hidden.build((None, width))
         self.norm.build((None, self.encoder.embedding_dim))
-        # Added in float32, not in the compute dtype.
+        # Added in float32.
         self.output_bias = self.add_weight(
             name="output_bias", shape=(self.encoder.vocabulary_size,), initializer="zeros", autocast=False
         )
@@ -240,18 +233,13 @@ class ReplacedTokenDetector(_Head):
     Source: Clark et al. 2020, "ELECTRA: Pre-training text encoders as discriminators rather than generators".
 
     Args:
-        encoder: `Bert`. It is used itself, with its weights and its dtype.
+        encoder: `Bert`, used itself, with its weights and dtype.
 
     Call arguments:
-        inputs: as of `Bert`.
-        training: whether dropout is active.
-        return_intermediates: returns `(logits, out)`, as `Bert` does.
+        inputs, training, return_intermediates: as of `EncoderClassifier`.
 
     Returns:
-        `(B, n)`, in float32; above 0 for a token that was replaced.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+        `(B, n)`, in float32; above 0 for a replaced token.
 
     >>> encoder = Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4, pooler=False)
     >>> tuple(ReplacedTokenDetector(encoder)(np.ones((2, 5), "int32")).shape)

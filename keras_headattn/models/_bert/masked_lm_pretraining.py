@@ -10,38 +10,35 @@ from keras_headattn.models._bert.pretraining import Pretraining, as_dictionary, 
 
 @register_keras_serializable(package="keras_headattn")
 class MaskedLMPretraining(Pretraining):
-    """Masked language modelling: a `MaskedLM` is trained to fill in tokens, which this model masks by itself.
+    """Masked language modelling: masks tokens and trains a `MaskedLM` to fill them in.
 
-    Of `n` tokens, special ones too, `round(0.15 n)` are drawn, new ones at every step, none of them special. 80 % of
-    these are masked, 10 % become a random token, and 10 % stay. The loss is the mean cross-entropy over what was drawn.
+    Draws `round(0.15 n)` of `n` tokens at every step, none of them special. Of these, 80 % are masked, 10 % become a
+    random token, and 10 % stay. The loss is the mean cross-entropy over the drawn tokens.
 
-    `compile` takes an optimizer alone; `fit` takes texts alone, and logs `loss` and `masked_accuracy`.
+    `compile` takes only an optimizer; `fit` takes only texts, and logs `loss` and `masked_accuracy`.
 
-    Source: Devlin et al. 2019, "BERT: Pre-training of deep bidirectional transformers", section 3.1, without the
-    prediction of the next sentence.
+    Source: Devlin et al. 2019, "BERT: Pre-training of deep bidirectional transformers", section 3.1, without
+    next-sentence prediction.
 
     Args:
-        masked_lm: `MaskedLM`. It is used itself. Its encoder needs no pooler.
-        mask_id: id of the token that masks.
-        special_ids: ids of tokens that are never drawn, such as [CLS] and [SEP]; nor are padding and `mask_id`.
-        drawn_share: share of the tokens that are drawn.
-        masked_share: share of these that are masked.
-        random_share: share of these that become a random token, which is none of the special ones.
-        replacement: whether a token may be drawn more than once, as in ELECTRA's program. Default `False`.
-        seed: of the masks. How many were drawn is a state of the model, which `training.Resume` restores, and replicas
-            draw other ones. Outside training they are those of a fixed seed.
+        masked_lm: `MaskedLM`, used itself. Its encoder needs no pooler.
+        mask_id: id of the mask token.
+        special_ids: ids of tokens that are never drawn, such as [CLS] and [SEP], besides padding and `mask_id`.
+        drawn_share: share of the tokens to draw, special ones counted.
+        masked_share: share of the drawn tokens to mask.
+        random_share: share of the drawn tokens to replace by a random one, never a special one.
+        replacement: True to allow drawing a token twice, as in ELECTRA's program. Default False.
+        seed: of the masks. `training.Resume` restores its state; replicas draw different masks. Outside training masks
+            are those of a fixed seed.
 
     Call arguments:
-        inputs: as of `Bert`, texts of one known length. A dictionary may have masks, which `draw_masks` makes, and
-            counts, which `with_counts` makes of a batch that is to be split over replicas.
-        training: whether dropout is active.
+        inputs: as of `Bert`, texts of one known length. A dictionary may have masks from `draw_masks`, and counts from
+            `with_counts`.
+        training: True to apply dropout.
 
     Returns:
         Dictionary of `"mask_logits"` `(B, K, V)`, in float32, and, all `(B, K)`, `"mask_positions"`, `"mask_weights"`,
         `"mask_labels"` and `"mask_losses"`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
 
     >>> from keras_headattn.models import Bert
     >>> encoder = Bert(100, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4, pooler=False)

@@ -1,19 +1,15 @@
-"""Which tokens of a text are drawn and masked, inside the graph.
-
-Source: Devlin et al. 2019, "BERT", section 3.1; for the numbers and the samples Clark et al. 2020, "ELECTRA", section
-2, and google-research/electra, `pretrain/pretrain_helpers.py`.
-"""
+"""Draws and masks tokens inside the graph (Devlin et al. 2019, section 3.1; google-research/electra)."""
 
 import numpy as np
 from keras import ops, random
 
 from keras_headattn.ops._dense import sizes
 
-BLOCK = 128  # tokens that are counted off together
+BLOCK = 128  # tokens counted off together
 
 
 def most_drawn(share, length):
-    """How many tokens of a text of this length are drawn at most: a static number, the width of tensors.
+    """Returns the largest number of tokens drawn from a text of this length, a static width of tensors.
 
     >>> most_drawn(0.15, 128)
     19
@@ -22,7 +18,7 @@ def most_drawn(share, length):
 
 
 def number_drawn(is_real, is_free, share, replacement=False):
-    """Returns how many tokens of each text are drawn, int32 `(B,)`: a share of the real ones, but at least 1."""
+    """Returns how many tokens of each text are drawn, int32 `(B,)`: a share of the real ones, at least 1."""
     real, free = (ops.sum(ops.cast(each, "int32"), axis=1) for each in (is_real, is_free))
     number = ops.cast(ops.round(share * ops.cast(real, "float32")), "int32")
     number = ops.maximum(1, ops.minimum(number, most_drawn(share, is_real.shape[1])))
@@ -30,7 +26,7 @@ def number_drawn(is_real, is_free, share, replacement=False):
 
 
 def draw_positions(is_free, most, seed, replacement=False):
-    """Draws positions `(B, K)`, each free one as likely as any other; without replacement free ones come first."""
+    """Draws positions `(B, K)` uniformly among the free ones; without replacement others may follow."""
     batch, length = ops.shape(is_free)
     if replacement:
         keys = random.uniform((batch, most, length), dtype="float32", seed=seed)
@@ -40,9 +36,9 @@ def draw_positions(is_free, most, seed, replacement=False):
 
 
 def replace_at(ids, positions, values, chosen):
-    """Returns ids `(B, n)` with the chosen ones of `values` `(B, K)` at `positions`.
+    """Replaces ids `(B, n)` at `positions` by the chosen ones of `values` `(B, K)`.
 
-    A position that is there twice gets the mean of both values, rounded down, as in ELECTRA's program.
+    A position given twice gets the mean of both values, rounded down, as in ELECTRA's program.
 
     >>> chosen = np.array([[True, False, True]])
     >>> replace_at(np.array([[5, 6, 7]]), np.array([[2, 1, 2]]), np.array([[8, 9, 3]]), chosen).numpy().tolist()
@@ -55,7 +51,7 @@ def replace_at(ids, positions, values, chosen):
 
 
 def mask(ids, positions, is_drawn, mask_id, tokens, masked_share, random_share, seeds):
-    """Masks the ids that were drawn: by `mask_id`, or by a random one of `tokens`; the rest of them stays."""
+    """Replaces drawn ids by `mask_id` or by random `tokens`; the rest stays."""
     shape = ops.shape(positions)
     fate = random.uniform(shape, dtype="float32", seed=next(seeds))
     values = ops.full(shape, mask_id, dtype="int32")
@@ -68,9 +64,8 @@ def mask(ids, positions, is_drawn, mask_id, tokens, masked_share, random_share, 
 def sample(logits, seed):
     """Draws a token `(...)` from the softmax of logits `(..., V)`, without a gradient.
 
-    A random share of the sum of all probabilities is counted off, first in blocks of tokens and then within one. That
-    is one random number. The original program takes the largest sum of a logit and Gumbel noise: V random numbers, and
-    three times as long on a CPU.
+    Counts off a random share of the probabilities, first in blocks and then within one: one random number, where Gumbel
+    noise takes V, and three times as long on a CPU.
     """
     *shape, size = sizes(logits)
     rows = ops.reshape(ops.stop_gradient(logits), (-1, size))
@@ -87,6 +82,6 @@ def sample(logits, seed):
 
 
 def _count_below(ends, share, number):
-    """How many of the ends `(rows, number)` are no more than a share `(rows, 1)`, but not all: int32 `(rows, 1)`."""
+    """Counts the ends `(rows, number)` that are no more than a share `(rows, 1)`, but never all: int32 `(rows, 1)`."""
     is_below = ops.cast(ops.less_equal(ends, share), "int32")
     return ops.minimum(ops.sum(is_below, axis=-1, keepdims=True), number - 1)

@@ -1,4 +1,4 @@
-"""The base of models that mask tokens: which tokens are masked, and means of losses over them."""
+"""Base of models that mask tokens, with the means of losses over them."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -28,10 +28,10 @@ class _Mean(keras.losses.Loss):
 
 
 class Pretraining(Model):
-    """Base of `MaskedLMPretraining` and `ElectraPretraining`, whose arguments of the same names it takes.
+    """Base of `MaskedLMPretraining` and `ElectraPretraining`, which document its arguments.
 
     Args:
-        encoder: `Bert`, whose vocabulary and padding count.
+        encoder: `Bert` that sets vocabulary and padding.
     """
 
     def __init__(
@@ -68,24 +68,24 @@ class Pretraining(Model):
         self._crossentropy = LabelSmoothedCrossentropy(0.0, reduction=None)
 
     def draw_masks(self, inputs: Tensor | Mapping[str, Tensor], training: bool = True) -> dict[str, Tensor]:
-        """Draws the masks of a batch, as a call without masks does by itself. Those of a validation set are drawn once.
+        """Draws the masks of a batch, such as those of a validation set once; a call without masks draws its own.
 
         Args:
             inputs: as of a call.
-            training: bool; `False`: the numbers are those of a fixed seed.
+            training: if False, from a fixed seed.
 
         Returns:
             `inputs`; `"masked_ids"` `(B, n)`, the text with masks; `"mask_positions"` `(B, K)`; and `"mask_weights"`
-            `(B, K)`, 1.0, or 0.0 where fewer are drawn, at position 0. K is `int((drawn_share + 0.005) * n)`, and 1 at
-            least.
+            `(B, K)`, 1.0, or 0.0 (at position 0) where fewer are drawn. K is `int((drawn_share + 0.005) * n)`, at least
+            1.
 
         Raises:
-            ValueError: if the length of the texts is not known when a graph is made.
+            ValueError: if the length of the texts is unknown statically.
         """
         return self._draw(as_dictionary(inputs), self._seeds(training))
 
     def with_counts(self, inputs: Tensor | Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Adds the counts that losses are divided by to a batch that is to be split over replicas.
+        """Adds the counts that losses are divided by to a batch that replicas will share.
 
         Without them each replica divides by the counts of its own rows.
 
@@ -93,15 +93,15 @@ class Pretraining(Model):
             inputs: as of a call, the whole batch.
 
         Returns:
-            `inputs`; and, both `(B,)`, `"mean_masks"` and `"mean_tokens"`: how many tokens of a row are drawn, and how
-            many are no padding, on average. All rows have the same number.
+            `inputs`; and `"mean_masks"` and `"mean_tokens"`, both `(B,)`: drawn tokens and real tokens per row,
+            averaged over the batch.
         """
         inputs = as_dictionary(inputs)
         counts = {name: self._count(inputs, name) for name in COUNTS}
         return {**inputs, **{name: ops.full_like(count, ops.mean(count)) for name, count in counts.items()}}
 
     def _count(self, inputs, name):
-        """Of each row `(B,)` the count that the batch brings; or else its tokens that are drawn, or are no padding."""
+        """Returns the batch's own counts `(B,)`, or counts the drawn or real tokens of each row."""
         if name in inputs:
             return inputs[name]
         is_real, is_free = self._places(inputs["token_ids"])
@@ -114,16 +114,16 @@ class Pretraining(Model):
         return ops.cast(count, "float32")
 
     def _places(self, ids):
-        """Which tokens are no padding, and which of them may be drawn, both `(B, n)`."""
+        """Returns the real tokens, and those that may be drawn: both boolean `(B, n)`."""
         is_special = ops.stack([ops.equal(ids, each) for each in self._never_drawn])
         return ops.not_equal(ids, self.pad_id), ops.logical_not(ops.any(is_special, axis=0))
 
     def _seeds(self, training):
-        """The seeds of a call. Those of an evaluation are fixed, so that it can be repeated."""
+        """Yields the seeds of a call; those of an evaluation are fixed, so that it can be repeated."""
         return itertools.repeat(self.seed_generator) if training else itertools.count()
 
     def _mask_tokens(self, inputs, seeds):
-        """The inputs with masks: those that they have, or new ones."""
+        """Returns the inputs with their own masks, or new ones."""
         given = [name for name in MASKS if name in inputs]
         if given and len(given) < len(MASKS):
             raise ValueError(f"Masks are {', '.join(MASKS)}: `draw_masks` makes all of them. Received: {given} alone")
@@ -143,7 +143,7 @@ class Pretraining(Model):
         return {**inputs, **dict(zip(MASKS, (masked, positions, ops.cast(chosen, "float32")), strict=True))}
 
     def _fill_in(self, head, inputs, training):
-        """Logits and losses of what is masked, by a `MaskedLM`: dictionary, see `MaskedLMPretraining`."""
+        """Computes logits and losses of masked tokens by a `MaskedLM`: dictionary, see `MaskedLMPretraining`."""
         positions = ops.cast(inputs["mask_positions"], "int32")
         texts = {**text_of(inputs, inputs["masked_ids"]), "mask_positions": positions}
         logits = head(texts, training=training)
@@ -157,7 +157,7 @@ class Pretraining(Model):
         }
 
     def _mean_loss(self, inputs, count, losses, weights):
-        """The sum of weighted losses `(B, m)` over a count; on a replica its part, if the batch brings the counts."""
+        """Divides the sum of weighted losses `(B, m)` by a count, so that replicas add up to the batch's mean."""
         each = ops.maximum(ops.mean(self._count(as_dictionary(inputs), count)), 1e-6)
         return self._mean(weights, losses, sample_weight=weights * (losses.shape[1] / each))
 
@@ -172,9 +172,9 @@ class Pretraining(Model):
 
 
 def masked_accuracy(outputs):
-    """Which masked tokens the likeliest ones are, `(B, K)`, and their weights."""
+    """Returns a boolean `(B, K)`, True where the likeliest token is right, and the weights."""
     logits, labels = outputs["mask_logits"], outputs["mask_labels"]
-    # As `argmax` equals the label, which takes eight times as long on TensorFlow.
+    # `argmax` takes eight times as long on TensorFlow.
     of_labels = ops.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
     return ops.equal(of_labels, ops.max(logits, axis=-1)), outputs["mask_weights"]
 
@@ -186,7 +186,7 @@ def check_head(name, head, kind):
 
 
 def text_of(inputs, ids):
-    """Inputs of an encoder, with these token ids."""
+    """Returns inputs of an encoder with these token ids."""
     return {**{name: inputs[name] for name in ("segment_ids",) if name in inputs}, "token_ids": ids}
 
 

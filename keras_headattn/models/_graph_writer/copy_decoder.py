@@ -1,4 +1,4 @@
-"""A recurrent decoder that attends to memories, and chooses between words and copies."""
+"""Recurrent decoder that attends to memories, and chooses between words and copies."""
 
 import keras
 from keras import layers, ops
@@ -8,21 +8,14 @@ from keras_headattn._private import recurrence
 from keras_headattn.layers import GraphAttention
 from keras_headattn.ops._dense import sizes
 
-FAR = -1e9  # logit of what is not there
+FAR = -1e9  # logit of padding
 
 
 class CopyDecoder(layers.Layer):
-    """An LSTM that attends to memories in each step, whose contexts go into the next one.
+    """An LSTM that attends to memories in each step and feeds the contexts into the next.
 
     Source: Koncel-Kedziorski et al. 2019, "Text generation from knowledge graphs with graph transformers", section 4.4,
     and its public code.
-
-    Args:
-        width: of states, memories and embeddings, D.
-        num_heads: of attention to each memory.
-        memories: names of the memories. The attention to `"graph"` is called `"cross_graph"`.
-        dropout: rate of dropout of attention weights.
-        seed: of these dropouts.
     """
 
     def __init__(self, width, num_heads, memories, dropout=0.0, seed=None, **kwargs):
@@ -46,14 +39,14 @@ class CopyDecoder(layers.Layer):
         self.built = True
 
     def project(self, memories):
-        """Returns keys and values of memories `(B, m, D)`, which stay the same in all steps, by name."""
+        """Projects memories `(B, m, D)` once for all steps: keys and values by name."""
         return {name: self.attentions[name].project_cache(memory) for name, memory in memories.items()}
 
     def start(self, vertex, caches, masks, keep=None):
         """Returns the state before the first token, `(B, D)` each: the LSTM's output, its cell, each memory's context.
 
-        No gradient flows to `vertex` `(B, D)` through the cell. By the names of the memories, `masks` are `(B, m)`, and
-        `keep`, factors of attention weights, `(B, h, m)`.
+        No gradient flows to `vertex` `(B, D)` through the cell. By memory, `masks` are `(B, m)`, and `keep` are factors
+        of attention weights `(B, h, m)`.
         """
         return [vertex, ops.stop_gradient(vertex), *self._contexts(vertex, caches, masks, keep or {})]
 
@@ -64,7 +57,7 @@ class CopyDecoder(layers.Layer):
         return [hidden, cell, *self._contexts(hidden, caches, masks, keep or {})]
 
     def _contexts(self, hidden, caches, masks, keep):
-        """`hidden` plus what it attends to in each memory, `(B, D)` each."""
+        """Adds to `hidden` what it attends to in each memory, `(B, D)` each."""
         attended = (
             attention.step(hidden, caches[name], masks[name], kept=keep.get(name))[0]
             for name, attention in self.attentions.items()
@@ -86,11 +79,10 @@ class CopyDecoder(layers.Layer):
         return recurrence(step, inputs, self.start(vertex, caches, masks, first))
 
     def _draw(self, embedded, masks):
-        """Dropout of all steps, drawn before the loop: factors before the first step, and of each later one.
+        """Draws the dropout of all steps before the loop.
 
-        Returns:
-            Dictionary as `keep` of `start`; list of tensors `(B, m, h * number of places)`; and a function of a row of
-            these, side by side, to a dictionary as `keep` of `step`.
+        Returns `keep` of `start`, a list of tensors `(B, m, h * length of memory)`, and a function that splits a
+        concatenated row of these into `keep` of `step`.
         """
         batch, steps, _ = ops.shape(embedded)
         drawn, lengths = {}, {}
@@ -112,21 +104,16 @@ class CopyDecoder(layers.Layer):
         return first, [x[:, 1:] for x in drawn.values()], split
 
     def attend(self, outputs, caches, masks):
-        """Calls the attentions once more for all steps, so that whoever captures intermediates gets their weights."""
+        """Calls the attentions once more for all steps, to record their intermediates."""
         for name, attention in self.attentions.items():
             attention(outputs[:, :, : self.width], cache=caches[name], key_mask=masks[name])
 
 
 class CopyOutput(layers.Layer):
-    """Log probabilities of words and of copies, of which a switch chooses.
+    """Log probabilities of words and of copies, weighed by a switch.
 
     With the state o and `s = sigmoid(w o + b)`, the word y has `s softmax(W_o o + b_o)_y`, and the copy of entity i
-    `(1 - s) softmax((W_c o + b_c) . e)_i`. Computed in float32, by log-sigmoid and log-softmax.
-
-    Source: Koncel-Kedziorski et al. 2019, section 4.4, and its public code.
-
-    Args:
-        vocabulary_size: number of words V.
+    `(1 - s) softmax((W_c o + b_c) . e)_i` (Koncel-Kedziorski et al. 2019, section 4.4, and its public code).
     """
 
     def __init__(self, vocabulary_size, **kwargs):
@@ -142,7 +129,7 @@ class CopyOutput(layers.Layer):
             layer.build((None, state_shape[-1]))
 
     def project(self, entities):
-        """Returns keys `(B, E, 3 D)` of entities, `W_c e`, and what is added to their logits, `b_c . e` `(B, E)`."""
+        """Returns keys `W_c e` `(B, E, 3 D)` of entities, and the part `b_c . e` `(B, E)` of their logits."""
         kernel, bias = (ops.cast(x, self.compute_dtype) for x in (self.copies.kernel, self.copies.bias))
         return ops.matmul(entities, ops.transpose(kernel)), ops.matmul(entities, bias)
 

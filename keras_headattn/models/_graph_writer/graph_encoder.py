@@ -1,4 +1,4 @@
-"""The encoder of a graph, of its entities' words, and of a title."""
+"""Encoder of a graph, its entities' words, and a title."""
 
 from keras import layers, ops
 
@@ -8,18 +8,11 @@ from keras_headattn.models._blocks import Stack
 from keras_headattn.models._sentences.encoders import BiLSTMEncoder
 from keras_headattn.ops import graph_adjacency
 
-GLOBAL, FIRST_RELATION = 2, 3  # rows of the table of relations, after padding and unknown ones
+GLOBAL, FIRST_RELATION = 2, 3  # ids of relations, after padding and unknown ones
 
 
 class GraphEncoder(layers.Layer):
-    """A BiLSTM over the words of entities, graph blocks over entities and relations, a BiLSTM over the title.
-
-    Args:
-        width: of everything, D.
-        attention: `Template` of the attention of the blocks.
-        entity_vocabulary_size, num_relations, title_vocabulary_size, num_layers, intermediate_dim, num_encoder_layers,
-            dropout, embedding_dropout, seed: as of `GraphWriter`.
-    """
+    """BiLSTMs over the words of entities and of the title, and graph blocks over entities and relations."""
 
     def __init__(
         self,
@@ -84,7 +77,7 @@ class GraphEncoder(layers.Layer):
         self.built = True
 
     def call(self, inputs, training=None):
-        """Reads graphs: memories and masks that a decoder attends to, and entities that it copies.
+        """Reads graphs: memories and masks to attend to, and entities to copy.
 
         `"memories"` are `"graph"` `(B, N, D)` and, with titles, `"title"` `(B, n, D)`; `"masks"` have the same names.
         The rest are `"entities"` `(B, E, D)`, `"entity_mask"` and `"types"` `(B, E)`, and the global `"vertex"`
@@ -109,7 +102,7 @@ class GraphEncoder(layers.Layer):
         }
 
     def _encode_entities(self, words, mask, training):
-        """The last states of both directions, `(B, E, D)`; 0 for padding."""
+        """Returns the last states of both directions, `(B, E, D)`; 0 for padding."""
         batch, entities, length = ops.shape(words)
         rows = _begun(ops.reshape(words, (-1, length)))
         states = self.word_encoders["entities"](rows, training=training)  # (B * E, P, D)
@@ -122,7 +115,7 @@ class GraphEncoder(layers.Layer):
         return ops.where(mask[:, :, None], found, ops.zeros((), found.dtype))
 
     def _encode_graph(self, entities, mask, triples, training):
-        """Vertices `(B, N, D)`, and their mask `(B, N)`."""
+        """Returns vertices `(B, N, D)`, and their mask `(B, N)`."""
         triples = ops.cast(triples, "int32")
         adjacency, vertex_mask = graph_adjacency(triples, mask)
         relations = triples[:, :, 1]
@@ -134,6 +127,6 @@ class GraphEncoder(layers.Layer):
 
 
 def _begun(ids):
-    """Ids `(B, n)` with 1 in place of a padding id at the beginning: cuDNN's LSTM needs a token in each row."""
+    """Puts 1 in place of a leading padding id in `(B, n)`: cuDNN's LSTM needs a token in each row."""
     first = ops.equal(ops.arange(ops.shape(ids)[1]), 0)
     return ops.where(ops.logical_and(first, ops.equal(ids, 0)), ops.ones((), ids.dtype), ids)

@@ -18,54 +18,49 @@ from keras_headattn.models._graph_writer.graph_encoder import GraphEncoder
 
 @register_keras_serializable(package="keras_headattn")
 class GraphWriter(Model):
-    """Writes the text of a graph: a graph Transformer over entities and relations, and an LSTM that copies entities.
+    """Writer of the text of a graph: a graph Transformer over entities and relations, and an LSTM that copies entities.
 
-    The graph is made of triples, see `ops.graph_adjacency`. The words of an entity go through a BiLSTM, those of a
-    title, if there is one, through another. In each step the decoder attends to all vertices and to the title, and
-    chooses between a word and an entity. Its outputs are log probabilities, in float32 under mixed precision too.
+    The graph is made of triples, see `ops.graph_adjacency`. BiLSTMs read the words of entities and of an optional
+    title. In each step the decoder attends to all vertices and to the title, and chooses between a word and an entity.
+    Its outputs are log probabilities, in float32 under mixed precision too.
 
-    Token ids of words: 0 padding, 1 unknown, 2 start, 3 end; `vocabulary_size + i` is the entity i. A decoder reads an
-    entity as the word of its type. Ids of relations: 0 padding, 1 unknown, 2 the global vertex, and 3 onwards those of
-    the data, each of which has an inverse too.
+    Token ids of words: 0 padding, 1 unknown, 2 start, 3 end; `vocabulary_size + i` is the entity i, which the decoder
+    reads as the word of its type. Ids of relations: 0 padding, 1 unknown, 2 the global vertex, and from 3 those of the
+    data; each has an inverse too.
 
     Source: Koncel-Kedziorski et al. 2019, "Text generation from knowledge graphs with graph transformers", and its
-    public code, without these faults of that: attention to a place of padding, a first context of zeros in training
-    alone, dropout of attention in evaluation. The defaults are its settings. The heads of its graph encoder are what An
-    et al. 2020, "Repulsive attention", drive apart in table 4: `Repulsive(optimizer, roles=("encoder",))`.
+    public code, with its settings as defaults, but without its attention to padding, first context of zeros (in
+    training only) and dropout in evaluation. An et al. 2020, "Repulsive attention", table 4, drive the heads of the
+    graph encoder apart: `Repulsive(optimizer, roles=("encoder",))`.
 
     Args:
         vocabulary_size: number of word ids V.
         entity_vocabulary_size: number of ids of the words of entities.
-        num_relations: number of kinds of relations, unknown ones not counted.
-        title_vocabulary_size: number of ids of the words of titles. Default `None`: there are no titles.
+        num_relations: number of kinds of relations, without unknown ones.
+        title_vocabulary_size: number of ids of the words of titles. Default `None`: no titles.
         num_layers: number of graph blocks.
         hidden_dim: width of vertices, states and embeddings, D.
         intermediate_dim: width of the feed-forward layers. Defaults to `4 * hidden_dim`.
-        num_encoder_layers: BiLSTMs one above the other, of titles and of entities.
-        attention: of the graph blocks: a layer, such as `GraphAttention(4, 125, detach_neighbours=True)`, whose
-            configuration every block copies; or a class or a name. See `layers.get`.
-        num_heads: of attention that is given by a class or a name, and of the decoder's attentions.
-        dropout: rate of dropout in graph blocks and, of attention that is given by a class or a name and the
-            decoder's, of attention weights.
+        num_encoder_layers: number of stacked BiLSTMs of titles and of entities.
+        attention: of the graph blocks: a layer, such as `GraphAttention(4, 125, detach_neighbours=True)`, which every
+            block copies; or a class or a name. See `layers.get`.
+        num_heads: of the decoder's attentions, and of attention given by a class or a name.
+        dropout: rate of dropout in graph blocks, and of the weights of these attentions.
         embedding_dropout: rate of dropout of the embeddings of titles and entities.
-        forbidden_ids: word ids that are never written in a search.
+        forbidden_ids: word ids that a search never writes.
         seed: of the dropouts.
 
     Call arguments:
         inputs: dictionary of integer tensors: `"entities"` `(B, E, P)`, the words of each entity, 0 = padding;
             `"types"` `(B, E)`, word ids; `"triples"` `(B, R, 3)`, head, relation and tail; with titles `"title"`
             `(B, n)`; and `"target"` `(B, m)`, shifted to the right.
-        training: whether dropout is active.
-        return_intermediates: returns `(log probabilities, out)`: a dictionary of the name of each attention,
-            `"block_0/attention"`, ..., `"cross_graph"` and `"cross_title"`, to what it computes on the way, by name:
-            `"weights"` `(B, h, N, N)` and so on, see `layers.capture_intermediates`. Vertices are in the order of
-            `ops.graph_adjacency`.
+        training: True to apply dropout.
+        return_intermediates: returns `(log probabilities, out)`: a dictionary of attentions, `"block_0/attention"`,
+            ..., `"cross_graph"` and `"cross_title"`, to their tensors by name, such as `"weights"` `(B, h, N, N)`, see
+            `layers.capture_intermediates`. Vertices are in the order of `ops.graph_adjacency`.
 
     Returns:
-        Log probabilities `(B, m, V + E)`. To train, take them as logits, and `losses.LabelSmoothedCrossentropy(0.0)`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+        Log probabilities `(B, m, V + E)`. Train with them as logits of `losses.LabelSmoothedCrossentropy(0.0)`.
 
     >>> model = GraphWriter(50, 40, num_relations=2, num_layers=1, hidden_dim=16)
     >>> inputs = {
@@ -79,7 +74,7 @@ class GraphWriter(Model):
     ((1, 4, 52), (1, 4, 4, 5))
     """
 
-    # A search moves the state of a hypothesis with it, see `reorder_cache`.
+    # The state moves with its hypothesis, see `reorder_cache`.
     beams_share_rows = False
 
     def __init__(
@@ -116,7 +111,7 @@ class GraphWriter(Model):
         self.num_heads = check_positive("num_heads", num_heads)
         if hidden_dim % 2 or hidden_dim % num_heads:
             raise ValueError(
-                "`hidden_dim` must be a multiple of 2 directions and of `num_heads`. "
+                "`hidden_dim` must be even, for two directions, and a multiple of `num_heads`. "
                 f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}"
             )
         self.dropout = check_probability("dropout", dropout)
@@ -189,7 +184,7 @@ class GraphWriter(Model):
         return self.output_layer(outputs, *self.output_layer.project(encoded["entities"]), encoded["entity_mask"])
 
     def _embed(self, tokens, types):
-        """Embeddings of words, and of the types of entities in their place."""
+        """Embeds words; entities as the words of their types."""
         tokens = ops.cast(tokens, "int32")
         entity = ops.clip(tokens - self.vocabulary_size, 0, ops.shape(types)[1] - 1)
         types = ops.take_along_axis(types, entity, axis=1)
@@ -198,15 +193,12 @@ class GraphWriter(Model):
     def init_cache(
         self, inputs: Mapping[str, Tensor], max_length: int | None = None, copies: int = 1
     ) -> dict[str, Any]:
-        """State of writing the texts of graphs, for `decode_step`.
+        """Returns the state of writing for `decode_step`: a dictionary.
 
         Args:
             inputs: as of a call; `"target"` is not used.
             max_length: not used: the state does not grow.
-            copies: number of texts of each graph, which is encoded once; they lie side by side.
-
-        Returns:
-            Dictionary of the states, and of what stays the same in all steps: keys and values, types, masks.
+            copies: number of consecutive texts for each graph, which is encoded once.
         """
         if not self.built:
             self.build()
@@ -229,15 +221,15 @@ class GraphWriter(Model):
         positions: Tensor | None = None,
         attention_mask: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Log probabilities of the tokens that follow `tokens`; -inf for what is never written.
+        """Computes log probabilities of the tokens that follow `tokens`; -inf for what is never written.
 
         Args:
             tokens: `(B, n)`.
             cache: from `init_cache` or the step before.
-            index, positions, attention_mask: of no effect; a search gives them.
+            index, positions, attention_mask: not used; a search gives them.
 
         Returns:
-            `(log probabilities (B, n, V + E), cache)`. Those of what may be written do not add up to 1.
+            `(log probabilities (B, n, V + E), cache)`. They do not sum to 1 without the forbidden ids.
         """
         state, same = cache["state"], cache["same"]
         embedded, outputs = self._embed(tokens, same["types"]), []
@@ -248,14 +240,11 @@ class GraphWriter(Model):
         return ops.where(same["allowed"][:, None], found, float("-inf")), {**cache, "state": state}
 
     def reorder_cache(self, cache: dict[str, Any], rows: Tensor) -> dict[str, Any]:
-        """The cache of a batch whose texts are `rows` of this one, as hypotheses of the same graphs.
+        """Returns the cache of a batch whose texts are `rows` of this one, hypotheses of the same graphs.
 
         Args:
             cache: from `init_cache` or `decode_step`.
             rows: integers `(B,)`.
-
-        Returns:
-            Cache of the same structure.
         """
         return {**cache, "state": [ops.take(x, rows, axis=0) for x in cache["state"]]}
 

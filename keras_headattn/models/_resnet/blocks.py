@@ -1,7 +1,7 @@
-"""Blocks of residual networks, as functions of symbolic tensors that make and name their layers.
+"""Blocks of residual networks, as functions of symbolic tensors.
 
-Each takes and returns, beside the image, the attention map that goes from convolution to convolution, or `None`.
-Names are those of `keras.applications`.
+Each takes and returns an image and the attention map from convolution to convolution, or `None`. Layers are named as in
+`keras.applications`.
 """
 
 import dataclasses
@@ -12,21 +12,14 @@ from keras import layers
 from keras_headattn.layers._augmented_conv_2d import AugmentedConv2D
 from keras_headattn.layers._template import Template
 
-# Of TensorFlow's official models 1.13: variance scaling by fan-in; batch normalisation.
+# As in TensorFlow's official models 1.13.
 KERNEL_INITIALIZER = "lecun_normal"
 MOMENTUM, EPSILON = 0.997, 1e-5
 
 
 @dataclasses.dataclass(frozen=True)
 class Convolution:
-    """The 3 x 3 convolutions of a stage.
-
-    Args:
-        filters: channels of their output.
-        attention: template of the attention that augments them, with its own regularizers in it; or `None`.
-        downsample: see `AugmentedConv2D`.
-        regularizer: of kernels and of relative positions, or `None`.
-    """
+    """The 3 x 3 convolutions of a stage; with an `attention` template they are `AugmentedConv2D`."""
 
     filters: int
     attention: Template | None = None
@@ -34,7 +27,7 @@ class Convolution:
     regularizer: Any = None
 
     def __call__(self, x, previous_scores, strides, name):
-        """The image and the map after a convolution of `x`; `previous_scores` itself where no map is carried."""
+        """Returns the convolved image and the map; without attention, `previous_scores` itself."""
         if self.attention is None:
             return convolve(x, self.filters, 3, strides, name, self.regularizer), previous_scores
         layer = AugmentedConv2D(
@@ -48,17 +41,14 @@ class Convolution:
             embeddings_regularizer=self.regularizer,
             name=name,
         )
-        # A functional model has no place for a map that is None.
+        # A functional model cannot return a map of None.
         if layer.compute_map_shape(x.shape, None if previous_scores is None else previous_scores.shape) is None:
             return layer(x), None
         return layer(x, previous_scores=previous_scores, return_map=True)
 
 
 def convolve(x, filters, kernel_size, strides, name, regularizer=None):
-    """A convolution without bias.
-
-    With strides it is padded alike on both sides, where "same" would depend on the size.
-    """
+    """Convolves without bias; with strides it pads both sides alike, where "same" would depend on the size."""
     if strides > 1 and kernel_size > 1:
         before = (kernel_size - 1) // 2
         padding = (before, kernel_size - 1 - before)
@@ -77,12 +67,10 @@ def convolve(x, filters, kernel_size, strides, name, regularizer=None):
 
 
 def normalize(x, name):
-    """Batch normalisation."""
     return layers.BatchNormalization(momentum=MOMENTUM, epsilon=EPSILON, name=f"{name}_bn")(x)
 
 
 def normalize_and_activate(x, name):
-    """Batch normalisation and ReLU."""
     return layers.Activation("relu", name=f"{name}_relu")(normalize(x, name))
 
 

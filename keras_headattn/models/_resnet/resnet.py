@@ -41,49 +41,46 @@ def ResNet(
     weight_regularizer: Regularizer | None = None,
     name: str = "resnet",
 ) -> keras.Model:
-    """A residual network, with attention beside its 3 x 3 convolutions or without.
+    """A residual network, with or without attention beside its 3 x 3 convolutions.
 
-    A functional `keras.Model`, whose arguments and names of layers are those of `keras.applications`:
-    `model.get_layer("conv3_block2_out")` is the second block of the second stage. Images are `(B, height, width,
-    channels)`. Blocks add before they activate (version 1) and stride in their first 3 x 3 convolution.
+    A functional `keras.Model` with the arguments and layer names of `keras.applications`:
+    `model.get_layer("conv3_block2_out")` is the second block of the second stage. Images are
+    `(B, height, width, channels)`. Blocks add before they activate (version 1) and stride in their first 3 x 3
+    convolution.
 
-    With `attention`, the 3 x 3 convolutions of the `attention_stages` are `AugmentedConv2D`. A map that the attention
-    carries, as `EvolvingAttention` does, goes from each to the next, from stage to stage too.
+    With `attention`, the 3 x 3 convolutions of the `attention_stages` are `AugmentedConv2D`, and score maps, as of
+    `EvolvingAttention`, go from each to the next, also across stages.
 
-    Source: He et al. 2016, "Deep residual learning for image recognition", in the form of TensorFlow's official
-    models 1.13; Bello et al. 2019, "Attention augmented convolutional networks"; Wang et al. 2021, "Evolving
-    attention with residual convolutions".
+    Source: He et al. 2016, "Deep residual learning for image recognition", in the form of TensorFlow's official models
+    1.13; Bello et al. 2019, "Attention augmented convolutional networks"; Wang et al. 2021, "Evolving attention with
+    residual convolutions".
 
     Args:
         stage_depths: number of blocks of each stage.
-        bottleneck: whether blocks are of 1 x 1, 3 x 3 and 1 x 1 convolutions, the last with four times the filters;
-            otherwise of two 3 x 3 convolutions.
-        attention: template layer, such as `MultiHeadAttention(8, 20)`, whose `key_dim` and `value_dim` become those
-            of `augmented_widths` in each stage; `None` for none.
-        filters: of the first stage; each stage has twice those of the one before.
-        small_images: whether the network begins with a 3 x 3 convolution; otherwise with one of 7 x 7 and a pooling,
-            which leave a sixteenth of the pixels.
+        bottleneck: True for blocks of 1 x 1, 3 x 3 and 1 x 1 convolutions, the last with four times the filters; False
+            for two 3 x 3 convolutions.
+        attention: layer to copy, such as `MultiHeadAttention(8, 20)`, with the `key_dim` and `value_dim` of
+            `augmented_widths` in each stage; `None` for none.
+        filters: of the first stage, doubled from stage to stage.
+        small_images: True to begin with a 3 x 3 convolution; False for one of 7 x 7 and a pooling, which leave a
+            sixteenth of the pixels.
         key_ratio, value_ratio, min_key_dim: see `augmented_widths`.
-        attention_stages: which stages have attention; negative numbers count from the last.
-        downsampled_stages: which of them attend to the image pooled once more, see `AugmentedConv2D`.
-        include_top: whether the network ends in a classifier.
-        weights: `None` for random weights, or the path of a file of weights.
-        input_tensor: symbolic tensor to be used as image, such as the output of another model.
+        attention_stages: indices of stages with attention; negative ones count from the last.
+        downsampled_stages: those of them that attend to the image pooled once more, see `AugmentedConv2D`.
+        include_top: True to end in a classifier.
+        weights: path of a file of weights, or `None` for random weights.
+        input_tensor: symbolic tensor to use as image, such as the output of another model.
         input_shape: `(height, width, channels)`, if there is no `input_tensor`. Defaults to `(224, 224, 3)`. Without
             attention, height and width may be `None`.
         pooling: without the classifier, `"avg"` or `"max"` over all pixels, or `None`.
         classes: number of classes.
-        classifier_activation: of the classifier; `None` for logits. Float32 under mixed precision too.
-        return_stages: without the classifier, whether a list of the outputs of all stages is returned.
-        weight_regularizer: of all weights but those of batch normalisation: kernels, biases and vectors of relative
-            positions. Of the attention's kernels and biases those that the template has of its own go before it.
+        classifier_activation: of the classifier, float32 under mixed precision too; `None` for logits.
+        return_stages: without the classifier, True to return a list of the outputs of all stages.
+        weight_regularizer: of kernels, biases and relative positions. Regularizers of `attention` take precedence.
         name: of the model.
 
     Returns:
         `keras.Model` that returns `(B, classes)`; without the classifier `(B, h, w, C)`, or `(B, C)` after `pooling`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
 
     >>> from keras_headattn.layers import EvolvingAttention
     >>> attention = EvolvingAttention(num_heads=2, key_dim=20, alpha=0.5, beta=1.0)
@@ -124,7 +121,7 @@ def _check(include_top, pooling, return_stages):
 
 
 def _augment(convolutions, attention, attention_stages, downsampled_stages, ratios):
-    """The stages' convolutions, with attention in those stages."""
+    """Returns the stages' convolutions, with attention in the given stages."""
     template = Template.of_attention("attention", attention)
     heads = template.layer.num_heads
     downsampled_stages = _stages("downsampled_stages", downsampled_stages, len(convolutions))
@@ -139,7 +136,7 @@ def _augment(convolutions, attention, attention_stages, downsampled_stages, rati
 
 
 def _stages(name, stages, count):
-    """Numbers of stages from 0 on."""
+    """Returns indices of stages from 0."""
     if not all(-count <= stage < count for stage in stages):
         raise ValueError(f"`{name}` must be numbers of the {count} stages. Received: {name}={stages}")
     return {stage % count for stage in stages}

@@ -1,10 +1,7 @@
-"""The residual networks of Wang et al. 2021, "Evolving attention with residual convolutions", table 1.
+"""ResNets of Wang et al. 2021, "Evolving attention with residual convolutions", table 1.
 
-Plain, attention-augmented (AA, `attention="multi_head"`) and with evolving attention (EA-AA, `"evolving"`). The widths
-of the heads are those that give the parameters of the table: in ResNet-34 both 3 x 3 convolutions of a block are
-augmented, keys and values take 1/4 and 1/8 of the filters; in the others keys take 1/5, but at least 20 channels a
-head, and values 1/10. The paper's appendix has k = 2 and v = 0.2, which is not met by its own parameters;
-k = 2v = 0.2 is.
+Plain, attention-augmented (AA, `attention="multi_head"`) and with evolving attention (EA-AA, `"evolving"`). The heads'
+widths are those that give the table's numbers of parameters (the appendix prints k = 2, v = 0.2).
 """
 
 from typing import Any
@@ -19,7 +16,7 @@ KEY_DIM = 20  # of templates; each stage has its own
 
 
 def _template(attention, alpha):
-    """The paper's template of a named attention; others as they are."""
+    """Returns the paper's template of a named attention; others as they are."""
     if not isinstance(attention, str):
         return attention
     arguments = dict(alpha=alpha, beta=1.0) if attention == "evolving" else {}
@@ -37,8 +34,8 @@ def ResNet34(
     """ResNet-34: 21.8 million parameters, with attention 20.7.
 
     Args:
-        attention: template layer; or a name in `keras_headattn.layers.ATTENTIONS`, which has 8 heads: `"multi_head"`
-            makes an AA-ResNet, `"evolving"` an EA-AA-ResNet with `alpha=0.5`. Default `None`: none.
+        attention: layer to copy; or a name in `keras_headattn.layers.ATTENTIONS`, with 8 heads: `"multi_head"` makes an
+            AA-ResNet, `"evolving"` an EA-AA-ResNet with `alpha=0.5`. Default `None`: none.
         key_ratio, value_ratio, min_key_dim, name, **kwargs: see `ResNet`.
 
     >>> model = ResNet34(include_top=False, pooling="avg", input_shape=(32, 32, 3))
@@ -60,8 +57,7 @@ def ResNet50(attention: str | keras.layers.Layer | None = None, name: str = "res
     """ResNet-50: 25.6 million parameters, with attention 25.8.
 
     Args:
-        attention: as of `ResNet34`; `alpha=0.5` of `"evolving"`.
-        name, **kwargs: see `ResNet`.
+        attention, name, **kwargs: as of `ResNet34`.
     """
     return ResNet((3, 4, 6, 3), bottleneck=True, attention=_template(attention, 0.5), name=name, **kwargs)
 
@@ -70,8 +66,7 @@ def ResNet101(attention: str | keras.layers.Layer | None = None, name: str = "re
     """ResNet-101: 44.5 million parameters, with attention 45.4.
 
     Args:
-        attention: as of `ResNet34`; `alpha=0.7` of `"evolving"`.
-        name, **kwargs: see `ResNet`.
+        attention, name, **kwargs: as of `ResNet34`, but `alpha=0.7` for `"evolving"`.
     """
     return ResNet((3, 4, 23, 3), bottleneck=True, attention=_template(attention, 0.7), name=name, **kwargs)
 
@@ -80,7 +75,6 @@ def ResNet152(attention: str | keras.layers.Layer | None = None, name: str = "re
     """ResNet-152: 60.2 million parameters, with attention 61.6.
 
     Args:
-        attention: as of `ResNet34`; `alpha=0.7` of `"evolving"`.
-        name, **kwargs: see `ResNet`.
+        attention, name, **kwargs: as of `ResNet101`.
     """
     return ResNet((3, 8, 36, 3), bottleneck=True, attention=_template(attention, 0.7), name=name, **kwargs)

@@ -1,4 +1,4 @@
-"""Classifiers of sentences and of pairs, of any encoder and any pooling."""
+"""Classifiers of sentences and of pairs, with any encoder and any pooling."""
 
 import inspect
 import math
@@ -54,11 +54,11 @@ class _Classifier(Model):
         self.output_projection = layers.Dense(num_classes, name="output_projection", **common)
 
     def _build_pooled(self):
-        """Builds encoder and pooling. Returns the shape of what they make of a sentence."""
+        """Builds encoder and pooling; returns the shape of a pooled sentence."""
         _, *shape = self.encode(keras.KerasTensor((None, None), "int32")).shape
         if len(shape) not in (1, 2) or None in shape:
             raise ValueError(
-                "`pooling` must make (B, h, d) or (B, d), of known size, of what the encoder puts out. "
+                "`pooling` must make (B, h, d) or (B, d), of known size, of the encoder's states. "
                 f"Received: an output of shape {(None, *shape)}"
             )
         return shape
@@ -69,15 +69,12 @@ class _Classifier(Model):
         self.built = True
 
     def encode(self, ids: Tensor, training: bool | None = None, return_intermediates: bool = False) -> Any:
-        """Sentences, pooled.
+        """Returns pooled sentences, `(B, h, d)` or `(B, d)`.
 
         Args:
             ids: token ids `(B, n)`, 0 = padding.
-            training: whether dropout is active.
-            return_intermediates: returns `(pooled, out)`, with a dictionary of names to what layers compute on the way.
-
-        Returns:
-            `(B, h, d)` or `(B, d)`, as the pooling has it.
+            training: True to apply dropout.
+            return_intermediates: returns `(pooled, out)`, as the call does.
         """
         if return_intermediates:
             return with_intermediates({"encoder": self.encoder, "pooling": self.pooling}, self.encode, ids, training)
@@ -86,14 +83,11 @@ class _Classifier(Model):
         return self.pooling(self.encoder(ids, training=training), training=training, **mask)
 
     def classify(self, pooled: Tensor, training: bool | None = None) -> Tensor:
-        """Logits of what `encode` returns, or of a product of two.
+        """Returns logits `(B, num_classes)` of pooled sentences, or of a product of two.
 
         Args:
             pooled: `(B, h, d)` or `(B, d)`.
-            training: whether dropout is active.
-
-        Returns:
-            `(B, num_classes)`.
+            training: True to apply dropout.
         """
         x = ops.reshape(pooled, (-1, math.prod(pooled.shape[1:])))
         x = self.hidden(self.dropouts[0](x, training=training))
@@ -110,36 +104,33 @@ class _Classifier(Model):
 
 @register_keras_serializable(package="keras_headattn")
 class SentenceClassifier(_Classifier):
-    """Classes of sentences: an encoder, a pooling, and a hidden layer with ReLU on all that was pooled.
+    """Classifier of sentences: an encoder, a pooling, and a hidden layer with ReLU on all that was pooled.
 
-    Token id 0 is padding. The output is logits, in float32 under mixed precision too. The defaults are the settings of
+    Token id 0 is padding. Outputs are logits, in float32 under mixed precision too. The defaults are the settings of
     Lin et al.
 
     Source: Lin et al. 2017, "A structured self-attentive sentence embedding".
 
     Args:
         encoder: layer from token ids `(B, n)` to states `(B, n, D)`, such as `BiLSTMEncoder(20_000)`,
-            `TransformerEncoder(20_000)` or a model of your own. It is used itself, with its weights and its dtype.
+            `TransformerEncoder(20_000)` or your own. It is used itself, with its weights and dtype.
         num_classes: number of classes.
-        pooling: layer from states to `(B, h, d)` or `(B, d)`. It is used itself, and called with a `mask` `(B, n)`,
-            True = a real token, if it takes one. Defaults to `SelfAttentivePooling(30, 350)`.
+        pooling: layer from states to `(B, h, d)` or `(B, d)`, used itself, with a `mask` `(B, n)`, True = a real token,
+            if it takes one. Defaults to `SelfAttentivePooling(30, 350)`.
         mlp_dim: width of the hidden layer.
         dropout: rate of dropout before and after the hidden layer.
-        kernel_regularizer: of the kernels of the hidden layer and of the classes. Encoder and pooling have their own.
-        seed: of these dropouts, which have `seed + 1` and `seed + 2`.
+        kernel_regularizer: of the hidden layer and of the classes.
+        seed: of the dropouts: `seed + 1` and `seed + 2`.
 
     Call arguments:
         inputs: token ids, integers `(B, n)`.
-        training: whether dropout is active.
-        return_intermediates: returns `(logits, out)`: a dictionary of the names of layers, such as `"pooling"` and
-            `"encoder/block_0/attention"`, to what they compute on the way, by name: `"weights"`, of the pooling
-            `(B, h, n)`, and so on, see `layers.capture_intermediates`.
+        training: True to apply dropout.
+        return_intermediates: returns `(logits, out)`: a dictionary of layers, such as `"pooling"` and
+            `"encoder/block_0/attention"`, to their tensors by name, such as the pooling's `"weights"` `(B, h, n)`, see
+            `layers.capture_intermediates`.
 
     Returns:
         Logits `(B, num_classes)`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
 
     >>> from keras_headattn.models import BiLSTMEncoder
     >>> encoder = BiLSTMEncoder(100, embedding_dim=8, hidden_dim=6)
@@ -161,13 +152,13 @@ class SentenceClassifier(_Classifier):
 
 @register_keras_serializable(package="keras_headattn")
 class SentencePairClassifier(_Classifier):
-    """Classes of pairs of sentences, such as whether the first entails the second.
+    """Classifier of pairs of sentences, such as for entailment.
 
-    One encoder and one pooling make a matrix of each sentence. The rows of a head are projected, each sentence's with
-    a kernel of its own `(h, d, factor_dim)`, and their product is classified as in `SentenceClassifier`.
+    One encoder and one pooling make a matrix of each sentence. The rows of each head are projected, by one kernel
+    `(h, d, factor_dim)` for each side, and their product is classified as in `SentenceClassifier`.
 
-    Source: Lin et al. 2017, "A structured self-attentive sentence embedding", section 4.3 and the gated encoder of
-    its appendix; the factored interaction is that of Memisevic 2013, "Learning to relate images".
+    Source: Lin et al. 2017, "A structured self-attentive sentence embedding", section 4.3 and the gated encoder of its
+    appendix; the factored interaction is that of Memisevic 2013, "Learning to relate images".
 
     Args:
         encoder, num_classes, pooling, mlp_dim, dropout, kernel_regularizer, seed: as in `SentenceClassifier`.
@@ -175,15 +166,11 @@ class SentencePairClassifier(_Classifier):
 
     Call arguments:
         inputs: token ids of the first and of the second sentences, a pair of integers `(B, n)` and `(B, m)`.
-        training: whether dropout is active.
-        return_intermediates: as in `SentenceClassifier`; names begin with the sentence, `"first/pooling"` and
-            `"second/pooling"`.
+        training, return_intermediates: as in `SentenceClassifier`; names begin with the sentence, such as
+            `"first/pooling"`.
 
     Returns:
         Logits `(B, num_classes)`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
 
     >>> from keras_headattn.models import BiLSTMEncoder
     >>> encoder, pooling = BiLSTMEncoder(100, embedding_dim=8, hidden_dim=6), SelfAttentivePooling(3, 4)

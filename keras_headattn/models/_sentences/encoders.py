@@ -18,22 +18,18 @@ from keras_headattn.positions import Positions, SinusoidalPositions
 
 
 def make_bilstm(name, dtype, **arguments):
-    """Makes a bidirectional LSTM that returns all states.
-
-    Keras's `Bidirectional` makes its layers from the configuration of the one that it is given. While a file is loaded,
-    Keras takes what has the same address in memory for the same layer, and that one is soon gone, its address taken by
-    the next. So it is kept, and the backward layer is made here.
-    """
+    """Makes a bidirectional LSTM that returns all states."""
     arguments |= dict(return_sequences=True, dtype=dtype)
     forward = layers.LSTM(name="lstm", **arguments)
     backward = layers.LSTM(name="backward_lstm", go_backwards=True, **arguments)
     bilstm = layers.Bidirectional(forward, backward_layer=backward, dtype=dtype, name=name)
-    bilstm.copied = lambda: forward  # in a function, as Keras would count it among its layers
+    # Keras copies `forward`. It must live on: while loading a file, Keras tells layers apart by their addresses.
+    bilstm.copied = lambda: forward  # a function, as Keras would count a layer among the model's
     return bilstm
 
 
 class _Encoder(Model):
-    """Embeddings with dropout, and the layers of a subclass. The output has the mask of the ids, as Keras has it."""
+    """Embeddings with dropout, and the layers of a subclass."""
 
     def __init__(
         self,
@@ -58,13 +54,13 @@ class _Encoder(Model):
         self.seed = check_seed("seed", seed)
         if embeddings is not None and tuple(embeddings.shape) != (vocabulary_size, width):
             raise ValueError(
-                f"`embeddings` must be of shape (number of token ids, width), {(vocabulary_size, width)}. "
+                f"`embeddings` must have the shape (vocabulary_size, width), {(vocabulary_size, width)}. "
                 f"Received: embeddings of shape {tuple(embeddings.shape)}"
             )
         self.embedding = layers.Embedding(
             vocabulary_size,
             width,
-            # By default as large as sines and cosines of positions.
+            # The default is as large as sines and cosines of positions.
             embeddings_initializer=embeddings_initializer or keras.initializers.RandomNormal(stddev=1.0),
             weights=None if embeddings is None else [embeddings],
             trainable=train_embeddings,
@@ -97,10 +93,10 @@ class BiLSTMEncoder(_Encoder):
         vocabulary_size: number of token ids.
         embedding_dim: width of the embeddings.
         hidden_dim: width of the LSTM in each direction.
-        num_layers: number of LSTMs in each direction, one above the other.
-        embeddings: initial embeddings, an array `(vocabulary_size, embedding_dim)`; `None` for random ones. They are
-            saved with the weights, not with the configuration.
-        train_embeddings: whether the embeddings are trained.
+        num_layers: number of stacked LSTMs in each direction.
+        embeddings: initial embeddings, an array `(vocabulary_size, embedding_dim)`; `None` for random ones. Not in the
+            configuration.
+        train_embeddings: True to train the embeddings.
         dropout: rate of dropout of the embeddings.
         kernel_regularizer: of the kernels of inputs and of states.
         seed: of the dropout.
@@ -108,13 +104,10 @@ class BiLSTMEncoder(_Encoder):
 
     Call arguments:
         inputs: token ids, integers `(B, n)`.
-        training: whether dropout is active.
+        training: True to apply dropout.
 
     Returns:
         States `(B, n, 2 * hidden_dim)`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
 
     >>> encoder = BiLSTMEncoder(100, embedding_dim=8, hidden_dim=6)
     >>> tuple(encoder(np.ones((2, 5), "int32")).shape)
@@ -178,7 +171,7 @@ class BiLSTMEncoder(_Encoder):
 
 @register_keras_serializable(package="keras_headattn")
 class TransformerEncoder(_Encoder):
-    """Embeddings with positions and blocks of the Transformer, whose attention is any layer of this library.
+    """Embeddings with positions and blocks of the Transformer, with any attention layer of this library.
 
     Token id 0 is padding, which changes no other state.
 
@@ -186,31 +179,25 @@ class TransformerEncoder(_Encoder):
 
     Args:
         vocabulary_size: number of token ids.
-        hidden_dim: width of the encoder.
-        intermediate_dim: width of the feed-forward layers.
+        hidden_dim, intermediate_dim: width of the encoder and of its feed-forward layers.
         num_layers: number of blocks.
-        attention: a layer, a class, a name or the stock Keras layer, as `Transformer` takes it.
-        num_heads: of attention that is given by a class or a name.
-        positions, relative_positions: as `Transformer` takes them.
-        norm, normalize_first: as `Transformer` takes them.
-        feed_forward: layer whose configuration is copied, such as `FeedForward(32, "gelu", gated=True)`, in place of
-            `intermediate_dim`; with its own regularizers.
-        embeddings: initial embeddings, an array `(vocabulary_size, hidden_dim)`; `None` for random ones. They are
-            saved with the weights, not with the configuration.
-        train_embeddings: whether the embeddings are trained.
+        attention, positions, relative_positions, norm, normalize_first: as in `Transformer`.
+        num_heads: for attention given by a class or a name.
+        feed_forward: layer to copy, such as `FeedForward(32, "gelu", gated=True)`, in place of `intermediate_dim`; with
+            its own regularizers.
+        embeddings: initial embeddings, an array `(vocabulary_size, hidden_dim)`; `None` for random ones. Not in the
+            configuration.
+        train_embeddings: True to train the embeddings.
         dropout: rate of dropout of embeddings and sublayers.
-        kernel_regularizer: of all kernels. An `attention` with a `kernel_regularizer` keeps its own.
+        kernel_regularizer: of all kernels, unless `attention` has its own.
         seed: of the dropouts.
 
     Call arguments:
         inputs: token ids, integers `(B, n)`.
-        training: whether dropout is active.
+        training: True to apply dropout.
 
     Returns:
         States `(B, n, hidden_dim)`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
 
     >>> encoder = TransformerEncoder(100, hidden_dim=16, intermediate_dim=32, attention="talking_heads", num_heads=4)
     >>> tuple(encoder(np.ones((2, 5), "int32")).shape)

@@ -1,4 +1,4 @@
-"""The base of encoder-decoder Transformers: embeddings, two stacks of blocks, decoding."""
+"""Base of encoder-decoder Transformers."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -18,20 +18,19 @@ from keras_headattn.models._blocks import Stack
 from keras_headattn.ops._dense import apply_kernel, sizes
 
 SIDES, STACKS = ("source", "target"), ("encoder", "decoder")
-SOURCE, TARGET = 0, 1  # where lists of layers have those of either side
+SOURCE, TARGET = 0, 1  # indices of either side in lists of layers
 
 
 class EncoderDecoder(Model):
-    """Base of `Transformer` and `T5`, whose arguments of the same names it takes.
+    """Base of `Transformer` and `T5`, which document most of its arguments.
 
     Args:
         templates: dictionary of `Template` by name: `"attention"`, `"decoder_attention"`, `"cross_attention"`,
             `"norm"`, `"feed_forward"`, `"positions"` and `"relative_positions"`.
         embedding_deviation: of new embeddings.
-        embedding_scale: factor of embeddings; `None` for none.
-        output_scale: factor of what goes into the output layer; `None` for none.
-        output_dropout: whether the output of each stack has a dropout of its own.
-        padding_begins: whether the first token of a target counts, though its id is that of padding.
+        embedding_scale, output_scale: factors of embeddings, and of the input of the output layer, or `None`.
+        output_dropout: True for dropout of the output of each stack.
+        padding_begins: if True, the first token of a target counts, though its id is that of padding.
     """
 
     def __init__(
@@ -86,11 +85,11 @@ class EncoderDecoder(Model):
 
     @property
     def max_length(self) -> int | None:
-        """Largest number of positions, or `None` where there is no limit."""
+        """Largest number of positions, or `None` without a limit."""
         return getattr(self.positions[0], "max_length", None) if self.positions else None
 
     def _make_layers(self, output_dropout):
-        """Makes all layers, in the order in which `weights` has theirs."""
+        """Makes all layers, in the order of `weights`."""
         seeds = (seed_plus(self.seed, 10 * i) for i in itertools.count())
         self._make_embeddings()
         has_positions = self.templates["positions"].layer is not None
@@ -133,13 +132,12 @@ class EncoderDecoder(Model):
         )
 
     def _make_relative_positions(self, stack):
-        # A decoder looks back only. It needs no buckets for later keys.
+        # A decoder needs no buckets for later keys.
         looks_back = stack == "decoder" and hasattr(self.templates["relative_positions"].layer, "bidirectional")
         one_way = {"bidirectional": False} if looks_back else {}
         return self._make("relative_positions", f"{stack}_relative_positions", **one_way)
 
     def _make_blocks(self, seeds):
-        """Makes the blocks. Those of a stack share its relative positions."""
         common = dict(
             norm=self.templates["norm"],
             feed_forward=self.templates["feed_forward"],
@@ -200,27 +198,24 @@ class EncoderDecoder(Model):
         return ops.logical_or(ops.equal(ops.arange(ops.shape(target)[1]), 0), mask)
 
     def encode(self, source: Tensor, training: bool | None = None) -> Tensor:
-        """Output of the encoder.
+        """Returns the output of the encoder, `(B, n, D)`.
 
         Args:
             source: token ids `(B, n)`, 0 = padding.
-            training: whether dropout is active.
-
-        Returns:
-            `(B, n, D)`.
+            training: True to apply dropout.
         """
         x = self._embed(SOURCE, source, training)
         x = self.encoder_stack(x, ops.not_equal(source, 0), training=training)
         return self._finish(SOURCE, x, training)
 
     def _finish(self, side, x, training):
-        """Output of a stack from that of its last block."""
+        """Returns the output of a stack from that of its last block."""
         x = self.norms[side](x) if self.norms else x
         x = self.output_dropouts[side](x, training=training) if self.output_dropouts else x
         return x * self.output_scale if side == TARGET and self.output_scale is not None else x
 
     def decoding_kernels(self) -> dict[str, Any]:
-        """Kernels of decoding, made once from the weights, see `Attention.decoding_kernels`.
+        """Makes the kernels of decoding from the weights, see `Attention.decoding_kernels`.
 
         Returns:
             Dictionary of `"blocks"`, a list of those of the decoder blocks, and `"output"`, of the output layer.
@@ -236,13 +231,13 @@ class EncoderDecoder(Model):
     def init_cache(
         self, source: Tensor, max_length: int, copies: int = 1, kernels: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        """State of decoding translations of `source`, for `decode_step`.
+        """Returns the state of translating `source`, for `decode_step`.
 
         Args:
             source: token ids `(B, n)`, 0 = padding.
-            max_length: number of rows of the cache: tokens of all steps together.
-            copies: number of translations of each source, which is encoded once; they lie side by side.
-            kernels: of `decoding_kernels`. Default `None`: the layers' own are used.
+            max_length: number of tokens of all steps together.
+            copies: number of consecutive translations of each source, which is encoded once.
+            kernels: of `decoding_kernels`. Default `None`: the layers' own.
 
         Returns:
             Dictionary of `"blocks"`, the decoder blocks' caches, and `"source_mask"` `(B * copies, n)`.
@@ -264,16 +259,16 @@ class EncoderDecoder(Model):
         attention_mask: Tensor | None = None,
         kernels: dict[str, Any] | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Logits of the tokens that follow `tokens`.
+        """Computes logits of the tokens that follow `tokens`.
 
         Args:
-            tokens: `(B, n)`: written to rows `index, index + 1, ...` of the cache.
+            tokens: `(B, n)`, written to rows `index, index + 1, ...` of the cache.
             cache: from `init_cache` or the step before.
             index: integer or scalar tensor.
             positions: positions of the tokens in the sentence, `(n,)`. Default to their rows.
-            attention_mask: boolean `(B, n, max_length)`: the rows each token may attend to. Defaults to
-                its own and all before.
-            kernels: of `decoding_kernels`. Default `None`: the layers' own are used.
+            attention_mask: boolean `(B, n, max_length)`: the rows each token may attend to. Defaults to its own and all
+                before.
+            kernels: of `decoding_kernels`. Default `None`: the layers' own.
 
         Returns:
             `(logits (B, n, vocabulary), cache)`.
@@ -297,30 +292,24 @@ class EncoderDecoder(Model):
 
     @property
     def beams_share_rows(self) -> bool:
-        """Whether the hypotheses of a beam may lie side by side in one cache, in any order."""
+        """True if hypotheses of a beam may share one cache, in any order."""
         return not any(layer.rows_interact for layer in self.decoder_stack.attentions)
 
     def grow_cache(self, cache: dict[str, Any], max_length: int) -> dict[str, Any]:
-        """The cache with room for more tokens.
+        """Returns the cache with room for more tokens.
 
         Args:
             cache: from `init_cache` or `decode_step`.
             max_length: number of rows, an integer, no fewer than there are.
-
-        Returns:
-            Cache of the same structure.
         """
         return {**cache, "blocks": self.decoder_stack.grow_cache(cache["blocks"], max_length)}
 
     def reorder_cache(self, cache: dict[str, Any], rows: Tensor) -> dict[str, Any]:
-        """The cache of a batch whose sentences are `rows` of this one, as hypotheses of the same sources.
+        """Returns the cache of a batch whose sentences are `rows` of this one, hypotheses of the same sources.
 
         Args:
             cache: from `init_cache` or `decode_step`.
             rows: integers `(B,)`.
-
-        Returns:
-            Cache of the same structure.
         """
         return {**cache, "blocks": self.decoder_stack.reorder_cache(cache["blocks"], rows)}
 
@@ -347,7 +336,7 @@ class EncoderDecoder(Model):
         return ops.cast(logits, "float32")
 
     def _config_of(self, arguments, templates):
-        """A configuration with these arguments and templates, by their names."""
+        """Returns a configuration with these arguments and templates, given by name."""
         return {
             **super().get_config(),
             **{name: getattr(self, name) for name in arguments},

@@ -43,41 +43,39 @@ T5_SIZES: dict[str, dict[str, Any]] = {
 
 @register_keras_serializable(package="keras_headattn")
 class T5(EncoderDecoder):
-    """T5 1.0 and 1.1: an encoder-decoder Transformer whose attention is any layer of this library.
+    """T5 1.0 and 1.1: an encoder-decoder Transformer with any attention layer of this library.
 
-    Beside `Transformer`, it has pre-norm blocks with RMS norm, no biases, embeddings that are not scaled, no positions
-    but one table of bucketed distances for each stack, and logits of attention that are not scaled. T5 1.0 ties its
-    output layer to the embedding and multiplies what goes into it by `hidden_dim ** -0.5`; T5 1.1 has an output layer
-    of its own and a gate in its feed-forward layers. Token id 0 is padding, and the first token of a target.
+    Unlike `Transformer`, it has pre-norm blocks with RMS norm, no biases, unscaled embeddings and attention logits, and
+    no positions but one table of bucketed distances for each stack. T5 1.0 ties its output layer to the embedding and
+    multiplies its input by `hidden_dim ** -0.5`; T5 1.1 has its own output layer and gated feed-forward layers. Token
+    id 0 is padding, and the first token of a target.
 
-    Attention of any kind is taken without biases, with `scale=1` unless it has another, and with the dropout of the
-    model. Source: Raffel et al. 2020, "Exploring the limits of transfer learning with a unified text-to-text
-    transformer", and its public code. With `EvolvingAttention` in the encoder: Wang et al. 2021, "Evolving attention
-    with residual convolutions"; the table is part of the logits that evolve.
+    Any attention is used without biases, with the model's dropout, and with `scale=1` unless it sets its own.
+
+    Source: Raffel et al. 2020, "Exploring the limits of transfer learning with a unified text-to-text transformer", and
+    its public code. With `EvolvingAttention` in the encoder: Wang et al. 2021, "Evolving attention with residual
+    convolutions"; the table is part of the logits that evolve.
 
     Args:
         vocabulary_size: number of token ids of source and target.
-        hidden_dim: width of the model.
-        intermediate_dim: width of the feed-forward layers.
-        num_layers: number of encoder blocks.
-        num_decoder_layers: number of decoder blocks. Defaults to `num_layers`.
-        num_heads, key_dim: of attention that is given by a class or a name. `num_heads * key_dim` need not be
-            `hidden_dim`.
+        hidden_dim, intermediate_dim: width of the model and of its feed-forward layers.
+        num_layers, num_decoder_layers: number of encoder blocks, and of decoder blocks, by default the same.
+        num_heads, key_dim: for attention given by a class or a name. `num_heads * key_dim` need not be `hidden_dim`.
         attention: of the encoder, as in `Transformer`.
-        decoder_attention: of the decoder to itself. Default `"same"`: as `attention`, but with `alpha=0` where that is
+        decoder_attention: decoder's self-attention. Default `"same"`: `attention`, with `alpha=0` for
             `EvolvingAttention`. `None` is T5's own.
-        cross_attention: of the decoder to the encoder. Default `"same"`: as `decoder_attention`, without sliding
-            window. `None` is T5's own.
+        cross_attention: attention to the encoder. Default `"same"`: `decoder_attention` without sliding window. `None`
+            is T5's own.
         activation: of the feed-forward layers: `"relu"`; 1.1 has `"gelu_tanh"`.
-        gated: whether the feed-forward layers have a gate; 1.1 has one.
-        tie_output: whether the output layer is the transposed embedding; 1.1 has its own.
+        gated: True for gated feed-forward layers, as in 1.1.
+        tie_output: True for the transposed embedding as output layer; 1.1 has its own.
         num_buckets, max_distance: of the distances, see `BucketPositions`.
         norm_epsilon: of the RMS norms.
         dropout: rate of all dropouts, also that of attention weights.
         suppress, force_end: as of `Transformer`.
         seed: of the dropouts.
 
-    Call arguments, results and errors: as of `Transformer`. A target begins with id 0. Make a search of it by
+    Call arguments, results and errors: as of `Transformer`. A target begins with id 0. Search by
     `Searcher(model, start_id=0, end_id=1)`.
 
     >>> model = T5(100, 16, 32, num_layers=2, num_heads=4, key_dim=6, attention="evolving")
@@ -152,15 +150,14 @@ class T5(EncoderDecoder):
 
     @classmethod
     def from_size(cls, size: str, **kwargs: Any) -> Self:
-        """A `T5` of a published size.
+        """Makes a `T5` of a published size, with random weights.
 
         Args:
-            size: one of `keras_headattn.models.T5_SIZES`: "t5_small", "t5_base", "t5_large", "t5_3b", "t5_11b", or
-                "t5_v1_1_small", "t5_v1_1_base", "t5_v1_1_large", "t5_v1_1_xl", "t5_v1_1_xxl".
-            **kwargs: as for `T5`; arguments that are given replace those of the size.
+            size: one of `keras_headattn.models.T5_SIZES`: "t5_small" to "t5_11b", or "t5_v1_1_small" to "t5_v1_1_xxl".
+            **kwargs: as for `T5`, in place of the size's.
 
         Raises:
-            ValueError: for a size that is not there.
+            ValueError: for an unknown size.
 
         >>> model = T5.from_size("t5_v1_1_small", num_layers=2)
         >>> model.hidden_dim, model.num_layers, model.gated
@@ -192,7 +189,7 @@ class T5(EncoderDecoder):
 
 
 def _attention_templates(attention, decoder_attention, cross_attention, num_heads, key_dim, dropout):
-    """Templates of the three attentions in the form of T5."""
+    """Returns templates of the three attentions in the form of T5."""
 
     def template(name, identifier, **overrides):
         identifier = "multi_head" if identifier is None else identifier

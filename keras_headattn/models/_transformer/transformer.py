@@ -15,58 +15,51 @@ from keras_headattn.positions import Positions, SinusoidalPositions
 
 @register_keras_serializable(package="keras_headattn")
 class Transformer(EncoderDecoder):
-    """Encoder-decoder Transformer whose attention is any layer of this library.
+    """Encoder-decoder Transformer with any attention layer of this library.
 
-    Token id 0 is padding. The output is logits, in float32 under mixed precision too.
+    Token id 0 is padding. Outputs are logits, in float32 under mixed precision too.
 
     Source: Vaswani et al. 2017, "Attention is all you need".
 
     Args:
-        source_vocabulary_size: number of source token ids.
-        target_vocabulary_size: number of target token ids. `None` means that both languages share one
-            vocabulary and one embedding.
-        num_layers: number of encoder blocks.
-        num_decoder_layers: number of decoder blocks. Defaults to `num_layers`.
-        hidden_dim: width of the model.
-        intermediate_dim: width of the feed-forward layers.
-        attention: a layer, such as `InteractingHeadAttention(8, 64)`, whose configuration every block copies; or a
-            class or a name, such as `"talking_heads"`, of which each block makes one with `num_heads` heads, together
-            as wide as the model; or the stock Keras layer. See `layers.get`.
-        decoder_attention, cross_attention: for the decoder's self-attention and for its attention to the encoder.
-            Default to `attention`, that to the encoder without relative positions and sliding window.
-        num_heads: of attention that is given by a class or a name. Default 8.
-        dropout: rate of dropout of embeddings and sublayers.
-        activation_dropout: rate of dropout inside the feed-forward layers. (Dropout of attention weights
-            is set in `attention`.)
+        source_vocabulary_size, target_vocabulary_size: numbers of token ids. Without the latter, both languages share a
+            vocabulary and an embedding.
+        num_layers, num_decoder_layers: number of encoder blocks, and of decoder blocks, by default the same.
+        hidden_dim, intermediate_dim: width of the model and of its feed-forward layers.
+        attention: a layer, such as `InteractingHeadAttention(8, 64)`, which every block copies; or a class or a name,
+            such as `"talking_heads"`, made with `num_heads` heads, together as wide as the model; or the stock Keras
+            layer. See `layers.get`.
+        decoder_attention, cross_attention: decoder's self-attention and attention to the encoder. Default to
+            `attention`, the latter without relative positions and sliding window.
+        num_heads: for attention given by a class or a name. Default 8.
+        dropout: rate of dropout of embeddings and sublayers. (`attention` sets that of its weights.)
+        activation_dropout: rate of dropout inside the feed-forward layers.
         activation: of the feed-forward layers.
         normalize_first: pre-norm (True) or post-norm (False) blocks.
-        norm: normalisation layer whose configuration is copied, such as `keras.layers.RMSNormalization()`. Defaults to
+        norm: layer to copy, such as `keras.layers.RMSNormalization()`. Defaults to
             `keras.layers.LayerNormalization(epsilon=1e-6)`.
-        feed_forward: layer whose configuration is copied, in place of `intermediate_dim`, `activation` and
-            `activation_dropout`, such as `FeedForward(32, "gelu", gated=True)`.
-        positions: layer whose configuration is copied, which adds positions to the embeddings, such as
-            `LearnedPositions(128)`. Default `"sinusoidal"`: `SinusoidalPositions()`. `None` for none.
-        relative_positions: one of `keras_headattn.positions`, such as `BucketPositions()`, whose configuration is
-            copied: the self-attentions of the encoder share one, and those of the decoder another.
-        tie_output: whether the output layer is the transposed target embedding.
-        output_bias: whether the output layer has a bias. Default False.
-        suppress: list of token ids that a `decoding.Searcher` never produces. Default `()`: there are none.
-        force_end: whether a `decoding.Searcher` ends each result within its `max_length`. Default False.
+        feed_forward: layer to copy, such as `FeedForward(32, "gelu", gated=True)`, in place of `intermediate_dim`,
+            `activation` and `activation_dropout`.
+        positions: layer to copy that adds positions to the embeddings, such as `LearnedPositions(128)`. Default
+            `"sinusoidal"`: `SinusoidalPositions()`. `None` for none.
+        relative_positions: one of `keras_headattn.positions` to copy, such as `BucketPositions()`: the self-attentions
+            of the encoder share one, and those of the decoder another.
+        tie_output: True for the transposed target embedding as output layer.
+        output_bias: True for a bias of the output layer. Default False.
+        suppress: list of token ids that a `decoding.Searcher` never produces. Default `()`.
+        force_end: True for a `decoding.Searcher` that ends each result within its `max_length`. Default False.
         seed: of the dropouts.
 
     Call arguments:
-        inputs: dictionary of integer tensors `"source"` `(B, n)` and `"target"` `(B, m)`, the target
-            shifted to the right.
-        training: whether dropout is active.
-        return_intermediates: returns `(logits, out)`: a dictionary of the name of each attention, such as
-            `"encoder_0/attention"`, `"decoder_0/attention"` and `"decoder_0/cross_attention"`, to what it computes on
-            the way, by name: `"weights"` `(B, h, n, m)` and so on, see `layers.capture_intermediates`.
+        inputs: dictionary of integer tensors `"source"` `(B, n)` and `"target"` `(B, m)`, the target shifted to the
+            right.
+        training: True to apply dropout.
+        return_intermediates: returns `(logits, out)`: a dictionary of attentions, such as `"encoder_0/attention"` and
+            `"decoder_0/cross_attention"`, to their tensors by name, such as `"weights"` `(B, h, n, m)`, see
+            `layers.capture_intermediates`.
 
     Returns:
         Logits `(B, m, target_vocabulary_size)`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
 
     >>> model = Transformer(100, num_layers=1, hidden_dim=16, intermediate_dim=32, attention="talking_heads")
     >>> inputs = {"source": np.ones((2, 5), "int32"), "target": np.ones((2, 7), "int32")}
@@ -139,15 +132,15 @@ class Transformer(EncoderDecoder):
 
     @classmethod
     def from_size(cls, size: str, *args: Any, num_heads: int | None = None, **kwargs: Any) -> Self:
-        """A `Transformer` of a named size.
+        """Makes a `Transformer` of a named size.
 
         Args:
             size: one of `keras_headattn.models.SIZES`: "tiny", "small", "base", "lite", "interacting".
             num_heads: in place of the size's. Must divide the width.
-            *args, **kwargs: as for `Transformer`; arguments that are given replace those of the size.
+            *args, **kwargs: as for `Transformer`, in place of the size's.
 
         Raises:
-            ValueError: for a size that is not there, or heads that do not divide the width.
+            ValueError: for an unknown size, or heads that do not divide the width.
 
         >>> model = Transformer.from_size("tiny", 100, attention="real_former", num_heads=8)
         >>> model.hidden_dim, model.num_layers
