@@ -1,5 +1,7 @@
 """Initializers, regularizers, constraints and seeds, with errors that name the argument; layers in configurations."""
 
+import inspect
+
 import keras
 from keras.saving import deserialize_keras_object, serialize_keras_object
 
@@ -58,3 +60,9 @@ def deserialize_layers(config, names, custom_objects=None):
     """A configuration with layers in place of their configurations, by name."""
     configs = {name: config[name] for name in names if isinstance(config[name], dict)}
     return {**config, **{name: deserialize_keras_object(own, custom_objects) for name, own in configs.items()}}
+
+
+def arguments_of(layer, cls, *without):
+    """Returns the constructor arguments of `cls` that are attributes of a layer, except for some."""
+    names = [name for name, each in inspect.signature(cls.__init__).parameters.items() if each.kind != each.VAR_KEYWORD]
+    return {name: getattr(layer, name) for name in names if name not in ("self", *without)}

@@ -6,7 +6,7 @@ from typing import Any
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import check_seed, seed_plus
+from keras_headattn._identifiers import arguments_of, check_seed, seed_plus
 from keras_headattn._model import Model
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_index, check_positive, check_probability
@@ -97,8 +97,7 @@ class RationaleReader(Model):
             return with_intermediates({"pooling": self.pooling}, self.call, inputs, training)
         batch, choices = ops.shape(inputs["mask"])[:2]
         logits = self.read(self.mix(inputs["states"]), inputs["mask"], training)
-        width = self.num_outputs if choices == 1 else choices * self.num_outputs
-        return ops.reshape(logits, (batch, width))
+        return ops.reshape(logits, (batch, choices * self.num_outputs))
 
     def mix(self, states: Tensor) -> Tensor:
         """Mixes the layers of `(..., L, D)` to `(..., D)`.
@@ -126,8 +125,7 @@ class RationaleReader(Model):
         return ops.cast(self.output_projection(x), "float32")
 
     def get_config(self) -> dict[str, Any]:
-        names = ("num_outputs", "num_layers", *_WIDTHS)
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        return {**super().get_config(), **arguments_of(self, RationaleReader)}
 
 
 @register_keras_serializable(package="keras_headattn")

@@ -14,6 +14,12 @@ SIZES = {
 }
 
 
+def sized(num_layers, hidden_dim, intermediate_dim, num_heads, **others):
+    """Returns the arguments of a size, by name."""
+    sizes = dict(num_layers=num_layers, hidden_dim=hidden_dim, intermediate_dim=intermediate_dim, num_heads=num_heads)
+    return {**sizes, **others}
+
+
 def arguments_of_size(sizes, size, **given):
     """Returns the arguments of a named size, with those given in their place."""
     if size not in sizes:

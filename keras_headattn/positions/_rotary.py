@@ -6,6 +6,7 @@ import numpy as np
 from keras import backend, ops
 from keras.saving import register_keras_serializable
 
+from keras_headattn._identifiers import arguments_of
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_boolean, check_number, check_positive
 from keras_headattn.positions._positions import Positions, as_positions
@@ -95,13 +96,7 @@ class RotaryPositions(Positions):
         return rotated
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "max_wavelength": self.max_wavelength,
-            "rotated_share": self.rotated_share,
-            "interleaved": self.interleaved,
-            "scaling_factor": self.scaling_factor,
-        }
+        return {**super().get_config(), **arguments_of(self, RotaryPositions)}
 
 
 class _Stretched(RotaryPositions):

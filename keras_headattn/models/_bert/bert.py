@@ -5,7 +5,7 @@ import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import check_seed, seed_plus
+from keras_headattn._identifiers import arguments_of, check_seed, seed_plus
 from keras_headattn._model import Model
 from keras_headattn._types import Activation, AttentionLike, Tensor
 from keras_headattn._validation import check_boolean, check_index, check_number, check_positive, check_probability
@@ -13,31 +13,30 @@ from keras_headattn.layers import EncoderBlock, FeedForward
 from keras_headattn.layers._intermediates import with_intermediates
 from keras_headattn.layers._template import Template
 from keras_headattn.models._blocks import Stack
-from keras_headattn.models._sizes import arguments_of_size
+from keras_headattn.models._sizes import arguments_of_size, sized
 from keras_headattn.positions import LearnedPositions
 
 # Layers that another model may share.
 EMBEDDINGS = ("token_embedding", "segment_embedding", "position_embedding", "embedding_norm")
-_SHAPES = ("num_layers", "hidden_dim", "intermediate_dim", "num_heads")
 _OF_BERT = {"vocabulary_size": 30522}
 _OF_ROBERTA = dict(vocabulary_size=50265, num_segments=0, pad_id=1, skip_padding=True, norm_epsilon=1e-5, pooler=False)
 _OF_ELECTRA = {"vocabulary_size": 30522, "pooler": False}
 
 BERT_SIZES: dict[str, dict[str, Any]] = {
     # Devlin et al. 2019; the small ones Turc et al. 2019, "Well-read students learn better"
-    "bert_tiny": dict(zip(_SHAPES, (2, 128, 512, 2), strict=True), **_OF_BERT),
-    "bert_mini": dict(zip(_SHAPES, (4, 256, 1024, 4), strict=True), **_OF_BERT),
-    "bert_small": dict(zip(_SHAPES, (4, 512, 2048, 8), strict=True), **_OF_BERT),
-    "bert_medium": dict(zip(_SHAPES, (8, 512, 2048, 8), strict=True), **_OF_BERT),
-    "bert_base": dict(zip(_SHAPES, (12, 768, 3072, 12), strict=True), **_OF_BERT),
-    "bert_large": dict(zip(_SHAPES, (24, 1024, 4096, 16), strict=True), **_OF_BERT),
+    "bert_tiny": sized(2, 128, 512, 2, **_OF_BERT),
+    "bert_mini": sized(4, 256, 1024, 4, **_OF_BERT),
+    "bert_small": sized(4, 512, 2048, 8, **_OF_BERT),
+    "bert_medium": sized(8, 512, 2048, 8, **_OF_BERT),
+    "bert_base": sized(12, 768, 3072, 12, **_OF_BERT),
+    "bert_large": sized(24, 1024, 4096, 16, **_OF_BERT),
     # Liu et al. 2019
-    "roberta_base": dict(zip(_SHAPES, (12, 768, 3072, 12), strict=True), **_OF_ROBERTA),
-    "roberta_large": dict(zip(_SHAPES, (24, 1024, 4096, 16), strict=True), **_OF_ROBERTA),
+    "roberta_base": sized(12, 768, 3072, 12, **_OF_ROBERTA),
+    "roberta_large": sized(24, 1024, 4096, 16, **_OF_ROBERTA),
     # Clark et al. 2020
-    "electra_small": dict(zip(_SHAPES, (12, 256, 1024, 4), strict=True), embedding_dim=128, **_OF_ELECTRA),
-    "electra_base": dict(zip(_SHAPES, (12, 768, 3072, 12), strict=True), **_OF_ELECTRA),
-    "electra_large": dict(zip(_SHAPES, (24, 1024, 4096, 16), strict=True), **_OF_ELECTRA),
+    "electra_small": sized(12, 256, 1024, 4, embedding_dim=128, **_OF_ELECTRA),
+    "electra_base": sized(12, 768, 3072, 12, **_OF_ELECTRA),
+    "electra_large": sized(24, 1024, 4096, 16, **_OF_ELECTRA),
 }
 
 
@@ -282,27 +281,9 @@ class Bert(Model):
         return ops.maximum(ops.cumsum(real, axis=1) - 1, 0)
 
     def get_config(self) -> dict[str, Any]:
-        names = (
-            "vocabulary_size",
-            "hidden_dim",
-            "intermediate_dim",
-            "num_layers",
-            "num_heads",
-            "max_length",
-            "num_segments",
-            "embedding_dim",
-            "pad_id",
-            "skip_padding",
-            "activation",
-            "norm_epsilon",
-            "dropout",
-            "attention_dropout",
-            "initializer_range",
-            "seed",
-        )
         return {
             **super().get_config(),
-            **{name: getattr(self, name) for name in names},
+            **arguments_of(self, Bert, "attention", "pooler", "embeddings"),
             "attention": self.template.serialize(),
             "pooler": self.pooler is not None,
         }

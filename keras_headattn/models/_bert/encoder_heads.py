@@ -6,7 +6,7 @@ from typing import Any
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import check_seed, seed_plus
+from keras_headattn._identifiers import arguments_of, check_seed, seed_plus
 from keras_headattn._model import Model
 from keras_headattn._types import Activation, Tensor
 from keras_headattn._validation import check_positive, check_probability
@@ -158,8 +158,7 @@ class EncoderClassifier(_Head):
         return ops.cast(total / ops.maximum(ops.sum(is_real, axis=1), 1.0), states.dtype)
 
     def get_config(self) -> dict[str, Any]:
-        names = ("num_outputs", "kind", "head_dim", "pooling", "dropout", "seed")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        return {**super().get_config(), **arguments_of(self, EncoderClassifier, "encoder")}
 
 
 @register_keras_serializable(package="keras_headattn")

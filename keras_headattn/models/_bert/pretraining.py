@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_headattn._identifiers import check_seed
+from keras_headattn._identifiers import arguments_of, check_seed
 from keras_headattn._model import Model
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_boolean, check_index, check_number
@@ -167,8 +167,7 @@ class Pretraining(Model):
             self.means[name].update_state(values, weights)
 
     def get_config(self) -> dict[str, Any]:
-        names = ("mask_id", "special_ids", "drawn_share", "masked_share", "random_share", "replacement", "seed")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        return {**super().get_config(), **arguments_of(self, Pretraining, "encoder")}
 
 
 def masked_accuracy(outputs):

@@ -6,7 +6,7 @@ import numpy as np
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import check_seed, seed_plus
+from keras_headattn._identifiers import arguments_of, check_seed, seed_plus
 from keras_headattn._model import Model
 from keras_headattn._types import AttentionLike, Tensor
 from keras_headattn._validation import check_index, check_positive, check_probability
@@ -249,23 +249,9 @@ class GraphWriter(Model):
         return {**cache, "state": [ops.take(x, rows, axis=0) for x in cache["state"]]}
 
     def get_config(self) -> dict[str, Any]:
-        names = (
-            "vocabulary_size",
-            "entity_vocabulary_size",
-            "num_relations",
-            "title_vocabulary_size",
-            "num_layers",
-            "hidden_dim",
-            "intermediate_dim",
-            "num_encoder_layers",
-            "num_heads",
-            "dropout",
-            "embedding_dropout",
-            "seed",
-        )
         return {
             **super().get_config(),
-            **{name: getattr(self, name) for name in names},
+            **arguments_of(self, GraphWriter, "attention", "forbidden_ids"),
             "forbidden_ids": list(self.forbidden_ids),
             "attention": self.template.serialize(),
         }

@@ -9,7 +9,7 @@ import keras
 from keras import layers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import check_seed, regularizer, seed_plus
+from keras_headattn._identifiers import arguments_of, check_seed, regularizer, seed_plus
 from keras_headattn._model import Model
 from keras_headattn._types import Regularizer, Tensor
 from keras_headattn._validation import check_positive, check_probability
@@ -94,10 +94,9 @@ class _Classifier(Model):
         return ops.cast(self.output_projection(self.dropouts[1](x, training=training)), "float32")
 
     def get_config(self) -> dict[str, Any]:
-        names = ("num_classes", "mlp_dim", "dropout", "seed")
         return {
             **super().get_config(),
-            **{name: getattr(self, name) for name in names},
+            **arguments_of(self, _Classifier, *self.layer_arguments, "kernel_regularizer"),
             "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
         }
 

@@ -134,16 +134,9 @@ class BiLSTMEncoder(_Encoder):
         self.embeddings_initializer = embeddings_initializer
         self.embedding_dim = check_positive("embedding_dim", embedding_dim)
         self.hidden_dim = check_positive("hidden_dim", hidden_dim)
-        self.bilstms = [self._make_bilstm(number) for number in range(num_layers)]
-
-    def _make_bilstm(self, number):
-        return make_bilstm(
-            f"bilstm_{number}",
-            units=self.hidden_dim,
-            kernel_regularizer=self.kernel_regularizer,
-            recurrent_regularizer=self.kernel_regularizer,
-            dtype=self.dtype_policy,
-        )
+        common = dict(units=hidden_dim, kernel_regularizer=self.kernel_regularizer, dtype=self.dtype_policy)
+        common["recurrent_regularizer"] = self.kernel_regularizer
+        self.bilstms = [make_bilstm(f"bilstm_{number}", **common) for number in range(num_layers)]
 
     def build(self, input_shape: Any = None) -> None:
         self.embedding.build((None, None))

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import layers, ops
 
-from keras_headattn._identifiers import check_seed, seed_plus
+from keras_headattn._identifiers import arguments_of, check_seed, seed_plus
 from keras_headattn._model import Model
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_boolean, check_positive, check_probability
@@ -335,10 +335,10 @@ class EncoderDecoder(Model):
                 logits = logits + ops.cast(self.tied_bias, logits.dtype)
         return ops.cast(logits, "float32")
 
-    def _config_of(self, arguments, templates):
-        """Returns a configuration with these arguments and templates, given by name."""
+    def _config_of(self, cls, templates):
+        """Returns a configuration with the arguments of a class, some of which are templates."""
         return {
             **super().get_config(),
-            **{name: getattr(self, name) for name in arguments},
+            **arguments_of(self, cls, *templates),
             **{name: self.templates[name].serialize() for name in templates},
         }

@@ -8,36 +8,25 @@ from keras_headattn._types import Activation, AttentionLike
 from keras_headattn._validation import check_boolean
 from keras_headattn.layers import EvolvingAttention, FeedForward
 from keras_headattn.layers._template import Template
-from keras_headattn.models._sizes import arguments_of_size
+from keras_headattn.models._sizes import arguments_of_size, sized
 from keras_headattn.models._transformer.encoder_decoder import EncoderDecoder
 from keras_headattn.positions import BucketPositions
 
 SAME = "same"
 ATTENTIONS = ("attention", "decoder_attention", "cross_attention")
 
-
-def _size(hidden_dim, intermediate_dim, num_layers, num_heads, key_dim=64):
-    return dict(
-        hidden_dim=hidden_dim,
-        intermediate_dim=intermediate_dim,
-        num_layers=num_layers,
-        num_heads=num_heads,
-        key_dim=key_dim,
-    )
-
-
 NEWER = dict(activation="gelu_tanh", gated=True, tie_output=False)
 T5_SIZES: dict[str, dict[str, Any]] = {
-    "t5_small": _size(512, 2048, 6, 8),
-    "t5_base": _size(768, 3072, 12, 12),
-    "t5_large": _size(1024, 4096, 24, 16),
-    "t5_3b": _size(1024, 16384, 24, 32, 128),
-    "t5_11b": _size(1024, 65536, 24, 128, 128),
-    "t5_v1_1_small": _size(512, 1024, 8, 6) | NEWER,
-    "t5_v1_1_base": _size(768, 2048, 12, 12) | NEWER,
-    "t5_v1_1_large": _size(1024, 2816, 24, 16) | NEWER,
-    "t5_v1_1_xl": _size(2048, 5120, 24, 32) | NEWER,
-    "t5_v1_1_xxl": _size(4096, 10240, 24, 64) | NEWER,
+    "t5_small": sized(6, 512, 2048, 8, key_dim=64),
+    "t5_base": sized(12, 768, 3072, 12, key_dim=64),
+    "t5_large": sized(24, 1024, 4096, 16, key_dim=64),
+    "t5_3b": sized(24, 1024, 16384, 32, key_dim=128),
+    "t5_11b": sized(24, 1024, 65536, 128, key_dim=128),
+    "t5_v1_1_small": sized(8, 512, 1024, 6, key_dim=64, **NEWER),
+    "t5_v1_1_base": sized(12, 768, 2048, 12, key_dim=64, **NEWER),
+    "t5_v1_1_large": sized(24, 1024, 2816, 16, key_dim=64, **NEWER),
+    "t5_v1_1_xl": sized(24, 2048, 5120, 32, key_dim=64, **NEWER),
+    "t5_v1_1_xxl": sized(24, 4096, 10240, 64, key_dim=64, **NEWER),
 }
 
 
@@ -166,26 +155,7 @@ class T5(EncoderDecoder):
         return cls(**arguments_of_size(T5_SIZES, size, **kwargs))
 
     def get_config(self) -> dict[str, Any]:
-        names = (
-            "vocabulary_size",
-            "hidden_dim",
-            "intermediate_dim",
-            "num_layers",
-            "num_decoder_layers",
-            "num_heads",
-            "key_dim",
-            "activation",
-            "gated",
-            "tie_output",
-            "num_buckets",
-            "max_distance",
-            "norm_epsilon",
-            "dropout",
-            "suppress",
-            "force_end",
-            "seed",
-        )
-        return self._config_of(names, ATTENTIONS)
+        return self._config_of(T5, ATTENTIONS)
 
 
 def _attention_templates(attention, decoder_attention, cross_attention, num_heads, key_dim, dropout):

@@ -150,25 +150,7 @@ class Transformer(EncoderDecoder):
         return cls(*args, **arguments_of_size(SIZES, size, **kwargs, **heads))
 
     def get_config(self) -> dict[str, Any]:
-        names = (
-            "source_vocabulary_size",
-            "target_vocabulary_size",
-            "num_layers",
-            "num_decoder_layers",
-            "hidden_dim",
-            "intermediate_dim",
-            "num_heads",
-            "dropout",
-            "activation_dropout",
-            "activation",
-            "normalize_first",
-            "tie_output",
-            "output_bias",
-            "suppress",
-            "force_end",
-            "seed",
-        )
-        return self._config_of(names, self.templates)
+        return self._config_of(Transformer, self.templates)
 
 
 def _attention_templates(attention, decoder_attention, cross_attention, heads):
