@@ -46,7 +46,6 @@ class AugmentedConv2D(SavedNames):
         previous_scores: map `(B, h, n, n)` of the layer before, n pixels after pooling.
         return_map: returns the map as well; `previous_scores` if the attention carries none.
         return_attention_scores: returns the weights `(B, h, n, n)` as well.
-        training: True to apply dropout.
 
     Returns:
         `(B, height / strides, width / strides, filters)`, rounded up; then, if asked for, weights and map, in a tuple.

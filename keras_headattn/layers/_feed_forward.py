@@ -30,18 +30,13 @@ class FeedForward(layers.Layer):
     Args:
         intermediate_dim: width between the two.
         activation: after the first; `"gelu"` is exact, `"gelu_tanh"` its tanh formula.
-        dropout: rate of dropout after the activation.
+        dropout, seed: rate and seed of the dropout after the activation.
         gated: True for a gate.
         use_bias: True for biases.
         kernel_initializer, kernel_regularizer: of the dense layers.
-        seed: of the dropout.
 
     Call arguments:
-        inputs: `(..., D)`.
-        training: True to apply dropout.
-
-    Returns:
-        `(..., D)`.
+        inputs: `(..., D)`, also the shape of the result.
 
     >>> feed_forward = FeedForward(32, "gelu", gated=True, use_bias=False)
     >>> tuple(feed_forward(keras.ops.ones((2, 5, 16))).shape), len(feed_forward.weights)

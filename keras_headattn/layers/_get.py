@@ -18,9 +18,6 @@ def get(identifier: AttentionLike, **arguments: Any) -> Attention:
             become layers of this library with the same settings; or a configuration as serialised by Keras.
         **arguments: constructor arguments, such as `num_heads` and `key_dim`, for a name, a class or a function.
 
-    Raises:
-        ValueError: for anything else, or arguments that the layer does not have.
-
     >>> get("talking_heads", num_heads=4, key_dim=8).num_heads
     4
     >>> get(keras.layers.MultiHeadAttention(4, 8, dropout=0.1)).dropout

@@ -28,18 +28,13 @@ class GraphBlock(layers.Layer):
     Args:
         attention: layer to copy, such as `GraphAttention(4, 125)`, with outputs as wide as the vertices.
         intermediate_dim: width of the feed-forward layer.
-        dropout: rate of dropout after W_2. (`attention` sets its own.)
+        dropout, seed: rate and seed of the dropout after W_2. (`attention` sets its own rate.)
         epsilon: of the layer normalisation.
         depth: number of blocks below this one.
-        seed: of the dropouts.
 
     Call arguments:
-        vertices: `(B, N, D)`.
+        vertices: `(B, N, D)`, also the shape of the result.
         adjacency: boolean `(B, N, N)`, True where the row's vertex attends to the column's.
-        training: True to apply dropout.
-
-    Returns:
-        `(B, N, D)`.
 
     >>> from keras_headattn.layers import GraphAttention
     >>> vertices, adjacency = keras.random.normal((1, 3, 16)), np.eye(3, dtype=bool)[None]

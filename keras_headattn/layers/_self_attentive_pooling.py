@@ -31,16 +31,14 @@ class SelfAttentivePooling(keras.layers.Layer):
     Args:
         num_heads: number of heads `h`.
         hidden_dim: width of the hidden layer.
-        dropout: rate of dropout of the attention weights.
+        dropout, seed: rate and seed of the dropout of the attention weights.
         kernel_initializer, kernel_regularizer, kernel_constraint: of both kernels.
         head_regularizer: one of `keras_headattn.regularizers`, to keep the heads apart, except
             `Disagreement("subspaces")`: all heads have the same values.
-        seed: of the dropout.
 
     Call arguments:
         inputs: `(B, n, D)`.
         mask: boolean `(B, n)`, True = a real token. Defaults to the Keras mask of `inputs`.
-        training: True to apply dropout.
         return_attention_scores: returns the weights as well. Never changes the output.
 
     Returns:

@@ -175,7 +175,6 @@ class EncoderBlock(_Block):
         x: `(B, n, D)`.
         mask: boolean `(B, n)`, True = a real token. Defaults to the Keras mask of `x`.
         attention_mask, bias, segment_ids: as in `Attention`.
-        training: True to apply dropout.
         previous_scores: `state["maps"]` of the block before.
         return_state: returns `(y, state)`.
 
@@ -237,7 +236,6 @@ class DecoderBlock(_Block):
         bias, segment_ids: as in `Attention`, of the self-attention.
         cache, index: see `init_cache`, and `Attention.init_cache` for `index`.
         positions: as in `Attention`, of all attentions.
-        training: True to apply dropout.
         previous_scores: `state["maps"]` of the block before.
         return_state: returns `(y, state)`.
         x_mask: boolean `(B, m)`, True = a real token, for the losses of attention only. Defaults to the Keras mask of

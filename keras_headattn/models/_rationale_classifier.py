@@ -31,16 +31,13 @@ class RationaleReader(Model):
     Args:
         num_outputs: number of classes; 1 for a choice between several sequences.
         num_layers: number of mixed layers L.
-        lstm_dim: width of the LSTM in each direction.
-        pooling_dim: width of the hidden layer of the attention.
-        hidden_dim: width of the layer before the classes.
-        dropout: rate of both dropouts.
-        seed: of the dropouts: `seed` and `seed + 1`.
+        lstm_dim, pooling_dim, hidden_dim: widths of the LSTM in each direction, of the hidden layer of the attention,
+            and of the layer before the classes.
+        dropout, seed: rate of both dropouts, which have `seed` and `seed + 1`.
 
     Call arguments:
         inputs: dictionary of `"states"`, floats `(B, C, n, L, D)`, and `"mask"`, boolean `(B, C, n)`, True = a word. C
             is 1 for classes, or the number of choices, each with its own words.
-        training: True to apply dropout.
         return_intermediates: returns `(logits, out)`, with `out["pooling"]["weights"]` `(B * C, 1, n)`.
 
     Returns:
@@ -145,7 +142,6 @@ class RationaleClassifier(Model):
     Call arguments:
         inputs: dictionary of `"token_ids"`, integers `(B, C, w, m)`, w windows of m pieces, and `"places"`, integers
             `(B, C, n)`: the index of each word's first piece among the `w * m`; -1 for padding.
-        training: True to apply dropout.
 
     Returns:
         Logits `(B, C * num_outputs)`.

@@ -37,9 +37,6 @@ def stein_gradient(
 
     Returns:
         `(..., M, P)`, in the dtype of `particles`. Compute it in float32.
-
-    Raises:
-        ValueError: for a bandwidth or a kernel of another name.
     """
     if bandwidth not in BANDWIDTHS or kernel not in KERNELS:
         raise ValueError(

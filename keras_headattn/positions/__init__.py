@@ -1,4 +1,4 @@
-"""Positions of tokens: absolute ones, added to embeddings, and relative ones, inside attention."""
+"""Positions, added to embeddings or inside attention. Wrong arguments raise a ValueError that names them."""
 
 from keras_headattn.positions._absolute import LearnedPositions, SinusoidalPositions
 from keras_headattn.positions._alibi import ALiBiPositions

@@ -22,11 +22,8 @@ class SinusoidalPositions(layers.Layer):
         first: position of the first token. Default 0.
 
     Call arguments:
-        inputs: `(B, n, D)`, also the shape of the result.
+        inputs: `(B, n, D)`, also the shape of the result; D is even.
         positions: integers `(n,)`. Default to 0, 1, ..., n - 1.
-
-    Raises:
-        ValueError: if D is odd.
     """
 
     def __init__(self, endpoint: bool = True, first: int = 0, **kwargs: Any):
@@ -63,9 +60,6 @@ class LearnedPositions(layers.Layer):
         initializer: of the vectors.
 
     Call arguments: as `SinusoidalPositions`.
-
-    Raises:
-        ValueError: for a `max_length` below 1, or a sequence known to be longer.
     """
 
     def __init__(self, max_length: int, initializer: Initializer = "glorot_uniform", **kwargs: Any):

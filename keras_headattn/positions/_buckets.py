@@ -24,14 +24,11 @@ class BucketPositions(Positions):
     decoder, and no positions in cross-attention.
 
     Args:
-        num_buckets: number of buckets; even in both directions.
-        max_distance: distance at which the last bucket is full.
+        num_buckets: number of buckets, at least 2; in both directions even and at least 4.
+        max_distance: distance at which the last bucket is full, more than the number of buckets of one distance.
         bidirectional: True for separate buckets of keys after their query.
         embeddings_initializer: of the table `(num_buckets, h)`. Defaults to a normal distribution of deviation
             `(h * d) ** -0.5`, where `h * d` is the width of the model in T5.
-
-    Raises:
-        ValueError: for too few buckets, or a `max_distance` less than the number of buckets of one distance.
 
     >>> positions = BucketPositions(num_buckets=8, max_distance=20)
     >>> positions.build((None, 2, None, 16))

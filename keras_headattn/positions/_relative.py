@@ -92,7 +92,7 @@ class RelativePositions2D(_LearnedVectors):
     """Learned vectors for the vertical and the horizontal distance of two pixels, the same for all heads.
 
     For attention over all pixels of an image, row by row: inputs `(B, height * width, D)`, or `(B, height, width, D)`.
-    The query of `bias` may hold several images on axis 2.
+    The query of `bias` may hold several whole images on axis 2.
 
     Source: Bello et al. 2019, "Attention augmented convolutional networks"; Wang et al. 2021, "Evolving attention with
     residual convolutions", eq. 3, with the scaled query as in all public code.
@@ -100,9 +100,6 @@ class RelativePositions2D(_LearnedVectors):
     Args:
         height, width: pixels of the image.
         embeddings_initializer, embeddings_regularizer: as in `RelativePositions`.
-
-    Raises:
-        ValueError: if the queries are not those of whole images.
 
     >>> positions = RelativePositions2D(3, 5)
     >>> positions.build((None, 4, None, 8))

@@ -30,9 +30,6 @@ class RotaryPositions(Positions):
             GPT-NeoX).
         scaling_factor: divisor of positions, to fit longer sequences into the angles of training.
 
-    Raises:
-        ValueError: for an argument out of its range, or if the number of rotated features is odd or 0.
-
     >>> positions = RotaryPositions(max_wavelength=100)
     >>> positions.build((None, 1, None, 2))
     >>> heads = keras.ops.convert_to_tensor([[[[1.0, 0.0], [1.0, 0.0]]]])
@@ -123,7 +120,7 @@ class _Stretched(RotaryPositions):
 class NtkPositions(_Stretched):
     """Rotary positions for sequences `factor` times as long, by a larger base of the frequencies.
 
-    The base is `max_wavelength * factor^(r / (r - 2))` for r rotated features: the fastest pair keeps its frequency,
+    For r > 2 rotated features the base is `max_wavelength * factor^(r / (r - 2))`: the fastest pair keeps its frequency,
     the slowest is divided by `factor`. (Dynamic NTK, whose factor follows the length of the sequence, does not fit a
     cache of rotated keys.)
 
@@ -132,9 +129,6 @@ class NtkPositions(_Stretched):
     Args:
         factor: ratio of sequence lengths, at least 1.
         max_wavelength, rotated_share, interleaved: as in `RotaryPositions`.
-
-    Raises:
-        ValueError: as `RotaryPositions`, or for fewer than 4 rotated features.
 
     >>> positions = NtkPositions(factor=8)
     >>> plain, stretched = RotaryPositions().frequencies(16), positions.frequencies(16)
@@ -168,9 +162,6 @@ class YarnPositions(_Stretched):
         truncate: True to round the range between them outwards to whole pairs.
         mscale, mscale_all_dim: weights of the two logarithms.
         max_wavelength, rotated_share, interleaved: as in `RotaryPositions`.
-
-    Raises:
-        ValueError: as `RotaryPositions`.
 
     >>> positions = YarnPositions(factor=4, original_max_length=64)
     >>> round(positions.magnitude, 4)
@@ -237,9 +228,6 @@ class Llama3Positions(_Stretched):
         original_max_length: length of sequences in training.
         low_freq_factor, high_freq_factor: turns in that length, the first below the second.
         max_wavelength, rotated_share, interleaved: as in `RotaryPositions`.
-
-    Raises:
-        ValueError: as `RotaryPositions`.
 
     >>> positions = Llama3Positions(factor=8, original_max_length=64)
     >>> plain = RotaryPositions().frequencies(12)

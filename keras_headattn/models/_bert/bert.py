@@ -79,7 +79,6 @@ class Bert(Model):
     Call arguments:
         inputs: token ids, integers `(B, n)`; or a dictionary of `"token_ids"` and `"segment_ids"`, both `(B, n)`.
             Segments default to 0.
-        training: True to apply dropout.
         return_intermediates: returns `(outputs, out)`: a dictionary of attentions, such as `"block_0/attention"`, to
             their tensors by name, such as `"weights"` `(B, h, n, n)`, see `layers.capture_intermediates`.
 
@@ -158,9 +157,6 @@ class Bert(Model):
         Args:
             size: one of `keras_headattn.models.BERT_SIZES`, such as "bert_base", "roberta_large" or "electra_small".
             **kwargs: as for `Bert`, in place of the size's.
-
-        Raises:
-            ValueError: for an unknown size.
 
         >>> model = Bert.from_size("bert_tiny", attention="real_former")
         >>> model.hidden_dim, model.num_layers

@@ -51,7 +51,7 @@ class ElectraPretraining(Pretraining):
         drawn_share, replacement, seed: as of `MaskedLMPretraining`.
 
     Call arguments:
-        inputs, training: as of `MaskedLMPretraining`.
+        inputs: as of `MaskedLMPretraining`.
 
     Returns:
         As `MaskedLMPretraining`, with `"sampled_ids"` `(B, K)`, and, all `(B, n)`, `"replaced_ids"` (the
@@ -124,9 +124,6 @@ class ElectraPretraining(Pretraining):
             seed: of the masks and the dropouts.
             **kwargs: as of the class; or as of `Bert`, such as `vocabulary_size`, for both encoders (but `attention`
                 only for the discriminator's).
-
-        Raises:
-            ValueError: for an unknown size.
 
         >>> model = ElectraPretraining.from_size("electra_small", 103, (101, 102), vocabulary_size=1000)
         >>> model.generator.encoder.hidden_dim, model.generator.encoder.num_heads

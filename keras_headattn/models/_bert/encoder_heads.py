@@ -83,12 +83,10 @@ class EncoderClassifier(_Head):
             `"linear"`.
         pooling: `"first"` (default), the state of the first token, or `"mean"`, the mean of all real tokens, for
             encoders whose first token does not see the whole text or that were trained so.
-        dropout: rate of dropout in the head.
-        seed: of the dropouts: `seed` and `seed + 1`.
+        dropout, seed: rate of the dropouts in the head, which have `seed` and `seed + 1`.
 
     Call arguments:
         inputs: as of `Bert`.
-        training: True to apply dropout.
         return_intermediates: returns `(logits, out)`, as `Bert` does.
 
     Returns:
@@ -172,13 +170,11 @@ class MaskedLM(_Head):
 
     Args:
         encoder: `Bert`, used itself, with its weights and dtype.
-        activation: of the dense layer. Default `None`: that of the encoder.
-        norm_epsilon: of layer normalisation. Default `None`: that of the encoder.
+        activation, norm_epsilon: of the dense layer and the norm. Default `None`: those of the encoder.
 
     Call arguments:
         inputs: as of `Bert`. A dictionary may also have `"mask_positions"`, integers `(B, K)`: the tokens to compute
             logits of. Default: all.
-        training: True to apply dropout.
         return_intermediates: returns `(logits, out)`, as `Bert` does.
 
     Returns:
@@ -235,7 +231,7 @@ class ReplacedTokenDetector(_Head):
         encoder: `Bert`, used itself, with its weights and dtype.
 
     Call arguments:
-        inputs, training, return_intermediates: as of `EncoderClassifier`.
+        inputs, return_intermediates: as of `EncoderClassifier`.
 
     Returns:
         `(B, n)`, in float32; above 0 for a replaced token.

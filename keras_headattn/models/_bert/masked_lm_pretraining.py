@@ -34,7 +34,6 @@ class MaskedLMPretraining(Pretraining):
     Call arguments:
         inputs: as of `Bert`, texts of one known length. A dictionary may have masks from `draw_masks`, and counts from
             `with_counts`.
-        training: True to apply dropout.
 
     Returns:
         Dictionary of `"mask_logits"` `(B, K, V)`, in float32, and, all `(B, K)`, `"mask_positions"`, `"mask_weights"`,

@@ -78,9 +78,6 @@ class Pretraining(Model):
             `inputs`; `"masked_ids"` `(B, n)`, the text with masks; `"mask_positions"` `(B, K)`; and `"mask_weights"`
             `(B, K)`, 1.0, or 0.0 (at position 0) where fewer are drawn. K is `int((drawn_share + 0.005) * n)`, at least
             1.
-
-        Raises:
-            ValueError: if the length of the texts is unknown statically.
         """
         return self._draw(as_dictionary(inputs), self._seeds(training))
 

@@ -54,7 +54,6 @@ class GraphWriter(Model):
         inputs: dictionary of integer tensors: `"entities"` `(B, E, P)`, the words of each entity, 0 = padding;
             `"types"` `(B, E)`, word ids; `"triples"` `(B, R, 3)`, head, relation and tail; with titles `"title"`
             `(B, n)`; and `"target"` `(B, m)`, shifted to the right.
-        training: True to apply dropout.
         return_intermediates: returns `(log probabilities, out)`: a dictionary of attentions, `"block_0/attention"`,
             ..., `"cross_graph"` and `"cross_title"`, to their tensors by name, such as `"weights"` `(B, h, N, N)`, see
             `layers.capture_intermediates`. Vertices are in the order of `ops.graph_adjacency`.

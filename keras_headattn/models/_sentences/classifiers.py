@@ -117,13 +117,11 @@ class SentenceClassifier(_Classifier):
         pooling: layer from states to `(B, h, d)` or `(B, d)`, used itself, with a `mask` `(B, n)`, True = a real token,
             if it takes one. Defaults to `SelfAttentivePooling(30, 350)`.
         mlp_dim: width of the hidden layer.
-        dropout: rate of dropout before and after the hidden layer.
+        dropout, seed: rate of the dropouts before and after the hidden layer, which have `seed + 1` and `seed + 2`.
         kernel_regularizer: of the hidden layer and of the classes.
-        seed: of the dropouts: `seed + 1` and `seed + 2`.
 
     Call arguments:
         inputs: token ids, integers `(B, n)`.
-        training: True to apply dropout.
         return_intermediates: returns `(logits, out)`: a dictionary of layers, such as `"pooling"` and
             `"encoder/block_0/attention"`, to their tensors by name, such as the pooling's `"weights"` `(B, h, n)`, see
             `layers.capture_intermediates`.
@@ -165,7 +163,7 @@ class SentencePairClassifier(_Classifier):
 
     Call arguments:
         inputs: token ids of the first and of the second sentences, a pair of integers `(B, n)` and `(B, m)`.
-        training, return_intermediates: as in `SentenceClassifier`; names begin with the sentence, such as
+        return_intermediates: as in `SentenceClassifier`; names begin with the sentence, such as
             `"first/pooling"`.
 
     Returns:

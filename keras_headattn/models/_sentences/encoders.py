@@ -91,20 +91,17 @@ class BiLSTMEncoder(_Encoder):
 
     Args:
         vocabulary_size: number of token ids.
-        embedding_dim: width of the embeddings.
-        hidden_dim: width of the LSTM in each direction.
+        embedding_dim, hidden_dim: width of the embeddings, and of the LSTM in each direction.
         num_layers: number of stacked LSTMs in each direction.
         embeddings: initial embeddings, an array `(vocabulary_size, embedding_dim)`; `None` for random ones. Not in the
             configuration.
         train_embeddings: True to train the embeddings.
-        dropout: rate of dropout of the embeddings.
+        dropout, seed: rate and seed of the dropout of the embeddings.
         kernel_regularizer: of the kernels of inputs and of states.
-        seed: of the dropout.
         embeddings_initializer: of random embeddings. Default `None`: normal, with a deviation of 1.
 
     Call arguments:
         inputs: token ids, integers `(B, n)`.
-        training: True to apply dropout.
 
     Returns:
         States `(B, n, 2 * hidden_dim)`.
@@ -187,7 +184,6 @@ class TransformerEncoder(_Encoder):
 
     Call arguments:
         inputs: token ids, integers `(B, n)`.
-        training: True to apply dropout.
 
     Returns:
         States `(B, n, hidden_dim)`.

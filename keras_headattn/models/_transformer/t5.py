@@ -145,9 +145,6 @@ class T5(EncoderDecoder):
             size: one of `keras_headattn.models.T5_SIZES`: "t5_small" to "t5_11b", or "t5_v1_1_small" to "t5_v1_1_xxl".
             **kwargs: as for `T5`, in place of the size's.
 
-        Raises:
-            ValueError: for an unknown size.
-
         >>> model = T5.from_size("t5_v1_1_small", num_layers=2)
         >>> model.hidden_dim, model.num_layers, model.gated
         (512, 2, True)

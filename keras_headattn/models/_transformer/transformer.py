@@ -53,7 +53,6 @@ class Transformer(EncoderDecoder):
     Call arguments:
         inputs: dictionary of integer tensors `"source"` `(B, n)` and `"target"` `(B, m)`, the target shifted to the
             right.
-        training: True to apply dropout.
         return_intermediates: returns `(logits, out)`: a dictionary of attentions, such as `"encoder_0/attention"` and
             `"decoder_0/cross_attention"`, to their tensors by name, such as `"weights"` `(B, h, n, m)`, see
             `layers.capture_intermediates`.
@@ -138,9 +137,6 @@ class Transformer(EncoderDecoder):
             size: one of `keras_headattn.models.SIZES`: "tiny", "small", "base", "lite", "interacting".
             num_heads: in place of the size's. Must divide the width.
             *args, **kwargs: as for `Transformer`, in place of the size's.
-
-        Raises:
-            ValueError: for an unknown size, or heads that do not divide the width.
 
         >>> model = Transformer.from_size("tiny", 100, attention="real_former", num_heads=8)
         >>> model.hidden_dim, model.num_layers
