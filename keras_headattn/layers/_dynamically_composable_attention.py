@@ -25,8 +25,7 @@ class DynamicallyComposableAttention(Attention):
 
     Args:
         rank: `R`, rank of the mixing matrices. 0: gates only.
-        pre_compose: True to mix the logits of the heads.
-        post_compose: True to mix the weights of the heads.
+        pre_compose, post_compose: True to mix the logits of the heads, and their weights.
         query_compose, key_compose: True for mixing that depends on the query, and on the key.
         static: True to mix by the matrix W as well.
         num_heads, key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors. With `c` compositions,

@@ -34,8 +34,7 @@ class EvolvingAttention(Attention):
     swaps alpha and beta.)
 
     Args:
-        alpha: share of the previous map, from 0 to 1.
-        beta: share of the convolution, from 0 to 1.
+        alpha, beta: shares of the previous map and of the convolution, from 0 to 1.
         kernel_size: of the convolution, odd.
         convolve_first: if True, a layer without a previous map convolves too.
         map_initializer: of the convolution's kernel. `"identity"`: the unit matrix where an entry meets itself (the

@@ -22,8 +22,7 @@ class TalkingHeadsAttention(Attention):
 
     Args:
         num_heads: number of heads in the softmax.
-        key_heads: number of heads of queries and keys. Defaults to `num_heads`.
-        value_heads: number of heads of values. Defaults to `num_heads`.
+        key_heads, value_heads: numbers of heads of queries and keys, and of values. Default to `num_heads`.
         mixing_initializer: of the two matrices. Defaults to `kernel_initializer`.
         key_dim, value_dim, **kwargs: see `Attention`, also for calls and errors. Scores are returned after the second
             matrix, `(B, value_heads, n, m)`: a row need not sum to 1.

@@ -160,9 +160,7 @@ class EncoderBlock(_Block):
         attention: self-attention, as `layers.get` takes it; the configuration of a layer is copied.
         intermediate_dim: width of the feed-forward layer.
         dropout: rate of dropout of each sublayer's output.
-        activation: of the feed-forward layer.
-        activation_dropout: rate of dropout inside the feed-forward layer.
-        kernel_regularizer: of the feed-forward layer.
+        activation, activation_dropout, kernel_regularizer: of the feed-forward layer.
         normalize_first: True to normalise the input of each sublayer (pre-norm), not its sum with the output.
         norm: layer to copy, such as `keras.layers.RMSNormalization()`. Defaults to
             `keras.layers.LayerNormalization(epsilon=1e-6)`.

@@ -20,7 +20,7 @@ _WIDTHS = ("lstm_dim", "pooling_dim", "hidden_dim", "dropout", "seed")
 
 @register_keras_serializable(package="keras_headattn")
 class RationaleReader(Model):
-    """Classifier of words, by their states after each layer of an encoder.
+    """Classifier of texts, by the states of their words after each layer of an encoder.
 
     A learnt softmax mixes the layers. Then come a BiLSTM, dropout, additive attention over all words with one head, a
     hidden layer with ReLU, dropout, and the classes. Logits are float32 under mixed precision too.
@@ -33,7 +33,7 @@ class RationaleReader(Model):
         num_layers: number of mixed layers L.
         lstm_dim, pooling_dim, hidden_dim: widths of the LSTM in each direction, of the hidden layer of the attention,
             and of the layer before the classes.
-        dropout, seed: rate of both dropouts, which have `seed` and `seed + 1`.
+        dropout, seed: rate of both dropouts; their seeds are `seed` and `seed + 1`.
 
     Call arguments:
         inputs: dictionary of `"states"`, floats `(B, C, n, L, D)`, and `"mask"`, boolean `(B, C, n)`, True = a word. C

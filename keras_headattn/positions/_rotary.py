@@ -120,9 +120,9 @@ class _Stretched(RotaryPositions):
 class NtkPositions(_Stretched):
     """Rotary positions for sequences `factor` times as long, by a larger base of the frequencies.
 
-    For r > 2 rotated features the base is `max_wavelength * factor^(r / (r - 2))`: the fastest pair keeps its frequency,
-    the slowest is divided by `factor`. (Dynamic NTK, whose factor follows the length of the sequence, does not fit a
-    cache of rotated keys.)
+    For r > 2 rotated features the base is `max_wavelength * factor^(r / (r - 2))`. The fastest pair keeps its
+    frequency; that of the slowest is divided by `factor`. Dynamic NTK scaling is left out: it changes the frequencies
+    with the length of the sequence, so that rotated keys in a cache would no longer fit.
 
     Source: Peng et al. 2023, "YaRN: efficient context window extension of large language models", section 3.1.
 

@@ -66,13 +66,12 @@ class Bert(Model):
         skip_padding: if True, positions count from the first real token, as in RoBERTa.
         activation: of the feed-forward layers. `"gelu"` is exact, `"gelu_tanh"` its tanh formula.
         norm_epsilon: of layer normalisation.
-        dropout: rate of dropout of embeddings and sublayers.
+        dropout, seed: rate of dropout of embeddings and sublayers, and seed.
         attention_dropout: rate of dropout of attention weights, for attention given by a class or a name.
         pooler: True for a dense layer with tanh on the first token.
         initializer_range: deviation of the normal distribution, cut at two deviations, of kernels and embeddings, also
             of a head. Default 0.02, as published for widths from 256. Narrow encoders may learn more with a larger one,
             such as `hidden_dim ** -0.5`.
-        seed: of the dropouts.
         embeddings: a `Bert` to share embeddings and their norm with, as ELECTRA's generator does. Not in the
             configuration.
 

@@ -83,7 +83,7 @@ class EncoderClassifier(_Head):
             `"linear"`.
         pooling: `"first"` (default), the state of the first token, or `"mean"`, the mean of all real tokens, for
             encoders whose first token does not see the whole text or that were trained so.
-        dropout, seed: rate of the dropouts in the head, which have `seed` and `seed + 1`.
+        dropout, seed: rate of the dropouts in the head; their seeds are `seed` and `seed + 1`.
 
     Call arguments:
         inputs: as of `Bert`.

@@ -34,21 +34,18 @@ class GraphWriter(Model):
     graph encoder apart: `Repulsive(optimizer, roles=("encoder",))`.
 
     Args:
-        vocabulary_size: number of word ids V.
-        entity_vocabulary_size: number of ids of the words of entities.
+        vocabulary_size, entity_vocabulary_size: numbers of ids of words, V, and of the words of entities.
         num_relations: number of kinds of relations, without unknown ones.
         title_vocabulary_size: number of ids of the words of titles. Default `None`: no titles.
-        num_layers: number of graph blocks.
+        num_layers, num_encoder_layers: numbers of graph blocks, and of stacked BiLSTMs of titles and of entities.
         hidden_dim: width of vertices, states and embeddings, D.
         intermediate_dim: width of the feed-forward layers. Defaults to `4 * hidden_dim`.
-        num_encoder_layers: number of stacked BiLSTMs of titles and of entities.
         attention: of the graph blocks: a layer, such as `GraphAttention(4, 125, detach_neighbours=True)`, which every
             block copies; or a class or a name. See `layers.get`.
         num_heads: of the decoder's attentions, and of attention given by a class or a name.
-        dropout: rate of dropout in graph blocks, and of the weights of these attentions.
+        dropout, seed: rate of dropout in graph blocks, and of the weights of these attentions; seed of all dropouts.
         embedding_dropout: rate of dropout of the embeddings of titles and entities.
         forbidden_ids: word ids that a search never writes.
-        seed: of the dropouts.
 
     Call arguments:
         inputs: dictionary of integer tensors: `"entities"` `(B, E, P)`, the words of each entity, 0 = padding;

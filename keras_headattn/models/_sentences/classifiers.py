@@ -117,7 +117,7 @@ class SentenceClassifier(_Classifier):
         pooling: layer from states to `(B, h, d)` or `(B, d)`, used itself, with a `mask` `(B, n)`, True = a real token,
             if it takes one. Defaults to `SelfAttentivePooling(30, 350)`.
         mlp_dim: width of the hidden layer.
-        dropout, seed: rate of the dropouts before and after the hidden layer, which have `seed + 1` and `seed + 2`.
+        dropout, seed: rate of the dropouts around the hidden layer; their seeds are `seed + 1` and `seed + 2`.
         kernel_regularizer: of the hidden layer and of the classes.
 
     Call arguments:

@@ -178,9 +178,8 @@ class TransformerEncoder(_Encoder):
         embeddings: initial embeddings, an array `(vocabulary_size, hidden_dim)`; `None` for random ones. Not in the
             configuration.
         train_embeddings: True to train the embeddings.
-        dropout: rate of dropout of embeddings and sublayers.
+        dropout, seed: rate and seed of the dropouts of embeddings and sublayers.
         kernel_regularizer: of all kernels, unless `attention` has its own.
-        seed: of the dropouts.
 
     Call arguments:
         inputs: token ids, integers `(B, n)`.

@@ -55,14 +55,12 @@ class T5(EncoderDecoder):
             `EvolvingAttention`. `None` is T5's own.
         cross_attention: attention to the encoder. Default `"same"`: `decoder_attention` without sliding window. `None`
             is T5's own.
-        activation: of the feed-forward layers: `"relu"`; 1.1 has `"gelu_tanh"`.
-        gated: True for gated feed-forward layers, as in 1.1.
+        activation, gated: of the feed-forward layers: `"relu"`; in 1.1 `"gelu_tanh"` with a gate.
         tie_output: True for the transposed embedding as output layer; 1.1 has its own.
         num_buckets, max_distance: of the distances, see `BucketPositions`.
         norm_epsilon: of the RMS norms.
-        dropout: rate of all dropouts, also that of attention weights.
+        dropout, seed: of all dropouts, also those of attention weights.
         suppress, force_end: as of `Transformer`.
-        seed: of the dropouts.
 
     Call arguments, results and errors: as of `Transformer`. A target begins with id 0. Search by
     `Searcher(model, start_id=0, end_id=1)`.

@@ -32,9 +32,8 @@ class Transformer(EncoderDecoder):
         decoder_attention, cross_attention: decoder's self-attention and attention to the encoder. Default to
             `attention`, the latter without relative positions and sliding window.
         num_heads: for attention given by a class or a name. Default 8.
-        dropout: rate of dropout of embeddings and sublayers. (`attention` sets that of its weights.)
-        activation_dropout: rate of dropout inside the feed-forward layers.
-        activation: of the feed-forward layers.
+        dropout, seed: rate of dropout of embeddings and sublayers (`attention` sets its own), and seed of all.
+        activation, activation_dropout: activation and dropout rate inside the feed-forward layers.
         normalize_first: pre-norm (True) or post-norm (False) blocks.
         norm: layer to copy, such as `keras.layers.RMSNormalization()`. Defaults to
             `keras.layers.LayerNormalization(epsilon=1e-6)`.
@@ -44,11 +43,9 @@ class Transformer(EncoderDecoder):
             `"sinusoidal"`: `SinusoidalPositions()`. `None` for none.
         relative_positions: one of `keras_headattn.positions` to copy, such as `BucketPositions()`: the self-attentions
             of the encoder share one, and those of the decoder another.
-        tie_output: True for the transposed target embedding as output layer.
-        output_bias: True for a bias of the output layer. Default False.
+        tie_output, output_bias: True for the transposed target embedding as output layer, and for a bias of it.
         suppress: list of token ids that a `decoding.Searcher` never produces. Default `()`.
         force_end: True for a `decoding.Searcher` that ends each result within its `max_length`. Default False.
-        seed: of the dropouts.
 
     Call arguments:
         inputs: dictionary of integer tensors `"source"` `(B, n)` and `"target"` `(B, m)`, the target shifted to the
