@@ -4,7 +4,7 @@ import numpy as np
 from keras import initializers, ops
 from keras.saving import register_keras_serializable
 
-from keras_headattn._identifiers import initializer
+from keras_headattn._identifiers import arguments_of, initializer
 from keras_headattn._types import Initializer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_positive
 from keras_headattn.ops._dense import take
@@ -93,8 +93,6 @@ class BucketPositions(Positions):
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
-            "num_buckets": self.num_buckets,
-            "max_distance": self.max_distance,
-            "bidirectional": self.bidirectional,
+            **arguments_of(self, BucketPositions, "embeddings_initializer"),
             "embeddings_initializer": initializers.serialize(self.embeddings_initializer),
         }

@@ -209,8 +209,7 @@ class YarnPositions(_Stretched):
         return plain * (1 - slow) + plain / self.factor * slow
 
     def get_config(self) -> dict[str, Any]:
-        names = ("original_max_length", "beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        return {**super().get_config(), **arguments_of(self, YarnPositions)}
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -258,5 +257,4 @@ class Llama3Positions(_Stretched):
         return plain * fast + plain / self.factor * (1 - fast)
 
     def get_config(self) -> dict[str, Any]:
-        names = ("original_max_length", "low_freq_factor", "high_freq_factor")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        return {**super().get_config(), **arguments_of(self, Llama3Positions)}
