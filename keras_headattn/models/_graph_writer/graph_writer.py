@@ -107,7 +107,7 @@ class GraphWriter(Model):
         self.num_heads = check_positive("num_heads", num_heads)
         if hidden_dim % 2 or hidden_dim % num_heads:
             raise ValueError(
-                "`hidden_dim` must be even, for two directions, and a multiple of `num_heads`. "
+                "`hidden_dim` must be a multiple of 2 and of `num_heads`. "
                 f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}"
             )
         self.dropout = check_probability("dropout", dropout)
