@@ -17,7 +17,7 @@ from headattn_io.optional import optional_import
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 else:
-    Figure = Any
+    Figure = "matplotlib.figure.Figure"
 
 TITLE_SIZE = 10  # points
 CHARACTER, LINE = 0.085, 0.18  # inches of a title

@@ -1,4 +1,4 @@
-"""Numbers and pictures of what attention does in a trained model, and of how good the model is."""
+"""Numbers and matplotlib figures of attention in trained models; invalid arguments raise a ValueError."""
 
 from keras_headattn.analysis._attention_maps import AttentionMaps, attention_maps
 from keras_headattn.analysis._calibration import (

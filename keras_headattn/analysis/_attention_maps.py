@@ -1,4 +1,4 @@
-"""The maps of all attention layers in a model, from one run."""
+"""Attention maps of all layers of a model."""
 
 import dataclasses
 from typing import Any
@@ -12,19 +12,18 @@ from keras_headattn.layers import Attention, capture_intermediates
 
 @dataclasses.dataclass
 class AttentionMaps:
-    """Maps of one attention layer in one call, as float32 NumPy arrays.
+    """Maps of one attention layer in one call, as float32 NumPy arrays; `None` where a layer has no such map.
 
     Attributes:
-        weights: `(B, h, n, m)`, or `(B, h, h, n, m)` of heads in pairs.
-        logits: of the map that `weights` are the softmax of, `(B, h, n, m)`, in layers that carry a map from block
-            to block; else `None`.
-        self_attention: of `EvolvingAttention`, `(B, h, n, m)`: the logits that are convolved, own ones and those of
-            the block before, 0 where the mask forbids. `None` where nothing is convolved.
-        convolution: of `EvolvingAttention`, `(B, h, n, m)`: what the convolution makes of them, after ReLU.
-            `logits` are `beta * convolution + (1 - beta) * self_attention`.
+        weights: `(B, h, n, m)`, or `(B, h, h, n, m)` for heads in pairs.
+        logits: `(B, h, n, m)`, before the softmax, in layers that carry scores from block to block.
+        self_attention: `(B, h, n, m)` of `EvolvingAttention`: the logits that are convolved, the block's own combined
+            with those of the block before; 0 where masked.
+        convolution: `(B, h, n, m)` of `EvolvingAttention`: output of the convolution after ReLU. `logits` are
+            `beta * convolution + (1 - beta) * self_attention`.
         queries: `(B, h, n, key_dim)`.
-        posteriors: of `DisentangledMaskAttention`, `(B, h, n, C)`: in which cluster each token is.
-        key_posteriors: the same of what it attends to, `(B, h, m, C)`.
+        posteriors: `(B, h, n, C)` of `DisentangledMaskAttention`: cluster probabilities of the queries' tokens.
+        key_posteriors: `(B, h, m, C)`: the same for the keys' tokens.
     """
 
     weights: np.ndarray
@@ -42,15 +41,14 @@ def attention_maps(
     """Runs a model once and returns the maps of its attention layers.
 
     Args:
-        model: any Keras model, or layer, with attention layers of this library in it.
-        *inputs, **call_arguments: what it is called with.
+        model: model or layer that contains attention layers of this library.
+        *inputs, **call_arguments: arguments of the call.
 
     Returns:
-        Dictionary of a layer's path to its `AttentionMaps`, in the order of the calls. A layer that is called more
-        than once has its last.
+        Dictionary from layer path to `AttentionMaps`, in call order. A layer called more than once has its last maps.
 
     Raises:
-        ValueError: if there is no attention layer in the model.
+        ValueError: if the model has no attention layer or is not built.
 
     >>> from keras_headattn.layers import MultiHeadAttention
     >>> x = keras.Input((5, 16))

@@ -1,4 +1,4 @@
-"""Measures of a classifier: its accuracy, and how well its confidence agrees with it."""
+"""Accuracy and calibration of classifiers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,24 +14,19 @@ from keras_headattn.analysis._validation import as_labels, as_probabilities, che
 def reliability(
     labels: ArrayLike, probabilities: ArrayLike, bins: int = 15, closed: str = "right"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Accuracy of a classifier in each interval of its confidence, which is its largest probability.
+    """Returns the accuracy and mean confidence (largest probability) of a classifier in intervals of its confidence.
 
-    Source: Guo et al. 2017, "On calibration of modern neural networks"; An et al. 2020, "Repulsive attention",
-    eqs. 10 and 11.
+    Source: Guo et al. 2017, "On calibration of modern neural networks"; An et al. 2020, "Repulsive attention", eqs. 10
+    and 11.
 
     Args:
         labels: integers `(B,)`.
         probabilities: `(B, C)`.
-        bins: number of intervals of equal width, from 0 to 1.
-        closed: `"right"` for intervals (low, high], or `"left"` for [low, high). It matters only to confidences that
-            lie on an edge.
+        bins: number of equal intervals from 0 to 1.
+        closed: `"right"` for intervals (low, high], `"left"` for [low, high).
 
     Returns:
-        Three arrays `(bins,)`: how many predictions are in each interval, their accuracy and their mean confidence,
-        which are 0 where there is none.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+        `(counts, accuracies, confidences)`, each `(bins,)`; 0 in empty intervals.
 
     >>> counts, accuracies, confidences = reliability([0, 1], [[0.9, 0.1], [0.9, 0.1]], bins=2)
     >>> counts.tolist(), accuracies.tolist(), confidences.tolist()
@@ -43,7 +38,7 @@ def reliability(
     if closed not in ("right", "left"):
         raise ValueError(f"`closed` must be 'right' or 'left'. Received: closed={closed!r}")
     confidence, right = probabilities.max(-1), probabilities.argmax(-1) == labels
-    edges = np.arange(bins + 1) / bins  # rather than multiples of a width: 3 / 5 is the 0.6 that people write
+    edges = np.arange(bins + 1) / bins  # exact: 3 / 5 == 0.6, but np.linspace(0, 1, 6)[3] > 0.6
     places = np.clip(np.digitize(confidence, edges, right=closed == "right") - 1, 0, bins - 1)
     counts, hits, sums = (np.bincount(places, weights, minlength=bins) for weights in (None, right, confidence))
     return counts, hits / np.maximum(counts, 1), sums / np.maximum(counts, 1)
@@ -52,19 +47,12 @@ def reliability(
 def expected_calibration_error(
     labels: ArrayLike, probabilities: ArrayLike, bins: int = 15, closed: str = "right"
 ) -> float:
-    """Expected calibration error (ECE): how far accuracy is from confidence, on average.
+    """Returns the expected calibration error (ECE), the mean gap between accuracy and confidence, from 0 (best) to 1.
 
-    Source: Guo et al. 2017, "On calibration of modern neural networks"; An et al. 2020, "Repulsive attention",
-    eq. 12.
+    Source: Guo et al. 2017, "On calibration of modern neural networks"; An et al. 2020, "Repulsive attention", eq. 12.
 
     Args:
-        labels, probabilities, bins, closed: as of `reliability`.
-
-    Returns:
-        Float from 0 to 1; 0 is best.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+        labels, probabilities, bins, closed: see `reliability`.
 
     >>> round(expected_calibration_error([0, 1], [[0.9, 0.1], [0.9, 0.1]]), 6)
     0.4
@@ -74,20 +62,13 @@ def expected_calibration_error(
 
 
 def overconfidence_error(labels: ArrayLike, probabilities: ArrayLike, bins: int = 15, closed: str = "right") -> float:
-    """Overconfidence error (OE): how far confidence is above accuracy, the more so the higher the confidence.
+    """Returns the overconfidence error (OE), the mean excess of confidence over accuracy weighted by confidence.
 
-    It is at most the expected calibration error.
-
-    Source: Thulasidasan et al. 2019, "On mixup training"; An et al. 2020, "Repulsive attention", eq. 13.
+    It is from 0 (best) to the expected calibration error. Source: Thulasidasan et al. 2019, "On mixup training"; An et
+    al. 2020, "Repulsive attention", eq. 13.
 
     Args:
-        labels, probabilities, bins, closed: as of `reliability`.
-
-    Returns:
-        Float from 0 to 1; 0 is best.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+        labels, probabilities, bins, closed: see `reliability`.
 
     >>> round(overconfidence_error([0, 1], [[0.9, 0.1], [0.9, 0.1]]), 6)
     0.36
@@ -102,24 +83,14 @@ def draw_reliability(
     closed: str = "right",
     title: str = "Accuracy against confidence",
 ) -> Figure:
-    """Draws accuracy against confidence, models side by side, and below how often each confidence occurs, in numbers.
+    """Draws accuracy against confidence, models side by side, with a histogram of confidence below.
 
-    Points below the diagonal are overconfident, points above it underconfident. An interval of confidence in which
-    there is no prediction has neither point nor bar.
-
-    As figure 4 of An et al. 2020, "Repulsive attention".
+    Points below the diagonal are overconfident. As figure 4 of An et al. 2020, "Repulsive attention". Needs matplotlib.
 
     Args:
-        models: dictionary of the name of a model to its `(labels, probabilities)`, as of `reliability`.
-        bins, closed: as of `reliability`.
-        title: str, of the picture.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
-        ImportError: if matplotlib is not installed.
+        models: dictionary from model name to `(labels, probabilities)`, see `reliability`.
+        bins, closed: see `reliability`.
+        title: title of the figure.
 
     >>> figure = draw_reliability({"standard": ([0, 1], [[0.9, 0.1], [0.6, 0.4]])})
     >>> len(figure.axes)
@@ -147,43 +118,28 @@ def draw_reliability(
 
 
 def predictive_entropy(probabilities: ArrayLike) -> np.ndarray:
-    """Entropy of each prediction, in nats: 0 if it is certain, log C if all C classes are as likely.
+    """Returns the entropy of each prediction, `(B,)` in nats: 0 if it is certain, log C if it is uniform.
 
     Args:
         probabilities: `(B, C)`.
-
-    Returns:
-        Array `(B,)`.
-
-    Raises:
-        ValueError: naming what was received.
 
     >>> predictive_entropy([[0.5, 0.5], [1, 0]]).round(4).tolist()
     [0.6931, 0.0]
     """
     probabilities = as_probabilities(probabilities)
     logarithms = np.log(np.where(probabilities > 0, probabilities, 1))
-    return np.abs(np.sum(probabilities * logarithms, axis=-1))  # a sum of numbers below 0, and no -0
+    return np.abs(np.sum(probabilities * logarithms, axis=-1))  # not -0
 
 
 def draw_entropy_cdf(models: Mapping[str, ArrayLike], title: str = "How unsure predictions are") -> Figure:
-    """Draws the empirical distribution function of the entropy of predictions, a curve for each model.
+    """Draws the empirical distribution function of predictive entropy, a curve for each model.
 
-    On data of another domain, whose classes are none of the model's, the curve nearest to the bottom right is best:
-    there few predictions are confident. A dotted line marks the entropy of a uniform prediction.
-
-    As figure 5 of An et al. 2020, "Repulsive attention".
+    On out-of-domain data the curve nearest to the bottom right is best. A dotted line marks a uniform prediction. As
+    figure 5 of An et al. 2020, "Repulsive attention". Needs matplotlib.
 
     Args:
-        models: dictionary of the name of a model to its probabilities `(B, C)`.
-        title: str, of the picture.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
-        ImportError: if matplotlib is not installed.
+        models: dictionary from model name to probabilities `(B, C)`.
+        title: title of the figure.
 
     >>> figure = draw_entropy_cdf({"standard": [[0.9, 0.1], [0.6, 0.4]], "repulsive": [[0.7, 0.3], [0.6, 0.4]]})
     >>> len(figure.axes[0].get_legend().get_texts())
@@ -207,20 +163,14 @@ def draw_confusion_matrix(
     names: Sequence[str] | None = None,
     title: str = "Labels and predictions",
 ) -> Figure:
-    """Draws the number of items for each pair of true and predicted class, coloured by their share of the true class.
+    """Draws the counts of each pair of true and predicted class, coloured by their share of the true class.
+
+    Needs matplotlib.
 
     Args:
-        labels: integers `(B,)`.
-        probabilities: `(B, C)`.
-        names: list of the names of the classes. Defaults to their numbers.
-        title: str, of the picture.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
-        ImportError: if matplotlib is not installed.
+        labels, probabilities: see `reliability`.
+        names: names of the classes. Default `None`: their indices.
+        title: title of the figure.
 
     >>> figure = draw_confusion_matrix([0, 1, 1], [[0.8, 0.2], [0.6, 0.4], [0.1, 0.9]], ["negative", "positive"])
     >>> [text.get_text() for text in figure.axes[0].texts]
@@ -248,30 +198,23 @@ def draw_confusion_matrix(
 
 
 def evaluate_classifier(labels: ArrayLike, probabilities: ArrayLike, bins: int = 15) -> dict[str, float]:
-    """Accuracy, F1, Matthews correlation, areas under curves and calibration errors of a classifier.
+    """Returns accuracy, F1, Matthews correlation, areas under curves and calibration errors of a classifier.
 
-    F1, Matthews correlation and the areas are scikit-learn's.
+    Needs scikit-learn.
 
     Args:
-        labels: integers `(B,)`.
-        probabilities: `(B, C)`. Of two classes, class 1 is the positive one.
-        bins: of the calibration errors, see `reliability`.
+        labels, probabilities: see `reliability`. Of two classes, class 1 is the positive one.
+        bins: number of confidence intervals of the calibration errors.
 
     Returns:
-        Dictionary of floats:
+        Dictionary of floats; F1, Matthews correlation and areas by scikit-learn:
 
         - `accuracy`;
-        - `f1_macro`, the mean over classes that are labelled or predicted, and of two classes also `f1`, that of the
-          positive one;
-        - `mcc`, Matthews correlation coefficient, 0 where all labels or all predictions are of one class;
-        - `auc_roc` and `auc_pr`, areas under the ROC curve and the precision-recall curve (average precision): of the
-          positive class, or with more than two the mean over classes, each against the rest. Classes without label
-          are left out, and it is NaN if all labels are of one class;
+        - `f1_macro`, mean over classes that are labelled or predicted; of two classes also `f1` of the positive one;
+        - `mcc`, Matthews correlation, 0 if all labels and predictions are one class;
+        - `auc_roc` and `auc_pr` (average precision) of the positive class, or the one-against-rest mean over labelled
+          classes if there are more than two; NaN if only one class is labelled;
         - `ece` and `oe`, see `expected_calibration_error` and `overconfidence_error`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
-        ImportError: if scikit-learn is not installed.
 
     >>> measures = evaluate_classifier([0, 1, 1], [[0.8, 0.2], [0.6, 0.4], [0.1, 0.9]])
     >>> {name: round(value, 2) for name, value in measures.items()}
@@ -287,7 +230,7 @@ def evaluate_classifier(labels: ArrayLike, probabilities: ArrayLike, bins: int =
     if probabilities.shape[1] == 2:
         measures["f1"] = metrics.f1_score(labels, predicted, zero_division=0)
     measures |= {
-        # Not defined where there is one class; scikit-learn then says 0, with a warning.
+        # Undefined for a single class: scikit-learn returns 0 with a warning.
         "mcc": metrics.matthews_corrcoef(labels, predicted) if len(np.union1d(labels, predicted)) > 1 else 0,
         "auc_roc": _mean_area(metrics.roc_auc_score, labels, probabilities),
         "auc_pr": _mean_area(metrics.average_precision_score, labels, probabilities),
@@ -298,7 +241,6 @@ def evaluate_classifier(labels: ArrayLike, probabilities: ArrayLike, bins: int =
 
 
 def _mean_area(area, labels, probabilities):
-    """An area under a curve, that of the positive class of two, or the mean of all that are labelled."""
     labelled = np.unique(labels)
     if len(labelled) == 1:
         return np.nan

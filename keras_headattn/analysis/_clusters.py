@@ -1,4 +1,4 @@
-"""The tokens of a cluster, and the clusters of the tokens of a sentence."""
+"""Clusters of disentangled mask attention."""
 
 import html
 from collections.abc import Collection, Mapping, Sequence
@@ -15,28 +15,21 @@ from keras_headattn.analysis._validation import as_posteriors, check_named
 def cluster_tokens(
     posteriors: ArrayLike, tokens: Sequence[str], top: int = 15, leave_out: Collection[str] | None = None
 ) -> list[dict[str, float]]:
-    """The tokens that make up most of each cluster.
+    """Returns the tokens that are expected most often in each cluster.
 
-    Tokens are ranked by the sum of their posteriors over all their occurrences: how many occurrences of the token are
-    expected in the cluster. The source does not say what it ranks by. A mean would put tokens that occur once first.
-
-    As figures 4 and 11 of "Disentangled mask attention in Transformer" (anonymous).
+    Tokens are ranked by the sum of their posteriors over all occurrences. As figures 4 and 11 of "Disentangled mask
+    attention in Transformer" (anonymous), which does not state its ranking.
 
     Args:
-        posteriors: probabilities `(N, C)` of the clusters of N occurrences of tokens, of one head of one layer.
-        tokens: list of the N tokens, strings. Leave out padding beforehand.
-        top: number of tokens to return of each cluster.
-        leave_out: collection of words not to return. A token is compared with them in lower case and without the "▁" in
-            which SentencePiece writes a space, or "_". Defaults to the English stop words of scikit-learn. Tokens
-            without any letter or digit, such as punctuation, written as "&apos;" too, and those in angle brackets, such
-            as "</s>", are never returned.
+        posteriors: cluster probabilities `(N, C)` of N token occurrences, of one head of one layer, without padding.
+        tokens: the N tokens.
+        top: number of tokens per cluster.
+        leave_out: words to skip, compared in lower case and without SentencePiece's "▁" or "_". Default `None`:
+            scikit-learn's English stop words (ImportError without it). Punctuation (also "&apos;") and tokens like
+            "</s>" are always skipped.
 
     Returns:
-        List of the C clusters, each a dictionary of at most `top` tokens to the sum of their posteriors, largest first.
-
-    Raises:
-        ValueError: naming the argument and what was received.
-        ImportError: if scikit-learn is not installed and `leave_out` not given.
+        List of C dictionaries from token to summed posterior, largest first.
 
     >>> posteriors = [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3], [0.1, 0.9]]
     >>> first, second = cluster_tokens(posteriors, ["▁year", "▁ran", "▁year", "."], leave_out=[])
@@ -68,20 +61,13 @@ def _is_word(token):
 
 
 def draw_cluster_tokens(tokens: Mapping[str, float], title: str = "The tokens that a cluster has most of") -> Figure:
-    """Draws how often each of a cluster's top tokens is expected in it, a bar for each token.
+    """Draws the expected occurrences of a cluster's top tokens as bars.
 
-    As figures 4 and 11 of "Disentangled mask attention in Transformer" (anonymous).
+    As figures 4 and 11 of "Disentangled mask attention in Transformer" (anonymous). Needs matplotlib.
 
     Args:
-        tokens: one of the dictionaries that `cluster_tokens` returns, of tokens to the sum of their posteriors.
-        title: str, such as which cluster it is.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
-        ImportError: if matplotlib is not installed.
+        tokens: dictionary from token to summed posterior, see `cluster_tokens`.
+        title: title of the figure.
 
     >>> figure = draw_cluster_tokens({"▁year": 1.6, "▁time": 0.2}, "cluster 1")
     >>> len(figure.axes[0].patches)
@@ -102,27 +88,16 @@ def draw_clusters(
     keys: tuple[Sequence[str], ArrayLike] | None = None,
     title: str = "Clusters of tokens, and the mask they make",
 ) -> Figure:
-    """Draws the clusters of the tokens of a sentence, and beside them the semantic mask.
+    """Draws the clusters of a sentence's tokens beside the semantic mask.
 
-    The mask says how likely a token and each of those it may attend to are of one cluster, relative to all of these:
-    rows that sum to 1. Clusters are counted from 1 in the picture.
-
-    As figures 5, 12 and 13 of "Disentangled mask attention in Transformer" (anonymous); the mask is its eq. 6.
+    Each row of the mask sums to 1: the relative probability that query and key are in the same cluster. As figures 5,
+    12 and 13 of "Disentangled mask attention in Transformer" (anonymous); the mask is its eq. 6. Needs matplotlib.
 
     Args:
-        tokens: list of `n` strings.
-        posteriors: probabilities `(n, C)` of the clusters, of one head of one layer. There may be more rows than
-            tokens: the rest is padding, and has no part in the mask.
-        keys: what the tokens attend to, `(tokens, posteriors)` likewise, of cross-attention. Default: the tokens
-            themselves.
-        title: str, of the picture.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
-        ImportError: if matplotlib is not installed.
+        tokens: the `n` tokens.
+        posteriors: cluster probabilities `(n, C)`, of one head of one layer. Further rows are padding and not drawn.
+        keys: `(tokens, posteriors)` of the keys in cross-attention. Default `None`: the tokens themselves.
+        title: title of the figure.
 
     >>> figure = draw_clusters(["two", "years", "ago"], [[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]])
     >>> mask = figure.axes[1].get_images()[0].get_array()

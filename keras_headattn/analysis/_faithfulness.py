@@ -1,4 +1,4 @@
-"""Faithfulness of rationales: whether scores of words find those that a model needs."""
+"""Faithfulness of rationales."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ AOPC_SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 
 def comprehensiveness(full: ArrayLike, without: ArrayLike, classes: ArrayLike | None = None) -> float:
-    """By how much the probability of the predicted class drops without the words that a method scores highest.
+    """Returns the mean drop in the predicted class's probability without the top-scored words; higher is better.
 
     Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models", and its public scorer.
 
@@ -22,12 +22,6 @@ def comprehensiveness(full: ArrayLike, without: ArrayLike, classes: ArrayLike | 
         without: probabilities `(B, C)` of the texts without these words.
         classes: integers `(B,)`. Default `None`: the likeliest class of each whole text.
 
-    Returns:
-        Float; the higher, the more the model needs the words.
-
-    Raises:
-        ValueError: naming the argument and what was received.
-
     >>> round(comprehensiveness([[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.3, 0.7]]), 6)
     0.25
     """
@@ -35,20 +29,13 @@ def comprehensiveness(full: ArrayLike, without: ArrayLike, classes: ArrayLike | 
 
 
 def sufficiency(full: ArrayLike, only: ArrayLike, classes: ArrayLike | None = None) -> float:
-    """By how much the probability of the predicted class drops with nothing but the words that a method scores highest.
+    """Returns the mean drop in the predicted class's probability with the top-scored words alone; lower is better.
 
     Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models", and its public scorer.
 
     Args:
-        full: probabilities `(B, C)` of whole texts.
+        full, classes: see `comprehensiveness`.
         only: probabilities `(B, C)` of these words alone.
-        classes: as of `comprehensiveness`.
-
-    Returns:
-        Float; the lower, the less the model needs the other words.
-
-    Raises:
-        ValueError: naming the argument and what was received.
 
     >>> round(sufficiency([[0.9, 0.1], [0.2, 0.8]], [[0.8, 0.2], [0.2, 0.8]]), 6)
     0.05
@@ -57,23 +44,18 @@ def sufficiency(full: ArrayLike, only: ArrayLike, classes: ArrayLike | None = No
 
 
 def aopc(full: ArrayLike, parts: Sequence[ArrayLike], classes: ArrayLike | None = None) -> tuple[float, list[float]]:
-    """Comprehensiveness or sufficiency as a mean over several numbers of words (area over the perturbation curve).
+    """Returns comprehensiveness or sufficiency averaged over shares of words (area over the perturbation curve).
 
-    The scorer removes 1, 5, 10, 20 and 50 % of the words, as `remove_words` does. The formula in the paper divides
-    by one more, for no word at all, and gives 5/6 of it.
-
-    Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models", and its public scorer.
+    As in the public scorer, the mean is over the shares. The paper's formula divides by one more. Source: DeYoung et
+    al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models", and its public scorer.
 
     Args:
-        full: probabilities `(B, C)` of whole texts.
-        parts: for each number of words, probabilities `(B, C)` of the texts without them, or of them alone.
-        classes: as of `comprehensiveness`.
+        full, classes: see `comprehensiveness`.
+        parts: probabilities `(B, C)` for each share, of the texts without these words or of these words alone. See
+            `remove_words`.
 
     Returns:
-        `(mean, values)`: a float, and a list of floats, one for each number of words.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+        `(mean, values)`: the mean, and the list of values of the shares.
 
     >>> mean, values = aopc([[0.9, 0.1]], [[[0.8, 0.2]], [[0.5, 0.5]]])
     >>> round(mean, 6), [round(value, 6) for value in values]
@@ -100,17 +82,14 @@ def aopc(full: ArrayLike, parts: Sequence[ArrayLike], classes: ArrayLike | None 
 
 
 def top_words(scores: ArrayLike, share: float) -> np.ndarray:
-    """The words with the highest scores; of those with the same score, the earlier ones.
+    """Marks the words with the highest scores; of equal scores, the earlier ones.
 
     Args:
-        scores: a number for each word, `(n,)`.
-        share: float from 0 to 1, of the words. Their number is rounded up.
+        scores: floats `(n,)`.
+        share: share of the words, from 0 to 1; their number is rounded up.
 
     Returns:
         Booleans `(n,)`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
 
     >>> top_words([0.1, 0.3, 0.3, 0.2], 0.3).tolist()
     [False, True, True, False]

@@ -1,4 +1,4 @@
-"""Measures of heads: the effect of each, their distance, and their number."""
+"""Effect, distance and number of attention heads."""
 
 import contextlib
 import functools
@@ -20,32 +20,28 @@ from keras_headattn.analysis._validation import check_named
 def head_ablation(
     model: keras.Model | keras.layers.Layer, evaluate: Callable[[], float], verbose: bool = False
 ) -> dict[str, np.ndarray]:
-    """Drop in a measure with one head masked at a time, in every attention layer of a model.
+    """Returns the drop in a measure with each head masked in turn, in every attention layer of a model.
 
-    A head is masked by zeros in its part of the output projection's kernel, `"attention_output"`, which is put back
-    after each evaluation, and also if that fails: so it works with the attention of this library, of Keras and of
-    KerasHub, and with functions that are compiled already. A layer without output projection, which is
-    `SelfAttentivePooling`, is masked in its output `(B, h, d)`; the model's compiled functions are then made anew for
-    each head.
-
+    A head is masked by zeros in the kernel of the output projection (`"attention_output"`), which is restored
+    afterwards. This works for layers of this library, Keras and KerasHub, and with compiled functions.
+    `SelfAttentivePooling` has no output projection: its output is masked, and the model is compiled anew for each head.
     Source: Michel et al. 2019, "Are sixteen heads really better than one?"; An et al. 2020, "Repulsive attention",
     section 4.2.
 
     Args:
-        model: any built Keras model, or layer, with attention in it.
-        evaluate: function of no arguments that returns the measure of the model as a number, larger is better, such
-            as `lambda: model.evaluate(data, verbose=0, return_dict=True)["accuracy"]`. It is called once for the whole
-            model and once for each head.
-        verbose: whether to show a progress bar.
+        model: built model or layer with attention.
+        evaluate: function without arguments that returns a number, larger is better, such as
+            `lambda: model.evaluate(data, verbose=0, return_dict=True)["accuracy"]`. It runs once for the whole model
+            and once for each head.
+        verbose: True to show a progress bar.
 
     Returns:
-        Dictionary of an attention layer's path to the drop of each of its heads, an array `(h,)`: the measure of the
-        whole model less that without the head. Of equal paths the second one ends in `_1`, and so on.
-        `InteractingHeadAttention` with pairs of heads has one drop for each pair.
+        Dictionary from layer path to drops `(h,)`: the measure of the whole model minus that without the head. Repeated
+        paths end in `_1`, `_2`, ... `InteractingHeadAttention` with pairs of heads has a drop for each pair.
 
     Raises:
-        ValueError: if there is no attention in the model, `evaluate` returns no number, or it runs a layer without
-            output projection in a function that was compiled before.
+        ValueError: if the model has no attention or is not built, `evaluate` returns no number, or it runs a layer
+            without output projection in a function compiled before.
 
     >>> x = keras.Input((5, 8))
     >>> model = keras.Model(x, keras.layers.MultiHeadAttention(num_heads=2, key_dim=4, name="attention")(x, x))
@@ -78,7 +74,7 @@ def _number(value):
 
 
 def _maskings(model):
-    """The number of heads of each attention layer, by path, and a context manager within which one is masked."""
+    """Returns `(heads, context manager that masks a head)` of each attention layer, by path."""
     found = {}
     for layer in flatten_layers(model):
         head_kernel = getattr(layer, "head_kernel", None)
@@ -100,7 +96,7 @@ def _maskings(model):
 
 @contextlib.contextmanager
 def _without_rows(projection, head):
-    """Within it, the head's part of an output kernel `(h, d, ...)` is zero; and of what LoRA adds to the kernel."""
+    """Sets a head's part of an output kernel `(h, d, ...)`, and of its LoRA update, to zero for a while."""
     kernels = [weight for weight in projection.weights if weight.name in ("kernel", "lora_kernel_a")]
     values = [np.array(keras.ops.convert_to_numpy(kernel)) for kernel in kernels]
     try:
@@ -116,7 +112,7 @@ def _without_rows(projection, head):
 
 @contextlib.contextmanager
 def _without_output(model, layer, heads, head):
-    """Within it, the head's part of a layer's output `(B, h, d)` is zero."""
+    """Sets a head's part of a layer's output `(B, h, d)` to zero for a while."""
     call, kept, calls = layer.call, (np.arange(heads) != head)[:, None], []
 
     def masked_call(*args, **kwargs):
@@ -152,24 +148,16 @@ def draw_head_ablation(
     measure: str = "accuracy",
     title: str | None = None,
 ) -> Figure:
-    """Draws the drop in a measure without each head, models side by side in one scale.
+    """Draws the drop in a measure without each head, models side by side on one scale.
 
-    There is a bar for each head, and a line between layers, which are named by their keys; or, with `bins`, a histogram
-    of the drops, as figure 2 of An et al. 2020, "Repulsive attention". Heads whose drop is 0 are redundant. Without
-    those below 0 the model is better. Heads are counted from 1 in the picture.
+    Heads with a drop of 0 are redundant. Heads are counted from 1. Needs matplotlib.
 
     Args:
-        models: dictionary of the name of a model to its drops, as `head_ablation` returns them.
-        bins: number of bars of a histogram, at the same places in all models. Default `None`: a bar for each head.
-        measure: str, what drops: the label of the axis.
-        title: str, of the picture. Default `None`: one that names the measure.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
-        ImportError: if matplotlib is not installed.
+        models: dictionary from model name to drops, see `head_ablation`.
+        bins: number of bars of a histogram of the drops, as figure 2 of An et al. 2020, "Repulsive attention". Default
+            `None`: a bar for each head, with lines between layers.
+        measure: name of the measure, for labels.
+        title: title of the figure. Default `None`: one that names the measure.
 
     >>> figure = draw_head_ablation({"standard": {"attention": np.array([0.0, 0.01, 0.2])}})
     >>> len(figure.axes[0].patches)
@@ -215,19 +203,12 @@ def _bars(axes, drops, sizes):
 
 
 def head_distance(representations: Tensor) -> float:
-    """Mean 2-norm distance between what two heads make of an item, over all items and pairs of heads.
+    """Returns the mean 2-norm distance between two heads' representations, over all items and pairs of heads.
 
     Source: An et al. 2020, "Repulsive attention", table 1, where it is called Dist.
 
     Args:
-        representations: `(B, h, d)`, such as a sentence classifier's `encode` returns; of at least two heads. The
-            distance in a whole data set is the mean of those in batches of one size.
-
-    Returns:
-        Float, in the unit of the representations.
-
-    Raises:
-        ValueError: if the shape is another.
+        representations: `(B, h, d)`, such as from a sentence classifier's `encode`; at least two heads.
 
     >>> head_distance(np.array([[[0, 0], [3, 4]]]))
     5.0
@@ -248,22 +229,14 @@ def draw_error_by_heads(
     measure: str = "error",
     title: str = "Error by the number of heads",
 ) -> Figure:
-    """Draws the error of models against their number of heads: the mean of seeds, and their standard deviation.
+    """Draws error against number of heads: mean and sample standard deviation over seeds.
 
-    As figure 3 of An et al. 2020, "Repulsive attention".
+    As figure 3 of An et al. 2020, "Repulsive attention". Needs matplotlib.
 
     Args:
-        models: dictionary of the name of a model to a dictionary of a number of heads to the errors of its seeds, a
-            list of at least one. The deviation is that of a sample, with one less than the seeds below the line.
-        measure: str, the label of the axis.
-        title: str, of the picture.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
-        ImportError: if matplotlib is not installed.
+        models: dictionary from model name to a dictionary from number of heads to the list of its seeds' errors.
+        measure: label of the axis.
+        title: title of the figure.
 
     >>> figure = draw_error_by_heads({"standard": {1: [0.31, 0.33], 8: [0.28, 0.29]}})
     >>> figure.axes[0].get_xlabel()
@@ -296,18 +269,17 @@ def draw_error_by_heads(
 
 
 def max_num_heads(model_dim: int, lengths: float | Iterable[Any]) -> tuple[int, list[int]]:
-    """The largest number of heads without a low-rank bottleneck, h_max = model_dim / mean length.
+    """Computes the largest number of heads without a low-rank bottleneck, h_max = model_dim / mean length.
 
     Source: Zhang et al. 2022, "Interacting-head attention", eq. 13.
 
     Args:
         model_dim: width of the model.
-        lengths: mean length of the training sequences in tokens, or any iterable (a data set, a
-            list) of sequences or of their lengths, read once. No batches, and one side of a data set of pairs.
+        lengths: mean length of the training sequences in tokens, or an iterable of single sequences or of lengths.
 
     Returns:
-        `(h_max, proposals)`: h_max rounded down, at least 1, and the powers of two from 2 to h_max that
-        divide `model_dim`, the paper's table 2.
+        `(h_max, proposals)`: h_max rounded down, at least 1, and the powers of two from 2 to h_max that divide
+        `model_dim` (the paper's table 2).
 
     Raises:
         ValueError: for an empty data set, one of batches or pairs, or a width or mean length that is not positive.

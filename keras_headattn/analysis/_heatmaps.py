@@ -1,4 +1,4 @@
-"""Heat maps of heads over texts, as a figure and as a page of HTML."""
+"""Heat maps of attention over texts, as figures and HTML."""
 
 import html
 import textwrap
@@ -50,27 +50,17 @@ span {{ background: rgb(230 65 40 / calc(var(--shade) * 65%)); border-radius: 3p
 def draw_text_heatmaps(
     tokens: Sequence[str], maps: Mapping[str, ArrayLike], heads: Sequence[int] | None = None, title: str = TITLE
 ) -> Figure:
-    """Draws a text once for each head and once for the sum of all; the more a word is attended to, the redder it is.
+    """Draws a text once for each head and once for the sum of all heads; words with more attention are redder.
 
-    Every row is drawn on its own scale, whose end, the largest weight, is in its label. There is a column for each
-    title. Heads are counted from 1 in the picture.
-
-    As figures 1 and 6 to 10 of An et al. 2020, "Repulsive attention".
+    Each row has its own scale, with the largest weight in its label. Heads are counted from 1. As figures 1 and 6 to 10
+    of An et al. 2020, "Repulsive attention". Needs matplotlib.
 
     Args:
-        tokens: list of `n` strings.
-        maps: dictionary of the title of a column, such as the name of a model, to the weights `(h, n)` that each head
-            gives to each token, such as `SelfAttentivePooling` returns of one text. There may be more weights than
-            tokens: the rest is padding.
-        heads: list of heads to draw, indices from 0. Defaults to all, `[]` are none: the sum alone.
-        title: str, of the picture.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
-        ImportError: if matplotlib is not installed.
+        tokens: the `n` tokens.
+        maps: dictionary from column title, such as a model's name, to weights `(h, n)` of each head for each token,
+            such as from `SelfAttentivePooling`. Further weights are padding and not drawn.
+        heads: indices from 0 of the heads to draw, `[]` for the sum alone. Default `None`: all.
+        title: title of the figure.
 
     >>> maps = {"standard": [[0.1, 0.1, 0.8]] * 2, "repulsive": [[0.1, 0.8, 0.1], [0.2, 0.1, 0.7]]}
     >>> figure = draw_text_heatmaps(["it", "was", "amazing"], maps)
@@ -103,22 +93,15 @@ def write_text_heatmaps(
     heads: Sequence[int] | None = None,
     title: str = TITLE,
 ) -> None:
-    """Writes a page on which every text stands once for each head and once for the sum of all.
+    """Writes a page with heat maps of texts, see `draw_text_heatmaps`.
 
-    The more a word is attended to, the redder it is. A pointer on it shows the weight. Every row has its own
-    scale, whose end, the largest weight, is in its label. The page needs no other file, and is dark where the reader's
-    system is. Heads are counted from 1 on it.
-
-    As figures 1 and 6 to 10 of An et al. 2020, "Repulsive attention".
+    Pointing at a word shows its weight. The page is one file, with a dark mode.
 
     Args:
-        path: str or path of the file.
-        texts: list of `(tokens, maps)`, each as of `draw_text_heatmaps`.
-        heads: list of heads to show, indices from 0. Defaults to all, `[]` are none: the sums alone.
-        title: str, of the page.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+        path: path of the file.
+        texts: list of `(tokens, maps)`, see `draw_text_heatmaps`.
+        heads: indices from 0 of the heads to show, `[]` for the sum alone. Default `None`: all.
+        title: title of the page.
 
     >>> write_text_heatmaps("heads.html", [(["not", "bad"], {"standard": [[0.5, 0.5], [0.1, 0.9]]})])
     """
@@ -130,7 +113,7 @@ def write_text_heatmaps(
 
 
 def _rows(tokens, maps, heads=None):
-    """Returns the rows of a heat map, some heads and their sum: `[(label, {title: weights (n,)})]`.
+    """Returns the rows of a heat map, heads and their sum, as `[(label, {title: weights (n,)})]`.
 
     >>> rows = _rows(["not", "bad"], {"standard": np.array([[0.5, 0.5], [0.1, 0.9]])}, heads=[1])
     >>> [(label, weights["standard"].round(1).tolist()) for label, weights in rows]
@@ -160,12 +143,12 @@ def _as_weights(title, weights, length):
 
 
 def _shades(weights):
-    """Weights `(n,)` as parts of the largest, from 0 to 1."""
+    """Scales weights `(n,)` to [0, 1]."""
     return np.clip(weights / max(weights.max(), 1e-9), 0, 1)
 
 
 def places_of(tokens):
-    """Line and column of each token, in lines of `COLUMNS` characters; Arabic and Hebrew begin on the right."""
+    """Returns the line and column of each token; right-to-left text starts on the right."""
     places, line, column = [], 0, 0
     is_right = is_right_to_left("".join(tokens))
     for token in tokens:

@@ -1,4 +1,4 @@
-"""LIME: a linear model of what a classifier makes of a text without some of its words."""
+"""LIME: local linear explanations of a text classifier."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,36 +24,29 @@ def lime(
     keep_second: bool = False,
     progress: Callable[[int], Any] | None = None,
 ) -> list[np.ndarray]:
-    """Scores of words: coefficients of a linear model that explains what a classifier makes of a text.
+    """Scores words by a linear model of a classifier's probabilities for a text without some of its words.
 
-    The classifier reads the text `samples` times, each time without other words, at random. A linear model is fitted to
-    the probabilities of the class; samples count the more, the more words they keep. Places are features: a word that
-    stands twice in a text has two scores.
-
-    Source: Ribeiro et al. 2016, "Why should I trust you?", as the package `lime` 0.2.0.1 has it. That has 5,000 samples
-    by default, and 10 features, which are words wherever they stand; with `bow=False` they are places as here.
+    Words are removed at random; samples that keep more words weigh more. A word that occurs twice has two scores.
+    Source: Ribeiro et al. 2016, "Why should I trust you?", as in the package `lime` 0.2.0.1 with `bow=False`; its
+    defaults are 5,000 samples and 10 features.
 
     Args:
-        predict: function of a list of texts, and of pairs of a list of second texts besides, to probabilities `(B, C)`,
-            such as `Classifier.probabilities`. It is given some 1,000 texts at once, to sort them into batches.
-        texts: list of str, whose words have white space between them, or of lists of str, the words. `predict` is given
-            the same type. A text that a model cuts should be given as it is cut: where words are removed, others
-            would take their places.
-        second_texts: the same, of pairs. Default `None`: single texts.
-        classes: integers, the class of each text that is explained. Default `None`: the likeliest.
-        samples: int, for each text, of which the first is the whole text.
-        num_features: int, how many words have a score other than 0, or a list of one for each text. Up to 6 are chosen
-            one after the other, more are those with the largest coefficients in a model of all. Default `None`: all.
-        seed: int. The samples of a text depend on it and on the place of the text in the list.
-        keep_second: whether all words of second texts are kept, and have no scores.
-        progress: function of the number of texts that are done. Default `None`.
+        predict: function from a list of texts (and, for pairs, a list of second texts) to probabilities `(B, C)`, such
+            as `Classifier.probabilities`. It gets about 1,000 texts at once.
+        texts: list of str, split at white space, or of lists of words; `predict` gets the same type. Truncate long
+            texts as the model does.
+        second_texts: second texts of pairs, likewise. Default `None`: single texts.
+        classes: index of the class to explain for each text. Default `None`: the likeliest.
+        samples: samples per text; the first is the whole text.
+        num_features: number of words with a score other than 0, or a list of one for each text. Up to 6 are chosen by
+            forward selection, more by their coefficients in a model of all words. Default `None`: all.
+        seed: seed of the samples.
+        keep_second: True to keep second texts whole, without scores.
+        progress: function of the number of texts done. Default `None`.
 
     Returns:
-        List of float64 arrays `(n,)`, a score for each word of a text and, of pairs, of the second text after it. Words
-        that speak against the class have scores below 0.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+        List of float64 arrays `(n,)`, scores of the words of a text and, for pairs, then of its second text. Words that
+        speak against the class have negative scores.
 
     >>> predict = lambda texts: np.array([[0.9, 0.1] if "bad" in text else [0.5, 0.5] for text in texts])
     >>> [f"{score:.1f}" for score in np.abs(lime(predict, ["a bad film"], samples=200)[0])]
@@ -70,12 +63,12 @@ def lime(
 
 
 def lime_samples(size: int, samples: int, seed: int | Sequence[int] = 0) -> np.ndarray:
-    """Which words are kept: all in the first sample; a random number of others is removed from each further one.
+    """Draws which words each sample keeps: all in the first; in the others a random number of words is removed.
 
     Args:
-        size: int, words of the text.
-        samples: int.
-        seed: int, or a list of them.
+        size: number of words.
+        samples: number of samples.
+        seed: int or list of ints.
 
     Returns:
         Booleans `(samples, size)`.
@@ -92,18 +85,15 @@ def lime_samples(size: int, samples: int, seed: int | Sequence[int] = 0) -> np.n
 
 
 def fit_lime(kept: ArrayLike, targets: ArrayLike, num_features: int | None = None) -> np.ndarray:
-    """The linear model of LIME.
+    """Fits LIME's weighted ridge regression.
 
     Args:
-        kept: booleans `(samples, n)`, the words that each sample keeps.
-        targets: floats `(samples,)`, what the classifier makes of them.
-        num_features: int, as of `lime`.
+        kept: booleans `(samples, n)`, words kept by each sample.
+        targets: floats `(samples,)`, the classifier's probabilities.
+        num_features: see `lime`.
 
     Returns:
-        float64 `(n,)`, coefficients of the words.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+        Coefficients of the words, float64 `(n,)`.
 
     >>> fit_lime([[True, True], [True, False], [False, True]], [1, 0.5, 0.7], num_features=1).round(3).tolist()
     [0.0, 0.109]
@@ -132,7 +122,7 @@ def fit_lime(kept: ArrayLike, targets: ArrayLike, num_features: int | None = Non
 
 
 def _centred(kept, targets, weights):
-    """Both without their weighted means, times the roots of the weights: so an intercept is fitted besides."""
+    """Centres both by their weighted means (instead of an intercept) and scales rows by the root of their weight."""
     roots = np.sqrt(weights)
     x, y = (values - np.average(values, axis=0, weights=weights) for values in (kept, targets))
     return x * roots[:, None], y * roots
@@ -146,7 +136,7 @@ def _ridge(kept, targets, weights, penalty):
 
 
 def _forward(kept, targets, weights, number):
-    """The words that explain most, one after the other, given those before."""
+    """Selects words greedily by how much more of the targets they explain."""
     x, y = _centred(kept, targets, weights)
     chosen = []
     for _ in range(number):

@@ -1,4 +1,4 @@
-"""Attention maps as pictures: between the words of a sentence, and over an image."""
+"""Drawings of attention maps over sentences and images."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -25,27 +25,16 @@ def draw_image_maps(
 ) -> Figure:
     """Draws what one pixel attends to, a row for each layer and a column for each head.
 
-    Rows whose grids have as many pixels have one scale of colours: their weights can be compared. Heads are counted
-    from 1 in the picture.
-
-    As figures 4 and 7 to 10 of Wang et al. 2021, "Evolving attention with residual convolutions".
+    Rows with grids of one size share a colour scale. Heads are counted from 1. As figures 4 and 7 to 10 of Wang et al.
+    2021, "Evolving attention with residual convolutions". Needs matplotlib.
 
     Args:
-        image: `(H, W, 3)`, from 0 to 1, or integers to 255.
-        maps: dictionary of the title of a row, such as a layer of one of several models, to the weights `(h, n, n)` of
-            one image.
-        size: `(height, width)` of the grid of pixels that attend, so that `n = height * width`; or a dictionary of
-            such, one a title.
-        pixel: `(row, column)` of the image, the one whose attention is drawn. Defaults to its middle.
-        heads: list of heads to draw, indices from 0. Defaults to all.
-        title: str, of the picture.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
-        ImportError: if matplotlib is not installed.
+        image: `(H, W, 3)`, floats from 0 to 1 or integers to 255.
+        maps: dictionary from row title, such as a layer, to weights `(h, n, n)` of one image.
+        size: `(height, width)` of the grid, with `n = height * width`; or a dictionary of these by title.
+        pixel: `(row, column)` of the image pixel. Default `None`: the centre.
+        heads: indices from 0 of the heads to draw. Default `None`: all.
+        title: title of the figure.
 
     >>> weights = np.full((2, 12, 12), 1 / 12)
     >>> figure = draw_image_maps(np.zeros((6, 8, 3)), {"first": weights}, size=(3, 4))
@@ -93,7 +82,7 @@ def _draw_heads(figure, row, image, grid, heads, colors):
 
 
 def _of_pixel(title, weights, size, pixel, shape):
-    """Weights `(h, height, width)` of the place in the grid where the pixel is."""
+    """Returns the weights `(h, height, width)` of the grid cell that contains the pixel."""
     height, width = size[title] if isinstance(size, dict) else size
     weights = np.asarray(weights)
     if weights.ndim != 3 or weights.shape[-1] != height * width:
@@ -112,27 +101,18 @@ def draw_text_maps(
     head: int | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Draws the maps of all heads, layer by layer; or those of one head, and where it is convolved, its two parts.
+    """Draws the maps of all heads, layer by layer; or of one head, with the two parts of an evolving-attention map.
 
-    All maps have one scale of colours, from 0 to 1, or, where some weights are below 0, as far as the largest goes.
-
-    As figure 11 of Wang et al. 2021, "Evolving attention with residual convolutions". The parts are logits whose
-    weighted sum is the map; of each its softmax is drawn, over what has any weight.
+    All maps share a colour scale from 0 to 1, or to the largest weight if some are negative. As figure 11 of Wang et
+    al. 2021, "Evolving attention with residual convolutions": the parts are logits, drawn after a softmax. Needs
+    matplotlib.
 
     Args:
-        maps: dictionary of the name of a layer to `AttentionMaps`, as `attention_maps` returns it.
-        tokens: list of strings, or two lists: those of queries and those of keys. They may be shorter than the maps,
-            whose rest is padding and not drawn.
-        sentence: which one of the batch, an index from 0.
-        head: which head, an index from 0; or which of the `h * h` pairs of heads. Default `None`: all of them.
-        title: str, of the picture. Default `None`: the number of the head, counted from 1.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
-        ImportError: if matplotlib is not installed.
+        maps: dictionary from layer name to `AttentionMaps`, see `attention_maps`.
+        tokens: list of tokens, or two lists, for queries and keys. The maps' surplus is padding and not drawn.
+        sentence: index in the batch.
+        head: index of the head, or of the `h * h` pairs of heads. Default `None`: all.
+        title: title of the figure. Default `None`: the head's number, counted from 1.
 
     >>> from keras_headattn.analysis import AttentionMaps
     >>> maps = {"first": AttentionMaps(weights=np.full((1, 2, 3, 3), 1 / 3))}
@@ -171,7 +151,7 @@ def draw_text_maps(
 
 
 def _rows_of(name, layer, chosen):
-    """The pictures of a layer, in rows of a few: list of dictionaries by title."""
+    """Returns a layer's pictures by title, as a list of rows."""
     parts = _parts(layer, chosen)
     if parts["weights"].ndim == 3:
         titled = [(f"{name}: head {head + 1}", weights) for head, weights in enumerate(parts["weights"])]
@@ -181,7 +161,7 @@ def _rows_of(name, layer, chosen):
 
 
 def _parts(layer, chosen):
-    """The weights of a head, and the softmax of each of their parts: dictionary by name."""
+    """Returns the weights, and the softmax of each part, by name."""
     parts = {name: getattr(layer, name) for name in COLUMNS if getattr(layer, name) is not None}
     parts = {name: part.reshape(len(part), -1, *part.shape[-2:]) for name, part in parts.items()}  # pairs of heads, too
     return {

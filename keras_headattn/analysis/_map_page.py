@@ -1,4 +1,4 @@
-"""Attention maps as a page of HTML to look around in."""
+"""Interactive HTML page of attention maps."""
 
 import base64
 import io
@@ -16,28 +16,24 @@ from keras_headattn.analysis._validation import check_named
 def write_attention_page(
     path: Path, examples: Sequence[Mapping[str, Any]], title: str = "Where the heads look"
 ) -> None:
-    """Writes a page that shows what each head looks at from a word, or from a place of an image, that is pointed at.
+    """Writes an interactive page that shows what each head attends to from the word or image cell pointed at.
 
-    It is the page of `serving.Server`, with its data inside. It needs no other file and no network. The keyboard and
-    screen readers can use it, and it is dark where the reader's system is. Weights below zero have a colour of their
-    own. Any two examples can be seen side by side. Heads are counted from 1 on it.
+    It is the page of `serving.Server` with the data inside: one file, accessible by keyboard and screen reader, with a
+    dark mode. Negative weights have their own colour; two examples can be compared side by side.
 
     Args:
-        path: str or path of the file.
-        examples: list of dictionaries, each of one text or one image:
+        path: path of the file.
+        examples: list of dictionaries, each of one text or image:
 
-            - `"maps"`: dictionary of the name of a layer to its weights, `(h, n, m)`, or `(h, h, n, m)` of heads in
-              pairs, or `(h, m)` of a pooling;
-            - `"tokens"`: list of str, or two lists: those of queries and those of keys. They may be shorter than the
-              maps, whose rest is padding and not shown. Or a dictionary of such, one a layer;
-            - or `"image"`, `(H, W, 3)`, from 0 to 1 or integers to 255, and `"size"`, `(height, width)` of the grid of
-              places that attend, or a dictionary of such, one a layer;
-            - if need be, str: `"name"` by which it is chosen, `"model"` above it, and `"answer"`, such as the
-              translation or the class.
-        title: str, of the page.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+            - `"maps"`: dictionary from layer name to weights `(h, n, m)`, `(h, h, n, m)` for heads in pairs, or
+              `(h, m)` for a pooling;
+            - `"tokens"`: list of str, or two lists, for queries and keys, or a dictionary of these by layer. The maps'
+              surplus is padding and not shown;
+            - or `"image"`, `(H, W, 3)`, floats from 0 to 1 or integers to 255, and `"size"`, `(height, width)` of the
+              grid, or a dictionary of these by layer;
+            - optional str: `"name"` in the menu, `"model"` as heading, and `"answer"`, such as the translation or
+              class.
+        title: title of the page.
 
     >>> maps = {"decoder 1": np.full((2, 2, 3), 1 / 3)}
     >>> write_attention_page("maps.html", [{"maps": maps, "tokens": [["zwei", "Katzen"], ["two", "cats", "."]]}])
@@ -49,7 +45,7 @@ def write_attention_page(
 
 
 def _view(example, number):
-    """An example as the page reads it."""
+    """Returns an example in the page's format."""
     known = {"maps", "tokens", "image", "size", "name", "model", "answer"}
     if "maps" not in example or example.keys() - known or ("tokens" in example) == ("image" in example):
         raise ValueError(

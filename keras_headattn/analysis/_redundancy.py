@@ -1,4 +1,4 @@
-"""Redundancy of the heads of a model, measured and drawn."""
+"""Redundancy of attention heads."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,28 +19,17 @@ PERPLEXITY = 30
 def layer_redundancy(
     maps: Mapping[str, Any] | Sequence[ArrayLike], mask: ArrayLike | Sequence[ArrayLike] | None = None
 ) -> float:
-    """Layer redundancy (LR): how much the heads of a layer attend to the same.
+    """Returns the layer redundancy (LR): the similarity of the heads within a layer, averaged over layers.
 
-    Of a layer with `h` heads it is log2 h minus the Jensen-Shannon divergence of its heads' weights, the mean over
-    queries. The divergence has base 2 and counts all heads the same: it is 0 if they attend to the same, and log2 h if
-    no two of them attend to one key. LR is the mean over layers.
-
-    Source: "Disentangled mask attention in Transformer" (anonymous), section 4.2; Correia et al. 2019, "Adaptively
-    sparse Transformers".
+    In a layer with `h` heads it is log2 h minus the base-2 Jensen-Shannon divergence of the heads' weights, averaged
+    over queries: 0 if no two heads attend to the same key, log2 h if all attend alike. Source: "Disentangled mask
+    attention in Transformer" (anonymous), section 4.2; Correia et al. 2019, "Adaptively sparse Transformers".
 
     Args:
-        maps: attention weights of the layers, as `attention_maps` returns them, or a list or dictionary of arrays
-            `(B, h, n, m)`, or `(B, h, h, n, m)` of heads in pairs, which count as h * h heads. All four may differ from
-            layer to layer. The rows of real queries must sum to 1.
-        mask: boolean, True = a real query: `(B, n)` for all layers, or a list of such, one a layer. Defaults to all.
-            Every real query counts the same, whatever the length of its text: the redundancy in a whole data set is the
-            mean of those in its batches, weighted by their numbers of real queries.
-
-    Returns:
-        Float from 0, best, to the mean of log2 h. Models with other numbers of heads have other bounds.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+        maps: attention weights from `attention_maps`, or a list or dictionary of arrays `(B, h, n, m)`, or
+            `(B, h, h, n, m)` for heads in pairs, which count as h * h heads. Shapes may differ between layers.
+        mask: boolean `(B, n)`, True = real query, or a list of one for each layer. Default `None`: all. To average over
+            batches, weight them by their number of real queries.
 
     >>> apart, same = np.eye(2).reshape(1, 2, 1, 2), np.full((1, 2, 1, 2), 0.5)
     >>> layer_redundancy([apart]), layer_redundancy([same]), layer_redundancy([apart, same])
@@ -64,22 +53,14 @@ def layer_redundancy(
 
 
 def head_redundancy(maps: Mapping[str, Any] | Sequence[ArrayLike], mask: ArrayLike | None = None) -> float:
-    """Head redundancy (HR): how much any two heads of a model, of one layer or of two, attend to the same.
+    """Returns the head redundancy (HR): the mean similarity of any two heads of a model, at most 1; lower is better.
 
-    It is 1 minus the Jensen-Shannon divergence of two heads' weights, base 2, the mean over queries and over all pairs
-    of heads. As in the source, a head with itself is a pair too: HR of H heads is at least 1 / H.
-
-    Source: "Disentangled mask attention in Transformer" (anonymous), section 4.2; Bian et al. 2021, "On attention
-    redundancy".
+    It is 1 minus the base-2 Jensen-Shannon divergence of two heads' weights, averaged over queries and all pairs of
+    heads. As in the source, this includes pairs of a head with itself, so HR of H heads is at least 1 / H. Source:
+    "Disentangled mask attention in Transformer" (anonymous), section 4.2; Bian et al. 2021, "On attention redundancy".
 
     Args:
-        maps, mask: as of `head_redundancy_matrix`.
-
-    Returns:
-        Float up to 1; the lower, the more the heads differ.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+        maps, mask: see `head_redundancy_matrix`.
 
     >>> head_redundancy([np.eye(2).reshape(1, 2, 1, 2)])  # two heads, and no key that both attend to
     0.5
@@ -88,22 +69,18 @@ def head_redundancy(maps: Mapping[str, Any] | Sequence[ArrayLike], mask: ArrayLi
 
 
 def head_redundancy_matrix(maps: Mapping[str, Any] | Sequence[ArrayLike], mask: ArrayLike | None = None) -> np.ndarray:
-    """Redundancy of each pair of heads of a model: how much the two attend to the same keys.
+    """Returns the redundancy of each pair of heads of a model.
 
     Source: "Disentangled mask attention in Transformer" (anonymous), section 4.2 and figures 3, 9 and 10.
 
     Args:
-        maps: as of `layer_redundancy`. Numbers of heads may differ from layer to layer, `B`, `n` and `m` may not:
-            heads are compared query by query, so choose layers of one kind, such as those of the encoder.
-        mask: boolean `(B, n)`, True = a real query. Defaults to all. Every real query counts the same.
+        maps: see `layer_redundancy`. `B`, `n` and `m` must be the same in all layers: choose layers of one kind, such
+            as the encoder's.
+        mask: boolean `(B, n)`, True = real query. Default `None`: all.
 
     Returns:
-        Array `(H, H)` for the H heads from the first of the first layer to the last of the last: 1 minus the
-        Jensen-Shannon divergence, base 2, of two heads' weights, the mean over queries. 1 if they are the same, as on
-        the diagonal, 0 if they have no key in common.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+        Array `(H, H)` for all H heads, layer by layer: 1 minus the base-2 Jensen-Shannon divergence of two heads'
+        weights, averaged over queries. 1 for equal weights, 0 for no key in common.
 
     >>> one, other = [[1, 0, 0, 0]], [[0, 0.5, 0.5, 0]]
     >>> head_redundancy_matrix({"first": np.array([[one, other]]), "second": np.array([[other]])}).tolist()
@@ -129,7 +106,7 @@ def head_redundancy_matrix(maps: Mapping[str, Any] | Sequence[ArrayLike], mask: 
 
 
 def _as_layers(maps):
-    """Dictionary of what to call a layer to its weights `(B, h, n, m)`."""
+    """Returns weights `(B, h, n, m)` by the layer's name in messages."""
     named = maps.items() if isinstance(maps, dict) else enumerate(maps)
     layers = {f"maps[{name!r}]": _as_weights(f"maps[{name!r}]", layer) for name, layer in named}
     if not layers:
@@ -152,7 +129,7 @@ def _as_weights(name, layer):
 
 
 def _as_mask(mask, name, weights):
-    """Boolean `(B, n)` with a real query in it."""
+    """Returns a boolean `(B, n)` with at least one real query."""
     shape = weights.shape[0], weights.shape[2]
     mask = np.ones(shape, bool) if mask is None else keras.ops.convert_to_numpy(mask).astype(bool)
     if mask.shape != shape:
@@ -165,7 +142,7 @@ def _as_mask(mask, name, weights):
 
 
 def _distributions(name, weights):
-    """Weights `(h, n, m)` in float64, rows summing to 1."""
+    """Returns weights `(h, n, m)` in float64, with rows that sum to 1."""
     weights = weights.astype("float64")
     sums = weights.sum(-1, keepdims=True)
     if not (np.all(weights >= 0) and np.all(np.abs(sums - 1) <= SUM_TOLERANCE)):
@@ -180,7 +157,7 @@ def _distributions(name, weights):
 
 
 def _entropy(rows):
-    """Entropy of the last axis, in bits."""
+    """Returns the entropy of the last axis, in bits."""
     return -np.sum(rows * np.log2(np.where(rows > 0, rows, 1)), axis=-1)
 
 
@@ -189,25 +166,16 @@ def draw_head_redundancy(
     layers: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
     title: str = "How much heads repeat each other",
 ) -> Figure:
-    """Draws the redundancy of each pair of heads of a model, models side by side in one scale.
+    """Draws the redundancy of each pair of heads, models side by side on one scale.
 
-    The scale ends at 1, the same weights, and starts at the smallest number of any model. The title has the mean of a
-    matrix, which is HR. Lines are drawn between layers. Heads and layers are counted from 1 in the picture.
-
-    As figures 3, 9 and 10 of "Disentangled mask attention in Transformer" (anonymous).
+    Titles have the mean (HR). Heads and layers are counted from 1. As figures 3, 9 and 10 of "Disentangled mask
+    attention in Transformer" (anonymous). Needs matplotlib.
 
     Args:
-        models: dictionary of the name of a model to its matrix `(H, H)`, as `head_redundancy_matrix` returns it.
-        layers: list of the number of heads of each layer, which sum to H; or a dictionary of such, one a model.
-            Default `None`: the heads are not divided.
-        title: str, of the picture.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
-        ImportError: if matplotlib is not installed.
+        models: dictionary from model name to matrix `(H, H)`, see `head_redundancy_matrix`.
+        layers: numbers of heads of the layers, which sum to H, to draw lines between layers; or a dictionary of these
+            by model. Default `None`: no lines.
+        title: title of the figure.
 
     >>> figure = draw_head_redundancy({"standard": [[1, 0.9], [0.9, 1]], "disentangled": [[1, 0.5], [0.5, 1]]})
     >>> [axes.get_title() for axes in figure.axes[:2]]
@@ -253,27 +221,17 @@ def draw_queries(
     seed: int = 0,
     title: str = "Queries of tokens, laid out by t-SNE",
 ) -> Figure:
-    """Draws queries as points in a plane, coloured by head, models side by side: the more gaps, the more heads differ.
+    """Draws queries laid out by t-SNE and coloured by head, models side by side: gaps show that heads differ.
 
-    t-SNE lays out all heads of a model together. It keeps neighbourhoods. Its coordinates have no unit, and those of
-    two models cannot be compared. It runs on one core: a small number of `points` keeps it short. Heads are counted
-    from 1 in the picture.
-
-    As figures 6 to 8 of "Disentangled mask attention in Transformer" (anonymous).
+    All heads of a model are laid out together. Coordinates have no unit and cannot be compared between models. Heads
+    are counted from 1. As figures 6 to 8 of "Disentangled mask attention in Transformer" (anonymous). Needs
+    scikit-learn and matplotlib.
 
     Args:
-        models: dictionary of the name of a model to the queries `(h, N, d)` of a layer's `h` heads for N tokens, of
-            at least two numbers each. Leave out padding beforehand.
-        points: number of tokens to draw of each head, chosen at random if there are more, the same ones in all heads.
-        seed: integer, of the choice and of t-SNE.
-        title: str, of the picture.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
-        ImportError: if scikit-learn or matplotlib is not installed.
+        models: dictionary from model name to queries `(h, N, d)` of a layer for N tokens, without padding; `N, d >= 2`.
+        points: number of tokens to draw, chosen at random; t-SNE runs on one core, and few points keep it fast.
+        seed: seed of the choice and of t-SNE.
+        title: title of the figure.
 
     >>> figure = draw_queries({"standard": np.random.default_rng(0).normal(size=(2, 12, 4))}, points=10)
     >>> figure.axes[0].collections[0].get_offsets().shape  # ten of each head
@@ -315,7 +273,7 @@ def _as_queries(name, queries):
 
 
 def _plane(rows, seed):
-    """Rows `(N, d)` laid out as `(N, 2)`."""
+    """Lays out rows `(N, d)` as `(N, 2)`."""
     manifold = optional_import("sklearn.manifold", "recipes")
     threads = optional_import("threadpoolctl", "recipes")  # comes with scikit-learn
     perplexity = min(PERPLEXITY, max(1, (len(rows) - 1) / 3))

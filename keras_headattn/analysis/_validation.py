@@ -7,7 +7,7 @@ SUM_TOLERANCE = 1e-3
 
 
 def as_probabilities(probabilities):
-    """Probabilities as float64 `(B, C)`, or a ValueError that says what is wrong with them."""
+    """Returns checked probabilities as float64 `(B, C)`."""
     array = np.asarray(keras.ops.convert_to_numpy(probabilities), "float64")
     if array.ndim != 2 or array.shape[1] < 2:
         raise ValueError(
@@ -17,18 +17,22 @@ def as_probabilities(probabilities):
         )
     if not len(array):
         raise ValueError(f"There must be at least one prediction. Received: probabilities of shape {array.shape}")
+    return _check_rows("probabilities", array, "; of logits take the softmax first")
+
+
+def _check_rows(name, array, hint=""):
     right = (array >= 0).all(-1) & (np.abs(array.sum(-1) - 1) <= SUM_TOLERANCE)
     if not right.all():
         row = int(np.argmin(right))
         raise ValueError(
-            "Every row of `probabilities` must be at least 0 and sum to 1; of logits take the softmax first. "
+            f"Every row of `{name}` must be at least 0 and sum to 1{hint}. "
             f"Received: row {row}, {array[row]}, whose sum is {array[row].sum():.6g}"
         )
     return array
 
 
 def as_labels(labels, probabilities):
-    """Labels as int64 `(B,)`, classes of the probabilities `(B, C)`, or a ValueError that says what is wrong."""
+    """Returns checked labels as int64 `(B,)`."""
     array = np.asarray(keras.ops.convert_to_numpy(labels))
     if array.shape != probabilities.shape[:1]:
         raise ValueError(
@@ -47,13 +51,13 @@ def as_labels(labels, probabilities):
 
 
 def check_named(name, values):
-    """Raises a ValueError unless the argument `name` is a dictionary with something in it."""
+    """Raises a ValueError unless the argument is a dictionary with entries."""
     if not isinstance(values, dict) or not values:
         raise ValueError(f"`{name}` must be a dictionary of names, not empty. Received: {name}={values}")
 
 
 def as_posteriors(posteriors, tokens, padded=False):
-    """Posteriors as float64 `(n, C)` of `n` tokens, or a ValueError; where `padded`, there may be more rows."""
+    """Returns checked posteriors as float64 `(n, C)`; if `padded`, surplus rows are cut off."""
     if isinstance(tokens, str) or not len(tokens):
         raise ValueError(f"`tokens` must be a list of at least one string. Received: tokens={tokens!r}")
     array = np.asarray(keras.ops.convert_to_numpy(posteriors), "float64")
@@ -62,12 +66,4 @@ def as_posteriors(posteriors, tokens, padded=False):
             f"`posteriors` must be ({len(tokens)}, clusters), a row for each token. "
             f"Received: posteriors of shape {array.shape}"
         )
-    array = array[: len(tokens)]
-    right = (array >= 0).all(-1) & (np.abs(array.sum(-1) - 1) <= SUM_TOLERANCE)
-    if not right.all():
-        row = int(np.argmin(right))
-        raise ValueError(
-            "Every row of `posteriors` must be at least 0 and sum to 1. "
-            f"Received: row {row}, {array[row]}, whose sum is {array[row].sum():.6g}"
-        )
-    return array
+    return _check_rows("posteriors", array[: len(tokens)])

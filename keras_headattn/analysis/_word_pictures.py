@@ -1,4 +1,4 @@
-"""Texts whose words are coloured by their scores, as a figure and as a page of HTML."""
+"""Texts with words coloured by their scores, as figures and HTML."""
 
 import html
 import textwrap
@@ -26,22 +26,17 @@ FOR, AGAINST = (0.9, 0.25, 0.15), (0.16, 0.43, 0.92)
 def draw_word_scores(texts: Sequence[Mapping[str, Any]], title: str = TITLE) -> Figure:
     """Draws texts with words coloured by their scores: methods side by side, models one below the other.
 
+    Needs matplotlib.
+
     Args:
         texts: list of dictionaries, each of one text:
 
-            - `"words"`: list of `n` str;
-            - `"scores"`: dictionary of the name of a model to a dictionary of the name of a method to its scores
-              `(n,)`, such as `lime` and `serving.WordScores` return them;
-            - if need be, `"answers"`: dictionary of the name of a model to what it says of the text, and `"truth"`,
-              booleans `(n,)`: the words to be found, which are underlined.
-        title: str, of the picture.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
-        ImportError: if matplotlib is not installed.
+            - `"words"`: the `n` words;
+            - `"scores"`: dictionary from model name to a dictionary from method name to scores `(n,)`, such as from
+              `lime` or `serving.WordScores`;
+            - optional `"answers"`: dictionary from model name to its answer;
+            - optional `"truth"`: booleans `(n,)`, True to underline a word that should be found.
+        title: title of the figure.
 
     >>> scores = {"lime": [0, 0.4, 0.1], "leave one out": [0, 0.5, -0.1]}
     >>> figure = draw_word_scores([{"words": ["a", "bad", "film"], "scores": {"plain": scores}}])
@@ -78,17 +73,14 @@ def _draw(axes, words, truth, method, values):
 
 
 def write_word_scores(path: Path, texts: Sequence[Mapping[str, Any]], title: str = TITLE) -> None:
-    """Writes a page of texts with words coloured by their scores: methods side by side, models one below the other.
+    """Writes a page of texts with words coloured by their scores, see `draw_word_scores`.
 
-    A pointer on a word shows its score. The page needs no other file, and is dark where the reader's system is.
+    Pointing at a word shows its score. The page is one file, with a dark mode.
 
     Args:
-        path: str or path of the file.
-        texts: as of `draw_word_scores`; `"name"`, str, is the heading of a text. Default: its number.
-        title: str, of the page.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+        path: path of the file.
+        texts: see `draw_word_scores`; an optional `"name"` is the text's heading. Default: its number.
+        title: title of the page.
 
     >>> scores = {"lime": [0, 0.4, 0.1], "leave one out": [0, 0.5, -0.1]}
     >>> write_word_scores("words.html", [{"words": ["a", "bad", "film"], "scores": {"plain": scores}}])
@@ -120,7 +112,7 @@ def _checked(texts):
 
 
 def _rows(text):
-    """For each model `(words, truth, label, scores by method)`."""
+    """Returns `(words, truth, label, scores by method)` of each model."""
     words = list(text["words"])
     truth = [bool(each) for each in text.get("truth", [False] * len(words))]
     answers, rows = text.get("answers", {}), []
@@ -140,7 +132,7 @@ def _rows(text):
 
 
 def _shades(values):
-    """Scores as parts of the largest, from -1 to 1; of very small ones as parts of `LEAST`."""
+    """Scales scores to [-1, 1]; very small ones by `LEAST`."""
     return values / max(np.abs(values).max(initial=0), LEAST)
 
 

@@ -1,4 +1,4 @@
-"""Scores of words by their removal, for any function of texts: what a model makes of a text without some of them."""
+"""Scores of words by their removal from a text."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -14,20 +14,7 @@ PORTION = 1_000  # texts at once: enough to fill batches of few lengths
 
 
 class WordRemoval:
-    """Texts, or pairs, of which words are removed before a model reads them.
-
-    Args:
-        predict: function of a list of texts, and of pairs of a list of second texts besides, to probabilities `(B, C)`,
-            such as `Classifier.probabilities`. It is given up to 1,000 texts at once, or more where one text alone has
-            more.
-        texts: list of str, whose words have white space between them, or of lists of str, the words. `predict` is given
-            the same type.
-        second_texts: the same, of pairs. Default `None`: single texts.
-        keep_second: whether all words of second texts are kept, and have no scores.
-
-    Raises:
-        ValueError: naming the argument and what was received.
-    """
+    """Texts, or pairs, whose words are removed before a model reads them; arguments as of `lime`."""
 
     def __init__(self, predict, texts, second_texts=None, keep_second=False):
         sides = [texts] if second_texts is None else [texts, second_texts]
@@ -46,7 +33,7 @@ class WordRemoval:
         return len(self.sizes)
 
     def probabilities(self, rows, progress=None):
-        """Yields for each text which words are kept, `(k, n)`, and the probabilities `(k, C)` of what is left."""
+        """Yields the kept words `(k, n)` of each text with the probabilities `(k, C)` of what is left."""
         begun, waiting = 0, []
         for kept in rows:
             kept = np.asarray(kept, bool)
@@ -84,7 +71,7 @@ class WordRemoval:
 
 
 def _distinct(kept):
-    """The rows that differ, and which of them each row is: short texts have few ways to lose words."""
+    """Returns the distinct rows and the index of each row among them: short texts repeat samples."""
     if not kept.size:
         return kept[:1], np.zeros(len(kept), int)
     _, first, inverse = np.unique(np.packbits(kept, axis=1), axis=0, return_index=True, return_inverse=True)
@@ -92,7 +79,7 @@ def _distinct(kept):
 
 
 def class_of(classes, number, probabilities):
-    """The class of a text that is explained: one that is given, or the likeliest."""
+    """Returns the class to explain: the given one, or the likeliest."""
     return int(probabilities.argmax() if classes is None else classes[number])
 
 
@@ -104,19 +91,10 @@ def leave_one_out(
     keep_second: bool = False,
     progress: Callable[[int], Any] | None = None,
 ) -> list[np.ndarray]:
-    """Scores of words: by how much the probability of a class drops without each of them.
+    """Scores words by how much the probability of a class drops without each of them.
 
     Args:
-        predict, texts, second_texts, keep_second: as of `lime`.
-        classes: integers, the class of each text that is explained. Default `None`: the likeliest.
-        progress: as of `lime`.
-
-    Returns:
-        List of float64 arrays `(n,)`, a score for each word of a text and, of pairs, of the second text after it. Words
-        that speak against the class have scores below 0.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+        predict, texts, second_texts, classes, keep_second, progress: see `lime`, as for results.
 
     >>> predict = lambda texts: np.array([[1, 0] if "bad" in text else [0.5, 0.5] for text in texts])
     >>> leave_one_out(predict, ["a bad film"])[0].tolist()
@@ -137,14 +115,11 @@ def random_scores(
     seed: int = 0,
     keep_second: bool = False,
 ) -> list[np.ndarray]:
-    """Scores of words that know nothing, to compare others with: between 0 and 1, at random.
+    """Draws random word scores from [0, 1), as a baseline for other methods.
 
     Args:
-        texts, second_texts, keep_second: as of `lime`.
-        seed: int. The scores of a text do not depend on the texts after it.
-
-    Returns:
-        List of float64 arrays `(n,)`.
+        texts, second_texts, keep_second: see `lime`, as for results.
+        seed: random seed. A text's scores do not depend on later texts.
 
     >>> [scores.shape for scores in random_scores(["a bad film", ""])]
     [(3,), (0,)]
@@ -162,21 +137,16 @@ def remove_words(
     keep_second: bool = False,
     progress: Callable[[int], Any] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Probabilities of texts without the words that have the highest scores, and of these alone.
-
-    It is what `aopc`, `comprehensiveness` and `sufficiency` take. Words are removed, not masked.
+    """Returns probabilities of texts without their top-scored words, and of these words alone, for `aopc`.
 
     Args:
-        predict, texts, second_texts, keep_second, progress: as of `lime`.
-        scores: for each text a number for each word, as `lime` returns them.
-        shares: floats from 0 to 1, of the words. See `top_words`. Default (0.01, 0.05, 0.1, 0.2, 0.5), for `aopc`.
+        predict, texts, second_texts, keep_second, progress: see `lime`.
+        scores: scores of the words of each text, as `lime` returns them.
+        shares: shares of the words, from 0 to 1, see `top_words`.
 
     Returns:
         `(full, without, only)`: probabilities of whole texts `(B, C)`, of the texts without these words, and of these
         words alone, both `(shares, B, C)`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
 
     >>> predict = lambda texts: np.array([[0.9, 0.1] if "bad" in text else [0.5, 0.5] for text in texts])
     >>> full, without, only = remove_words(predict, ["a bad film"], [[0, 1, 0]], shares=[0.1])

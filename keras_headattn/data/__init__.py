@@ -1,4 +1,4 @@
-"""Data in an order that training can be resumed in: batches in length buckets, records, texts."""
+"""Records, texts and length-bucketed batches in an order from which training can resume."""
 
 from headattn_io.labelled_text import LabelledText, read_labelled
 from headattn_io.parallel import ParallelCorpus, Sentences, read_pairs, read_text

@@ -1,4 +1,4 @@
-"""Batches of named columns of ids in a few fixed shapes, so that XLA compiles once a shape and no more."""
+"""Batches of token ids in a few fixed shapes, so that XLA compiles once for each shape."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -12,14 +12,14 @@ from keras_headattn.data._buckets import bucket_of, column_lengths, pad_columns,
 
 
 class Batches:
-    """The common part of batches in length buckets: their shapes, figures about them, and the `tf.data.Dataset`.
+    """Base of batches in length buckets: shapes, statistics and the `tf.data.Dataset`.
 
-    A subclass yields its batches when it is gone through, and has the method `make_batch`, as `MemoryBatches` has it.
+    A subclass can be iterated over and implements `make_batch`.
 
     Args:
-        counts: int array, the number of examples in each bucket and, last, of those that none holds.
-        num_tokens: dict of str to int, the tokens of each column in an epoch.
-        rows: list of ints, the rows of the batches of each bucket.
+        counts: int array, number of examples in each bucket and, last, of those too long for any.
+        num_tokens: dict from column name to its tokens in an epoch.
+        rows: rows of the batches of each bucket.
         bucket_lengths: ascending ints.
         seed: int.
     """
@@ -51,20 +51,17 @@ class Batches:
             )
 
     def make_batch(self, bucket: int, members: Any) -> Any:
-        """Makes a batch.
+        """Makes a batch, a structure of arrays.
 
         Args:
-            bucket: int, the number of its bucket: it has `self.rows[bucket]` rows.
-            members: its examples, at most one a row. In memory an int array, their positions in the columns. Of none
-                `dataset()` makes a batch that says what shapes and types there are.
-
-        Returns:
-            Structure of arrays.
+            bucket: index of the bucket; the batch has `self.rows[bucket]` rows.
+            members: its examples, at most one for each row; in memory, their indices as an int array. `dataset()` calls
+                it with none to learn shapes and types.
         """
         raise NotImplementedError
 
     def _used(self):
-        """List of the numbers of the buckets in use."""
+        """Returns the indices of the buckets in use."""
         return np.flatnonzero(self._counts[:-1]).tolist()
 
     def __len__(self):
@@ -72,28 +69,28 @@ class Batches:
 
     @property
     def num_examples(self) -> int:
-        """int, the examples that come in an epoch."""
+        """Number of examples in an epoch."""
         return int(self._counts[:-1].sum())
 
     @property
     def num_dropped(self) -> int:
-        """int, the examples left out because they are longer than the last bucket."""
+        """Number of examples left out because they are longer than the last bucket."""
         return int(self._counts[-1])
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """List of (B, L), the shapes of the batches, one for each bucket in use."""
+        """List of the batches' shapes (B, L), one for each bucket in use."""
         return [(self.rows[bucket], self.bucket_lengths[bucket]) for bucket in self._used()]
 
     @property
     def padding_share(self) -> dict[str, float]:
-        """Dict of str to float, the share of an epoch's positions of each column that is padding."""
+        """Share of an epoch's positions that is padding, by column."""
         batches = [math.ceil(self._counts[bucket] / self.rows[bucket]) for bucket in self._used()]
         positions = sum(number * rows * length for number, (rows, length) in zip(batches, self.shapes, strict=True))
         return {name: 1 - tokens / positions for name, tokens in self.num_tokens.items()}
 
     def dataset(self) -> tf.data.Dataset:
-        """Returns a `tf.data.Dataset` of `len(self)` batches, those of the `epoch` set when it is gone through."""
+        """Returns a `tf.data.Dataset` of the batches of the current `epoch`."""
 
         def spec(*arrays):
             axes = zip(*(array.shape for array in arrays), strict=True)
@@ -101,11 +98,8 @@ class Batches:
 
         return dataset_of(self, tf.nest.map_structure(spec, *(self.make_batch(bucket, []) for bucket in self._used())))
 
-    def _batch(self, bucket, members):
-        raise NotImplementedError
-
     def summary(self) -> str:
-        """Returns a few lines of text: examples, tokens, padding, shapes."""
+        """Returns a summary of examples, tokens, padding and shapes as text."""
         return (
             f"{self.num_examples:,} examples in {len(self):,} batches an epoch "
             f"({self.num_dropped:,} longer than {self.bucket_lengths[-1]} tokens left out)\n"
@@ -119,18 +113,12 @@ class Batches:
 
 
 def dataset_of(batches: Any, signature: Any) -> tf.data.Dataset:
-    """Makes a `tf.data.Dataset` of batches, which are gone through anew each time.
+    """Makes a `tf.data.Dataset` of batches that are iterated over anew each time.
 
     Args:
-        batches: iterable that has a length. Its attribute `fault` becomes the error that it raises, of which TensorFlow
-            makes one of its own.
-        signature: structure of `tf.TensorSpec`, that of a batch.
-
-    Returns:
-        `tf.data.Dataset` of `len(batches)` batches.
-
-    Raises:
-        tf.errors.OpError: when gone through, if the iterable raises an error.
+        batches: iterable with a length. If it raises an error, its attribute `fault` is that error, and TensorFlow
+            raises a `tf.errors.OpError`.
+        signature: structure of `tf.TensorSpec` of a batch.
     """
 
     def generate():
@@ -143,29 +131,29 @@ def dataset_of(batches: Any, signature: Any) -> tf.data.Dataset:
 
     dataset = tf.data.Dataset.from_generator(generate, output_signature=signature)
     dataset = dataset.apply(tf.data.experimental.assert_cardinality(len(batches))).prefetch(2)
-    # There is nothing to tune, and on a busy machine the thread that tunes took up to 40 seconds to end.
+    # Nothing to tune, and the tuning thread may take up to 40 seconds to end.
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)
 
 
 class MemoryBatches(Batches, keras.utils.PyDataset):
-    """Batches of columns in memory in length buckets: the base of `TokenBatches`, `LabelledBatches` and your own.
+    """Length-bucketed batches of columns in memory; base of `TokenBatches`, `LabelledBatches` and your own.
 
-    A subclass overrides `make_batch`. Each example comes once an epoch, and the order is a function of `(seed, epoch)`
-    alone, so that training can be resumed exactly: `keras_headattn.training.Resume` sets `epoch`.
+    A subclass overrides `make_batch`. Each example comes once an epoch, in an order that depends on `(seed, epoch)`
+    alone: `keras_headattn.training.Resume` sets `epoch` to resume training exactly.
 
     Args:
-        columns: dict of str to a list of integer arrays, as many in each.
-        rows: list of ints, the rows of the batches of each bucket.
+        columns: dict from name to a list of integer arrays, as many in each.
+        rows: rows of the batches of each bucket.
         bucket_lengths: ascending ints.
-        shuffle: bool, whether the order changes from epoch to epoch.
+        shuffle: True to change the order from epoch to epoch.
         seed: int.
-        bucket: int array, the number of the bucket of each example, `len(bucket_lengths)` for one that is left out.
-            Default `None`: the shortest that holds all columns.
+        bucket: int array, index of each example's bucket, `len(bucket_lengths)` to leave it out. Default `None`: the
+            shortest that holds all columns.
 
     Raises:
-        ValueError: for columns of different lengths, no example that fits, or a used bucket without rows.
+        ValueError: for columns of different lengths, no example that fits, or a bucket in use without rows.
 
     >>> class Lengths(MemoryBatches):
     ...     def make_batch(self, bucket, members):
@@ -198,7 +186,7 @@ class MemoryBatches(Batches, keras.utils.PyDataset):
 
     @property
     def epoch(self) -> int:
-        """int, the number of the epoch whose batches are served. It can be set."""
+        """Index of the current epoch; can be set."""
         return self._epoch
 
     @epoch.setter
@@ -208,7 +196,7 @@ class MemoryBatches(Batches, keras.utils.PyDataset):
         self._batches = plan_batches(self._bucket, self.rows, rng)
 
     def on_epoch_end(self) -> None:
-        """Advances to the order of the next epoch. Keras calls it where `fit` is given the object itself."""
+        """Advances to the next epoch. Keras calls it if `fit` gets the object itself."""
         self.epoch += 1
 
     def __getitem__(self, index):
@@ -218,26 +206,24 @@ class MemoryBatches(Batches, keras.utils.PyDataset):
 class TokenBatches(MemoryBatches):
     """Training batches with about the same number of tokens each, in one shape per length bucket.
 
-    An example goes to the shortest bucket that holds all of its columns. Every batch of a bucket of length L has
-    the same B = tokens_per_batch // L rows (rounded down to a multiple of `num_replicas`); the last one of an
-    epoch is filled up with rows of zeros. Each example comes exactly once an epoch. The order is a function
-    of `(seed, epoch)` alone, so that training can be resumed exactly: `keras_headattn.training.Resume` sets
-    `epoch`. Give `fit` `dataset()`, or the object itself with `shuffle=False`.
+    An example goes to the shortest bucket that holds all its columns. Batches of length L have B = tokens_per_batch //
+    L rows, rounded down to a multiple of `num_replicas`; a bucket's last batch is filled with rows of zeros. Each
+    example comes once an epoch, in an order that depends on `(seed, epoch)` alone: `keras_headattn.training.Resume`
+    sets `epoch` to resume training exactly. Give `fit` `dataset()`, or the object itself with `shuffle=False`.
 
     Args:
-        columns: dict of str to a list of integer arrays, as many in each. No row may be empty, nor have the id 0.
-        tokens_per_batch: int, positions of each column in a batch, padding included. Default 4096.
-        bucket_lengths: ascending ints. `choose_buckets` finds those which pad least. Longer examples are left out.
-            Default (16, 32, 64, 128).
-        num_replicas: int, row counts are multiples of it. Default 1.
-        preprocess: function that makes a batch of the padded columns, a dict of str to int32 `(B, L)`. It is called
-            with zeros alone, too. Default `None`: the columns are the batch.
-        shuffle: bool, whether the order changes from epoch to epoch. Default True.
-        seed: int. Default 0.
+        columns: dict from name to a list of integer arrays, as many in each. No row may be empty or contain the id 0.
+        tokens_per_batch: positions of each column in a batch, padding included.
+        bucket_lengths: ascending ints, see `choose_buckets`. Longer examples are left out.
+        num_replicas: divisor of the row counts.
+        preprocess: function from the padded columns, a dict of int32 `(B, L)`, to the batch; also called with all
+            zeros. Default `None`: the columns are the batch.
+        shuffle: True to change the order from epoch to epoch.
+        seed: int.
 
     Raises:
         ValueError: for columns of different lengths, empty rows, ids of 0, buckets that do not ascend, too small a
-            `tokens_per_batch`, no example that fits.
+            `tokens_per_batch`, or no example that fits.
 
     >>> columns = {"source": [[5, 3], [6, 7, 3]], "target": [[8, 3], [9, 3]]}
     >>> batches = TokenBatches(columns, tokens_per_batch=8, bucket_lengths=(4,), preprocess=teacher_forcing)
@@ -274,30 +260,28 @@ class TokenBatches(MemoryBatches):
 
 
 def rows_of_tokens(tokens_per_batch, bucket_lengths, num_replicas):
-    """Rows of the batches of each bucket: list of ints."""
+    """Returns the rows of each bucket's batches."""
     return [tokens_per_batch // length // num_replicas * num_replicas for length in bucket_lengths]
 
 
 def teacher_forcing(
     columns: dict[str, Any], target: str = "target", bos_id: int = 2
 ) -> tuple[dict[str, Any], Any, Any]:
-    """The batch to train a decoder on, which predicts each token of a column from those before it.
+    """Makes a batch to train a decoder, which predicts each token of a column from those before it.
 
-    The weights make the mean over all positions of a batch the mean over its real target tokens. That stays
-    true when the batch is split over replicas whose losses are averaged, however unevenly the padding falls.
-    Losses need no mask besides: a Keras mask on the model's output would make them scale by the padding
-    twice.
+    The weighted mean over a batch is the mean over its real target tokens, also if the batch is split over replicas
+    whose losses are averaged. Use no Keras mask on the model's output besides.
 
     Args:
-        columns: dict of str to int32 `(B, L)`, padded with 0.
-        target: str, the column that is predicted. Each of its rows ends in the end symbol. Default "target".
-        bos_id: int, the id that starts the decoder input. Default 2.
+        columns: dict of int32 `(B, L)`, padded with 0.
+        target: column to predict; its rows end in the end symbol.
+        bos_id: id that starts the decoder input.
 
     Returns:
         Tuple `(inputs, labels, sample_weight)`:
-            inputs: the columns, in which `target` is int32 `(B, L)`, the decoder input [bos, y_1, y_2, ...].
-            labels: int32 `(B, L)`, [y_1, y_2, ..., eos, 0, ...].
-            sample_weight: float32 `(B, L)`, 0 at padding and the same number everywhere else, with mean 1.
+            inputs: the columns, with `target` replaced by the decoder input [bos, y_1, y_2, ...], int32 `(B, L)`.
+            labels: int32 `(B, L)`, [y_1, y_2, ..., eos, 0, ...]. sample_weight: float32 `(B, L)`, 0 at padding,
+            constant elsewhere, with mean 1.
 
     >>> inputs, labels, sample_weight = teacher_forcing({"target": np.array([[4, 5, 3, 0]], "int32")})
     >>> inputs["target"].tolist(), labels.tolist(), (3 * sample_weight).tolist()
@@ -307,7 +291,6 @@ def teacher_forcing(
     real = labels != 0
     shifted = np.zeros_like(labels)
     shifted[:, 0] = bos_id * real[:, 0]
-    # The last label of a row is its end symbol, which is never an input.
-    shifted[:, 1:] = labels[:, :-1] * real[:, 1:]
+    shifted[:, 1:] = labels[:, :-1] * real[:, 1:]  # without the end symbol
     sample_weight = real * np.float32(labels.size / max(1, real.sum()))
     return columns | {target: shifted}, labels, sample_weight

@@ -1,4 +1,4 @@
-"""Length buckets: which lengths to pad to, which examples come together, and the padding."""
+"""Length buckets: their choice, the batches of an epoch, and padding."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,16 +7,12 @@ import numpy as np
 
 
 def pad_ids(ids: Sequence[Sequence[int] | np.ndarray], rows: int, length: int, pad_id: int = 0) -> np.ndarray:
-    """Writes lists of ids into one array, padded with `pad_id`.
+    """Pads lists of ids to one int32 array `(rows, length)`.
 
     Args:
-        ids: sequence of at most `rows` integer arrays, each of at most `length` ids.
-        rows: int, rows of the result; those beyond `len(ids)` are all padding.
-        length: int, columns of the result.
-        pad_id: int. Default 0.
-
-    Returns:
-        int32 array (rows, length).
+        ids: at most `rows` integer arrays of at most `length` ids.
+        rows, length: shape of the result; rows beyond `len(ids)` are all padding.
+        pad_id: id of padding.
 
     >>> pad_ids([[5, 3], [7, 8, 3]], rows=3, length=4).tolist()
     [[5, 3, 0, 0], [7, 8, 3, 0], [0, 0, 0, 0]]
@@ -35,17 +31,14 @@ def choose_buckets(
     max_padding: float | None = None,
     counts: Sequence[int] | np.ndarray | None = None,
 ) -> tuple[int, ...]:
-    """Chooses the bucket lengths that pad a data set least.
-
-    Exact, by dynamic programming over the distinct lengths. The longest example always fits.
+    """Chooses the bucket lengths that pad a data set least, exactly, by dynamic programming.
 
     Args:
-        lengths: sequence of ints, the length of every example, such as `example_lengths` gives.
-        number: int, the largest number of buckets wanted. Fewer distinct lengths give fewer buckets.
-        max_padding: float in (0, 1), the share of positions that may be padding: the fewest buckets are chosen
-            that keep to it. Default `None`: `number` of them. It is the padding of the longest column; the
-            others have more, which no choice of buckets can help.
-        counts: sequence of ints, how many examples there are of each of `lengths`. Default `None`: one.
+        lengths: length of each example, such as from `example_lengths`. The longest always fits.
+        number: largest number of buckets.
+        max_padding: share of positions in (0, 1) that may be padding in the longest column: the fewest buckets that
+            keep to it are chosen. Default `None`: `number` buckets.
+        counts: number of examples of each of `lengths`. Default `None`: one.
 
     Returns:
         Tuple of ints, ascending.
@@ -92,7 +85,7 @@ def choose_buckets(
 
 
 def bucket_of(lengths, bucket_lengths):
-    """Returns the index of the shortest bucket that holds each example; `len(bucket_lengths)` where none does.
+    """Returns the index of the shortest bucket that holds each example, `len(bucket_lengths)` if none does.
 
     >>> bucket_of([3, 4, 5, 9], (4, 8)).tolist()
     [0, 0, 1, 2]
@@ -104,7 +97,7 @@ def bucket_of(lengths, bucket_lengths):
 
 
 def plan_batches(bucket, rows, rng=None):
-    """Returns the batches of an epoch, `[(bucket, indices of examples)]`, shuffled if there is a generator.
+    """Returns the batches of an epoch, `[(bucket, indices of examples)]`, shuffled if `rng` is given.
 
     >>> [(number, members.tolist()) for number, members in plan_batches(np.array([0, 1, 0, 0]), [2, 1])]
     [(0, [0, 2]), (1, [1]), (0, [3])]
@@ -116,7 +109,7 @@ def plan_batches(bucket, rows, rng=None):
         batches += [(number, members[start : start + size]) for start in range(0, len(members), size)]
     if rng is not None:
         batches = [batches[position] for position in rng.permutation(len(batches))]
-    # Keras reads the shapes for tf.data off the first two batches, and fixes an axis on which they agree.
+    # Keras infers the shapes for tf.data from the first two batches, which must therefore differ.
     other = next((i for i, batch in enumerate(batches) if batch[0] != batches[0][0]), None)
     if other is not None:
         batches[1], batches[other] = batches[other], batches[1]
@@ -124,7 +117,7 @@ def plan_batches(bucket, rows, rng=None):
 
 
 def column_lengths(columns):
-    """The length of each row of each column."""
+    """Returns the length of each row of each column."""
     lengths = {name: np.array([len(ids) for ids in column], "int64") for name, column in columns.items()}
     if len({len(rows) for rows in lengths.values()}) != 1 or not next(map(len, lengths.values())):
         raise ValueError(
@@ -135,16 +128,13 @@ def column_lengths(columns):
 
 
 def example_lengths(columns: Mapping[str, Sequence[np.ndarray]]) -> np.ndarray:
-    """The length of each example: that of the longest of its columns.
+    """Returns the length of each example's longest column, ints `(N,)`.
 
     Args:
-        columns: dict of str to a list of integer arrays, as many in each.
-
-    Returns:
-        int array `(N,)`.
+        columns: dict from name to a list of integer arrays, as many in each.
 
     Raises:
-        ValueError: if there are no columns or no rows, or not as many rows in each column.
+        ValueError: if there are no columns or rows, or columns differ in length.
 
     >>> example_lengths({"source": [[5, 3], [7, 3]], "target": [[8, 3], [9, 8, 3]]}).tolist()
     [2, 3]
@@ -153,9 +143,7 @@ def example_lengths(columns: Mapping[str, Sequence[np.ndarray]]) -> np.ndarray:
 
 
 def source_lengths(max_length: int) -> tuple[int, ...]:
-    """Lengths to which sources are padded for decoding: powers of two from 16, up to twice `max_length` or more.
-
-    So there is room for a source longer than any translation.
+    """Returns lengths to pad sources to for decoding: powers of two from 16 to at least twice `max_length`.
 
     >>> source_lengths(40)
     (16, 32, 64, 128)
@@ -173,22 +161,21 @@ def source_batches(
     filler: int = 0,
     pad_id: int = 0,
 ) -> list[tuple[np.ndarray, Any]]:
-    """Batches without an order of epochs, to decode or classify: shortest examples first, in one shape a bucket.
+    """Makes batches for decoding or classification: shortest examples first, in one shape per bucket.
 
     Args:
-        columns: list of N integer arrays; or a dict of str to such a list, as many in each.
-        bucket_lengths: ascending ints. Default (16, 32, 64, 128).
-        batch_size: int, B, the rows of every batch. Default 32.
-        filler: int, the one id of rows without ids. Default 0.
-        pad_id: int, id of padding; that of a column `"segment_ids"` is 0, as is its filler. Default 0.
+        columns: list of N integer arrays, or a dict of these.
+        bucket_lengths: ascending ints.
+        batch_size: rows of every batch, B.
+        filler: the one id of rows without ids.
+        pad_id: id of padding. In a column `"segment_ids"` padding and filler are 0.
 
     Returns:
-        List of tuples (indices, padded): int array `(k,)` with k <= B, the positions of the first k rows among the
-        examples, and int32 array `(B, L)`, or a dict of them. Rows beyond k have no ids: drop what the model makes of
-        them.
+        List of `(indices, padded)`: ints `(k,)`, the examples in the first k rows, and int32 `(B, L)`, or a dict of
+        these. Rows beyond k are fillers.
 
     Raises:
-        ValueError: if an example is longer than the last bucket. Nothing is left out of an evaluation.
+        ValueError: if an example is longer than the last bucket.
 
     >>> for indices, padded in source_batches([[4, 5, 3], [6, 3]], bucket_lengths=(2, 4), batch_size=1):
     ...     print(indices.tolist(), padded.tolist())
@@ -215,7 +202,7 @@ def source_batches(
 
 
 def pad_columns(columns, indices, rows, length, filler=0, pad_id=0):
-    """The examples at these indices: a dict of int32 arrays `(rows, length)`; the one id of empty rows is `filler`."""
+    """Pads the examples at these indices to a dict of int32 `(rows, length)`; `filler` is the one id of empty rows."""
     padded = {}
     for name, column in columns.items():
         pad, fill = (0, 0) if name == "segment_ids" else (pad_id, filler)

@@ -1,17 +1,17 @@
-"""From the bytes of an image file to pixels of one size, in TensorFlow graphs."""
+"""Image files as pixels of one size, in TensorFlow graphs."""
 
 import tensorflow as tf
 
 
 def central_crop(data: tf.Tensor, size: int, resized: int) -> tf.Tensor:
-    """The middle of an image: its shorter side is resized to `resized` pixels, then the central square is taken.
+    """Decodes an image, resizes its shorter side to `resized` pixels and takes the central square.
 
-    As He et al. 2016 evaluate, with 256 and 224.
+    He et al. 2016 evaluate with 256 and 224.
 
     Args:
         data: bytes of an image file, scalar string tensor.
-        size: int, pixels of the square.
-        resized: int, at least `size`.
+        size: side of the square in pixels.
+        resized: at least `size`.
 
     Returns:
         uint8 `(size, size, 3)`.
@@ -22,7 +22,9 @@ def central_crop(data: tf.Tensor, size: int, resized: int) -> tf.Tensor:
 
 
 def _central_crop(image, size, resized):
-    """The crop, float32 `(size, size, 3)`; resizes no other pixel, as a line of pixels would become gigabytes."""
+    """Returns the crop, float32 `(size, size, 3)`. Only its pixels are resized: a one-pixel-wide image would need
+    gigabytes.
+    """
     shape = tf.cast(tf.shape(image)[:2], tf.int64)
     whole = tf.cast(tf.round(shape * resized / tf.reduce_min(shape)), tf.int64)
     (above, below, down), (left, right, across) = (_neighbours(shape[axis], whole[axis], size) for axis in (0, 1))
@@ -38,9 +40,8 @@ def _central_crop(image, size, resized):
 
 
 def _neighbours(count, resized, size):
-    """The pixels on both sides of each of the middle `size` of `resized` pixels, and how far it is from the first.
-
-    As `tf.image.resize` interpolates: bilinearly, between the centres of pixels.
+    """Returns the pixels on both sides of each of the middle `size` pixels and its distance from the first, as
+    `tf.image.resize` interpolates.
     """
     centres = tf.cast(tf.range(size, dtype=tf.int64) + (resized - size) // 2, tf.float32) + 0.5
     places = centres * (tf.cast(count, tf.float32) / tf.cast(resized, tf.float32)) - 0.5

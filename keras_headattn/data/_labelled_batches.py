@@ -1,4 +1,4 @@
-"""Batches of the ids of texts with their labels, in a few fixed shapes."""
+"""Batches of token ids with labels, in a few fixed shapes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,37 +11,35 @@ from keras_headattn.data._buckets import pad_columns
 
 
 class LabelledBatches(MemoryBatches):
-    """Batches of examples and their labels for `fit` and `evaluate`, of which `dataset()` makes a `tf.data.Dataset`.
+    """Batches of examples and labels for `fit` and `evaluate`, with `dataset()` as a `tf.data.Dataset`.
 
-    An example goes to the shortest bucket that holds all of its columns. Every batch has the same number of rows; the
-    last one of a bucket is filled up. A row without ids has one id, 1 or, where that is padding, 0. Each example comes
-    once an epoch. To train, the order is a function of `(seed, epoch)` alone, so that training can be resumed exactly:
-    `keras_headattn.training.Resume` sets `epoch`. To evaluate it is that of the examples, shortest bucket first.
+    An example goes to the shortest bucket that holds all its columns. All batches have the same number of rows; a
+    bucket's last batch is filled up. A row without ids gets one id: 1, or 0 if 1 is padding. Each example comes once an
+    epoch: for training in an order that depends on `(seed, epoch)` alone (`keras_headattn.training.Resume` sets `epoch`
+    to resume exactly), otherwise in the given order, shortest bucket first.
 
-    The weights make the mean over all rows of a batch the mean over its real ones, times the weights of their classes.
-    To evaluate they are all the same, so that the mean of the batches' losses is that over the examples.
+    For training, weights make the mean over a batch's rows the mean over its real ones, times their class weights. For
+    evaluation they are constant, so that the mean of the batches' losses is that over the examples.
 
     Args:
-        columns: dict of str to a list of integer arrays, as many in each: the texts, or both texts of pairs.
-        labels: `(N,)`, ints for classes or floats for numbers to predict; or rows `(N, C)` of 0 and 1, for several
-            labels at once.
-        batch_size: int, B. Default 32.
-        bucket_lengths: ascending ints. Default (16, 32, 64, 128).
-        class_weights: floats `(C,)`, for ints as labels. Default `None`: all 1.
-        num_replicas: int, of which B must be a multiple. Default 1.
-        training: bool. Default False.
-        seed: int. Default 0.
-        pad_id: int, id of padding; that of a column `"segment_ids"` is 0. Default 0.
+        columns: dict from name to a list of integer arrays, as many in each.
+        labels: `(N,)`, ints for classes or floats for regression; or `(N, C)` of 0 and 1 for multiple labels.
+        batch_size: rows of a batch, B.
+        bucket_lengths: ascending ints.
+        class_weights: floats `(C,)`, for class labels. Default `None`: all 1.
+        num_replicas: divisor of B.
+        training: True to shuffle.
+        seed: int.
+        pad_id: id of padding; in a column `"segment_ids"` it is 0.
 
     Each item is a tuple `(inputs, labels, sample_weight)`:
-        inputs: dict of str to int32 `(B, L)`, the columns.
-        labels: `(B,)` or `(B, C)`, int32 of ints and float32 of floats.
-        sample_weight: float32 `(B,)`, 0 of rows that fill up.
+        inputs: dict of int32 `(B, L)`, the columns.
+        labels: `(B,)` or `(B, C)`, int32 or float32.
+        sample_weight: float32 `(B,)`, 0 in filler rows.
 
     Raises:
-        ValueError: for columns of different lengths, an example that no bucket holds, a batch that cannot be split
-            evenly, labels that are not as many, negative classes, numbers that are not finite, or weights of what is
-            no class.
+        ValueError: for columns of different lengths, an example that no bucket holds, a batch that replicas cannot
+            share evenly, invalid or missing labels, or weights without classes.
 
     >>> columns = {"text": [[5, 3], [6, 7, 3]]}
     >>> batches = LabelledBatches(columns, [1, 0], batch_size=4, bucket_lengths=(4,))
@@ -95,7 +93,7 @@ class LabelledBatches(MemoryBatches):
 
 
 def _checked_labels(labels, number):
-    """Labels as int32 or float32."""
+    """Returns labels as int32 or float32."""
     labels = np.asarray(labels)
     if labels.ndim not in (1, 2) or len(labels) != number:
         raise ValueError(f"There must be a label for each of {number} examples. Received: labels {labels.shape}")

@@ -1,4 +1,4 @@
-"""Training batches read from records as they are needed, for corpora larger than memory."""
+"""Training batches streamed from records, for corpora larger than memory."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,30 +10,26 @@ from keras_headattn.data._buckets import bucket_of, pad_ids
 from keras_headattn.data._records import Records
 from keras_headattn.data._shards import read_blocks
 
-# Shards read at the same time, so that a block of examples comes from many places of the corpus.
-PARALLEL_SHARDS = 16
+PARALLEL_SHARDS = 16  # read in turn, so that a block mixes many places of the corpus
 
 
 class RecordBatches(Batches):
-    """The batches that `TokenBatches` serves, of the same shapes and number, but streamed from `Records`.
+    """Batches of `TokenBatches`, streamed from `Records`.
 
-    Every epoch has an order of its own, which depends on `(seed, epoch)` alone, so that training can be resumed
-    exactly: the order of the shards is drawn, 16 of them are read in turn, and `buffer` examples at a time are
-    shuffled, put into buckets and served, in random order. What does not fill a batch waits for the next examples; the
-    last batches of an epoch are filled up with rows of zeros. Memory holds three such buffers or so, however large
-    the corpus.
+    The order depends on `(seed, epoch)` alone, so that training can resume exactly: shards come in random order, 16 are
+    read in turn, and `buffer` examples at a time are shuffled and put into buckets. Incomplete batches wait for the
+    next examples; an epoch's last batches are filled with rows of zeros. Memory holds about three buffers.
 
-    `fit` is given `dataset()`; `Resume`, or whoever else sets the `epoch`, is given the object itself.
+    Give `fit` `dataset()`, and `Resume` the object itself.
 
     Args:
         records: `Records`.
-        tokens_per_batch, bucket_lengths, num_replicas, preprocess, seed: as `TokenBatches` takes them.
-        columns: dict of str to str, names of columns in the batches to those in the records. Default `None`: all, named
-            as there.
-        buffer: int, examples that are shuffled together. Default 65,536.
+        tokens_per_batch, bucket_lengths, num_replicas, preprocess, seed: see `TokenBatches`.
+        columns: dict from column name in the batches to that in the records. Default `None`: all, with the same names.
+        buffer: number of examples shuffled together.
 
     Raises:
-        ValueError: for too small a `tokens_per_batch`, no example that fits, or a column that the records do not have.
+        ValueError: for too small a `tokens_per_batch`, no example that fits, or an unknown column.
 
     ```python
     names = {"source": "inputs", "target": "targets"}
@@ -65,7 +61,7 @@ class RecordBatches(Batches):
         bucket = bucket_of(histogram["length"], bucket_lengths)
 
         def count(numbers):
-            """Sums of each bucket and, last, of all beyond them."""
+            """Sums by bucket and, last, beyond all buckets."""
             return np.bincount(bucket, numbers, len(bucket_lengths) + 1).astype("int64")
 
         tokens = {name: int(count(histogram["tokens"][of])[:-1].sum()) for name, of in self.columns.items()}
@@ -73,7 +69,6 @@ class RecordBatches(Batches):
         super().__init__(count(histogram["examples"]), tokens, rows, bucket_lengths, seed)
 
     def __iter__(self):
-        """Yields the batches of `epoch`."""
         rng = np.random.default_rng([self.seed, self.epoch])
         shards = self.records.shards
         paths = [str(self.records.folder / shards[i]["name"]) for i in rng.permutation(len(shards))]
@@ -98,5 +93,5 @@ class RecordBatches(Batches):
 
 
 def _rows_of(ragged):
-    """The rows of a ragged tensor, as a list of arrays."""
+    """Returns the rows of a ragged tensor as arrays."""
     return np.split(ragged.flat_values.numpy().astype("int32"), ragged.row_splits.numpy()[1:-1])

@@ -1,7 +1,4 @@
-"""Tokenised corpora in TFRecord shards: written once, checked, and read piece by piece.
-
-A record is a `tf.train.Example` with a list of ids for each column, under its name.
-"""
+"""Tokenised corpora in TFRecord shards of `tf.train.Example`, with a list of ids for each column."""
 
 import itertools
 import json
@@ -15,27 +12,25 @@ from headattn_io.files import Path, checksum, read_json, remove_halves, write_at
 from keras_headattn.data._shards import describe_shard, write_shard
 
 MANIFEST = "corpus.json"
-# Until the manifest is there: what the shards are made of, so that nobody goes on with other settings.
-BEGUN = "begun.json"
+BEGUN = "begun.json"  # settings of the shards, until the manifest is written
 ENCODED_TOGETHER = 2_000
 
 
 class Records:
-    """A folder of shards with its manifest, `corpus.json`, which says what they hold and what they are made of.
+    """Folder of TFRecord shards with its manifest, `corpus.json`.
 
     Args:
-        folder: str or path.
+        folder: path.
 
     Attributes:
-        columns: list of str, the names of the columns.
-        shards: list of dict, one a shard: `name`, `bytes`, `sha256`, number of `examples`, and `histogram`. The latter
-            has lists as long as there are different lengths: `length` (of the longest column of an example), how many
-            `examples` are of that length, and in `tokens` how many tokens these have, by column.
-        manifest: dict of `made_of` (from `begin_records`), `columns`, `examples`, `tokens` (by column) and `shards`.
+        columns: list of the columns' names.
+        shards: list of dicts with `name`, `bytes`, `sha256`, number of `examples`, and `histogram`: for each `length`
+            of an example's longest column, the number of `examples`, and their `tokens` by column.
+        manifest: dict with `made_of` (see `begin_records`), `columns`, `examples`, `tokens` (by column) and `shards`.
 
     Raises:
         FileNotFoundError: if there is no manifest.
-        ValueError: if it is damaged, or names files elsewhere.
+        ValueError: if it is damaged, or names files outside the folder.
 
     ```python
     records = Records("records")
@@ -64,7 +59,9 @@ class Records:
             ) from error
 
     def histogram(self) -> dict[str, Any]:
-        """The histograms of all shards: a dict of int arrays `length` and `examples`, and a dict of them, `tokens`."""
+        """Returns the joined histograms of all shards: int arrays `length` and `examples`, and a dict of these,
+        `tokens`.
+        """
         found = [shard["histogram"] for shard in self.shards]
 
         def joined(parts):
@@ -74,14 +71,11 @@ class Records:
         return {name: joined(part[name] for part in found) for name in ("length", "examples")} | {"tokens": of_columns}
 
     def faults(self, progress: Callable[[int], Any] | None = None, checksums: bool = True) -> dict[str, str]:
-        """Reads every shard and compares it with its checksum.
+        """Compares every shard with its size and checksum, and returns a dict from shard name to fault.
 
         Args:
-            progress: function of (shards done), called after each.
-            checksums: bool, whether shards are read; otherwise their sizes alone are compared. Default True.
-
-        Returns:
-            Dict of shard name to what is wrong with it.
+            progress: function of the number of shards done.
+            checksums: False to compare sizes alone, without reading the shards.
         """
         faults = {}
         for number, shard in enumerate(self.shards, 1):
@@ -100,7 +94,7 @@ class Records:
         """Removes shards and the manifest, so that `write_records` writes what is missing.
 
         Args:
-            faults: collection of str, the names of the shards, such as the method `faults` returns.
+            faults: names of the shards, such as from the method `faults`.
         """
         write_atomically(self.folder / BEGUN, _json(self.manifest["made_of"]))
         (self.folder / MANIFEST).unlink()
@@ -109,7 +103,7 @@ class Records:
 
 
 def _check_shards(shards, columns):
-    """Checks that shards are files of this folder with counts that agree."""
+    """Checks that shards are files of this folder with consistent counts."""
     for shard in shards:
         name, histogram = shard["name"], shard["histogram"]
         if pathlib.PurePath(name).name != name or name in ("", "..") or "\0" in name:
@@ -121,7 +115,7 @@ def _check_shards(shards, columns):
 
 
 def _present(manifest):
-    """A manifest as it is written now. Those of version 0.1 have pairs of `inputs` and `targets`."""
+    """Converts a manifest of version 0.1, which has pairs of `inputs` and `targets`, to the current form."""
     if "columns" in manifest:
         return manifest
 
@@ -139,14 +133,14 @@ def _present(manifest):
 
 
 def begin_records(folder: Path, made_of: dict[str, Any]) -> None:
-    """Notes what the records in a folder are made of, and refuses a folder of records made of something else.
+    """Claims a folder for records made with these settings.
 
     Args:
-        folder: str or path.
-        made_of: dict of JSON values; more may be added in a later call.
+        folder: path.
+        made_of: dict of JSON values; a later call may add more.
 
     Raises:
-        ValueError: that names what is different.
+        ValueError: if the folder has records made with other settings, naming the differences.
     """
     folder = pathlib.Path(folder)
     complete = (folder / MANIFEST).exists()
@@ -176,26 +170,22 @@ def write_records(
     shard_lines: int = 100_000,
     progress: Callable[[int], Any] | None = None,
 ) -> Records:
-    """Cleans and encodes a corpus into shards, those that are there already left out, and writes the manifest last.
+    """Cleans and encodes a corpus into shards, skips those that exist, and writes the manifest last.
 
-    Shard number i holds what cleaning leaves of lines `i * shard_lines` to `(i + 1) * shard_lines`. It appears when
-    it is whole. So the work may be interrupted at any time, and the next call goes on.
+    Shard i holds what cleaning keeps of lines `i * shard_lines` to `(i + 1) * shard_lines`. Files appear when they are
+    complete, so that the next call continues interrupted work.
 
     Args:
-        folder: str or path, which has been claimed (see `begin_records`).
-        corpus: what has a length and yields lines, such as a `ParallelCorpus` does pairs; gone through once.
-        columns: sequence of str, the names of the columns.
-        encode: function of a list of lines. It returns a dict of each column to a list of integer arrays, one a line.
-        clean: function of an iterator of lines, which yields those that stay. Default: all.
-        shard_lines: int, lines of the corpus in a shard. Default 100,000.
-        progress: function of (lines done).
-
-    Returns:
-        `Records`.
+        folder: path, claimed by `begin_records`.
+        corpus: sized iterable of lines, such as pairs of a `ParallelCorpus`; iterated over once.
+        columns: names of the columns.
+        encode: function from a list of lines to a dict from column to a list of integer arrays, one for each line.
+        clean: function from an iterator of lines to those to keep. Default: all.
+        shard_lines: lines of the corpus in a shard.
+        progress: function of the number of lines done.
 
     Raises:
-        ValueError: if `encode` returns other columns, the shards that are there hold another number of lines, or no
-            line is left.
+        ValueError: if `encode` returns other columns, existing shards hold another number of lines, or no line is left.
 
     ```python
     begin_records(folder, {"vocabulary": "abc"})
@@ -230,17 +220,12 @@ def write_records(
 
 
 def finish_records(folder: pathlib.Path, columns: Sequence[str], shards: list[dict[str, Any]]) -> Records:
-    """Writes the manifest of a folder whose shards are all there: the last step of writing records.
-
-    `write_records` does it for a corpus of lines. Programs that write shards of their own, by `write_shard`, call it.
+    """Writes the manifest, the last step of writing records; `write_records` calls it.
 
     Args:
-        folder: path, which has been claimed (see `begin_records`).
-        columns: sequence of str, the names of the columns.
-        shards: list of dict, the entries of the shards, as `describe_shard` returns them.
-
-    Returns:
-        `Records`.
+        folder: path, claimed by `begin_records`.
+        columns: names of the columns.
+        shards: entries of the shards, from `describe_shard`.
 
     Raises:
         FileNotFoundError: if the folder has not been claimed.
@@ -265,7 +250,7 @@ def finish_records(folder: pathlib.Path, columns: Sequence[str], shards: list[di
 
 
 def _counted(lines, progress):
-    """The lines; their number is reported on the way."""
+    """Yields the lines and reports their number on the way."""
     for done, line in enumerate(lines):
         if progress and done % ENCODED_TOGETHER == 0:
             progress(done)
@@ -273,7 +258,7 @@ def _counted(lines, progress):
 
 
 def _encoded(lines, columns, encode):
-    """Rows of the columns, of lines that are encoded a few thousand at a time."""
+    """Yields rows of the columns; lines are encoded a few thousand at a time."""
     while some := list(itertools.islice(lines, ENCODED_TOGETHER)):
         encoded = encode(some)
         if set(encoded) != set(columns):

@@ -1,4 +1,4 @@
-"""Single shards of records: TFRecord files of `tf.train.Example`, with a list of ids for each column, by its name."""
+"""TFRecord shards of records."""
 
 import collections
 import contextlib
@@ -16,14 +16,14 @@ DAMAGE = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.Not
 
 
 def write_shard(path: pathlib.Path, rows: Iterable[Mapping[str, ArrayLike]]) -> None:
-    """Writes a shard of `Records`: a TFRecord file that appears under its name when it is whole.
+    """Writes a shard of `Records`, a TFRecord file that appears when it is complete.
 
     Args:
-        path: path.
-        rows: iterable of dict of str to integer array, the columns of an example.
+        path: path of the file.
+        rows: iterable of dicts from column name to integer array.
 
     Raises:
-        OSError: if it cannot be written, on a full disk for instance. What was there before is left as it is.
+        OSError: if it cannot be written, such as on a full disk; an earlier file is kept.
     """
     try:
         with atomic_path(path) as temporary, tf.io.TFRecordWriter(str(temporary)) as writer:
@@ -32,33 +32,28 @@ def write_shard(path: pathlib.Path, rows: Iterable[Mapping[str, ArrayLike]]) -> 
                 for name, ids in row.items():
                     example.features.feature[name].int64_list.value.extend(np.asarray(ids).tolist())
                 writer.write(example.SerializeToString(deterministic=True))
-    except tf.errors.OpError as error:  # how TensorFlow's writer says that the disk is full
+    except tf.errors.OpError as error:  # such as a full disk
         raise OSError(f"The shard cannot be written. Received: {path}: {error.message}") from error
 
 
 def row_lengths(block):
-    """The number of ids of each column in the rows of a block: dict of str to int array."""
+    """Returns the number of ids in each row of a block, by column."""
     return {name: ids.row_lengths().numpy() for name, ids in block.items()}
 
 
 def describe_shard(
     path: pathlib.Path, columns: Sequence[str], count: Callable[[dict[str, Any]], dict[str, np.ndarray]] = row_lengths
 ) -> dict[str, Any]:
-    """Reads a shard, and returns its entry in the manifest of `Records`.
-
-    The checksums within the file are compared on the way.
+    """Reads a shard, checks its internal checksums, and returns its entry in `Records.shards`.
 
     Args:
-        path: path.
-        columns: sequence of str, the names of the columns.
-        count: function from a block of rows, a dict of ragged tensors by column, to a dict of int arrays: how many
-            tokens each row has in each column. Default: all ids are tokens.
-
-    Returns:
-        Dict, one of `Records.shards`.
+        path: path of the file.
+        columns: names of the columns.
+        count: function from a block of rows, a dict of ragged tensors, to a dict of int arrays, the tokens in each row.
+            Default: all ids are tokens.
 
     Raises:
-        ValueError: if the file is missing or damaged, or is a folder or a pipe.
+        ValueError: if the file is missing, damaged, or not a regular file.
     """
     if not path.is_file():
         raise ValueError(f"A shard must be a file of TFRecords. Received: {path}")
@@ -88,7 +83,7 @@ def describe_shard(
 
 @contextlib.contextmanager
 def damage_reported(path):
-    """Raises a `ValueError` that names the shard where TensorFlow finds it damaged."""
+    """Raises a `ValueError` that names the shard if TensorFlow finds it damaged."""
     try:
         yield
     except DAMAGE as error:
@@ -96,7 +91,7 @@ def damage_reported(path):
 
 
 def read_blocks(paths, columns, size, parallel=1):
-    """Yields up to `size` examples of shards at a time: dicts of ragged int64 tensors by column."""
+    """Yields up to `size` examples at a time, as dicts of ragged int64 tensors by column."""
     features = {name: tf.io.RaggedFeature(tf.int64) for name in columns}
     records = tf.data.Dataset.from_tensor_slices(paths).interleave(
         tf.data.TFRecordDataset, cycle_length=parallel, block_length=16
@@ -108,7 +103,7 @@ def read_blocks(paths, columns, size, parallel=1):
     try:
         for block in records.batch(size).map(parse).prefetch(1):
             yield {name: block[name] for name in columns}
-    except DAMAGE:  # TensorFlow, which reads several shards, does not say which is damaged
+    except DAMAGE:  # TensorFlow does not say which shard is damaged
         for path in paths:
             with damage_reported(path):
                 collections.deque(tf.data.TFRecordDataset(path).batch(size).map(parse), 0)
