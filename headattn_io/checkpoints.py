@@ -1,4 +1,4 @@
-"""Paths of checkpoints. Keras is not imported here, so that a wrong one is told at once."""
+"""Paths of checkpoints."""
 
 import pathlib
 
@@ -6,11 +6,11 @@ from headattn_io.files import Path
 
 
 def check_checkpoint(path: Path, name: str = "path") -> None:
-    """Raises a FileNotFoundError that says how to get a checkpoint, unless there is a file or folder.
+    """Raises a FileNotFoundError that says how to get a checkpoint, unless there is one.
 
     Args:
-        path: of a checkpoint; of TensorFlow 1 also without ending.
-        name: of the argument or the option, for the error.
+        path: file or folder; of TensorFlow 1 also without ending.
+        name: name of the argument or option, for the error.
     """
     path = pathlib.Path(path)
     if not path.exists() and not path.with_name(f"{path.name}.index").exists():

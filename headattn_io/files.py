@@ -1,4 +1,4 @@
-"""Text files read with errors that say where, and files written in full or not at all."""
+"""Text files with errors that name the line, and files written completely or not at all."""
 
 import codecs
 import contextlib
@@ -19,23 +19,16 @@ MOST_BYTES = 2**28  # of a line: a few MB of gzip may hold one that fills the me
 
 
 def read_lines(path: Path, strip: bool = True, encoding: str | None = None) -> Iterator[str]:
-    """Reads a text file, plain or gzipped (`.gz`), one sentence a line.
-
-    Only a line feed ends a line: the rarer Unicode line separators occur inside sentences of web corpora.
-    A byte order mark is removed.
+    """Yields the lines of a text file, plain or `.gz`, without byte order mark; only line feeds end lines.
 
     Args:
-        path: str or path.
-        strip: bool, whether white space at both ends of a line is removed, its line feed too. Default True.
-        encoding: str, one that Python knows, UTF-16 too. Default `None`: UTF-8, and the caller takes no other.
-
-    Yields:
-        str, the lines.
+        path: path of the file.
+        strip: True to strip white space, with the line feed.
+        encoding: any that Python knows, UTF-16 too. Default `None`: UTF-8 alone, without advice on other encodings.
 
     Raises:
         FileNotFoundError, IsADirectoryError: if there is no such file.
-        ValueError: if a line is not in this encoding, or longer than 256 MB (names file and line), or a `.gz` file is
-            damaged.
+        ValueError: for a line in another encoding or longer than 256 MB (names the line), or a damaged `.gz` file.
     """
     path = pathlib.Path(path)
     if path.is_dir():
@@ -54,17 +47,14 @@ def read_lines(path: Path, strip: bool = True, encoding: str | None = None) -> I
 
 
 def read_json_lines(path: Path, encoding: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Reads a text file, plain or gzipped, with a JSON object on each line. Empty lines are passed over.
+    """Yields `(file and line number, object)` for each JSON object in a text file, one per line; empty lines are
+    skipped.
 
     Args:
-        path, encoding: as of `read_lines`.
-
-    Yields:
-        Tuple of str, file and number of the line for messages, and dict, its object.
+        path, encoding: see `read_lines`, as for errors.
 
     Raises:
-        FileNotFoundError, IsADirectoryError: if there is no such file.
-        ValueError: for a line that is not a JSON object, and as of `read_lines`.
+        ValueError: for a line that is not a JSON object.
     """
     for number, line in enumerate(read_lines(path, encoding=encoding), 1):
         place = f"{path}, line {number}"
@@ -77,10 +67,10 @@ def read_json_lines(path: Path, encoding: str | None = None) -> Iterator[tuple[s
 
 
 def read_json(path: Path) -> Any:
-    """Reads a JSON file in UTF-8, with or without a byte order mark.
+    """Reads a JSON file in UTF-8, with or without byte order mark.
 
     Raises:
-        FileNotFoundError: if there is no such file, or it is a folder or a pipe.
+        FileNotFoundError: if it is no file.
         ValueError: if it is not JSON (names the file).
     """
     path = pathlib.Path(path)
@@ -90,7 +80,7 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str | bytes, place: Path) -> Any:
-    """Parses JSON that somebody else wrote. Every fault of it is a ValueError that begins with `place`."""
+    """Parses foreign JSON; every fault is a ValueError that begins with `place`."""
     try:
         return json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
     except RecursionError:
@@ -102,19 +92,7 @@ def parse_json(text: str | bytes, place: Path) -> Any:
 def decode_lines(
     file: BinaryIO | gzip.GzipFile, name: Path, strip: bool = True, encoding: str | None = None
 ) -> Iterator[str]:
-    """Reads the lines of a file that is open, as `read_lines` does.
-
-    Args:
-        file: binary file.
-        name: of the file, for errors.
-        strip, encoding: as of `read_lines`.
-
-    Yields:
-        str, the lines.
-
-    Raises:
-        ValueError: if a line is not in this encoding, or longer than 256 MB (names file and line).
-    """
+    """Yields the lines of an open binary file, see `read_lines`; `name` is for errors."""
     if encoding and "\n".encode(encoding) != b"\n":  # as of UTF-16, whose line feeds are more than a byte
         for line in _decode_stream(file, name, encoding):
             yield line.strip() if strip else line
@@ -131,18 +109,7 @@ def decode_lines(
 
 
 def bounded_lines(file: BinaryIO | gzip.GzipFile, name: Path) -> Iterator[bytes]:
-    """Reads the lines of an open binary file, bytes, none of which may be longer than 256 MB.
-
-    Args:
-        file: binary file.
-        name: of the file, for errors.
-
-    Yields:
-        bytes, the lines.
-
-    Raises:
-        ValueError: if a line is longer (names file and line).
-    """
+    """Yields the lines of an open binary file as bytes, or raises a ValueError for one longer than 256 MB."""
     for number, line in enumerate(iter(functools.partial(file.readline, MOST_BYTES + 1), b""), 1):
         if len(line) > MOST_BYTES:
             raise ValueError(f"{name}, line {number} must be of at most {MOST_BYTES:,} bytes. Received: a longer line")
@@ -158,7 +125,7 @@ def _advice(line, number, encoding):
 
 
 def _decode_stream(file, name, encoding):
-    """Yields the lines of a file whose bytes cannot be cut into lines."""
+    """Yields the lines of a file whose bytes cannot be split at line feeds."""
     decoder, number, rest = codecs.getincrementaldecoder(encoding)(), 1, ""
     for part in itertools.chain(bounded_lines(file, name), [b""]):
         try:
@@ -177,26 +144,17 @@ def _decode_stream(file, name, encoding):
 
 
 def checksum(path: Path) -> str:
-    """SHA-256 of a file, as hexadecimal digits.
-
-    Args:
-        path: str or path.
-    """
+    """Returns the SHA-256 of a file as hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[pathlib.Path]:
-    """Gives the path of an empty file that takes the place of `path` when the block ends; deleted if the block fails.
+    """Yields a temporary path that replaces `path` when the block ends, or is deleted if it fails.
 
-    So nobody ever sees half of it, nor loses the previous one to a crash or a full disk.
-
-    Args:
-        path: str or path. Its folder is created if need be.
-
-    Yields:
-        `pathlib.Path` in the same folder, hidden, with the same suffixes.
+    Thus a crash or full disk leaves the previous file. The temporary file is in the same folder, which is created,
+    hidden, and has the same suffixes.
     """
     path = pathlib.Path(path)
     _make_folder(path.parent)
@@ -216,7 +174,7 @@ def atomic_path(path: Path) -> Iterator[pathlib.Path]:
 
 
 def _make_folder(path):
-    """Makes a folder and those above it, if need be, so that they outlast a power cut."""
+    """Makes a folder and its parents so that they survive a power cut."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in missing:
@@ -224,11 +182,7 @@ def _make_folder(path):
 
 
 def sync(path: Path) -> None:
-    """Returns when a file, or the names in a folder, are on the disk, and outlast a power cut.
-
-    Args:
-        path: str or path.
-    """
+    """Waits until a file, or the names in a folder, are on the disk."""
     if os.name == "nt" and os.path.isdir(path):  # folders cannot be opened there
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -239,33 +193,19 @@ def sync(path: Path) -> None:
 
 
 def remove_halves(folder: pathlib.Path, stem: str) -> None:
-    """Removes the temporary files that a killed process left, of `atomic_path` and others here.
-
-    Args:
-        folder: path.
-        stem: str, how the names of the files begin that were to be written.
-    """
+    """Removes temporary files that a killed process left for files whose names begin with `stem`."""
     for path in folder.glob(f".{stem}*"):
         path.unlink()
 
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """Opens a binary file that takes the place of `path` as with `atomic_path`.
-
-    Args:
-        path: str or path. Its folder is created if need be.
-    """
+    """Opens a binary file that replaces `path` like `atomic_path`."""
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
         yield file
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Writes a file as `atomic_file` does.
-
-    Args:
-        path: str or path. Its folder is created if need be.
-        data: bytes.
-    """
+    """Writes a file like `atomic_file`."""
     with atomic_file(path) as file:
         file.write(data)

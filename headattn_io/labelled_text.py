@@ -1,4 +1,4 @@
-"""Texts with labels, read from tables, from files whose lines belong together, or from TensorFlow Datasets."""
+"""Labelled texts from tables or line-aligned files."""
 
 import csv
 import dataclasses
@@ -19,13 +19,13 @@ MOST_CHARACTERS = 2**31 - 1  # of a field of csv; Python's own limit is less tha
 
 @dataclasses.dataclass(frozen=True)
 class LabelledText:
-    """Texts, or pairs of texts, and their labels, in the same order.
+    """Texts, or pairs of texts, with labels.
 
     Args:
         texts: list of str.
         labels: list of str, as many.
-        name: str, where they come from. Messages show it.
-        second_texts: list of str, as many; `None` where each example is one text.
+        name: origin of the texts, for messages.
+        second_texts: list of str, as many. Default `None`: single texts.
 
     >>> len(LabelledText(["a good film"], ["positive"], "demo"))
     1
@@ -38,11 +38,11 @@ class LabelledText:
 
     @classmethod
     def from_rows(cls, rows: Iterable[Sequence[str]], name: str) -> Self:
-        """The texts of rows.
+        """Makes a `LabelledText` of rows.
 
         Args:
-            rows: iterable of `(text, label)` or `(text, label, second text)`, each a str.
-            name: str, where they come from.
+            rows: iterable of `(text, label)` or `(text, label, second text)`.
+            name: origin of the rows.
 
         Raises:
             ValueError: if there are none.
@@ -60,10 +60,10 @@ class LabelledText:
         return len(self.texts)
 
     def take(self, indices: Iterable[int]) -> "LabelledText":
-        """Some of the examples, as `LabelledText`.
+        """Returns the examples at some indices.
 
         Args:
-            indices: sequence of ints, in whose order they come.
+            indices: sequence of ints.
         """
 
         def some(values):
@@ -72,7 +72,7 @@ class LabelledText:
         return LabelledText(some(self.texts), some(self.labels), self.name, some(self.second_texts))
 
     def without(self, labels: Collection[str]) -> "LabelledText":
-        """The examples whose label is none of some, as `LabelledText`.
+        """Returns the examples that have none of these labels.
 
         Args:
             labels: collection of str.
@@ -80,25 +80,22 @@ class LabelledText:
         return self.take([index for index, label in enumerate(self.labels) if label not in labels])
 
     def sample(self, number: int | None, seed: int = 0) -> "LabelledText":
-        """Some of the examples at random, in the order in which they come, as `LabelledText`.
+        """Returns a random sample of the examples, in their order.
 
         Args:
-            number: int, how many; `None`: all.
-            seed: int. Default 0.
+            number: size of the sample; `None`: all.
+            seed: int.
         """
         if number is None or number >= len(self):
             return self
         return self.take(sorted(np.random.default_rng(seed).permutation(len(self))[:number]))
 
     def split(self, shares: Sequence[float], seed: int = 0) -> list["LabelledText"]:
-        """Parts that have nothing in common.
+        """Splits the examples at random into disjoint parts, in their order.
 
         Args:
-            shares: list of floats, the share of each part but the first, which has the rest.
-            seed: int. Default 0.
-
-        Returns:
-            List of `LabelledText`, in the order in which the examples come.
+            shares: share of each part but the first, which gets the rest.
+            seed: int.
 
         Raises:
             ValueError: if a part would be empty.
@@ -133,24 +130,18 @@ def read_labelled(
     | aligned | one file a column, whose lines belong together |
 
     Args:
-        files: list of paths, which are read one after the other; of `aligned`, one for each column.
-        text: str, name of the column with the text; a number counted from 1 where columns have no names.
-        label: str, the same of the label.
-        second: str, the same of the second text. Default `None`: there is none.
-        format: str. Default `None`: by the ending of the file.
-        header: bool, whether the first line of csv and tsv names the columns. Default True.
-        encoding: str, of the files. Default "utf-8".
-        delimiter: str, between the columns of csv. Default `None`: the comma, semicolon or tab that makes the columns
-            which are asked for.
-        allow_unlabelled: bool, whether examples may lack a label, which is "" then. Default False: an error.
-
-    Returns:
-        `LabelledText`.
+        files: paths, read one after the other; of `aligned`, one for each column.
+        text, label: names of the columns; numbers from 1 if columns have no names.
+        second: column of the second text. Default `None`: single texts.
+        format: see the table. Default `None`: by the file's ending.
+        header: True if the first line of csv and tsv names the columns.
+        encoding: encoding of the files.
+        delimiter: delimiter of csv. Default `None`: the comma, semicolon or tab that gives the columns asked for.
+        allow_unlabelled: True to read examples without label as "".
 
     Raises:
         FileNotFoundError: if a file is missing.
-        ValueError: that names file and line, if a line is not as the format wants it, lacks a column, or has no label;
-            if a file has no such column, or no examples.
+        ValueError: for an invalid line, a missing column or label (naming file and line), or no examples.
     """
     columns = {"text": text, "label": label, "second": second}
     columns = {name: column.strip() for name, column in columns.items() if column is not None}
@@ -162,7 +153,7 @@ def read_labelled(
 
 
 def _checked(rows, column, allow_unlabelled):
-    """Yields the values of rows, which are given with their places."""
+    """Yields the values of rows, whose labels are checked."""
     for place, values in rows:
         if not values[1] and not allow_unlabelled:
             raise ValueError(
@@ -173,7 +164,7 @@ def _checked(rows, column, allow_unlabelled):
 
 
 def _rows(path, format, header, columns, encoding, delimiter):
-    """Yields the place of each row, and the values of its columns, of which the second is the label."""
+    """Yields the place of each row and the values of its columns, the label second."""
     readers = {"csv": _csv, "tsv": _tsv, "jsonl": _jsonl, "label_text": _label_text}
     format = format or pathlib.Path(str(path).removesuffix(".gz")).suffix[1:].lower()
     if format not in readers:
@@ -217,7 +208,7 @@ def _csv(path, encoding, delimiter, columns, header):
 
 
 def _delimiter(lines, columns, header):
-    """Finds the delimiter of csv: the one that makes the columns which are asked for, else most columns."""
+    """Returns the delimiter that gives the columns asked for, or else most columns."""
     found = {}
     for delimiter in DELIMITERS:
         try:
@@ -244,7 +235,7 @@ def _tsv(path, encoding):
 
 
 def _named(path, rows, header):
-    """Dictionaries in place of lists, with the names that the first one has, or numbers."""
+    """Yields rows as dictionaries by the names in the first one, or by numbers."""
     names = None
     for place, fields in rows:
         if names is None:
@@ -274,7 +265,7 @@ def _label_text(path, encoding):
 
 
 def _aligned(files, columns, encoding):
-    """Yields rows, with their places, of files whose lines belong together; a column is the number of its file."""
+    """Returns rows, with their places, of line-aligned files; columns are file numbers."""
     numbers = [str(number) for number in range(1, len(files) + 1)]
     unknown = [column for column in columns.values() if column not in numbers]
     if unknown:

@@ -1,22 +1,18 @@
-"""Packages that only some parts of this library need."""
+"""Imports of optional packages."""
 
 import importlib
 from typing import Any
 
 
 def optional_import(module: str, extra: str | None = None) -> Any:
-    """Imports a module that needs packages which may not be installed.
+    """Imports a module of an optional package.
 
     Args:
-        module: str, full name of the module.
-        extra: str, the extra of this library that includes the packages. Default `None`: none does. It is installed
-            from a checkout: a package index may have another library under this name.
-
-    Returns:
-        The module.
+        module: full name of the module.
+        extra: extra of this library with the package, to install from a checkout. Default `None`: none.
 
     Raises:
-        ImportError: if a package is missing, with the command that installs it.
+        ImportError: if the package is missing, with the command that installs it.
 
     >>> optional_import("numpy").__name__
     'numpy'

@@ -1,4 +1,4 @@
-"""Parallel corpora: two lists of sentences, read from files."""
+"""Parallel corpora."""
 
 import functools
 import itertools
@@ -11,12 +11,11 @@ from headattn_io.sentences import METADATA, has_segments, read_segments, read_se
 
 @dataclass(frozen=True)
 class ParallelCorpus:
-    """Sentences and their translations, in the same order. It iterates over pairs.
+    """Sentences and their translations; iterates over pairs.
 
     Args:
-        source: list of str, or `Sentences`.
-        target: the same, as many.
-        name: str, where they come from: the two files, or the data set. Messages show it.
+        source, target: list of str, or `Sentences`, as many.
+        name: origin of the sentences, for messages.
 
     Raises:
         ValueError: if the two lists differ in length.
@@ -44,11 +43,11 @@ class ParallelCorpus:
 
 
 class Sentences:
-    """Sentences that are read anew whenever they are gone through, and never all in memory.
+    """Sentences that are read anew at each iteration and never all in memory.
 
     Args:
         read: function without arguments that returns an iterator of str.
-        length: int, how many there are. Default `None`: counted when first asked for.
+        length: number of sentences. Default `None`: counted on demand.
 
     >>> sentences = Sentences(lambda: iter(["a cat", "a dog"]))
     >>> len(sentences), list(sentences), list(sentences)
@@ -71,25 +70,19 @@ class Sentences:
 def read_text(
     source_path: Path, target_path: Path, max_sentences: int | None = None, stream: bool = False
 ) -> ParallelCorpus:
-    """Reads two text files, plain or `.gz`, whose lines translate each other.
+    """Reads two text files, plain or `.gz`, whose lines translate each other, as a `ParallelCorpus`.
 
-    Every line is kept, empty ones too, so that scores refer to the whole test set; `clean` drops and reports
-    them. Of the XML and SGML of WMT and IWSLT the `<seg>` elements are read: files named .xml, .sgm or .sgml, or that
-    begin as these do.
+    All lines are kept, empty ones too. Of WMT's and IWSLT's XML and SGML (by ending .xml, .sgm or .sgml, or first
+    line), the `<seg>` elements are read.
 
     Args:
-        source_path: str or path.
-        target_path: str or path.
-        max_sentences: int, only the first so many pairs. Default `None`: all.
-        stream: bool, whether both sides are `Sentences`, which hold no line in memory. Default False: lists.
-
-    Returns:
-        `ParallelCorpus`. Its lines have been counted and found to be UTF-8.
+        source_path, target_path: paths of the files.
+        max_sentences: number of first pairs to read. Default `None`: all.
+        stream: True for `Sentences`, which hold no line in memory, instead of lists.
 
     Raises:
         FileNotFoundError: if a file is missing.
-        ValueError: if the line counts differ (names both files and counts), a line is not UTF-8, or XML is damaged, has
-            no `<seg>`, or other ids of these than that of the other side.
+        ValueError: if the line counts differ, a line is not UTF-8, or XML is damaged or has no or unequal `<seg>` ids.
     """
     if has_segments(source_path) and has_segments(target_path):
         corpus = _matching(source_path, target_path, read_segments)
@@ -106,23 +99,19 @@ def read_text(
 def read_pairs(
     path: Path, columns: tuple[int, int] = (1, 2), max_sentences: int | None = None, stream: bool = False
 ) -> ParallelCorpus:
-    """Reads a file of pairs, plain or `.gz`: a sentence and its translation a line, separated by a tab.
+    """Reads a file, plain or `.gz`, of tab-separated sentences and translations, as a `ParallelCorpus`.
 
-    So are the files of ManyThings and Anki, and exports of Tatoeba. Other columns are passed over, as are empty lines.
-    Quotation marks mean nothing.
+    ManyThings, Anki and Tatoeba use this format. Other columns and empty lines are skipped; quotation marks mean
+    nothing.
 
     Args:
-        path: str or path.
-        columns: two ints, from 1: the columns of source and target. Default `(1, 2)`.
-        max_sentences, stream: as of `read_text`.
-
-    Returns:
-        `ParallelCorpus`.
+        path: path of the file.
+        columns: columns of source and target, from 1.
+        max_sentences, stream: see `read_text`.
 
     Raises:
         FileNotFoundError: if the file is missing.
-        ValueError: if a line has too few columns (names file and line), or is not UTF-8; or if the column of the source
-            has numbers, as of an export whose first column is an id.
+        ValueError: if a line has too few columns or is not UTF-8, or the source column has numbers, such as ids.
     """
 
     def read(column):
@@ -134,7 +123,7 @@ def read_pairs(
 
 
 def _pairs(path, columns):
-    """Yields the source and the target of each line."""
+    """Yields source and target of each line."""
     for number, line in enumerate(read_lines(path, strip=False), 1):
         fields = [field.strip() for field in line.split("\t")]
         if not any(fields):
@@ -155,14 +144,10 @@ def _pairs(path, columns):
 
 
 def read_tagged(source_path: Path, target_path: Path) -> ParallelCorpus:
-    """Reads two files of IWSLT's training data, `train.tags.de-en.de` and `.en`, without their lines of metadata.
+    """Reads IWSLT's training data, `train.tags.de-en.de` and `.en`, without metadata, as a `ParallelCorpus`.
 
     Args:
-        source_path: str or path.
-        target_path: str or path.
-
-    Returns:
-        `ParallelCorpus`.
+        source_path, target_path: paths of the files.
 
     Raises:
         FileNotFoundError: if a file is missing.
@@ -172,7 +157,7 @@ def read_tagged(source_path: Path, target_path: Path) -> ParallelCorpus:
 
 
 def _matching(source_path, target_path, read):
-    """The corpus of two files that `read` gives as (id, text), whose ids must agree."""
+    """Returns the corpus of two files that `read` gives as (id, text), with equal ids."""
     source, target = list(read(source_path)), list(read(target_path))
     for number, ((source_id, _), (target_id, _)) in enumerate(zip(source, target, strict=False), 1):
         if source_id != target_id:
@@ -186,7 +171,7 @@ def _matching(source_path, target_path, read):
 
 
 def _tagged_lines(path):
-    """Yields the (number of the talk, text) of each line of training data; a talk begins with its `<url>`."""
+    """Yields (talk number, text) of each line; a talk begins with its `<url>`."""
     talk = 0
     for line in read_lines(path):
         tag = METADATA.match(line)

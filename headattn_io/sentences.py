@@ -1,4 +1,4 @@
-"""Sentences of text files: lines or, in the XML and SGML of WMT and IWSLT, `<seg>` elements."""
+"""Sentences of text files: lines, or `<seg>` elements of WMT's and IWSLT's XML and SGML."""
 
 import html
 import itertools
@@ -19,42 +19,34 @@ ENDINGS = (".xml", ".sgm", ".sgml")
 
 
 def read_sentences(path: Path, encoding: str | None = None) -> Iterator[str]:
-    """Reads the sentences of a text file, plain or `.gz`, stripped.
+    """Yields the stripped sentences of a text file, plain or `.gz`.
 
-    They are its lines. Of files whose names end in .xml, .sgm or .sgml, or that begin as those of WMT and IWSLT do,
-    they are the `<seg>` elements in their order; of IWSLT's training data, the lines without those of metadata.
+    These are the `<seg>` elements of XML and SGML (by ending, or as in WMT and IWSLT by first line), otherwise lines,
+    without the metadata of IWSLT's training data.
 
     Args:
-        path: str or path.
+        path: path of the file.
         encoding: str. Default `None`: UTF-8.
 
-    Yields:
-        str, the sentences.
-
     Raises:
-        FileNotFoundError, IsADirectoryError: if there is no such file.
-        ValueError: for XML that is damaged or has no `<seg>`, and as of `read_lines`.
+        ValueError: for XML that is damaged or has no `<seg>`, and see `read_lines`.
     """
     return sentences_of(read_lines(path, strip=False, encoding=encoding), path, is_named_markup(path))
 
 
 def has_segments(path: Path) -> bool:
-    """True if the sentences of a text file are `<seg>` elements, by its name or by its first line."""
+    """Returns True if a file's sentences are `<seg>` elements, by its name or first line."""
     return is_named_markup(path) or bool(SEGMENTS.match(next(read_lines(path), "")))
 
 
 def is_named_markup(path: Path) -> bool:
-    """True if the name of a file is that of XML or SGML."""
+    """Returns True if a file has the ending of XML or SGML."""
     return str(path).removesuffix(".gz").lower().endswith(ENDINGS)
 
 
 def sentences_of(lines: Iterator[str], name: Path, is_markup: bool = False) -> Iterator[str]:
-    """Yields the sentences of lines, as `read_sentences` does.
-
-    Args:
-        lines: iterator of str, with their line ends.
-        name: of the file, for errors.
-        is_markup: bool, whether they are XML, however they begin. Default False.
+    """Yields the sentences of lines with line ends, see `read_sentences`; `is_markup` if they are XML, however they
+    begin.
     """
     first = next(lines, "")
     lines = itertools.chain([first] if first else [], lines)
@@ -66,12 +58,12 @@ def sentences_of(lines: Iterator[str], name: Path, is_markup: bool = False) -> I
 
 
 def read_segments(path: Path) -> Iterator[tuple[str, str]]:
-    """Yields the id and the text of each `<seg>` of an XML or SGML file, plain or `.gz`."""
+    """Yields id and text of each `<seg>` of an XML or SGML file, plain or `.gz`."""
     return segments_of(read_lines(path, strip=False), path)
 
 
 def segments_of(lines: Iterable[str], name: Path) -> Iterator[tuple[str, str]]:
-    """Yields the id and the text of each `<seg>`. By a pattern, as these files are often not well-formed XML.
+    """Yields id and text of each `<seg>`, found by a pattern, as these files are often not well-formed XML.
 
     Raises:
         ValueError: if a `<seg>` does not end, there is none, or sources and references are in one file.
@@ -101,7 +93,7 @@ def segments_of(lines: Iterable[str], name: Path) -> Iterator[tuple[str, str]]:
 
 
 def unescape(text: str) -> str:
-    """The text of XML; an ampersand that begins no entity stays as it is.
+    """Resolves the entities of XML; an ampersand that begins none stays.
 
     >>> unescape("R&D &amp; AT&T&#39;s")
     "R&D & AT&T's"
@@ -119,17 +111,12 @@ def _place(text, tag, name):
 
 
 def sample_lines(lines: Iterable[Any], size: int, seed: int = 0) -> list[Any]:
-    """Uniform sample of a stream of any length, of which no more than the sample is kept in memory.
-
-    Line number i replaces a kept one with probability size / i.
+    """Draws a uniform sample of a stream, with only the sample in memory (reservoir sampling).
 
     Args:
-        lines: iterable of str, or of anything else, such as pairs of sentences.
-        size: int, how many are kept at most. All are, in their order, if there are no more.
-        seed: int. Default 0.
-
-    Returns:
-        List.
+        lines: iterable of str, or of anything else.
+        size: largest size of the sample; shorter streams are kept whole and in order.
+        seed: int.
 
     >>> sample_lines(iter("abcdef"), 6)
     ['a', 'b', 'c', 'd', 'e', 'f']

@@ -1,4 +1,4 @@
-"""Text on terminals: bars of progress, times, and how wide a text is."""
+"""Progress bars, durations and text widths on terminals."""
 
 import os
 import sys
@@ -6,9 +6,9 @@ import unicodedata
 
 
 def shows_bar() -> bool:
-    """Whether standard output shows a bar that is drawn again and again, in colour: a terminal or a notebook does.
+    """Returns True if standard output is a terminal or notebook that can redraw a coloured bar.
 
-    Not if the environment variable `NO_COLOR` is set, or `TERM` is `dumb`.
+    `NO_COLOR`, or `TERM=dumb`, turns it off.
     """
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
@@ -16,7 +16,7 @@ def shows_bar() -> bool:
 
 
 def duration(seconds: float) -> str:
-    """A time of which two digits matter.
+    """Formats a time with two significant digits.
 
     >>> duration(12.3), duration(400), duration(9000)
     ('12 s', '7 min', '2.5 h')
@@ -28,7 +28,7 @@ def duration(seconds: float) -> str:
 
 
 def columns_of(text: str) -> int:
-    """How many characters of a font of one width a text takes: Chinese, Japanese and Korean ones take two.
+    """Returns the width of a text in a monospaced font: Chinese, Japanese and Korean characters count two.
 
     >>> columns_of("Oslo"), columns_of("東京")
     (4, 4)

@@ -1,7 +1,7 @@
 """Multi-head attention for Keras whose heads work together.
 
-The import makes all classes of this library known to `keras.saving.load_model`. On Keras's JAX and PyTorch backends
-those of `text` and `training`, which need TensorFlow, are known when these modules are used.
+The import registers all classes with `keras.saving.load_model`; on JAX and PyTorch, those of `text` and `training`,
+which need TensorFlow, are registered when these modules are used.
 """
 
 from typing import TYPE_CHECKING

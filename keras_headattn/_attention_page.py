@@ -1,4 +1,4 @@
-"""The page that shows what heads attend to: as a server sends it, and as one file with its data."""
+"""Interactive page of attention maps, as served and as one file."""
 
 import base64
 import hashlib
@@ -13,7 +13,7 @@ TYPES = "; require-trusted-types-for 'script'; trusted-types 'none'"
 
 
 def page_files(origins=()):
-    """Returns the files of the page, which may ask the servers `origins` too: path to (type, bytes, headers)."""
+    """Returns the page's files as path to (type, bytes, headers); the page may also query the servers `origins`."""
     policy = (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
         f"connect-src 'self' {' '.join([LOCAL, *origins])}; "
@@ -33,7 +33,7 @@ def page_files(origins=()):
 
 
 def single_file(data):
-    """Returns the page as one file that needs no other and asks no server; `data` is what `page.js` reads."""
+    """Returns the page as one file that contacts no server; `data` is what `page.js` reads."""
     page, style, script = ((FOLDER / f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "

@@ -1,4 +1,4 @@
-"""Figures of matplotlib, which is imported when one is made."""
+"""Matplotlib figures; matplotlib is imported on first use."""
 
 import contextlib
 import functools
@@ -26,18 +26,14 @@ NOT_OF_TEXT = re.compile(r"\.?Last ?Resort|cm[a-z]+10$|STIXSize|STIXNonUnicode")
 
 
 def new_figure(width: float, height: float, title: str | None = None) -> Any:
-    """Makes an empty figure, in which texts may be of any script that an installed font has.
+    """Makes an empty `matplotlib.figure.Figure` that shows text of any script with an installed font.
 
     Args:
-        width: float, in inches.
-        height: float, in inches, without the title.
-        title: str, broken into as many lines as it needs. Default `None`: no title.
-
-    Returns:
-        `matplotlib.figure.Figure`.
+        width, height: in inches, without the title.
+        title: title, broken into lines. Default `None`: no title.
 
     Raises:
-        ImportError: if matplotlib is not installed, with what to install.
+        ImportError: if matplotlib is not installed.
 
     >>> new_figure(2, 3, "a title that is longer than two inches").get_suptitle()
     'a title that is longer\\nthan two inches'
@@ -52,7 +48,7 @@ def new_figure(width: float, height: float, title: str | None = None) -> Any:
 
 @functools.cache
 def _figure_class():
-    """The class of figures that look for fonts when they are drawn."""
+    """Returns the class of figures that look for fonts when drawn."""
     from matplotlib import figure, text
 
     class Figure(figure.Figure):
@@ -73,7 +69,7 @@ def _figure_class():
 
 @functools.lru_cache(1024)
 def families_with(characters):
-    """Names of as few fonts as show the characters that the default font lacks; of those without any font it warns."""
+    """Returns the fewest fonts that show the characters the default font lacks, and warns of characters without a font."""
     from matplotlib import font_manager
 
     default = font_manager.FontEntry(fname=font_manager.findfont(font_manager.FontProperties()))
@@ -95,7 +91,7 @@ def families_with(characters):
 
 
 def _fonts():
-    """Entries of matplotlib's list of fonts, then those of fonts that were installed after it was made."""
+    """Yields matplotlib's known fonts, then those installed since its list was made."""
     from matplotlib import font_manager
 
     manager = font_manager.fontManager
@@ -108,7 +104,7 @@ def _fonts():
 
 
 def _known(entry, characters):
-    """Those of some characters that a font has."""
+    """Returns the characters that a font has."""
     from matplotlib import font_manager
 
     with contextlib.suppress(OSError, RuntimeError):  # the file is gone
@@ -118,7 +114,7 @@ def _known(entry, characters):
 
 
 def _lines(title, columns):
-    """Breaks a title after its commas, and elsewhere only where a phrase is longer than a line."""
+    """Breaks a title after commas, and elsewhere only in phrases longer than a line."""
     lines = []
     for phrase in title.split(", "):
         if lines and len(f"{lines[-1]}, {phrase}") <= columns:
@@ -131,7 +127,7 @@ def _lines(title, columns):
 
 
 def shown(token):
-    """A token with an open box for the mark of SentencePiece's spaces, which fonts draw as a black bar.
+    """Replaces SentencePiece's mark of spaces, which fonts draw as a black bar, by an open box.
 
     >>> shown("▁the")
     '␣the'
@@ -140,7 +136,7 @@ def shown(token):
 
 
 def is_right_to_left(text):
-    """Whether a text runs from right to left, by its first letter.
+    """Returns True if a text's first letter is of a right-to-left script.
 
     >>> is_right_to_left("1: سلام"), is_right_to_left("Oslo")
     (True, False)
@@ -150,7 +146,7 @@ def is_right_to_left(text):
 
 
 def as_image(figure, dpi=100):
-    """Returns the pixels of a figure, `(height, width, 4)` of bytes."""
+    """Returns a figure's pixels, bytes `(height, width, 4)`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure.set_dpi(dpi)
@@ -160,15 +156,12 @@ def as_image(figure, dpi=100):
 
 
 def weight_colors(weights: ArrayLike, cmap: str = "Blues", largest: float | None = None) -> dict[str, Any]:
-    """Chooses colours for attention weights, from 0 up. Weights below 0, as talking heads may have, are red.
+    """Returns `imshow` colours for attention weights from 0 up; negative weights, as in talking heads, are red.
 
     Args:
         weights: array; NaN is not drawn.
-        cmap: str, name of a matplotlib colour map for weights of which none is below 0. Default "Blues".
-        largest: float, weight of its last colour. Default `None`: the largest there is.
-
-    Returns:
-        Dictionary of arguments of `imshow`.
+        cmap: matplotlib colour map for weights without negative ones.
+        largest: weight of its last colour. Default `None`: the largest weight.
 
     >>> weight_colors(np.array([[0.5, -0.25]]))
     {'cmap': 'RdBu', 'vmin': -0.5, 'vmax': 0.5}
@@ -180,7 +173,7 @@ def weight_colors(weights: ArrayLike, cmap: str = "Blues", largest: float | None
 
 
 def not_below_zero(axes: Any, values: Iterable[float]) -> None:
-    """Ends the vertical axis at 0 unless a value is below it.
+    """Starts the vertical axis at 0 or above unless a value is negative.
 
     Args:
         axes: `matplotlib.axes.Axes` with the values drawn.
@@ -194,7 +187,7 @@ def not_below_zero(axes: Any, values: Iterable[float]) -> None:
 
 
 def mark_parts(axes, sizes, names, both=True):
-    """Draws lines between parts of a row of places, names the parts, and numbers up to 40 places."""
+    """Draws lines between parts of an axis, names the parts, and numbers up to 40 places."""
     ends = np.cumsum(sizes)
     middles = [end - size / 2 - 0.5 for end, size in zip(ends, sizes, strict=True)]
     for end in ends[:-1]:

@@ -1,4 +1,4 @@
-"""Marks of the attention heads in the weights of a layer."""
+"""Marks of attention heads in weights."""
 
 import dataclasses
 
@@ -9,13 +9,7 @@ ROLES = ("encoder", "decoder", "cross")
 
 @dataclasses.dataclass(frozen=True)
 class Heads:
-    """Where the heads of a weight lie.
-
-    Args:
-        axis: of the heads.
-        kind: `"query"`, `"key"`, `"value"`, `"attention_output"`, or a name of the layer's own.
-        role: of the layer: `"encoder"`, `"decoder"`, `"cross"`, or `None` where it does not say.
-    """
+    """Position of the heads in a weight, see `mark_heads`."""
 
     axis: int
     kind: str
@@ -23,19 +17,18 @@ class Heads:
 
 
 def mark_heads(variable: keras.Variable, axis: int, kind: str, role: str | None = None) -> None:
-    """Marks a weight as one with a part for each attention head.
+    """Marks a weight as having a part for each attention head, for `Repulsive` and `training.HeadNorms`.
 
-    A layer calls it in `build`. `Repulsive` and `training.HeadNorms` then use the mark. They do not look at the path or
-    the shape of the weight, and at no other weight of the layer that has no mark.
+    A layer calls it in `build`. Its unmarked weights then count as having no heads.
 
     Args:
         variable: `keras.Variable`.
-        axis: int, of the heads.
-        kind: `"query"`, `"key"`, `"value"`, `"attention_output"`, or a name of the layer's own.
-        role: of the layer: `"encoder"`, `"decoder"` or `"cross"`. Default `None`: its path says so.
+        axis: axis of the heads.
+        kind: `"query"`, `"key"`, `"value"`, `"attention_output"`, or another name.
+        role: `"encoder"`, `"decoder"` or `"cross"`. Default `None`: by the layer's path.
 
     Raises:
-        ValueError: naming the argument and what was received.
+        ValueError: for an invalid argument.
 
     >>> layer = keras.layers.Dense(8)
     >>> layer.build((None, 4))

@@ -1,4 +1,4 @@
-"""Initializers, regularizers, constraints and seeds, with errors that name the argument; layers in configurations."""
+"""Checks of initializers, regularizers, constraints and seeds, and layers in configurations."""
 
 import inspect
 
@@ -7,17 +7,17 @@ from keras.saving import deserialize_keras_object, serialize_keras_object
 
 
 def initializer(name, value):
-    """An initializer by its name, configuration or class, as `keras.initializers.get` takes it, or itself."""
+    """Returns an initializer as `keras.initializers.get` does."""
     return _found(name, value, keras.initializers, keras.initializers.Initializer)
 
 
 def regularizer(name, value):
-    """A regularizer as `keras.regularizers.get` takes it, or `None`."""
+    """Returns a regularizer as `keras.regularizers.get` does, or `None`."""
     return _found(name, value, keras.regularizers)
 
 
 def constraint(name, value):
-    """A constraint as `keras.constraints.get` takes it, or `None`."""
+    """Returns a constraint as `keras.constraints.get` does, or `None`."""
     return _found(name, value, keras.constraints)
 
 
@@ -36,7 +36,7 @@ def _found(name, value, room, cls=None):
 
 
 def check_seed(name, value):
-    """A seed: an integer or `None`."""
+    """Returns an integer seed or `None`."""
     is_integer = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     if value is not None and not is_integer:
         raise ValueError(f"`{name}` must be an integer of at most 63 bits, or None. Received: {name}={value!r}")
@@ -44,12 +44,12 @@ def check_seed(name, value):
 
 
 def seed_plus(seed, number):
-    """The seed of a part; `None` stays."""
+    """Returns the seed of a part; `None` stays."""
     return None if seed is None else seed + number
 
 
 def serialize_layer(layer):
-    """The configuration of a layer, the same before and after it is built; `None` stays."""
+    """Returns a layer's configuration, the same before and after it is built; `None` stays."""
     config = serialize_keras_object(layer)
     if config is not None:
         config.pop("build_config", None)  # whatever has the layer builds it
@@ -57,7 +57,7 @@ def serialize_layer(layer):
 
 
 def deserialize_layers(config, names, custom_objects=None):
-    """A configuration with layers in place of their configurations, by name."""
+    """Replaces the configurations of layers by layers."""
     configs = {name: config[name] for name in names if isinstance(config[name], dict)}
     return {**config, **{name: deserialize_keras_object(own, custom_objects) for name, own in configs.items()}}
 

@@ -1,4 +1,4 @@
-"""The base of models that are classes of their own."""
+"""Base of subclassed models."""
 
 from collections.abc import Mapping
 from typing import Any, Self
@@ -10,7 +10,7 @@ from keras_headattn._identifiers import deserialize_layers, serialize_layer
 
 
 class Model(keras.Model):
-    """Base of all models that are classes of their own: Keras writes such a model as HDF5, but cannot read it again."""
+    """Base of subclassed models; refuses HDF5 files, which Keras writes for them but cannot read."""
 
     compute_output_spec = keras.Operation.compute_output_spec  # by a symbolic call
     # Dtype of inputs where shapes alone are known, or a dictionary of those that have another than "int32".
@@ -19,13 +19,10 @@ class Model(keras.Model):
     layer_arguments: tuple[str, ...] = ()
 
     def compute_output_shape(self, inputs_shape: Any) -> Any:
-        """Computes the shapes of the outputs, which may be a dictionary.
+        """Computes the shapes of the outputs.
 
         Args:
-            inputs_shape: tuple, pair or dictionary of tuples, as the inputs.
-
-        Returns:
-            Tuple, or what the outputs are with a tuple in place of each tensor.
+            inputs_shape: tuple, or pair or dictionary of tuples, like the inputs.
         """
 
         def tensor(shape, name=None):
@@ -44,7 +41,7 @@ class Model(keras.Model):
 
         Args:
             filepath: path that ends in `.keras`.
-            *args, **kwargs: as of `keras.Model.save`.
+            *args, **kwargs: see `keras.Model.save`.
 
         Raises:
             ValueError: for a path that ends in `.h5` or `.hdf5`.

@@ -21,13 +21,10 @@ HOOKS = {
 
 
 def flatten_layers(layer: Any) -> list[Any]:
-    """Lists all layers in a layer or model, however deep, and itself. `model.layers` has the first level alone.
+    """Lists a layer or model and all layers in it, at any depth; `model.layers` has the first level alone.
 
     Args:
         layer: `keras.layers.Layer` or `keras.Model`.
-
-    Returns:
-        List of `keras.layers.Layer`.
 
     >>> inner = keras.Sequential([keras.layers.Dense(1, name="dense")], name="inner")
     >>> [layer.name for layer in flatten_layers(keras.Sequential([inner], name="outer"))]
@@ -37,23 +34,23 @@ def flatten_layers(layer: Any) -> list[Any]:
 
 
 def has_training_argument(layer):
-    """Whether the `call` of a layer takes `training`, found as Keras finds it."""
+    """Returns True if the `call` of a layer takes `training`, by Keras's rule."""
     return layer._call_has_training_arg
 
 
 def accept_any_input(layer):
-    """Has a layer take strings and lists as they are. Keras would convert them to floats, or refuse them."""
+    """Lets a layer take strings and lists, which Keras would convert to floats or refuse."""
     layer._convert_input_args = False
     layer._allow_non_tensor_positional_args = True
 
 
 def flash_attention_of(layer):
-    """The argument `flash_attention` of a stock attention layer, which its configuration leaves out."""
+    """Returns the argument `flash_attention` of a stock attention layer, which its configuration leaves out."""
     return layer._flash_attention
 
 
 def value_of(variable):
-    """The value of a variable beneath any `StatelessScope`; `None` if it is not initialized yet.
+    """Returns the value of a variable beneath any `StatelessScope`, or `None` before it is initialized.
 
     `variable.value` asks the scope, and the scope of `ReplicaFunction` asks here.
     """
@@ -61,10 +58,10 @@ def value_of(variable):
 
 
 def recurrence(step, inputs, states):
-    """Returns the outputs `(B, m, ...)` of `step(input, states)`, called for each of the m inputs `(B, m, d)` in turn.
+    """Returns the outputs `(B, m, ...)` of `step(input, states)` for each of the m inputs `(B, m, d)` in turn.
 
-    On TensorFlow `keras.ops.scan` says no bound of its loop, which XLA needs for the gradient, and `keras.layers.RNN`
-    knows no tensors that are the same in every step.
+    On TensorFlow `keras.ops.scan` gives its loop no bound, which XLA needs for the gradient, and `keras.layers.RNN` has
+    no tensors that are the same in every step.
     """
     from keras.src.backend import rnn
 
@@ -76,57 +73,55 @@ def recurrence(step, inputs, states):
 
 
 def functional_class():
-    """The class of `keras.Model(inputs, outputs)`, a base of `training.Model(inputs, outputs)`. Keras exports no name
-    for it."""
+    """Returns the class of `keras.Model(inputs, outputs)`, which Keras does not export."""
     from keras.src.models.functional import Functional
 
     return Functional
 
 
 def is_functional(args, kwargs):
-    """Whether arguments of a model's constructor are inputs and outputs, by the rule of `keras.Model`."""
+    """Returns True if a model's constructor arguments are inputs and outputs, by the rule of `keras.Model`."""
     from keras.src.models.model import functional_init_arguments
 
     return functional_init_arguments(args, kwargs)
 
 
 def supports_jit(model):
-    """Whether XLA can compile all layers of a model on this machine. `layer.supports_jit` knows one layer alone."""
+    """Returns True if XLA can compile all layers of a model on this machine; `layer.supports_jit` covers one layer."""
     from keras.src.trainers.trainer import model_supports_jit
 
     return model_supports_jit(model)
 
 
 def loss_of(model, **arguments):
-    """The loss by `compute_loss`. As in Keras, that of a user's class need not take `training`."""
+    """Returns the loss by `compute_loss`, which in a user's class need not take `training`, as in Keras."""
     return model._compute_loss(**arguments)
 
 
 def loss_tracker(model):
-    """The metric that `fit` logs as `loss`. The step of `training.Model` updates it."""
+    """Returns the metric that `fit` logs as `loss`, for the step of `training.Model`."""
     return model._loss_tracker
 
 
 def build_metrics(model, batch):
-    """Makes from a batch the metrics that Keras makes in the first step. `Resume` restores them before that step."""
+    """Builds the metrics from a batch before the first step, for `Resume` to restore."""
     model._symbolic_build(data_batch=batch)
 
 
 def set_initial_epoch(model, epoch):
-    """Sets the epoch that `fit` begins with after `on_train_begin`, as `BackupAndRestore` does. `None`: that of its
-    argument."""
+    """Sets the first epoch of `fit` after `on_train_begin`, as `BackupAndRestore` does; `None`: that of its argument."""
     model._initial_epoch = epoch
 
 
 def call_in_order(callbacks):
-    """Has a `CallbackList` call in the thread of `fit`. Keras may call in another, while `Resume` reads the state."""
+    """Makes a `CallbackList` call in the thread of `fit`, not in another while `Resume` reads the state."""
     callbacks._async_train = callbacks._async_test = False
 
 
 def weights_file(model):
-    """The content of a file of `model.save_weights`: bytes.
+    """Returns the content of a file of `model.save_weights`.
 
-    Keras has HDF5 write to the disk itself, which ends the process by a segmentation fault if the disk is full.
+    Keras lets HDF5 write to the disk, which ends the process by a segmentation fault if the disk is full.
     """
     from keras.src.saving.saving_lib import H5IOStore, _save_state
 
@@ -141,27 +136,27 @@ def weights_file(model):
 
 
 def updates(optimizer):
-    """The variable that counts the calls of `apply`. `iterations` counts those after which weights changed."""
+    """Returns the counter of calls of `apply`; `iterations` counts those that changed weights."""
     return optimizer._iterations
 
 
 def built_for(optimizer):
-    """The weights that an optimizer was built for, to which `apply(gradients)` applies."""
+    """Returns the weights that an optimizer was built for, to which `apply(gradients)` applies."""
     return optimizer._trainable_variables
 
 
 def own_variables(optimizer):
-    """The variables that a wrapper has made itself. Its `variables` include those of the optimizer within it."""
+    """Returns a wrapper's own variables; its `variables` include those of the inner optimizer."""
     return optimizer._variables
 
 
 def variable_key(optimizer, variable):
-    """The key of a variable in an optimizer, the same on every replica."""
+    """Returns the key of a variable in an optimizer, the same on every replica."""
     return optimizer._var_key(variable)
 
 
 def is_decayed(optimizer, variable):
-    """Whether an optimizer decays a variable, as `exclude_from_weight_decay` says."""
+    """Returns True if an optimizer decays a variable, by `exclude_from_weight_decay`."""
     return optimizer._use_weight_decay(variable)
 
 
@@ -171,7 +166,9 @@ def share_averages(wrapper, optimizer):
 
 
 def replicas_to_sum(optimizer):
-    """How many replicas add their gradients up in the next `apply`: 1 within `local_updates`, and in other backends."""
+    """Returns the number of replicas that sum their gradients in the next `apply`: 1 in `local_updates` and other
+    backends.
+    """
     if not hasattr(optimizer, "_all_reduce_sum_gradients"):
         return 1
     import tensorflow as tf
@@ -182,10 +179,10 @@ def replicas_to_sum(optimizer):
 
 @contextlib.contextmanager
 def local_updates(optimizers):
-    """Within it, optimizers update the copy of each replica on its own device, from gradients summed before.
+    """Lets optimizers update each replica's copy on its own device, from gradients already summed.
 
-    Keras and TensorFlow have no argument for this: the functions in which replicas meet are replaced. Replicas take
-    turns at a meeting, and there is none in here: so no other replica sees the replacements.
+    Keras and TensorFlow have no option for this: the functions in which replicas meet are replaced. Replicas take turns
+    between meetings, and there is none in here, so that no other replica sees the replacements.
     """
     import tensorflow as tf
 
@@ -209,9 +206,8 @@ def local_updates(optimizers):
 
 
 def global_seed_generator():
-    """The generator of `keras.random` functions that are given no seed. Keras makes it on first use.
-
-    `Resume` saves its state, and no public function returns it.
+    """Returns the generator of `keras.random` functions without a seed, which Keras makes on first use, for `Resume` to
+    save.
     """
     from keras.src.random.seed_generator import global_seed_generator
 
@@ -219,7 +215,7 @@ def global_seed_generator():
 
 
 def existing_seed_generator():
-    """The generator of `keras.random`, or `None` if it has not been used yet.
+    """Returns the generator of `keras.random`, or `None` before its first use.
 
     `Resume` must not make one, as its seed is drawn from Python's generator.
     """
@@ -230,7 +226,7 @@ def existing_seed_generator():
 
 
 def forget_seed_generator():
-    """Has Keras make another generator of `keras.random` on next use, as `keras.utils.set_random_seed` does.
+    """Makes Keras create a new generator of `keras.random` on next use, as `keras.utils.set_random_seed` does.
 
     `Resume` must not set the seed of anything else.
     """
@@ -244,16 +240,17 @@ def forget_seed_generator():
 
 
 def has_begun():
-    """True if TensorFlow has read its flags, which it does before it computes anything or looks for devices."""
+    """Returns True if TensorFlow has read its flags, which it does before it computes or looks for devices."""
     from tensorflow.python.eager import context
 
     return context._context is not None
 
 
 def set_worker_timeouts(jobs, connect, heartbeat):
-    """Configures TensorFlow's coordination of workers as `MultiWorkerMirroredStrategy` would, but for the times.
+    """Configures TensorFlow's coordination of workers as `MultiWorkerMirroredStrategy` would, with other timeouts in
+    seconds.
 
-    The strategy has no argument for these seconds. `jobs` are the numbers of workers, by `"chief"` and `"worker"`.
+    `jobs` are the numbers of workers, by `"chief"` and `"worker"`.
     """
     from tensorflow.compiler.xla.tsl.protobuf.coordination_config_pb2 import CoordinatedJob
     from tensorflow.python.eager.context import context
@@ -273,11 +270,11 @@ def set_worker_timeouts(jobs, connect, heartbeat):
 
 @contextlib.contextmanager
 def in_sequence():
-    """Within it, a graph's calls of functions run their operations one after the other, in the thread of the call.
+    """Makes a graph's function calls run their operations one after the other, in the calling thread.
 
-    Nothing is handed to other threads then but parts of a product. The setting is an attribute of the stock operation
-    `StatefulPartitionedCall`. Loops, which must be traced within it too, have no other way to it. TensorFlow runs no
-    function on several devices so, such as a CPU and a GPU.
+    Other threads then get only parts of a product. The setting is an attribute of `StatefulPartitionedCall`; loops,
+    which must be traced within it too, have no other way to it. It does not work across devices, such as a CPU and a
+    GPU.
     """
     from tensorflow.python.eager.context import function_executor_type
 
@@ -289,12 +286,12 @@ def in_sequence():
 
 
 def set_vocabulary(tokenizer, resource):
-    """Gives a `SentencepieceTokenizer` its vocabulary. Its own one has the name that all vocabularies have."""
+    """Gives a `SentencepieceTokenizer` a vocabulary with a name of its own."""
     tokenizer._model_resource = resource
 
 
 def vocabulary_handle(proto, name):
-    """The handle of a SentencePiece vocabulary under this name, which `SentencepieceTokenizer` does not take."""
+    """Returns the handle of a SentencePiece vocabulary under this name, which `SentencepieceTokenizer` does not take."""
     from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer
 
     return gen_sentencepiece_tokenizer.sentencepiece_op(model=proto, shared_name=name, name=name)

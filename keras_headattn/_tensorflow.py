@@ -1,4 +1,4 @@
-"""Imports TensorFlow, or says how to install it: first of all in modules that need it on every backend."""
+"""Imports TensorFlow, or says how to install it, before modules that need it on every backend."""
 
 from headattn_io.optional import optional_import
 

@@ -1,4 +1,4 @@
-"""Types of arguments that many public signatures share."""
+"""Types of arguments in public signatures."""
 
 from collections.abc import Callable
 from typing import Any

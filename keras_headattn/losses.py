@@ -14,11 +14,10 @@ __all__ = ["LabelSmoothedCrossentropy"]
 
 @register_keras_serializable(package="keras_headattn")
 class LabelSmoothedCrossentropy(keras.losses.Loss):
-    """Cross-entropy between integer labels, smoothed, and logits, in float32.
+    """Cross-entropy between smoothed integer labels and logits, in float32.
 
-    The label's class gets `1 - label_smoothing` and every class `label_smoothing / V` more. Sample weights say which
-    tokens count: with weight 0 for padding, and weights whose mean over the global batch is 1, the loss is the mean
-    over its tokens, on any number of replicas.
+    The label's class gets `1 - label_smoothing`, and every class `label_smoothing / V` more. With sample weights of 0
+    at padding and mean 1 over the global batch, the loss is the mean over its tokens, on any number of replicas.
 
     Source: Szegedy et al. 2016, "Rethinking the Inception architecture", section 7.
 
@@ -26,14 +25,14 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
         label_smoothing: at least 0 and below 1.
 
     Call arguments:
-        y_true: integers `(B, m)`, or `(B, m, 1)`.
+        y_true: integers `(B, m)` or `(B, m, 1)`.
         y_pred: logits `(B, m, V)`.
 
     Returns:
         Scalar, in nats; with `reduction=None`, `(B, m)`.
 
     Raises:
-        ValueError: for a `label_smoothing` out of range, or a `y_true` of another shape, such as one-hot labels.
+        ValueError: for a `label_smoothing` out of range, or `y_true` of another shape, such as one-hot labels.
 
     >>> loss = LabelSmoothedCrossentropy(0.0)
     >>> round(float(loss(np.array([[0]]), np.zeros((1, 1, 4)))), 4)
@@ -64,8 +63,9 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
 
 
 def _crossentropy(labels, logits, smoothing):
-    """Cross-entropy and its gradient from a single softmax: the logits are the largest tensor of a model, and each
-    pass over them counts."""
+    """Computes cross-entropy and its gradient from one softmax: each pass over the logits, a model's largest tensor,
+    counts.
+    """
     size = ops.shape(logits)[-1]
     share = smoothing / ops.cast(size, logits.dtype) if smoothing else 0.0
 

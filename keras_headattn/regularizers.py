@@ -1,16 +1,16 @@
 """Penalties that keep the heads of attention apart.
 
-An attention layer takes one as `head_regularizer` and adds its loss. The attribute `of` says what the layer gives it:
+An attention layer takes one as `head_regularizer` and adds its loss. Its attribute `of` names the tensor it gets:
 
 | `of` | what | shape |
 |---|---|---|
 | `"weights"` | attention weights | `(B, h, n, m)`, of `SelfAttentivePooling` `(B, h, n)` |
 | `"outputs"` | head outputs before they are merged | `(B, h, n, d)`, of `SelfAttentivePooling` `(B, h, d)` |
 | `"values"` | projected values | `(B, h, m, d)` |
-| `"kernels"` | projections of query, key and value, each by itself | `(D, h, d)`, V of the pooling `(hidden_dim, h)` |
+| `"kernels"` | each projection of query, key and value | `(D, h, d)`, V of the pooling `(hidden_dim, h)` |
 
-The first three come with a mask, boolean `(B, n)`, `(B, m)` or `(B,)`, True where there is no padding; what is masked
-counts for nothing. Losses are scalars in float32 (float64 of float64), means over the batch.
+The first three come with a boolean mask `(B, n)`, `(B, m)` or `(B,)`, True = counts. Losses are scalars, means over the
+batch, in float32 (float64 of float64).
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ KINDS = {"outputs": "outputs", "subspaces": "values", "positions": "weights"}
 
 @register_keras_serializable(package="keras_headattn")
 class Frobenius(keras.regularizers.Regularizer):
-    """Distance of the heads' attention weights from weights that are one-hot and different.
+    """Distance of the heads' attention weights from distinct one-hot weights.
 
     With the weights A `(h, m)` of one query: the squared Frobenius norm of A A^T - I, averaged over queries.
 
@@ -41,9 +41,6 @@ class Frobenius(keras.regularizers.Regularizer):
     Call arguments:
         x: attention weights `(B, h, n, m)` or `(B, h, m)`.
         mask: boolean `(B, n)` or `(B,)`, True = counts.
-
-    Returns:
-        Scalar.
 
     Raises:
         ValueError: for a `weight` that is no number.
@@ -70,9 +67,9 @@ class Frobenius(keras.regularizers.Regularizer):
 
 @register_keras_serializable(package="keras_headattn")
 class Disagreement(keras.regularizers.Regularizer):
-    """How much heads agree: minus the disagreement of Li et al., which they maximise.
+    """Agreement of heads: minus the disagreement of Li et al., which they maximise.
 
-    The mean over all ordered pairs of heads, a head with itself included, of
+    The mean over all ordered pairs of heads, including a head with itself, of
 
     - `"outputs"`: the cosine of their outputs;
     - `"subspaces"`: the cosine of their projected values;
@@ -83,15 +80,12 @@ class Disagreement(keras.regularizers.Regularizer):
     Args:
         kind: `"outputs"`, `"subspaces"` or `"positions"`.
         weight: factor of the loss.
-        per: `"sentence"` as in the equations, where what a head has for a whole sentence is one vector; or `"token"`,
-            where each token has a vector of its own, and the mean over tokens is taken.
+        per: `"sentence"`, as in the equations, to compare one vector for a whole sentence; or `"token"` to compare
+            tokens and average over them.
 
     Call arguments:
         x: `(B, h, n, d)` or `(B, h, d)`.
         mask: boolean `(B, n)` or `(B,)`, True = counts.
-
-    Returns:
-        Scalar.
 
     Raises:
         ValueError: for another `kind` or `per`, or a `weight` that is no number.
@@ -129,25 +123,20 @@ class Disagreement(keras.regularizers.Regularizer):
 
 @register_keras_serializable(package="keras_headattn")
 class CosineSimilarity(keras.regularizers.Regularizer):
-    """Cosine similarity of the heads' parameters.
+    """Cosine similarity of the heads' parameters; also a `kernel_regularizer` of any layer with an axis of heads.
 
-    Its gradient with respect to a head is the gradient of that head's mean cosine with all heads, so that a step
-    against it drives the heads apart. The update printed in the paper is a step along it, which pulls them together.
-
-    Also a `kernel_regularizer` of any layer whose kernel has an axis of heads.
+    A step against its gradient, which for a head is that of its mean cosine with all heads, drives the heads apart. The
+    update printed in the paper is a step along it.
 
     Source: An et al. 2020, "Repulsive attention", section C.6.
 
     Args:
         weight: factor of the loss.
         head_axis: axis of the heads.
-        as_printed: whether the loss has the opposite sign, which gives the printed update.
+        as_printed: True for the opposite sign, which gives the printed update.
 
     Call arguments:
         x: kernel, such as `(D, h, d)`.
-
-    Returns:
-        Scalar.
 
     Raises:
         ValueError: for a `weight` that is no number, or a `head_axis` that is no integer.
@@ -182,7 +171,7 @@ def _widen(x):
 
 
 def _prepare(x, mask):
-    """`x` as `(B, h, n, d)`, 0 where masked, and the mask as `(B, n)`."""
+    """Returns `x` as `(B, h, n, d)`, 0 where masked, and the mask as `(B, n)`."""
     x = _widen(x)
     if len(x.shape) == 3:
         x, mask = x[:, :, None], None if mask is None else mask[:, None]
@@ -194,17 +183,17 @@ def _prepare(x, mask):
 
 
 def _normalize(x, axis):
-    """Vectors of length 1; a vector of zeros stays one, and its gradient finite."""
+    """Scales vectors to length 1; zeros stay zeros, with a finite gradient."""
     squares = ops.sum(ops.square(x), axis=axis, keepdims=True)
     return x / ops.sqrt(ops.where(squares > 0, squares, ops.ones((), x.dtype)))
 
 
 def _position_mean(x, mask):
-    """`(B, n)` to `(B,)`, over positions that are not masked."""
+    """Averages `(B, n)` to `(B,)` over unmasked positions."""
     mask = ops.cast(mask, x.dtype)
     return ops.divide_no_nan(ops.sum(x * mask, axis=1), ops.sum(mask, axis=1))
 
 
 def _batch_mean(x):
-    """0 for an empty batch."""
+    """Averages over the batch; 0 for an empty one."""
     return ops.divide_no_nan(ops.sum(x), ops.cast(ops.shape(x)[0], x.dtype))

@@ -1,4 +1,4 @@
-"""Helpers for programs around a model: layers of all depths, weights on disk, and figures."""
+"""Helpers for programs around a model: layers at any depth, weight files, and figures."""
 
 import keras
 
@@ -10,16 +10,16 @@ __all__ = ["flatten_layers", "new_figure", "not_below_zero", "save_weights", "we
 
 
 def save_weights(model: keras.Model, path: Path) -> None:
-    """Writes the weights of a model as `model.save_weights` does, but in full or not at all.
+    """Writes a model's weights as `model.save_weights` does, but completely or not at all.
 
-    A full disk is an error here. `model.save_weights` then ends the process.
+    On a full disk, `model.save_weights` would end the process.
 
     Args:
-        model: `keras.Model` that is built.
-        path: str or path, which ends in `.weights.h5`. Its folder is created if need be.
+        model: built `keras.Model`.
+        path: path that ends in `.weights.h5`. Its folder is created.
 
     Raises:
-        OSError: if the file cannot be written. What was there before is left as it is.
+        OSError: if the file cannot be written; an earlier file is kept.
 
     >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     >>> save_weights(model, "model.weights.h5")

@@ -1,4 +1,4 @@
-"""Measures of translations and classifications. No optional package is imported before it is used."""
+"""Metrics of translations and classifications; optional packages are imported on first use."""
 
 from keras_headattn.metrics._bleu import bleu, tokenized_bleu
 from keras_headattn.metrics._chrf import chrf

@@ -14,26 +14,20 @@ def bleu(
     lowercase: bool = False,
     max_ngram_order: int = 4,
 ) -> Score:
-    """Corpus BLEU by sacrebleu.
+    """Computes corpus BLEU, from 0 to 100, by sacrebleu.
 
-    Source: Papineni et al. 2002, "BLEU: a method for automatic evaluation of machine translation"; Post 2018,
-    "A call for clarity in reporting BLEU scores".
+    Source: Papineni et al. 2002, "BLEU: a method for automatic evaluation of machine translation"; Post 2018, "A call
+    for clarity in reporting BLEU scores".
 
     Args:
-        hypotheses: list of str, the translations as plain text.
-        references: list of str, one for each hypothesis; or of lists of str.
-        tokenize: str, sacrebleu's name of a tokenizer. Default `"13a"`, that of WMT; `"none"` for tokenized
-            text.
-        lowercase: bool, whether case is ignored. Default `False`.
-        max_ngram_order: int, words of the longest n-grams. Default 4; with n other than that the score is called
-            BLEU-n.
-
-    Returns:
-        `Score`, from 0 to 100.
+        hypotheses: translations as plain text.
+        references: a str for each hypothesis, or a list of str.
+        tokenize: sacrebleu's name of a tokenizer; `"none"` for tokenized text.
+        lowercase: True to ignore case.
+        max_ngram_order: length of the longest n-grams; the score is called BLEU-n if it is not 4.
 
     Raises:
-        ValueError: if there are no sentences, not as many hypotheses as references, no such tokenizer, or for an order
-            below 1.
+        ValueError: for no sentences, unequal numbers of hypotheses and references, or invalid options.
         ImportError: if sacrebleu is missing.
 
     >>> round(bleu(["the cat is on the mat"], ["the cat is on the mat"]).value)
@@ -55,7 +49,7 @@ def bleu(
 
 
 def as_streams(references):
-    """Returns references as sacrebleu takes them: the first of each hypothesis, the second, and so on, `None` for none.
+    """Returns references as sacrebleu takes them: the first of each hypothesis, the second, ..., `None` for none.
 
     >>> as_streams([["a", "b"], ["c"]])
     [['a', 'c'], ['b', None]]
@@ -64,22 +58,14 @@ def as_streams(references):
 
 
 def tokenized_bleu(hypotheses: Sequence[str], references: Sequence[str], language: str = "en") -> Score:
-    """BLEU of lower-cased Moses tokens, as papers on Multi30k report it.
+    """Computes BLEU of lower-cased Moses tokens, from 0 to 100, as papers on Multi30k report it.
 
-    Text is lower-cased, its punctuation normalised, then tokenized, in the order in which Multi30k itself
-    was. It must not be compared with `bleu`.
+    Text is lower-cased, its punctuation normalised, then tokenized, as Multi30k was. Not comparable with `bleu`. Needs
+    sacremoses too.
 
     Args:
-        hypotheses: list of str, the translations as plain text.
-        references: list of str, one for each hypothesis, as plain text.
-        language: str, two-letter code of the language of both. Default `"en"`.
-
-    Returns:
-        `Score`, from 0 to 100.
-
-    Raises:
-        ValueError: if there are no sentences, or not as many hypotheses as references.
-        ImportError: if sacrebleu or sacremoses is missing.
+        hypotheses, references: see `bleu`; a single reference for each hypothesis.
+        language: two-letter code of the language.
 
     >>> round(tokenized_bleu(["Ein Hund läuft."], ["ein Hund läuft ."], language="de").value)
     100

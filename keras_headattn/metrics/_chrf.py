@@ -7,20 +7,12 @@ from keras_headattn.metrics._sentences import check_references
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]) -> Score:
-    """Corpus chrF2 by sacrebleu: F-score of character 6-grams, with recall weighing double.
+    """Computes corpus chrF2, from 0 to 100, by sacrebleu: F-score of character 6-grams that weighs recall double.
 
     Source: Popović 2015, "chrF: character n-gram F-score for automatic MT evaluation".
 
     Args:
-        hypotheses: list of str, the translations as plain text.
-        references: list of str, one for each hypothesis; or of lists of str.
-
-    Returns:
-        `Score`, from 0 to 100.
-
-    Raises:
-        ValueError: if there are no sentences, or not as many hypotheses as references.
-        ImportError: if sacrebleu is missing.
+        hypotheses, references: see `bleu`, as for errors.
 
     >>> round(chrf(["the cat"], ["the cat"]).value)
     100

@@ -10,29 +10,21 @@ SIGMA = 6.0
 
 
 def cider(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """CIDEr-D: agreement in n-grams, of which those that few references have weigh most.
+    """Computes CIDEr-D, from 0 to 10: agreement in n-grams, in which rare ones weigh more.
 
-    With the vector `g(s)` that holds the count of each n-gram in `s`, times `log(N / N_g)` where `N_g` of the
-    `N` references have the n-gram,
+    With the vector `g(s)` of the count of each n-gram in `s` times `log(N / N_g)`, where `N_g` of `N` references have
+    it,
 
         CIDEr-D = 10 / 4 sum_{n = 1..4} exp(-(|h| - |r|)^2 / (2 * 6^2))
                   min(g(h), g(r)) . g(r) / (||g(h)|| ||g(r)||),
 
-    averaged over pairs of a hypothesis `h` and its reference `r`. This is what COCO's and nlg-eval's "CIDEr"
-    compute. An n-gram that every reference has weighs nothing; so a corpus of one pair scores 0.
+    averaged over hypotheses `h` and their references `r`, as in COCO and nlg-eval. Words are those of `words`,
+    unstemmed. N-grams in every reference weigh nothing; a corpus of one pair scores 0.
 
-    Source: Vedantam et al. 2015, "CIDEr: consensus-based image description evaluation". Words are those of
-    `words`, without stemming.
+    Source: Vedantam et al. 2015, "CIDEr: consensus-based image description evaluation".
 
     Args:
-        hypotheses: list of str.
-        references: list of str, one for each hypothesis.
-
-    Returns:
-        `Score`, from 0 to 10.
-
-    Raises:
-        ValueError: if there are no sentences, or not as many hypotheses as references.
+        hypotheses, references: see `bleu`, as for errors; a single reference for each hypothesis.
 
     >>> sentences = ["two black dogs run fast", "a man rides his bike"]
     >>> round(cider(sentences, sentences).value, 6)

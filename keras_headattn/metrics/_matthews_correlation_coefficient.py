@@ -8,29 +8,22 @@ from keras_headattn._types import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_headattn")
 class MatthewsCorrelationCoefficient(keras.metrics.Metric):
-    """Matthews correlation coefficient: the correlation of the predicted with the true classes.
+    """Matthews correlation coefficient of predicted and true classes, from -1 to 1.
 
-    1 for perfect predictions, 0 for ones no better than chance, and negative for worse. Also 0, as in
-    scikit-learn, where it is not defined: if all predictions, or all labels, are of one class.
+    It is 0 at chance, and, as in scikit-learn, if all predictions or all labels are one class.
 
     Source: Gorodkin 2004, "Comparing two K-category assignments by a K-category correlation coefficient".
 
     Args:
         num_classes: int, at least 2.
-        name: str. Default `"matthews_correlation_coefficient"`.
-        dtype: dtype of the sums and the result. Default `None`: Keras's float type.
 
     Call arguments:
-        y_true, y_pred: each either of shape `(B, num_classes)`, one-hot, probabilities or logits, of which
-            the largest counts; or of shape `(B,)` or `(B, 1)`, class labels. With two classes these may be
-            probabilities of class 1, which is counted as predicted above 0.5.
-        sample_weight: shape `(B,)` or `(B, 1)`. Default `None`: all 1.
-
-    Returns:
-        Scalar, from -1 to 1.
+        y_true, y_pred: one-hot, probabilities or logits `(B, num_classes)`; or labels `(B,)` or `(B, 1)`, or, with two
+            classes, probabilities of class 1, which is predicted above 0.5.
+        sample_weight: `(B,)` or `(B, 1)`. Default `None`: all 1.
 
     Raises:
-        ValueError: if `num_classes` is less than 2, or an argument has another shape.
+        ValueError: if `num_classes` is less than 2, or for other shapes.
 
     >>> metric = MatthewsCorrelationCoefficient(2)
     >>> round(float(metric([0, 0, 1, 1], [0.1, 0.7, 0.8, 0.9])), 4)

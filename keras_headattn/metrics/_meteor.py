@@ -27,29 +27,19 @@ STEMMERS = {
 def meteor(
     hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]], language: str = "en"
 ) -> Score:
-    """METEOR by nltk, averaged over sentences.
+    """Computes METEOR in percent by nltk, averaged over sentences.
 
-    Words match when they are equal, then when their stems are, then (English alone) when WordNet calls them
-    synonyms. WordNet is used where nltk finds it on this machine; it is never downloaded. The signature says
-    which stages took part: figures with different stages cannot be compared, nor can those of the Java METEOR
-    1.5.
+    Words match if they are equal, if their stems are, or (in English) if WordNet calls them synonyms. WordNet is used
+    if nltk finds it, and never downloaded. The signature names the stages; only scores of the same stages are
+    comparable, and none with those of the Java METEOR 1.5. Equal sentences of `n` words score
+    `100 * (1 - 0.5 / n ** 3)`.
 
-    Source: Banerjee & Lavie 2005, "METEOR: an automatic metric for MT evaluation with improved correlation
-    with human judgments".
+    Source: Banerjee & Lavie 2005, "METEOR: an automatic metric for MT evaluation with improved correlation with human
+    judgments".
 
     Args:
-        hypotheses: list of str.
-        references: list of str, one for each hypothesis; or of lists of str, of which the best counts.
-        language: str, two-letter code of the language of both. Default `"en"`. One without a Snowball stemmer
-            matches by equality alone.
-
-    Returns:
-        `Score`, in percent. Equal sentences of `n` words score `100 * (1 - 0.5 / n ** 3)`; one without words
-        0.
-
-    Raises:
-        ValueError: if there are no sentences, or not as many hypotheses as references.
-        ImportError: if nltk is missing.
+        hypotheses, references: see `bleu`, as for errors. The best of several references counts.
+        language: two-letter code of the language. Without a Snowball stemmer for it, words match by equality alone.
 
     >>> meteor(["two dogs run"], ["two dogs running"]).value > 98
     True

@@ -8,23 +8,16 @@ from keras_headattn.metrics._sentences import check_references, words
 
 
 def rouge_l(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]) -> Score:
-    """ROUGE-L by rouge-score: F1 of the longest common subsequence of words, averaged over sentences.
+    """Computes ROUGE-L in percent by rouge-score: F1 of the longest common subsequence of words, averaged over
+    sentences.
 
-    Words are those of `words`, as rouge-score's own tokenizer drops every letter outside a to z. F1 weighs
-    precision and recall alike; COCO's caption evaluation has a beta of 1.2: another figure.
+    Words are those of `words`, as rouge-score's own tokenizer drops letters outside a to z. COCO's caption evaluation
+    differs: its beta is 1.2. A sentence without words scores 0.
 
     Source: Lin 2004, "ROUGE: a package for automatic evaluation of summaries".
 
     Args:
-        hypotheses: list of str.
-        references: list of str, one for each hypothesis; or of lists of str, of which the best counts.
-
-    Returns:
-        `Score`, in percent. A sentence without words scores 0.
-
-    Raises:
-        ValueError: if there are no sentences, or not as many hypotheses as references.
-        ImportError: if rouge-score is missing.
+        hypotheses, references: see `bleu`, as for errors. The best of several references counts.
 
     >>> rouge_l(["the black cat"], ["the big black cat is here"]).value
     66.66666666666666
@@ -33,23 +26,13 @@ def rouge_l(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequ
 
 
 def rouge_n(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]], n: int = 1) -> Score:
-    """ROUGE-N by rouge-score: F1 of the n-grams of words, averaged over sentences.
-
-    Words are those of `words`, as in `rouge_l`.
+    """Computes ROUGE-N in percent by rouge-score: F1 of n-grams of `words`, averaged over sentences.
 
     Source: Lin 2004, "ROUGE: a package for automatic evaluation of summaries".
 
     Args:
-        hypotheses: list of str.
-        references: list of str, one for each hypothesis; or of lists of str, of which the best counts.
-        n: int, words of an n-gram. Default 1.
-
-    Returns:
-        `Score`, in percent. A sentence with fewer than `n` words scores 0.
-
-    Raises:
-        ValueError: if there are no sentences, not as many hypotheses as references, or for an `n` below 1.
-        ImportError: if rouge-score is missing.
+        hypotheses, references: see `bleu`, as for errors. The best of several references counts.
+        n: length of the n-grams. Shorter sentences score 0.
 
     >>> round(rouge_n(["the black cat"], ["the big black cat is here"], n=2).value, 2)
     28.57

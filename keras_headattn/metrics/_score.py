@@ -6,12 +6,12 @@ import importlib.metadata
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """A score, with the settings that one needs to compare it with another.
+    """Score with the settings that make it comparable.
 
     Args:
-        name: str, name of the metric.
+        name: name of the metric.
         value: float.
-        signature: str, the settings that gave the value, in sacrebleu's form: `"key:value|key:value"`.
+        signature: settings in sacrebleu's form: `"key:value|key:value"`.
 
     >>> print(Score("BLEU", 27.305, "case:mixed|tok:13a"))
     BLEU|case:mixed|tok:13a = 27.30
@@ -26,5 +26,5 @@ class Score:
 
 
 def package_version(package):
-    """The last part of a signature, such as `"version:nltk-3.9.1"`."""
+    """Returns the last part of a signature, such as `"version:nltk-3.9.1"`."""
     return f"version:{package}-{importlib.metadata.version(package)}"

@@ -5,7 +5,7 @@ import unicodedata
 
 
 def check_sentences(**lists):
-    """Returns the lists of str in the order given, all of one length, and not empty."""
+    """Returns the arguments as lists of str of the same length, which is not 0."""
     for name, sentences in lists.items():
         if isinstance(sentences, str | bytes):
             raise ValueError(f"`{name}` must be a list of sentences. Received: {sentences!r}")
@@ -23,7 +23,7 @@ def check_sentences(**lists):
 
 
 def check_references(hypotheses, references):
-    """Returns both lists, once they are known to belong together, with a list of references for each hypothesis."""
+    """Returns hypotheses and, for each, a list of references."""
     several = references
     if not isinstance(references, str | bytes):
         several = [list(each) if isinstance(each, list | tuple) else [each] for each in references]
@@ -34,15 +34,12 @@ def check_references(hypotheses, references):
 
 
 def words(sentence: str) -> list[str]:
-    """Splits a sentence into lower-case runs of letters and digits; punctuation is left out.
+    """Splits a sentence into lower-case runs of letters (of any alphabet) and digits, without punctuation.
 
-    Letters are those of any alphabet, umlauts included. It suits languages that put spaces between words.
+    It suits languages that separate words by spaces.
 
     Args:
         sentence: str.
-
-    Returns:
-        List of str.
 
     >>> words("Zwei Hunde überqueren die Straße.")
     ['zwei', 'hunde', 'überqueren', 'die', 'straße']

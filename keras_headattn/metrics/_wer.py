@@ -6,22 +6,12 @@ from keras_headattn.metrics._sentences import check_sentences
 
 
 def wer(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Word error rate of the corpus by jiwer: word edits per word of the references.
+    """Computes the word error rate of the corpus in percent by jiwer: word edits per reference word.
 
-    Words are what spaces separate, so case and punctuation count. Lower is better, and more than 100 is
-    possible.
+    Words are separated by spaces: case and punctuation count. Lower is better; it may exceed 100.
 
     Args:
-        hypotheses: list of str.
-        references: list of str, one for each hypothesis.
-
-    Returns:
-        `Score`, in percent.
-
-    Raises:
-        ValueError: if there are no sentences, not as many hypotheses as references, or no word in any
-            reference.
-        ImportError: if jiwer is missing.
+        hypotheses, references: see `bleu`, as for errors; a single reference for each hypothesis, some word in all.
 
     >>> wer(["the cat sat down"], ["the cat is down"]).value
     25.0

@@ -1,4 +1,4 @@
-"""Word vectors from the text files in which they are published."""
+"""Word vectors from published text files."""
 
 import pathlib
 from collections.abc import Collection
@@ -12,15 +12,14 @@ from headattn_io.optional import optional_import
 def read_word_vectors(path: Path, vocabulary: Collection[str]) -> dict[str, np.ndarray]:
     """Reads the vectors of some words from a GloVe or word2vec text file.
 
-    A line is a word and its numbers, separated by spaces; a first line of two fields, as word2vec writes, is
-    skipped.
+    A line is a word and its numbers, separated by spaces; a first line of two fields (word2vec) is skipped.
 
     Args:
-        path: str or path of the file.
-        vocabulary: set of str, the words to keep: such files hold millions.
+        path: path of the file.
+        vocabulary: words to keep.
 
     Returns:
-        Dictionary of each word found to its vector, a float32 array `(d,)`.
+        Dictionary from each word found to its float32 vector `(d,)`.
 
     Raises:
         FileNotFoundError: if there is no such file.

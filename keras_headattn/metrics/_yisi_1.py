@@ -23,39 +23,32 @@ def yisi_1(
     ngram_size: int = 1,
     alpha: float = 0.8,
 ) -> Score:
-    """YiSi-1 without semantic roles: how well each word is matched by one of similar meaning.
+    """Computes YiSi-1 without semantic roles, in percent: the similarity of each word's best match.
 
-    With `w(t) = log(1 + (N + 1) / (N_t + 1))` for a token found in `N_t` of `N` sentences, and the cosine `s`
-    of two tokens' vectors,
+    With `w(t) = log(1 + (N + 1) / (N_t + 1))` for a token in `N_t` of `N` sentences, and the cosine `s` of two tokens,
 
         precision = sum_h w(h) max_r s(h, r) / sum_h w(h)
         recall = sum_r w(r) max_h s(h, r) / sum_r w(r)
         YiSi-1 = precision * recall / (alpha * precision + (1 - alpha) * recall),
 
-    averaged over sentences. For n-grams, `w` is the sum and `s` the weighted mean over their tokens. A cosine
-    below 0 counts as 0. A token with a vector of zeros, as unknown words have, matches its equal alone.
+    averaged over sentences; an empty sentence scores 0. For n-grams, `w` is the sum and `s` the weighted mean over
+    their tokens. A negative cosine counts as 0. A token with a zero vector, such as an unknown word, matches only
+    itself.
 
-    Source: Lo 2019, "YiSi: a unified semantic MT quality evaluation and estimation metric for languages with
-    different levels of available resources", and the public code, which uses `ngram_size=3` with word2vec.
+    Source: Lo 2019, "YiSi: a unified semantic MT quality evaluation and estimation metric for languages with different
+    levels of available resources", and the public code, which uses `ngram_size=3` with word2vec.
 
     Args:
-        hypotheses: list of str.
-        references: list of str, one for each hypothesis.
-        embed: callable from the n tokens of a sentence (list of str) to an array of shape `(n, d)`, e.g. a
-            BERT; or the path to a GloVe or word2vec text file.
-        idf_from: list of str, the sentences from which the weights come. Default `None`: the references.
-        tokenize: callable from str to list of str. Default `words`; give the tokenizer of `embed`.
-        ngram_size: int, default 1.
-        alpha: float from 0 (precision alone) to 1 (recall alone). Default 0.8.
-
-    Returns:
-        `Score`, in percent. A pair with an empty sentence scores 0. The signature names the function or the
-        file.
+        hypotheses, references: see `bleu`, as for errors; a single reference for each hypothesis.
+        embed: function from the n tokens of a sentence to `(n, d)`, such as a BERT; or path of a GloVe or word2vec
+            file.
+        idf_from: sentences for the weights. Default `None`: the references.
+        tokenize: function from str to list of str; use the tokenizer of `embed`.
+        ngram_size: length of the n-grams.
+        alpha: float from 0 (precision alone) to 1 (recall alone).
 
     Raises:
-        ValueError: if there are no sentences, not as many hypotheses as references, `ngram_size` or `alpha`
-            is out of range, `embed` does not give a finite vector for every token, or its file is not well
-            formed.
+        ValueError: if `embed` does not return a finite vector for every token.
         ImportError: if tqdm is missing.
 
     >>> def embed(tokens):
@@ -121,7 +114,7 @@ def _unit_vectors(embed, tokens):
 
 
 def _similarity(pair, vectors):
-    """`(n, m)` for n tokens of the hypothesis and m of the reference."""
+    """Returns the similarity `(n, m)` of n hypothesis tokens and m reference tokens."""
     hypothesis, reference = vectors
     cosine = np.clip(hypothesis @ reference.T, -1, 1)
     unknown = ~hypothesis.any(axis=1)[:, None] & ~reference.any(axis=1)[None, :]
@@ -130,7 +123,7 @@ def _similarity(pair, vectors):
 
 
 def _coverage(similarity, weights, size):
-    """Weighted mean, over the n-grams of the rows, of the similarity of the best n-gram of the columns."""
+    """Returns the weighted mean, over n-grams of the rows, of the similarity of the best n-gram of the columns."""
     rows, columns = (length - size + 1 for length in similarity.shape)
     weighted = weights[:, None] * similarity
     best = sum(weighted[k : k + rows, k : k + columns] for k in range(size)).max(axis=1)

@@ -16,7 +16,7 @@ WITHOUT_DECAY = ("bias", "gamma", "beta", "scale")
 
 @register_keras_serializable(package="keras_headattn")
 class AdamWeightDecay(keras.optimizers.Optimizer):
-    """Adam with decay of weights as BERT and ELECTRA are trained: without a correction of the bias of its averages.
+    """Adam with decoupled weight decay and without bias correction, as BERT and ELECTRA are trained.
 
     With averages m of the gradients g and v of their squares,
 
@@ -24,23 +24,23 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         v <- beta_2 v + (1 - beta_2) g^2
         x <- x - factor * learning_rate * (m / (sqrt(v) + epsilon) + weight_decay * x)
 
-    Norms and biases are not decayed; `exclude_from_weight_decay` makes another choice. The first update is 3.2 times
-    that of `keras.optimizers.AdamW`, which corrects the averages.
+    Norms and biases are not decayed unless `exclude_from_weight_decay` chooses otherwise. The first update is 3.2 times
+    that of `keras.optimizers.AdamW`.
 
     Source: Devlin et al. 2019, "BERT", and Clark et al. 2020, "ELECTRA": their programs, google-research/bert,
     `optimization.py`, and google-research/electra, `model/optimization.py`.
 
     Args:
         learning_rate: float or schedule.
-        weight_decay: float. Default 0.01.
-        rates: dictionary of regular expressions to factors of the rate, and so of the decay. The first that is found
-            in the path of a weight counts; without one the factor is 1. See `layerwise_rates`. Default `None`: none.
-        beta_1, beta_2: floats in [0, 1). Default 0.9 and 0.999.
-        epsilon: float, added to the root. Default 1e-6.
-        **kwargs: of `keras.optimizers.Optimizer`. Both programs clip with `global_clipnorm=1.0`.
+        weight_decay: float.
+        rates: dictionary from regular expressions to factors of the rate (and decay); the first one found in a weight's
+            path counts, without one the factor is 1. See `layerwise_rates`. Default `None`: none.
+        beta_1, beta_2: floats in [0, 1).
+        epsilon: float, added to the root.
+        **kwargs: of `keras.optimizers.Optimizer`. Both programs use `global_clipnorm=1.0`.
 
     Raises:
-        ValueError: naming the argument and what was received; and when it is built, if none of the `rates` is found.
+        ValueError: for invalid arguments; in `build`, if none of the `rates` is found.
 
     >>> weight = keras.Variable([1.0, 1.0])
     >>> optimizer = AdamWeightDecay(0.1)
@@ -114,24 +114,20 @@ def _compile(pattern):
 
 
 def layerwise_rates(num_layers: int, factor: float = 0.8, skipped: int = 1) -> dict[str, float]:
-    """Factors of the learning rate that fall from the head down to the embeddings: `rates` of `AdamWeightDecay`.
+    """Returns learning-rate factors that fall from the head to the embeddings, `rates` of `AdamWeightDecay`.
 
-    A head has 1, block `l` of `n`, from 0, `factor ** (n - l + skipped)`, and the embeddings, with their norm and their
+    A head has 1, block `l` of `n`, from 0, `factor ** (n - l + skipped)`, and the embeddings, with their norm and
     projection, `factor ** (n + 1 + skipped)`.
 
-    Source: google-research/electra, `model/optimization.py`, where one power is skipped between the head and the last
-    block, which has 0.64 and not 0.8.
+    Source: google-research/electra, `model/optimization.py`, which skips one power: its last block has 0.64, not 0.8.
 
     Args:
-        num_layers: int, n, blocks of a `Bert`.
-        factor: float. Default 0.8.
-        skipped: int, powers that are skipped. Default 1.
-
-    Returns:
-        Dictionary of regular expressions to factors.
+        num_layers: n, number of blocks of a `Bert`.
+        factor: float.
+        skipped: number of powers skipped between head and last block.
 
     Raises:
-        ValueError: naming the argument and what was received.
+        ValueError: for values out of range.
 
     >>> {pattern: round(rate, 3) for pattern, rate in layerwise_rates(2).items() if "block" in pattern}
     {'(^|/)block_0/': 0.512, '(^|/)block_1/': 0.64}

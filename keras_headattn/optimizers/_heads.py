@@ -1,4 +1,4 @@
-"""Which weights of a model belong to attention heads."""
+"""Weights of attention heads in a model."""
 
 import collections
 import dataclasses
@@ -17,10 +17,9 @@ _HEAD_AXES = {"query": 1, "key": 1, "value": 1, "attention_output": 0}
 
 
 def head_axis(variable: keras.Variable) -> int | None:
-    """The axis of a weight along which lie the attention heads, or `None`.
+    """Returns the axis of a weight along which attention heads lie, or `None`.
 
-    It is the axis that the layer has marked by `mark_heads`. Of a weight without a mark, it is the axis that
-    `keras.layers.MultiHeadAttention` has for a kernel of this name.
+    It is the axis marked by `mark_heads`, or that of a stock `keras.layers.MultiHeadAttention` kernel of this name.
 
     Args:
         variable: `keras.Variable`.
@@ -39,7 +38,7 @@ def _mark(variable):
 
 
 def _stock_projection(variable):
-    """`"query"`, `"key"`, `"value"` or `"attention_output"` if this is such a kernel by its path, else `None`."""
+    """Returns `"query"`, `"key"`, `"value"` or `"attention_output"` if this is such a kernel by its path, else `None`."""
     projection, _, kind = variable.path.rpartition("/")
     name = projection.rpartition("/")[2]
     return name if kind == "kernel" and name in _HEAD_AXES and len(variable.shape) > 2 else None
@@ -47,15 +46,15 @@ def _stock_projection(variable):
 
 @dataclasses.dataclass
 class HeadKernel:
-    """A weight with a part for each head.
+    """Weight with a part for each head.
 
     Attributes:
         variable: `keras.Variable`.
-        axis: of the heads.
+        axis: axis of the heads.
         layer: path of the attention layer.
-        number: how many layers of the same path come before it, as nested models can have them.
+        number: number of earlier layers with the same path, as in nested models.
         projection: `"query"`, `"key"`, `"value"`, `"attention_output"`, or the kind that a layer has marked.
-        role: of the layer: `"encoder"`, `"decoder"` or `"cross"`. Its path says so, if the mark does not.
+        role: `"encoder"`, `"decoder"` or `"cross"`, by the mark or else the layer's path.
     """
 
     variable: object
@@ -67,10 +66,9 @@ class HeadKernel:
 
 
 def head_kernels(variables):
-    """Lists the weights with heads among some, as `HeadKernel`s in their order.
+    """Returns the weights with heads as `HeadKernel`s.
 
-    Where a layer has marked weights, these are the ones. In all other layers the paths and shapes of kernels say where
-    heads are, as in stock Keras and KerasHub.
+    In layers without marks, the paths and shapes of kernels decide, as in stock Keras and KerasHub.
     """
     variables = list(variables)
     layers = _layers(variables)
@@ -89,9 +87,9 @@ def head_kernels(variables):
 
 
 def _layers(variables):
-    """Of each variable, the path of its layer, and how many layers of the same path come before.
+    """Returns `(path of the layer, number of earlier layers with this path)` for each variable.
 
-    Variables of one layer have different paths: where one comes again, another layer begins.
+    Paths within a layer differ: a repeated one begins another layer.
     """
     layers, paths, numbers = [], collections.defaultdict(set), collections.Counter()
     for variable in variables:
@@ -105,10 +103,10 @@ def _layers(variables):
 
 
 def _guess(projection, shapes):
-    """The heads of a kernel without a mark, or `None`.
+    """Returns the heads of an unmarked kernel, or `None`.
 
-    KerasHub's Gemma has the heads before the input's width, not after it. Where a layer has a kernel of its output,
-    `(num_heads, ...)`, its query's kernel must have as many heads on one of these two axes; else it has no heads.
+    KerasHub's Gemma has the heads before the input's width. If the layer has an output kernel `(num_heads, ...)`, its
+    query kernel must have as many heads on one of these two axes.
     """
     if projection not in shapes:
         return None
@@ -120,7 +118,7 @@ def _guess(projection, shapes):
 
 
 def select_heads(variables, projections=None, roles=ROLES, layers="all", select=None):
-    """The weights of attention heads that `Repulsive` acts on."""
+    """Returns the weights of attention heads that `Repulsive` acts on."""
     there = [kernel for kernel in head_kernels(variables) if kernel.projection != "attention_output"]
     matches = re.compile(select).search if isinstance(select, str) else select or (lambda path: True)
     chosen = [kernel for kernel in there if kernel.role in roles and matches(kernel.variable.path)]
@@ -143,7 +141,7 @@ def select_heads(variables, projections=None, roles=ROLES, layers="all", select=
 
 
 def describe(kernels):
-    """One line on what is in a selection."""
+    """Returns a one-line summary of the selected kernels."""
     roles = collections.Counter(role for *_, role in {(kernel.layer, kernel.number, kernel.role) for kernel in kernels})
     layers = ", ".join(f"{roles[role]} {role}" for role in ROLES if roles[role])
     projections = "/".join(dict.fromkeys(kernel.projection for kernel in kernels))

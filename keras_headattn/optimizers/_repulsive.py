@@ -32,11 +32,10 @@ GROUPINGS = ("heads", "interleaved")
 
 @register_keras_serializable(package="keras_headattn")
 class Repulsive(keras.optimizers.Optimizer):
-    """An optimizer for which the heads of an attention layer are particles that drive each other apart.
+    """Optimizer that treats the heads of an attention layer as particles that drive each other apart.
 
-    In each query, key and value kernel of the model, whether the layer is of this library, of Keras or of KerasHub, the
-    parts of the M heads are the particles x_i. In place of their gradients the inner optimizer receives, to be
-    subtracted,
+    The parts of the M heads in each query, key and value kernel (of this library, Keras or KerasHub) are particles x_i.
+    Instead of their gradients the inner optimizer receives, to be subtracted,
 
     | method | |
     |---|---|
@@ -44,42 +43,36 @@ class Repulsive(keras.optimizers.Optimizer):
     | `"spos"` | the same, `+ e/b grad_i - sqrt(2e/b) noise` |
     | `"sgld"` | `e grad_i - sqrt(2e/b) noise` |
 
-    All other weights are the inner optimizer's alone, as are the learning rate, clipping, accumulation, moving
-    averages and weight decay. An optimizer that divides by the size of the gradient, such as Adam, sees nothing of the
-    step size e but its ratio to the noise.
-
-    The noise depends on the seed and the step alone: it is the same on all replicas, after a restart, and with and
-    without XLA. With accumulated gradients it is as large as without.
+    All else is the inner optimizer's: other weights, learning rate, clipping, accumulation, moving averages and weight
+    decay. Optimizers that normalise gradients, such as Adam, cancel the step size e except for its ratio to the noise.
+    The noise depends on seed and step alone: replicas, restarts, XLA and gradient accumulation do not change it.
 
     Source: An et al. 2020, "Repulsive attention: rethinking multi-head attention as Bayesian inference", eqs. 4, 5, 14.
 
     Args:
-        inner_optimizer: any Keras optimizer, or its name.
-        method: `"svgd"` (default), `"spos"` or `"sgld"`.
-        step_size: `e`. Default 0.1, as the paper has for translation.
-        repulsive_weight: `a`. Default 0.01, as the paper has for translation.
-        inverse_temperature: `b`, of `"spos"` and `"sgld"`. Default 1e8: the noise has the size of a gradient of 4e-4.
-            The paper has tuned it for each task and prints no value.
-        prior_deviation: of a Gaussian prior of each weight with mean 0. Default `None`: a uniform one.
-        projections: which kernels of a layer: some of `"query"`, `"key"` and `"value"`, and of the names of those
-            that are marked (docs/repulsive.md). Default `None`: all.
-        roles: which layers: some of `"encoder"`, `"decoder"` and `"cross"`, the default, by their paths. Layers whose
-            path does not say count as encoder.
-        layers: `"all"` (default), or `"first"` or `"last"`, of each role.
-        select: a further choice: a regular expression to be found in the path of a weight, or a function of the path.
-            Default `None`: all paths.
-        grouping: `"heads"` (default). `"interleaved"`, as in the code published with the paper: particle i is made of
-            columns i, i + M, i + 2M, ... of the kernel, whichever head they belong to.
-        bandwidth: `"paper"` (default) or `"code"`, as in `ops.stein_gradient`.
-        kernel: `k`, `"rbf"` (default) or `"cosine"` (eq. 14), as in `ops.stein_gradient`.
-        smoothing: whether a head is moved by the gradients of heads near it, too. Default `True`. Table 11 of the paper
-            has `"cosine"` without and with it.
-        seed: int, of the noise. Default `None`: drawn when it is built, and saved with its state.
-        verbose: whether to print what it acts on. Default `True`.
-        name: of the optimizer.
+        inner_optimizer: Keras optimizer, or its name.
+        method: `"svgd"`, `"spos"` or `"sgld"`.
+        step_size: `e`. Default 0.1, the paper's for translation.
+        repulsive_weight: `a`. Default 0.01, the paper's for translation.
+        inverse_temperature: `b`, of `"spos"` and `"sgld"`. Default 1e8: noise as large as a gradient of 4e-4. The paper
+            tunes it and prints no value.
+        prior_deviation: deviation of a Gaussian prior of each weight with mean 0. Default `None`: a uniform prior.
+        projections: some of `"query"`, `"key"`, `"value"` and the names of marked kernels (docs/repulsive.md). Default
+            `None`: all.
+        roles: some of `"encoder"`, `"decoder"` and `"cross"`, by the layers' paths; encoder if these do not tell.
+        layers: `"all"`, or `"first"` or `"last"` of each role.
+        select: regular expression to find in a weight's path, or function of the path. Default `None`: all.
+        grouping: `"heads"`; or `"interleaved"`, as in the paper's code: particle i is columns i, i + M, i + 2M, ... of
+            the kernel.
+        bandwidth: `"paper"` or `"code"`, see `ops.stein_gradient`.
+        kernel: `k`, `"rbf"` or `"cosine"` (eq. 14), see `ops.stein_gradient`.
+        smoothing: True to move a head by the gradients of heads near it, too. Table 11 of the paper has `"cosine"` with
+            and without.
+        seed: seed of the noise. Default `None`: random, and saved with the state.
+        verbose: True to print the selected kernels.
 
     Raises:
-        ValueError: naming the argument and what was received; and when it is built for a model without such weights.
+        ValueError: for invalid arguments; in `build`, for a model without such weights.
 
     >>> inputs = keras.Input((6, 16))
     >>> outputs = keras.layers.MultiHeadAttention(num_heads=4, key_dim=4)(inputs, inputs)
@@ -177,7 +170,7 @@ class Repulsive(keras.optimizers.Optimizer):
         return gradients
 
     def _moved(self, particles, gradients, share, noise):
-        """The directions `(S, M, P)`; a term that is not a gradient of the loss is multiplied by `share`."""
+        """Returns the directions `(S, M, P)`; terms that are not gradients of the loss are scaled by `share`."""
         if self.prior_deviation is not None:
             gradients += share * particles / self.prior_deviation**2
         if self.method == "sgld":
@@ -189,7 +182,7 @@ class Repulsive(keras.optimizers.Optimizer):
         return self.step_size * moved
 
     def _noise(self, sets):
-        """Gaussian noise for every set, one after the other, `None` without noise."""
+        """Yields Gaussian noise for every set, or `None` without noise."""
         if self.method == "svgd":
             yield from [None] * len(sets)
             return
@@ -205,7 +198,7 @@ class Repulsive(keras.optimizers.Optimizer):
             start += size
 
     def _share(self):
-        """Factor of a term that is not a gradient: gradients are scaled, and every replica adds the term."""
+        """Returns the factor of terms that are not gradients: gradients are scaled, and every replica adds the term."""
         share = self.inner_optimizer.loss_scale_factor or 1.0
         share /= replicas_to_sum(self.inner_optimizer)  # `training.Model` has summed before
         return share
@@ -265,7 +258,7 @@ class Repulsive(keras.optimizers.Optimizer):
 
 
 class _Particles:
-    """A kernel as the particles of its heads, `(M, P)`, and back."""
+    """Conversion of a kernel to its heads' particles `(M, P)`, and back."""
 
     def __init__(self, shape, axis, grouping):
         self.num_particles = shape[axis]

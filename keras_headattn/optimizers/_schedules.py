@@ -19,11 +19,11 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     Vaswani et al. 2017, eq. 3, is `InverseSquareRoot.for_width(d_model, warmup_steps)`.
 
     Args:
-        peak: the learning rate at step `warmup_steps`.
-        warmup_steps: steps of warm-up, at least 1.
+        peak: learning rate at step `warmup_steps`.
+        warmup_steps: at least 1.
 
     Raises:
-        ValueError: naming the argument and what was received.
+        ValueError: for values out of range.
 
     >>> round(float(InverseSquareRoot(1e-3, 100)(399)), 6)
     0.0005
@@ -35,12 +35,12 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
 
     @classmethod
     def for_width(cls, model_dim: int, warmup_steps: int, factor: float = 1.0) -> Self:
-        """The schedule whose peak is `factor * (model_dim * warmup_steps) ** -0.5`.
+        """Returns the schedule whose peak is `factor * (model_dim * warmup_steps) ** -0.5`.
 
         Args:
             model_dim: width of the model.
-            warmup_steps: steps of warm-up, at least 1.
-            factor: of the learning rate. Default 1.0.
+            warmup_steps: at least 1.
+            factor: factor of the learning rate.
 
         >>> InverseSquareRoot.for_width(512, 4000).get_config()["warmup_steps"]
         4000
@@ -66,14 +66,14 @@ class LinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     `decay_in_warmup` google-research/electra, `model/optimization.py`.
 
     Args:
-        peak: the learning rate at step `warmup_steps`.
-        warmup_steps: steps of warm-up; 0: none.
-        total_steps: the step at which the rate is 0 again, as it is after it; above `warmup_steps`.
-        decay_in_warmup: whether the decay begins with the warm-up, and multiplies it, as in ELECTRA's program: the rate
-            is `peak * (1 - t / total_steps) * min(1, t / warmup_steps)`, below `peak` throughout. Default `False`.
+        peak: learning rate at step `warmup_steps`.
+        warmup_steps: steps of warm-up, or 0.
+        total_steps: step from which the rate is 0; above `warmup_steps`.
+        decay_in_warmup: True to multiply warm-up and decay, as ELECTRA does:
+            `peak * (1 - t / total_steps) * min(1, t / warmup_steps)`, which stays below `peak`.
 
     Raises:
-        ValueError: naming the argument and what was received.
+        ValueError: for values out of range.
 
     >>> schedule = LinearDecay(2e-5, warmup_steps=10, total_steps=110)
     >>> [round(1e5 * float(schedule(step)), 3) for step in (0, 5, 10, 60, 110, 120)]
@@ -100,19 +100,19 @@ class LinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 @register_keras_serializable(package="keras_headattn")
 class StepDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Linear warm-up from 0 to `peak`, then multiplied by `factor` at each of the `boundaries`.
+    """Linear warm-up from 0 to `peak`, then multiplication by `factor` at each of the `boundaries`.
 
     Source: Wang et al. 2021, "Evolving attention with residual convolutions", section 4.1: 5 epochs of warm-up, divided
     by 10 at epochs 30, 60, 80 and 90.
 
     Args:
-        peak: the learning rate at step `warmup_steps`.
-        warmup_steps: steps of warm-up; 0: none.
-        boundaries: ascending numbers, the steps from which the rate is lower.
-        factor: what it is multiplied by. Default 0.1.
+        peak: learning rate at step `warmup_steps`.
+        warmup_steps: steps of warm-up, or 0.
+        boundaries: ascending steps at which the rate falls.
+        factor: float.
 
     Raises:
-        ValueError: naming the argument and what was received.
+        ValueError: for values out of range, or boundaries that do not ascend.
 
     >>> schedule = StepDecay(0.128, warmup_steps=10, boundaries=(60, 80))
     >>> [round(float(schedule(step)), 5) for step in (0, 5, 10, 59, 60, 80)]

@@ -1,4 +1,4 @@
-"""From text to token ids and back: vocabularies that are trained once, then part of the model and of its SavedModel."""
+"""Tokenizers as layers, saved with a model and its SavedModel, and the learning of vocabularies."""
 
 from keras_headattn import _tensorflow  # noqa: F401
 from keras_headattn.text._byte_pair_tokenizer import BytePairTokenizer

@@ -1,4 +1,4 @@
-"""Tokens that were added to a vocabulary and are kept whole where a text has them."""
+"""Added tokens, which tokenizers never split."""
 
 import tensorflow as tf
 
@@ -8,12 +8,12 @@ OPTIONS = {"normalized": False, "lstrip": False, "rstrip": False}
 
 
 def clean_utf8(strings):
-    """Strings in which the sign U+FFFD stands for bytes that are not UTF-8."""
+    """Replaces bytes that are not UTF-8 by U+FFFD."""
     return tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8", errors="replace")
 
 
 def read_added_tokens(tokens):
-    """Checks the argument `added_tokens` of a tokenizer: returns a list of dict, each with all `OPTIONS`."""
+    """Checks a tokenizer's argument `added_tokens` and returns a list of dicts, each with all `OPTIONS`."""
     read = [{"content": token} if isinstance(token, str) else dict(token) for token in tokens]
     for token in read:
         content, unknown = token.get("content"), set(token) - {"content", *OPTIONS}
@@ -28,9 +28,9 @@ def read_added_tokens(tokens):
 
 
 class AddedTokens(tf.Module):
-    """Finds added tokens in texts and leaves the text between them to a tokenizer, as Hugging Face's tokenizers do.
+    """Splitter of texts at added tokens, as in Hugging Face's tokenizers; a tokenizer gets the text between them.
 
-    Tokens that are not normalized are looked for first, in the text as it is; the others in normalized text.
+    Tokens that are not normalized are looked for first, in the original text; the others in normalized text.
     """
 
     def __init__(self, tokens, ids, normalize=None):
@@ -45,7 +45,9 @@ class AddedTokens(tf.Module):
         self._normalized = _Finder(rounds[1], normal, ids)
 
     def pieces(self, strings, tokenize):
-        """Ids of strings (B,): int32 `tf.RaggedTensor` (B, n); `tokenize` takes the strings between added tokens."""
+        """Returns the ids of strings (B,) as int32 `tf.RaggedTensor` (B, n); `tokenize` gets the text between added
+        tokens.
+        """
         count = tf.size(strings, tf.int64)
         texts, rows, ids = self._raw.split(clean_utf8(strings), tf.range(count), tf.fill([count], -1))
         if self._normalized.patterns:
@@ -57,7 +59,7 @@ class AddedTokens(tf.Module):
 
 
 class _Finder(tf.Module):
-    """Finds tokens by the texts that stand for them; of two at one place the longer one counts."""
+    """Finder of tokens by their texts; the longest match wins."""
 
     def __init__(self, tokens, texts, ids):
         super().__init__()
@@ -75,7 +77,7 @@ class _Finder(tf.Module):
         }
 
     def split(self, texts, rows, ids):
-        """Splits texts (N,), of which those with an id are tokens: returns texts, rows and ids (M,); tokens are ''."""
+        """Splits texts (N,) without an id at tokens; returns texts, rows and ids (M,), with empty texts for tokens."""
         if not self.patterns:
             return tf.where(ids >= 0, "", texts), rows, ids
         parts = tf.strings.split(tf.strings.regex_replace(texts, f"({self.patterns})", END + rb"\1" + END), END)

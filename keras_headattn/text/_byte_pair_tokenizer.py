@@ -1,4 +1,4 @@
-"""Byte-level byte-pair encoding as a layer, so that a served model takes text."""
+"""Byte-level byte-pair encoding."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -14,52 +14,40 @@ from keras_headattn.text._pair_tokenizer import PairTokenizer, is_token
 
 SPECIALS = {"pad": "<pad>", "unk": "<unk>", "bos": "<s>", "eos": "</s>", "mask": "<mask>"}
 OTHER = r"[^\t-\r\x{85}\p{Z}\p{L}\p{N}]"
-# As GPT-2 splits text: an ending, or letters, digits or other signs, each with the space before them, or white space.
+# GPT-2's words: an ending; letters, digits or other signs, each with the space before them; or white space.
 WORD = rf"('s|'t|'re|'ve|'m|'ll|'d| ?\p{{L}}+| ?\p{{N}}+| ?{OTHER}+|{SPACE}+)"
 NO_RANK = 2**31 - 1
 
 
 @keras.saving.register_keras_serializable(package="keras_headattn")
 class BytePairTokenizer(PairTokenizer):
-    r"""Turns strings into the ids of byte pairs, inside the TensorFlow graph, with TensorFlow's own operations.
+    r"""Byte-level byte-pair tokenizer of RoBERTa, inside the TensorFlow graph, without the package tensorflow-text.
 
-    This is the encoding of GPT-2 with the special tokens of RoBERTa: one text is `<s> A </s>`, a pair is
-    `<s> A </s></s> B </s>`. Each byte is a token to begin with, so that no text is unknown; the merges then join
-    neighbours, the earliest in the list first. The vocabulary is part of the layer: it is saved in a model's `.keras`
-    file and in its SavedModel, which then needs no other file, nor the package tensorflow-text.
-
-    Special tokens that are written in a text are ordinary text: nobody who sends a text can end it early. The sign
-    U+FFFD stands for bytes that are not UTF-8.
-
-    Args:
-        vocabulary: the path of `vocab.json` (str or path), or a dictionary of tokens to ids, 0 to `V - 1`, or a list of
-            str, the token of each id. Bytes that are no visible characters are written as GPT-2 does: `"Ġ"` is a space.
-            `<s>`, `<pad>`, `</s>` and `<unk>` must be among them, at any id; `<mask>` is for masked language models.
-        merges: the path of `merges.txt` (str or path), or a list of str, each two tokens with a space between.
-        max_length: int, ids of a row, special ones included, beyond which it is cut; of a pair the longer text is cut
-            first. Default `None`: none is cut.
-        add_prefix_space: bool, whether a text begins with a space, so that its first word is as later ones: a space is
-            put before text that begins with anything else, be it a line feed or another kind of space. Default
-            False, as RoBERTa has it.
-        added_tokens: list of tokens that are kept whole where a text has them, as of `WordPieceTokenizer`. Default:
-            none.
-
-    Call arguments:
-        texts: string tensor (B,) or (B, 1), or a list of str.
-        second_texts: as many strings, of pairs. Default `None`: single texts.
-
-    Returns:
-        int32 tensor (B, n), padded with `pad_id`, which is 1 in RoBERTa. RoBERTa has no segments.
-
-    Raises:
-        FileNotFoundError: if `vocabulary` or `merges` names no file.
-        ValueError: if a special token is missing, ids are not 0 to `V - 1`, a merge is not two tokens or makes one that
-            is not in the vocabulary, `max_length` has no room for text, or `texts` has another shape.
+    It is GPT-2's encoding with RoBERTa's special tokens: a text is `<s> A </s>`, a pair `<s> A </s></s> B </s>`. Bytes
+    are joined by the merges in order, so that no text is unknown. The vocabulary is saved with the model. Special
+    tokens in a text are ordinary text. U+FFFD replaces bytes that are not UTF-8.
 
     Source: Sennrich et al. 2016, "Neural machine translation of rare words with subword units"; Radford et al. 2019,
     "Language models are unsupervised multitask learners"; Liu et al. 2019, "RoBERTa".
 
-    Example:
+    Args:
+        vocabulary: path of `vocab.json`, a dictionary from token to id, 0 to `V - 1`, or a list of tokens by id.
+            Invisible bytes are written as in GPT-2: `"Ġ"` is a space. It must contain `<s>`, `<pad>`, `</s>` and
+            `<unk>`; `<mask>` is for masked language models.
+        merges: path of `merges.txt`, or a list of str, two tokens with a space between.
+        max_length, added_tokens: see `WordPieceTokenizer`.
+        add_prefix_space: True to put a space before text that does not begin with one, so that the first word is like
+            later ones. RoBERTa has False.
+
+    Call arguments:
+        texts, second_texts: see `WordPieceTokenizer`.
+
+    Returns:
+        int32 tensor (B, n), padded with `pad_id`, which is 1 in RoBERTa, without segments.
+
+    Raises:
+        FileNotFoundError: if `vocabulary` or `merges` names no file.
+        ValueError: for an invalid vocabulary or merges, too small a `max_length`, or `texts` of another shape.
 
     >>> vocabulary = ["<s>", "<pad>", "</s>", "<unk>", "a", "c", "t", "Ġ", "at", "Ġc", "Ġcat", "<mask>"]
     >>> tokenizer = BytePairTokenizer(vocabulary, ["a t", "Ġ c", "Ġc at"])
@@ -103,7 +91,7 @@ class BytePairTokenizer(PairTokenizer):
         ).merge_dims(1, 2)
 
     def _merge(self, words):
-        """The ids of words, strings (W,): int32 `tf.RaggedTensor` (W, n)."""
+        """Returns the ids of words (W,) as int32 `tf.RaggedTensor` (W, n)."""
         signs = tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8)
         ids = tf.gather(self._byte_ids, tf.cast(signs, tf.int32))
         rows = tf.repeat(tf.range(tf.size(words)), tf.strings.length(words))
@@ -147,7 +135,7 @@ def split_gpt2(strings, add_prefix_space=False):
     """
     if add_prefix_space:
         strings = tf.strings.regex_replace(strings, r"^([^ ])", r" \1")
-    # Of white space before a word the last sign stands apart, as it belongs to the word if it is a space.
+    # The last white space before a word stands apart: if it is a space, it belongs to the word.
     strings = tf.strings.regex_replace(strings, rf"({SPACE})({SPACE}[^\t-\r\x{{85}}\p{{Z}}])", rb"\1" + END + rb"\2")
     strings = tf.strings.regex_replace(strings, WORD, rb"\1" + END)
     words = tf.strings.split(strings, END)
@@ -167,7 +155,7 @@ def every_other(flags):
 
 
 def byte_signs():
-    """The visible character that stands for each byte in a vocabulary: list of 256 str.
+    """Returns the visible character that stands for each byte in a vocabulary.
 
     >>> signs = byte_signs()
     >>> signs[ord("a")], signs[ord(" ")]
@@ -179,7 +167,7 @@ def byte_signs():
 
 
 def _texts_of(vocabulary, added):
-    """The bytes of each token; special ones have none, and added ones are text already."""
+    """Returns the bytes of each token, none for special ones."""
     bytes_of = {sign: bytes([byte]) for byte, sign in enumerate(byte_signs())}
     specials = set(SPECIALS.values())
     return [
@@ -193,7 +181,7 @@ def _texts_of(vocabulary, added):
 
 
 def _merge_ids(merges, ids, place):
-    """Pairs of ids as one number each, in the order of the merges, and the ids they become."""
+    """Returns pairs of ids as one integer each, in merge order, and the ids they become."""
     pairs, merged = {}, []
     for index, merge in enumerate(merges):
         parts = merge.split(" ") if isinstance(merge, str) else ()
@@ -213,7 +201,7 @@ def _merge_ids(merges, ids, place):
 
 
 def read_vocabulary(vocabulary):
-    """Tokens in the order of their ids."""
+    """Returns the tokens by id."""
     place = "`vocabulary`"
     if isinstance(vocabulary, (str, os.PathLike)):
         place, vocabulary = str(vocabulary), read_json(vocabulary)
@@ -244,7 +232,7 @@ def read_vocabulary(vocabulary):
 
 
 def _read_merges(merges):
-    """Merges, and a function that says where the one of an index stands."""
+    """Returns the merges, and a function that names the place of each in messages."""
     if not isinstance(merges, (str, os.PathLike)):
         return tuple(merges), lambda index: f"merges[{index}]"
     lines = [line.rstrip("\r\n") for line in read_lines(merges, strip=False)]

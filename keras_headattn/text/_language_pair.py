@@ -1,4 +1,4 @@
-"""The text of two languages: tokenizers, and the steps before and after them."""
+"""Tokenizers of a language pair, with Moses' steps."""
 
 import dataclasses
 import functools
@@ -19,13 +19,11 @@ SIDES = ("source", "target")
 
 @dataclasses.dataclass(frozen=True)
 class LanguagePair:
-    """Sentences of two languages to token ids, and ids of the target language back to sentences.
+    """Tokenizers of two languages, with optional Moses preprocessing.
 
     Args:
-        source, target: `SentencePieceTokenizer`. They may be the same.
-        source_moses, target_moses: `MosesPreprocessor`, the steps before the tokenizer. Default `None`: there are none.
-
-    Example:
+        source, target: `SentencePieceTokenizer`; may be the same.
+        source_moses, target_moses: `MosesPreprocessor`. Default `None`: no Moses steps.
 
     >>> sentences = ["a cat sat", "a cat ran"], ["eine Katze saß", "eine Katze lief"]
     >>> pair = LanguagePair.learn("vocabularies", sentences, vocabulary_size=24)
@@ -39,57 +37,42 @@ class LanguagePair:
     target_moses: MosesPreprocessor | None = None
 
     def prepare_source(self, sentences: Sequence[str]) -> list[str]:
-        """Takes Moses' steps, if there are any.
+        """Applies Moses' steps, if any, to source sentences.
 
         Args:
             sentences: list of str.
-
-        Returns:
-            List of str, the sentences as the source tokenizer takes them.
         """
         return _prepare(self.source_moses, sentences)
 
     def encode_source(self, sentences: Sequence[str]) -> list[np.ndarray]:
-        """Turns source sentences into ids, unpadded.
+        """Encodes source sentences as int32 arrays, unpadded.
 
         Args:
             sentences: list of str.
-
-        Returns:
-            List of int32 arrays.
         """
         return self.source.encode(self.prepare_source(sentences))
 
     def encode_target(self, sentences: Sequence[str]) -> list[np.ndarray]:
-        """Turns target sentences into ids, unpadded.
+        """Encodes target sentences as int32 arrays, unpadded.
 
         Args:
             sentences: list of str.
-
-        Returns:
-            List of int32 arrays.
         """
         return self.target.encode(_prepare(self.target_moses, sentences))
 
     def references(self, sentences: Sequence[str]) -> list[str]:
-        """Target sentences to compare translations with: in lower case if the model knows no other.
+        """Returns target sentences as references for translations, lower-cased if the model is.
 
         Args:
             sentences: list of str.
-
-        Returns:
-            List of str.
         """
         return [sentence.lower() if self.target.lowercase else sentence for sentence in sentences]
 
     def decode(self, ids: Tensor) -> list[str]:
-        """Turns target ids into ordinary text, after which Moses' steps are undone.
+        """Decodes target ids to text, and undoes Moses' steps.
 
         Args:
-            ids: integer tensor `(B, m)`.
-
-        Returns:
-            List of B str.
+            ids: integers `(B, m)`.
         """
         sentences = [sentence.decode("utf-8") for sentence in self.target.detokenize(ids).numpy()]
         return self.target_moses.undo(sentences) if self.target_moses else sentences
@@ -107,25 +90,21 @@ class LanguagePair:
         languages: tuple[str, str] | None = None,
         truecase: bool = False,
     ) -> Self:
-        """Learns what a folder lacks, and loads the rest. Other arguments than the first time have no effect on it.
+        """Learns the files that a folder lacks and loads the others, whose arguments have no effect any more.
 
         Args:
-            folder: str or path, where the files named by `file_names` are.
-            sentences: tuple of two lists of str, source and target. Default `None`: everything has been learned.
-            vocabulary_size: int, pieces of a vocabulary. Default 8000.
-            target_vocabulary_size: int, pieces of the target's own vocabulary. Default `None`: `vocabulary_size`.
-            model_type: "bpe" (default) or "unigram".
-            shared_vocabulary: bool, whether both languages have one vocabulary. Default True.
-            lowercase: bool, whether text is lower-cased. Default False.
-            languages: tuple of two str, codes such as `("en", "de")`: Moses' steps come before the tokenizers. Default
-                `None`: they do not.
-            truecase: bool, whether Moses' steps put sentence starts in their usual case. Default False.
-
-        Returns:
-            `LanguagePair`.
+            folder: path of the folder.
+            sentences: source and target sentences. Default `None`: nothing is left to learn.
+            vocabulary_size: pieces of a vocabulary.
+            target_vocabulary_size: pieces of the target's own vocabulary. Default `None`: `vocabulary_size`.
+            model_type: "bpe" or "unigram".
+            shared_vocabulary: True for one vocabulary for both languages.
+            lowercase: True to lower-case text.
+            languages: codes such as `("en", "de")` to apply Moses' steps. Default `None`: no Moses steps.
+            truecase: True for Moses truecasing.
 
         Raises:
-            ValueError: without `sentences`, if the folder lacks something.
+            ValueError: if `sentences` is `None` and the folder lacks a file.
             ImportError: if a package of Moses' steps is missing.
         """
         folder = pathlib.Path(folder)
@@ -147,14 +126,11 @@ class LanguagePair:
 
     @staticmethod
     def file_names(shared_vocabulary: bool = True, moses: bool = False) -> list[str]:
-        """Names of the files that `learn` writes.
+        """Returns the names of the files that `learn` writes.
 
         Args:
-            shared_vocabulary: bool, as `learn` takes it. Default True.
-            moses: bool, whether there are Moses' steps. Default False.
-
-        Returns:
-            List of str.
+            shared_vocabulary: see `learn`.
+            moses: True for Moses' steps.
         """
         vocabularies = ["vocabulary.model"] if shared_vocabulary else [f"{side}.model" for side in SIDES]
         return [f"moses.{side}.json" for side in SIDES if moses] + vocabularies

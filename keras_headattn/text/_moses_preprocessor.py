@@ -1,4 +1,4 @@
-"""The Moses steps that come before subwords in most published translation scores."""
+"""Moses preprocessing, which most published translation scores use before subwords."""
 
 import json
 import logging
@@ -10,17 +10,17 @@ from headattn_io.optional import optional_import
 
 
 class MosesPreprocessor:
-    """Normalises punctuation, separates tokens by spaces, and puts sentence starts in their usual case.
+    """Moses punctuation normalisation, tokenization and truecasing by sacremoses, without XML escapes.
 
-    A front for the sacremoses package. XML escapes (`&apos;`) are not used: a subword vocabulary has no need
-    of them. Chinese has no spaces to begin with: there the jieba package finds the words.
+    The jieba package segments Chinese.
+
+    Source: Koehn et al. 2007, "Moses: open source toolkit for statistical machine translation".
 
     Args:
-        language: str, two-letter code such as "de".
-        normalize: bool, whether to normalise punctuation. Default True.
-        tokenize: bool, whether to separate tokens. Default True.
-        truecaser: dict of str to str, from the lower-case form of a word to its usual form, as
-            `train_truecaser` learns it. Default `None`: case is left alone.
+        language: two-letter code such as "de".
+        normalize: True to normalise punctuation.
+        tokenize: True to separate tokens by spaces.
+        truecaser: dict from lower-case to usual form of words, see `train_truecaser`. Default `None`: case is kept.
 
     Call arguments:
         sentences: list of str.
@@ -29,9 +29,7 @@ class MosesPreprocessor:
         List of str, the preprocessed sentences.
 
     Raises:
-        ImportError: if sacremoses is not installed, or jieba, for Chinese.
-
-    Source: Koehn et al. 2007, "Moses: open source toolkit for statistical machine translation".
+        ImportError: if sacremoses, or for Chinese jieba, is not installed.
 
     >>> preprocessor = MosesPreprocessor("en")
     >>> preprocessor(["It works, doesn't it?"])
@@ -55,7 +53,7 @@ class MosesPreprocessor:
 
     @property
     def truecaser(self) -> dict[str, str] | None:
-        """dict of str to str, or `None`."""
+        """Dict from lower-case to usual form of words, or `None`."""
         return self._truecaser.model["best"] if self._truecaser.model else None
 
     @truecaser.setter
@@ -79,13 +77,10 @@ class MosesPreprocessor:
             yield line
 
     def undo(self, sentences: Sequence[str]) -> list[str]:
-        """Gives translations the form of ordinary text: a capital first, no space before punctuation.
+        """Restores ordinary text: a capital first, no space before punctuation. Normalisation stays.
 
         Args:
-            sentences: list of str, as `__call__` returns them. Changes by the normalisation stay.
-
-        Returns:
-            List of str.
+            sentences: list of str, as `__call__` returns them.
         """
         texts = []
         for line in _progress(sentences, f"Moses, {self.language}"):
@@ -97,11 +92,11 @@ class MosesPreprocessor:
         return texts
 
     def train_truecaser(self, sentences: Sequence[str], path: Path | None = None) -> None:
-        """Learns the usual case of every word from where it stands inside sentences.
+        """Learns the usual case of every word from inside sentences.
 
         Args:
-            sentences: list of str, the training text as it is: it is normalised and tokenised here.
-            path: str or path, where to `save` the preprocessor then. Default `None`: nowhere.
+            sentences: raw training text, list of str.
+            path: where to `save` the preprocessor. Default `None`: nowhere.
         """
         tokens = [line.split() for line in self._tokens(sentences)]
         self.truecaser = self._truecaser.train(tokens)["best"]
@@ -112,7 +107,7 @@ class MosesPreprocessor:
         """Writes the preprocessor with its truecaser to a JSON file.
 
         Args:
-            path: str or path.
+            path: path of the file.
         """
         state = {name: getattr(self, name) for name in ("language", "normalize", "tokenize", "truecaser")}
         write_atomically(path, json.dumps(state, ensure_ascii=False).encode("utf-8"))
@@ -122,14 +117,11 @@ class MosesPreprocessor:
         """Reads a preprocessor that `save` wrote.
 
         Args:
-            path: str or path.
-
-        Returns:
-            `MosesPreprocessor`.
+            path: path of the file.
 
         Raises:
             FileNotFoundError: if there is no such file.
-            ValueError: if it is not one that `save` wrote.
+            ValueError: if `save` did not write it.
         """
         state = read_json(path)
         if not isinstance(state, dict) or set(state) != {"language", "normalize", "tokenize", "truecaser"}:

@@ -1,4 +1,4 @@
-"""One text, or two joined into one sequence, as encoders such as BERT read them."""
+"""Base of tokenizers for single texts and pairs."""
 
 import itertools
 import os
@@ -16,15 +16,14 @@ from keras_headattn.text._added_tokens import AddedTokens, read_added_tokens
 
 
 class PairTokenizer(keras.layers.Layer):
-    """Base of tokenizers that put special ids around a text, and join two texts into one sequence.
+    """Base of tokenizers that add special ids to a text, or join two texts into one sequence.
 
-    A subclass calls `_find_special`, overrides `_tokenize` and `_text`, and `_normalize` if added tokens are looked for
-    in text that is changed first.
+    A subclass calls `_find_special` and overrides `_tokenize`, `_text`, and `_normalize` if added tokens may be looked
+    for in normalized text.
 
     Args:
-        vocabulary: list of str, the token of each id.
-        max_length: int, ids of a row beyond which it is cut. Default `None`: none is cut.
-        added_tokens: list of str or dict, see `WordPieceTokenizer`. Default: none.
+        vocabulary: list of tokens by id.
+        max_length, added_tokens: see `WordPieceTokenizer`.
     """
 
     joins_pairs = True
@@ -61,11 +60,11 @@ class PairTokenizer(keras.layers.Layer):
     _normalize = None
 
     def _pieces(self, strings):
-        """Ids of strings without special ones, int32 `tf.RaggedTensor`."""
+        """Returns ids without special ones, int32 `tf.RaggedTensor`."""
         return self._added.pieces(strings, self._tokenize) if self._added else self._tokenize(strings)
 
     def _find_special(self, tokens):
-        """Looks up the special tokens, of which only that of masks may be missing, and prepares for added ones."""
+        """Looks up the special tokens, of which only the mask may be missing, and prepares for added ones."""
         ids = {token: index for index, token in enumerate(self.vocabulary)}
         missing = [token for name, token in tokens.items() if token not in ids and name != "mask"]
         if missing:
@@ -76,17 +75,14 @@ class PairTokenizer(keras.layers.Layer):
 
     @property
     def vocabulary_size(self) -> int:
-        """int, number of ids."""
+        """Number of ids."""
         return len(self.vocabulary)
 
     def id_to_token(self, token_id: int) -> str:
-        """Looks a token up.
+        """Returns the token of an id.
 
         Args:
-            token_id: int, from 0 to `vocabulary_size - 1`.
-
-        Returns:
-            The token, a str.
+            token_id: from 0 to `vocabulary_size - 1`.
 
         Raises:
             ValueError: for an id out of range.
@@ -96,23 +92,20 @@ class PairTokenizer(keras.layers.Layer):
         return self.vocabulary[token_id]
 
     def with_max_length(self, max_length: int | None) -> Self:
-        """A tokenizer that cuts rows at `max_length` ids, too.
+        """Returns a tokenizer that truncates rows at `max_length` ids at the latest.
 
         Args:
             max_length: int, or `None` for no further limit.
-
-        Returns:
-            This tokenizer, if it cuts no later; else another one.
         """
         if max_length is None or (self.max_length is not None and self.max_length <= max_length):
             return self
         return type(self).from_config({**self.get_config(), "max_length": max_length})
 
     def call(self, texts: tf.Tensor | Sequence[str], second_texts: tf.Tensor | Sequence[str] | None = None) -> Any:
-        texts = _strings("texts", texts)
+        texts = as_strings("texts", texts)
         if second_texts is None:
             return self._row(texts).to_tensor(self.pad_id)
-        joined = self._joined(texts, _strings("second_texts", second_texts))
+        joined = self._joined(texts, as_strings("second_texts", second_texts))
         if not self.has_segments:
             return joined.to_tensor(self.pad_id)
         return {"token_ids": joined.to_tensor(self.pad_id), "segment_ids": self._segments(joined).to_tensor(0)}
@@ -120,22 +113,19 @@ class PairTokenizer(keras.layers.Layer):
     def is_cut(
         self, texts: tf.Tensor | Sequence[str], second_texts: tf.Tensor | Sequence[str] | None = None
     ) -> tf.Tensor:
-        """Tells which rows a call cuts at `max_length`.
+        """Returns booleans `(B,)`, True for rows that a call truncates at `max_length`.
 
         Args:
             texts: strings `(B,)`.
-            second_texts: strings `(B,)`, of pairs. Default `None`: single texts.
-
-        Returns:
-            Boolean tensor `(B,)`.
+            second_texts: strings `(B,)` of pairs. Default `None`: single texts.
         """
-        sizes = self._pieces(_strings("texts", texts)).row_lengths() + 2
+        sizes = self._pieces(as_strings("texts", texts)).row_lengths() + 2
         if second_texts is not None:
-            sizes += self._pieces(_strings("second_texts", second_texts)).row_lengths() + self.num_between
+            sizes += self._pieces(as_strings("second_texts", second_texts)).row_lengths() + self.num_between
         return tf.zeros_like(sizes, tf.bool) if self.max_length is None else sizes > self.max_length
 
     def _row(self, texts):
-        """Ids of single texts, int32 `tf.RaggedTensor`."""
+        """Returns ids of single texts, int32 `tf.RaggedTensor`."""
         pieces = self._pieces(texts)
         if self.max_length is not None:
             pieces = pieces[:, : self.max_length - 2]
@@ -143,7 +133,7 @@ class PairTokenizer(keras.layers.Layer):
         return tf.concat([one * self.bos_id, pieces, one * self.eos_id], axis=1)
 
     def _joined(self, texts, second_texts):
-        """Ids of pairs of texts, int32 `tf.RaggedTensor`."""
+        """Returns ids of pairs of texts, int32 `tf.RaggedTensor`."""
         tf.debugging.assert_equal(
             tf.size(texts), tf.size(second_texts), "There must be as many `second_texts` as `texts`."
         )
@@ -157,25 +147,24 @@ class PairTokenizer(keras.layers.Layer):
         return tf.concat([one * self.bos_id, first, between, second, one * self.eos_id], axis=1)
 
     def _segments(self, joined):
-        """0 up to the first end symbol of each row, 1 after it."""
+        """Returns 0 up to the first end symbol of each row, and 1 after it."""
         ends = tf.cumsum(tf.cast(joined.flat_values == self.eos_id, tf.int32), exclusive=True)
         return joined.with_flat_values(ends % 2)  # a row has two ends
 
     def encode(
         self, texts: Sequence[str], second_texts: Sequence[str] | None = None
     ) -> list[np.ndarray] | dict[str, list[np.ndarray]]:
-        """Turns lists of texts into ids outside the graph, unpadded, for data sets.
+        """Encodes texts outside the graph as int32 arrays, unpadded, for data sets.
 
         Args:
             texts: list of str.
-            second_texts: list of as many str, of pairs. Default `None`: single texts.
+            second_texts: as many str, of pairs. Default `None`: single texts.
 
         Returns:
-            List of int32 arrays, the same ids that a call gives; of pairs, where there are segments, a dictionary of
-            two such lists, `token_ids` and `segment_ids`.
+            List of arrays; of pairs with segments, a dictionary of two such lists, `token_ids` and `segment_ids`.
 
         Raises:
-            ValueError: if there are more or fewer second texts, or one is no str.
+            ValueError: for another number of second texts, or one that is no str.
         """
         if second_texts is None:
             return [row for some in portions(texts) for row in rows_of(self._row(tf.constant(check_texts(some))))]
@@ -188,22 +177,19 @@ class PairTokenizer(keras.layers.Layer):
         return {"token_ids": token_ids, "segment_ids": segment_ids} if self.has_segments else token_ids
 
     def detokenize(self, ids: Tensor) -> tf.Tensor:
-        """Turns ids back into text, without special tokens.
+        """Decodes ids to strings (B,), without special tokens.
 
         Args:
-            ids: integer tensor (B, n). Those without a token, of a table with more rows, are left out.
-
-        Returns:
-            String tensor (B,).
+            ids: integers (B, n). Ids without a token are left out.
         """
         ids = tf.cast(ids, tf.int32)
         return self._text(tf.where((ids >= 0) & (ids < self.vocabulary_size), ids, self.pad_id))
 
     def compute_output_spec(self, texts: Any, second_texts: Any = None) -> Any:
-        _check_shape("texts", texts.shape)
+        check_shape("texts", texts.shape)
         ids = keras.KerasTensor((texts.shape[0], None), "int32")
         if second_texts is not None:
-            _check_shape("second_texts", second_texts.shape)
+            check_shape("second_texts", second_texts.shape)
         if second_texts is None or not self.has_segments:
             return ids
         return {"token_ids": ids, "segment_ids": keras.KerasTensor(ids.shape, "int32")}
@@ -218,10 +204,9 @@ class PairTokenizer(keras.layers.Layer):
 
 
 def longest_first(first, second, room):
-    """Returns how many ids of two texts are kept, where the longer one is cut first.
+    """Returns the numbers of ids to keep of two texts if the longer one is truncated first.
 
-    Both keep the same number once they are equally long; of an odd `room` the longer one keeps one more, or else the
-    second, as Hugging Face's tokenizers have it.
+    Of an odd `room` the longer text keeps one more, or else the second, as in Hugging Face's tokenizers.
 
     >>> kept = longest_first(tf.constant([2, 9, 6]), tf.constant([9, 2, 7]), 7)
     >>> [side.numpy().tolist() for side in kept]
@@ -235,7 +220,7 @@ def longest_first(first, second, room):
 
 
 def is_token(token):
-    """True for text that can stand for an id."""
+    """Returns True for text that can stand for an id."""
     if not isinstance(token, str) or not token or "\0" in token:
         return False
     try:
@@ -246,7 +231,7 @@ def is_token(token):
 
 
 def refuse_paths(cls, config, *names):
-    """Raises a ValueError for an argument that would make a saved configuration read a file of this machine."""
+    """Raises a ValueError for a path in a saved configuration, which would read a file of this machine."""
     for name in names:
         if isinstance(config.get(name), (str, os.PathLike)):
             raise ValueError(
@@ -260,19 +245,19 @@ def _cut(ragged, lengths):
     return tf.ragged.boolean_mask(ragged, positions < lengths[:, None])
 
 
-def _strings(name, strings):
+def as_strings(name, strings):
     strings = tf.convert_to_tensor(strings, tf.string)
-    _check_shape(name, strings.shape)
+    check_shape(name, strings.shape)
     return tf.reshape(strings, [-1])
 
 
-def _check_shape(name, shape):
+def check_shape(name, shape):
     if len(shape) != 1 and tuple(shape[1:]) != (1,):
         raise ValueError(f"`{name}` must be of shape (B,) or (B, 1). Received: strings of shape {tuple(shape)}")
 
 
 def rows_of(ragged):
-    """The rows of a `tf.RaggedTensor`: list of arrays."""
+    """Returns the rows of a `tf.RaggedTensor` as arrays."""
     return np.split(ragged.flat_values.numpy(), ragged.row_splits.numpy()[1:-1])
 
 
@@ -286,7 +271,7 @@ def portions(texts, size=10_000):
 
 
 def check_texts(texts):
-    """Texts, if each is a str: a list of lists would become rows of something else."""
+    """Returns the texts if each is a str."""
     for text in texts:
         if not isinstance(text, (str, bytes)):
             raise ValueError(f"Texts must be a list of str. Received: one with {text!r:.80}")

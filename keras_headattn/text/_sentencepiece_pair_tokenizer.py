@@ -1,4 +1,4 @@
-"""SentencePiece with the special tokens of RoBERTa as a layer, so that a served model takes text."""
+"""SentencePiece with the special tokens of RoBERTa."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -17,37 +17,30 @@ SPECIALS = {"pad": "<pad>", "unk": "<unk>", "bos": "<s>", "eos": "</s>", "mask":
 
 @keras.saving.register_keras_serializable(package="keras_headattn")
 class SentencePiecePairTokenizer(PairTokenizer):
-    """Turns strings into the ids of XLM-R and CamemBERT, inside the TensorFlow graph.
+    """SentencePiece tokenizer of XLM-R and CamemBERT, inside the TensorFlow graph.
 
-    These are pieces of SentencePiece with the special tokens of RoBERTa: one text is `<s> A </s>`, a pair is
-    `<s> A </s></s> B </s>`. `interop.tokenizer_of` makes one from the files of a checkpoint. The vocabulary is part of
-    the layer: it is saved in a model's `.keras` file and in its SavedModel, which then needs no other file. It does
-    need the package tensorflow-text, which has the operations.
-
-    Special tokens that are written in a text are ordinary text: nobody who sends a text can end it early.
-
-    Args:
-        proto: a SentencePiece model whose pieces have the ids of the checkpoint, `<s>`, `<pad>`, `</s>` and `<unk>`
-            among them, and `<mask>` for masked language models: its file's path (str or path), or its bytes.
-        max_length: int, ids of a row, special ones included, beyond which it is cut; of a pair the longer text is cut
-            first. Default `None`: none is cut.
-        added_tokens: list of tokens that are kept whole where a text has them, as of `WordPieceTokenizer`; the text
-            between them is split as texts of their own are. Default: none.
-
-    Call arguments:
-        texts: string tensor (B,) or (B, 1), or a list of str.
-        second_texts: as many strings, of pairs. Default `None`: single texts.
-
-    Returns:
-        int32 tensor (B, n), padded with `pad_id`, which is 1 in XLM-R. There are no segments.
-
-    Raises:
-        FileNotFoundError: if `proto` names no file.
-        ValueError: if `proto` is no SentencePiece model, a special token is missing, `max_length` has no room for text,
-            or `texts` has another shape.
+    A text is `<s> A </s>`, a pair `<s> A </s></s> B </s>`. The vocabulary is saved with the model; a SavedModel needs
+    the package tensorflow-text. Special tokens in a text are ordinary text. `interop.tokenizer_of` makes one from a
+    checkpoint.
 
     Source: Conneau et al. 2020, "Unsupervised cross-lingual representation learning at scale"; Martin et al. 2020,
     "CamemBERT: a tasty French language model".
+
+    Args:
+        proto: path or bytes of a SentencePiece model with the checkpoint's ids. It must contain `<s>`, `<pad>`, `</s>`
+            and `<unk>`; `<mask>` is for masked language models.
+        max_length, added_tokens: see `WordPieceTokenizer`. Text between added tokens is split like a text of its own.
+
+    Call arguments:
+        texts, second_texts: see `WordPieceTokenizer`.
+
+    Returns:
+        int32 tensor (B, n), padded with `pad_id`, which is 1 in XLM-R, without segments.
+
+    Raises:
+        FileNotFoundError: if `proto` names no file.
+        ValueError: for an invalid model, a missing special token, too small a `max_length`, or `texts` of another
+            shape.
     """
 
     num_between = 2

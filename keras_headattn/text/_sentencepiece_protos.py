@@ -1,4 +1,4 @@
-"""Models of SentencePiece: from files and configurations, and into the TensorFlow graph."""
+"""SentencePiece models from files and configurations, and in the TensorFlow graph."""
 
 import base64
 import hashlib
@@ -15,7 +15,7 @@ WORD_START = "\N{LOWER ONE EIGHTH BLOCK}"  # stands for a space in pieces
 
 
 def read_proto(proto):
-    """The bytes of a SentencePiece model, which may be given as a path or in base64."""
+    """Returns the bytes of a SentencePiece model, given as bytes, path or base64."""
     place = "`proto`"
     if isinstance(proto, str) and not os.path.exists(proto):
         try:
@@ -37,7 +37,7 @@ def read_proto(proto):
 
 
 def decode_proto(proto):
-    """The bytes of a model that a configuration holds in base64; never a file of that name."""
+    """Decodes the base64 model of a configuration; never reads a file of that name."""
     if isinstance(proto, str):
         try:
             return base64.b64decode(proto, validate=True)
@@ -50,7 +50,7 @@ def decode_proto(proto):
 
 
 def graph_tokenizer(proto):
-    """The operations of tensorflow-text with the vocabulary of this model."""
+    """Returns tensorflow-text's tokenizer with the vocabulary of this model."""
     # Not FastSentencepieceTokenizer, whose ids differ for BPE models.
     tokenizer = tensorflow_text.SentencepieceTokenizer(proto, out_type=tf.int32)
     set_vocabulary(tokenizer, _Vocabulary(proto))
@@ -58,7 +58,9 @@ def graph_tokenizer(proto):
 
 
 def texts_of(processor, num_sentinels, new, ids):
-    """The text of each id: none of control pieces and sentinels, unless they are among `ids` of added tokens."""
+    """Returns the text of each id; control pieces and sentinels have none, unless they are among the `ids` of added
+    tokens.
+    """
     unknown = " \N{DOUBLE QUESTION MARK} "  # as SentencePiece has it
     texts = [
         "" if processor.is_control(i) else unknown if processor.is_unknown(i) else processor.id_to_piece(i)
@@ -71,23 +73,23 @@ def texts_of(processor, num_sentinels, new, ids):
 
 
 def join_pieces(ids, texts):
-    """Strings (B,) of ids, `tf.RaggedTensor` (B, n), by the text of each id."""
+    """Joins the texts of ids, `tf.RaggedTensor` (B, n), to strings (B,)."""
     joined = tf.strings.reduce_join(tf.gather(texts, ids), axis=-1)
     return tf.strings.regex_replace(tf.strings.regex_replace(joined, WORD_START, " "), "^ ", "")
 
 
 class _Vocabulary(tf.saved_model.experimental.TrackableResource):
-    """The vocabulary under a name of its own in the graph and in TensorFlow's memory.
+    """Vocabulary with a name of its own in the graph and in TensorFlow's memory.
 
-    tensorflow-text calls all vocabularies the same. Two in one SavedModel would be loaded as the first one twice, and
-    `keras.utils.set_random_seed`, which makes TensorFlow number its resources anew, would leave none.
+    tensorflow-text names all vocabularies alike: of two in one SavedModel the first would be loaded twice, and
+    `keras.utils.set_random_seed`, which renumbers resources, would leave none.
     """
 
     def __init__(self, proto):
         super().__init__()
         self._proto = proto
         self._content = "vocabulary_" + hashlib.sha256(proto).hexdigest()[:16]
-        self.resource_handle  # made when first asked for  # noqa: B018
+        self.resource_handle  # created on first access  # noqa: B018
 
     def _create_resource(self):
         return vocabulary_handle(self._proto, self._content)

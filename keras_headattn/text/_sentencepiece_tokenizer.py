@@ -1,4 +1,4 @@
-"""SentencePiece as a layer, so that a served model takes and returns text."""
+"""SentencePiece as a layer."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from keras_headattn._private import accept_any_input
 from keras_headattn._types import Shape, Tensor
 from keras_headattn._validation import check_index
 from keras_headattn.text._added_tokens import AddedTokens, read_added_tokens
-from keras_headattn.text._pair_tokenizer import check_texts, portions, rows_of
+from keras_headattn.text._pair_tokenizer import as_strings, check_shape, check_texts, portions, rows_of
 from keras_headattn.text._sentencepiece_protos import decode_proto, graph_tokenizer, join_pieces, read_proto, texts_of
 
 STANDS_FOR_NUL = "\ufdd0"  # Unicode keeps it for use inside a program
@@ -22,27 +22,25 @@ STANDS_FOR_NUL = "\ufdd0"  # Unicode keeps it for use inside a program
 
 @keras.saving.register_keras_serializable(package="keras_headattn")
 class SentencePieceTokenizer(keras.layers.Layer):
-    """Turns strings into ids and back, inside the TensorFlow graph.
+    """SentencePiece tokenizer, inside the TensorFlow graph.
 
-    The whole vocabulary is part of the layer: it is saved in a model's `.keras` file and in its SavedModel,
-    which then needs no other file. It does need the package tensorflow-text, which has the operations.
+    The vocabulary is saved with the model; a SavedModel needs the package tensorflow-text.
+
+    Source: Kudo & Richardson 2018, "SentencePiece: a simple and language independent subword tokenizer and detokenizer
+    for neural text processing"; of sentinels Raffel et al. 2020, "Exploring the limits of transfer learning with a
+    unified text-to-text Transformer".
 
     Args:
-        proto: a model made by `train_sentencepiece` (or another whose padding id is 0): its file's path (str
-            or path), its bytes, or these in base64, as `get_config` holds them.
-        sequence_length: int, length to which every batch is padded or cut; a sentence that is cut keeps its
-            end symbol. Default `None`: the longest sentence of the batch.
-        add_bos: bool, whether ids begin with the symbol that begins a sentence. Default False.
-        add_eos: bool, whether ids end with the symbol that ends a sentence. Default True.
-        lowercase: bool, whether text is lower-cased first; the model should be trained on such text. Default False.
-        max_length: int, ids beyond which a sentence is cut; it keeps its end symbol. Unlike `sequence_length` it adds
-            no padding. Default `None`: none is cut.
-        num_sentinels: int, how many sentinels have the ids after those of the model, `<extra_id_0>` the last one: 100
-            in T5, whose model has 32,000 pieces, no begin symbol, and the end symbol 1. They are no part of texts.
-            Default 0.
-        added_tokens: list of tokens that are kept whole where a text has them, as of `WordPieceTokenizer`; the text
-            between them is split as texts of their own are. Those that the model lacks have the ids after the
-            sentinels. Default: none.
+        proto: model of `train_sentencepiece`, or another with padding id 0: path, bytes, or base64 of the bytes.
+        sequence_length: length to which every batch is padded or truncated. Default `None`: the longest sentence.
+        add_bos: True to begin ids with the begin symbol.
+        add_eos: True to end ids with the end symbol, also of truncated sentences.
+        lowercase: True to lower-case text; train the model on such text.
+        max_length: ids beyond which a sentence is truncated, without padding. Default `None`: no limit.
+        num_sentinels: number of sentinels, whose ids follow the model's, `<extra_id_0>` last: 100 in T5, whose model
+            has 32,000 pieces, no begin symbol, and end symbol 1. They are not decoded.
+        added_tokens: see `WordPieceTokenizer`. New ones get the ids after the sentinels; text between added tokens is
+            split like a text of its own.
 
     Call arguments:
         strings: string tensor (B,) or (B, 1), or a list of str.
@@ -52,14 +50,8 @@ class SentencePieceTokenizer(keras.layers.Layer):
 
     Raises:
         FileNotFoundError: if `proto` names no file.
-        ValueError: if `proto` is no SentencePiece model, lacks a special piece that is needed,
-            `sequence_length` or `max_length` has no room for text, or `strings` has another shape.
-
-    Source: Kudo & Richardson 2018, "SentencePiece: a simple and language independent subword tokenizer and
-    detokenizer for neural text processing"; of sentinels Raffel et al. 2020, "Exploring the limits of transfer
-    learning with a unified text-to-text Transformer".
-
-    Example:
+        ValueError: for an invalid model, a missing special piece, too small a `sequence_length` or `max_length`, or
+            `strings` of another shape.
 
     ```python
     tokenizer = SentencePieceTokenizer("runs/vocabulary.model")
@@ -130,7 +122,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
 
     @property
     def _num_own(self):
-        """Ids that are not of added tokens."""
+        """Number of ids without added tokens."""
         return self._processor.vocab_size() + self.num_sentinels
 
     @property
@@ -139,43 +131,40 @@ class SentencePieceTokenizer(keras.layers.Layer):
 
     @property
     def _limit(self):
-        """Pieces of a sentence that are kept: int, or `None` for all."""
+        """Number of pieces of a sentence to keep, or `None` for all."""
         lengths = [length for length in (self.sequence_length, self.max_length) if length is not None]
         return min(lengths) - self._num_special if lengths else None
 
     @property
     def vocabulary_size(self) -> int:
-        """int, number of pieces, sentinels and added tokens included."""
+        """Number of ids, sentinels and added tokens included."""
         return self._num_own + len(self._new)
 
     @property
     def pad_id(self) -> int:
-        """int, id of padding: 0."""
+        """Id of padding: 0."""
         return self._processor.pad_id()
 
     @property
     def unk_id(self) -> int:
-        """int, id of whatever is not in the vocabulary."""
+        """Id of unknown text."""
         return self._processor.unk_id()
 
     @property
     def bos_id(self) -> int:
-        """int, id that begins a sentence; -1 if the model has none."""
+        """Id that begins a sentence; -1 if the model has none."""
         return self._processor.bos_id()
 
     @property
     def eos_id(self) -> int:
-        """int, id that ends a sentence; -1 if the model has none."""
+        """Id that ends a sentence; -1 if the model has none."""
         return self._processor.eos_id()
 
     def id_to_token(self, piece_id: int) -> str:
-        """Looks a piece up.
+        """Returns the piece of an id.
 
         Args:
-            piece_id: int, from 0 to `vocabulary_size - 1`.
-
-        Returns:
-            The piece, a str.
+            piece_id: from 0 to `vocabulary_size - 1`.
 
         Raises:
             ValueError: for an id out of range.
@@ -189,13 +178,10 @@ class SentencePieceTokenizer(keras.layers.Layer):
         return self._processor.id_to_piece(int(piece_id))
 
     def sentinel_id(self, number: int) -> int:
-        """The id of a sentinel.
+        """Returns the id of a sentinel.
 
         Args:
-            number: int, from 0 to `num_sentinels - 1`, as in `<extra_id_0>`.
-
-        Returns:
-            int.
+            number: from 0 to `num_sentinels - 1`, as in `<extra_id_0>`.
 
         Raises:
             ValueError: if there is no such sentinel.
@@ -205,12 +191,10 @@ class SentencePieceTokenizer(keras.layers.Layer):
         return self._num_own - 1 - number
 
     def call(self, strings: tf.Tensor | Sequence[str]) -> tf.Tensor:
-        strings = tf.convert_to_tensor(strings, tf.string)
-        _check_shape(strings.shape)
-        return self._rows(tf.reshape(strings, [-1])).to_tensor(self.pad_id, shape=[None, self.sequence_length])
+        return self._rows(as_strings("strings", strings)).to_tensor(self.pad_id, shape=[None, self.sequence_length])
 
     def _rows(self, strings):
-        """Ids of strings (B,), special ones included: int32 `tf.RaggedTensor` (B, n)."""
+        """Returns the ids of strings (B,), with special ones, as int32 `tf.RaggedTensor` (B, n)."""
         ids = self._added.pieces(strings, self._tokenize) if self._added else self._tokenize(strings)
         ids = ids[:, : self._limit]
         column = tf.ones([tf.shape(strings)[0], 1], tf.int32)
@@ -221,14 +205,11 @@ class SentencePieceTokenizer(keras.layers.Layer):
         return self._graph_tokenizer.tokenize(_lower(strings) if self.lowercase else strings)
 
     def detokenize(self, ids: Tensor) -> tf.Tensor:
-        """Turns ids back into strings.
+        """Decodes ids to strings (B,).
 
         Args:
-            ids: integer tensor (B, n). Padding, begin symbols and sentinels are dropped, and everything from the first
-                end symbol on.
-
-        Returns:
-            String tensor (B,).
+            ids: integers (B, n). Padding, begin symbols, sentinels, and everything from the first end symbol on are
+                dropped.
         """
         ids = tf.cast(ids, tf.int32)
         ended = tf.cumsum(tf.cast(ids == self.eos_id, tf.int32), axis=1) > 0
@@ -240,14 +221,12 @@ class SentencePieceTokenizer(keras.layers.Layer):
         )
 
     def encode(self, sentences: Sequence[str]) -> list[np.ndarray]:
-        """Turns a list of sentences into ids outside the graph, unpadded, for data sets.
+        """Encodes sentences outside the graph as int32 arrays, unpadded, for data sets.
+
+        The ids are those of a call, except for words that a unigram model can split in two ways of equal score.
 
         Args:
             sentences: list of str.
-
-        Returns:
-            List of int32 arrays, the same ids that a call gives, but for words such as "abababab" that a unigram model
-            can split in two ways of one score: rounding decides there, in the graph and here.
         """
         if self._added:
             return [row for some in portions(sentences) for row in rows_of(self._rows(tf.constant(check_texts(some))))]
@@ -258,7 +237,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
         return [np.array(bos + ids[: self._limit] + eos, "int32") for ids in self._processor.encode(texts)]
 
     def compute_output_spec(self, strings: Any) -> keras.KerasTensor:
-        _check_shape(strings.shape)
+        check_shape("strings", strings.shape)
         return keras.KerasTensor((strings.shape[0], self.sequence_length), "int32")
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
@@ -279,11 +258,6 @@ class SentencePieceTokenizer(keras.layers.Layer):
 
 
 def _lower(strings):
-    """Lower-case strings. TensorFlow's operation ends a string at a NUL, so another character stands for it there."""
+    """Lower-cases strings. TensorFlow's operation ends a string at NUL, so another character stands in for it."""
     strings = tf.strings.regex_replace(strings, r"\x00", STANDS_FOR_NUL)
     return tf.strings.regex_replace(tf.strings.lower(strings, encoding="utf-8"), STANDS_FOR_NUL, "\0")
-
-
-def _check_shape(shape):
-    if len(shape) != 1 and tuple(shape[1:]) != (1,):
-        raise ValueError(f"`strings` must be of shape (B,) or (B, 1). Received: strings of shape {tuple(shape)}")

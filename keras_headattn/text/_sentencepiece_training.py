@@ -1,4 +1,4 @@
-"""Learning a subword vocabulary from text."""
+"""Learning SentencePiece vocabularies."""
 
 import io
 import itertools
@@ -24,38 +24,30 @@ def train_sentencepiece(
     max_sentences: int | None = None,
     seed: int = 0,
 ) -> Path:
-    """Trains a SentencePiece model and writes it to a file.
+    """Trains a SentencePiece model, writes it to a file and returns `model_path`.
 
-    The ids are those this library uses everywhere: padding 0, unknown 1, begin of sentence 2, end of sentence
-    3. The same input gives the same file, byte for byte. The file appears only when it is complete. Long sentences
-    count, too: up to 1 GiB each, where SentencePiece by itself leaves out those of more than 4,192 bytes.
+    Ids are those of this library: padding 0, unknown 1, begin of sentence 2, end of sentence 3. The same input gives
+    the same file. Sentences may have up to 1 GiB; SentencePiece's default drops those of more than 4,192 bytes.
+
+    Source: Kudo & Richardson 2018, "SentencePiece: a simple and language independent subword tokenizer and detokenizer
+    for neural text processing".
 
     Args:
-        files_or_sentences: iterable of str, the sentences; or the path of a UTF-8 text file (str or path),
-            plain or `.gz`, or an iterable of `pathlib.Path`. For a vocabulary shared by two languages give
-            the text of both.
-        model_path: str or path, the file to write, by custom ending in `.model`.
-        vocabulary_size: int, number of pieces, the four special ones and `user_defined_symbols` included.
-        model_type: "bpe" (default) or "unigram".
-        character_coverage: float in [0.98, 1], the share of the text's characters that get a piece of their own.
-            Default 1.0; 0.9995 is usual for languages with very many characters.
-        user_defined_symbols: iterable of str, pieces that are never split, such as "[MASK]"; they get the ids
-            from 4.
-        max_sentences: int, train on a random sample of at most so many sentences, to save memory. Default
-            `None`: on all.
-        seed: int, seed of that sample. Default 0.
-
-    Returns:
-        `model_path`.
+        files_or_sentences: iterable of sentences, the path of a UTF-8 text file, plain or `.gz`, or an iterable of
+            `pathlib.Path`. A shared vocabulary needs the text of both languages.
+        model_path: path of the file to write, by convention with the ending `.model`.
+        vocabulary_size: number of pieces, with the four special ones and `user_defined_symbols`.
+        model_type: "bpe" or "unigram".
+        character_coverage: share of the text's characters with a piece of their own, from 0.98 to 1; 0.9995 is usual
+            for languages with very many characters.
+        user_defined_symbols: pieces that are never split, such as "[MASK]"; they get the ids from 4.
+        max_sentences: size of a random sample to train on. Default `None`: all.
+        seed: seed of that sample.
 
     Raises:
         FileNotFoundError: if a text file is missing.
-        ValueError: if the text is empty or too small for the vocabulary (the message names the largest possible
-            size), if it has more characters than the vocabulary has pieces (the message names the smallest possible
-            size), or if an argument is none of the above.
-
-    Source: Kudo & Richardson 2018, "SentencePiece: a simple and language independent subword tokenizer and
-    detokenizer for neural text processing".
+        ValueError: for empty text, or a vocabulary too large or too small for it (naming the limit), or invalid
+            arguments.
 
     >>> import tempfile
     >>> path = f"{tempfile.mkdtemp()}/cats.model"

@@ -1,4 +1,4 @@
-"""Words as tokens, in a layer, so that a served model takes text."""
+"""Words as tokens."""
 
 import collections
 import os
@@ -13,25 +13,23 @@ from headattn_io.files import Path, read_lines
 from keras_headattn._private import accept_any_input
 from keras_headattn._types import Shape
 from keras_headattn._validation import check_number
-from keras_headattn.text._pair_tokenizer import check_texts, portions, refuse_paths
+from keras_headattn.text._pair_tokenizer import as_strings, check_texts, portions, refuse_paths, rows_of
 
-# What stands by itself: a number with its points, an ending such as n't or 's, any other sign.
+# Tokens besides plain words: numbers with points, endings such as n't or 's, single signs.
 TOKENS = r"(\p{N}+(?:[.,]\p{N}+)+|n't\b|'(?:s|m|d|re|ve|ll)\b|[^\p{L}\p{M}\p{N}\s])"
 
 
 @keras.saving.register_keras_serializable(package="keras_headattn")
 class WordTokenizer(keras.layers.Layer):
-    """Turns strings into the ids of their words, inside the TensorFlow graph, with TensorFlow's own operations.
+    """Tokenizer of words, inside the TensorFlow graph, without the package tensorflow-text.
 
-    Words are runs of letters and digits; other signs stand by themselves, and so do English endings: `don't` is `do
-    n't`, as in the Penn Treebank and in GloVe's vocabulary. Ids are 0 for padding, 1 for words that are not in the
-    vocabulary, and from 2 on for the words of the vocabulary. A text without words has the one id 1, so that no row is
-    all padding.
+    Words are runs of letters and digits; other signs and English endings stand alone: `don't` is `do n't`, as in the
+    Penn Treebank and GloVe. Id 0 is padding, 1 unknown words, and the vocabulary begins at 2. A text without words has
+    the one id 1.
 
     Args:
-        vocabulary: list of str, the words, none of them twice; or the path of a text file with a word a line (str or
-            path).
-        lowercase: bool, whether text is lower-cased first; the words should be, too. Default True.
+        vocabulary: list of distinct words, or path of a text file with a word per line.
+        lowercase: True to lower-case text; the words should be, too.
 
     Call arguments:
         strings: string tensor (B,) or (B, 1), or a list of str.
@@ -41,9 +39,7 @@ class WordTokenizer(keras.layers.Layer):
 
     Raises:
         FileNotFoundError: if `vocabulary` names no file.
-        ValueError: if there are no words, if one is there twice or is empty, or if `strings` has another shape.
-
-    Example:
+        ValueError: for no, repeated or empty words, or `strings` of another shape.
 
     >>> tokenizer = WordTokenizer(["a", "cat", "do", "n't"])
     >>> tokenizer(["A cat!", "Don't"]).numpy().tolist()
@@ -78,17 +74,14 @@ class WordTokenizer(keras.layers.Layer):
 
     @property
     def vocabulary_size(self) -> int:
-        """int, number of ids."""
+        """Number of ids."""
         return 2 + len(self.vocabulary)
 
     def id_to_token(self, word_id: int) -> str:
-        """Looks a word up.
+        """Returns the word of an id; `"<pad>"` and `"<unk>"` for the first two.
 
         Args:
-            word_id: int, from 0 to `vocabulary_size - 1`.
-
-        Returns:
-            The word, a str; `"<pad>"` and `"<unk>"` for the first two.
+            word_id: from 0 to `vocabulary_size - 1`.
 
         Raises:
             ValueError: for an id out of range.
@@ -98,10 +91,7 @@ class WordTokenizer(keras.layers.Layer):
         return ("<pad>", "<unk>")[word_id] if word_id < 2 else self.vocabulary[word_id - 2]
 
     def call(self, strings: tf.Tensor | Sequence[str]) -> tf.Tensor:
-        strings = tf.convert_to_tensor(strings, tf.string)
-        if len(strings.shape) != 1 and tuple(strings.shape[1:]) != (1,):
-            raise ValueError(f"`strings` must be of shape (B,) or (B, 1). Received: shape {tuple(strings.shape)}")
-        return self._ids(tf.reshape(strings, [-1])).to_tensor(self.pad_id)
+        return self._ids(as_strings("strings", strings)).to_tensor(self.pad_id)
 
     def _ids(self, strings):
         words = split_words(strings, self.lowercase)
@@ -111,19 +101,12 @@ class WordTokenizer(keras.layers.Layer):
         return tf.concat([ids, unknown], axis=1)
 
     def encode(self, sentences: Sequence[str]) -> list[np.ndarray]:
-        """Turns a list of sentences into ids outside the graph, unpadded, for data sets.
+        """Encodes sentences outside the graph as int32 arrays, unpadded, for data sets.
 
         Args:
             sentences: list of str.
-
-        Returns:
-            List of int32 arrays, the same ids that a call gives.
         """
-        found = []
-        for some in portions(sentences):
-            ids = self._ids(tf.constant(check_texts(some)))
-            found += np.split(ids.flat_values.numpy(), ids.row_splits.numpy()[1:-1])
-        return found
+        return [row for some in portions(sentences) for row in rows_of(self._ids(tf.constant(check_texts(some))))]
 
     def compute_output_spec(self, strings: Any) -> keras.KerasTensor:
         return keras.KerasTensor((strings.shape[0], None), "int32")
@@ -136,14 +119,11 @@ class WordTokenizer(keras.layers.Layer):
 
 
 def split_words(strings: tf.Tensor, lowercase: bool = True) -> tf.RaggedTensor:
-    """Splits strings into words, as `WordTokenizer` does.
+    """Splits strings into words, as `WordTokenizer` does: ragged strings (B, n).
 
     Args:
         strings: string tensor (B,).
-        lowercase: bool. Default True.
-
-    Returns:
-        `tf.RaggedTensor` of strings (B, n).
+        lowercase: True to lower-case text.
 
     >>> split_words(tf.constant(["It's 3.5 km, isn't it?"])).to_list()
     [[b'it', b"'s", b'3.5', b'km', b',', b'is', b"n't", b'it', b'?']]
@@ -159,17 +139,13 @@ def split_words(strings: tf.Tensor, lowercase: bool = True) -> tf.RaggedTensor:
 def learn_words(
     sentences: Iterable[str], vocabulary_size: int | None = None, min_count: int = 1, lowercase: bool = True
 ) -> list[str]:
-    """The most frequent words of a text.
+    """Returns the most frequent words of a text, most frequent first, as `vocabulary` of `WordTokenizer`.
 
     Args:
         sentences: iterable of str.
-        vocabulary_size: int, how many ids the vocabulary may have, the two special ones included. Default `None`: no
-            limit.
-        min_count: int, how often a word must occur. Default 1.
-        lowercase: bool, whether text is lower-cased first. Default True.
-
-    Returns:
-        List of str, the most frequent first, of equal ones in their order: the `vocabulary` of `WordTokenizer`.
+        vocabulary_size: largest number of ids, with the two special ones. Default `None`: no limit.
+        min_count: least number of occurrences of a word.
+        lowercase: True to lower-case text.
 
     Raises:
         ValueError: if there are no such words, or `vocabulary_size` has no room for any.

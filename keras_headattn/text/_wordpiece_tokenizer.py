@@ -1,4 +1,4 @@
-"""BERT's WordPiece as a layer, so that a served model takes text."""
+"""WordPiece as a layer."""
 
 import os
 import re
@@ -16,52 +16,43 @@ from keras_headattn.text._pair_tokenizer import PairTokenizer, is_token
 SPECIALS = {"pad": "[PAD]", "unk": "[UNK]", "bos": "[CLS]", "eos": "[SEP]", "mask": "[MASK]"}
 MAX_LETTERS = 100  # of a word, as in Hugging Face's tokenizers
 MAX_BYTES = 256  # of a token, in tensorflow-text
-NEVER = "[\ufdd0{}]"  # what no text is split into, in place of a token that has white space in it
-NO_TEXT = r"[^\P{C}\t\n\r]|\x{fffd}"  # control characters, invisible ones, and what stands for bytes that are no text
+NEVER = "[\ufdd0{}]"  # replaces tokens with white space; no text contains it
+NO_TEXT = r"[^\P{C}\t\n\r]|\x{fffd}"  # control and invisible characters, and the replacement of invalid bytes
 
 
 @keras.saving.register_keras_serializable(package="keras_headattn")
 class WordPieceTokenizer(PairTokenizer):
-    """Turns strings into the ids of BERT's word pieces, inside the TensorFlow graph.
+    """WordPiece tokenizer of BERT, inside the TensorFlow graph.
 
-    One text is `[CLS] A [SEP]`, a pair is `[CLS] A [SEP] B [SEP]`, with segment 1 for `B [SEP]`. The vocabulary is part
-    of the layer: it is saved in a model's `.keras` file and in its SavedModel, which then needs no other file. It does
-    need the package tensorflow-text, which has the operations.
+    A text is `[CLS] A [SEP]`, a pair `[CLS] A [SEP] B [SEP]` with segment 1 for `B [SEP]`. The vocabulary is saved with
+    the model; a SavedModel needs the package tensorflow-text. Special tokens in a text are ordinary text. Control
+    characters and bytes that are not UTF-8 are dropped. A word of more than 100 characters is one `[UNK]`.
 
-    Special tokens that are written in a text are ordinary text: nobody who sends a text can end it early. Bytes that
-    are not UTF-8 are left out, as are control characters. A word of more than 100 characters is one `[UNK]`.
+    Source: Devlin et al. 2019, "BERT: pre-training of deep bidirectional transformers for language understanding"; Song
+    et al. 2021, "Fast WordPiece tokenization".
 
     Args:
-        vocabulary: the path of BERT's `vocab.txt`, a token a line (str or path), or a list of str, the token of each
-            id. `[PAD]`, `[UNK]`, `[CLS]` and `[SEP]` must be among them, at any id; `[MASK]` is for masked language
-            models. Pieces inside words begin with `##`.
-        lowercase: bool, whether text is lower-cased and loses its accents, as "uncased" checkpoints want it. Default
-            True.
-        max_length: int, ids of a row, special ones included, beyond which it is cut; of a pair the longer text is cut
-            first. Default `None`: none is cut.
-        strip_accents: bool, whether text loses its accents. Default `None`: as `lowercase`.
-        added_tokens: list of tokens that are kept whole where a text has them, such as `["[E1]"]`: each a str, or a
-            dictionary of its `content` and what is true of it, `normalized` (it is looked for in text without case, if
-            text is lower-cased), `lstrip` and `rstrip` (it takes white space before or after it along). Those that
-            `vocabulary` lacks have the ids after it. Default: none.
+        vocabulary: path of BERT's `vocab.txt`, a token per line, or a list of tokens by id. It must contain `[PAD]`,
+            `[UNK]`, `[CLS]` and `[SEP]`; `[MASK]` is for masked language models. Pieces inside words begin with `##`.
+        lowercase: True to lower-case text and strip accents, as "uncased" checkpoints expect.
+        max_length: ids of a row, with special ones, beyond which it is truncated; of a pair the longer text first.
+            Default `None`: no limit.
+        strip_accents: True to strip accents. Default `None`: as `lowercase`.
+        added_tokens: tokens that are never split, such as `["[E1]"]`: str, or dictionaries of `content` and the flags
+            `normalized` (matched in lower-cased text), `lstrip` and `rstrip` (take white space before or after along).
+            New ones get the ids after the vocabulary.
 
     Call arguments:
         texts: string tensor (B,) or (B, 1), or a list of str.
         second_texts: as many strings, of pairs. Default `None`: single texts.
 
     Returns:
-        int32 tensor (B, n), padded with `pad_id`; of pairs a dictionary of two, `token_ids` and `segment_ids`, of which
-        the second is padded with 0.
+        int32 tensor (B, n), padded with `pad_id`; of pairs a dictionary of `token_ids` and `segment_ids`, padded with
+        0.
 
     Raises:
         FileNotFoundError: if `vocabulary` names no file.
-        ValueError: if a special token is missing, a token is there twice, `max_length` has no room for text, or `texts`
-            has another shape.
-
-    Source: Devlin et al. 2019, "BERT: pre-training of deep bidirectional transformers for language understanding";
-    Song et al. 2021, "Fast WordPiece tokenization".
-
-    Example:
+        ValueError: for an invalid vocabulary, too small a `max_length`, or `texts` of another shape.
 
     >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "cat", "##s"])
     >>> tokenizer(["Cats!", "a cat"]).numpy().tolist()
@@ -88,7 +79,7 @@ class WordPieceTokenizer(PairTokenizer):
         self.strip_accents = strip_accents
         _check_pieces(self._base, place)
         self._find_special(SPECIALS)
-        # Its own lower case, `lower_case_nfd_strip_accents`, also takes signs such as ² and … apart, as BERT does not.
+        # `lower_case_nfd_strip_accents` would also decompose signs such as ² and …, unlike BERT.
         self._graph_tokenizer = tensorflow_text.FastBertTokenizer(
             [NEVER.format(i) if re.search(r"\s", token) else token for i, token in enumerate(self._base)],
             token_out_type=tf.int32,
@@ -102,7 +93,7 @@ class WordPieceTokenizer(PairTokenizer):
         return normalize_bert(strings, self.lowercase, self.strip_accents)
 
     def _tokenize(self, strings):
-        """Ids of strings, where one [UNK] takes the place of the pieces of a word that is too long."""
+        """Returns ids of strings, with one [UNK] for each word that is too long."""
         pieces = self._graph_tokenizer.tokenize(self._normalize(strings))
         ids = pieces.flat_values
         begins = tf.gather(self._begins, ids)
@@ -123,7 +114,7 @@ class WordPieceTokenizer(PairTokenizer):
 
 
 def _read_vocabulary(vocabulary):
-    """Tokens, and a function that says where the one of an index stands."""
+    """Returns the tokens, and a function that names the place of each in messages."""
     if not isinstance(vocabulary, (str, os.PathLike)):
         return list(vocabulary), lambda index: f"vocabulary[{index}]"
     tokens = [line.rstrip("\r\n") for line in read_lines(vocabulary, strip=False)]
@@ -152,7 +143,7 @@ def _check_pieces(tokens, place):
 
 
 def normalize_bert(strings, lowercase=True, strip_accents=None):
-    """Removes from strings what BERT does not read: control characters and, in lower case, accents.
+    """Removes control characters and, in lower case, accents, as BERT does.
 
     >>> normalize_bert(tf.constant(["Ça, 3 km²!"])).numpy()[0].decode()
     'ca, 3 km²!'

@@ -1,4 +1,4 @@
-"""Learning a vocabulary of word pieces from text."""
+"""Learning WordPiece vocabularies."""
 
 from collections.abc import Iterable
 
@@ -11,26 +11,22 @@ from keras_headattn.text._wordpiece_tokenizer import SPECIALS, normalize_bert
 
 
 def learn_wordpieces(texts: Iterable[str], vocabulary_size: int, lowercase: bool = True) -> list[str]:
-    """Learns the pieces of a text for those who have no `vocab.txt`, by tensorflow-text.
+    """Learns the `vocabulary` of a `WordPieceTokenizer` by tensorflow-text.
 
-    The special tokens are the first, in BERT's order: `[PAD]` 0, `[UNK]` 1, `[CLS]` 2, `[SEP]` 3, `[MASK]` 4. Then come
-    all characters of the text, or the 1,000 most frequent ones, so that a word of known characters is never unknown,
-    and longer pieces, the most frequent first. The same text gives the same pieces. All substrings of all words are
-    counted in Python: a million different words take minutes.
+    Special tokens come first, in BERT's order: `[PAD]` 0, `[UNK]` 1, `[CLS]` 2, `[SEP]` 3, `[MASK]` 4. Then come all
+    characters, at most the 1,000 most frequent, and longer pieces, most frequent first. The same text gives the same
+    pieces. A million distinct words take minutes.
+
+    Source: Schuster & Nakajima 2012, "Japanese and Korean voice search".
 
     Args:
         texts: iterable of str.
-        vocabulary_size: int, how many tokens there are at most. A text with few words has fewer.
-        lowercase: bool, as `WordPieceTokenizer` takes it. Default True.
-
-    Returns:
-        List of str: the `vocabulary` of `WordPieceTokenizer`, and the lines of its file.
+        vocabulary_size: largest number of tokens.
+        lowercase: see `WordPieceTokenizer`.
 
     Raises:
-        ValueError: if the text has no words, or `vocabulary_size` has no room for the characters (the message names
-            the smallest possible size).
-
-    Source: Schuster & Nakajima 2012, "Japanese and Korean voice search".
+        ValueError: if the text has no words, or more characters than `vocabulary_size` (naming the smallest possible
+            size).
 
     >>> pieces = learn_wordpieces(["a cat sat", "a cat ran"], vocabulary_size=20)
     >>> pieces[:5], "cat" in pieces
