@@ -1,10 +1,10 @@
-"""Tokens per second of the data pipeline alone against what a model takes, and its memory for two sizes of corpus.
+"""Tokens per second of the data pipeline alone, compared with a model's need, and its memory for two sizes of corpus.
 
     python -m benchmarks.data [--quick] [--pairs 100000 400000]
 
-The corpus is made by code: sentences of 5 to 45 words out of 20,000, the frequent ones far more often, as in language.
-Both sizes are larger than the 65,536 pairs that are shuffled at a time. Each measurement runs in a process of its own,
-whose largest resident memory is reported.
+The synthetic corpus has sentences of 5 to 45 words out of 20,000, with natural frequencies. Both sizes exceed the
+65,536 pairs that are shuffled at a time. Each measurement runs in its own process, whose peak resident memory is
+reported.
 """
 
 import argparse
@@ -25,7 +25,7 @@ LETTERS = np.array(list("etaoinshrdlu"))
 
 
 def write_text(folder, number):
-    """Two text files of so many lines."""
+    """Writes two text files of this many lines."""
     rng = np.random.default_rng(0)
     words = np.array(["".join(rng.choice(LETTERS, 2 + rank % 8)) for rank in range(20_000)])
     for side in ("en", "de"):
@@ -58,7 +58,7 @@ def tokenise(folder):
 
 
 def read(folder):
-    """An epoch of batches."""
+    """Reads an epoch of batches."""
     from keras_headattn.data import RecordBatches, Records, choose_buckets, teacher_forcing
 
     records = Records(settings(folder).records)
@@ -72,7 +72,7 @@ def read(folder):
 
 
 def in_process(function, *arguments):
-    """`(target tokens, seconds, peak memory in MB)` of a function run in a process of its own."""
+    """Returns `(target tokens, seconds, peak memory in MB)` of a function in its own process."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_measured, (function, arguments))
 
@@ -84,7 +84,7 @@ def _measured(function, arguments):
 
 
 def train():
-    """Steps of training as `benchmarks.training` measures them, after a first one that makes the graph."""
+    """Trains as `benchmarks.training` does, after a first step that makes the graph."""
     from benchmarks import training
 
     step = training.our_cases()["this library"]

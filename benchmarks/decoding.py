@@ -1,10 +1,10 @@
-"""Tokens per second of translation: this library, Hugging Face Marian and CTranslate2, same sizes, same machine.
+"""Tokens per second of translation: this library, Hugging Face Marian and CTranslate2 at the same sizes.
 
     python -m benchmarks.decoding [--quick]
 
-Each library runs in a process of its own; they take turns. The peers run with one thread and with all cores' and are
-judged by the faster. Random weights; 64 source tokens, and exactly 64 target tokens as no translation may end. The
-time is that of a whole translation, encoder included.
+Each library runs in its own process; they take turns. The others run with one thread and with one per core, and the
+faster counts. Weights are random; 64 source tokens, and exactly 64 target tokens, as no translation may end. Times are
+those of whole translations, with the encoder.
 """
 
 import argparse
@@ -26,7 +26,7 @@ MAPPED, ALWAYS = 16, 500  # tokens of the map: of each source token, and of ever
 
 
 def sources(batch_size):
-    """Random token ids, without those of special tokens in any of the libraries."""
+    """Draws token ids that are special in none of the libraries."""
     return np.random.default_rng(batch_size).integers(10, VOCABULARY - 10, (batch_size, LENGTH), "int32")
 
 
@@ -66,7 +66,7 @@ def our_cases(settings):
 
 
 def marian_cases(settings, folder, threads):
-    """Marian's; and saves the model in `folder` for CTranslate2."""
+    """Returns Marian's cases and saves the model in `folder` for CTranslate2."""
     import torch
 
     from benchmarks.marian import make_endless_marian
@@ -96,7 +96,7 @@ def ctranslate2_cases(settings, folder, threads):
 
 
 def int8_cases(settings, folder, threads):
-    """CTranslate2's fastest: 8-bit products, and of the vocabulary what a map of random tokens allows."""
+    """Returns CTranslate2's fastest cases: int8 products, and a vocabulary limited by a random map."""
     rng = np.random.default_rng(0)
     with open(f"{folder}/vmap.txt", "w", encoding="utf-8") as file:
         file.write("\t" + " ".join(map(str, range(2, ALWAYS + 2))) + "\n")

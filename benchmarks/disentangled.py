@@ -1,11 +1,11 @@
-"""A training step with disentangled mask attention against the same Transformer with multi-head attention.
+"""Training step with disentangled mask attention, compared with multi-head attention in the same Transformer.
 
     python -m benchmarks.disentangled [--quick]
     python -m benchmarks.disentangled --memory
 
-A step is forward pass, loss, backward pass and update by Adam through `train_on_batch`, compiled by XLA. Its memory is
-the largest of the process during a step, less that before it. For it TensorFlow is without oneDNN, whose allocator
-keeps what is freed; such steps are not timed.
+A step is forward pass, loss, backward pass and Adam update by `train_on_batch`, compiled by XLA. Its memory is the
+process's peak during a step minus that before. `--memory` turns oneDNN off, whose allocator keeps freed memory, and
+times nothing.
 """
 
 import argparse
@@ -25,7 +25,7 @@ CASES = {
 
 
 def step(options, heads, **size):
-    """Function that makes one training step of a new model and returns its seconds."""
+    """Returns a function that makes one training step of a new model and returns its seconds."""
     import keras
 
     from keras_headattn.layers import DisentangledMaskAttention, MultiHeadAttention
@@ -39,7 +39,7 @@ def step(options, heads, **size):
 
 
 def seconds(steps, limits):
-    """Rows of seconds and ratios."""
+    """Returns rows of seconds and ratios."""
     rounds = timing.run_rounds(steps, "multi-head", min_rounds=3, max_spread=0.02, **limits)
     for case in steps:
         ratio, spread = rounds.ratio(case, "multi-head")
@@ -47,7 +47,7 @@ def seconds(steps, limits):
 
 
 def megabytes(steps):
-    """Rows of memory and ratios."""
+    """Returns rows of memory and ratios."""
     for step in steps.values():
         step()  # compiles
     taken = {case: timing.memory(step) for case, step in steps.items()}

@@ -17,14 +17,14 @@ TITLE = (
 
 
 def texts():
-    """Token ids `(ROWS, LENGTH)`, without padding."""
+    """Draws token ids `(ROWS, LENGTH)`, without padding."""
     ids = np.random.default_rng(0).integers(999, VOCABULARY, (ROWS, LENGTH)).astype("int32")
     ids[:, 0], ids[:, -1] = CLS, SEP
     return ids
 
 
 def make_trainer(**settings):
-    """What the recipe trains with these settings, on a CPU."""
+    """Returns the recipe's trainer for these settings, on a CPU."""
     from recipes.engine.training import LARGE
     from recipes.pretrain.__main__ import RECIPE
     from recipes.pretrain.settings import PretrainConfig
@@ -43,7 +43,7 @@ def inputs():
 
 
 def make_folder(folder):
-    """Writes both networks as Hugging Face has them, and what they say of a text with masks."""
+    """Writes both networks in Hugging Face's format, with their outputs for a masked text."""
     from keras_headattn.interop import to_hugging_face
 
     model = make_trainer()
@@ -61,13 +61,13 @@ def make_folder(folder):
 
 
 class Peer:
-    """Hugging Face's two networks with the same embeddings, the same masks, samples and losses, and AdamW.
+    """Hugging Face's two networks with the same embeddings, masks, samples and losses, and AdamW.
 
     Args:
         folder: that of `make_folder`.
         attention: `attn_implementation`.
-        is_short: whether logits are computed where tokens were drawn, as ours are; else everywhere, as
-            `ElectraForMaskedLM` does when it is called.
+        is_short: True to compute logits of the drawn tokens alone, as ours does; False for all, as `ElectraForMaskedLM`
+            does.
     """
 
     def __init__(self, folder, attention, is_short):
@@ -101,7 +101,7 @@ class Peer:
             np.testing.assert_allclose(replaced, expected["replaced"], atol=1e-4)
 
     def logits(self, ids, positions):
-        """Logits of the generator `(B, K, V)`."""
+        """Returns the generator's logits `(B, K, V)`."""
         if not self.is_short:
             logits = self.generator(ids, attention_mask=ids > 0).logits
             return logits.gather(1, positions[..., None].expand(-1, -1, VOCABULARY))
@@ -110,7 +110,7 @@ class Peer:
         return self.generator.generator_lm_head(self.generator.generator_predictions(states))
 
     def masks(self):
-        """The text with masks, the positions that were drawn, and which of these count."""
+        """Returns the masked text, the drawn positions, and booleans of those that count."""
         torch, ids = self.torch, self.ids
         is_real = ids > 0
         is_free = is_real & (ids != CLS) & (ids != SEP) & (ids != MASK)

@@ -1,9 +1,9 @@
-"""Scores of the tasks that recipes make by code, over three seeds: the figures that pages of the recipes quote.
+"""Scores of the recipes' synthetic tasks over three seeds, as the recipes' pages quote them.
 
     python -m benchmarks.embedded                    all tasks, about two hours of one core
-    python -m benchmarks.embedded translate graphs   some of them; the report has those that are finished
+    python -m benchmarks.embedded translate graphs   some; the report has those that are finished
 
-Runs are kept in runs/embedded, or in --runs. What has finished there is not trained again.
+Runs are kept in runs/embedded, or in --runs; finished ones are not repeated.
 """
 
 import argparse
@@ -42,7 +42,7 @@ TASKS = {
 
 
 def train(name, runs, seeds):
-    """Trains a task with all seeds; the recipe says how far it is."""
+    """Trains a task with all seeds."""
     arguments = TASKS[name][0].format(runs=runs).split()
     seeds = ["--seeds", *map(str, seeds)]
     command = [sys.executable, "-m", f"recipes.{arguments[0]}", *arguments[1:], *seeds, "--run", f"{runs}/{name}"]
@@ -50,7 +50,7 @@ def train(name, runs, seeds):
 
 
 def rows(runs):
-    """Rows of the tasks that are finished: arguments, measure, mean and deviation, and each seed."""
+    """Returns rows of finished tasks: arguments, measure, mean and deviation, and each seed."""
     for name, (arguments, measures) in TASKS.items():
         path = pathlib.Path(runs, name, "seeds.json")
         tests = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

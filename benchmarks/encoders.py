@@ -1,16 +1,15 @@
-"""Fine-tuning and serving of a BERT as large as all-MiniLM-L6: this library and its peers, with the same weights.
+"""Fine-tuning and serving of a BERT of all-MiniLM-L6's size: this library and others, with the same weights.
 
     python -m benchmarks.encoders train [--quick]
     python -m benchmarks.encoders serve [--quick]
 
-The first measures training steps on 2 classes with AdamW, the gradient clipped to norm 1, and dropout 0.1: ours as
-`recipes.glue` trains on a CPU, with plain and with evolving attention; Hugging Face in PyTorch; and KerasHub's
-backbone, which has GELU by its formula with tanh, under stock Keras. The second measures the time from texts to
-probabilities: our export in a server's session, which has its tokenizer inside, and Hugging Face and ONNX Runtime, with
-Hugging Face's fast tokenizer before them.
+`train` measures steps on 2 classes with AdamW, gradients clipped to norm 1 and dropout 0.1: ours as `recipes.glue`
+trains on a CPU, with plain and evolving attention; Hugging Face in PyTorch; and KerasHub's backbone, with tanh GELU,
+under stock Keras. `serve` measures the time from texts to probabilities: our export, with its tokenizer, in a server's
+session, and Hugging Face and ONNX Runtime after Hugging Face's fast tokenizer.
 
-Each library runs in processes of its own; they take turns. PyTorch and ONNX Runtime run with one thread and with all
-cores', PyTorch with either of its attentions, KerasHub with and without XLA; each is judged by the fastest.
+Each library runs in its own processes; they take turns. PyTorch and ONNX Runtime run with one thread and with one per
+core, PyTorch with either attention, KerasHub with and without XLA; the fastest counts.
 """
 
 import argparse
@@ -42,7 +41,7 @@ def labels(number):
 
 
 def our_steps(folder):
-    """Training steps by batch and name, of what the recipe makes of its settings."""
+    """Returns the recipe's training steps by batch and name."""
     from keras_headattn.data import LabelledBatches
     from keras_headattn.interop import tokenizer_of
     from recipes.engine.training import LARGE
@@ -99,7 +98,7 @@ def keras_hub_steps(folder):
 
 
 def torch_models(folder, threads):
-    """The model with each attention that PyTorch has for a CPU, by name."""
+    """Returns the model with each of PyTorch's CPU attentions, by name."""
     import torch
     from transformers import AutoModelForSequenceClassification
 
@@ -136,12 +135,12 @@ def torch_steps(folder, threads):
 
 
 def requests():
-    """Texts by the number of rows and of tokens of the longest."""
+    """Returns texts by number of rows and tokens of the longest."""
     return {request: minilm.make_texts(*request) for request in REQUESTS}
 
 
 def answers(folder, function, name):
-    """Functions that answer each request, of one from texts to probabilities, which are checked."""
+    """Returns functions that answer each request, after a check of `function`, from texts to probabilities."""
     minilm.check(folder, [function(texts) for texts in requests().values()])
     return {(request, name): functools.partial(function, texts) for request, texts in requests().items()}
 
@@ -162,7 +161,7 @@ def session_answers(folder, path, name):
 
 
 def torch_answers(folder, threads):
-    """Hugging Face's; and writes the model for ONNX Runtime."""
+    """Returns Hugging Face's answers and writes the model for ONNX Runtime."""
     import torch
     from transformers import AutoTokenizer
 
@@ -212,7 +211,7 @@ def onnx_answers(folder, threads):
 
 
 def start(stack, function, *arguments, threads=None):
-    """The cases of a new process."""
+    """Returns the cases of a new process."""
     worker = timing.Worker(f"benchmarks.encoders:{function}", *arguments, threads=threads or timing.cores())
     return stack.enter_context(worker).cases
 
@@ -247,14 +246,14 @@ def serve(stack, folder, limits):
 
 
 def measured(cases, reference, limits):
-    """Pairs of a batch and its `Rounds`."""
+    """Yields pairs of a batch and its `Rounds`."""
     for batch in dict.fromkeys(batch for batch, _ in cases):
         own = {name: run for (of_batch, name), run in cases.items() if of_batch == batch}
         yield batch, timing.run_rounds(own, reference, **limits)
 
 
 def speeds(rounds, name, peers):
-    """How many times as fast a case is as the fastest of each peer, as cells."""
+    """Returns the speed of a case relative to each other library's fastest, as cells."""
     best = [rounds.fastest([case for case in rounds.seconds if case.startswith(peer)]) for peer in peers]
     return [f"{ratio:.2f} ± {spread:.0%}" for ratio, spread in (rounds.ratio(peer, name) for peer in best)]
 

@@ -1,4 +1,4 @@
-"""A training step with evolving attention against the same model without it, in time and in operations.
+"""Training step with evolving attention, compared with the same model without it, in time and operations.
 
     python -m benchmarks.evolving [--quick] [--only transformer|resnet]
 
@@ -18,7 +18,7 @@ IMAGES = 4
 
 
 def transformers():
-    """The Transformer `base`, with the paper's settings for it."""
+    """Returns the Transformer `base` with the paper's settings."""
     from keras_headattn.layers import EvolvingAttention, MultiHeadAttention
 
     evolving = functools.partial(EvolvingAttention, 8, 64, beta=0.1)
@@ -35,7 +35,7 @@ def transformers():
 
 
 def resnets():
-    """ResNet-50 with attention, at 224 x 224."""
+    """Returns ResNet-50 with attention, at 224 x 224."""
     from benchmarks.resnets import network
     from keras_headattn.training import Model
 
@@ -48,7 +48,7 @@ def resnets():
 
 
 def cases(models, jit_compile):
-    """Functions that make a training step, by name, and the operations of the forward pass."""
+    """Returns training steps by name, and the forward pass's operations."""
     import keras
     import tensorflow as tf
 

@@ -1,15 +1,14 @@
-"""SavedModels as a server runs them: size, time to load, memory, the first call and later ones, and what settings do.
+"""SavedModels in a server's session: size, loading time, memory, first and later calls, and the effect of settings.
 
     python -m benchmarks.exports [MODEL ...] [--text TEXT] [--quick]
     python -m benchmarks.exports --settings [MODEL] [--text TEXT] [--quick]
 
-MODEL is a version of a SavedModel with warm-up requests, for example `saved_models/quick_translate/1`. Without any,
-exports of the other benchmarks' Transformer with random weights are written and measured. Each is loaded by a session
-as of a server, in a process of its own without this library: once it runs its warm-up requests first, and once it does
-not. Then it is called with one row of its first request, or of the text.
+MODEL is a version of a SavedModel with warm-up requests, such as `saved_models/quick_translate/1`; without any, exports
+of the other benchmarks' Transformer with random weights are measured. Each is loaded in its own process without this
+library, with and without its warm-up requests, and called with one row of its first request, or of the text.
 
-The second command tries settings on one model, with one row and with eight: threads of the session, XLA's flags, and
-the signature `xla` where there is one. Calls are timed in paired rounds.
+The second command tries settings on one model, with one row and with eight: session threads, XLA's flags, and the
+signature `xla` if there is one. Calls are timed in paired rounds.
 """
 
 import argparse
@@ -40,11 +39,11 @@ ROWS = (1, 8)
 
 
 class Session:
-    """A SavedModel in a session with a server's options.
+    """SavedModel in a session with a server's options.
 
     Args:
-        path: str, of a version.
-        threads: int, of the session; 0 for TensorFlow's choice.
+        path: path of a version.
+        threads: threads of the session; 0 for TensorFlow's choice.
     """
 
     def __init__(self, path, threads=0):
@@ -63,7 +62,7 @@ class Session:
 
 
 def import_tensorflow(path, flags=""):
-    """Imports TensorFlow alone, and loads tensorflow-text's operations where the model has them."""
+    """Imports TensorFlow alone, and tensorflow-text's operations if the model has them."""
     os.environ["TF_XLA_FLAGS"] = flags
     import tensorflow as tf
 
@@ -74,17 +73,14 @@ def import_tensorflow(path, flags=""):
 
 
 def measure(path, requests, inputs, warm, seconds):
-    """Figures of a SavedModel in this process, which has done nothing yet.
+    """Returns figures of a SavedModel in this new process, as a dictionary.
 
     Args:
-        path: str, of a version.
+        path: path of a version.
         requests: its warm-up requests.
-        inputs: dictionary of arrays, those of the timed calls of `serving_default`.
-        warm: bool, whether the requests are run first.
-        seconds: for how long calls are timed.
-
-    Returns:
-        Dictionary of str to float.
+        inputs: dictionary of arrays for the timed calls of `serving_default`.
+        warm: True to run the requests first.
+        seconds: time limit of the calls.
     """
     timing.limit_threads(timing.cores())
     import_tensorflow(path)
@@ -110,7 +106,7 @@ def measure(path, requests, inputs, warm, seconds):
 
 
 def calls(path, batches, setting):
-    """Functions by number of rows, with a setting, after the two calls in which XLA compiles."""
+    """Returns functions by number of rows, with a setting, after the two calls in which XLA compiles."""
     threads, flags, name = SETTINGS[setting]
     import_tensorflow(path, flags)
     session = Session(path, threads)
@@ -128,7 +124,7 @@ def in_a_fresh_process(function, *arguments):
 
 
 def request(requests, rows, text):
-    """Inputs of `serving_default` with so many rows: its first request, or the text in the place of others."""
+    """Returns inputs of `serving_default` with this many rows: its first request, or the text instead."""
     inputs = next(inputs for name, inputs in requests if name == "serving_default")
     inputs = {key: np.repeat(value[:1], rows, axis=0) for key, value in inputs.items()}
     is_text = {key: text is not None and "text" in key for key in inputs}
@@ -202,7 +198,7 @@ def main():
 
 
 def make_models(folder, one):
-    """Names and paths of exports, or of the first, and a text for them."""
+    """Returns names and paths of exports, or of the first, and a text for them."""
     timing.limit_threads(timing.cores())
     from benchmarks.translator import export_all, make_pieces, make_texts
 
@@ -211,7 +207,7 @@ def make_models(folder, one):
 
 
 def describe(text, options):
-    """What is called with what."""
+    """Describes the calls in words."""
     calls = "" if text is None else f"Texts are {text!r}. "
     return calls if options.models else f"{calls}{TITLE}; translators have a beam of 4 and write exactly 32 tokens."
 

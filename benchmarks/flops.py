@@ -1,4 +1,4 @@
-"""Operations of a model, counted in its graph: 2 for each multiplication whose product is added up."""
+"""Floating-point operations of a model, counted in its graph."""
 
 import math
 
@@ -6,15 +6,13 @@ import tensorflow as tf
 
 
 def count_flops(function, *inputs):
-    """Floating-point operations of matrix products and convolutions in one call.
+    """Counts floating-point operations of matrix products and convolutions in one call.
+
+    A multiplication and an addition count 2, as in papers; all else, such as softmax and normalisation, counts nothing.
 
     Args:
-        function: a model, or any function of tensors.
-        *inputs: what it is called with; arrays or `tf.TensorSpec`s of known shapes.
-
-    Returns:
-        Integer, 2 for each multiplication and addition, as papers count. Everything else, softmax and
-        normalisation for instance, is left out.
+        function: model, or any function of tensors.
+        *inputs: arguments; arrays or `tf.TensorSpec`s of known shapes.
 
     Raises:
         ValueError: if a shape is not known in the graph.

@@ -1,13 +1,13 @@
-"""Requests a second behind one HTTP front: our exports, the compiled search, CTranslate2 and Hugging Face Marian.
+"""Requests per second behind one HTTP front: our exports, the compiled search, CTranslate2 and Hugging Face Marian.
 
     python -m benchmarks.front [--beams 1 4] [--clients 1 8 32] [--rounds 9] [--quick]
 
-The front is `serving.Server`: it parses the same JSON for all, and runs what waits together, up to 64 rows. Each
-engine is behind one of its own, in a process of its own, and they take turns: in a turn so many clients on loopback
-send texts of 8 to 64 pieces, one a request, each the next when it has the answer to the one before. Random weights;
-exactly 32 target tokens, as no translation may end. "no model" answers at once: it shows what the front may do at most.
+The front is `serving.Server`, which parses the same JSON for all and batches up to 64 waiting rows. Each engine has its
+own front and process; they take turns. In a turn, clients on loopback send texts of 8 to 64 pieces one after the other.
+Weights are random; exactly 32 target tokens, as no translation may end. "no model" answers at once and shows the
+front's limit.
 
-The result of fewer beams or numbers of clients than all is printed, and written nowhere.
+Results of a selection of beams or clients are printed but not written.
 """
 
 import argparse
@@ -36,7 +36,7 @@ OURS, SEARCHER, MARIAN, CTRANSLATE2, NOTHING = "export", "Searcher, XLA", "Maria
 
 
 class Function:
-    """A function of texts in the place of a SavedModel: what `serving.Server` asks of a model."""
+    """Function of texts in place of a SavedModel, with what `serving.Server` asks of a model."""
 
     def __init__(self, name, translate):
         import tensorflow as tf
@@ -63,7 +63,7 @@ class Function:
 
 
 def searches(pieces, beams):
-    """The search in Python, compiled for few shapes."""
+    """Returns the search in Python, compiled for few shapes."""
     import tensorflow as tf
 
     from benchmarks.translator import EndlessTokenizer, make_searcher
@@ -145,7 +145,7 @@ def _encode(processor, texts):
 
 
 def serve(connection, engine, folder, beams, threads):
-    """Serves an engine, one model a beam, until the connection has something."""
+    """Serves an engine, one model per beam, until the connection has data."""
     timing.limit_threads(threads)
     os.environ["TF_NUM_INTEROP_THREADS"] = str(threads)
     from benchmarks.translator import export_texts, make_pieces
@@ -176,7 +176,7 @@ def serve(connection, engine, folder, beams, threads):
 
 
 class Front:
-    """A process that serves an engine. It is stopped but for its turns."""
+    """Process that serves an engine, stopped except in its turns."""
 
     def __init__(self, engine, *arguments):
         context = multiprocessing.get_context("spawn")
@@ -195,7 +195,7 @@ class Front:
         self.process.kill()
 
     def turn(self, beam_size, clients, texts, number):
-        """Seconds of the turn, and of each request."""
+        """Returns the seconds of the turn and of each request."""
         os.kill(self.process.pid, signal.SIGCONT)
         order = iter(list(itertools.islice(itertools.cycle(texts), number)))
         ready = [http.client.HTTPConnection("127.0.0.1", self.port, timeout=120) for _ in range(clients)]
@@ -226,7 +226,7 @@ def _client(connection, beam_size, order):
 
 
 def measure(fronts, beam_size, clients, texts, rounds, requests):
-    """Rows of the table: each engine once a round, in an order that is reversed every other round."""
+    """Returns rows of the table; each round runs each engine once, in alternating order."""
     turns, latencies = {name: [] for name in fronts}, {name: [] for name in fronts}
     for front in fronts.values():
         front.turn(beam_size, clients, texts, max(clients, len(texts)))

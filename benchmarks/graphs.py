@@ -1,18 +1,17 @@
-"""Training and writing with `models.GraphWriter`, against the same model in PyTorch.
+"""Training and writing with `models.GraphWriter`, compared with the same model in PyTorch.
 
     python -m benchmarks.graphs train webnlg [--quick]
     python -m benchmarks.graphs write webnlg [--quick]
     python -m benchmarks.graphs train agenda [--quick]
     python -m benchmarks.graphs write agenda [--quick]
 
-Sizes and lengths are about those of WebNLG and of AGENDA; ids are random. Ours trains as `recipes.graphs` does: the
+Sizes and lengths are about those of WebNLG and AGENDA; ids are random. Ours trains as `recipes.graphs` does: the
 compiled step of `training.Model`, SGD with momentum, gradients clipped to norm 1, dropout 0.1. It writes by
-`decoding.Searcher` in a `tf.function`, by XLA, and in sequence, as exports with `cpu_only=True` do; beam 4, exactly so
-many tokens, as no text may end. PyTorch has two kinds of
-attention: `torch.nn.MultiheadAttention`, and `scaled_dot_product_attention` on keys and values that are projected once
-for all steps; and one thread, or all cores'. It is judged by the fastest of the four. All have the same weights: before
-anything is measured, losses without dropout and scores of texts must agree. Each library runs in processes of its own,
-which take turns.
+`decoding.Searcher` in a `tf.function`, by XLA, and in sequence, as exports with `cpu_only=True` do; beam 4, a fixed
+number of tokens, as no text may end. PyTorch runs with `torch.nn.MultiheadAttention` and with
+`scaled_dot_product_attention` on keys and values projected once for all steps, each with one thread and one per core;
+the fastest of the four counts. All have the same weights: losses without dropout and scores of texts are compared
+first. Each library runs in its own processes, which take turns.
 """
 
 import argparse
@@ -37,7 +36,7 @@ TOLERANCE = 1e-4  # of losses
 
 
 def batch(setting, rows):
-    """Random inputs and labels: entities of one to as many words, and else no padding."""
+    """Draws inputs with 1 to `words` words an entity, otherwise without padding, and labels."""
     entities, words, triples, title, target = SETTINGS[setting]["lengths"]
     vocabulary, entity_vocabulary, title_vocabulary, relations = SETTINGS[setting]["ids"]
     rng = np.random.default_rng(0)
@@ -58,7 +57,7 @@ def batch(setting, rows):
 
 
 def make_ours(setting, folder):
-    """The model, whose weights are those that are saved in the folder, or will be."""
+    """Returns the model, whose weights are those saved in the folder, or will be."""
     from keras_headattn.models import GraphWriter
 
     vocabulary, entity_vocabulary, title_vocabulary, relations = SETTINGS[setting]["ids"]
@@ -145,7 +144,7 @@ def torch_graphs(setting, rows):
 
 
 def make_torch(setting, folder, threads):
-    """Name and model for each kind of attention."""
+    """Yields name and model of each kind of attention."""
     import torch
 
     from benchmarks.torch_writer import Attention, StockAttention, Writer

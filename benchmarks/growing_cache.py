@@ -1,9 +1,9 @@
-"""What a search costs that is allowed more tokens than it makes: its cache grows with what it has made.
+"""Cost of a search that may make more tokens than it does: its cache grows with the tokens made.
 
     python -m benchmarks.growing_cache {xla,graph} [--quick]
 
-Random weights; 32 tokens in, and all hypotheses end with their 32nd token, whatever `max_length` is. The same with a
-cache that has room for `max_length` from the start, for comparison. `graph` is without XLA, as exports are.
+Weights are random; 32 tokens in, and all hypotheses end with their 32nd token, whatever `max_length` is. For
+comparison, the cache has room for `max_length` from the start. `graph` runs without XLA, like exports.
 """
 
 import argparse
@@ -23,7 +23,7 @@ CASES = {SHORT: (LENGTH, True), f"max_length {LONG}": (LONG, True), f"max_length
 
 
 class Ending(Transformer):
-    """A `Transformer` whose translations have `LENGTH` tokens."""
+    """`Transformer` whose translations have `LENGTH` tokens."""
 
     def decode_step(self, tokens, cache, index, positions, *args, **kwargs):
         logits, cache = super().decode_step(tokens, cache, index, positions, *args, **kwargs)
@@ -32,13 +32,13 @@ class Ending(Transformer):
 
 
 class EndingAtOnce(Ending):
-    """The same without a cache that grows."""
+    """The same without a growing cache."""
 
     grow_cache = None
 
 
 def make_cases(compiled):
-    """Functions by setting and case, which check how many tokens they make."""
+    """Returns functions by setting and case, which check the number of tokens."""
     import tensorflow as tf
 
     from keras_headattn.decoding import Searcher

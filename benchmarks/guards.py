@@ -1,10 +1,10 @@
-"""What guards and watches a run, and what it costs: the time of the same `fit` with each, as a ratio.
+"""Cost of guards and callbacks: the time of the same `fit` with each, as a ratio.
 
     python -m benchmarks.guards [--quick]
 
-A run is one epoch of a small Transformer without XLA, timed from the end of its first step on: a first step may trace
-its graph. Replicas are logical CPU devices, one thread: what is measured there is the guard of several replicas,
-gradients summed before they are clipped and batches weighted by their rows.
+A run is one epoch of a small Transformer without XLA, timed from the end of its first step, which may trace its graph.
+Replicas are logical CPU devices with one thread; measured there is the guard of several replicas, gradients summed
+before clipping and batches weighted by their rows.
 """
 
 import argparse
@@ -21,7 +21,7 @@ PLAIN = "`keras.Model`"
 
 
 def make(cls, replicas=1):
-    """A function that runs `fit` on a new model of class `cls`, with the callbacks it is given, and returns seconds."""
+    """Returns a function that runs `fit` on a new model of class `cls` with given callbacks and returns seconds."""
     import keras
 
     from keras_headattn.models import Transformer
@@ -50,7 +50,7 @@ def make(cls, replicas=1):
 
 
 def on_one_replica(root):
-    """Dictionary of name to function; each runs an epoch and writes to a folder of its own beneath `root`."""
+    """Returns functions by name; each runs an epoch and writes to a folder beneath `root`."""
     import keras
 
     from keras_headattn.training import Compilations, GradientNorm, HeadNorms, Model, Resume

@@ -1,10 +1,10 @@
-"""What the heads' interaction costs: forward and backward time of each layer against Keras's own.
+"""Cost of head interaction: forward and backward time of each layer, compared with Keras's own.
 
     python -m benchmarks.head_cost [--quick]
 
-Self-attention of width 512, 2,048 tokens, key_dim = 512 / heads, float32, compiled by XLA: output, and
-gradients of all weights and of the input. Beside the time stands the ratio of floating-point operations, counted
-from the formulas: what the time would be if only matrix products took any.
+Self-attention of width 512, 2,048 tokens, key_dim = 512 / heads, float32, compiled by XLA: output, and gradients of all
+weights and the input. The ratio of floating-point operations, counted from the formulas, is the ratio of times if
+matrix products alone took time.
 """
 
 import argparse
@@ -18,7 +18,7 @@ MAX_BYTES = 4e9
 
 
 def groups(heads):
-    """Key and value heads of grouped queries: four queries share one."""
+    """Returns the key and value heads of grouped queries, of which four share one."""
     return max(1, heads // 4)
 
 
@@ -42,7 +42,7 @@ def layer(variant, heads):
 
 
 def forward_and_backward(layer, length):
-    """A timed call of the compiled forward and backward pass."""
+    """Returns a timed call of the compiled forward and backward pass."""
     import tensorflow as tf
 
     generator = tf.random.Generator.from_seed(1)
@@ -62,7 +62,7 @@ def forward_and_backward(layer, length):
 
 
 def operations(variant, heads, length):
-    """Floating-point operations of the forward pass: products only. The backward pass doubles each."""
+    """Returns floating-point operations of products in the forward pass; the backward pass has twice as many."""
     projection = 2 * TOKENS * WIDTH * WIDTH
     pairs = TOKENS * length  # of a query token and a key token
     products = 4 * projection + 2 * 2 * pairs * WIDTH
@@ -80,13 +80,13 @@ def operations(variant, heads, length):
 
 
 def map_bytes(variant, heads, length):
-    """Memory for the maps: logits, weights and the gradients of both."""
+    """Returns the memory of the maps: logits, weights and the gradients of both."""
     maps = heads * heads if variant == "Interacting, pairwise" else heads
     return 4 * 4 * maps * TOKENS * length
 
 
 def measure(length, heads, quick):
-    """A table row: for each variant the ratio of times, its spread, and the ratio of operations."""
+    """Returns a table row: for each variant, ratio of times, spread, and ratio of operations."""
     stock = forward_and_backward(layer("stock", heads), length)
     cells, seconds = [], None
     for variant in VARIANTS:

@@ -2,9 +2,8 @@
 
     python -m benchmarks.images [--quick] [--images FOLDER]
 
-Photographs are those in `--images`, in any folders; without it JPEG files of 500 x 375 pixels are made by code, of
-blurred noise. Each measurement runs in a process of its own. Seconds of a core are those of the processor, summed over
-threads, so that other work on the machine disturbs them little.
+Photographs are those below `--images`, otherwise JPEG files of blurred noise, 500 x 375 pixels. Each measurement runs
+in its own process. Core seconds are processor time summed over threads, which other work disturbs little.
 """
 
 import argparse
@@ -26,7 +25,7 @@ REPEATS = (400, 1600)
 
 
 def make_photographs(folder, number=40):
-    """JPEG files of blurred noise, 500 x 375 pixels."""
+    """Writes JPEG files of blurred noise, 500 x 375 pixels."""
     import tensorflow as tf
 
     rng = np.random.default_rng(0)
@@ -38,7 +37,7 @@ def make_photographs(folder, number=40):
 
 
 def paths_of(folder, number):
-    """So many paths of the images below the folder, again and again."""
+    """Returns this many paths of images below the folder, repeated as needed."""
     walk = ((root, name) for root, _, names in os.walk(folder) for name in names)
     found = sorted(os.path.join(root, name) for root, name in walk if name.lower().endswith(ENDINGS))
     if not found:
@@ -47,7 +46,7 @@ def paths_of(folder, number):
 
 
 def read(kind, folder, number):
-    """`(images, seconds, seconds of the processor)` of an epoch of batches."""
+    """Returns `(images, seconds, processor seconds)` of an epoch of batches."""
     from keras_headattn.data import central_crop
     from recipes.imagenet.augmentation import inception_crop
     from recipes.imagenet.batches import ImageBatches
@@ -69,7 +68,7 @@ def read(kind, folder, number):
 
 
 def in_process(*arguments):
-    """What `read` returns, and the peak memory in MB, of a process of its own."""
+    """Returns the results of `read` and the peak memory in MB, in its own process."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_measured, arguments)
 

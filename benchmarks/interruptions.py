@@ -1,9 +1,9 @@
-"""What interruptions do to a run of `fit`: with Keras's `BackupAndRestore`, and with `Resume`.
+"""Effect of interruptions on a run of `fit`, with Keras's `BackupAndRestore` and with `Resume`.
 
     python -m benchmarks.interruptions [--kills 20]
 
-A small model trains in processes of its own. Each fault happens to a run that is started again until it ends; then
-weights, optimizer state and history are compared with those of a run that nothing happened to.
+A small model trains in its own processes. After each fault the run is started again until it ends; then weights,
+optimizer state and history are compared with those of an undisturbed run.
 """
 
 import argparse
@@ -31,7 +31,7 @@ CONTEXT.set_forkserver_preload(["keras_headattn.training._resume.resume"])  # th
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How a run ended: updates of the weights made twice or not at all, and whether all is as in the other run."""
+    """Outcome of a run: weight updates made twice or not at all, and True if all is as in the undisturbed run."""
 
     repeated: int
     identical: bool
@@ -43,7 +43,7 @@ class Outcome:
 
 
 def train(keeper, folder, file_limit=None):
-    """One process of a run: `fit` with the callback `keeper`; what it ends with is written to `folder`."""
+    """Runs one process: `fit` with the callback `keeper`; the final state is written to `folder`."""
     import keras
 
     from keras_headattn.training import Resume
@@ -77,7 +77,7 @@ def _step(folder):
 
 
 def start(keeper, folder, steps, **options):
-    """Starts a process that trains, and waits until it has made so many steps, or ended."""
+    """Starts a process that trains, and waits until it has made this many steps, or ended."""
     done = folder / "steps"
     done.write_bytes(b"")
     process = CONTEXT.Process(target=_quietly, args=(keeper, folder), kwargs=options)
@@ -93,7 +93,7 @@ def finish(keeper, folder, **options):
 
 
 def stop(keeper, folder, steps, number=signal.SIGKILL):
-    """Starts a process that trains, and sends it a signal after so many steps; returns its exit code."""
+    """Starts a process that trains, signals it after this many steps, and returns its exit code."""
     process = start(keeper, folder, steps)
     with contextlib.suppress(ProcessLookupError):  # it had ended
         os.kill(process.pid, number)
@@ -124,7 +124,7 @@ def compare(folder, expected):
 
 
 def kills(keeper, folder, expected, times, number=signal.SIGKILL, seed=0):
-    """Signals at random moments, each to a process of its own, then one process that ends."""
+    """Sends signals at random moments, each to its own process, then lets one process end."""
     folder.mkdir()
     moments = random.Random(seed)
     for _ in range(times):
@@ -134,7 +134,7 @@ def kills(keeper, folder, expected, times, number=signal.SIGKILL, seed=0):
 
 
 def damage(keeper, folder, expected, change):
-    """A kill; before the run is started again its newest file of weights is changed by `change`, bytes to bytes."""
+    """Kills a process, and changes its newest file of weights by `change`, bytes to bytes, before the restart."""
     folder.mkdir()
     stop(keeper, folder, 2 * SAVE_STEPS + 3)
     newest = max(path for pattern in ("*.npz", "*.h5") for path in (folder / "checkpoints").glob(pattern))
@@ -144,7 +144,7 @@ def damage(keeper, folder, expected, change):
 
 
 def full_disk(keeper, folder, expected):
-    """A process that can save, one that cannot, and one that can."""
+    """Runs a process that can save, one that cannot, and one that can."""
     folder.mkdir()
     stop(keeper, folder, 2 * SAVE_STEPS + 3)
     finish(keeper, folder, file_limit=10_000)
@@ -153,7 +153,7 @@ def full_disk(keeper, folder, expected):
 
 
 def faults(times):
-    """The faults by name: functions of keeper, folder and what an uninterrupted run ends with."""
+    """Returns the faults by name: functions of keeper, folder and the undisturbed result."""
     return {
         f"SIGKILL, {times} times": lambda *run: kills(*run, times),
         f"SIGTERM, {times} times": lambda *run: kills(*run, times, signal.SIGTERM),

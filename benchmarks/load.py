@@ -2,9 +2,9 @@
 
     python -m benchmarks.load [--requests 10000] [--clients 32]
 
-A small Transformer with random weights translates texts of 1 to 40 words. Clients, in a process of their own, send
-texts and, among them, requests that no server should take. Meanwhile versions appear and vanish, and a damaged one
-comes. Every answer is compared with that of the SavedModel itself.
+A small Transformer with random weights translates texts of 1 to 40 words. Clients in another process send texts and
+invalid requests. Meanwhile versions appear and vanish, one of them damaged. Every answer is compared with that of the
+SavedModel itself.
 """
 
 import argparse
@@ -34,7 +34,7 @@ SENTENCE = re.compile(r"\S+ \S+")
 
 
 def export(folder):
-    """Two versions with different weights, apart from the folder that is served; and what they make of the texts."""
+    """Exports two versions with different weights, outside the served folder, and returns their translations."""
     import numpy as np
     import tensorflow as tf
 
@@ -64,7 +64,7 @@ def export(folder):
 
 
 def start_server(folder):
-    """The process of the server and its port."""
+    """Returns the server's process and port."""
     command = [sys.executable, "-m", "recipes.serve", f"load={folder}", "--port", "0", "--rate", "1000000"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     for line in process.stdout:
@@ -78,7 +78,7 @@ def start_server(folder):
 
 
 def bad_requests(port):
-    """By name, functions of a connection that send what no server should take: status and body of the answer."""
+    """Returns functions of a connection by name, which send an invalid request and return status and body."""
 
     def post(body, path="/v1/models/load:predict"):
         def send(connection):
@@ -107,7 +107,7 @@ def bad_requests(port):
 
 
 class Load:
-    """The requests, and what came of them."""
+    """Requests and their results."""
 
     def __init__(self, port, texts, expected, total, clients):
         self.port, self.texts, self.expected, self.total, self.clients = port, texts, expected, total, clients
@@ -117,7 +117,7 @@ class Load:
         self._lock = threading.Lock()
 
     def run(self, events):
-        """Sends all requests; `events`: dictionary of a number of requests done to a function to be called then."""
+        """Sends all requests; `events` maps numbers of finished requests to functions to call."""
         threads = [threading.Thread(target=self._client, args=(seed,)) for seed in range(self.clients)]
         start = time.perf_counter()
         self._end = start + MOST_SECONDS
@@ -180,7 +180,7 @@ class Load:
 
 
 def memory_of(process):
-    """Megabytes that a process has."""
+    """Returns the megabytes of a process."""
     lines = pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="ascii").splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1e3
 
@@ -240,7 +240,7 @@ def main():
 
 
 def report(load, seconds, memory, code, log, warm):
-    """Prints what came of the load, and writes it to its file."""
+    """Prints the results of the load and writes them to its file."""
     ordered = sorted(load.seconds)
     p50, p99 = (1e3 * ordered[int(len(ordered) * part)] for part in (0.5, 0.99))
     damaged = sum("version 3 cannot be loaded" in line for line in log)

@@ -1,10 +1,10 @@
-"""The Transformer of the benchmarks as a `MarianMTModel` of Hugging Face, with random weights."""
+"""The benchmarks' Transformer as a `MarianMTModel` of Hugging Face, with random weights."""
 
 from benchmarks.sizes import DROPOUT, FEED_FORWARD, HEADS, LAYERS, VOCABULARY, WIDTH
 
 
 def make_marian():
-    """The model: post-norm, ReLU, sinusoidal positions and tied embeddings, as ours."""
+    """Makes the model: post-norm, ReLU, sinusoidal positions and tied embeddings, like ours."""
     from transformers import MarianConfig, MarianMTModel
 
     config = MarianConfig(
@@ -29,7 +29,7 @@ def make_marian():
 
 
 def make_endless_marian(folder, threads):
-    """The model for translations that no token ends, saved in `folder` for CTranslate2, with so many threads."""
+    """Makes a model whose translations never end, saved in `folder` for CTranslate2, with this many threads."""
     import torch
 
     torch.set_num_threads(threads)
@@ -42,7 +42,7 @@ def make_endless_marian(folder, threads):
 
 
 def save_for_ctranslate2(model, folder):
-    """Saves a Marian model as CTranslate2 reads it. Its tokens are the decimal numbers of the ids."""
+    """Saves a Marian model for CTranslate2, with decimal ids as tokens."""
     from ctranslate2.converters.transformers import MarianMTLoader
 
     spec = MarianMTLoader().get_model_spec(model)

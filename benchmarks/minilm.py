@@ -1,4 +1,4 @@
-"""A BERT as large as all-MiniLM-L6 under the head of a classifier: random weights, a vocabulary of made-up words."""
+"""BERT of all-MiniLM-L6's size with a classifier's head, random weights and a made-up vocabulary."""
 
 import itertools
 import pathlib
@@ -16,14 +16,14 @@ EXPECTED = "expected.npy"
 
 
 def tokens():
-    """The vocabulary: special tokens, and words of three syllables, so that a word is one piece."""
+    """Returns the vocabulary: special tokens, and words of three syllables, each a piece."""
     syllables = map("".join, itertools.product("bdfgklmnprstvz", "aeiou"))
     words = map("".join, itertools.product(syllables, repeat=3))
     return [*SPECIALS, *itertools.islice(words, VOCABULARY - len(SPECIALS))]
 
 
 def make_rows(number, length):
-    """Lists of ids: the first has `length`, the last half of it, with those at the beginning and the end."""
+    """Returns lists of ids: the first has `length`, the last half of it, with begin and end."""
     rng = np.random.default_rng(length)
     first, last = SPECIALS.index("[CLS]"), SPECIALS.index("[SEP]")
     lengths = np.linspace(length, length // 2, number).astype(int)
@@ -31,20 +31,20 @@ def make_rows(number, length):
 
 
 def make_texts(number, length):
-    """The texts of these rows."""
+    """Returns the texts of these rows."""
     words = tokens()
     return [" ".join(words[token] for token in row[1:-1]) for row in make_rows(number, length)]
 
 
 def padded(rows):
-    """Ids `(B, n)`, and 1 where there is no padding."""
+    """Returns ids `(B, n)`, and 1 without padding."""
     longest = max(map(len, rows))
     ids = np.array([row + [0] * (longest - len(row)) for row in rows], "int32")
     return ids, (ids > 0).astype("int32")
 
 
 def make_folder(folder):
-    """Writes the model as Hugging Face has it, with `vocab.txt`."""
+    """Writes the model in Hugging Face's format, with `vocab.txt`."""
     import keras
 
     from keras_headattn.interop import to_hugging_face
@@ -59,14 +59,12 @@ def make_folder(folder):
 
 
 def export(folder, batches):
-    """Writes the SavedModel of texts to `folder/export/1`, and the probabilities of each batch to a file.
+    """Writes the SavedModel to `folder/export/1` and each batch's probabilities to a file; returns the SavedModel's
+    path.
 
     Args:
-        folder: str, of `make_folder`.
-        batches: dictionary of a number of rows and a length to texts.
-
-    Returns:
-        str, the path of the SavedModel.
+        folder: that of `make_folder`.
+        batches: dictionary from number of rows and length to texts.
     """
     import keras
 
@@ -80,11 +78,11 @@ def export(folder, batches):
 
 
 def check(folder, probabilities):
-    """Checks that a library gives the probabilities that `export` has written.
+    """Checks that a library returns the probabilities of `export`.
 
     Args:
-        folder: str.
-        probabilities: list of float32 `(B, C)`, of each batch.
+        folder: that of `make_folder`.
+        probabilities: list of float32 `(B, C)`, one for each batch.
     """
     expected = np.load(pathlib.Path(folder, EXPECTED))
     np.testing.assert_allclose(np.concatenate(probabilities), expected, atol=1e-5)

@@ -1,17 +1,16 @@
-"""Pre-training of ELECTRA-small: a step beside Hugging Face's, its text as records, and the memory that these take.
+"""Pre-training of ELECTRA-small: a step compared with Hugging Face's, text as records, and their memory.
 
     python -m benchmarks.pretraining train [--quick]
     python -m benchmarks.pretraining memory [--quick] [--megabytes 40 160]
 
-The first measures training steps of 8 texts of 128 tokens: ours as `recipes.pretrain` runs them on a CPU, plain and
-with repulsive attention in the first layer of the discriminator; and Hugging Face in PyTorch, with the same two
-networks, masks, samples and losses. What draws our masks and samples is measured by itself, too. PyTorch runs with one
-thread and with all cores', with either of its attentions, with logits of the drawn tokens alone, as ours are, and of
-all, as its model computes them; it is judged by the fastest. Each library runs in processes of its own; they take
-turns.
+`train` measures steps of 8 texts of 128 tokens: ours as `recipes.pretrain` runs on a CPU, plain and with repulsive
+attention in the discriminator's first layer; and Hugging Face in PyTorch, with the same networks, masks, samples and
+losses. The drawing of masks and samples is measured by itself, too. PyTorch runs with one thread and one per core, with
+either attention, with logits of the drawn tokens, as ours, or of all, as its model computes; the fastest counts. Each
+library runs in its own processes; they take turns.
 
-The second writes text of two sizes as records, by one process and by two, and reads them as the recipe does. Each
-measurement runs in a process of its own, whose largest resident memory is reported.
+`memory` writes text of two sizes as records, by one process and by two, and reads them as the recipe does. Each
+measurement runs in its own process, whose peak resident memory is reported.
 """
 
 import argparse
@@ -37,7 +36,7 @@ LINES = 8_000  # about 1 MB of text, which is written again and again
 
 
 def our_steps():
-    """Steps of what the recipe makes of its settings, and what draws masks and samples, by name."""
+    """Returns steps with the recipe's settings, and the drawing of masks and samples, by name."""
     import keras
     import tensorflow as tf
 
@@ -99,7 +98,7 @@ def _ratio(rounds, name, reference):
 
 
 def write_text(folder, megabytes):
-    """Documents of ten lines of words out of 20,000, frequent ones far more often; and a vocabulary of 15,000 words."""
+    """Writes documents of ten lines out of 20,000 words, with natural frequencies, and a vocabulary of 15,000 words."""
     rng = np.random.default_rng(0)
     words = np.array(["".join(rng.choice(list(LETTERS), 2 + rank % 8)) for rank in range(20_000)])
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
@@ -136,7 +135,7 @@ def prepare(folder, processes):
 
 
 def read(folder, processes):
-    """An epoch of batches, as the recipe makes them."""
+    """Reads an epoch of batches as the recipe does."""
     from keras_headattn.data import Records
     from recipes.pretrain.batches import SequenceBatches
     from recipes.pretrain.data import number_held_out
@@ -152,7 +151,7 @@ def read(folder, processes):
 
 
 def steps():
-    """Steps of training, after a first one that makes the graph."""
+    """Trains after a first step that makes the graph."""
     step = our_steps()[OURS]
     step()
     start = time.perf_counter()
@@ -162,7 +161,7 @@ def steps():
 
 
 def measured(function, *arguments):
-    """`(tokens, seconds, MB at the peak, MB of the largest process it began)` of a function; in a fresh process."""
+    """Returns `(tokens, seconds, peak MB, MB of the largest child process)` of a function in a new process."""
     timing.limit_threads(timing.cores())
     result = function(*arguments)
     peaks = (resource.getrusage(who).ru_maxrss / 1e3 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))

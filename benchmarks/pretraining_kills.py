@@ -1,10 +1,10 @@
-"""What SIGKILL does to `recipes.pretrain`, at five points of a run.
+"""Effect of SIGKILL on `recipes.pretrain`, at five points of a run.
 
     python -m benchmarks.pretraining_kills
 
 A small run is killed while it writes its records, before its first checkpoint, in an epoch, while it writes a
-checkpoint and while it writes its export, and started again after each. What it ends with is compared with what a run
-ends with that nothing happened to.
+checkpoint and while it writes its export, and restarted each time. Its result is compared with that of an undisturbed
+run.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ HALF_EXPORT, NAMES_THE_RUN = "export/.new.*/*", "run.txt"
 
 
 class Run:
-    """A run in a folder, as it is seen from outside."""
+    """Run in a folder, seen from outside."""
 
     def __init__(self, folder, text):
         folder.mkdir()
@@ -57,7 +57,7 @@ class Run:
         return text in self.log.read_text(encoding="utf-8", errors="replace")
 
     def kill(self, has_come):
-        """Starts it, and kills it as soon as the function of it says so."""
+        """Starts it, and kills it as soon as its function is True."""
         process, end = self.start(), time.monotonic() + PATIENCE
         while process.poll() is None and time.monotonic() < end and not has_come(self):
             time.sleep(0.001)
@@ -67,7 +67,7 @@ class Run:
 
 
 def new(pattern):
-    """A function that says whether a run has other files of a pattern than when it was first asked."""
+    """Returns a function that is True if a run has other files of a pattern than at its first call."""
     before = None
 
     def has_come(run):
@@ -80,7 +80,7 @@ def new(pattern):
 
 
 def points():
-    """By name: functions of a run that say whether a point has come, and whether a kill came in time."""
+    """Returns, by name, functions of a run that are True at a point, and if a kill came in time."""
     return {
         "while records are written": (
             lambda run: run.has("run/records/shard-00003*"),
@@ -100,7 +100,7 @@ def points():
 
 
 def kills(run, point):
-    """Kills a run at a point, again until it was in time: how many kills that took."""
+    """Kills a run at a point, repeatedly until in time, and returns the number of kills."""
     for number in range(1, ATTEMPTS + 1):
         has_come, is_in_time = points()[point]
         run.kill(has_come)
@@ -110,7 +110,7 @@ def kills(run, point):
 
 
 def left(run):
-    """What a killed run has left, in words."""
+    """Describes the files of a killed run."""
     shards, checkpoints = len([*run.folder.glob("run/records/shard-*")]), sorted(run.folder.glob(CHECKPOINT))
     newest = checkpoints[-1].stem.replace("-", " ") if checkpoints else "no checkpoint"
     half = {"half a checkpoint": HALF_CHECKPOINT, "half an export": HALF_EXPORT}
@@ -118,7 +118,7 @@ def left(run):
 
 
 def end(run):
-    """What a finished run has left: arrays of the whole state, the history without times, and checksums of files."""
+    """Returns a finished run's state arrays, history without times, and checksums of files."""
     with np.load(max(run.folder.glob(CHECKPOINT))) as arrays:
         found = {name: arrays[name] for name in arrays.files if name != "state.json"}
     history = json.loads((run.folder / "run" / "history.json").read_text(encoding="utf-8"))

@@ -24,7 +24,7 @@ SIZES = {
 
 
 def make_classifier(sizes):
-    """A `Classifier` of random weights, and a list that gets the seconds of each batch."""
+    """Returns a `Classifier` of random weights, and a list that collects the seconds of each batch."""
     import keras
 
     from keras_headattn.models import Bert, EncoderClassifier
@@ -50,7 +50,7 @@ def make_classifier(sizes):
 
 
 def measure(reviews, sizes):
-    """Seconds of explaining so many reviews, and those of the model."""
+    """Returns the seconds of explaining this many reviews, and those of the model."""
     from keras_headattn.analysis import lime
     from recipes.engine.progress import progress_bar
 

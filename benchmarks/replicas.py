@@ -1,9 +1,9 @@
-"""What goes wrong on several replicas in stock Keras, and here: each fault with its outcome.
+"""Faults of stock Keras on several replicas, and their outcomes there and here.
 
     python -m benchmarks.replicas [--replicas 2 4]
 
-The replicas are logical CPU devices. Weights are compared with those of stock Keras on one replica after the same
-batches; TOLERANCE is what another order of float32 sums may change.
+Replicas are logical CPU devices. Weights are compared with those of stock Keras on one replica after the same batches,
+up to TOLERANCE for another order of float32 sums.
 """
 
 import argparse
@@ -22,14 +22,14 @@ Y = RNG.normal(size=(16, 3)).astype("float32")
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """Whether training did what it should, and what it did."""
+    """Outcome of a training: True if right, with a description."""
 
     passed: bool
     text: str
 
 
 def outcome(fault, cls, replicas, jit_compile=False):
-    """Trains a model of class `cls` where `fault`, a name among `FAULTS`, may show; returns an `Outcome`."""
+    """Trains a model of class `cls` on which `fault`, one of `FAULTS`, may show, and returns an `Outcome`."""
     try:
         return FAULTS[fault](cls, replicas, jit_compile)
     except Exception as error:  # what TensorFlow raises depends on where it gave up
@@ -37,7 +37,7 @@ def outcome(fault, cls, replicas, jit_compile=False):
 
 
 def train(cls, replicas, jit_compile, optimizer, x=X, y=Y, batch_size=8, epochs=2, layers=()):
-    """Trains a small model with `layers` before its last one; returns it."""
+    """Trains a small model with `layers` before its last one, and returns it."""
     import keras
 
     from keras_headattn.training import make_strategy
@@ -54,7 +54,7 @@ def train(cls, replicas, jit_compile, optimizer, x=X, y=Y, batch_size=8, epochs=
 
 
 def same_weights(**options):
-    """A fault that shows in the weights: they are not those of one replica."""
+    """Compares the weights with those of one replica."""
 
     @functools.cache
     def expected():
@@ -75,7 +75,7 @@ def compiled(cls, replicas, jit_compile):
 
 
 def infinite_gradient(cls, replicas, jit_compile):
-    """Under a loss scale, a step with an infinite gradient on the last replica must be skipped."""
+    """Checks that loss scaling skips a step with an infinite gradient on the last replica."""
     import keras
 
     y = Y.copy()
@@ -88,7 +88,7 @@ def infinite_gradient(cls, replicas, jit_compile):
 
 
 def dropout(cls, replicas, jit_compile):
-    """One row a replica: the gradient of a weight says on how many replicas its input was kept."""
+    """Checks dropout with one row a replica, where a weight's gradient shows how many replicas kept its input."""
     import keras
 
     model = train(

@@ -1,12 +1,12 @@
-"""A training step with repulsive attention against the same Transformer without, and with head regularizers.
+"""Training step with repulsive attention and with head regularizers, compared with the plain Transformer.
 
     python -m benchmarks.repulsive_cost small [--quick]
     python -m benchmarks.repulsive_cost base
     python -m benchmarks.repulsive_cost heads
 
 `heads` is `small` with 16 and 64 heads. The models of each take up to 20 GB. A step is forward pass, loss, backward
-pass and update by Adam through `train_on_batch`, compiled by XLA. An et al. 2020 measured 1.13 to 1.18 times the step
-without repulsion for it, and 1.29 to 1.35 times for regularizers (their table 2).
+pass and Adam update by `train_on_batch`, compiled by XLA. An et al. 2020 (table 2) measured 1.13 to 1.18 times the
+plain step for repulsion, and 1.29 to 1.35 times for regularizers.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from benchmarks.steps import LENGTH, SENTENCES, SIZES, training_step
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A row: a way to train, named as in the report."""
+    """Row of the report: a way to train, with its name."""
 
     name: str
     repulsive: dict | None = None
@@ -44,7 +44,7 @@ PLANS = {  # cases, size, heads
 
 
 def step(case, heads, **size):
-    """Function that makes one training step of a new model and returns its seconds."""
+    """Returns a function that makes one training step of a new model and returns its seconds."""
     import keras
 
     from keras_headattn import regularizers
@@ -60,7 +60,7 @@ def step(case, heads, **size):
 
 
 def measure(cases, size, heads, limits):
-    """Rows of seconds, and of their ratio to a plain step."""
+    """Returns rows of seconds and of their ratio to a plain step."""
     steps = {case.name: step(case, **SIZES[size] | {"heads": heads}) for case in cases}
     rounds = timing.run_rounds(steps, PLAIN.name, **limits)
     rows = []

@@ -1,10 +1,9 @@
-"""Parameters and floating-point operations of the ResNets beside those of table 1 of Wang et al. 2021.
+"""Parameters and floating-point operations of the ResNets beside table 1 of Wang et al. 2021.
 
     python -m benchmarks.resnets
 
-Arithmetic, nothing is timed. An operation is a multiplication or an addition of a product: those of convolutions,
-dense layers, projections, attention and the convolution of its maps. What has none, such as normalisation, pooling and
-interpolation, is not counted.
+Nothing is timed. Operations are multiplications and additions of products in convolutions, dense layers, projections,
+attention and the convolution of its maps; normalisation, pooling and interpolation count nothing.
 """
 
 import math
@@ -30,7 +29,7 @@ PAPER = {
 
 
 def network(name):
-    """The network of a row of the table."""
+    """Returns the network of a row of the table."""
     from keras_headattn import models
 
     form, depth = name.split("ResNet")
@@ -39,12 +38,12 @@ def network(name):
 
 
 def parameters(layers):
-    """Trainable numbers in the layers of a network."""
+    """Returns the number of trainable parameters in layers of a network."""
     return sum(math.prod(weight.shape) for layer in layers for weight in layer.trainable_weights)
 
 
 def operations(layers):
-    """Floating-point operations of the layers of a network for one image."""
+    """Returns floating-point operations of layers of a network for one image."""
     return sum(_operations(layer) for layer in layers)
 
 
@@ -73,7 +72,7 @@ def _augmented(layer):
 
 
 def row(name, parameters, operations):
-    """Cells of the table: a network and its counts, ours and the paper's."""
+    """Returns a table row: a network and its counts, ours and the paper's."""
     million, billion = PAPER[name]
     counts = f"{parameters:,}", f"{parameters / 1e6:.1f}", f"{million:.1f}"
     return [name, *counts, f"{operations / 1e9:.2f}", f"{billion:.1f}"]

@@ -1,8 +1,8 @@
-"""How training scales over workers, by arithmetic: bytes summed a step against computation a step.
+"""Scaling of training over workers, by arithmetic: bytes summed against computation per step.
 
     python -m benchmarks.scaling
 
-prints the table of docs/distributed.md. Nothing here is measured; what is assumed has a name.
+prints the table of docs/distributed.md. Nothing is measured; assumptions are named constants.
 """
 
 from keras_headattn.models import SIZES
@@ -19,7 +19,7 @@ NETWORK = 12.5e9  # bytes a second between hosts: 100 Gbit/s
 
 
 def parameters(num_layers, hidden_dim, intermediate_dim, num_heads=None, vocabulary=VOCABULARY):
-    """Numbers in a pre-norm `Transformer` with one tied embedding."""
+    """Returns the number of parameters of a pre-norm `Transformer` with one tied embedding."""
     norm = 2 * hidden_dim
     attention = 4 * hidden_dim * (hidden_dim + 1)
     feed_forward = 2 * hidden_dim * intermediate_dim + hidden_dim + intermediate_dim
@@ -29,18 +29,18 @@ def parameters(num_layers, hidden_dim, intermediate_dim, num_heads=None, vocabul
 
 
 def step_flops(size, tokens=TOKENS, length=LENGTH):
-    """Operations of a replica in a step: 6 a parameter and token, and 12 a position attended to and unit of width."""
+    """Returns a replica's operations per step: 6 per parameter and token, 12 per attended position and unit."""
     attention = 12 * length * size["hidden_dim"] * 3 * size["num_layers"]
     return tokens * (6 * parameters(**size) + attention)
 
 
 def all_reduced_bytes(size, replicas=GPUS):
-    """What each replica sends in a step when gradients, 4 bytes each, are summed in a ring."""
+    """Returns the bytes each replica sends per step to sum float32 gradients in a ring."""
     return 2 * (replicas - 1) / replicas * 4 * parameters(**size)
 
 
 def table():
-    """Lines of Markdown: a row for each named size."""
+    """Returns lines of Markdown, a row for each named size."""
     lines = [
         "| size | million parameters | MB sent a step | ms of computation | ms to send, one host | two hosts "
         "| efficiency, one host | two hosts |",
@@ -59,7 +59,7 @@ def table():
 
 
 def least_tokens(efficiency=0.9, bandwidth=NETWORK):
-    """Target tokens a GPU and step for this efficiency, with many replicas and short sentences.
+    """Returns the target tokens per GPU and step for this efficiency, with many replicas and short sentences.
 
     The number of parameters cancels out.
     """

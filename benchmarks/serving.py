@@ -1,11 +1,11 @@
-"""Latency of one sentence at a time as it is served: our export in a server's session, CTranslate2 and Hugging Face.
+"""Latency of serving one sentence at a time: our export in a server's session, CTranslate2 and Hugging Face.
 
     python -m benchmarks.serving [--quick]
 
-Each case runs in a process of its own, and they take turns, a sentence a turn. The export of token ids runs in a
-session without this library, as it comes and with the settings that docs/serving.md names; the same search runs in
-Python as the `Searcher`, compiled by XLA. Random weights; 8 to 64 source tokens, padded to buckets where shapes are
-compiled, and exactly 32 target tokens as no translation may end.
+Each case runs in its own process; they take turns, a sentence a turn. The export of token ids runs in a session without
+this library, as it is and with the settings of docs/serving.md; the same search runs in Python as the `Searcher`,
+compiled by XLA. Weights are random; 8 to 64 source tokens, padded to buckets if shapes are compiled, and exactly 32
+target tokens, as no translation may end.
 """
 
 import argparse
@@ -34,19 +34,19 @@ SEARCHER, PEERS = "Searcher, XLA", ("Hugging Face Marian", "CTranslate2")
 
 
 def sources():
-    """Token ids, one row a sentence, without those of special tokens in any of the libraries."""
+    """Draws token ids, one row a sentence, that are special in none of the libraries."""
     rng = np.random.default_rng(0)
     return [rng.integers(10, VOCABULARY - 10, (1, length), "int32") for length in LENGTHS]
 
 
 def padded(source):
-    """The source in the bucket of `data.source_lengths`."""
+    """Pads the source to its bucket of `data.source_lengths`."""
     bucket = next(length for length in (16, 32, 64) if length >= source.shape[1])
     return np.pad(source, [(0, 0), (0, bucket - source.shape[1])])
 
 
 def in_turn(translate, inputs):
-    """A function that translates the next of the inputs, after a first time of each of them, which may compile."""
+    """Returns a function that translates the next input, after a first call for each, which may compile."""
     for source in [*inputs] * 2:
         translate(source)
     order = itertools.cycle(inputs)
@@ -54,7 +54,7 @@ def in_turn(translate, inputs):
 
 
 def searcher_cases(folder):
-    """The search in Python; and its exports in `folder` for the sessions."""
+    """Returns the search in Python, and writes its exports to `folder` for the sessions."""
     import tensorflow as tf
 
     from benchmarks.translator import make_searcher
@@ -87,7 +87,7 @@ def session_cases(folder, name):
 
 
 def marian_cases(folder, threads):
-    """Marian's; and saves the model in `folder` for CTranslate2."""
+    """Returns Marian's cases and saves the model in `folder` for CTranslate2."""
     import torch
 
     from benchmarks.marian import make_endless_marian

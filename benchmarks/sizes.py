@@ -1,4 +1,4 @@
-"""The Transformer that the benchmarks of decoding and training run in every library."""
+"""Sizes of the Transformer in the benchmarks of decoding and training."""
 
 LAYERS = 3  # of the encoder, and again of the decoder
 WIDTH = 256

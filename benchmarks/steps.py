@@ -1,4 +1,4 @@
-"""A Transformer and its training step, for benchmarks of what its attention or its optimizer costs."""
+"""A Transformer and its training step, for benchmarks of attention and optimizers."""
 
 import functools
 
@@ -14,7 +14,7 @@ SIZES = {  # layers of each side, width, width of the feed-forward layers, heads
 
 
 def translator(**arguments):
-    """A `training.Model` of a Transformer with these arguments, a batch of its inputs, and labels."""
+    """Returns a `training.Model` of a Transformer with these arguments, a batch of its inputs, and labels."""
     import keras
 
     from keras_headattn.models import Transformer
@@ -27,7 +27,7 @@ def translator(**arguments):
 
 
 def training_step(optimizer, **arguments):
-    """Function that makes one step of a new `translator`, compiled by XLA, and returns its seconds."""
+    """Returns a function that makes one step of a new `translator`, compiled by XLA, and returns its seconds."""
     import keras
 
     model, x, labels = translator(**arguments)

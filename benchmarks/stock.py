@@ -1,4 +1,4 @@
-"""The Transformer of the benchmarks from layers of Keras alone: what one would write without this library."""
+"""The benchmarks' Transformer from layers of Keras alone."""
 
 import keras
 from keras import layers, ops
@@ -8,7 +8,7 @@ from benchmarks.sizes import DROPOUT, FEED_FORWARD, HEADS, LABEL_SMOOTHING, LAYE
 
 @keras.saving.register_keras_serializable("benchmarks")
 class AddPositions(layers.Layer):
-    """Scales embeddings and adds sines and cosines of the position."""
+    """Scales embeddings and adds sinusoidal positions."""
 
     def call(self, x):
         half = WIDTH // 2
@@ -18,7 +18,7 @@ class AddPositions(layers.Layer):
 
 
 def make_stock(length):
-    """A model of token ids `{"source", "target"}` to logits: post-norm, ReLU, tied embeddings."""
+    """Makes a model from token ids `{"source", "target"}` to logits: post-norm, ReLU, tied embeddings."""
     inputs = {name: keras.Input((length,), dtype="int32", name=name) for name in ("source", "target")}
     embedding = layers.ReversibleEmbedding(VOCABULARY, WIDTH, embeddings_initializer="glorot_uniform")
     embed = lambda tokens: layers.Dropout(DROPOUT)(AddPositions()(embedding(tokens)))  # noqa: E731
@@ -36,7 +36,7 @@ def make_stock(length):
 
 
 def smoothed_crossentropy(labels, logits):
-    """Keras smooths one-hot labels only."""
+    """Computes the loss from one-hot labels, as Keras smooths no others."""
     return keras.losses.categorical_crossentropy(
         ops.one_hot(labels, VOCABULARY), logits, from_logits=True, label_smoothing=LABEL_SMOOTHING
     )

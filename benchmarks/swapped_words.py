@@ -1,10 +1,10 @@
-"""Whether scores of words find those that are swapped, in the embedded task of recipes.glue, whose truth is known.
+"""Test of word scores on the embedded task of recipes.glue, whose truth is known: they should find swapped words.
 
     python -m recipes.glue --run runs/glue
     python -m benchmarks.swapped_words runs/glue
 
-Of the test sentences with two neighbouring words swapped, all are explained: why the class is "swapped". Each score is
-measured against the two words, and by what the classifier says without the words that it ranks highest.
+All test sentences with two neighbouring words swapped are explained: why the class is "swapped". Each score is measured
+against the two words, and by the classifier's answer without the words ranked highest.
 """
 
 import argparse
@@ -23,7 +23,7 @@ METHODS = {
 
 
 def read(folder):
-    """The run's predictor, its swapped test sentences, and which words are swapped."""
+    """Returns the run's predictor, its swapped test sentences, and booleans of swapped words."""
     from recipes.glue.__main__ import RECIPE
     from recipes.glue.demo import number_tasks, swapped_words
 
@@ -37,7 +37,7 @@ def read(folder):
 
 
 def all_scores(predictor, texts, truth):
-    """Scores of all methods by name."""
+    """Returns scores of all methods by name."""
     from keras_headattn.analysis import leave_one_out, lime, random_scores
     from keras_headattn.serving import WordScores
 
@@ -51,7 +51,7 @@ def all_scores(predictor, texts, truth):
 
 
 def measures(predictor, texts, truth):
-    """A row of measures for each method."""
+    """Returns a row of measures for each method."""
     from keras_headattn.analysis import aopc, remove_words
     from recipes.rationales.metrics import rationale_auprc, rationale_average_precision
 

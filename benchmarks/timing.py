@@ -1,4 +1,4 @@
-"""Paired rounds, their spread, workers in processes of their own, and the report each benchmark writes."""
+"""Paired rounds and their spread, worker processes, and the benchmarks' reports."""
 
 import ctypes
 import dataclasses
@@ -37,15 +37,15 @@ class Rounds:
         return min(len(values) for values in self.seconds.values())
 
     def median(self, name):
-        """Median seconds of a case."""
+        """Returns the median seconds of a case."""
         return float(np.median(self.seconds[name]))
 
     def fastest(self, names):
-        """The one of these cases with the least median."""
+        """Returns the case with the least median."""
         return min(names, key=self.median)
 
     def ratio(self, name, reference):
-        """`(ratio, spread)`: how many times as long `name` takes as `reference`, and its relative standard error."""
+        """Returns `(ratio, spread)`: the time of `name` relative to `reference`, and its relative standard error."""
         ratios = np.divide(self.seconds[name], self.seconds[reference])
         median = float(np.median(ratios))
         low, high = np.percentile(ratios, [25, 75])
@@ -53,16 +53,15 @@ class Rounds:
 
 
 def run_rounds(cases, reference, max_spread=0.05, min_rounds=5, max_rounds=25, max_seconds=60.0):
-    """Runs all cases in turn until their ratios to the reference are known well enough.
+    """Runs all cases in turn until their ratios to the reference are precise enough, and returns `Rounds`.
+
+    A first call of each case, which may compile, is not counted.
 
     Args:
-        cases: dictionary of name to function that runs once and returns the seconds it took.
+        cases: dictionary from name to function that runs once and returns its seconds.
         reference: name of the case the others are compared with.
-        max_spread: stops when every ratio's spread is below it, and `min_rounds` are done.
+        max_spread: stops when every ratio's spread is below it and `min_rounds` are done.
         max_rounds, max_seconds: stops in any case.
-
-    Returns:
-        `Rounds`. A first call of each case, which may compile, is not in it.
     """
     for number, run in enumerate(cases.values(), start=1):
         run()
@@ -82,7 +81,7 @@ def run_rounds(cases, reference, max_spread=0.05, min_rounds=5, max_rounds=25, m
 
 
 def timed(function):
-    """A function that calls `function` and returns the seconds it took."""
+    """Returns a function that calls `function` and returns its seconds."""
 
     def run():
         start = time.perf_counter()
@@ -93,9 +92,11 @@ def timed(function):
 
 
 def memory(function):
-    """Megabytes that a call of `function` takes at its peak, above what the process has before: Linux's count of its
-    resident pages, from which freed ones are first given back. oneDNN's allocator keeps them: set
-    `TF_ENABLE_ONEDNN_OPTS=0`."""
+    """Returns the peak megabytes of a call of `function`, above those of the process before.
+
+    It counts Linux's resident pages, after freed ones are given back. oneDNN's allocator keeps them: set
+    `TF_ENABLE_ONEDNN_OPTS=0`.
+    """
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = resident()
@@ -104,18 +105,17 @@ def memory(function):
 
 
 def resident(name="VmRSS"):
-    """Megabytes of resident pages of this process; `"VmHWM"`: the most it had."""
+    """Returns megabytes of this process's resident pages; with `"VmHWM"` their peak."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith(name)) / 1e3  # from kB
 
 
 class Worker:
-    """A process of its own for one library. It is stopped but for its turns: threads that wait busily, as OpenMP's
-    do, would take the cores from the others.
+    """Process for one library, stopped except in its turns, so that busy waiting (OpenMP) takes no cores from others.
 
     Args:
-        make_cases: `"module:function"`; called with `arguments` in the process, it imports its library and returns a
-            dictionary of name to function.
+        make_cases: `"module:function"`, called with `arguments` in the process; it imports its library and returns a
+            dictionary from name to function.
         threads: number of threads the library may use.
     """
 
@@ -164,7 +164,7 @@ def _serve(connection, make_cases, arguments, threads):
 
 
 def limit_threads(threads):
-    """Sets the thread count of every library used here. Call it before any of them is imported."""
+    """Sets the thread count of every library; call it before any is imported."""
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)
     os.environ["TF_NUM_INTRAOP_THREADS"] = str(threads)
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -172,12 +172,12 @@ def limit_threads(threads):
 
 
 def cores():
-    """Number of cores this process may use."""
+    """Returns the number of cores this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def machine(*packages):
-    """The processor, the number of cores, the versions of packages, and the commit, as lines of Markdown."""
+    """Describes processor, cores, package versions and commit as lines of Markdown."""
     versions = [f"{package} {importlib.metadata.version(package)}" for package in packages]
     return [
         f"- Processor: {_processor()}, {cores()} cores, {_memory_gb():.0f} GB memory",
@@ -210,13 +210,13 @@ def _command():
 
 
 def table(header, rows):
-    """A Markdown table."""
+    """Formats a Markdown table."""
     lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
 def report(name, *paragraphs):
-    """Prints the paragraphs; writes them to `results/<name>.md` unless `name` is `None`."""
+    """Prints the paragraphs, and writes them to `results/<name>.md` unless `name` is `None`."""
     text = "\n\n".join(paragraphs) + "\n"
     print(text)
     if name is None:

@@ -1,4 +1,4 @@
-"""`models.GraphWriter` in PyTorch, as `benchmarks.graphs` compares it."""
+"""`models.GraphWriter` in PyTorch, for `benchmarks.graphs`."""
 
 import re
 
@@ -12,7 +12,7 @@ FAR = -1e9
 
 
 class Attention(nn.Module):
-    """Attention whose keys and values can be projected once: `scaled_dot_product_attention` with a dense mask."""
+    """Attention with keys and values projected once: `scaled_dot_product_attention` with a dense mask."""
 
     def __init__(self, width, heads, dropout):
         super().__init__()
@@ -38,7 +38,7 @@ class Attention(nn.Module):
 
 
 class StockAttention(nn.Module):
-    """`torch.nn.MultiheadAttention`, whose output kernel is the identity and stays so."""
+    """`torch.nn.MultiheadAttention` with a fixed identity as output kernel."""
 
     def __init__(self, width, heads, dropout):
         super().__init__()
@@ -95,7 +95,7 @@ class Block(nn.Module):
 
 
 class Writer(nn.Module):
-    """The model; the arguments are those of `GraphWriter`.
+    """The model, with the arguments of `GraphWriter`.
 
     Args:
         attention: class, `Attention` or `StockAttention`.
@@ -123,7 +123,9 @@ class Writer(nn.Module):
         self.output = nn.ModuleDict({name: nn.Linear(width * (1 + contexts), n) for name, n in outputs.items()})
 
     def encode(self, graph):
-        """What decoding needs: projected memories, their masks, entities, their mask and types, the first state."""
+        """Returns what decoding needs: projected memories, their masks, entities, their mask and types, the first
+        state.
+        """
         ids, encoder = graph["entities"], self.encoder
         last = encoder.entities(ids.flatten(0, 1))[1]
         entities = last.transpose(0, 1).flatten(1).unflatten(0, ids.shape[:2])
@@ -178,7 +180,7 @@ class Writer(nn.Module):
 
     @torch.inference_mode()
     def write(self, graph, beam, length, start_id=2):
-        """Tokens `(B, length)` and log probability `(B,)` of the best text of each graph. No text ends."""
+        """Returns tokens `(B, length)` and log probability `(B,)` of each graph's best text. No text ends."""
         batch = len(graph["types"])
 
         def repeat(x):
@@ -207,7 +209,7 @@ class Writer(nn.Module):
 
     @torch.no_grad()
     def load(self, weights):
-        """Takes the weights of a `GraphWriter`: dictionary of the path within it to an array."""
+        """Takes the weights of a `GraphWriter`, a dictionary from path to array."""
         own, kernels = dict(self.named_parameters()), {}
         for name, parameter in own.items():
             if "bias_hh" in name:

@@ -1,11 +1,11 @@
-"""Target tokens per second of training: this library, stock Keras layers and Hugging Face Marian, same sizes.
+"""Target tokens per second of training: this library, stock Keras layers and Hugging Face Marian at the same sizes.
 
     python -m benchmarks.training [--quick]
 
-A step is forward pass, loss, backward pass and update with Adam, on a batch of 64 x 32 tokens on either side. Dropout
-of embeddings and sublayers 0.1, label smoothing 0.1. Keras models are trained by `train_on_batch`. Each library runs
-in a process of its own; they take turns. PyTorch runs with one thread and with all cores' and is judged by the faster,
-stock Keras with and without XLA likewise.
+A step is forward pass, loss, backward pass and Adam update on a batch of 64 x 32 tokens on either side, with dropout of
+embeddings and sublayers 0.1 and label smoothing 0.1. Keras models are trained by `train_on_batch`. Each library runs in
+its own process; they take turns. PyTorch runs with one thread and with one per core, stock Keras with and without XLA;
+the faster counts.
 """
 
 import argparse
@@ -23,7 +23,7 @@ MARIAN = "Hugging Face Marian, PyTorch"
 
 
 def batch():
-    """Random `(source, target, labels)`, each `(BATCH_SIZE, LENGTH)`, without padding."""
+    """Draws `(source, target, labels)`, each `(BATCH_SIZE, LENGTH)`, without padding."""
     generator = np.random.default_rng(0)
     return [generator.integers(10, VOCABULARY - 10, (BATCH_SIZE, LENGTH), "int32") for _ in range(3)]
 

@@ -1,4 +1,4 @@
-"""A translator and a classifier of texts as large as the other benchmarks' model: random weights, made-up words."""
+"""Translator and classifier of the benchmarks' size, with random weights and made-up words."""
 
 import functools
 import pathlib
@@ -18,13 +18,13 @@ TARGET = 32  # tokens of a translation
 
 
 class EndlessTokenizer(SentencePieceTokenizer):
-    """Of the target: no token ends a translation, so that each has `TARGET` tokens."""
+    """Target tokenizer in which no token ends a translation, so that each has `TARGET` tokens."""
 
     eos_id = VOCABULARY
 
 
 def make_pieces(folder):
-    """The path in `folder` of a SentencePiece model with `VOCABULARY` pieces."""
+    """Returns the path in `folder` of a SentencePiece model with `VOCABULARY` pieces."""
     path = pathlib.Path(folder, "pieces.model")
     if not path.exists():
         rng = np.random.default_rng(0)
@@ -35,7 +35,7 @@ def make_pieces(folder):
 
 
 def make_texts(pieces, lengths):
-    """A text for each length, of so many ids, the end symbol included: words that are one piece each."""
+    """Returns a text for each length, in ids with the end symbol, of words that are one piece each."""
     tokenizer = SentencePieceTokenizer(pieces)
     rng = np.random.default_rng(1)
     names = [tokenizer.id_to_token(number) for number in range(10, VOCABULARY // 2)]
@@ -46,7 +46,7 @@ def make_texts(pieces, lengths):
 
 
 def make_searcher(beam_size):
-    """The search of a model of random weights, in which no token ends a translation."""
+    """Returns the search of a model of random weights, in which no token ends a translation."""
     keras.utils.set_random_seed(0)
     model = Transformer(
         VOCABULARY,
@@ -79,14 +79,11 @@ def export_classes(pieces, folder):
 
 
 def export_all(folder, one=False):
-    """Writes exports of each kind.
+    """Writes exports of each kind and returns a dictionary from description to path of a version.
 
     Args:
-        folder: str, of a SentencePiece model and of the exports.
-        one: bool, whether only the first is written.
-
-    Returns:
-        Dictionary of what it is to the path of a version.
+        folder: folder of a SentencePiece model and of the exports.
+        one: True to write the first alone.
     """
     pieces = make_pieces(folder)
     writers = {

@@ -1,11 +1,11 @@
-"""This version of the library against another checkout of it: layers, training steps, searches and single calls.
+"""This checkout compared with another one: layers, training steps, searches and single calls.
 
     python -m benchmarks.versions FOLDER [--quick]
 
-Each version runs in a process of its own, with the benchmarks of its own checkout; they take turns. FOLDER is a
-checkout of the other version, for example made by `git worktree add FOLDER COMMIT`. Layers are those of `head_cost`,
-forward and backward, compiled by XLA; steps those of `training`, `evolving` and `disentangled`; searches those of
-`decoding`. A single call is one of a layer in eager mode on 2 x 8 tokens: little but Python.
+Each version runs in its own process with its own benchmarks; they take turns. FOLDER is a checkout of the other
+version, for example by `git worktree add FOLDER COMMIT`. Layers are those of `head_cost`, forward and backward,
+compiled by XLA; steps those of `training`, `evolving` and `disentangled`; searches those of `decoding`. A single call
+is one of a layer in eager mode on 2 x 8 tokens: little but Python.
 """
 
 import argparse
@@ -22,7 +22,7 @@ CALLS = 200
 
 
 def cases(checkout):
-    """Functions by name, all of the checkout's modules."""
+    """Returns functions by name, all of the checkout's modules."""
     for name in [name for name in sys.modules if name.split(".")[0] in ("benchmarks", "keras_headattn")]:
         del sys.modules[name]
     sys.path.insert(0, checkout)
