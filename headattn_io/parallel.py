@@ -31,7 +31,7 @@ class ParallelCorpus:
     def __post_init__(self):
         if len(self.source) != len(self.target):
             raise ValueError(
-                "The two sides of a parallel corpus must have the same number of lines. "
+                "`source` and `target` must have the same number of lines. "
                 f"Received: {len(self.source)} source and {len(self.target)} target lines in {self.name}"
             )
 
@@ -91,9 +91,12 @@ def read_text(
     def read(path):
         return itertools.islice(read_sentences(path), max_sentences)
 
-    sides = [Sentences(functools.partial(read, path)) for path in (source_path, target_path)]
-    source, target = sides if stream else map(list, sides)
-    return ParallelCorpus(source, target, f"{source_path} and {target_path}")
+    return _corpus(read, (source_path, target_path), stream, f"{source_path} and {target_path}")
+
+
+def _corpus(read, sides, stream, name):
+    sides = [Sentences(functools.partial(read, side)) for side in sides]
+    return ParallelCorpus(*(sides if stream else map(list, sides)), name)
 
 
 def read_pairs(
@@ -117,9 +120,7 @@ def read_pairs(
     def read(column):
         return itertools.islice((pair[column] for pair in _pairs(path, columns)), max_sentences)
 
-    sides = [Sentences(functools.partial(read, column)) for column in (0, 1)]
-    source, target = sides if stream else map(list, sides)
-    return ParallelCorpus(source, target, str(path))
+    return _corpus(read, (0, 1), stream, str(path))
 
 
 def _pairs(path, columns):

@@ -69,7 +69,7 @@ def _figure_class():
 
 @functools.lru_cache(1024)
 def families_with(characters):
-    """Returns the fewest fonts that show the characters the default font lacks, and warns of characters without a font."""
+    """Returns the fewest fonts that show the characters the default font lacks, and warns of those without any font."""
     from matplotlib import font_manager
 
     default = font_manager.FontEntry(fname=font_manager.findfont(font_manager.FontProperties()))
@@ -173,7 +173,7 @@ def weight_colors(weights: ArrayLike, cmap: str = "Blues", largest: float | None
 
 
 def not_below_zero(axes: Any, values: Iterable[float]) -> None:
-    """Starts the vertical axis at 0 or above unless a value is negative.
+    """Keeps the vertical axis at 0 or above unless a value is negative.
 
     Args:
         axes: `matplotlib.axes.Axes` with the values drawn.

@@ -109,7 +109,7 @@ def build_metrics(model, batch):
 
 
 def set_initial_epoch(model, epoch):
-    """Sets the first epoch of `fit` after `on_train_begin`, as `BackupAndRestore` does; `None`: that of its argument."""
+    """Sets the first epoch of `fit` after `on_train_begin`, as `BackupAndRestore` does; `None`: its argument's."""
     model._initial_epoch = epoch
 
 
@@ -291,7 +291,7 @@ def set_vocabulary(tokenizer, resource):
 
 
 def vocabulary_handle(proto, name):
-    """Returns the handle of a SentencePiece vocabulary under this name, which `SentencepieceTokenizer` does not take."""
+    """Returns the handle of a SentencePiece vocabulary under this name, which `SentencepieceTokenizer` cannot take."""
     from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer
 
     return gen_sentencepiece_tokenizer.sentencepiece_op(model=proto, shared_name=name, name=name)

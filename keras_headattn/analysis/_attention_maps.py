@@ -1,5 +1,3 @@
-"""Attention maps of all layers of a model."""
-
 import dataclasses
 from typing import Any
 
@@ -60,8 +58,8 @@ def attention_maps(
     layers = {layer.path: layer for layer in flatten_layers(model) if isinstance(layer, Attention)}
     if not layers:
         raise ValueError(
-            "There is no attention layer of keras_headattn in the model, or it is not built: call it first. "
-            f"Received: {model}"
+            "`model` must have an attention layer of keras_headattn, and be built: call it first. "
+            f"Received: model={model}"
         )
     with capture_intermediates() as found:
         model(*inputs, **call_arguments)

@@ -211,7 +211,7 @@ def evaluate_classifier(labels: ArrayLike, probabilities: ArrayLike, bins: int =
 
         - `accuracy`;
         - `f1_macro`, mean over classes that are labelled or predicted; of two classes also `f1` of the positive one;
-        - `mcc`, Matthews correlation, 0 if all labels and predictions are one class;
+        - `mcc`, Matthews correlation, 0 if all labels or all predictions are one class;
         - `auc_roc` and `auc_pr` (average precision) of the positive class, or the one-against-rest mean over labelled
           classes if there are more than two; NaN if only one class is labelled;
         - `ece` and `oe`, see `expected_calibration_error` and `overconfidence_error`.

@@ -109,8 +109,8 @@ def draw_clusters(
     of_keys = as_posteriors(of_keys, key_tokens, padded=True)
     if of_keys.shape[1] != posteriors.shape[1]:
         raise ValueError(
-            "Tokens and keys must have the same clusters. "
-            f"Received: {posteriors.shape[1]} and {of_keys.shape[1]} of them"
+            "`keys` must have as many clusters as `posteriors`. "
+            f"Received: {of_keys.shape[1]} and {posteriors.shape[1]} of them"
         )
     same = posteriors @ of_keys.T
     mask = same / np.maximum(same.sum(-1, keepdims=True), 1e-30)

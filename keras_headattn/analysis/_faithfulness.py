@@ -68,14 +68,13 @@ def aopc(full: ArrayLike, parts: Sequence[ArrayLike], classes: ArrayLike | None 
             f"`classes` must be {len(full)} numbers from 0 to {full.shape[1] - 1}. Received: classes={classes}"
         )
     if not len(parts):
-        raise ValueError("There must be probabilities of at least one number of words. Received: none")
+        raise ValueError("`parts` must have probabilities of at least one number of words. Received: none")
     values = []
     for part in parts:
         part = np.asarray(keras.ops.convert_to_numpy(part), "float64")
         if part.shape != full.shape or np.abs(part.sum(-1) - 1).max() > SUM_TOLERANCE:
             raise ValueError(
-                f"Probabilities of parts must be {full.shape}, as those of whole texts, and sum to 1. "
-                f"Received: shape {part.shape}"
+                f"`parts` must be probabilities {full.shape}, as `full`, that sum to 1. Received: shape {part.shape}"
             )
         values.append(float(np.mean((full - part)[np.arange(len(full)), classes])))
     return float(np.mean(values)), values

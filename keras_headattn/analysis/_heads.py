@@ -52,8 +52,7 @@ def head_ablation(
     maskings = _maskings(model)
     if not maskings:
         raise ValueError(
-            "There is no layer with attention heads in the model, or it is not built: call it first. "
-            f"Received: model={model}"
+            f"`model` must have a layer with attention heads, and be built: call it first. Received: model={model}"
         )
     whole = _number(evaluate())
     bar = keras.utils.Progbar(sum(heads for heads, _ in maskings.values()), verbose=int(verbose))
@@ -127,7 +126,7 @@ def _without_output(model, layer, heads, head):
     try:
         yield
     finally:
-        del layer.call  # that of the class again
+        del layer.call  # restores the class's method
         _compile_anew(model)
     if not calls:
         raise ValueError(
@@ -220,7 +219,7 @@ def head_distance(representations: Tensor) -> float:
             f"Received: representations of shape {array.shape}"
         )
     one, other = np.triu_indices(array.shape[1], 1)
-    # By item: all differences at once would be as many times larger as there are heads.
+    # Item by item: the pairs of all items at once would need much memory.
     return float(np.mean([np.linalg.norm(heads[one] - heads[other], axis=-1).mean() for heads in array]))
 
 
@@ -290,22 +289,18 @@ def max_num_heads(model_dim: int, lengths: float | Iterable[Any]) -> tuple[int, 
     256
     """
     check_positive("model_dim", model_dim)
-    mean = float(lengths) if isinstance(lengths, numbers.Real) else _mean_length(lengths)
+    if isinstance(lengths, numbers.Real):
+        mean = float(lengths)
+    else:
+        sizes = list(map(_length, lengths))
+        if not sizes:
+            raise ValueError("`lengths` must hold at least one sequence. Received: an empty iterable")
+        mean = sum(sizes) / len(sizes)
     if not mean > 0:
-        raise ValueError(f"The mean length must be positive. Received: {mean}")
+        raise ValueError(f"`lengths` must have a positive mean. Received: a mean of {mean}")
     highest = max(1, int(model_dim / mean))
     powers = [2**i for i in range(1, highest.bit_length())]
     return highest, [heads for heads in powers if model_dim % heads == 0]
-
-
-def _mean_length(lengths):
-    total = count = 0
-    for item in lengths:
-        total += _length(item)
-        count += 1
-    if not count:
-        raise ValueError("`lengths` must hold at least one sequence. Received: an empty iterable")
-    return total / count
 
 
 def _length(item):

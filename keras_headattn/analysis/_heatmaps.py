@@ -68,8 +68,7 @@ def draw_text_heatmaps(
     6
     """
     rows = _rows(tokens, maps, heads)
-    places = places_of(tokens)
-    lines = places[-1][0] + 1
+    lines = places_of(tokens)[-1][0] + 1
     figure = new_figure(WIDTH * COLUMNS * len(maps), HEIGHT * (lines + 1.5) * len(rows) + 0.8, title)
     figure.supxlabel(textwrap.fill(CAPTION, COLUMNS * len(maps)), fontsize=7, color="gray")
     grid = figure.subplots(len(rows), len(maps), squeeze=False)
@@ -79,11 +78,8 @@ def draw_text_heatmaps(
         for axes, weights in zip(row, by_title.values(), strict=True):
             axes.set(xlim=(0, COLUMNS), ylim=(lines, -1.2))
             axes.set_axis_off()
-            axes.text(0, -0.6, f"{label}, at most {weights.max():.2g}", fontsize=7, color="gray", va="center")
-            for token, (line, column), shade in zip(tokens, places, _shades(weights), strict=True):
-                style = dict(facecolor=(0.9, 0.25, 0.15, 0.75 * shade), edgecolor="none", pad=1)
-                place = dict(fontsize=7.5, family="monospace", va="center", parse_math=False)
-                axes.text(column, line + 0.4, shown(token), bbox=style, **place)
+            colors = [(0.9, 0.25, 0.15, 0.75 * shade) for shade in _shades(weights)]
+            draw_words(axes, f"{label}, at most {weights.max():.2g}", list(map(shown, tokens)), colors)
     return figure
 
 
@@ -108,8 +104,7 @@ def write_text_heatmaps(
     if not len(texts):
         raise ValueError(f"`texts` must be a list of at least one pair of tokens and maps. Received: texts={texts}")
     sections = [_section(tokens, maps, heads) for tokens, maps in texts]
-    page = PAGE.format(title=html.escape(title), caption=CAPTION, sections="\n".join(sections))
-    write_atomically(path, page.encode("utf-8"))
+    write_page(path, title, CAPTION, sections)
 
 
 def _rows(tokens, maps, heads=None):
@@ -160,18 +155,35 @@ def places_of(tokens):
     return places
 
 
+def draw_words(axes, label, words, colors):
+    """Writes a label and, below it, words on coloured ground."""
+    axes.text(0, -0.6, label, fontsize=7, color="gray", va="center", parse_math=False)
+    font = dict(fontsize=7.5, family="monospace", va="center", parse_math=False)
+    for word, (line, column), color in zip(words, places_of(words), colors, strict=True):
+        axes.text(column, line + 0.4, word, bbox=dict(facecolor=color, edgecolor="none", pad=1), **font)
+
+
+def write_page(path, title, caption, sections):
+    sections = "\n".join(f"<section>\n{section}\n</section>" for section in sections)
+    write_atomically(path, PAGE.format(title=html.escape(title), caption=caption, sections=sections).encode("utf-8"))
+
+
+def paragraph(label, words, values, shades, kinds):
+    """Returns HTML of a label and words on coloured ground; `kinds` are the words' CSS classes."""
+    spans = []
+    for word, value, shade, kind in zip(words, values, shades, kinds, strict=True):
+        kind = f' class="{kind}"' if kind else ""
+        spans.append(f'<span{kind} style="--shade: {shade:.3f}" title="{value:.3g}">{html.escape(word)}</span>')
+    return f'<p dir="auto"><small>{html.escape(label)}</small>{" ".join(spans)}</p>'
+
+
 def _section(tokens, maps, heads):
     titles = "".join(f"<h2>{html.escape(str(title))}</h2>" for title in maps)
-    rows = [f'<div class="row">{titles}</div>']
+    rows, words = [f'<div class="row">{titles}</div>'], list(map(shown, tokens))
     for label, by_title in _rows(tokens, maps, heads):
-        cells = [_paragraph(label, tokens, weights) for weights in by_title.values()]
+        cells = [
+            paragraph(f"{label}, at most {weights.max():.2g}", words, weights, _shades(weights), [""] * len(words))
+            for weights in by_title.values()
+        ]
         rows.append('<div class="row">{}</div>'.format("".join(cells)))
-    return "<section>\n{}\n</section>".format("\n".join(rows))
-
-
-def _paragraph(label, tokens, weights):
-    words = " ".join(
-        f'<span style="--shade: {shade:.3f}" title="{weight:.3g}">{html.escape(shown(token))}</span>'
-        for token, shade, weight in zip(tokens, _shades(weights), weights, strict=True)
-    )
-    return f'<p dir="auto"><small>{label}, at most {weights.max():.2g}</small>{words}</p>'
+    return "\n".join(rows)

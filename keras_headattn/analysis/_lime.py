@@ -1,5 +1,3 @@
-"""LIME: local linear explanations of a text classifier."""
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Interactive HTML page of attention maps."""
-
 import base64
 import io
 from collections.abc import Mapping, Sequence

@@ -16,7 +16,9 @@ def as_probabilities(probabilities):
             f"Received: probabilities of shape {array.shape}"
         )
     if not len(array):
-        raise ValueError(f"There must be at least one prediction. Received: probabilities of shape {array.shape}")
+        raise ValueError(
+            f"`probabilities` must have at least one prediction. Received: probabilities of shape {array.shape}"
+        )
     return _check_rows("probabilities", array, "; of logits take the softmax first")
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from headattn_io.files import Path, write_atomically
+from headattn_io.files import Path
 from keras_headattn._figures import Figure, new_figure
-from keras_headattn.analysis._heatmaps import COLUMNS, HEIGHT, PAGE, WIDTH, places_of
+from keras_headattn.analysis._heatmaps import COLUMNS, HEIGHT, WIDTH, draw_words, paragraph, places_of, write_page
 from keras_headattn.analysis._validation import check_named
 
 TITLE = "Which words decide"
@@ -46,10 +46,9 @@ def draw_word_scores(texts: Sequence[Mapping[str, Any]], title: str = TITLE) -> 
     rows = [row for text in _checked(texts) for row in _rows(text)]
     columns = max(len(scores) for _, _, _, scores in rows)
     lines = [places_of(words)[-1][0] + 1 if words else 1 for words, *_ in rows]
-    figure = new_figure(WIDTH * COLUMNS * columns, HEIGHT * sum(2.5 + count for count in lines) + 0.8, title)
-    caption = CAPTION + (UNDERLINED if any("truth" in text for text in texts) else "")
-    figure.supxlabel(textwrap.fill(caption, COLUMNS * columns), fontsize=7, color="gray")
     heights = [2.5 + count for count in lines]
+    figure = new_figure(WIDTH * COLUMNS * columns, HEIGHT * sum(heights) + 0.8, title)
+    figure.supxlabel(textwrap.fill(_caption(texts), COLUMNS * columns), fontsize=7, color="gray")
     grid = figure.subplots(len(rows), columns, squeeze=False, height_ratios=heights)
     for axes_of_row, (words, truth, label, scores), count in zip(grid, rows, lines, strict=True):
         axes_of_row[0].text(0, -1.7, label, fontsize=7.5, fontweight="bold", va="center", parse_math=False)
@@ -62,12 +61,9 @@ def draw_word_scores(texts: Sequence[Mapping[str, Any]], title: str = TITLE) -> 
 
 
 def _draw(axes, words, truth, method, values):
-    axes.text(0, -0.6, _label(method, values), fontsize=7, color="gray", va="center", parse_math=False)
-    for word, (line, column), shade, is_true in zip(words, places_of(words), _shades(values), truth, strict=True):
-        color = (*(FOR if shade > 0 else AGAINST), 0.75 * abs(shade))
-        style = dict(facecolor=color, edgecolor="none", pad=1)
-        place = dict(fontsize=7.5, family="monospace", va="center", parse_math=False)
-        axes.text(column, line + 0.4, word, bbox=style, **place)
+    colors = [(*(FOR if shade > 0 else AGAINST), 0.75 * abs(shade)) for shade in _shades(values)]
+    draw_words(axes, _label(method, values), words, colors)
+    for word, (line, column), is_true in zip(words, places_of(words), truth, strict=True):
         if is_true:
             axes.plot([column, column + len(word)], [line + 0.85] * 2, color="black", linewidth=0.9)
 
@@ -92,10 +88,12 @@ def write_word_scores(path: Path, texts: Sequence[Mapping[str, Any]], title: str
             cells = [_paragraph(words, truth, method, values) for method, values in scores.items()]
             heading = f"<h3>{html.escape(label)}</h3>" if label else ""
             parts.append('{}\n<div class="row">{}</div>'.format(heading, "".join(cells)))
-        sections.append("<section>\n{}\n</section>".format("\n".join(parts)))
-    caption = CAPTION + (UNDERLINED if any("truth" in text for text in texts) else "")
-    page = PAGE.format(title=html.escape(title), caption=caption, sections="\n".join(sections))
-    write_atomically(path, page.encode("utf-8"))
+        sections.append("\n".join(parts))
+    write_page(path, title, _caption(texts), sections)
+
+
+def _caption(texts):
+    return CAPTION + (UNDERLINED if any("truth" in text for text in texts) else "")
 
 
 def _checked(texts):
@@ -141,10 +139,9 @@ def _label(method, values):
 
 
 def _paragraph(words, truth, method, values):
-    spans = []
-    for word, value, shade, is_true in zip(words, values, _shades(values), truth, strict=True):
-        classes = " ".join(["against"] * int(shade < 0) + ["true"] * is_true)
-        kind = f' class="{classes}"' if classes else ""
-        spans.append(f'<span{kind} style="--shade: {abs(shade):.3f}" title="{value:.3g}">{html.escape(word)}</span>')
-    label = html.escape(_label(method, values))
-    return f'<p dir="auto"><small>{label}</small>{" ".join(spans)}</p>'
+    shades = _shades(values)
+    kinds = [
+        " ".join(["against"] * int(shade < 0) + ["true"] * is_true)
+        for shade, is_true in zip(shades, truth, strict=True)
+    ]
+    return paragraph(_label(method, values), words, values, np.abs(shades), kinds)

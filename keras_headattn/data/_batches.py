@@ -41,13 +41,13 @@ class Batches:
         self.rows = rows
         if not counts[:-1].any():
             raise ValueError(
-                f"All {self.num_dropped} examples are longer than the last bucket. Add a longer bucket. "
+                f"`bucket_lengths` must have a bucket for some example; all {self.num_dropped} are longer. "
                 f"Received: bucket_lengths={self.bucket_lengths}"
             )
         if not all(rows[bucket] for bucket in self._used()):
             raise ValueError(
-                "A batch must hold an example of the longest bucket on each replica: more tokens_per_batch, or fewer "
-                f"replicas. Received: batches (rows x length) of {self._shapes_in_words()}"
+                "A batch must hold an example of the longest bucket on each replica: raise `tokens_per_batch`, or use "
+                f"fewer replicas. Received: batches (rows x length) of {self._shapes_in_words()}"
             )
 
     def make_batch(self, bucket: int, members: Any) -> Any:
@@ -207,9 +207,8 @@ class TokenBatches(MemoryBatches):
     """Training batches with about the same number of tokens each, in one shape per length bucket.
 
     An example goes to the shortest bucket that holds all its columns. Batches of length L have B = tokens_per_batch //
-    L rows, rounded down to a multiple of `num_replicas`; a bucket's last batch is filled with rows of zeros. Each
-    example comes once an epoch, in an order that depends on `(seed, epoch)` alone: `keras_headattn.training.Resume`
-    sets `epoch` to resume training exactly. Give `fit` `dataset()`, or the object itself with `shuffle=False`.
+    L rows, rounded down to a multiple of `num_replicas`; a bucket's last batch is filled with rows of zeros. Order and
+    resuming: see `MemoryBatches`. Give `fit` `dataset()`, or the object itself with `shuffle=False`.
 
     Args:
         columns: dict from name to a list of integer arrays, as many in each. No row may be empty or contain the id 0.
@@ -222,8 +221,7 @@ class TokenBatches(MemoryBatches):
         seed: int.
 
     Raises:
-        ValueError: for columns of different lengths, empty rows, ids of 0, buckets that do not ascend, too small a
-            `tokens_per_batch`, or no example that fits.
+        ValueError: for invalid columns or buckets, too small a `tokens_per_batch`, or no example that fits.
 
     >>> columns = {"source": [[5, 3], [6, 7, 3]], "target": [[8, 3], [9, 3]]}
     >>> batches = TokenBatches(columns, tokens_per_batch=8, bucket_lengths=(4,), preprocess=teacher_forcing)
@@ -250,7 +248,7 @@ class TokenBatches(MemoryBatches):
             if not all(map(len, column)) or not np.concatenate(column).all():
                 bad = next(i for i, ids in enumerate(column) if not len(ids) or not np.all(ids))
                 raise ValueError(
-                    "Every row needs at least one id, and none may be 0, which is padding. "
+                    "`columns` must have at least one id in every row, and none may be 0, which is padding. "
                     f"Received: {name}[{bad}]={list(column[bad])}"
                 )
 
@@ -270,7 +268,7 @@ def teacher_forcing(
     """Makes a batch to train a decoder, which predicts each token of a column from those before it.
 
     The weighted mean over a batch is the mean over its real target tokens, also if the batch is split over replicas
-    whose losses are averaged. Use no Keras mask on the model's output besides.
+    whose losses are averaged. A Keras mask on the output would scale the loss by the padding twice.
 
     Args:
         columns: dict of int32 `(B, L)`, padded with 0.

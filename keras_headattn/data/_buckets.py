@@ -55,7 +55,7 @@ def choose_buckets(
     values, places = np.unique(lengths, return_inverse=True)
     if not len(values) or number < 1:
         raise ValueError(
-            "choose_buckets needs at least one example and at least one bucket. "
+            "`lengths` must have at least one example, and `number` must be at least 1. "
             f"Received: {len(values)} distinct lengths, number={number}"
         )
     counts = np.bincount(places, counts).astype("int64")
@@ -92,7 +92,9 @@ def bucket_of(lengths, bucket_lengths):
     """
     buckets = np.asarray(bucket_lengths)
     if not len(buckets) or buckets[0] < 1 or np.any(np.diff(buckets) <= 0):
-        raise ValueError(f"bucket_lengths must be positive and ascending. Received: {tuple(bucket_lengths)}")
+        raise ValueError(
+            f"`bucket_lengths` must be positive and ascending. Received: bucket_lengths={tuple(bucket_lengths)}"
+        )
     return np.searchsorted(buckets, lengths)
 
 
@@ -121,7 +123,7 @@ def column_lengths(columns):
     lengths = {name: np.array([len(ids) for ids in column], "int64") for name, column in columns.items()}
     if len({len(rows) for rows in lengths.values()}) != 1 or not next(map(len, lengths.values())):
         raise ValueError(
-            "All columns must have the same number of rows, and at least one. "
+            "`columns` must all have the same number of rows, and at least one. "
             f"Received: {', '.join(f'{name} with {len(rows)}' for name, rows in lengths.items()) or 'no columns'}"
         )
     return lengths
@@ -187,7 +189,7 @@ def source_batches(
     bucket = bucket_of(lengths, bucket_lengths)
     if np.any(bucket == len(bucket_lengths)):
         raise ValueError(
-            f"The longest example has {lengths.max()} tokens, which no bucket holds. Add a longer bucket. "
+            f"`bucket_lengths` must have a bucket for the longest example, of {lengths.max()} tokens. "
             f"Received: bucket_lengths={tuple(bucket_lengths)}"
         )
     order = np.argsort(lengths, kind="stable")

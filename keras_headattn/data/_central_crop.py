@@ -1,5 +1,3 @@
-"""Image files as pixels of one size, in TensorFlow graphs."""
-
 import tensorflow as tf
 
 

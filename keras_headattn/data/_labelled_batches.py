@@ -1,5 +1,3 @@
-"""Batches of token ids with labels, in a few fixed shapes."""
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,9 +12,8 @@ class LabelledBatches(MemoryBatches):
     """Batches of examples and labels for `fit` and `evaluate`, with `dataset()` as a `tf.data.Dataset`.
 
     An example goes to the shortest bucket that holds all its columns. All batches have the same number of rows; a
-    bucket's last batch is filled up. A row without ids gets one id: 1, or 0 if 1 is padding. Each example comes once an
-    epoch: for training in an order that depends on `(seed, epoch)` alone (`keras_headattn.training.Resume` sets `epoch`
-    to resume exactly), otherwise in the given order, shortest bucket first.
+    bucket's last batch is filled up. A row without ids gets one id: 1, or 0 if 1 is padding. Order and resuming in
+    training: see `MemoryBatches`; otherwise examples come in the given order, shortest bucket first.
 
     For training, weights make the mean over a batch's rows the mean over its real ones, times their class weights. For
     evaluation they are constant, so that the mean of the batches' losses is that over the examples.
@@ -38,8 +35,8 @@ class LabelledBatches(MemoryBatches):
         sample_weight: float32 `(B,)`, 0 in filler rows.
 
     Raises:
-        ValueError: for columns of different lengths, an example that no bucket holds, a batch that replicas cannot
-            share evenly, invalid or missing labels, or weights without classes.
+        ValueError: for invalid columns, labels or weights, an example that no bucket holds, or a batch that replicas
+            cannot share evenly.
 
     >>> columns = {"text": [[5, 3], [6, 7, 3]]}
     >>> batches = LabelledBatches(columns, [1, 0], batch_size=4, bucket_lengths=(4,))
@@ -63,18 +60,20 @@ class LabelledBatches(MemoryBatches):
     ):
         if batch_size % num_replicas:
             raise ValueError(
-                f"A batch must be a multiple of the {num_replicas} replicas. Received: batch_size={batch_size}"
+                f"`batch_size` must be a multiple of the {num_replicas} replicas. Received: batch_size={batch_size}"
             )
         super().__init__(columns, [batch_size] * len(bucket_lengths), bucket_lengths, training, seed, **kwargs)
         if self.num_dropped:
-            raise ValueError(f"Every example must fit in a bucket. Received: bucket_lengths={self.bucket_lengths}")
+            raise ValueError(
+                f"`bucket_lengths` must have a bucket for every example. Received: bucket_lengths={self.bucket_lengths}"
+            )
         self.batch_size = batch_size
         self.pad_id = pad_id
         self.labels = _checked_labels(labels, self.num_examples)
         self.class_weights = None if class_weights is None else np.asarray(class_weights, "float32")
         if class_weights is not None and (self.labels.ndim > 1 or self.labels.dtype != "int32"):
             raise ValueError(
-                "class_weights are for labels that are the number of a class, ints (N,). "
+                "`class_weights` must come with class labels, integers (N,). "
                 f"Received: labels of shape {self.labels.shape} and type {self.labels.dtype}"
             )
 
@@ -96,12 +95,14 @@ def _checked_labels(labels, number):
     """Returns labels as int32 or float32."""
     labels = np.asarray(labels)
     if labels.ndim not in (1, 2) or len(labels) != number:
-        raise ValueError(f"There must be a label for each of {number} examples. Received: labels {labels.shape}")
+        raise ValueError(
+            f"`labels` must have a label for each of {number} examples. Received: labels of shape {labels.shape}"
+        )
     is_class = np.issubdtype(labels.dtype, np.integer) or labels.dtype == bool
     wrong = (labels < 0 if is_class else ~np.isfinite(labels)).reshape(number, -1).any(axis=1)
     if wrong.any():
         raise ValueError(
-            "Labels must be classes from 0, or numbers that are finite. "
+            "`labels` must be classes from 0, or finite numbers. "
             f"Received: labels[{wrong.argmax()}]={labels[wrong.argmax()]}"
         )
     return labels.astype("int32" if is_class else "float32")

@@ -1,5 +1,3 @@
-"""Training batches streamed from records, for corpora larger than memory."""
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,11 +14,10 @@ PARALLEL_SHARDS = 16  # read in turn, so that a block mixes many places of the c
 class RecordBatches(Batches):
     """Batches of `TokenBatches`, streamed from `Records`.
 
-    The order depends on `(seed, epoch)` alone, so that training can resume exactly: shards come in random order, 16 are
-    read in turn, and `buffer` examples at a time are shuffled and put into buckets. Incomplete batches wait for the
-    next examples; an epoch's last batches are filled with rows of zeros. Memory holds about three buffers.
-
-    Give `fit` `dataset()`, and `Resume` the object itself.
+    The order depends on `(seed, epoch)` alone, as in `MemoryBatches`: shards come in random order, 16 are read in turn,
+    and `buffer` examples at a time are shuffled and put into buckets. Incomplete batches wait for the next examples; an
+    epoch's last batches are filled with rows of zeros. Memory holds about three buffers. Give `fit` `dataset()`, and
+    `Resume` the object itself.
 
     Args:
         records: `Records`.
@@ -56,7 +53,9 @@ class RecordBatches(Batches):
         self.epoch = 0
         unknown = sorted(set(self.columns.values()) - set(records.columns))
         if unknown:
-            raise ValueError(f"The records have the columns {', '.join(records.columns)}. Received: {unknown[0]!r}")
+            raise ValueError(
+                f"`columns` must be among those of the records, {', '.join(records.columns)}. Received: {unknown[0]!r}"
+            )
         histogram = records.histogram()
         bucket = bucket_of(histogram["length"], bucket_lengths)
 

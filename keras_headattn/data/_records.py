@@ -262,7 +262,7 @@ def _encoded(lines, columns, encode):
     while some := list(itertools.islice(lines, ENCODED_TOGETHER)):
         encoded = encode(some)
         if set(encoded) != set(columns):
-            raise ValueError(f"encode must return the columns {', '.join(columns)}. Received: {', '.join(encoded)}")
+            raise ValueError(f"`encode` must return the columns {', '.join(columns)}. Received: {', '.join(encoded)}")
         yield from (dict(zip(encoded, row, strict=True)) for row in zip(*encoded.values(), strict=True))
 
 

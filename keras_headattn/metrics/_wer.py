@@ -11,13 +11,13 @@ def wer(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     Words are separated by spaces: case and punctuation count. Lower is better; it may exceed 100.
 
     Args:
-        hypotheses, references: see `bleu`, as for errors; a single reference for each hypothesis, some word in all.
+        hypotheses, references: see `bleu`, as for errors; a single reference for each hypothesis, not all empty.
 
     >>> wer(["the cat sat down"], ["the cat is down"]).value
     25.0
     """
     hypotheses, references = check_sentences(hypotheses=hypotheses, references=references)
     if not any(reference.split() for reference in references):
-        raise ValueError(f"No reference has words. Received: {len(references)} empty references")
+        raise ValueError(f"`references` must have at least one word. Received: {len(references)} empty references")
     value = 100 * optional_import("jiwer", "metrics").wer(references, hypotheses)
     return Score("WER", value, f"case:mixed|tok:spaces|{package_version('jiwer')}")

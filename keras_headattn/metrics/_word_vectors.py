@@ -1,5 +1,3 @@
-"""Word vectors from published text files."""
-
 import pathlib
 from collections.abc import Collection
 

@@ -10,8 +10,7 @@ from keras_headattn._private import is_decayed, variable_key
 from keras_headattn._types import Tensor
 from keras_headattn._validation import check_index, check_number
 
-# Weights with one of these in their names, which norms and biases have, are not decayed.
-WITHOUT_DECAY = ("bias", "gamma", "beta", "scale")
+WITHOUT_DECAY = ("bias", "gamma", "beta", "scale")  # parts of the names of biases and norms
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -78,7 +77,9 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         found = [next((each for each in patterns if each.search(variable.path)), None) for variable in variables]
         if patterns and not any(found):
             paths = ", ".join(variable.path for variable in variables[:3])
-            raise ValueError(f"None of `rates` is found in a path. Received: {[*self.rates]} for {paths} and so on")
+            raise ValueError(
+                f"`rates` must have a pattern that is found in a path. Received: {[*self.rates]} for {paths} and so on"
+            )
         self._members = {}
         for number_, (variable, pattern) in enumerate(zip(variables, found, strict=True)):
             decay = self.weight_decay if is_decayed(self, variable) else 0.0
@@ -90,7 +91,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
 
     def update_step(self, gradient: Tensor, variable: keras.Variable, learning_rate: Tensor) -> None:
         index, factor, decay = self._members[variable_key(self, variable)]
-        # On TensorFlow a sum adds up the rows of an embedding that were looked up twice, before they are squared.
+        # On TensorFlow, adding zeros sums an embedding's repeated rows before they are squared.
         gradient = ops.add(ops.cast(gradient, variable.dtype), ops.zeros(variable.shape, variable.dtype))
         rate = ops.cast(learning_rate, variable.dtype)
         mean, square = self._means[index], self._squares[index]

@@ -12,7 +12,7 @@ __all__ = ["head_axis", "mark_heads"]
 
 PROJECTIONS = ("query", "key", "value")
 LAYERS = ("all", "first", "last")
-# The axis of the heads, by the layer that holds the kernel: stock Keras and KerasHub name theirs as this library does.
+# Axis of the heads by the layer with the kernel; stock Keras and KerasHub use the same names.
 _HEAD_AXES = {"query": 1, "key": 1, "value": 1, "attention_output": 0}
 
 
@@ -38,7 +38,7 @@ def _mark(variable):
 
 
 def _stock_projection(variable):
-    """Returns `"query"`, `"key"`, `"value"` or `"attention_output"` if this is such a kernel by its path, else `None`."""
+    """Returns `"query"`, `"key"`, `"value"` or `"attention_output"` for such a kernel by its path, else `None`."""
     projection, _, kind = variable.path.rpartition("/")
     name = projection.rpartition("/")[2]
     return name if kind == "kernel" and name in _HEAD_AXES and len(variable.shape) > 2 else None

@@ -1,5 +1,3 @@
-"""Attention heads as particles of Bayesian inference."""
-
 import collections
 import math
 import random
@@ -28,6 +26,10 @@ from keras_headattn.optimizers._heads import LAYERS, ROLES, describe, select_hea
 
 METHODS = ("svgd", "spos", "sgld")
 GROUPINGS = ("heads", "interleaved")
+# Constructor arguments in a configuration: objects, and others.
+NESTED = ("inner_optimizer", "select")
+SETTINGS = ("method", "step_size", "repulsive_weight", "inverse_temperature", "prior_deviation", "projections", "roles")
+SETTINGS += ("layers", "grouping", "bandwidth", "kernel", "smoothing", "seed", "verbose", "name")
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -231,29 +233,12 @@ class Repulsive(keras.optimizers.Optimizer):
         self.inner_optimizer.finalize_variable_values(var_list)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            "inner_optimizer": serialize_keras_object(self.inner_optimizer),
-            "method": self.method,
-            "step_size": self.step_size,
-            "repulsive_weight": self.repulsive_weight,
-            "inverse_temperature": self.inverse_temperature,
-            "prior_deviation": self.prior_deviation,
-            "projections": self.projections,
-            "roles": self.roles,
-            "layers": self.layers,
-            "select": serialize_keras_object(self.select),
-            "grouping": self.grouping,
-            "bandwidth": self.bandwidth,
-            "kernel": self.kernel,
-            "smoothing": self.smoothing,
-            "seed": self.seed,
-            "verbose": self.verbose,
-            "name": self.name,
-        }
+        nested = {name: serialize_keras_object(getattr(self, name)) for name in NESTED}
+        return {**nested, **{name: getattr(self, name) for name in SETTINGS}}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        nested = {name: deserialize_keras_object(config[name]) for name in ("inner_optimizer", "select")}
+        nested = {name: deserialize_keras_object(config[name]) for name in NESTED}
         return cls(**{**config, **nested})
 
 

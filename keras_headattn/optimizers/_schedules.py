@@ -1,5 +1,3 @@
-"""Learning-rate schedules."""
-
 import itertools
 from collections.abc import Sequence
 from typing import Any, Self

@@ -23,7 +23,7 @@ def read_added_tokens(tokens):
                 f"{', '.join(OPTIONS)}. Received: {token!r}"
             )
     if len({token["content"] for token in read}) < len(read):
-        raise ValueError(f"No added token may be there twice. Received: {[token['content'] for token in read]}")
+        raise ValueError(f"`added_tokens` must be distinct. Received: {[token['content'] for token in read]}")
     return [{**OPTIONS, **token} for token in read]
 
 

@@ -1,5 +1,3 @@
-"""Byte-level byte-pair encoding."""
-
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -187,13 +185,13 @@ def _merge_ids(merges, ids, place):
         parts = merge.split(" ") if isinstance(merge, str) else ()
         if len(parts) != 2 or not all(token in ids for token in (*parts, "".join(parts))):
             raise ValueError(
-                "A merge must be two tokens with a space between, and they and what they become must be in the "
+                "`merges` must be two tokens each with a space between, and they and their join must be in the "
                 f"vocabulary. Received: {place(index)}={merge!r}"
             )
         pair = ids[parts[0]] * len(ids) + ids[parts[1]]
         if pair in pairs:
             raise ValueError(
-                f"No merge may be there twice. Received: {merge!r} in {place(index)}, as in {place(pairs[pair])}"
+                f"`merges` must be distinct. Received: {merge!r} in {place(index)}, as in {place(pairs[pair])}"
             )
         pairs[pair] = index
         merged.append(ids["".join(parts)])

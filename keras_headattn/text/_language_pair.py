@@ -1,5 +1,3 @@
-"""Tokenizers of a language pair, with Moses' steps."""
-
 import dataclasses
 import functools
 import pathlib
@@ -90,7 +88,7 @@ class LanguagePair:
         languages: tuple[str, str] | None = None,
         truecase: bool = False,
     ) -> Self:
-        """Learns the files that a folder lacks and loads the others, whose arguments have no effect any more.
+        """Learns the files that a folder lacks and loads the others, which these arguments do not change.
 
         Args:
             folder: path of the folder.

@@ -1,5 +1,3 @@
-"""Moses preprocessing, which most published translation scores use before subwords."""
-
 import json
 import logging
 from collections.abc import Mapping, Sequence

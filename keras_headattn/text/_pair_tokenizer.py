@@ -88,7 +88,7 @@ class PairTokenizer(keras.layers.Layer):
             ValueError: for an id out of range.
         """
         if not 0 <= token_id < self.vocabulary_size:
-            raise ValueError(f"Ids are 0 to {self.vocabulary_size - 1}. Received: {token_id}")
+            raise ValueError(f"`token_id` must be from 0 to {self.vocabulary_size - 1}. Received: token_id={token_id}")
         return self.vocabulary[token_id]
 
     def with_max_length(self, max_length: int | None) -> Self:

@@ -1,5 +1,3 @@
-"""SentencePiece with the special tokens of RoBERTa."""
-
 import base64
 from collections.abc import Mapping, Sequence
 from typing import Any, Self

@@ -21,11 +21,13 @@ def read_proto(proto):
         try:
             proto = base64.b64decode(proto, validate=True)
         except ValueError:  # also for what is not ASCII
-            raise FileNotFoundError(f"No such SentencePiece model. Received: proto={proto[:80]!r}") from None
+            raise FileNotFoundError(
+                f"`proto` must be a SentencePiece model, or the path of one. Received: proto={proto[:80]!r}"
+            ) from None
     if not isinstance(proto, bytes):
         place = pathlib.Path(proto)
         if not place.is_file():
-            raise FileNotFoundError(f"A SentencePiece model is a file. Received: proto={str(proto)!r}")
+            raise FileNotFoundError(f"`proto` must be the path of a file. Received: proto={str(proto)!r}")
         proto = place.read_bytes()
     try:
         if proto and sentencepiece.SentencePieceProcessor(model_proto=proto).vocab_size():

@@ -1,5 +1,3 @@
-"""SentencePiece as a layer."""
-
 import base64
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -106,8 +104,8 @@ class SentencePieceTokenizer(keras.layers.Layer):
         missing = [name for name, piece_id in needed.items() if piece_id < 0]
         if missing:
             raise ValueError(
-                "The SentencePiece model needs a piece for each special symbol in use, padding as id 0; "
-                f"train_sentencepiece makes such a model. Received: one without {', '.join(missing)}"
+                "`proto` must have a piece for each special symbol in use, padding as id 0; "
+                f"`train_sentencepiece` makes such a model. Received: one without {', '.join(missing)}"
             )
         for name, length in (("sequence_length", self.sequence_length), ("max_length", self.max_length)):
             if length is not None and length <= self._num_special:
@@ -170,7 +168,7 @@ class SentencePieceTokenizer(keras.layers.Layer):
             ValueError: for an id out of range.
         """
         if not 0 <= piece_id < self.vocabulary_size:
-            raise ValueError(f"Ids are 0 to {self.vocabulary_size - 1}. Received: {piece_id}")
+            raise ValueError(f"`piece_id` must be from 0 to {self.vocabulary_size - 1}. Received: piece_id={piece_id}")
         if piece_id >= self._num_own:
             return self._new[piece_id - self._num_own]
         if piece_id >= self._processor.vocab_size():
@@ -187,7 +185,9 @@ class SentencePieceTokenizer(keras.layers.Layer):
             ValueError: if there is no such sentinel.
         """
         if not 0 <= number < self.num_sentinels:
-            raise ValueError(f"There are {self.num_sentinels} sentinels, counted from 0. Received: number={number}")
+            raise ValueError(
+                f"`number` must be that of one of {self.num_sentinels} sentinels, from 0. Received: number={number}"
+            )
         return self._num_own - 1 - number
 
     def call(self, strings: tf.Tensor | Sequence[str]) -> tf.Tensor:
@@ -244,15 +244,11 @@ class SentencePieceTokenizer(keras.layers.Layer):
         return (input_shape[0], self.sequence_length)
 
     def get_config(self) -> dict[str, Any]:
+        names = ("sequence_length", "add_bos", "add_eos", "lowercase", "max_length", "num_sentinels")
         return {
             **super().get_config(),
             "proto": base64.b64encode(self._proto).decode("ascii"),
-            "sequence_length": self.sequence_length,
-            "add_bos": self.add_bos,
-            "add_eos": self.add_eos,
-            "lowercase": self.lowercase,
-            "max_length": self.max_length,
-            "num_sentinels": self.num_sentinels,
+            **{name: getattr(self, name) for name in names},
             "added_tokens": [dict(token) for token in self.added_tokens],
         }
 

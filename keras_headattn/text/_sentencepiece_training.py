@@ -1,5 +1,3 @@
-"""Learning SentencePiece vocabularies."""
-
 import io
 import itertools
 import os
@@ -109,7 +107,7 @@ def _sentences(files_or_sentences):
         return itertools.chain.from_iterable(map(read_sentences, everything))
     if os.path.isfile(first):
         raise ValueError(
-            "Give files as pathlib.Path: an iterable of str holds sentences, but the first names a file. "
+            "`files_or_sentences` must have files as pathlib.Path: str are sentences, but the first names a file. "
             f"Received: {first!r}"
         )
     return everything

@@ -1,5 +1,3 @@
-"""Words as tokens."""
-
 import collections
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -87,7 +85,7 @@ class WordTokenizer(keras.layers.Layer):
             ValueError: for an id out of range.
         """
         if not 0 <= word_id < self.vocabulary_size:
-            raise ValueError(f"Ids are 0 to {self.vocabulary_size - 1}. Received: {word_id}")
+            raise ValueError(f"`word_id` must be from 0 to {self.vocabulary_size - 1}. Received: word_id={word_id}")
         return ("<pad>", "<unk>")[word_id] if word_id < 2 else self.vocabulary[word_id - 2]
 
     def call(self, strings: tf.Tensor | Sequence[str]) -> tf.Tensor:

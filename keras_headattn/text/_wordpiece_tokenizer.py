@@ -1,5 +1,3 @@
-"""WordPiece as a layer."""
-
 import os
 import re
 from collections.abc import Sequence

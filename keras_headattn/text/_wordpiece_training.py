@@ -1,5 +1,3 @@
-"""Learning WordPiece vocabularies."""
-
 from collections.abc import Iterable
 
 import tensorflow as tf

@@ -167,7 +167,7 @@ def test_progress_is_shown_if_asked_for(capsys):
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="no layer with attention heads.*Received: model="):
+    with pytest.raises(ValueError, match="must have a layer with attention heads.*Received: model="):
         head_ablation(keras.Sequential([keras.layers.Dense(3)]), lambda: 0)
     model = model_of(keras.layers.MultiHeadAttention(2, 4))
     for received in ([0.5, 0.7], None, "0.5"):

@@ -186,7 +186,9 @@ def test_arguments_refused(arguments, message):
 
 
 def test_rates_of_no_weight():
-    with pytest.raises(ValueError, match=r"None of `rates` is found in a path. Received: \['blok'\] for kernel and so"):
+    with pytest.raises(
+        ValueError, match=r"`rates` must have a pattern that is found in a path. Received: \['blok'\] for kernel and so"
+    ):
         AdamWeightDecay(0.1, rates={"blok": 1}).build([keras.Variable([1.0], name="kernel")])
     for arguments in ((-1,), (2, 0.0), (2, 0.8, -1)):
         with pytest.raises(ValueError, match="must be .* Received"):

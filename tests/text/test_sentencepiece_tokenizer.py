@@ -174,7 +174,7 @@ def test_bad_protos(model_path, tmp_path):
             SentencePieceTokenizer(tmp_path / "a.model")
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path, tmp_path / "pipe"):
-        with pytest.raises(FileNotFoundError, match="A SentencePiece model is a file. Received: proto="):
+        with pytest.raises(FileNotFoundError, match="`proto` must be the path of a file. Received: proto="):
             SentencePieceTokenizer(place)
 
 
@@ -265,7 +265,7 @@ def test_sentinels(model_path):
     assert max(tokenizer.encode(["<extra_id_0>"])[0]) < 40
     copy = SentencePieceTokenizer.from_config(tokenizer.get_config())
     assert copy.get_config() == tokenizer.get_config()
-    with pytest.raises(ValueError, match="There are 2 sentinels, counted from 0. Received: number=2"):
+    with pytest.raises(ValueError, match="`number` must be that of one of 2 sentinels, from 0. Received: number=2"):
         tokenizer.sentinel_id(2)
     with pytest.raises(ValueError, match="num_sentinels=-1"):
         SentencePieceTokenizer(model_path, num_sentinels=-1)

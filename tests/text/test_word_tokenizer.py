@@ -97,5 +97,5 @@ def test_mistakes(tmp_path):
         WordTokenizer(tmp_path / "none.txt")
     with pytest.raises(ValueError, match="shape"):
         WordTokenizer(WORDS)(tf.constant([["a", "b"]]))
-    with pytest.raises(ValueError, match="Ids are 0 to 7. Received: 8"):
+    with pytest.raises(ValueError, match="`word_id` must be from 0 to 7. Received: word_id=8"):
         WordTokenizer(WORDS).id_to_token(8)

@@ -190,7 +190,7 @@ def test_mistakes(tokenizer, tmp_path):
         tokenizer(["a", "b"], ["a"])
     with pytest.raises(ValueError, match="argument 2 is shorter"):
         tokenizer.encode(["a", "b"], ["a"])
-    with pytest.raises(ValueError, match="Ids are 0 to 21. Received: 22"):
+    with pytest.raises(ValueError, match="`token_id` must be from 0 to 21. Received: token_id=22"):
         tokenizer.id_to_token(22)
 
 
