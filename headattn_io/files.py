@@ -51,7 +51,7 @@ def read_json_lines(path: Path, encoding: str | None = None) -> Iterator[tuple[s
     skipped.
 
     Args:
-        path, encoding: see `read_lines`, as for errors.
+        path, encoding: see `read_lines`, also for errors.
 
     Raises:
         ValueError: for a line that is not a JSON object.

@@ -21,7 +21,7 @@ def reliability(
 
     Args:
         labels: integers `(B,)`.
-        probabilities: `(B, C)`.
+        probabilities: `(B, C)`, with rows that sum to 1.
         bins: number of equal intervals from 0 to 1.
         closed: `"right"` for intervals (low, high], `"left"` for [low, high).
 

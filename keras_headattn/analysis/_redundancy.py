@@ -28,8 +28,8 @@ def layer_redundancy(
     Args:
         maps: attention weights from `attention_maps`, or a list or dictionary of arrays `(B, h, n, m)`, or
             `(B, h, h, n, m)` for heads in pairs, which count as h * h heads. Shapes may differ between layers.
-        mask: boolean `(B, n)`, True = real query, or a list of one for each layer. Default `None`: all. To average over
-            batches, weight them by their number of real queries.
+        mask: boolean `(B, n)`, True = real query, whose weights must sum to 1; or a list of one for each layer. Default
+            `None`: all. To average over batches, weight them by their number of real queries.
 
     >>> apart, same = np.eye(2).reshape(1, 2, 1, 2), np.full((1, 2, 1, 2), 0.5)
     >>> layer_redundancy([apart]), layer_redundancy([same]), layer_redundancy([apart, same])

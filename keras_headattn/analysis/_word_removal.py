@@ -94,7 +94,7 @@ def leave_one_out(
     """Scores words by how much the probability of a class drops without each of them.
 
     Args:
-        predict, texts, second_texts, classes, keep_second, progress: see `lime`, as for results.
+        predict, texts, second_texts, classes, keep_second, progress: see `lime`, also for results.
 
     >>> predict = lambda texts: np.array([[1, 0] if "bad" in text else [0.5, 0.5] for text in texts])
     >>> leave_one_out(predict, ["a bad film"])[0].tolist()
@@ -118,7 +118,7 @@ def random_scores(
     """Draws random word scores from [0, 1), as a baseline for other methods.
 
     Args:
-        texts, second_texts, keep_second: see `lime`, as for results.
+        texts, second_texts, keep_second: see `lime`, also for results.
         seed: random seed. A text's scores do not depend on later texts.
 
     >>> [scores.shape for scores in random_scores(["a bad film", ""])]

@@ -206,9 +206,10 @@ class MemoryBatches(Batches, keras.utils.PyDataset):
 class TokenBatches(MemoryBatches):
     """Training batches with about the same number of tokens each, in one shape per length bucket.
 
-    An example goes to the shortest bucket that holds all its columns. Batches of length L have B = tokens_per_batch //
-    L rows, rounded down to a multiple of `num_replicas`; a bucket's last batch is filled with rows of zeros. Order and
-    resuming: see `MemoryBatches`. Give `fit` `dataset()`, or the object itself with `shuffle=False`.
+    An example goes to the shortest bucket that holds all its columns. Batches of length L have
+    `B = tokens_per_batch // L` rows, rounded down to a multiple of `num_replicas`; a bucket's last batch is filled with
+    rows of zeros. Order and resuming: see `MemoryBatches`. Give `fit` `dataset()`, or the object itself with
+    `shuffle=False`.
 
     Args:
         columns: dict from name to a list of integer arrays, as many in each. No row may be empty or contain the id 0.
@@ -278,8 +279,8 @@ def teacher_forcing(
     Returns:
         Tuple `(inputs, labels, sample_weight)`:
             inputs: the columns, with `target` replaced by the decoder input [bos, y_1, y_2, ...], int32 `(B, L)`.
-            labels: int32 `(B, L)`, [y_1, y_2, ..., eos, 0, ...]. sample_weight: float32 `(B, L)`, 0 at padding,
-            constant elsewhere, with mean 1.
+            labels: int32 `(B, L)`, [y_1, y_2, ..., eos, 0, ...].
+            sample_weight: float32 `(B, L)`, 0 at padding, constant elsewhere, with mean 1.
 
     >>> inputs, labels, sample_weight = teacher_forcing({"target": np.array([[4, 5, 3, 0]], "int32")})
     >>> inputs["target"].tolist(), labels.tolist(), (3 * sample_weight).tolist()

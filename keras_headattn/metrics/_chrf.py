@@ -12,7 +12,7 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequenc
     Source: Popović 2015, "chrF: character n-gram F-score for automatic MT evaluation".
 
     Args:
-        hypotheses, references: see `bleu`, as for errors.
+        hypotheses, references: see `bleu`, also for errors.
 
     >>> round(chrf(["the cat"], ["the cat"]).value)
     100

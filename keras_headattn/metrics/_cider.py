@@ -24,7 +24,7 @@ def cider(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     Source: Vedantam et al. 2015, "CIDEr: consensus-based image description evaluation".
 
     Args:
-        hypotheses, references: see `bleu`, as for errors; a single reference for each hypothesis.
+        hypotheses, references: see `bleu`, also for errors; a single reference for each hypothesis.
 
     >>> sentences = ["two black dogs run fast", "a man rides his bike"]
     >>> round(cider(sentences, sentences).value, 6)

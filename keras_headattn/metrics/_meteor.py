@@ -38,7 +38,7 @@ def meteor(
     judgments".
 
     Args:
-        hypotheses, references: see `bleu`, as for errors. The best of several references counts.
+        hypotheses, references: see `bleu`, also for errors. The best of several references counts.
         language: two-letter code of the language. Without a Snowball stemmer for it, words match by equality alone.
 
     >>> meteor(["two dogs run"], ["two dogs running"]).value > 98

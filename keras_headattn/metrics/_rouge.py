@@ -8,8 +8,7 @@ from keras_headattn.metrics._sentences import check_references, words
 
 
 def rouge_l(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]) -> Score:
-    """Computes ROUGE-L in percent by rouge-score: F1 of the longest common subsequence of words, averaged over
-    sentences.
+    """Computes ROUGE-L in percent by rouge-score: F1 of longest common subsequences of words, averaged over sentences.
 
     Words are those of `words`, as rouge-score's own tokenizer drops letters outside a to z. COCO's caption evaluation
     differs: its beta is 1.2. A sentence without words scores 0.
@@ -17,7 +16,7 @@ def rouge_l(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequ
     Source: Lin 2004, "ROUGE: a package for automatic evaluation of summaries".
 
     Args:
-        hypotheses, references: see `bleu`, as for errors. The best of several references counts.
+        hypotheses, references: see `bleu`, also for errors. The best of several references counts.
 
     >>> rouge_l(["the black cat"], ["the big black cat is here"]).value
     66.66666666666666
@@ -31,7 +30,7 @@ def rouge_n(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequ
     Source: Lin 2004, "ROUGE: a package for automatic evaluation of summaries".
 
     Args:
-        hypotheses, references: see `bleu`, as for errors. The best of several references counts.
+        hypotheses, references: see `bleu`, also for errors. The best of several references counts.
         n: length of the n-grams. Shorter sentences score 0.
 
     >>> round(rouge_n(["the black cat"], ["the big black cat is here"], n=2).value, 2)

@@ -11,7 +11,7 @@ def wer(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     Words are separated by spaces: case and punctuation count. Lower is better; it may exceed 100.
 
     Args:
-        hypotheses, references: see `bleu`, as for errors; a single reference for each hypothesis, not all empty.
+        hypotheses, references: see `bleu`, also for errors; a single reference for each hypothesis, not all empty.
 
     >>> wer(["the cat sat down"], ["the cat is down"]).value
     25.0

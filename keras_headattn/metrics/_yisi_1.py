@@ -39,7 +39,7 @@ def yisi_1(
     levels of available resources", and the public code, which uses `ngram_size=3` with word2vec.
 
     Args:
-        hypotheses, references: see `bleu`, as for errors; a single reference for each hypothesis.
+        hypotheses, references: see `bleu`, also for errors; a single reference for each hypothesis.
         embed: function from the n tokens of a sentence to `(n, d)`, such as a BERT; or path of a GloVe or word2vec
             file.
         idf_from: sentences for the weights. Default `None`: the references.
