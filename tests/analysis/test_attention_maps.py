@@ -75,5 +75,5 @@ def test_pairs_of_heads_and_models_without_attention():
     layer = InteractingHeadAttention(HEADS, 4, interaction="pairwise", name="pairs")
     maps = attention_maps(keras.Model(x, layer(x, x)), np.ones((1, 5, 8)))
     assert maps["pairs"].weights.shape == (1, HEADS, HEADS, 5, 5)
-    with pytest.raises(ValueError, match="no attention layer.*Received"):
+    with pytest.raises(ValueError, match="must have an attention layer.*Received"):
         attention_maps(keras.Sequential([keras.layers.Dense(3)]), np.ones((1, 2)))

@@ -132,7 +132,7 @@ def test_clusters_of_queries_and_keys(golden):
         (dict(tokens=[]), r"Received: tokens=\[\]"),
         (dict(posteriors=np.eye(2)[:1]), r"Received: posteriors of shape \(1, 2\)"),
         (dict(posteriors=np.ones((2, 2))), "Received: row 0"),
-        (dict(keys=(["c"], [[0.2, 0.3, 0.5]])), "the same clusters. Received: 2 and 3"),
+        (dict(keys=(["c"], [[0.2, 0.3, 0.5]])), "as many clusters as `posteriors`. Received: 3 and 2"),
         (dict(keys=(["c"], np.eye(3)[:0])), r"Received: posteriors of shape \(0, 3\)"),
     ],
 )

@@ -75,7 +75,7 @@ def test_source_batches_serve_every_sentence_in_fixed_shapes(lengths, batch_size
 
 
 def test_source_batches_leave_nothing_out():
-    with pytest.raises(ValueError, match="longest example has 9 tokens.*Received"):
+    with pytest.raises(ValueError, match="longest example, of 9 tokens.*Received"):
         source_batches([[4] * 9], (4, 8))
 
 

@@ -104,9 +104,9 @@ def test_a_text_without_ids_is_not_all_padding():
 
 
 @pytest.mark.parametrize("labels, options, message", [
-    ([0, 1], {"bucket_lengths": (2,)}, "fit in a bucket"),
+    ([0, 1], {"bucket_lengths": (2,)}, "a bucket for every example"),
     ([0, 1], {"num_replicas": 3}, "multiple of the 3 replicas. Received: batch_size=8"),
-    ([0], {}, r"each of 2 examples. Received: labels \(1,\)"),
+    ([0], {}, r"each of 2 examples. Received: labels of shape \(1,\)"),
     ([0, -1], {}, r"Received: labels\[1\]=-1"),
     ([float("nan"), 0.5], {}, r"Received: labels\[0\]=nan"),
     ([[0, 1], [1, float("inf")]], {}, r"Received: labels\[1\]=\[ 1. inf\]"),

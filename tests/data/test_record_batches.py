@@ -142,12 +142,12 @@ def test_some_of_the_columns(records):
     batches = RecordBatches(records, 24, (6, 12), columns={"text": "targets"})
     assert batches.shapes == batches_of(records, 24, (6, 12)).shapes and list(batches.num_tokens) == ["text"]
     assert sum(np.count_nonzero(batch["text"]) for batch in batches) == batches.num_tokens["text"]
-    with pytest.raises(ValueError, match="columns inputs, targets. Received: 'sources'"):
+    with pytest.raises(ValueError, match="of the records, inputs, targets. Received: 'sources'"):
         RecordBatches(records, columns={"text": "sources"})
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (dict(tokens_per_batch=11, bucket_lengths=(12,)), "more tokens_per_batch.*Received: .* of 0 x 12"),
+    (dict(tokens_per_batch=11, bucket_lengths=(12,)), "raise `tokens_per_batch`.*Received: .* of 0 x 12"),
     (dict(bucket_lengths=(1,), tokens_per_batch=0), "Received: .* of 0 x 1"),
 ])  # fmt: skip
 def test_bad_input(records, arguments, message):
@@ -156,7 +156,7 @@ def test_bad_input(records, arguments, message):
 
 
 def test_no_example_fits(tmp_path):
-    with pytest.raises(ValueError, match=r"All 1 .* longer.*Received: bucket_lengths=\(1,\)"):
+    with pytest.raises(ValueError, match=r"all 1 are longer.*Received: bucket_lengths=\(1,\)"):
         RecordBatches(make(tmp_path, [([4, 3], [4, 3])], shards=1), bucket_lengths=(1,))
 
 

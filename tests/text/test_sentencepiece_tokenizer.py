@@ -81,7 +81,7 @@ def test_attributes(model_path):
     assert (tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id) == (0, 1, 2, 3)
     assert [tokenizer.id_to_token(i) for i in range(4)] == ["<pad>", "<unk>", "<s>", "</s>"]
     for outside in (-1, 40):
-        with pytest.raises(ValueError, match=f"0 to 39. Received: {outside}"):
+        with pytest.raises(ValueError, match=f"0 to 39. Received: piece_id={outside}"):
             tokenizer.id_to_token(outside)
 
 
