@@ -167,7 +167,7 @@ def test_order_is_of_seed_and_epoch():
 
 def test_rows_of_replicas_and_too_few_tokens():
     assert all(rows % 4 == 0 for rows, _ in GraphBatches(examples(), 200, num_replicas=4).shapes)
-    with pytest.raises(ValueError, match="more tokens_per_batch"):
+    with pytest.raises(ValueError, match="raise `tokens_per_batch`"):
         GraphBatches(examples(), 19)
 
 
