@@ -27,9 +27,6 @@ def mark_heads(variable: keras.Variable, axis: int, kind: str, role: str | None 
         kind: `"query"`, `"key"`, `"value"`, `"attention_output"`, or another name.
         role: `"encoder"`, `"decoder"` or `"cross"`. Default `None`: by the layer's path.
 
-    Raises:
-        ValueError: for an invalid argument.
-
     >>> layer = keras.layers.Dense(8)
     >>> layer.build((None, 4))
     >>> mark_heads(layer.kernel, axis=1, kind="scores")

@@ -10,7 +10,7 @@ An attention layer takes one as `head_regularizer` and adds its loss. Its attrib
 | `"kernels"` | each projection of query, key and value | `(D, h, d)`, V of the pooling `(hidden_dim, h)` |
 
 The first three come with a boolean mask `(B, n)`, `(B, m)` or `(B,)`, True = counts. Losses are scalars, means over the
-batch, in float32 (float64 of float64).
+batch, in float32 (float64 of float64). Wrong arguments raise a ValueError that names them.
 """
 
 from typing import Any
@@ -41,9 +41,6 @@ class Frobenius(keras.regularizers.Regularizer):
     Call arguments:
         x: attention weights `(B, h, n, m)` or `(B, h, m)`.
         mask: boolean `(B, n)` or `(B,)`, True = counts.
-
-    Raises:
-        ValueError: for a `weight` that is no number.
 
     >>> float(Frobenius()(np.eye(3)[None]))
     0.0
@@ -86,9 +83,6 @@ class Disagreement(keras.regularizers.Regularizer):
     Call arguments:
         x: `(B, h, n, d)` or `(B, h, d)`.
         mask: boolean `(B, n)` or `(B,)`, True = counts.
-
-    Raises:
-        ValueError: for another `kind` or `per`, or a `weight` that is no number.
 
     >>> heads = np.eye(4)[None, :, None]
     >>> float(Disagreement("outputs")(heads))
@@ -137,9 +131,6 @@ class CosineSimilarity(keras.regularizers.Regularizer):
 
     Call arguments:
         x: kernel, such as `(D, h, d)`.
-
-    Raises:
-        ValueError: for a `weight` that is no number, or a `head_axis` that is no integer.
 
     >>> float(CosineSimilarity()(np.eye(4)))
     0.5

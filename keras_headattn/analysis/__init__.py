@@ -1,4 +1,4 @@
-"""Numbers and matplotlib figures of attention in trained models; invalid arguments raise a ValueError."""
+"""Measures and figures of attention in trained models. Wrong arguments raise a ValueError that names them."""
 
 from keras_headattn.analysis._attention_maps import AttentionMaps, attention_maps
 from keras_headattn.analysis._calibration import (

@@ -1,4 +1,7 @@
-"""Learning-rate schedules, the optimizer of BERT and ELECTRA, and one that drives attention heads apart."""
+"""Learning-rate schedules, the optimizer of BERT and ELECTRA, and one that drives attention heads apart.
+
+Wrong arguments raise a ValueError that names them.
+"""
 
 from keras_headattn.optimizers._adam_weight_decay import AdamWeightDecay, layerwise_rates
 from keras_headattn.optimizers._heads import head_axis, mark_heads

@@ -39,7 +39,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         **kwargs: of `keras.optimizers.Optimizer`. Both programs use `global_clipnorm=1.0`.
 
     Raises:
-        ValueError: for invalid arguments; in `build`, if none of the `rates` is found.
+        ValueError: when it is built, if none of the `rates` is found.
 
     >>> weight = keras.Variable([1.0, 1.0])
     >>> optimizer = AdamWeightDecay(0.1)
@@ -126,9 +126,6 @@ def layerwise_rates(num_layers: int, factor: float = 0.8, skipped: int = 1) -> d
         num_layers: n, number of blocks of a `Bert`.
         factor: float.
         skipped: number of powers skipped between head and last block.
-
-    Raises:
-        ValueError: for values out of range.
 
     >>> {pattern: round(rate, 3) for pattern, rate in layerwise_rates(2).items() if "block" in pattern}
     {'(^|/)block_0/': 0.512, '(^|/)block_1/': 0.64}

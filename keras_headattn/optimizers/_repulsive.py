@@ -74,7 +74,7 @@ class Repulsive(keras.optimizers.Optimizer):
         verbose: True to print the selected kernels.
 
     Raises:
-        ValueError: for invalid arguments; in `build`, for a model without such weights.
+        ValueError: when it is built for a model without such weights.
 
     >>> inputs = keras.Input((6, 16))
     >>> outputs = keras.layers.MultiHeadAttention(num_heads=4, key_dim=4)(inputs, inputs)

@@ -20,9 +20,6 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
         peak: learning rate at step `warmup_steps`.
         warmup_steps: at least 1.
 
-    Raises:
-        ValueError: for values out of range.
-
     >>> round(float(InverseSquareRoot(1e-3, 100)(399)), 6)
     0.0005
     """
@@ -70,9 +67,6 @@ class LinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         decay_in_warmup: True to multiply warm-up and decay, as ELECTRA does:
             `peak * (1 - t / total_steps) * min(1, t / warmup_steps)`, which stays below `peak`.
 
-    Raises:
-        ValueError: for values out of range.
-
     >>> schedule = LinearDecay(2e-5, warmup_steps=10, total_steps=110)
     >>> [round(1e5 * float(schedule(step)), 3) for step in (0, 5, 10, 60, 110, 120)]
     [0.0, 1.0, 2.0, 1.0, 0.0, 0.0]
@@ -108,9 +102,6 @@ class StepDecay(keras.optimizers.schedules.LearningRateSchedule):
         warmup_steps: steps of warm-up, or 0.
         boundaries: ascending steps at which the rate falls.
         factor: float.
-
-    Raises:
-        ValueError: for values out of range, or boundaries that do not ascend.
 
     >>> schedule = StepDecay(0.128, warmup_steps=10, boundaries=(60, 80))
     >>> [round(float(schedule(step)), 5) for step in (0, 5, 10, 59, 60, 80)]

@@ -1,4 +1,4 @@
-"""Tokenizers as layers, saved with a model and its SavedModel, and the learning of vocabularies."""
+"""Tokenizers, saved with a model and its SavedModel. Wrong arguments raise a ValueError that names them."""
 
 from keras_headattn import _tensorflow  # noqa: F401
 from keras_headattn.text._byte_pair_tokenizer import BytePairTokenizer

@@ -83,9 +83,6 @@ class PairTokenizer(keras.layers.Layer):
 
         Args:
             token_id: from 0 to `vocabulary_size - 1`.
-
-        Raises:
-            ValueError: for an id out of range.
         """
         if not 0 <= token_id < self.vocabulary_size:
             raise ValueError(f"`token_id` must be from 0 to {self.vocabulary_size - 1}. Received: token_id={token_id}")

@@ -163,9 +163,6 @@ class SentencePieceTokenizer(keras.layers.Layer):
 
         Args:
             piece_id: from 0 to `vocabulary_size - 1`.
-
-        Raises:
-            ValueError: for an id out of range.
         """
         if not 0 <= piece_id < self.vocabulary_size:
             raise ValueError(f"`piece_id` must be from 0 to {self.vocabulary_size - 1}. Received: piece_id={piece_id}")
@@ -180,9 +177,6 @@ class SentencePieceTokenizer(keras.layers.Layer):
 
         Args:
             number: from 0 to `num_sentinels - 1`, as in `<extra_id_0>`.
-
-        Raises:
-            ValueError: if there is no such sentinel.
         """
         if not 0 <= number < self.num_sentinels:
             raise ValueError(

@@ -80,9 +80,6 @@ class WordTokenizer(keras.layers.Layer):
 
         Args:
             word_id: from 0 to `vocabulary_size - 1`.
-
-        Raises:
-            ValueError: for an id out of range.
         """
         if not 0 <= word_id < self.vocabulary_size:
             raise ValueError(f"`word_id` must be from 0 to {self.vocabulary_size - 1}. Received: word_id={word_id}")

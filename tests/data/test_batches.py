@@ -184,7 +184,7 @@ def test_summary():
     ({"source": [[3]], "target": [[4, 0, 3]]}, {}, r"Received: target\[0\]=\[4, 0, 3\]"),
     ({"source": [[3]]}, {"bucket_lengths": (8, 4)}, r"ascending. Received: bucket_lengths=\(8, 4\)"),
     ({"source": [[3]]}, {"bucket_lengths": ()}, "ascending"),
-    ({"source": [[3]]}, {"tokens_per_batch": 31, "num_replicas": 2}, r"raise `tokens_per_batch`.*Received: .* of 0 x 16"),
+    ({"source": [[3]]}, {"tokens_per_batch": 31, "num_replicas": 2}, r"raise `tokens_per_batch`.* Received: .* 0 x 16"),
 ])  # fmt: skip
 def test_bad_input(columns, args, message):
     with pytest.raises(ValueError, match=message):
