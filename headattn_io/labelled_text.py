@@ -22,10 +22,8 @@ class LabelledText:
     """Texts, or pairs of texts, with labels.
 
     Args:
-        texts: list of str.
-        labels: list of str, as many.
+        texts, labels, second_texts: lists of str, as many in each; `second_texts` is `None` for single texts.
         name: origin of the texts, for messages.
-        second_texts: list of str, as many. Default `None`: single texts.
 
     >>> len(LabelledText(["a good film"], ["positive"], "demo"))
     1
@@ -83,8 +81,7 @@ class LabelledText:
         """Returns a random sample of the examples, in their order.
 
         Args:
-            number: size of the sample; `None`: all.
-            seed: int.
+            number, seed: size of the sample, `None` for all, and its seed.
         """
         if number is None or number >= len(self):
             return self

@@ -115,8 +115,7 @@ def sample_lines(lines: Iterable[Any], size: int, seed: int = 0) -> list[Any]:
 
     Args:
         lines: iterable of str, or of anything else.
-        size: largest size of the sample; shorter streams are kept whole and in order.
-        seed: int.
+        size, seed: largest size of the sample, and its seed; shorter streams are kept whole and in order.
 
     >>> sample_lines(iter("abcdef"), 6)
     ['a', 'b', 'c', 'd', 'e', 'f']

@@ -163,9 +163,7 @@ def draw_confusion_matrix(
     names: Sequence[str] | None = None,
     title: str = "Labels and predictions",
 ) -> Figure:
-    """Draws the counts of each pair of true and predicted class, coloured by their share of the true class.
-
-    Needs matplotlib.
+    """Draws counts of each pair of true and predicted class, coloured by share of the true class. Needs matplotlib.
 
     Args:
         labels, probabilities: see `reliability`.
@@ -200,14 +198,12 @@ def draw_confusion_matrix(
 def evaluate_classifier(labels: ArrayLike, probabilities: ArrayLike, bins: int = 15) -> dict[str, float]:
     """Returns accuracy, F1, Matthews correlation, areas under curves and calibration errors of a classifier.
 
-    Needs scikit-learn.
-
     Args:
         labels, probabilities: see `reliability`. Of two classes, class 1 is the positive one.
         bins: number of confidence intervals of the calibration errors.
 
     Returns:
-        Dictionary of floats; F1, Matthews correlation and areas by scikit-learn:
+        Dictionary of floats; F1, Matthews correlation and areas by scikit-learn, which it needs:
 
         - `accuracy`;
         - `f1_macro`, mean over classes that are labelled or predicted; of two classes also `f1` of the positive one;

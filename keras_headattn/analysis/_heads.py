@@ -234,8 +234,7 @@ def draw_error_by_heads(
 
     Args:
         models: dictionary from model name to a dictionary from number of heads to the list of its seeds' errors.
-        measure: label of the axis.
-        title: title of the figure.
+        measure, title: labels of the axis and the figure.
 
     >>> figure = draw_error_by_heads({"standard": {1: [0.31, 0.33], 8: [0.28, 0.29]}})
     >>> figure.axes[0].get_xlabel()
@@ -289,18 +288,21 @@ def max_num_heads(model_dim: int, lengths: float | Iterable[Any]) -> tuple[int, 
     256
     """
     check_positive("model_dim", model_dim)
-    if isinstance(lengths, numbers.Real):
-        mean = float(lengths)
-    else:
-        sizes = list(map(_length, lengths))
-        if not sizes:
-            raise ValueError("`lengths` must hold at least one sequence. Received: an empty iterable")
-        mean = sum(sizes) / len(sizes)
+    mean = _mean(lengths)
     if not mean > 0:
         raise ValueError(f"`lengths` must have a positive mean. Received: a mean of {mean}")
     highest = max(1, int(model_dim / mean))
     powers = [2**i for i in range(1, highest.bit_length())]
     return highest, [heads for heads in powers if model_dim % heads == 0]
+
+
+def _mean(lengths):
+    if isinstance(lengths, numbers.Real):
+        return float(lengths)
+    sizes = list(map(_length, lengths))
+    if not sizes:
+        raise ValueError("`lengths` must hold at least one sequence. Received: an empty iterable")
+    return sum(sizes) / len(sizes)
 
 
 def _length(item):

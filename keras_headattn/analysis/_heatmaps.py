@@ -94,10 +94,9 @@ def write_text_heatmaps(
     Pointing at a word shows its weight. The page is one file, with a dark mode.
 
     Args:
-        path: path of the file.
+        path, title: path of the file, title of the page.
         texts: list of `(tokens, maps)`, see `draw_text_heatmaps`.
-        heads: indices from 0 of the heads to show, `[]` for the sum alone. Default `None`: all.
-        title: title of the page.
+        heads: see `draw_text_heatmaps`.
 
     >>> write_text_heatmaps("heads.html", [(["not", "bad"], {"standard": [[0.5, 0.5], [0.1, 0.9]]})])
     """

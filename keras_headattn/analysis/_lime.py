@@ -35,10 +35,9 @@ def lime(
             texts as the model does.
         second_texts: second texts of pairs, likewise. Default `None`: single texts.
         classes: index of the class to explain for each text. Default `None`: the likeliest.
-        samples: samples per text; the first is the whole text.
         num_features: number of words with a score other than 0, or a list of one for each text. Up to 6 are chosen by
             forward selection, more by their coefficients in a model of all words. Default `None`: all.
-        seed: seed of the samples.
+        samples, seed: number of samples per text, of which the first is the whole text, and their seed.
         keep_second: True to keep second texts whole, without scores.
         progress: function of the number of texts done. Default `None`.
 
@@ -64,8 +63,7 @@ def lime_samples(size: int, samples: int, seed: int | Sequence[int] = 0) -> np.n
     """Draws which words each sample keeps: all in the first; in the others a random number of words is removed.
 
     Args:
-        size: number of words.
-        samples: number of samples.
+        size, samples: numbers of words and samples.
         seed: int or list of ints.
 
     Returns:

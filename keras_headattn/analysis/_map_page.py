@@ -20,7 +20,7 @@ def write_attention_page(
     dark mode. Negative weights have their own colour; two examples can be compared side by side.
 
     Args:
-        path: path of the file.
+        path, title: path of the file, title of the page.
         examples: list of dictionaries, each of one text or image:
 
             - `"maps"`: dictionary from layer name to weights `(h, n, m)`, `(h, h, n, m)` for heads in pairs, or
@@ -31,7 +31,6 @@ def write_attention_page(
               grid, or a dictionary of these by layer;
             - optional str: `"name"` in the menu, `"model"` as heading, and `"answer"`, such as the translation or
               class.
-        title: title of the page.
 
     >>> maps = {"decoder 1": np.full((2, 2, 3), 1 / 3)}
     >>> write_attention_page("maps.html", [{"maps": maps, "tokens": [["zwei", "Katzen"], ["two", "cats", "."]]}])

@@ -24,9 +24,7 @@ FOR, AGAINST = (0.9, 0.25, 0.15), (0.16, 0.43, 0.92)
 
 
 def draw_word_scores(texts: Sequence[Mapping[str, Any]], title: str = TITLE) -> Figure:
-    """Draws texts with words coloured by their scores: methods side by side, models one below the other.
-
-    Needs matplotlib.
+    """Draws texts with words coloured by their scores: methods side by side, models one below the other. Needs matplotlib.
 
     Args:
         texts: list of dictionaries, each of one text:
@@ -74,9 +72,8 @@ def write_word_scores(path: Path, texts: Sequence[Mapping[str, Any]], title: str
     Pointing at a word shows its score. The page is one file, with a dark mode.
 
     Args:
-        path: path of the file.
+        path, title: path of the file, title of the page.
         texts: see `draw_word_scores`; an optional `"name"` is the text's heading. Default: its number.
-        title: title of the page.
 
     >>> scores = {"lime": [0, 0.4, 0.1], "leave one out": [0, 0.5, -0.1]}
     >>> write_word_scores("words.html", [{"words": ["a", "bad", "film"], "scores": {"plain": scores}}])

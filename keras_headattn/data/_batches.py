@@ -19,8 +19,7 @@ class Batches:
     Args:
         counts: int array, number of examples in each bucket and, last, of those too long for any.
         num_tokens: dict from column name to its tokens in an epoch.
-        rows: rows of the batches of each bucket.
-        bucket_lengths: ascending ints.
+        rows, bucket_lengths: rows and length of the batches of each bucket, shortest first.
         seed: int.
     """
 
@@ -145,10 +144,8 @@ class MemoryBatches(Batches, keras.utils.PyDataset):
 
     Args:
         columns: dict from name to a list of integer arrays, as many in each.
-        rows: rows of the batches of each bucket.
-        bucket_lengths: ascending ints.
-        shuffle: True to change the order from epoch to epoch.
-        seed: int.
+        rows, bucket_lengths: rows and length of the batches of each bucket, shortest first.
+        shuffle, seed: True to change the order from epoch to epoch, and its seed.
         bucket: int array, index of each example's bucket, `len(bucket_lengths)` to leave it out. Default `None`: the
             shortest that holds all columns.
 
@@ -218,8 +215,7 @@ class TokenBatches(MemoryBatches):
         num_replicas: divisor of the row counts.
         preprocess: function from the padded columns, a dict of int32 `(B, L)`, to the batch; also called with all
             zeros. Default `None`: the columns are the batch.
-        shuffle: True to change the order from epoch to epoch.
-        seed: int.
+        shuffle, seed: see `MemoryBatches`.
 
     Raises:
         ValueError: for invalid columns or buckets, too small a `tokens_per_batch`, or no example that fits.

@@ -167,10 +167,8 @@ def source_batches(
 
     Args:
         columns: list of N integer arrays, or a dict of these.
-        bucket_lengths: ascending ints.
-        batch_size: rows of every batch, B.
-        filler: the one id of rows without ids.
-        pad_id: id of padding. In a column `"segment_ids"` padding and filler are 0.
+        bucket_lengths, batch_size: ascending lengths L, and rows B of every batch.
+        filler, pad_id: the one id of rows without ids, and id of padding; both 0 in a column `"segment_ids"`.
 
     Returns:
         List of `(indices, padded)`: ints `(k,)`, the examples in the first k rows, and int32 `(B, L)`, or a dict of

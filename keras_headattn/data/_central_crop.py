@@ -4,12 +4,9 @@ import tensorflow as tf
 def central_crop(data: tf.Tensor, size: int, resized: int) -> tf.Tensor:
     """Decodes an image, resizes its shorter side to `resized` pixels and takes the central square.
 
-    He et al. 2016 evaluate with 256 and 224.
-
     Args:
         data: bytes of an image file, scalar string tensor.
-        size: side of the square in pixels.
-        resized: at least `size`.
+        size, resized: sides of the square and of the resized image in pixels, 224 and 256 in He et al. 2016.
 
     Returns:
         uint8 `(size, size, 3)`.

@@ -21,12 +21,10 @@ class LabelledBatches(MemoryBatches):
     Args:
         columns: dict from name to a list of integer arrays, as many in each.
         labels: `(N,)`, ints for classes or floats for regression; or `(N, C)` of 0 and 1 for multiple labels.
-        batch_size: rows of a batch, B.
+        batch_size, num_replicas: rows of a batch, B, and a divisor of it.
         bucket_lengths: ascending ints.
         class_weights: floats `(C,)`, for class labels. Default `None`: all 1.
-        num_replicas: divisor of B.
-        training: True to shuffle.
-        seed: int.
+        training, seed: True to shuffle, and its seed.
         pad_id: id of padding; in a column `"segment_ids"` it is 0.
 
     Each item is a tuple `(inputs, labels, sample_weight)`:

@@ -9,8 +9,7 @@ class Score:
     """Score with the settings that make it comparable.
 
     Args:
-        name: name of the metric.
-        value: float.
+        name, value: name of the metric, and its value.
         signature: settings in sacrebleu's form: `"key:value|key:value"`.
 
     >>> print(Score("BLEU", 27.305, "case:mixed|tok:13a"))

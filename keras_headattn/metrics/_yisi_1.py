@@ -45,7 +45,7 @@ def yisi_1(
         idf_from: sentences for the weights. Default `None`: the references.
         tokenize: function from str to list of str; use the tokenizer of `embed`.
         ngram_size: length of the n-grams.
-        alpha: float from 0 (precision alone) to 1 (recall alone).
+        alpha: weight from 0 (precision alone) to 1 (recall alone).
 
     Raises:
         ValueError: if `embed` does not return a finite vector for every token.

@@ -34,8 +34,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         weight_decay: float.
         rates: dictionary from regular expressions to factors of the rate (and decay); the first one found in a weight's
             path counts, without one the factor is 1. See `layerwise_rates`. Default `None`: none.
-        beta_1, beta_2: floats in [0, 1).
-        epsilon: float, added to the root.
+        beta_1, beta_2, epsilon: as above; the first two in [0, 1).
         **kwargs: of `keras.optimizers.Optimizer`. Both programs use `global_clipnorm=1.0`.
 
     Raises:
@@ -124,8 +123,7 @@ def layerwise_rates(num_layers: int, factor: float = 0.8, skipped: int = 1) -> d
 
     Args:
         num_layers: n, number of blocks of a `Bert`.
-        factor: float.
-        skipped: number of powers skipped between head and last block.
+        factor, skipped: as above; `skipped` powers lie between head and last block.
 
     >>> {pattern: round(rate, 3) for pattern, rate in layerwise_rates(2).items() if "block" in pattern}
     {'(^|/)block_0/': 0.512, '(^|/)block_1/': 0.64}

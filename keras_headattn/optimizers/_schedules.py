@@ -17,8 +17,7 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     Vaswani et al. 2017, eq. 3, is `InverseSquareRoot.for_width(d_model, warmup_steps)`.
 
     Args:
-        peak: learning rate at step `warmup_steps`.
-        warmup_steps: at least 1.
+        peak, warmup_steps: learning rate at the end of warm-up, and its steps, at least 1.
 
     >>> round(float(InverseSquareRoot(1e-3, 100)(399)), 6)
     0.0005
@@ -33,9 +32,7 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
         """Returns the schedule whose peak is `factor * (model_dim * warmup_steps) ** -0.5`.
 
         Args:
-            model_dim: width of the model.
-            warmup_steps: at least 1.
-            factor: factor of the learning rate.
+            model_dim, warmup_steps, factor: width of the model, steps of warm-up, and factor of the rate.
 
         >>> InverseSquareRoot.for_width(512, 4000).get_config()["warmup_steps"]
         4000
@@ -61,8 +58,7 @@ class LinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     `decay_in_warmup` google-research/electra, `model/optimization.py`.
 
     Args:
-        peak: learning rate at step `warmup_steps`.
-        warmup_steps: steps of warm-up, or 0.
+        peak, warmup_steps: learning rate at the end of warm-up, and its steps, or 0.
         total_steps: step from which the rate is 0; above `warmup_steps`.
         decay_in_warmup: True to multiply warm-up and decay, as ELECTRA does:
             `peak * (1 - t / total_steps) * min(1, t / warmup_steps)`, which stays below `peak`.
@@ -98,10 +94,8 @@ class StepDecay(keras.optimizers.schedules.LearningRateSchedule):
     by 10 at epochs 30, 60, 80 and 90.
 
     Args:
-        peak: learning rate at step `warmup_steps`.
-        warmup_steps: steps of warm-up, or 0.
-        boundaries: ascending steps at which the rate falls.
-        factor: float.
+        peak, warmup_steps: learning rate at the end of warm-up, and its steps, or 0.
+        boundaries, factor: ascending steps, and the factor of the rate at each.
 
     >>> schedule = StepDecay(0.128, warmup_steps=10, boundaries=(60, 80))
     >>> [round(float(schedule(step)), 5) for step in (0, 5, 10, 59, 60, 80)]
