@@ -24,7 +24,7 @@ FOR, AGAINST = (0.9, 0.25, 0.15), (0.16, 0.43, 0.92)
 
 
 def draw_word_scores(texts: Sequence[Mapping[str, Any]], title: str = TITLE) -> Figure:
-    """Draws texts with words coloured by their scores: methods side by side, models one below the other. Needs matplotlib.
+    """Draws texts with words coloured by score: methods side by side, models one below the other. Needs matplotlib.
 
     Args:
         texts: list of dictionaries, each of one text:
