@@ -34,6 +34,7 @@ from keras_headattn.layers._cache import empty_cache, write_entry, write_positio
 from keras_headattn.layers._decoding_kernels import make_kernels, merge_by_kernel, project_together
 from keras_headattn.layers._head_regularization import as_head_regularizer, head_loss, kernel_regularizer, regularizes
 from keras_headattn.layers._intermediates import is_capturing, record
+from keras_headattn.layers._query_chunks import FixedSeed, as_chunk_size, attend_in_chunks, rows_at_once
 from keras_headattn.layers._saved_names import SavedNames
 from keras_headattn.ops import attend, combine_masks, masked_softmax, sliding_window_mask
 from keras_headattn.ops._attention import head_product, key_product
@@ -75,6 +76,9 @@ class State:
         projected: dictionary of the name of a projection to what it makes, `(B, heads, n, width)`, where it is made
             already.
         kernels: as in the call, or empty.
+        rows: dictionary of further tensors with the queries on axis 2, of `before_attend`.
+        masks, chunk_size, seed: of a layer with a `query_chunk_size`: the parts of the mask, the number of queries
+            in a chunk, and the seed of its dropout. `mask`, `key` and `value` are then `None` outside of `attend`.
     """
 
     query: Any = None
@@ -92,6 +96,10 @@ class State:
     kept: Any = None
     projected: Any = dataclasses.field(default_factory=dict)
     kernels: Any = dataclasses.field(default_factory=dict)
+    rows: Any = dataclasses.field(default_factory=dict)
+    masks: Any = None
+    chunk_size: Any = None
+    seed: Any = None
 
 
 class Attention(SavedNames):
@@ -231,6 +239,7 @@ class Attention(SavedNames):
         scale: float | None = None,
         role: str | None = None,
         depth: int | None = None,
+        query_chunk_size: int | str | None = None,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -272,6 +281,8 @@ class Attention(SavedNames):
             raise ValueError(f"`role` must be 'encoder', 'decoder', 'cross' or None. Received: role={role!r}")
         self.role = role
         self.depth = None if depth is None else check_index("depth", depth)
+        rows_are_alone = all(getattr(type(self), x) is getattr(Attention, x) for x in ("evolve", "rows_interact"))
+        self.query_chunk_size = as_chunk_size(query_chunk_size, self, rows_are_alone)
         if not isinstance(self.compute_dtype, str) or "float" not in self.compute_dtype:
             raise ValueError(f"Attention computes in floats. Received: dtype={kwargs.get('dtype')!r}")
         self._dropout_layer = keras.layers.Dropout(dropout, seed=seed, dtype=self.dtype_policy)
@@ -366,7 +377,7 @@ class Attention(SavedNames):
         state, given = self._prepare(inputs, masks, use_causal_mask, segment_ids)
 
         state, entry = self._enter(state)
-        heads, weights, own_map, cache = self.attend(self._queries(state), entry, state)
+        heads, weights, own_map, cache = self._attend(self._queries(state), entry, state)
         heads = self._gate(heads, state)
         output = self.merge(heads, state)
 
@@ -381,8 +392,7 @@ class Attention(SavedNames):
         return results[0] if len(results) == 1 else tuple(results)
 
     def _prepare(self, inputs, masks, use_causal_mask, segment_ids):
-        """Returns the `State` of a call, with axes folded and all masks as one, and the query before its axes were
-        folded."""
+        """Returns the `State` of a call, with axes folded, and the query before its axes were folded."""
         check_inputs(self, inputs.query, inputs.value, inputs.key, inputs.cache, inputs.index, inputs.query_positions)
         check_segments(self, segment_ids, inputs.query, inputs.cache)
         check_bias(inputs.bias)
@@ -399,21 +409,35 @@ class Attention(SavedNames):
         m = ops.shape(key)[1] if cache is None else ops.shape(cache["value"])[2]
         sizes = (batch, n, m)
         first_row = offset if writes else None
-        mask = call_mask(self, given, inputs.value, sizes, masks, use_causal_mask, first_row, segment_ids)
+        masks = call_mask(self, given, inputs.value, sizes, masks, use_causal_mask, first_row, segment_ids)
         key_positions = (cache or {}).get("positions", ops.arange(m, dtype="int32"))
+        if self.sliding_window is not None:
+            masks.rules.append((self._are_near, positions[None], key_positions[None]))
+            masks.window = self.sliding_window if cache is None and inputs.query_positions is None else None
+        needs_weights = inputs.needs_weights or self._regularizes(cache, "weights") or is_capturing()
+        chunk_size = None if needs_weights else rows_at_once(self, *sizes)
         state = dataclasses.replace(
             inputs,
             query=query,
             key=key,
             value=value,
-            mask=self._in_window(mask, positions, key_positions),
+            mask=None if chunk_size else masks.combined(),
+            masks=masks,
+            chunk_size=chunk_size,
             query_positions=positions,
             key_positions=key_positions,
             cache=cache,
-            needs_weights=inputs.needs_weights or self._regularizes(cache, "weights") or is_capturing(),
+            needs_weights=needs_weights,
             projected=project_together(self, "query", query, inputs.kernels),
         )
         return state, given
+
+    def _attend(self, query, entry, state):
+        """Runs `attend`, on a chunk of queries at a time if the `State` says so."""
+        entry, state = self.before_attend(query, entry, state)
+        if state.chunk_size is None:
+            return self.attend(query, entry, state)
+        return attend_in_chunks(self, query, entry, state), None, state.previous_scores, state.cache
 
     def _enter(self, state):
         """The keys that are attended to: those of the call, or of the cache with those of the call in it."""
@@ -430,7 +454,7 @@ class Attention(SavedNames):
         """Adds the losses of the head regularizer and of the activity regularizer."""
         if any(self._regularizes(state.cache, part) for part in ("weights", "outputs", "values")):
             weights = self._weights_by_head(weights)
-            self.add_loss(head_loss(self.head_regularizer, weights, heads, entry["value"], state.mask))
+            self.add_loss(head_loss(self.head_regularizer, weights, heads, entry["value"], state.masks.combined()))
         if self._activity_regularizer is not None:
             self._regularize_activities(given, state, output)
 
@@ -483,6 +507,10 @@ class Attention(SavedNames):
         # (B, m, D_k), (B, m, D_v) -> {"key": (B, h, m, key_dim), "value": (B, h, m, value_dim)}
         return {"key": self.project("key", key, state), "value": self.project("value", value, state)}
 
+    def before_attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> tuple[dict[str, Tensor], State]:
+        """Computes what `attend` reads of all queries and keys, before the queries are cut into chunks."""
+        return entry, state
+
     def attend(
         self, query: Tensor, entry: dict[str, Tensor], state: State
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Any]:
@@ -530,6 +558,8 @@ class Attention(SavedNames):
         # (B, h, n, m) -> (B, h, n, m)
         if state.kept is not None:
             return weights * ops.cast(state.kept, weights.dtype)
+        if state.seed is not None:
+            return keras.random.dropout(weights, self.dropout, seed=FixedSeed(state.seed))
         return self._dropout_layer(weights, training=state.training)
 
     def mix(self, weights: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
@@ -613,6 +643,9 @@ class Attention(SavedNames):
 
     def _gate(self, heads, state):
         return heads * self.project("gate", state.query, state) if self.use_gate else heads
+
+    def _are_near(self, positions, key_positions):
+        return ops.less(ops.abs(positions - key_positions), self.sliding_window)
 
     def _in_window(self, mask, positions, key_positions):
         """The mask, within the sliding window."""
@@ -856,7 +889,7 @@ class Attention(SavedNames):
             training=False,
             kept=None if kept is None else ops.expand_dims(kept, -2),
         )
-        heads, _, _, cache = self.attend(self._queries(state), cache, state)
+        heads, _, _, cache = self._attend(self._queries(state), cache, state)
         output = self.merge(self._gate(heads, state), state)[:, 0]
         return ops.cast(output, self.compute_dtype), cache  # wider if no layer that is being called sets its precision
 
@@ -1019,6 +1052,7 @@ class Attention(SavedNames):
             "scale": self._scale,
             "role": self.role,
             "depth": self.depth,
+            "query_chunk_size": self.query_chunk_size,
         }
 
 

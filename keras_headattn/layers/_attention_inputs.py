@@ -1,10 +1,12 @@
 """Checks of the call arguments of attention, and all masks as one."""
 
+import dataclasses
+
 import numpy as np
 from keras import backend, ops
 
 from keras_headattn._validation import differ
-from keras_headattn.ops import causal_mask, combine_masks
+from keras_headattn.ops import combine_masks
 from keras_headattn.ops._dense import is_one
 from keras_headattn.ops._masks import check_dense
 
@@ -119,7 +121,7 @@ def check_bias(bias):
 
 
 def call_mask(layer, query, value, sizes, masks, use_causal_mask, first_row, segment_ids):
-    """Combines all masks of a call to one boolean mask that broadcasts to `(B, h, n, m)`, or `None`.
+    """Collects all masks of a call in a `CallMask`.
 
     `sizes` are B, n and m after folding; `query` and `value` are not folded. A cache's new rows begin at `first_row`.
     """
@@ -131,17 +133,36 @@ def call_mask(layer, query, value, sizes, masks, use_causal_mask, first_row, seg
         # With a cache, masks of the new rows say nothing about the rows already there.
         if mask is not None and (first_row is None or name in shapes)
     }
-    found = [folded.get("attention_mask")]
+    found = [folded[name] for name in ("attention_mask",) if name in folded]
     found += [folded[name][:, None, :, None] for name in ("query_mask",) if name in folded]
     found += [folded[name][:, None, None, :] for name in ("value_mask", "key_mask") if name in folded]
-    if segment_ids is not None:
-        found.append(ops.equal(segment_ids[:, None, :, None], segment_ids[:, None, None, :]))
+    rules = [] if segment_ids is None else [(ops.equal, segment_ids, segment_ids)]
     offset = 0 if first_row is None else first_row
+    columns = ops.arange(sizes[2], dtype="int32")
     if use_causal_mask:
-        found.append(causal_mask(sizes[1], sizes[2], offset)[:, None])
+        rules.append((ops.greater_equal, ops.arange(sizes[1], dtype="int32")[None] + offset, columns[None]))
     elif first_row is not None and masks["attention_mask"] is None:
-        found.append(ops.less(ops.arange(sizes[2], dtype="int32"), offset + sizes[1])[None, None, None])
-    return combine_masks(*found)
+        found.append(ops.less(columns, offset + sizes[1])[None, None, None])
+    return CallMask(found, rules, use_causal_mask and first_row is None)
+
+
+@dataclasses.dataclass
+class CallMask:
+    """Masks of a call that are made into one where it is needed, for some rows or for all.
+
+    `tensors` are booleans that broadcast to `(B, h, n, m)`. A rule is a function of integers of the queries,
+    `(B or 1, n)`, and of the keys, `(B or 1, m)`, that is True where a query may attend.
+    """
+
+    tensors: list
+    rules: list
+    is_causal: bool = False  # the first query reads the first key alone
+    window: int | None = None  # of queries and keys at positions 0, 1, ...
+
+    def combined(self):
+        """One boolean mask that broadcasts to `(B, h, n, m)`, or `None`."""
+        ruled = [rule(queries[:, None, :, None], keys[:, None, None, :]) for rule, queries, keys in self.rules]
+        return combine_masks(*self.tensors, *ruled)
 
 
 def _check_integers(name, tensor):

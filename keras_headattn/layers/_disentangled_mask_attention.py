@@ -1,3 +1,4 @@
+import dataclasses
 from typing import Any
 
 from keras import ops
@@ -172,40 +173,39 @@ class DisentangledMaskAttention(Attention):
         """Returns the current share of the weights under S: a scalar."""
         return 1 - ops.maximum(1 - self.alpha, ops.exp(-ANNEALING * self.steps))
 
-    def attend(
-        self, query: Tensor, entry: dict[str, Tensor], state: State
-    ) -> tuple[Tensor, Tensor | None, Tensor | None, Any]:
-        logits, own_map, cache = self.evolve(self.biased_score(query, entry, state), state)
+    def before_attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> tuple[dict[str, Tensor], State]:
         trains = state.training and state.cache is None
-        if trains or self.role != "decoder":
-            inputs = self._by_head(state.query)
-            densities = self.mixture(inputs)
-            posteriors = ops.exp(self.mixture.log_posteriors(densities))
-            keys = self._key_posteriors(posteriors, entry, state)
-            same = ops.matmul(posteriors, ops.swapaxes(ops.cast(keys, posteriors.dtype), -1, -2))
-            weights = self._weigh_in_clusters(logits, same, entry, state)
-            record(self, posteriors=posteriors, key_posteriors=keys)
-        else:
-            weights = self.weigh(logits, entry, state)
+        if not trains and self.role == "decoder":
             if is_capturing():
                 record(self, posteriors=self.posteriors(state.query), key_posteriors=self.key_posteriors(state.key))
+            return entry, state
+        inputs = self._by_head(state.query)
+        densities = self.mixture(inputs)
+        posteriors = ops.exp(self.mixture.log_posteriors(densities))
+        keys = self._key_posteriors(posteriors, entry, state)
+        record(self, posteriors=posteriors, key_posteriors=keys)
+        gamma = ops.broadcast_to(self.gamma(), (1, 1, ops.shape(query)[2], 1))
         if trains:
-            self._add_losses(inputs, densities, posteriors, query, _tokens(state.mask, query))
+            self._add_losses(inputs, densities, posteriors, query, _tokens(state.masks.combined(), query))
             self.steps.assign_add(1)
-        record(self, queries=query, logits=logits, weights=weights)
-        return self.mix(self.drop(weights, state), entry, state), weights, own_map, cache
+        rows = {"posteriors": posteriors, "gamma": gamma}
+        return entry | {"posteriors": keys}, dataclasses.replace(state, rows=rows)
 
     def _key_posteriors(self, posteriors, entry, state):
         if state.cache is not None:
             return entry["posteriors"]
         return posteriors if state.key is state.query else self.key_posteriors(state.key)
 
-    def _weigh_in_clusters(self, logits, same, entry, state):
-        """Computes weights, partly under S: `same` `(B, h, n, m)`, the probability of the same cluster."""
-        wide = ops.cast(logits, same.dtype)  # 16 bits would lose small weights
-        weights = self.weigh(wide, entry, state)
-        masked = self.weigh(wide + ops.log(ops.maximum(same, LEAST)), entry, state)
-        return ops.cast(weights + ops.cast(self.gamma(), wide.dtype) * (masked - weights), logits.dtype)
+    def weigh(self, logits: Tensor, entry: dict[str, Tensor], state: State) -> Tensor:
+        if "posteriors" not in state.rows:
+            return super().weigh(logits, entry, state)
+        posteriors, gamma = state.rows["posteriors"], state.rows["gamma"]
+        # The probability to be in the same cluster, S: (B, h, n, m)
+        same = ops.matmul(posteriors, ops.swapaxes(ops.cast(entry["posteriors"], posteriors.dtype), -1, -2))
+        wide = ops.cast(logits, same.dtype)  # in 16 bits, small weights would be lost
+        weights = super().weigh(wide, entry, state)
+        masked = super().weigh(wide + ops.log(ops.maximum(same, LEAST)), entry, state)
+        return ops.cast(weights + ops.cast(gamma, wide.dtype) * (masked - weights), logits.dtype)
 
     def _add_losses(self, inputs, densities, posteriors, query, tokens):
         query_densities = self.query_mixture(query)

@@ -1,0 +1,208 @@
+"""Attention a chunk of queries at a time: the map of one chunk is in memory (Rabe and Staats 2021)."""
+
+import dataclasses
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_headattn._recompute import map_chunks
+from keras_headattn.layers._attention_inputs import CallMask
+from keras_headattn.ops._dense import is_one
+
+AUTO_BYTES = 2**28  # of a map, above which "auto" makes chunks
+AUTO_SIZE = 256
+SEGMENTS = 8  # of a causal map, each with the keys up to its end: fewer compute more in vain, more compile longer
+COPIES = 9  # of the keys at most, where each chunk has those of its window
+NOWHERE = -(2**30)  # the position of padding, in nobody's window
+PRIME = 104729  # between the seeds of two chunks
+
+
+class FixedSeed(keras.random.SeedGenerator):
+    """Gives the random functions of Keras a seed that is a tensor."""
+
+    def __init__(self, seed):
+        self.seed = seed
+
+    def next(self, ordered=True):
+        return self.seed
+
+
+def as_chunk_size(size, layer, is_possible):
+    """Checks and returns the argument `query_chunk_size` of a layer."""
+    if size is not None and not is_possible:
+        raise ValueError(
+            "`query_chunk_size` needs scores that stay in the layer, those of one query independent of the others. "
+            f"Received: query_chunk_size={size!r} for {type(layer).__name__}"
+        )
+    if size is None or isinstance(size, str) and size == "auto":
+        return size
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+        raise ValueError(
+            f"`query_chunk_size` must be a positive integer, 'auto' or None. Received: query_chunk_size={size!r}"
+        )
+    return int(size)
+
+
+def rows_at_once(layer, batch, n, m):
+    """Rows of a chunk; `None` for the whole map. A size that a graph does not know is no integer."""
+    size, is_known = layer.query_chunk_size, isinstance(n, int) and isinstance(m, int)
+    if size == "auto":
+        items = batch if isinstance(batch, int) else 1
+        size = None if is_known and 4 * items * layer.softmax_heads * n * m <= AUTO_BYTES else AUTO_SIZE
+    return None if size is None or isinstance(n, int) and n <= size else size
+
+
+@dataclasses.dataclass
+class _Part:
+    """A tensor of a call, with the axis of its queries or of its keys, or both."""
+
+    tensor: Any
+    row_axis: int | None = None
+    key_axis: int | None = None
+    padding: int = 0
+
+
+def attend_in_chunks(layer, query, entry, state):
+    """The heads `(B, h, n, d)` of `layer.attend`, with the map of `state.chunk_size` queries in memory."""
+    size, masks, n, m = state.chunk_size, state.masks, query.shape[2], entry["value"].shape[2]
+    length = ops.shape(query)[2]
+    size = ops.maximum(ops.minimum(size, length), 1) if n is None else min(size, n)
+    count = -(-length // size)
+    parts = _parts(query, entry, state)
+    window = _window(parts, masks, size, n, m)
+    sliced = {name: _blocks(part, size, count) for name, part in parts.items() if part.row_axis is not None}
+    if window:
+        sliced |= {
+            name: _blocks(part, size, count, *window)
+            for name, part in parts.items()
+            if name not in sliced and part.key_axis is not None
+        }
+    shared = {name: part.tensor for name, part in parts.items() if name not in sliced}
+    axes = {name: parts[name].key_axis if parts[name].row_axis is None else parts[name].row_axis for name in sliced}
+    if layer.dropout and state.training:
+        sliced["seed"], axes["seed"] = _seeds(layer, count), 0
+    variables = _variables_inside(layer)
+    names = [*sliced, *shared]
+
+    def chunk(*tensors):
+        named = dict(zip(names, tensors, strict=False))
+        named |= {name: ops.moveaxis(named[name], 0, axis) for name, axis in axes.items()}
+        named |= {name: ops.cast(named[name], x.dtype) for name, x in shared.items()}
+        with keras.StatelessScope(zip(variables, tensors[len(names) :], strict=True)):
+            heads, *_ = layer.attend(named["queries"], _of(named, "entry"), _chunk_state(state, named))
+        return heads
+
+    of_maps = [name for name, part in parts.items() if part.row_axis is not None and part.key_axis is not None]
+    values = [_widened(ops.convert_to_tensor(variable)) for variable in variables]
+    outputs = []
+    for first, last, keys in _segments(size, count, m, masks.is_causal and not window):
+        rows = [_first(x[first:last], 4 if name in of_maps else None, keys) for name, x in sliced.items()]
+        read = [_widened(_first(x, parts[name].key_axis, keys)) for name, x in shared.items()]
+        outputs.append(map_chunks(chunk, rows, [*read, *values], entry["value"].dtype))
+    heads = ops.moveaxis(ops.concatenate(outputs) if len(outputs) > 1 else outputs[0], 0, 2)  # (B, h, count, size, d)
+    sizes = ops.shape(heads)
+    return ops.reshape(heads, (*sizes[:2], count * size, layer.value_dim))[:, :, :length]
+
+
+def _parts(query, entry, state):
+    parts = {
+        "queries": _Part(query, 2),
+        "query": _Part(state.query, 1),
+        "query_positions": _Part(state.query_positions, 0),
+        "key_positions": _Part(state.key_positions, None, 0),
+    }
+    if state.bias is not None:
+        parts["bias"] = _of_map(state.bias)
+    parts |= {f"mask/{i}": _of_map(x) for i, x in enumerate(state.masks.tensors)}
+    for i, (_, of_queries, of_keys) in enumerate(state.masks.rules):
+        parts |= {f"queries/{i}": _Part(of_queries, 1), f"keys/{i}": _Part(of_keys, None, 1, NOWHERE)}
+    parts |= {f"entry/{name}": _Part(x, None, 0 if name == "positions" else 2) for name, x in entry.items()}
+    return parts | {f"rows/{name}": _Part(x, 2) for name, x in state.rows.items()}
+
+
+def _of_map(x):
+    """A mask or a bias that broadcasts to `(B, h, n, m)`."""
+    x = ops.reshape(x, (*[1] * (4 - len(x.shape)), *ops.shape(x)))
+    return _Part(x, *(None if is_one(x.shape[axis]) else axis for axis in (2, 3)))
+
+
+def _of(named, kind):
+    """The tensors named `kind/name`, by name."""
+    return {name.split("/")[1]: x for name, x in named.items() if name.startswith(f"{kind}/")}
+
+
+def _chunk_state(state, named):
+    of_queries, of_keys = _of(named, "queries"), _of(named, "keys")
+    rules = [(rule, of_queries[str(i)], of_keys[str(i)]) for i, (rule, *_) in enumerate(state.masks.rules)]
+    return dataclasses.replace(
+        state,
+        query=named["query"],
+        key=None,
+        value=None,
+        mask=CallMask(list(_of(named, "mask").values()), rules).combined(),
+        bias=named.get("bias"),
+        query_positions=named["query_positions"],
+        key_positions=named["key_positions"],
+        previous_scores=None,
+        cache=None if state.cache is None else _of(named, "entry"),
+        rows=_of(named, "rows"),
+        seed=named.get("seed"),
+    )
+
+
+def _blocks(part, size, count, before=0, after=0):
+    """Rows of each chunk, `(count, size, ...)`, or keys of each window, with so many chunks before and after it."""
+    x = ops.moveaxis(part.tensor, part.key_axis if part.row_axis is None else part.row_axis, 0)
+    x = _padded(x, before * size, (count + after) * size - ops.shape(x)[0], part.padding)
+    blocks = ops.reshape(x, (count + before + after, size, *ops.shape(x)[1:]))
+    if not before and not after:
+        return blocks
+    return ops.concatenate([blocks[i : i + count] for i in range(before + after + 1)], axis=1)
+
+
+def _padded(x, before, after, value):
+    sides = [ops.full((number, *ops.shape(x)[1:]), value, x.dtype) for number in (before, after)]
+    return ops.concatenate([sides[0], x, sides[1]])
+
+
+def _window(parts, masks, size, n, m):
+    """How many chunks before and after its own a chunk reads keys of; `None` for all."""
+    if masks.window is None or n is None or n != m:
+        return None
+    before = -(-(masks.window - 1) // size)
+    after = 0 if masks.is_causal else before
+    # A tensor with an axis of queries and one of keys has no windows side by side.
+    is_map = any(part.row_axis is not None and part.key_axis is not None for part in parts.values())
+    return None if is_map or before + 1 + after > min(COPIES, n // size) else (before, after)
+
+
+def _segments(size, count, m, is_causal):
+    """First and last chunk of each segment, and how many keys it reads; `None` for all."""
+    if not is_causal or not isinstance(count, int) or m is None:
+        return [(0, count, None)]
+    step = -(-count // SEGMENTS)
+    return [(i, min(i + step, count), min((i + step) * size, m)) for i in range(0, count, step)]
+
+
+def _first(x, axis, keys):
+    return x if axis is None or keys is None else x[(slice(None),) * axis + (slice(keys),)]
+
+
+def _widened(x):
+    """In 32 bits, so that the gradients of all chunks are summed in as many."""
+    return ops.cast(x, "float32") if keras.backend.standardize_dtype(x.dtype) in ("float16", "bfloat16") else x
+
+
+def _seeds(layer, count):
+    seed = layer._dropout_layer.seed_generator.next()
+    steps = ops.cast(ops.arange(count, dtype="int32"), seed.dtype)[:, None]
+    return seed + steps * ops.cast(np.array([[PRIME, 0]]), seed.dtype)
+
+
+def _variables_inside(layer):
+    """The variables of all stages but the projections of inputs and outputs."""
+    projections = [getattr(layer, f"_{name}_dense", None) for name in ("query", "key", "value", "gate", "output")]
+    outside = {id(variable) for dense in projections if dense is not None for variable in dense.variables}
+    return [variable for variable in layer.variables if id(variable) not in outside]
