@@ -1,7 +1,7 @@
 """Recomputation in the backward pass, on every backend."""
 
 import keras
-from keras import ops
+from keras import ops, tree
 
 
 def map_chunks(function, sliced, shared, dtype):
@@ -61,3 +61,61 @@ def _gradients(tf, function, sliced, shared, upstream):
     )
     found = iter([*(array.stack() for array in arrays), *totals])
     return [next(found) if x.dtype.is_floating else None for x in (*sliced, *shared)]
+
+
+def recompute(layer, function, inputs):
+    """Calls `function(inputs)`, a part of a layer's `call`, and keeps none of its intermediates.
+
+    The backward pass runs it again, with the same random numbers.
+
+    Args:
+        layer: has all variables that `function` uses, and gets the losses that it adds.
+        function: makes a structure of tensors of one.
+        inputs: structure of tensors and `None`.
+    """
+    leaves = tree.flatten(inputs)
+    tensors = [x for x in leaves if x is not None]
+    variables, states = layer.variables, layer.non_trainable_variables
+    structure: list = []  # of the results, known once the function has run
+
+    def pure(*values):
+        given = iter(values[: len(tensors)])
+        own = tree.pack_sequence_as(inputs, [None if x is None else next(given) for x in leaves])
+        with keras.StatelessScope(zip(variables, values[len(tensors) :], strict=True), collect_losses=True) as scope:
+            outputs = function(own)
+        results = outputs, scope.losses, [scope.get_current_value(variable) for variable in states]
+        structure[:] = [results]
+        return tuple(tree.flatten(results))
+
+    run = _recompute_in_tensorflow if keras.backend.backend() == "tensorflow" else keras.remat
+    values = run(pure)(*tensors, *map(ops.convert_to_tensor, variables))
+    outputs, losses, updated = tree.pack_sequence_as(structure[0], list(values))
+    for loss in losses:
+        layer.add_loss(loss)
+    for variable, value in zip(states, updated, strict=True):
+        variable.assign(value)
+    return outputs
+
+
+def _recompute_in_tensorflow(function):
+    # `keras.remat` adds numbers to booleans, too.
+    import tensorflow as tf
+
+    @tf.custom_gradient
+    def whole(*tensors):
+        def gradient(*upstream):
+            # XLA and Grappler would take the first results for the second ones, were the inputs the same.
+            nothing = 0 * tf.cast(tf.reduce_sum(tf.reshape(upstream[0], [-1])[:1]), "float32")
+            again = [x + tf.cast(nothing, x.dtype) if x.dtype.is_floating else x for x in tensors]
+            watched = [x for x in again if x.dtype.is_floating]
+            with tf.GradientTape() as tape:
+                tape.watch(watched)
+                outputs = function(*again)
+            pairs = [(y, dy) for y, dy in zip(outputs, upstream, strict=True) if y.dtype.is_floating]
+            outputs, upstream = map(list, zip(*pairs, strict=True))
+            found = iter(tape.gradient(outputs, watched, upstream, unconnected_gradients="zero"))
+            return [next(found) if x.dtype.is_floating else None for x in tensors]
+
+        return function(*tensors), gradient
+
+    return lambda *tensors: whole(*map(tf.convert_to_tensor, tensors))

@@ -8,11 +8,13 @@ from keras import layers, regularizers
 from keras.saving import register_keras_serializable
 
 from keras_headattn._identifiers import check_seed, regularizer
+from keras_headattn._recompute import recompute
 from keras_headattn._types import Activation, AttentionLike, Regularizer, Shape, Tensor
 from keras_headattn._validation import check_boolean, check_index, check_positive, check_probability
 from keras_headattn.layers._attention_inputs import check_residual
 from keras_headattn.layers._decoding_kernels import norm_weights
 from keras_headattn.layers._feed_forward import FeedForward
+from keras_headattn.layers._intermediates import is_capturing
 from keras_headattn.layers._saved_names import SavedNames
 from keras_headattn.layers._template import Template
 from keras_headattn.ops._dense import normalize
@@ -39,10 +41,12 @@ class _Block(SavedNames):
         feed_forward: keras.layers.Layer | None = None,
         depth: int | None = None,
         seed: int | None = None,
+        recompute: bool = False,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.supports_masking = True
+        self.recompute = check_boolean("recompute", recompute)
         if (intermediate_dim is None) == (feed_forward is None):
             raise ValueError(
                 "A block needs either `intermediate_dim` or `feed_forward`, a layer to copy. "
@@ -103,6 +107,15 @@ class _Block(SavedNames):
         """Returns the seed of a layer as an argument, if the block has one."""
         return {} if self.seed is None else {"seed": self.seed + number}
 
+    def _run(self, function, training, inputs, **options):
+        """Calls `function(**inputs, **options, training=training)`, which the backward pass repeats if asked to."""
+
+        def run(inputs):
+            return function(**inputs, **options, training=training)
+
+        is_training = training and options.get("cache") is None
+        return recompute(self, run, inputs) if self.recompute and is_training and not is_capturing() else run(inputs)
+
     def _attend(self, name, x, state, previous_scores, memory=None, training=None, **call):
         """Applies a sublayer of attention, whose map and cache go into `state`."""
         y = self._normalize(name, x, state) if self.normalize_first else x
@@ -149,6 +162,7 @@ class _Block(SavedNames):
             "feed_forward": None if shorthand else self.templates["feed_forward"].serialize(),
             "depth": self.depth,
             "seed": self.seed,
+            "recompute": self.recompute,
         }
 
 
@@ -168,6 +182,7 @@ class EncoderBlock(_Block):
             `activation`, `activation_dropout` and `kernel_regularizer`.
         depth: number of blocks below this one, for attention that depends on it.
         seed: of all dropouts of the block.
+        recompute: True to keep only the block's inputs for the backward pass, which computes the rest again.
 
     Call arguments:
         x: `(B, n, D)`.
@@ -203,13 +218,17 @@ class EncoderBlock(_Block):
         previous_scores: dict[str, Tensor] | None = None,
         return_state: bool = False,
     ) -> Any:
+        inputs = dict(x=x, mask=mask, attention_mask=attention_mask, bias=bias, segment_ids=segment_ids)
+        x, maps = self._run(self._forward, training, inputs | {"previous_scores": previous_scores})
+        return (x, {"maps": maps}) if return_state else x
+
+    def _forward(self, x, mask, attention_mask, bias, segment_ids, previous_scores, training):
         state = {"maps": {}, "cache": {}}
         counts = self.attention.rows_interact or self.attention.adds_losses(training)
         masks = dict(query_mask=mask if counts else None, key_mask=mask, attention_mask=attention_mask)
         call = dict(training=training, bias=bias, segment_ids=segment_ids, **masks)
         x = self._attend("attention", x, state, previous_scores, **call)
-        x = self._feed_forward(x, state, training)
-        return (x, {"maps": state["maps"]}) if return_state else x
+        return self._feed_forward(x, state, training), state["maps"]
 
 
 @register_keras_serializable(package="keras_headattn")
@@ -220,7 +239,8 @@ class DecoderBlock(_Block):
 
     Args:
         attention, intermediate_dim, dropout, activation, activation_dropout: as in `EncoderBlock`.
-        kernel_regularizer, normalize_first, norm, feed_forward, depth, seed: as in `EncoderBlock`.
+        kernel_regularizer, normalize_first, norm, feed_forward: as in `EncoderBlock`.
+        depth, seed, recompute: as in `EncoderBlock`.
         cross_attention: attention to the memory, as `layers.get` takes it. Defaults to `attention` without relative
             positions and sliding window. A list has one for each of several memories, applied in turn; an empty list
             makes a block of a language model.
@@ -352,6 +372,30 @@ class DecoderBlock(_Block):
         x_mask: Tensor | None = None,
         kernels: dict[str, Any] | None = None,
     ) -> Any:
+        inputs = dict(x=x, memory=memory, memory_mask=memory_mask, attention_mask=attention_mask, bias=bias)
+        inputs |= dict(segment_ids=segment_ids, positions=positions, previous_scores=previous_scores, x_mask=x_mask)
+        decoding = dict(cache=cache, index=index, kernels=kernels)
+        x, maps, cache = self._run(self._forward, training, inputs, **decoding)
+        if not return_state:
+            return x
+        return x, {"maps": maps} | ({} if cache is None else {"cache": cache})
+
+    def _forward(
+        self,
+        x,
+        memory,
+        memory_mask,
+        attention_mask,
+        bias,
+        segment_ids,
+        positions,
+        previous_scores,
+        x_mask,
+        cache,
+        index,
+        kernels,
+        training,
+    ):
         state = {"maps": {}, "cache": dict(cache or {}), "kernels": kernels or {}}
         common = dict(state=state, previous_scores=previous_scores, training=training, index=index, positions=positions)
         x = self._attend(
@@ -368,10 +412,7 @@ class DecoderBlock(_Block):
         for name, one, mask in zip(self.cross_names, memories, masks, strict=True):
             counts = self.attentions[name].adds_losses(training)
             x = self._attend(name, x, memory=one, query_mask=x_mask if counts else None, key_mask=mask, **common)
-        x = self._feed_forward(x, state, training)
-        if not return_state:
-            return x
-        return x, {"maps": state["maps"]} | ({} if cache is None else {"cache": state["cache"]})
+        return self._feed_forward(x, state, training), state["maps"], None if cache is None else state["cache"]
 
     def get_config(self) -> dict[str, Any]:
         crossed = [self.templates[name].serialize() for name in self.cross_names]
