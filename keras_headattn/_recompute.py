@@ -73,28 +73,36 @@ def recompute(layer, function, inputs):
         function: makes a structure of tensors of one.
         inputs: structure of tensors and `None`.
     """
-    leaves = tree.flatten(inputs)
-    tensors = [x for x in leaves if x is not None]
+    tensors = _tensors(inputs)
     variables, states = layer.variables, layer.non_trainable_variables
     structure: list = []  # of the results, known once the function has run
 
     def pure(*values):
-        given = iter(values[: len(tensors)])
-        own = tree.pack_sequence_as(inputs, [None if x is None else next(given) for x in leaves])
+        own = _packed(inputs, values)
         with keras.StatelessScope(zip(variables, values[len(tensors) :], strict=True), collect_losses=True) as scope:
             outputs = function(own)
         results = outputs, scope.losses, [scope.get_current_value(variable) for variable in states]
         structure[:] = [results]
-        return tuple(tree.flatten(results))
+        return tuple(_tensors(results))
 
     run = _recompute_in_tensorflow if keras.backend.backend() == "tensorflow" else keras.remat
     values = run(pure)(*tensors, *map(ops.convert_to_tensor, variables))
-    outputs, losses, updated = tree.pack_sequence_as(structure[0], list(values))
+    outputs, losses, updated = _packed(structure[0], values)
     for loss in losses:
         layer.add_loss(loss)
     for variable, value in zip(states, updated, strict=True):
         variable.assign(value)
     return outputs
+
+
+def _tensors(structure):
+    return [x for x in tree.flatten(structure) if x is not None]
+
+
+def _packed(structure, values):
+    """The first of `values` in place of the tensors of a structure."""
+    values = iter(values)
+    return tree.map_structure(lambda x: None if x is None else next(values), structure)
 
 
 def _recompute_in_tensorflow(function):

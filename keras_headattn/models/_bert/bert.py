@@ -72,6 +72,8 @@ class Bert(Model):
         initializer_range: deviation of the normal distribution, cut at two deviations, of kernels and embeddings, also
             of a head. Default 0.02, as published for widths from 256. Narrow encoders may learn more with a larger one,
             such as `hidden_dim ** -0.5`.
+        recompute: True to keep only the inputs of each block for the backward pass, which computes the rest again: less
+            memory, and a third more time.
         embeddings: a `Bert` to share embeddings and their norm with, as ELECTRA's generator does. Not in the
             configuration.
 
@@ -111,6 +113,7 @@ class Bert(Model):
         attention_dropout: float = 0.1,
         pooler: bool = True,
         initializer_range: float = 0.02,
+        recompute: bool = False,
         seed: int | None = None,
         embeddings: "Bert | None" = None,
         **kwargs: Any,
@@ -134,6 +137,7 @@ class Bert(Model):
         self.dropout = check_probability("dropout", dropout)
         self.attention_dropout = check_probability("attention_dropout", attention_dropout)
         self.initializer_range = check_number("initializer_range", initializer_range, above=0)
+        self.recompute = check_boolean("recompute", recompute)
         self.seed = check_seed("seed", seed)
         given = dict(dropout=attention_dropout, kernel_initializer=self.initializer())
         self.template = Template.of_attention("attention", attention, num_heads, hidden_dim, **given)
@@ -202,6 +206,7 @@ class Bert(Model):
             self.template,
             feed_forward=FeedForward(self.intermediate_dim, self.activation, kernel_initializer=self.initializer()),
             dropout=self.dropout,
+            recompute=self.recompute,
             norm=self._norm(),
             depth=number,
             seed=seed_plus(self.seed, 10 * (number + 1)),

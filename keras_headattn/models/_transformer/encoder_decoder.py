@@ -50,6 +50,7 @@ class EncoderDecoder(Model):
         output_bias: bool,
         suppress: Sequence[int],
         force_end: bool,
+        recompute: bool,
         seed: int | None,
         embedding_deviation: float,
         embedding_scale: float | None = None,
@@ -75,6 +76,7 @@ class EncoderDecoder(Model):
         self.output_bias = check_boolean("output_bias", output_bias)
         self.suppress = tuple(suppress)
         self.force_end = check_boolean("force_end", force_end)
+        self.recompute = check_boolean("recompute", recompute)
         self.seed = check_seed("seed", seed)
         self.templates = templates
         self.embedding_deviation = embedding_deviation
@@ -143,6 +145,7 @@ class EncoderDecoder(Model):
             feed_forward=self.templates["feed_forward"],
             dropout=self.dropout,
             normalize_first=self.normalize_first,
+            recompute=self.recompute,
             dtype=self.dtype_policy,
         )
         encoder = dict(attention=self.templates["attention"], **common)

@@ -60,7 +60,7 @@ class T5(EncoderDecoder):
         num_buckets, max_distance: of the distances, see `BucketPositions`.
         norm_epsilon: of the RMS norms.
         dropout, seed: of all dropouts, also those of attention weights.
-        suppress, force_end: as of `Transformer`.
+        suppress, force_end, recompute: as of `Transformer`.
 
     Call arguments, results and errors: as of `Transformer`. A target begins with id 0. Search by
     `Searcher(model, start_id=0, end_id=1)`.
@@ -92,6 +92,7 @@ class T5(EncoderDecoder):
         dropout: float = 0.1,
         suppress: Sequence[int] = (),
         force_end: bool = False,
+        recompute: bool = False,
         seed: int | None = None,
         **kwargs: Any,
     ):
@@ -120,6 +121,7 @@ class T5(EncoderDecoder):
             output_bias=False,
             suppress=suppress,
             force_end=force_end,
+            recompute=recompute,
             seed=seed,
             embedding_deviation=1.0,
             output_scale=hidden_dim**-0.5 if tie_output else None,

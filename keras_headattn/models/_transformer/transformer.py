@@ -46,6 +46,8 @@ class Transformer(EncoderDecoder):
         tie_output, output_bias: True for the transposed target embedding as output layer, and for a bias of it.
         suppress: list of token ids that a `decoding.Searcher` never produces. Default `()`.
         force_end: True for a `decoding.Searcher` that ends each result within its `max_length`. Default False.
+        recompute: True to keep only the inputs of each block for the backward pass, which computes the rest again: less
+            memory, and a third more time.
 
     Call arguments:
         inputs: dictionary of integer tensors `"source"` `(B, n)` and `"target"` `(B, m)`, the target shifted to the
@@ -88,6 +90,7 @@ class Transformer(EncoderDecoder):
         output_bias: bool = False,
         suppress: Sequence[int] = (),
         force_end: bool = False,
+        recompute: bool = False,
         seed: int | None = None,
         **kwargs: Any,
     ):
@@ -118,6 +121,7 @@ class Transformer(EncoderDecoder):
             output_bias=output_bias,
             suppress=suppress,
             force_end=force_end,
+            recompute=recompute,
             seed=seed,
             embedding_deviation=hidden_dim**-0.5,
             embedding_scale=hidden_dim**0.5,
