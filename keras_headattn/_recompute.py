@@ -75,19 +75,19 @@ def recompute(layer, function, inputs):
     """
     tensors = _tensors(inputs)
     variables, states = layer.variables, layer.non_trainable_variables
-    structure: list = []  # of the results, known once the function has run
+    made = {}  # the structure of the results, known once the function has run
 
     def pure(*values):
         own = _packed(inputs, values)
         with keras.StatelessScope(zip(variables, values[len(tensors) :], strict=True), collect_losses=True) as scope:
             outputs = function(own)
         results = outputs, scope.losses, [scope.get_current_value(variable) for variable in states]
-        structure[:] = [results]
+        made["results"] = results
         return tuple(_tensors(results))
 
     run = _recompute_in_tensorflow if keras.backend.backend() == "tensorflow" else keras.remat
     values = run(pure)(*tensors, *map(ops.convert_to_tensor, variables))
-    outputs, losses, updated = _packed(structure[0], values)
+    outputs, losses, updated = _packed(made["results"], values)
     for loss in losses:
         layer.add_loss(loss)
     for variable, value in zip(states, updated, strict=True):

@@ -15,7 +15,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLOORS = [
     ["headattn_io"],
-    ["_private", "_identifiers", "_tensorflow", "_types"],
+    ["_private", "_identifiers", "_recompute", "_tensorflow", "_types"],
     ["_heads", "_model", "_validation", "_figures", "_attention_page", "ops"],
     ["positions"],
     ["layers", "optimizers", "losses", "regularizers"],
@@ -36,10 +36,15 @@ OUTSIDE = {
     **{room: (PURE, None) for room in ("_figures", "metrics", "analysis", "interop")},
     **{room: (WITH_TENSORFLOW, None) for room in ("training", "serving", "data", "recipes")},
     "_tensorflow": (WITH_TENSORFLOW, None),
+    "_recompute": (PURE, None),  # TensorFlow on its own backend
     "_private": (set(PURE), None),  # names of TensorFlow in functions that only rooms with it call
     "text": (WITH_TENSORFLOW | {"tensorflow_text", "sentencepiece"}, None),
 }
-NEVER_TENSORFLOW = {room for room, (top, _) in OUTSIDE.items() if "tensorflow" not in top} - {"_private", "interop"}
+NEVER_TENSORFLOW = {room for room, (top, _) in OUTSIDE.items() if "tensorflow" not in top} - {
+    "_private",
+    "_recompute",
+    "interop",
+}
 
 FOLDERS = ("headattn_io", "keras_headattn", "recipes")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))

@@ -160,6 +160,12 @@ class Attention(SavedNames):
         role: `"encoder"`; `"decoder"` for causal self-attention, or `"cross"` for attention of a decoder to an
             encoder. Default `None`: blocks fill it in.
         depth: number of blocks below this one. Default `None`: models fill it in.
+        query_chunk_size: number of queries whose map is in memory at a time: the backward pass computes it again, so
+            that memory grows with `n * query_chunk_size`. Output and gradients are the same but for rounding. Keys that
+            a causal mask or a sliding window hides from a chunk are not read, where sizes are known. `"auto"` makes
+            chunks of maps above 256 MB and of unknown size. Calls that return the weights, regularize or record them
+            have the whole map. Default `None`: the whole map. For layers whose scores of a query depend on no other
+            query and stay in the layer. (Rabe and Staats 2021, "Self-attention does not need O(n^2) memory")
 
     Call arguments:
         query: `(B, n, D)`, or more axes, see `attention_axes`. Without a cache, queries `(1, n, D)` are those of every

@@ -109,7 +109,7 @@ def attend_in_chunks(layer, query, entry, state):
 def _parts(query, entry, state):
     parts = {
         "queries": _Part(query, 2),
-        "query": _Part(state.query, 1),
+        "query": _Part(ops.reshape(state.query, ops.shape(state.query)), 1),  # a tensor, where it is a variable
         "query_positions": _Part(state.query_positions, 0),
         "key_positions": _Part(state.key_positions, None, 0),
     }

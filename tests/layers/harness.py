@@ -117,6 +117,8 @@ CASES = [
         key_bias_cancels=False,
     ),
     Case("differential", layers.DifferentialAttention, SIZES, mask_heads=2 * HEADS, rows_sum_to_one=False),
+    Case("talking_chunks", layers.TalkingHeadsAttention, {**SIZES, "query_chunk_size": 2}, rows_sum_to_one=False),
+    Case("relative_chunks", layers.MultiHeadAttention, {**RELATIVE, "query_chunk_size": 2}, by_content=False),
     Case("real_former", layers.RealFormerAttention, SIZES),
     Case("graph", layers.GraphAttention, GRAPH, has_output=False),
 ]
