@@ -20,7 +20,7 @@ quiet_tensorflow()
 # The sidebar, in the order of a reader: titles of groups, and their pages.
 GROUPS = {
     "Start": ["/docs/install", "/docs/replace_attention", "/docs/train_look_serve", "/examples/README"],
-    "Train": ["/docs/training", "/docs/distributed", "/docs/reliability", "/docs/tensorboard"],
+    "Train": ["/docs/training", "/docs/long_sequences", "/docs/distributed", "/docs/reliability", "/docs/tensorboard"],
     "Fine-tune": ["/docs/encoders", "/docs/glue", "/docs/migrate"],
     "Translate and serve": ["/docs/translation", "/docs/serving", "/docs/tokenizers"],
     "Look at heads": ["/docs/analysis", "/docs/rationales"],

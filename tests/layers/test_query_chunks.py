@@ -6,8 +6,10 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
+from benchmarks.memory import megabytes
 from keras_headattn import layers, positions, regularizers
 from keras_headattn.layers import _query_chunks
+from keras_headattn.training import Model, make_strategy
 from tests.layers.harness import CASES, KINDS, array, build, check_close, each, self_input
 
 LENGTH, CHUNK = 11, 3  # four chunks, the last one of two queries
@@ -209,3 +211,25 @@ def test_positions_of_relative_biases():
         x = self_input(length=LENGTH)
         for one, other in zip(gradients(whole, x), gradients(chunks, x), strict=True):
             check_close(other, one, 1e-10)
+
+
+@pytest.mark.slow
+def test_memory():
+    """The map of 2,048 tokens and 4 heads takes 67 MB, and some copies; in chunks it must take less than half."""
+    whole, chunks = (megabytes("talking_heads", 2048, chunk) for chunk in (None, 256))
+    assert 2 * chunks < whole
+
+
+@pytest.mark.slow
+def test_two_replicas_train_as_one():
+    x, y = self_input(length=LENGTH).astype("float32"), np.ones((2, LENGTH, 12), "float32")
+    histories = []
+    for replicas in (1, 2):
+        with make_strategy(replicas).scope():
+            inputs = keras.Input((LENGTH, x.shape[-1]))
+            layer = layers.TalkingHeadsAttention(3, 4, query_chunk_size=CHUNK)
+            model = Model(inputs, layer(inputs, inputs, use_causal_mask=True))
+            model.set_weights([np.cos(np.arange(w.size)).reshape(w.shape) / 2 for w in model.get_weights()])
+            model.compile(keras.optimizers.SGD(0.1), "mse", jit_compile=True)
+            histories.append(model.fit(x, y, epochs=3, batch_size=2, shuffle=False, verbose=0).history["loss"])
+    assert histories[1] == pytest.approx(histories[0], rel=1e-4)
