@@ -14,37 +14,33 @@ from keras_headattn.decoding._search import beam_search, check_search, greedy_se
 
 @register_keras_serializable(package="keras_headattn")
 class Searcher(Model):
-    """A model that translates, or writes: token ids in, the best translations and their scores out.
+    """Keras model that searches for the best translations: source token ids in, token ids and scores out.
 
-    It is a Keras model: `predict` runs it batch by batch, compiled by XLA where `jit_compile` is on, and
-    `export` makes a SavedModel of it. Each length of source is compiled once: pad to few lengths.
+    `predict` runs it in batches, compiled by XLA if `jit_compile` is on, and `export` writes a SavedModel. Each source
+    length is compiled once, so pad to few lengths.
 
     Args:
-        model: a trained `Transformer`, or any model with its `init_cache` and `decode_step`. If it has a
-            `max_length`, this is the number of its learned positions. If its `beams_share_rows` is False, it needs a
-            `reorder_cache`, see `beam_search`. If it has `decoding_kernels` and `grow_cache`, they are used.
-        beam_size: 1 for greedy search.
-        alpha: exponent of the length penalty, at least 0; the papers use 1, 0.6 and 0.
-        max_length: most tokens of a translation, the end token included; at most the model's learned positions.
-        start_id, end_id: token ids, within the vocabulary where the model has `target_vocabulary_size` or
-            `source_vocabulary_size`.
-        suppress: list of token ids that are never produced, see `greedy_search`. Default `None`: those of the model,
-            `model.suppress`, if it has any.
-        force_end: bool, whether the token at `max_length` is always `end_id`, see `greedy_search`. Default `None`:
-            `model.force_end`, if it has one, or False.
+        model: trained `Transformer`, or any model with its `init_cache` and `decode_step`. Optional attributes:
+            `max_length`, the number of learned positions; `beams_share_rows`, False to reorder the cache by
+            `reorder_cache` (see `beam_search`); `decoding_kernels`; `grow_cache`.
+        beam_size: int, 1 for greedy search. Default 4.
+        alpha: float of at least 0, exponent of the length penalty. Default 0.6.
+        max_length: int, most tokens of a translation, including `end_id`; at most the learned positions. Default 128.
+        start_id, end_id: int, token ids. Default 2 and 3.
+        suppress: token ids that are never produced. Default `None`: `model.suppress`, if there is one.
+        force_end: bool, True to end every translation with `end_id`, even at `max_length`. Default `None`:
+            `model.force_end`, or False.
 
     Call arguments:
-        inputs: source token ids `(B, n)`, 0 = padding; or what else the model takes, such as the graphs of
-            `GraphWriter`.
-        kernels: of `decoding_kernels`, where they are kept from call to call. Default `None`: each call makes them.
+        inputs: source token ids `(B, n)`, 0 = padding, or the model's other inputs, such as graphs.
+        kernels: result of `decoding_kernels`, to reuse it between calls. Default `None`.
 
     Returns:
         Dictionary of `"tokens"` `(B, beam_size, max_length)`, best first, zeros after `end_id`, and `"scores"`
-        `(B, beam_size)`, falling: log probability divided by the length penalty. Where fewer than `beam_size` end in
-        time, others that were cut off at `max_length` are among them, in their place by score.
+        `(B, beam_size)`, log probabilities divided by the length penalty. See `beam_search` for unfinished ones.
 
     Raises:
-        ValueError: naming the argument and what was received.
+        ValueError: if an argument is invalid.
     """
 
     def __init__(
@@ -98,12 +94,11 @@ class Searcher(Model):
         kernels: dict[str, Any] | None = None,
         weights: Sequence[tuple[keras.Variable, Tensor]] | None = None,
     ) -> dict[str, Tensor]:
-        """As a call, with other tensors in the place of the model's weights.
+        """Searches with other tensors in place of the model's weights.
 
         Args:
-            inputs, kernels: as of a call.
-            weights: list of tuples of a variable and the tensor in its place, of those that a search with these kernels
-                reads. Default `None`: all variables, as they are.
+            inputs, kernels: as in a call.
+            weights: list of a variable and its replacement for all that the search reads. Default `None`: none.
 
         Returns:
             As a call.
@@ -124,7 +119,7 @@ class Searcher(Model):
             return self._search(step, inputs, given)
 
     def _read_in_steps(self):
-        """Variables that a loop would read anew in each step, which only TensorFlow does."""
+        """Returns variables to read before the loop: TensorFlow would read them in each step."""
         return self.variables if keras.backend.backend() == "tensorflow" else []
 
     def _search(self, step, inputs, given):
@@ -147,7 +142,7 @@ class Searcher(Model):
         return {"tokens": tokens, "scores": scores}
 
     def decoding_kernels(self) -> dict[str, Any] | None:
-        """The model's `decoding_kernels`, for a caller that keeps them; `None` where it makes none."""
+        """Returns the model's `decoding_kernels` to reuse between calls, `None` if it has none."""
         self.build()
         if not hasattr(self.model, "decoding_kernels"):
             return None

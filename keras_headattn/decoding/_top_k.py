@@ -1,4 +1,4 @@
-"""The largest of many numbers."""
+"""Faster `top_k` of many numbers."""
 
 import numpy as np
 from keras import ops
@@ -9,9 +9,9 @@ BLOCK = 32
 
 
 def top_k(x, k):
-    """Returns `keras.ops.top_k`, faster for many numbers: it looks only into the `k` blocks with the largest maxima.
+    """Returns `keras.ops.top_k`, faster for many numbers: only the `k` blocks with the largest maxima are searched.
 
-    Of equal values the first comes first, but on PyTorch any may, as its `topk` promises no order.
+    The first of equal values comes first, except on PyTorch.
 
     >>> values, indices = top_k(np.arange(1000.0), 2)
     >>> values.numpy().tolist(), indices.numpy().tolist()
@@ -38,6 +38,6 @@ def top_k(x, k):
 
 
 def pick(values, chosen):
-    """Integers `(B, m)` of `(B, n)` at the places `chosen` `(B, m)`."""
+    """Returns integers `(B, m)` of `values` `(B, n)` at the indices `chosen` `(B, m)`."""
     is_chosen = ops.equal(chosen[..., None], np.arange(values.shape[1], dtype="int32"))  # (B, m, n)
     return ops.sum(ops.where(is_chosen, values[:, None], 0), axis=-1)

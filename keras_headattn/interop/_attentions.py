@@ -1,4 +1,4 @@
-"""Weights of single attention layers: live stock ones, and those of tensorflow-addons."""
+"""Weights of single attention layers of Keras and tensorflow-addons."""
 
 import re
 from collections.abc import Mapping
@@ -24,21 +24,19 @@ ADDONS_NAME = re.compile(rf"(.*?)/?({'|'.join(OF_ADDONS)}|projection_bias)(?::0)
 def copy_attention(
     source: keras.layers.Layer | Mapping[str, np.ndarray], target: keras.layers.Layer, strict: bool = True
 ) -> list[Report]:
-    """Copies the weights of stock attention into attention of this library.
+    """Copies the weights of Keras's attention layers into this library's.
 
     Args:
-        source: `keras.layers.MultiHeadAttention` or `keras.layers.GroupQueryAttention` that is built, or a model with
-            any number of them, however deep. Attention of this library is taken as well, and the tensors of one layer,
-            as `of_addons` returns them.
-        target: attention layer of this library that is built, or a model with as many, in the same order.
-        strict: bool, whether weights that are left over are an error, such as those of the keys for a layer without.
-            Default True.
+        source: built `keras.layers.MultiHeadAttention`, `keras.layers.GroupQueryAttention` or attention layer of this
+            library, a model with any number of them, or the tensors of one layer from `of_addons`.
+        target: built attention layer of this library, or a model with as many, in the same order.
+        strict: bool, True to raise an error if weights are left over. Default True.
 
     Returns:
-        List of `Report`, one a layer.
+        List of `Report`, one for each layer.
 
     Raises:
-        ValueError: if numbers of layers or shapes differ. Nothing is copied then.
+        ValueError: if numbers of layers or shapes differ; nothing is copied then.
 
     >>> from keras_headattn.layers import TalkingHeadsAttention
     >>> x = keras.random.normal((2, 5, 16))
@@ -87,18 +85,16 @@ def _of_stock(layer):
 
 
 def of_addons(tensors: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
-    """Weights of `tensorflow_addons.layers.MultiHeadAttention` by the names of the layer here.
+    """Renames the weights of `tensorflow_addons.layers.MultiHeadAttention` to this library's names.
 
-    tensorflow-addons has no biases but that of the output. Where it has this one, those of the projections become 0,
-    which computes the same; without it, make the layer with `use_bias=False`. Its `head_size` is `key_dim`, and
-    `num_heads` the first axis of its kernels.
+    Of the biases only the output's exists there; the others become 0. Without it, use `use_bias=False`. Its `head_size`
+    is `key_dim`, and the first axis of its kernels `num_heads`.
 
     Args:
-        tensors: dictionary of name to array, as `read_tensors` gives it for a checkpoint of TensorFlow 2 or an HDF5
-            file of weights.
+        tensors: dictionary from name to array, as `read_tensors` returns it.
 
     Returns:
-        Dictionary of the path of each layer in the checkpoint to its tensors, which `copy_attention` takes.
+        Dictionary from the path of each layer to its tensors, for `copy_attention`.
 
     Raises:
         ValueError: if there is no such layer.

@@ -1,4 +1,4 @@
-"""The settings of a config.json, as arguments of our models."""
+"""Settings of a config.json as arguments of models."""
 
 import pathlib
 from typing import Any
@@ -57,16 +57,13 @@ FIXED = dict(
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Reads the configuration of a checkpoint.
+    """Reads the configuration of a checkpoint, a dictionary.
 
     Args:
         path: str or path of a folder with config.json, or of the file.
 
-    Returns:
-        Dictionary.
-
     Raises:
-        FileNotFoundError, ValueError: if there is no such file, or it cannot be read.
+        FileNotFoundError, ValueError: if the file is missing or damaged.
     """
     path = pathlib.Path(path)
     path = path / "config.json" if path.is_dir() else path
@@ -76,7 +73,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 class Config:
-    """A config.json, of which every key must be known."""
+    """A config.json whose keys must all be known."""
 
     def __init__(self, values, path):
         self.values = values
@@ -103,7 +100,7 @@ class Config:
         return self.values.get(key, default)
 
     def integer(self, key, default=None, least=0, most=None):
-        """An integer within bounds; without `default` the key must be there."""
+        """Returns an integer within bounds; the key is required if there is no `default`."""
         value = self[key] if default is None else self.get(key, default)
         is_integer = isinstance(value, int) and not isinstance(value, bool)
         if not is_integer or value < least or most is not None and value > most:
@@ -112,7 +109,7 @@ class Config:
         return value
 
     def number(self, key, default, below=None):
-        """A finite number, at least 0."""
+        """Returns a finite number of at least 0."""
         try:
             return check_number(key, self.get(key, default), least=0, below=below)
         except ValueError as error:
@@ -125,7 +122,7 @@ class Config:
         return value
 
     def activation(self, key, default, prefix=""):
-        """An activation of ours."""
+        """Returns Keras's name of an activation."""
         name = self.get(key, default)
         name = name.removeprefix(prefix) if isinstance(name, str) else name
         if not isinstance(name, str) or name not in ACTIVATIONS:
@@ -133,7 +130,7 @@ class Config:
         return ACTIVATIONS[name]
 
     def same(self, *keys):
-        """The one value, a positive integer, of several keys."""
+        """Returns the common value of several keys, a positive integer."""
         values = [self.integer(key, least=1) for key in keys]
         if len(set(values)) > 1:
             told = ", ".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))
@@ -141,7 +138,7 @@ class Config:
         return values[0]
 
     def check(self, ignore=()):
-        """Checks the keys that no one has read."""
+        """Refuses keys that have not been read and may change what the model computes."""
         for key, value in self.values.items():
             if key in ignore or key in self._read:
                 continue
@@ -155,7 +152,7 @@ class Config:
 
 
 def bert_arguments(config):
-    """Arguments of `Bert` from the configuration of a BERT, RoBERTa or ELECTRA."""
+    """Returns the arguments of `Bert` for a BERT, RoBERTa or ELECTRA."""
     kind = config.get("model_type", "bert")
     is_roberta = kind in ROBERTAS
     size = config.integer("vocab_size", least=1)
@@ -189,7 +186,7 @@ def bert_arguments(config):
 
 
 def t5_arguments(config):
-    """Arguments of `T5` from the configuration of a T5 or an mT5."""
+    """Returns the arguments of `T5` for a T5 or mT5."""
     kind = config.get("feed_forward_proj", "gated-gelu" if config["model_type"] == "mt5" else "relu")
     gated = isinstance(kind, str) and kind.startswith("gated-")
     # Hugging Face takes this one name for GELU by tanh.
@@ -227,7 +224,7 @@ def t5_arguments(config):
 
 
 def translator_arguments(config):
-    """Arguments of `Transformer`, but for attention, norm and positions, of a Marian or an M2M100."""
+    """Returns the arguments of `Transformer` for a Marian or M2M100, without attention, norm and positions."""
     is_marian = config["model_type"] == "marian"
     shared = config.flag("share_encoder_decoder_embeddings", True)
     size = config.integer("vocab_size", least=1)

@@ -1,4 +1,4 @@
-"""Files of tensors, of whatever layout, as dictionaries of names to NumPy arrays."""
+"""Files of tensors as dictionaries of NumPy arrays."""
 
 import contextlib
 import glob
@@ -19,12 +19,12 @@ MOST_COMPRESSED = 100  # times smaller than its tensors a file may be
 
 
 class _Refusal(ValueError):
-    """An error that names the file already."""
+    """Error that names the file already."""
 
 
 @contextlib.contextmanager
 def _faults(told, path):
-    """Turns whatever a library raises while it reads a file into one sentence about the file."""
+    """Turns any error of a library that reads a file into one sentence about the file."""
     try:
         yield
     except (_Refusal, ImportError):
@@ -35,7 +35,7 @@ def _faults(told, path):
 
 
 def read_tensors(path: Path) -> dict[str, np.ndarray]:
-    """Reads all tensors of a checkpoint.
+    """Reads all tensors of a checkpoint, a dictionary from name to array, in the precision of the file.
 
     | file | needs |
     |---|---|
@@ -46,17 +46,14 @@ def read_tensors(path: Path) -> dict[str, np.ndarray]:
     | t5x's `checkpoint`, of one file | msgpack |
 
     Args:
-        path: str or path of a file; of a TensorFlow checkpoint without `.index`, too; or of a folder with one of these
-            files. A folder with several is read in the order of the table.
-
-    Returns:
-        Dictionary of the names in the file to arrays, in the precision of the file.
+        path: str or path of a file, a TensorFlow checkpoint with or without `.index`, or a folder with such files, of
+            which the first in the order of the table is read.
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: naming the file, if it is damaged, a pickle of something else, or of another format; if it is no
-            plain file, reads other files, holds more than is stored in it, or numbers that NumPy does not have.
-        ImportError: that names the package a format needs.
+        ValueError: if the file is damaged, of another format, a pickle of other things, refers to other files, claims
+            more memory than it stores, or holds numbers that NumPy lacks.
+        ImportError: if the format needs a package that is not installed.
 
     >>> import safetensors.numpy
     >>> safetensors.numpy.save_file({"weight": np.ones((2, 3), "float16")}, "model.safetensors")
@@ -82,7 +79,7 @@ def _check_plain_file(path):
 
 
 def find_file(folder):
-    """The file of tensors in a folder, the first in the order of `read_tensors`."""
+    """Returns the file of tensors in a folder, the first in the order of `read_tensors`."""
     names = [f"{name}{end}" for name in ("model.safetensors", "pytorch_model.bin") for end in ("", ".index.json")]
     for name in (*names, "tf_model.h5"):
         if (folder / name).exists():
@@ -98,7 +95,7 @@ def find_file(folder):
 
 
 def _latest(folder):
-    """The checkpoint that TensorFlow's file `checkpoint` names."""
+    """Returns the checkpoint named by TensorFlow's file `checkpoint`."""
     state = folder / "checkpoint"
     if not state.is_file():
         return None
@@ -121,7 +118,7 @@ def _read_parts(index):
 
 
 def _part(name):
-    """A relative path below the folder of the index, of a file that is no index itself."""
+    """Returns the path of a part, which must be in the index's folder and no index itself."""
     path = pathlib.PurePath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or path.suffix not in (".safetensors", ".bin"):
         raise ValueError(f"a part must be a .safetensors or .bin file in its folder, not {name!r}")
@@ -176,7 +173,7 @@ def _of_torch(torch, name, tensor, path):
 
 
 def _check_size(needed, stored, path):
-    """Checks that tensors take no more memory than the file explains, before the memory is taken."""
+    """Refuses tensors larger than the file explains, before memory is allocated."""
     if needed > stored:
         raise _Refusal(f"The tensors are larger than the file explains. Received: {needed} bytes of tensors in {path}")
 
@@ -224,7 +221,7 @@ def _read_t5x(path):
 
 
 def _flax_array(code, data):
-    """An array as Flax packs it: shape, name of its type, numbers."""
+    """Unpacks Flax's array: shape, dtype name and bytes."""
     import ml_dtypes
     import msgpack
 

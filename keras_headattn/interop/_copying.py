@@ -1,4 +1,4 @@
-"""Tensors of a checkpoint into the weights of a model, by name."""
+"""Copying tensors into the weights of a model by name."""
 
 import dataclasses
 import functools
@@ -24,15 +24,16 @@ PLACES = {
 
 @dataclasses.dataclass(frozen=True)
 class Names:
-    """The names of a format.
+    """Weight names of a format.
 
     Args:
-        table: dictionary of a name of a layer, or of a weight, of ours to its name there. `{i}` stands for a number,
+        table: dictionary from this library's name of a layer or weight to the format's. `{i}` stands for a number,
             `{p}` for `query`, `key` or `value`, `{side}` for `encoder` or `decoder`.
-        kernels: `"torch"`, `(out, in)`; `"dense"`, `(in, out)`; or `"heads"`, of the same axes as ours.
-        leaves: dictionary of the last part of our name to the last part there, where they differ. Default that of
-            PyTorch for `"torch"`.
-        unused: regular expressions of names that belong to the format, and have no place in a model of ours.
+        kernels: layout of kernels: `"torch"` `(out, in)`, `"dense"` `(in, out)`, or `"heads"`, this library's. Default
+            `"torch"`.
+        leaves: dictionary from the last part of this library's names to the format's. Default `None`: PyTorch's for
+            `"torch"`, none for others.
+        unused: regular expressions of the format's names without a place in this library's models. Default: none.
     """
 
     table: Mapping[str, str]
@@ -41,13 +42,10 @@ class Names:
     unused: tuple[str, ...] = ()
 
     def find(self, name: str) -> str | None:
-        """Translates a name.
+        """Returns a name in the format, `None` if it has none.
 
         Args:
-            name: str, of a weight of ours.
-
-        Returns:
-            Its name in the format; `None` if it has none.
+            name: str, this library's name of a weight.
         """
         owner, _, leaf = name.rpartition("/")
         leaves = self.leaves if self.leaves is not None else OF_TORCH if self.kernels == "torch" else {}
@@ -60,13 +58,10 @@ class Names:
         return None
 
     def is_unused(self, name: str) -> bool:
-        """Whether a tensor is known to have no place in models of ours.
+        """Returns True if a tensor is known to have no place in this library's models.
 
         Args:
-            name: str, its name in the format.
-
-        Returns:
-            bool.
+            name: str, the format's name.
         """
         return any(re.fullmatch(pattern, name) for pattern in self.unused)
 
@@ -86,13 +81,13 @@ def _values(found):
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The outcome of `copy_weights`, by name.
+    """Outcome of `copy_weights`, by name.
 
     Args:
-        copied: dictionary of the name of a weight of the model to that of the tensor in the checkpoint.
-        averaged: those of them that are means of heads, of attention whose heads share keys and values.
-        initialised: weights of the model that are not in the checkpoint, and keep what they were initialised with.
-        left_over: tensors of the checkpoint that have no place in the model.
+        copied: dictionary from weights of the model to tensors of the checkpoint.
+        averaged: copied weights that are means over heads, for shared keys and values.
+        initialised: weights of the model that the checkpoint lacks; they keep their initial values.
+        left_over: tensors of the checkpoint without a place in the model.
     """
 
     copied: dict
@@ -114,14 +109,12 @@ def _some(names, most=6):
 
 
 def weights_by_name(model: keras.layers.Layer) -> dict[str, keras.Variable]:
-    """Finds all weights of a model or a layer by their paths below it.
+    """Returns all weights of a model or layer, `keras.Variable`, by their paths, such as
+    `"block_0/attention/query/kernel"`.
 
     Args:
-        model: model or layer. One that is not built is built without arguments. The encoder of a head, such as
-            `MaskedLM`, counts as the head itself.
-
-    Returns:
-        Dictionary of names, such as `"block_0/attention/query/kernel"`, to `keras.Variable`.
+        model: model or layer; built without arguments if necessary. A head's encoder, as in `MaskedLM`, adds nothing to
+            the paths.
 
     >>> layer = keras.layers.Dense(2)
     >>> layer.build((None, 3))
@@ -152,23 +145,23 @@ def _below(model, weights):
 def copy_weights(
     model: keras.layers.Layer, tensors: Mapping[str, np.ndarray], names: Names | Mapping[str, str], strict: bool = True
 ) -> Report:
-    """Copies tensors into a model by their names. Nothing is changed if anything does not fit.
+    """Copies tensors into a model by name, all or none.
 
-    Weights of the model that have no name in the format, such as the map's convolution of `EvolvingAttention`, keep
-    what they were initialised with. Where heads share keys and values, as in `GroupedQueryAttention`, each gets the
-    mean of the heads that it stands for (Ainslie et al. 2023, "GQA", section 2.1).
+    Weights without a name in the format, such as the convolution of `EvolvingAttention`, keep their initial values. If
+    heads share keys and values, as in `GroupedQueryAttention`, they get the means of their groups (Ainslie et al. 2023,
+    "GQA", section 2.1).
 
     Args:
-        model: model or layer; one that is not built is built without arguments.
-        tensors: dictionary of name to array, as `read_tensors` returns it.
-        names: `Names` of the format, or a dictionary of our name to theirs.
-        strict: bool, whether tensors that are left over are an error. Default True.
+        model: model or layer; built without arguments if necessary.
+        tensors: dictionary from name to array, as `read_tensors` returns it.
+        names: `Names` of the format, or a dictionary from this library's names to the format's.
+        strict: bool, True to raise an error if tensors are left over. Default True.
 
     Returns:
         `Report`.
 
     Raises:
-        ValueError: that names what is missing, left over or of another shape.
+        ValueError: if tensors are missing, left over or of another shape.
 
     >>> from keras_headattn.layers import EvolvingAttention
     >>> layer = EvolvingAttention(num_heads=4, key_dim=4, name="attention")
@@ -205,14 +198,14 @@ def copy_weights(
 
 
 def check_fit(faults):
-    """Raises a ValueError of the faults, a dictionary of their kinds to names of tensors, if there are any."""
+    """Raises a ValueError if any kind of fault, by which `faults` lists tensor names, occurs."""
     if any(faults.values()):
         told = "; ".join(f"{fault}: {_some(found)}" for fault, found in faults.items() if found)
         raise ValueError(f"The checkpoint does not fit the model, and nothing was copied. Received: {told}")
 
 
 def stored_shape(name, shape, kernels):
-    """Shape in a checkpoint of a weight of ours of this name and shape."""
+    """Returns the shape of a weight in a checkpoint."""
     if kernels == "heads" or not name.endswith(("/kernel", "/bias")):
         return shape
     if name.endswith("/bias"):
@@ -223,14 +216,14 @@ def stored_shape(name, shape, kernels):
 
 
 def _fit(name, tensor, shape, kernels):
-    """The tensor in our shape; `None` if it is of another."""
+    """Returns a tensor in the weight's shape, `None` if it does not fit."""
     if tuple(tensor.shape) != stored_shape(name, shape, kernels):
         return None
     return (tensor.T if _is_transposed(name, kernels) else tensor).reshape(shape)
 
 
 def store(name, value, kernels):
-    """A weight of ours as a checkpoint has it: the opposite of what `copy_weights` does."""
+    """Returns a weight as a checkpoint stores it, the inverse of `_fit`."""
     value = np.asarray(value)
     shape = stored_shape(name, value.shape, kernels)
     if _is_transposed(name, kernels):
@@ -243,7 +236,7 @@ def _is_transposed(name, kernels):
 
 
 def _groups(name, weights):
-    """Shape of a weight of keys or values before its heads are grouped: with as many heads as queries."""
+    """Returns the shape of a key or value weight with as many heads as queries, `None` if heads are not grouped."""
     own = re.fullmatch(r"(.*/|)(?:key|value)/(kernel|bias)", name)
     query = own and weights.get(f"{own[1]}query/{own[2]}")
     if query is None:

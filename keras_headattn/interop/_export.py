@@ -1,4 +1,4 @@
-"""Models written as Hugging Face's transformers reads them."""
+"""Writing models for Hugging Face's transformers."""
 
 import json
 import pathlib
@@ -40,21 +40,18 @@ PLAIN = (
 
 
 def to_hugging_face(model: keras.Model, folder: Path, model_type: str | None = None) -> None:
-    """Writes a model as Hugging Face's transformers reads it: `config.json` and `model.safetensors`.
+    """Writes a model's `config.json` and `model.safetensors` for Hugging Face's transformers, without tokenizer.
 
-    Tokenizers are not written. Weights are those of the model, bit for bit; those of RoBERTa have one segment of zeros,
-    which `from_pretrained` added to the positions.
+    Weights are the model's, bit for bit; a RoBERTa gets a segment embedding of zeros.
 
     Args:
-        model: `Bert` and its heads `MaskedLM`, `ReplacedTokenDetector` and `EncoderClassifier`; `T5`; or a
-            `Transformer` that is built as Marian or M2M100, as `from_pretrained` makes them. Of `ElectraPretraining`
-            both heads are written, into the folders `generator` and `discriminator`.
-        folder: str or path, made if need be. A file that is there is replaced.
-        model_type: "bert", "roberta" or "electra", of an encoder. Default `None`: what its arguments say.
+        model: `Bert` or its heads `MaskedLM`, `ReplacedTokenDetector` and `EncoderClassifier`; `T5`; a `Transformer`
+            like Marian or M2M100; or `ElectraPretraining`, written to folders `generator` and `discriminator`.
+        folder: str or path, created if missing. Existing files are replaced.
+        model_type: "bert", "roberta" or "electra", for encoders. Default `None`: inferred.
 
     Raises:
-        ValueError: if Hugging Face has no equal: for attention other than multi-head attention, and for whatever else
-            the format cannot say. Nothing is written then.
+        ValueError: if Hugging Face has no equivalent, such as for other attention; nothing is written then.
 
     >>> from keras_headattn.interop import from_pretrained
     >>> model = Bert(50, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4)
@@ -75,7 +72,7 @@ def to_hugging_face(model: keras.Model, folder: Path, model_type: str | None = N
 
 
 def _converted(model, model_type):
-    """Configuration and tensors of a model."""
+    """Returns the configuration and tensors of a model."""
     encoder = getattr(model, "encoder", model)
     if isinstance(model, T5Model):
         return _of_t5(model)
@@ -91,7 +88,7 @@ def refuse(what, received):
 
 
 def check_plain(attentions, width=None, use_bias=True, scale=None):
-    """Checks that layers are multi-head attention and nothing else."""
+    """Refuses layers other than plain multi-head attention."""
     for layer in attentions:
         if type(layer) is not MultiHeadAttention:
             refuse("multi-head attention alone", f"{type(layer).__name__} in {layer.path}")
@@ -110,7 +107,7 @@ def check_plain(attentions, width=None, use_bias=True, scale=None):
 
 
 def activation_there(activation):
-    """Hugging Face's name of an activation."""
+    """Returns Hugging Face's name of an activation."""
     name = activation if isinstance(activation, str) else getattr(activation, "__name__", repr(activation))
     names = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     if name not in names:
@@ -119,7 +116,7 @@ def activation_there(activation):
 
 
 def _tensors(model, names):
-    """The weights as the format has them, by its names."""
+    """Returns the weights by the format's names and in its layout."""
     found = {}
     for name, weight in weights_by_name(model).items():
         theirs = names.find(name)
@@ -279,7 +276,7 @@ def _of_translator(model):
 
 
 def _check_translator(model):
-    """Whether the model is built as Marian, otherwise as M2M100, and its number of heads."""
+    """Returns True for a Marian, False for an M2M100, and the number of heads; refuses other models."""
     attentions = _attentions(model)
     check_plain(attentions, model.hidden_dim)
     heads = {layer.num_heads for layer in attentions}

@@ -1,4 +1,4 @@
-"""Settings of a search in config.json and generation_config.json, as arguments of `Searcher`."""
+"""Search settings of config.json and generation_config.json."""
 
 import pathlib
 from collections.abc import Sequence
@@ -55,25 +55,22 @@ KINDS = ("t5", "mt5", "marian", "m2m_100")
 def generation_settings(path: Path, ignore: Sequence[str] = ()) -> dict[str, Any]:
     """Returns the arguments of `Searcher` that search a checkpoint as `generate` of transformers does.
 
-    They are read from `generation_config.json` or, without it, from `config.json`. Token ids are those of the model
-    that `from_pretrained` makes. Three things remain different from `generate`:
+    They are read from `generation_config.json` or else `config.json`, with the token ids of `from_pretrained`'s model.
+    Differences from `generate`:
 
-    - Beams are compared by Wu et al.'s length penalty, so `alpha` is returned only for a `length_penalty` of 0.
-    - Ids that are never produced are taken out before the softmax, as `generate` does with `renormalize_logits`.
-      Without beams the result is the same.
-    - They stop only when no beam can get better, as with `early_stopping="never"`.
+    - The length penalty is Wu et al.'s, so `alpha` is returned only for a `length_penalty` of 0.
+    - Suppressed ids are excluded before the softmax, as with `renormalize_logits`; greedy search is the same.
+    - The search stops only when no beam can improve, as with `early_stopping="never"`.
 
     Args:
         path: str or path of a folder with a T5, mT5, Marian or M2M100 of Hugging Face.
-        ignore: list of str, keys that searches here do not have and that may be passed over, such as
-            `["early_stopping"]`.
+        ignore: list of str, unsupported keys to ignore, such as `["early_stopping"]`. Default: none.
 
     Returns:
-        Dictionary of `beam_size`, `start_id`, `end_id`, `suppress` and `force_end`, and `alpha` and `max_length` where
-        the checkpoint has them.
+        Dictionary of `beam_size`, `start_id`, `end_id`, `suppress`, `force_end`, and `alpha` and `max_length` if given.
 
     Raises:
-        FileNotFoundError, ValueError: naming the file and every key that cannot be honoured.
+        FileNotFoundError, ValueError: if a file is missing, or has settings that are not supported.
 
     >>> from keras_headattn.interop import to_hugging_face
     >>> from keras_headattn.models import T5
@@ -115,7 +112,7 @@ def generation_settings(path: Path, ignore: Sequence[str] = ()) -> dict[str, Any
 
 
 def suppressed_ids(config):
-    """Token ids of ours that searches of a checkpoint never produce; that of padding is one of a Marian or M2M100."""
+    """Returns this library's ids that searches never produce, with padding for Marian and M2M100."""
     settings = _search_config(config)
     ends = _ids(settings, "eos_token_id", config)
     banned = _ids(settings, "suppress_tokens", config)
@@ -127,7 +124,7 @@ def suppressed_ids(config):
 
 
 def is_end_forced(config):
-    """True if the token at the greatest length is always the end token."""
+    """Returns True if the token at the maximum length is always the end token."""
     settings = _search_config(config)
     forced = settings.values.get("forced_eos_token_id")
     return forced is not None and [forced] == _ids(settings, "eos_token_id", config)
@@ -144,7 +141,7 @@ def _search_config(config):
 
 
 def _faults(settings, config, ends, beams):
-    """Keys of settings that searches here do not have."""
+    """Returns the keys of settings that searches here lack."""
     known = {*NEUTRAL, *HARMLESS, *HONOURED}
     faults = [key for key in settings.values if settings is not config and key not in known]
     for key, neutral in NEUTRAL.items():
@@ -161,7 +158,7 @@ def _faults(settings, config, ends, beams):
 
 
 def _ids(settings, key, config):
-    """The token ids of a key, a number or a list; those of config.json where the other file has none."""
+    """Returns the token ids of a key, a number or a list, from `settings` or else `config`."""
     for each in (settings, config):
         found = each.values.get(key)
         if found is not None:
@@ -187,7 +184,7 @@ def _check_ids(ids, key, settings, config):
 
 
 def _places(config):
-    """A function from ids there to ids here: padding of a Marian and an M2M100 is in the place of id 0."""
+    """Returns a function from the checkpoint's ids to this library's: Marian and M2M100 swap padding and id 0."""
     if config["model_type"] not in ("marian", "m2m_100"):
         return lambda token: token
     pad_id = config.integer("pad_token_id")

@@ -1,4 +1,4 @@
-"""Backbones of KerasHub, live or from a preset."""
+"""KerasHub's backbones."""
 
 from typing import Any
 
@@ -28,24 +28,21 @@ SAME = ("num_layers", "hidden_dim", "intermediate_dim", "dropout", "num_segments
 def from_keras_hub(
     backbone: keras.Model, attention: AttentionLike = "multi_head", return_report: bool = False, **overrides: Any
 ) -> Any:
-    """Makes a model of a backbone of KerasHub, with its weights and an attention of one's own.
+    """Makes a `Bert` or `T5` from a KerasHub backbone, with its weights and any attention.
 
-    KerasHub's BERT and ELECTRA have GELU by its formula with tanh. Padding is what `pad_id` says, 0, or 1 for RoBERTa,
-    where KerasHub is given a `padding_mask`.
+    Padding is marked by `pad_id`, 0, or 1 for RoBERTa, instead of KerasHub's `padding_mask`.
 
     Args:
         backbone: `BertBackbone`, `RobertaBackbone`, `ElectraBackbone` or `T5Backbone` of keras_hub.
-        attention: as the model takes it.
-        return_report: bool, whether the `Report` of what was copied is returned too. Default False.
-        **overrides: arguments of the model, in place of the backbone's.
+        attention: as in the model. Default `"multi_head"`.
+        return_report: bool, True to return the `Report` of what was copied, too. Default False.
+        **overrides: arguments of the model in place of the backbone's.
 
     Returns:
-        `Bert` or `T5`; with `return_report` `(model, report)`.
+        The model, or with `return_report` `(model, report)`.
 
     Raises:
-        ValueError: for another backbone, or one that does not fit.
-
-    Example:
+        ValueError: if the backbone is another or does not fit.
 
     ```python
     backbone = keras_hub.models.BertBackbone.from_preset("bert_tiny_en_uncased")
@@ -74,7 +71,7 @@ def from_keras_hub(
 
 
 def _weights_of(backbone):
-    """Arrays by path; RoBERTa has its embeddings in a layer of two."""
+    """Returns arrays by path; RoBERTa's embeddings are in a layer of their own."""
     return {path.removeprefix("embeddings/"): np.array(weight) for path, weight in _variables(backbone).items()}
 
 
@@ -83,7 +80,7 @@ def _variables(backbone):
 
 
 def from_preset(path, attention, **overrides):
-    """The model of a folder that KerasHub wrote, and the `Report`."""
+    """Makes a model from a folder that KerasHub wrote, and its `Report`."""
     keras_hub = optional_import("keras_hub")
     _check_preset(path)
     try:
@@ -95,7 +92,7 @@ def from_preset(path, attention, **overrides):
 
 
 def _check_preset(path):
-    """Checks that a configuration asks for no more memory than its weights explain, before KerasHub takes it."""
+    """Refuses a configuration that asks for more memory than its weights explain."""
     stored = sum(file.stat().st_size for file in path.glob("*.weights.h5") if file.is_file())
     config = read_json(path / "config.json").get("config")
     config = config if isinstance(config, dict) else {}
@@ -106,20 +103,18 @@ def _check_preset(path):
 
 
 def to_keras_hub(model: Bert) -> keras.Model:
-    """Makes a backbone of KerasHub with the weights of an encoder.
+    """Makes a KerasHub backbone with the weights of an encoder.
 
     Args:
-        model: `Bert` with multi-head attention, and what else KerasHub's class has: see `from_keras_hub`.
+        model: `Bert` with multi-head attention and the other settings of KerasHub's class.
 
     Returns:
-        `keras_hub.models.BertBackbone` if it has a pooler and segments, `RobertaBackbone` if positions skip padding, or
-        `ElectraBackbone` if its embeddings have a width of their own and it has a pooler.
+        `RobertaBackbone` if positions skip padding, `ElectraBackbone` if embeddings have another width and there is a
+        pooler, else `BertBackbone`, which needs a pooler and segments.
 
     Raises:
-        ValueError: if KerasHub has no equal.
+        ValueError: if KerasHub has no equivalent.
         ImportError: if keras-hub is not installed.
-
-    Example:
 
     ```python
     backbone = to_keras_hub(from_pretrained("bert-base-uncased", activation="gelu_tanh"))
@@ -156,7 +151,8 @@ def to_keras_hub(model: Bert) -> keras.Model:
 
 
 def _of_t5(backbone, attention, overrides):
-    """A `T5`, and the weights by Hugging Face's names: the backbone's own tell its stacks apart by order alone."""
+    """Makes a `T5`, and returns it with weights by Hugging Face's names, as the backbone's own do not tell its stacks
+    apart."""
     config = backbone.get_config()
     gated = config["use_gated_activation"]
     activation = getattr(backbone.activation, "__name__", str(backbone.activation))

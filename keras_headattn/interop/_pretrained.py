@@ -1,4 +1,4 @@
-"""Models of checkpoints, with an attention of one's own."""
+"""Models from checkpoints, with any attention."""
 
 import functools
 import inspect
@@ -68,9 +68,9 @@ def from_pretrained(
     return_report: bool = False,
     **overrides: Any,
 ) -> Any:
-    """Makes a model from a checkpoint, with its weights and an attention of one's own.
+    """Makes a model from a checkpoint, with its weights and any attention.
 
-    The format is known by the files:
+    The format is recognised by the files:
 
     | format | files | model |
     |---|---|---|
@@ -80,33 +80,30 @@ def from_pretrained(
     | t5x | `checkpoint` in one file | `T5` |
     | KerasHub | a preset: `config.json` and `model.weights.h5` | `Bert` |
 
-    Sizes come from the configuration, or from the shapes of the tensors where there is none. Of ELECTRA without
-    configuration, heads are 64 wide. Names are matched one by one: what the attention has beyond the checkpoint, such
-    as the convolution of `EvolvingAttention`, is initialised.
+    Sizes come from the configuration, or else from the tensors (an ELECTRA then has 64 units a head). Weights that the
+    attention has beyond the checkpoint, such as the convolution of `EvolvingAttention`, are initialised.
 
-    Token ids are the checkpoint's, but for Marian and M2M100: `Transformer` has padding at 0, so the token of id 0
-    and padding change places. Searches never produce the ids that the checkpoint forbids, and end what it
-    forces to end, see `suppress` and `force_end` of `Transformer`; `generation_settings` returns its other settings of a search.
+    Token ids are the checkpoint's, except that Marian and M2M100 swap padding and id 0, as `Transformer` pads with 0.
+    The ids that the checkpoint suppresses or forces become `suppress` and `force_end` of the model;
+    `generation_settings` returns its other search settings.
 
     Args:
-        path: str or path of a folder; of TensorFlow 1 and t5x also of the checkpoint itself. A name on Hugging Face's hub
-            is none: download the folder first.
-        attention: of the encoder, and of the decoder where there is one: as the model takes it.
-        map_initializer: of `EvolvingAttention` that is given by its name or class; see there. Default `None`: its own.
-        head: `None`, the model without head; `"masked_lm"`, `"replaced_token"` or `"classifier"`: of BERT, RoBERTa and
-            ELECTRA, with the checkpoint's head.
-        ignore: list of str, keys of the configuration that are not known and may be passed over.
-        strict: bool, whether tensors that have no place in the model are an error. Those of other heads are not.
-        return_report: bool, whether the `Report` of what was copied is returned too. Default False.
-        **overrides: arguments of the model in the table, in place of the checkpoint's, such as `dropout=0.0`.
+        path: str or path of a folder, or of a TensorFlow 1 or t5x checkpoint. Download from Hugging Face's hub first.
+        attention: as in the model, for encoder and decoder. Default `"multi_head"`.
+        map_initializer: as in `EvolvingAttention`, if `attention` is its name or class. Default `None`: its own.
+        head: `"masked_lm"`, `"replaced_token"` or `"classifier"` to add the checkpoint's head to an encoder. Default
+            `None`: no head.
+        ignore: list of str, unknown keys of the configuration to ignore. Default: none.
+        strict: bool, True to raise an error if tensors other than heads are left over. Default True.
+        return_report: bool, True to return the `Report` of what was copied, too. Default False.
+        **overrides: arguments of the model in place of the checkpoint's, such as `dropout=0.0`.
 
     Returns:
-        The model; with `return_report` `(model, report)`.
+        The model, or with `return_report` `(model, report)`.
 
     Raises:
-        FileNotFoundError, ValueError, ImportError: in one line, before a model is there: a file that is missing or
-            damaged, a tensor that is missing, left over or of another shape, a configuration that asks for something
-            else.
+        FileNotFoundError, ValueError, ImportError: if a file is missing or damaged, a tensor is missing, left over or
+            of another shape, or the configuration is not supported.
 
     >>> from keras_headattn.interop import to_hugging_face
     >>> to_hugging_face(Bert(50, 16, 32, num_layers=2, num_heads=4), "tiny-bert")
@@ -147,7 +144,7 @@ def from_pretrained(
 
 
 def _with_map_initializer(attention, map_initializer):
-    """A function that makes this attention with this initializer."""
+    """Returns a partial of the attention's class with this initializer."""
     cls = ATTENTIONS[attention] if isinstance(attention, str) and attention in ATTENTIONS else attention
     made = cls.func if isinstance(cls, functools.partial) else cls
     if not (isinstance(made, type) and issubclass(made, ours.EvolvingAttention)):
@@ -159,7 +156,7 @@ def _with_map_initializer(attention, map_initializer):
 
 
 def canonical_tensors(path):
-    """Tensors by PyTorch's names, in its layout, whatever file they are in."""
+    """Returns tensors by PyTorch's names and in its layout."""
     check_checkpoint(path)
     tensors = read_tensors(path)
     file = find_file(path) if path.is_dir() else path
@@ -176,7 +173,7 @@ def canonical_tensors(path):
 
 
 def _kind_of(tensors, path):
-    """The model type of a checkpoint without config.json."""
+    """Returns the model type of a checkpoint without config.json."""
     if any(name.startswith("encoder.block.0.") for name in tensors):
         return "t5"
     if any(name.startswith("electra.") for name in tensors):
@@ -190,7 +187,7 @@ def _kind_of(tensors, path):
 
 
 def encoder_arguments(kind, config, path, tensors, ignore):
-    """Arguments of `Bert` by a configuration or, without one, by the tensors, which come back without a prefix."""
+    """Returns the arguments of `Bert`, from the configuration or the tensors, and the tensors without prefix."""
     prefix = "roberta" if kind in ROBERTAS else kind
     is_model = re.compile(rf"^({prefix}|discriminator)\.")
     tensors = {is_model.sub("", name, count=1): x for name, x in tensors.items()}
@@ -249,7 +246,7 @@ def _head_arguments(head, kind, tensors):
 
 
 def _check_tied(tensors, outputs, embedding, path):
-    """Our models have the embedding as their output layer, and one embedding for both sides."""
+    """Refuses output layers and second embeddings that differ from the embedding, as models here share it."""
     for name in outputs:
         if name in tensors and not np.array_equal(tensors[name], tensors.get(embedding)):
             what = "other embeddings" if "embed" in name else "output layer"
@@ -257,7 +254,7 @@ def _check_tied(tensors, outputs, embedding, path):
 
 
 def _with_tied_bias(names, tensors):
-    """RoBERTa's files have the output bias under one of two names."""
+    """Renames the output bias if the file has it under its other name."""
     table = dict(names.table)
     if table.get("output_bias") == "lm_head.bias" and "lm_head.bias" not in tensors:
         table["output_bias"] = "lm_head.decoder.bias"
@@ -292,7 +289,7 @@ def _make_t5(kind, config, path, tensors, attention, head, ignore, overrides):
 
 
 def _with_shared(tensors, path):
-    """A copy with the one embedding of encoder and decoder under its first name."""
+    """Returns a copy with the embedding of encoder and decoder under one name."""
     names = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
     names = [name for name in names if name in tensors]
     if differing := [name for name in names if not np.array_equal(tensors[name], tensors[names[0]])]:
@@ -360,30 +357,28 @@ def _make_translator(kind, config, path, tensors, attention, head, ignore, overr
 
 
 def _narrow(attention, arguments, dropout):
-    """Attention with the checkpoint's heads and dropout of weights."""
+    """Returns attention with the checkpoint's heads and dropout."""
     heads, width = arguments["num_heads"], arguments["hidden_dim"]
     return ours.get(attention, num_heads=heads, key_dim=width // heads, dropout=dropout)
 
 
 def tokenizer_of(path: Path, **arguments: Any) -> Any:
-    """Makes the tokenizer of a checkpoint, with the token ids of the model that `from_pretrained` makes of it.
+    """Makes the tokenizer of a checkpoint, with the token ids of `from_pretrained`'s model.
 
-    It is read from tokenizer.json where there is one, else from the files of older versions. Settings beside them are
-    honoured, or refused by name if they would change ids. Tokens that were added to the vocabulary stay whole in texts.
+    It is read from tokenizer.json or else older files. Settings that would change ids are honoured or refused. Added
+    tokens stay whole in texts.
 
     Args:
-        path: str or path of a folder as Hugging Face has it, or of a preset of KerasHub.
-        **arguments: of the tokenizer.
+        path: str or path of a folder of Hugging Face or a KerasHub preset.
+        **arguments: arguments of the tokenizer.
 
     Returns:
-        Of Marian a `LanguagePair` of two `SentencePieceTokenizer`; of BERT and ELECTRA a `WordPieceTokenizer`; of
-        RoBERTa a `BytePairTokenizer`; of T5 and mT5 a `SentencePieceTokenizer`; of XLM-R and CamemBERT a
-        `SentencePiecePairTokenizer`.
+        `WordPieceTokenizer` for BERT and ELECTRA, `BytePairTokenizer` for RoBERTa, `SentencePieceTokenizer` for T5 and
+        mT5, `SentencePiecePairTokenizer` for XLM-R and CamemBERT, and a `LanguagePair` for Marian.
 
     Raises:
-        FileNotFoundError: if the folder has no such tokenizer.
-        ValueError: if a file is damaged, the vocabulary is of another size than the model, or a setting asks for ids
-            that the tokenizers here do not give.
+        FileNotFoundError: if there is no tokenizer.
+        ValueError: if a file is damaged, the model has another vocabulary size, or a setting is not supported.
     """
     from keras_headattn.interop._tokenizers import read_tokenizer
 

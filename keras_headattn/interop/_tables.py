@@ -1,4 +1,4 @@
-"""Names of each format. PyTorch's names, as Hugging Face has them, are what the others are turned into."""
+"""Weight names by format; all are translated to Hugging Face's."""
 
 import re
 
@@ -202,7 +202,7 @@ TENSORFLOW = (
 
 
 def of_tensorflow(tensors):
-    """Tensors of BERT, ELECTRA or T5 as TensorFlow 1 and `tf_model.h5` have them, as PyTorch has them."""
+    """Renames tensors of BERT, ELECTRA or T5 in TensorFlow 1 or `tf_model.h5` to PyTorch's names and layout."""
     found = {}
     for name, array in tensors.items():
         if re.search(r"(adam_[mv]|_slot_\w+|/Adafactor|/Adam(_1)?|^global_step|_power)$", name):
@@ -218,14 +218,14 @@ def of_tensorflow(tensors):
 
 
 def of_generator(tensors):
-    """Tensors of the generator as its own file has them, of Google's checkpoint of both networks."""
+    """Returns the generator's tensors of Google's checkpoint, named as in its own file."""
     shared = {name: x for name, x in tensors.items() if name.startswith(("electra.embeddings.", "generator_"))}
     own = {name: x for name, x in tensors.items() if name.startswith("generator.")}
     return {name.removeprefix("electra.").removeprefix("generator."): x for name, x in (shared | own).items()}
 
 
 def of_t5x(tensors):
-    """Tensors of a t5x checkpoint as PyTorch has them; those of its optimizer are left out."""
+    """Renames tensors of t5x to PyTorch's names and layout, without the optimizer's."""
     found, unknown = {}, []
     for name, array in tensors.items():
         head, target, below = name.rpartition("target/")
@@ -244,7 +244,7 @@ def of_t5x(tensors):
 
 
 def fold_segment(tensors, first):
-    """Positions from the first on, with the one segment of RoBERTa added, which every token has."""
+    """Adds RoBERTa's only segment to the positions, and drops those before `first`."""
     tensors = dict(tensors)
     segment = tensors.pop("embeddings.token_type_embeddings.weight", None)
     table = tensors.get("embeddings.position_embeddings.weight")
@@ -256,7 +256,7 @@ def fold_segment(tensors, first):
 
 
 def exchange_padding(rows, pad_id):
-    """Rows of tokens with that of padding and that of id 0 in each other's places."""
+    """Swaps the rows of padding and id 0."""
     rows = np.array(rows)
     rows[[0, pad_id]] = rows[[pad_id, 0]]
     return rows

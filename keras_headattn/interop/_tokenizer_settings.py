@@ -1,4 +1,4 @@
-"""Settings of tokenizers in the files of Hugging Face, of which every one is honoured, harmless or refused."""
+"""Settings of Hugging Face's tokenizers; each is honoured, harmless or refused."""
 
 import re
 
@@ -82,7 +82,7 @@ class Settings:
         return default if value is None else value
 
     def flag(self, key, default):
-        """A setting that is true or false, or `default`."""
+        """Returns a setting that is true or false, or `default`."""
         value = self.get(key, default)
         if not isinstance(value, (bool, type(None))):
             raise ValueError(f"`{key}` must be true or false. Received: {key}={value!r:.80} in {self.path}")
@@ -126,7 +126,7 @@ class Settings:
             raise ValueError(f"`{key}` of {self.kind} must be {expected!r} here. Received: {token!r} in {file}")
 
     def added(self, vocabulary, whole=None):
-        """Tokens that were added to a vocabulary, as a tokenizer's `added_tokens`."""
+        """Returns the added tokens, as a tokenizer's `added_tokens`."""
         tokens = self._listed(whole.document if whole else {})
         ids = {token: index for index, token in enumerate(vocabulary)}
         for token in tokens:
@@ -168,11 +168,11 @@ class Settings:
             )
 
     def is_no_text(self, content):
-        """True for a token that text never becomes."""
+        """Returns True for a token that never occurs in text."""
         return content in self.core or NO_TEXT.fullmatch(content)
 
     def _listed(self, document):
-        """All tokens that the files list: dictionaries with `content`, `id` and `ADDED_OPTIONS`."""
+        """Returns all tokens that the files list, as dictionaries of `content`, `id` and `ADDED_OPTIONS`."""
         found, extra = {}, []
         for values in (self.values, self._special):
             for key in ("additional_special_tokens", "extra_special_tokens"):
@@ -194,7 +194,7 @@ class Settings:
         return list(found.values())
 
     def _entries(self, key, value):
-        """The entries of a list or dictionary of tokens, each a dictionary with its `content`."""
+        """Returns a list or dictionary of tokens as dictionaries with `content`."""
         value = list(value.values()) if isinstance(value, dict) else [] if value is None else value
         entries = value if isinstance(value, list) else [value]
         entries = [{"content": entry} if isinstance(entry, str) else entry for entry in entries]
@@ -222,7 +222,7 @@ class Settings:
 
 
 def _read(file):
-    """The dictionary of a file of JSON, which may be missing."""
+    """Reads a JSON object from a file, {} if it is missing."""
     if not file.exists():
         return {}
     values = read_json(file)

@@ -1,4 +1,4 @@
-"""Tokenizers of checkpoints, with the token ids of our models."""
+"""Tokenizers of checkpoints."""
 
 import pathlib
 from collections.abc import Mapping
@@ -23,7 +23,6 @@ PRESET_KEYS = """
 
 
 def read_tokenizer(path, arguments):
-    """See `tokenizer_of`."""
     if not path.is_dir():
         raise FileNotFoundError(f"There is no such folder. Received: {path}")
     file = path / "config.json"
@@ -46,7 +45,7 @@ def _need(path, name):
 
 
 def _check_size(tokenizer, config, key="vocab_size"):
-    """Every id of a tokenizer must have an embedding; some tables have more rows, for the speed of some machines."""
+    """Refuses a tokenizer with more tokens than embeddings, which may have unused rows, and returns it."""
     if tokenizer.vocabulary_size > config[key]:
         raise ValueError(
             "The vocabulary must be that of the model. "
@@ -56,7 +55,7 @@ def _check_size(tokenizer, config, key="vocab_size"):
 
 
 def _json(path, kind):
-    """The tokenizer.json of a folder, or `None`."""
+    """Reads the tokenizer.json of a folder, `None` if it is missing."""
     file = path / "tokenizer.json"
     return TokenizerJson(file, kind) if file.exists() else None
 
@@ -130,10 +129,8 @@ def _fairseq(path, config, arguments):
 
 
 def _of_preset(path, config, arguments):
-    """That of a preset of KerasHub, by the file of its vocabulary.
-
-    KerasHub's own leaves accents in lower-cased text, which BERT was trained without: here they go.
-    """
+    """Makes the tokenizer of a KerasHub preset. Unlike KerasHub's, it strips accents in lower case, as BERT was
+    trained."""
     from keras_headattn.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
 
     settings = Config.load(_need(path, "tokenizer.json"))["config"]
@@ -154,7 +151,7 @@ def _of_preset(path, config, arguments):
 
 
 def _check_preset(path, settings, **fixed):
-    """Refuses settings that would give other ids than the tokenizers here."""
+    """Refuses settings that change ids."""
     fixed["sequence_length"] = None
     different = {key: settings[key] for key in fixed if settings.get(key, fixed[key]) != fixed[key]}
     if whole := set(settings.get("unsplittable_tokens") or ()) - set(SPECIALS["roberta"].values()):
@@ -178,22 +175,21 @@ def _marian(path, config, arguments):
 
 
 def marian_vocabularies(path: Path, config: Mapping[str, Any] | None = None) -> tuple[bytes, bytes]:
-    """The SentencePiece models of a Marian folder, of source and target, whose ids are those of our `Transformer`.
+    """Returns a Marian folder's SentencePiece models, source and target, with the ids of `from_pretrained`'s model.
 
-    Marian looks pieces up in a vocabulary of its own, vocab.json. These models have its tokens at its ids, with padding
-    and the token of id 0 in each other's places, and the scores of the folder's models. Padding begins a translation,
-    as in Marian. Tokens of the vocabulary that a model has not are never found in text. Pieces of a model that the
-    vocabulary has not are left out: text with such a piece is split into others, where Marian has an unknown token.
+    Marian has its own vocabulary, vocab.json. The models have its tokens at its ids, with padding and id 0 swapped, and
+    the scores of the folder's models; padding begins a translation. Tokens that only the vocabulary has never occur in
+    text. Pieces that only a model has are left out, so such text is split further, where Marian has an unknown token.
 
     Args:
         path: str or path of the folder.
-        config: its configuration. Default `None`: it is read.
+        config: its configuration. Default `None`: read from the folder.
 
     Returns:
-        `(bytes, bytes)`, which `SentencePieceTokenizer` takes.
+        `(bytes, bytes)`, for `SentencePieceTokenizer`.
 
     Raises:
-        FileNotFoundError, ValueError: if a file is missing, or the vocabulary is of another size than the model.
+        FileNotFoundError, ValueError: if a file is missing, or the model has another vocabulary size.
     """
     path = pathlib.Path(path)
     config = config or Config.load(_need(path, "config.json"))

@@ -1,4 +1,4 @@
-"""The signature `attention` of SavedModels: answers, and where each head looked for them."""
+"""The signature `attention` of SavedModels: predictions with attention maps."""
 
 import inspect
 
@@ -10,10 +10,9 @@ from keras_headattn.serving._likeliest import not_empty
 
 
 def translation_attention(search, searcher, kept, source_tokenizer, target_tokenizer):
-    """A function of source ids that gives the best translations and the maps of the cross-attention.
+    """Returns a function from source ids to the best translations and their cross-attention maps.
 
-    The model reads the translation it has found once more, in one step of decoding, so that all its tokens are there
-    at once.
+    The model reads each finished translation once more, all tokens at once.
     """
     source_name, target_name = _names(source_tokenizer), _names(target_tokenizer)
     model = searcher.model
@@ -49,7 +48,7 @@ def translation_attention(search, searcher, kept, source_tokenizer, target_token
 
 
 def text_attention(predict, model, tokenizer):
-    """A function of token ids that gives predictions and the maps of all heads over the text."""
+    """Returns a function from token ids to predictions and the attention maps of all heads."""
     name, pad_id = _names(tokenizer), getattr(tokenizer, "pad_id", 0)
 
     def attention(inputs):

@@ -1,4 +1,4 @@
-"""A classifier of texts or of images as a SavedModel."""
+"""SavedModels that classify texts or images."""
 
 import contextlib
 import pathlib
@@ -35,53 +35,33 @@ def export_classifier(
     warmup_batch_sizes: Sequence[int] = BATCH_SIZES,
     attention: bool = False,
 ) -> pathlib.Path:
-    """Writes a SavedModel that takes texts, with the vocabulary inside.
+    """Writes a SavedModel that classifies texts, with the vocabulary inside, and returns the `Path` of the new version.
 
-    With a `WordTokenizer` or a `BytePairTokenizer` it runs wherever TensorFlow does; with a `SentencePieceTokenizer` or
-    a `WordPieceTokenizer` tensorflow-text is needed too. This library is not. Its signature `serving_default` takes
-    strings `text` `(B,)`, and of pairs `second_text` `(B,)`. It returns `classes` `(B, top)`, strings, the likeliest
-    first, and their probabilities, `scores`, float32 `(B, top)`.
+    It needs TensorFlow only, and tensorflow-text for a `SentencePieceTokenizer` or a `WordPieceTokenizer`. Signatures:
 
-    The signature `attention`, if asked for, returns besides strings `pieces` `(B, n)`, `""` where there is padding, and
-    float32 `weights` `(B, layers, heads, n, n)` of attention layers of this library, and `pooling` `(B, heads, n)` of
-    `SelfAttentivePooling`, whichever the model has. Of pairs that are two inputs of the
-    model, `second_pieces` and so on are those of the second text.
+    - `serving_default`: strings `text` `(B,)`, and `second_text` `(B,)` for pairs, to strings `classes` `(B, top)`,
+      likeliest first, and their probabilities, float32 `scores` `(B, top)`;
+    - `attention`, optional: also strings `pieces` `(B, n)`, `""` for padding, and, as far as the model has them,
+      float32 `weights` `(B, layers, heads, n, n)` of this library's attention layers and `pooling` `(B, heads, n)` of
+      `SelfAttentivePooling`. Pairs that are not joined have `second_pieces` and so on for the second text.
 
-    With `max_length`, every signature also returns boolean `is_cut` `(B,)`: true where a text, or one of a pair, was
-    longer, so that its end was not read.
-
-    Texts are padded to few lengths: 16, 32, 64 and so on, and `max_length`, or 128 where none is cut; a longer
-    text then stays as it is.
+    With `max_length`, every signature also returns boolean `is_cut` `(B,)`, True if a text was cut. Texts are padded to
+    16, 32, 64, ... up to `max_length` (default 128); longer ones are not padded.
 
     Args:
-        model: Keras model from ids `(B, n)`, padded with the tokenizer's `pad_id`, to logits `(B, C)`; of pairs, from a
-            tuple of two or, where the tokenizer joins them, from what it makes of a pair.
-        tokenizer: `WordTokenizer`, `SentencePieceTokenizer`, or `WordPieceTokenizer` or `BytePairTokenizer`, which join
-            pairs.
-        class_names: list of C str.
-        folder: str or path, where the next version is written: `folder/1`, `folder/2`, ... It appears only when
-            complete, and older versions stay as they are.
-        max_length: int, ids of a text beyond which it is cut. Default `None`: none is cut, and a long one may take all
-            of the server's memory.
-        pairs: bool, whether pairs of texts are classified. Default False.
-        top: int, how many classes are returned. Default `None`: all.
-        run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
-            it has no name.
-        activation: `"softmax"` of one class a text, `"sigmoid"` of any of several labels, each with its own
-            probability. Default `"softmax"`.
-        warmup_batch_sizes: ints, batch sizes for which requests are written that a server runs before others:
-            `allowed_batch_sizes` of one that batches. Default (1, 8); none are written for an empty tuple.
-        attention: bool, whether to add the signature `attention`. Default False.
-
-    Returns:
-        `pathlib.Path` of the new version.
+        model, tokenizer, class_names, activation: as in `Classifier`.
+        folder: str or path. The next version is written to `folder/1`, `folder/2`, ... and appears only when complete.
+        max_length: int, ids after which a text is cut. Default `None`: never, so long texts may exhaust memory.
+        pairs: bool, True to classify pairs of texts. Default False.
+        top: int, number of classes to return. Default `None`: all.
+        run: str, name of the training run; a folder with a model of another run is refused. Default `None`: no name.
+        warmup_batch_sizes: ints, batch sizes of the warm-up requests to write, see `write_warmup`: a server's
+            `allowed_batch_sizes`. Default (1, 8); `()` for none.
+        attention: bool, True to add the signature `attention`. Default False.
 
     Raises:
-        ValueError: if the model has another number of classes than there are names, or the folder has the model of
-            another run, or if `attention` is asked for and the model has no heads of this library.
+        ValueError: if the model and `class_names` disagree, `run` is another, or there is no attention to return.
         OSError: if it cannot be written.
-
-    Example:
 
     ```python
     path = export_classifier(model, tokenizer, ["negative", "positive"], "saved_models/reviews", max_length=200)
@@ -103,26 +83,17 @@ def export_regressor(
     warmup_batch_sizes: Sequence[int] = BATCH_SIZES,
     attention: bool = False,
 ) -> pathlib.Path:
-    """Writes a SavedModel that takes texts and returns a number for each.
-
-    It is as that of `export_classifier`, with `values`, float32 `(B,)`, in place of classes and scores.
+    """Writes a SavedModel as `export_classifier` does, with float32 `values` `(B,)` in place of classes and scores.
 
     Args:
-        model: Keras model from ids `(B, n)` to numbers `(B, 1)`; of pairs, as `export_classifier` takes it.
-        tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention: as `export_classifier` takes them.
-
-    Returns:
-        `pathlib.Path` of the new version.
+        model: Keras model from ids `(B, n)` to numbers `(B, 1)`; for pairs, as in `Classifier`.
+        tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention: as in `export_classifier`.
 
     Raises:
         ValueError, OSError: as `export_classifier`.
 
-    Example:
-
     ```python
-    path = export_regressor(model, tokenizer, "saved_models/similarity", max_length=200, pairs=True)
-    rate = tf.saved_model.load(path).signatures["serving_default"]
-    rate(text=tf.constant(["a film"]), second_text=tf.constant(["a movie"]))["values"]
+    export_regressor(model, tokenizer, "saved_models/similarity", max_length=200, pairs=True)
     ```
     """
     numbers = probabilities_of(model, ["values"], "linear")
@@ -134,7 +105,6 @@ def export_regressor(
 
 
 def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention):
-    """Writes functions of what the model takes as signatures of strings."""
     joins_pairs = getattr(tokenizer, "joins_pairs", False)
     if joins_pairs:
         tokenizer = tokenizer.with_max_length(max_length)
@@ -144,7 +114,7 @@ def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, war
     pad_id = getattr(tokenizer, "pad_id", 0)
 
     def encode(*texts):
-        """Returns the inputs of the model, and the output `is_cut`."""
+        """Returns the model's inputs and the output `is_cut`."""
         if joins_pairs:
             cut = {} if max_length is None else {"is_cut": tokenizer.is_cut(*texts)}
             return pad_to_bucket(tokenizer(*texts), lengths, pad_id), cut
@@ -182,35 +152,23 @@ def export_image_classifier(
     run: str | None = None,
     warmup_batch_sizes: Sequence[int] = BATCH_SIZES,
 ) -> pathlib.Path:
-    """Writes a SavedModel that takes the bytes of image files.
+    """Writes a SavedModel that classifies image files, and returns the `Path` of the new version.
 
-    It runs wherever TensorFlow does; this library is not needed there. Its signature `serving_default` takes strings
-    `images` `(B,)`, each a whole JPEG, PNG, GIF or BMP file, and returns `classes` `(B, top)`, strings, the likeliest
-    first, their probabilities, `scores` `(B, top)`, float32, and `valid` `(B,)`, bool. A file that cannot be decoded is
-    not valid: its classes are empty strings, its scores 0. The other files of the batch do not suffer from it.
+    It needs TensorFlow only. Its signature `serving_default` takes strings `images` `(B,)`, the bytes of JPEG, PNG, GIF
+    or BMP files, and returns strings `classes` `(B, top)`, likeliest first, their probabilities, float32 `scores`
+    `(B, top)`, and boolean `valid` `(B,)`. A file that cannot be decoded is not valid: classes are `""`, scores 0.
 
     Args:
         model: Keras model from pixels `(B, height, width, 3)` to logits `(B, C)`.
-        preprocess: function of the bytes of one file, a scalar string tensor, that returns its pixels, `(height,
-            width, 3)`: decoded, resized, cropped.
-        class_names: list of C str.
-        folder: str or path, where the next version is written: `folder/1`, `folder/2`, ... It appears only when
-            complete, and older versions stay as they are.
-        top: int, how many classes are returned; all, if there are fewer. Default 5.
-        run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
-            it has no name.
-        warmup_batch_sizes: ints, batch sizes for which requests are written that a server runs before others:
-            `allowed_batch_sizes` of one that batches. Default (1, 8); none are written for an empty tuple.
-
-    Returns:
-        `pathlib.Path` of the new version.
+        preprocess: function from the bytes of a file, a scalar string tensor, to its pixels `(height, width, 3)`.
+        class_names: C str.
+        top: int, most classes to return. Default 5.
+        folder, run, warmup_batch_sizes: as in `export_classifier`.
 
     Raises:
-        ValueError: if the model has another number of classes than there are names, or the folder has the model of
-            another run, or the model takes images of any size and `preprocess` does not say which it makes.
+        ValueError: if the model and `class_names` disagree, `run` is another, or neither the model nor `preprocess`
+            fixes the size of images.
         OSError: if it cannot be written.
-
-    Example:
 
     ```python
     path = export_image_classifier(model, preprocess, ["cat", "dog"], "saved_models/pets")
@@ -245,26 +203,20 @@ def export_pixel_classifier(
     run: str | None = None,
     warmup_batch_sizes: Sequence[int] = BATCH_SIZES,
 ) -> pathlib.Path:
-    """Writes a SavedModel that takes pixels, for programs that decode images themselves.
+    """Writes a SavedModel as `export_image_classifier` does, for programs that decode images themselves.
 
-    Its signature `serving_default` takes float32 `images` `(B, height, width, 3)`, 0 to 255, and `uint8` the same as
-    uint8; both return the `classes` and `scores` of `export_image_classifier`.
+    Its signature `serving_default` takes float32 `images` `(B, height, width, 3)`, 0 to 255, and `uint8` takes them as
+    uint8. Both return `classes` and `scores`.
 
     Args:
-        model, class_names, folder, top, run, warmup_batch_sizes: as `export_image_classifier` takes them.
-
-    Returns:
-        `pathlib.Path` of the new version.
+        model, class_names, folder, top, run, warmup_batch_sizes: as in `export_image_classifier`.
 
     Raises:
         ValueError, OSError: as `export_image_classifier`.
 
-    Example:
-
     ```python
     path = export_pixel_classifier(model, ["cat", "dog"], "saved_models/pets_tensors")
-    pixels = tf.zeros((1, 224, 224, 3))
-    tf.saved_model.load(path).signatures["serving_default"](images=pixels)["scores"]
+    tf.saved_model.load(path).signatures["serving_default"](images=tf.zeros((1, 224, 224, 3)))["scores"]
     ```
     """
     classify = likeliest(model, class_names, top)
@@ -279,7 +231,7 @@ def export_pixel_classifier(
 
 
 def _decoded(images, preprocess, shape):
-    """Pixels of files, zeros of those that cannot be decoded, and which can be."""
+    """Returns the pixels of files, zeros for files that cannot be decoded, and boolean `(B,)` for those that can."""
     rows = tf.size(images, tf.int64)
     # Only a data set goes on after an error. One row more, as `get_single_element` takes none that is empty.
     dataset = tf.data.Dataset.range(rows).map(
@@ -303,7 +255,7 @@ def _decoded(images, preprocess, shape):
 
 @contextlib.contextmanager
 def _any_device(model):
-    """Keeps cuDNN's operations out of recurrent layers, which would bind the SavedModel to GPUs."""
+    """Keeps cuDNN operations, which would bind the SavedModel to GPUs, out of recurrent layers."""
     layers = [layer for layer in flatten_layers(model) if hasattr(layer, "use_cudnn")]
     before = [layer.use_cudnn for layer in layers]
     for layer in layers:

@@ -1,4 +1,4 @@
-"""Classifying image files with a trained model."""
+"""Classification of image files."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,27 +11,24 @@ from keras_headattn.serving._likeliest import Classification, classifications, p
 
 
 class ImageClassifier:
-    """Classifies image files: files in, names of classes out.
+    """Image classifier: files in, class names out.
 
     Args:
         model: trained Keras model from pixels `(B, height, width, 3)` to logits `(B, C)`.
-        preprocess: function of the bytes of one file, a scalar string tensor, that returns its pixels, `(height,
-            width, 3)`: decoded, resized, cropped.
-        class_names: list of C str.
-        top: int, how many classes are returned; all, if there are fewer. Default 5.
-        batch_size: int, files that are read at a time. Default 32.
+        preprocess: function from the bytes of a file, a scalar string tensor, to its pixels `(height, width, 3)`.
+        class_names: C str.
+        top: int, most classes to return. Default 5.
+        batch_size: int. Default 32.
 
     Call arguments:
-        images: list of files: paths (str or path), or their bytes.
+        images: list of paths (str or path) or bytes of files.
 
     Returns:
-        List of `Classification`, one for each image; `None` for one that cannot be decoded.
+        List of `Classification`, `None` for files that cannot be decoded.
 
     Raises:
-        FileNotFoundError: for a path that names no file.
-        ValueError: if the model has another number of classes than there are names.
-
-    Example:
+        FileNotFoundError: if a path names no file.
+        ValueError: if the model and `class_names` disagree on C.
 
     >>> import functools
     >>> from keras_headattn.data import central_crop
@@ -75,7 +72,6 @@ class ImageClassifier:
         return found
 
     def _pixels(self, image):
-        """Pixels of a file; `None` if it cannot be decoded."""
         if not isinstance(image, bytes):
             with open(image, "rb") as file:
                 image = file.read()

@@ -1,4 +1,4 @@
-"""The REST API and the page of the local server, as an application of Starlette behind uvicorn."""
+"""The local server's REST API and page, as a Starlette application on uvicorn."""
 
 import asyncio
 import collections
@@ -26,7 +26,6 @@ LARGE = 65_536  # bytes that are read and written beside the loop
 
 
 def make_http(server):
-    """Returns the uvicorn server of a `Server`. It runs in a thread and ends when its `should_exit` is true."""
     uvicorn = optional_import("uvicorn", extra="serving")
     optional_import("starlette", extra="serving")
     config = uvicorn.Config(
@@ -51,11 +50,10 @@ def make_http(server):
 
 
 def _connection_class(read_seconds, write_seconds):
-    """Returns uvicorn's class of connections with the limits that it lacks."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class Connection(H11Protocol):
-        """A connection, closed if a request does not begin in time or the peer does not read its answer."""
+        """Connection that closes if no request begins in time or the client does not read the answer."""
 
         def connection_made(self, transport):
             super().connection_made(transport)
@@ -138,7 +136,7 @@ class Api:
         )
 
     def guard(self, app):
-        """Turns away pages of other hosts, whose scripts may ask this machine, and addresses that ask too often."""
+        """Refuses requests from other pages' scripts, and from addresses that ask too often."""
         from starlette.datastructures import Headers
 
         async def guarded(scope, receive, send):
@@ -155,7 +153,7 @@ class Api:
         return guarded
 
     def _allows(self, client):
-        """Counts a request of an address in the current second."""
+        """Counts a request of an address in the current second, and returns False beyond the rate."""
         second = int(time.monotonic())
         if second != self._second:
             self._second, self._counts = second, collections.Counter()
@@ -235,12 +233,12 @@ class Api:
 
 
 async def _beside(size, function, *arguments):
-    """Calls a function, beside the loop where it takes long."""
+    """Calls a function, in another thread if the data is large."""
     return function(*arguments) if size < LARGE else await asyncio.to_thread(function, *arguments)
 
 
 def _which(request):
-    """Returns the name of a model and the number or label of a version, as the functions of models take them."""
+    """Returns a request's model name and version number or label, as arguments of `find_version`."""
     parts = dict(request.path_params)
     parts.pop("method", None)
     number = parts.pop("version", None)

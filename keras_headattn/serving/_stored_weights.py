@@ -11,19 +11,11 @@ LEAST = 4096  # numbers of a matrix that is kept in fewer bytes
 
 
 class StoredWeights:
-    """Kernels of decoding, and the weights of a model, as a SavedModel keeps them.
+    """Decoding kernels and model weights as variables of a SavedModel.
 
-    Matrices in fewer bytes are made float32 once in each call, so that all products and sums are float32. Matrices of
-    another dtype stay as they are.
-
-    Args:
-        searcher: `Searcher` around a model.
-        stored: "float32"; "bfloat16"; or "int8", with a float32 factor for each output of a kernel and for each token
-            of an embedding, the largest of its absolute values divided by 127. Matrices of fewer than 4,096 numbers,
-            and weights of one axis, are kept as they are.
-
-    Raises:
-        ValueError: for another `stored`.
+    Matrices of at least 4,096 numbers are stored as `stored`, the rest as float32. `"int8"` has a float32 factor for
+    each output of a kernel and each token of an embedding: its largest absolute value / 127. Matrices become float32
+    again once in each call, before any product.
     """
 
     def __init__(self, searcher, stored="float32"):
@@ -35,12 +27,12 @@ class StoredWeights:
         self._weights += [(weight, _keep_weight(weight, stored)) for weight in self._read_by(searcher)]
 
     def read(self):
-        """The kernels, `None` where there are none, and the weights as `Searcher.search` takes them."""
+        """Returns the kernels (or `None`) and the weights as `Searcher.search` takes them."""
         kernels = None if self._kernels is None else keras.tree.map_structure(lambda value: value(), self._kernels)
         return kernels, [(weight, value()) for weight, value in self._weights]
 
     def _read_by(self, searcher):
-        """The model's weights that a search reads, some of which the kernels replace."""
+        """Returns the weights that a search reads; the kernels replace some of the model's."""
         model, given = searcher.model, {} if self._kernels is None else {"kernels": self.read()[0]}
 
         @functools.partial(tf.function, autograph=False)
@@ -63,7 +55,7 @@ def _is_large(tensor):
 
 
 def _keep_weight(weight, stored):
-    """As `_keep`; weights that stay as they are stay the model's."""
+    """Like `_keep`, but weights that need no conversion stay the model's variables."""
     if stored == "float32" or not _is_large(weight):
         return lambda: keras.ops.copy(weight)
     # An embedding has its tokens on the first axis, and a kernel its inputs.
@@ -71,7 +63,7 @@ def _keep_weight(weight, stored):
 
 
 def _keep(tensor, stored, axis=0):
-    """A function that returns the tensor, from variables that it makes now."""
+    """Stores a tensor in new variables, and returns a function that reads it as float32."""
     tensor = tf.convert_to_tensor(tensor)
     if stored == "float32" or tensor.dtype != tf.float32 or not _is_large(tensor):
         return tf.Variable(tensor).read_value  # once, not in each step

@@ -1,4 +1,4 @@
-"""SavedModels in numbered folders, as model servers expect them, written in full or not at all."""
+"""SavedModels in numbered folders, written in full or not at all."""
 
 import contextlib
 import json
@@ -21,15 +21,15 @@ EXAMPLES = pathlib.Path("assets.extra", "examples.json")
 
 
 def check_export_folder(folder: Path, run: str | None = None) -> None:
-    """Makes a folder for SavedModels, and reports what would keep a version out of it: before training, not after it.
+    """Makes a folder for SavedModels and checks that a version can be written there; call it before training.
 
     Args:
-        folder: str or path, as the functions that write SavedModels take it.
-        run: str, the name of what the model is of, as they take it. Default `None`: it has none.
+        folder: str or path.
+        run: str, name of the training run. Default `None`: no name.
 
     Raises:
-        OSError: if nothing can be written there.
-        ValueError: if the folder has the model of another run.
+        OSError: if the folder cannot be written to.
+        ValueError: if it has a model of another run.
 
     >>> check_export_folder("saved_models/translate", run="first")
     """
@@ -46,22 +46,18 @@ def save_signatures(
     run: str | None = None,
     warmup: Any = None,
 ) -> pathlib.Path:
-    """Writes functions as the signatures of a SavedModel: for a model that no other `export_...` function is for.
+    """Writes functions as the signatures of a SavedModel, and returns the `Path` of the new version.
 
     Args:
-        signatures: dictionary of name to a function and the list of `tf.TensorSpec` of its arguments. A function
+        signatures: dictionary from name to a function and the list of `tf.TensorSpec` of its arguments. The function
             returns a dictionary of tensors.
-        folder: str or path, where the next version is written: `folder/1`, `folder/2`, ...
-        tokenizers: list of the layers, with vocabularies or tables, that the functions use. Default: none.
-        run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
-            it has none.
-        warmup: requests that a server runs before others, as `write_warmup` takes them. Default `None`: there are none.
-
-    Returns:
-        `pathlib.Path` of the new version.
+        folder: str or path. The next version is written to `folder/1`, `folder/2`, ...
+        tokenizers: layers with vocabularies or tables that the functions use. Default: none.
+        run: str, name of the training run; a folder with a model of another run is refused. Default `None`: no name.
+        warmup: warm-up requests, see `write_warmup`. Default `None`: none.
 
     Raises:
-        ValueError: if the folder has the model of another run.
+        ValueError: if `run` is another.
         OSError: if it cannot be written.
 
     ```python
@@ -88,11 +84,11 @@ def save_signatures(
 
 
 def write_examples(path: Path, examples: list[dict[str, str]]) -> None:
-    """Writes requests that the page of `Server` offers to try.
+    """Writes example inputs that the page of `Server` offers.
 
     Args:
-        path: str or path of a version of a SavedModel, for example `"saved_models/translate/1"`.
-        examples: list of dictionaries of the name of an input to its text.
+        path: str or path of a version of a SavedModel, such as `"saved_models/translate/1"`.
+        examples: dictionaries from the name of an input to its text.
 
     Raises:
         OSError: if they cannot be written.
@@ -101,13 +97,12 @@ def write_examples(path: Path, examples: list[dict[str, str]]) -> None:
 
 
 def read_examples(path):
-    """Reads what `write_examples` wrote; an empty list if nothing was."""
     path = pathlib.Path(path, EXAMPLES)
     return read_json(path) if path.is_file() else []
 
 
 def _check_run(folder, run):
-    """Refuses a folder whose last version that names its run is of another one."""
+    """Raises a ValueError if the last named version in a folder is of another run."""
     notes = (path / NOTE for _, path in sorted(_versions(folder), reverse=True))
     note = next((path for path in notes if path.is_file()), None)
     owner = None if note is None else note.read_text(encoding="utf-8").removesuffix("\n")
@@ -119,21 +114,17 @@ def _check_run(folder, run):
 
 
 def write_version(folder: Path, write: Callable[[str], object], run: str | None = None) -> pathlib.Path:
-    """Writes `folder/<version>`, where the version is one more than the highest there.
+    """Writes `folder/N`, with N one more than the highest version there, and returns its `Path`.
 
-    The new folder gets its number only when all of it is on the disk. Older versions are never touched.
+    The new version appears only when all of it is on the disk. Older versions stay as they are.
 
     Args:
-        folder: str or path. It is created if need be.
-        write: function of a path (str), the empty folder it is to fill.
-        run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
-            it has none.
-
-    Returns:
-        `pathlib.Path` of the new version.
+        folder: str or path, created if missing.
+        write: function of a path (str), the empty folder to fill.
+        run: str, name of the training run; a folder with a model of another run is refused. Default `None`: no name.
 
     Raises:
-        ValueError: if the folder has the model of another run.
+        ValueError: if `run` is another.
         OSError: if it cannot be written.
 
     >>> write_version("saved_models/notes", lambda path: pathlib.Path(path, "note.txt").touch()).name
@@ -159,7 +150,7 @@ def write_version(folder: Path, write: Callable[[str], object], run: str | None 
 
 @contextlib.contextmanager
 def _explained(folder):
-    """Errors say what to do about the folder."""
+    """Raises errors as OSErrors that name the folder."""
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
@@ -170,7 +161,7 @@ def _explained(folder):
 
 
 def _temporary(folder):
-    """A new folder inside `folder`, so that renaming is atomic; model servers pass over names that are no number."""
+    """Makes a folder inside `folder`, so that renaming is atomic. Model servers skip names that are not numbers."""
     folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / f".new.{secrets.token_hex(4)}"
     temporary.mkdir()  # with the permissions of any new folder; those of `tempfile` are for their owner
@@ -178,12 +169,11 @@ def _temporary(folder):
 
 
 def is_version(name):
-    """Returns True for the name of a version's folder."""
     return name.isascii() and name.isdecimal()
 
 
 def _versions(folder):
-    """Tuples of the number and the path of what has a number in a folder, which need not be there."""
+    """Returns the numbers and paths of all versions in a folder, which may be missing."""
     folder = pathlib.Path(folder)
     paths = folder.iterdir() if folder.is_dir() else ()
     return [(int(path.name), path) for path in paths if is_version(path.name)]

@@ -1,10 +1,11 @@
-"""Which word of a text each of its tokens belongs to."""
+"""The word that each token of a text belongs to."""
 
 import numpy as np
 
 
 def word_places(tokenizer, columns, *sides):
-    """The word of each id of texts, or of pairs."""
+    """Returns the index of each token's word, -1 for special tokens: for each text, or pair, an array for each
+    input."""
     words = [[text.split() for text in side] for side in sides]
     columns = [column for name, column in columns.items() if name != "segment_ids"]
     if len(columns) == len(sides):
@@ -40,7 +41,7 @@ def _joined(tokenizer, rows, first_texts, second_texts):
 
 
 def _text(tokenizer, ids):
-    """Where the ids of a text begin and end in a row, without special ones."""
+    """Returns the first and the last position of a row's text, without special ids."""
     joins = tokenizer.joins_pairs
     begins, ends = (joins or getattr(tokenizer, name, False) for name in ("add_bos", "add_eos"))
     return int(begins), len(ids) - int(bool(ends and len(ids) and ids[-1] == tokenizer.eos_id))
@@ -51,7 +52,7 @@ def _pieces(tokenizer, texts):
 
 
 def _words_of(tokenizer, words, ids):
-    """The number of the word of each id, without special ones; ids that belong to no word have the last one's."""
+    """Returns the word index of each id; ids that belong to no word take the last one's."""
     # Byte pairs begin with the space before them.
     pieces = _pieces(tokenizer, [word if number == 0 else f" {word}" for number, word in enumerate(words)])
     counts = [len(each) for each in pieces]

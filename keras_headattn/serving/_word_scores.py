@@ -1,4 +1,4 @@
-"""Scores of words from inside a classifier: what its attention looks at, and gradients."""
+"""Word scores from a classifier's attention and gradients."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -18,18 +18,18 @@ KINDS = ("pooling", "cls", "received")
 
 
 class WordScores:
-    """Scores of the words of texts, from attention or gradients of the model that classifies them.
+    """Word scores of texts, from the attention or the gradients of their classifier.
 
-    A word has the sum of its tokens. Words that the model does not read, as the text is cut before them, have 0.
+    A word's score is the sum over its tokens. Words that are cut off have 0.
 
     Args:
-        classifier: `Classifier`, of a model that is made of layers of this library or of Keras.
-        embedding: the layer that gives tokens their vectors, for gradients. It must be called once for each input of
-            ids. Default `None`: the model's `keras.layers.Embedding` with the most ids.
+        classifier: `Classifier` of a model made of this library's and Keras's layers.
+        embedding: layer that embeds tokens, for gradients; it must be called once for each input of ids. Default
+            `None`: the model's largest `keras.layers.Embedding`.
         batch_size: int, texts at a time. Default 16.
 
     Raises:
-        ValueError: naming the argument and what was received.
+        ValueError: if `batch_size` is not positive.
 
     >>> from keras_headattn.models import BiLSTMEncoder, SentenceClassifier
     >>> from keras_headattn.serving import Classifier
@@ -57,19 +57,19 @@ class WordScores:
         layer: int = -1,
         progress: Callable[[int], Any] | None = None,
     ) -> list[np.ndarray]:
-        """How much the model's attention looks at each word, as a mean of heads.
+        """Returns the attention that each word receives, averaged over heads.
 
         Args:
-            texts: list of N str, whose words have white space between them.
-            second_texts: list of N str, of pairs. Default `None`: single texts.
-            kind: `"pooling"` for the weights of `SelfAttentivePooling`; `"cls"` for what the first token looks at,
-                which a BERT classifies; `"received"` for what each token receives, as a mean of all that look.
-            layer: int, which of the attention layers, in the order of their calls, for the latter two. Default -1: the
-                last.
-            progress: function of the number of texts that are done. Default `None`.
+            texts: N str; words are separated by white space.
+            second_texts: N str, the second text of each pair. Default `None`: single texts.
+            kind: `"pooling"`, the weights of `SelfAttentivePooling`; `"cls"`, the weights of the first token (as in
+                BERT); or `"received"`, the mean over all tokens. Default `"pooling"`.
+            layer: int, index of the attention layer in the order of calls, for `"cls"` and `"received"`. Default -1.
+            progress: function of the number of texts done. Default `None`.
 
         Returns:
-            List of N float64 arrays `(n,)`, a score for each word of a text and, of pairs, of the second text after it.
+            List of N float64 arrays `(n,)`, a score for each word; for pairs, the first text's words, then the
+            second's.
 
         Raises:
             ValueError: if the model has no such attention.
@@ -89,28 +89,26 @@ class WordScores:
         steps: int | None = None,
         progress: Callable[[int], Any] | None = None,
     ) -> list[np.ndarray]:
-        """Gradient times embedding, or integrated gradients.
+        """Returns gradient times embedding, or integrated gradients, of each word.
 
-        It is the gradient of the log odds of a class: its logit less the logarithm of the sum of the others'
-        exponentials, or, of labels and numbers, the logit itself. Unlike that of a probability it does not vanish where
-        the model is certain. Integrated gradients sum to the log odds less those of a text whose token vectors are all
-        zero; positions and segments stay.
+        The gradient is that of a class's log odds, its logit less the log-sum-exp of the others (for labels and
+        numbers, of the logit itself), which does not vanish where the model is certain. Integrated gradients sum to the
+        log odds less those of a text with zero token vectors; positions and segments stay.
 
-        Source: Simonyan et al. 2014, "Deep inside convolutional networks"; for the product and its sign, Ancona et al.
-        2018, "Towards better understanding of gradient-based attribution methods"; Sundararajan et al. 2017,
+        Source: Simonyan et al. 2014, "Deep inside convolutional networks"; Ancona et al. 2018, "Towards better
+        understanding of gradient-based attribution methods" (the product and its sign); Sundararajan et al. 2017,
         "Axiomatic attribution for deep networks".
 
         Args:
-            texts, second_texts, progress: as of `attention`.
-            classes: N integers, the class of each text that is explained. Default `None`: the likeliest.
-            steps: int, points of integrated gradients between zero and the embedding. Default `None`: gradient times
-                embedding.
+            texts, second_texts, progress: as in `attention`.
+            classes: N ints, the class to explain for each text. Default `None`: the likeliest.
+            steps: int, points of integrated gradients, zero to embedding. Default `None`: gradient times embedding.
 
         Returns:
-            List of N float64 arrays `(n,)`, as of `attention`. Words that speak against the class are below 0.
+            List of N float64 arrays `(n,)`, as in `attention`; negative for words that speak against the class.
 
         Raises:
-            ValueError: if the model's embedding is not found, or it is not called once for each input.
+            ValueError: if no embedding is found, or it is not called once for each input.
         """
         if steps is not None:
             check_positive("steps", steps)
@@ -133,13 +131,13 @@ class WordScores:
         return self._sum_of_words(mean, texts, second_texts, progress)
 
     def words_read(self, texts: Sequence[str], second_texts: Sequence[str] | None = None) -> list[list[int]]:
-        """How many words the model reads of each text, before it is cut.
+        """Returns how many words of each text the model reads before the text is cut.
 
         Args:
-            texts, second_texts: as of `attention`.
+            texts, second_texts: as in `attention`.
 
         Returns:
-            For the texts and, of pairs, the second texts a list of N int.
+            List of N int for `texts`, and for pairs one for `second_texts`.
         """
         sides = [texts] if second_texts is None else [texts, second_texts]
         places = word_places(self.classifier.tokenizer, self.classifier.columns(*sides), *sides) if texts else [[]]
@@ -152,7 +150,7 @@ class WordScores:
         return counts[: len(sides)]
 
     def _sum_of_words(self, function, texts, second_texts, progress):
-        """Sums what a function gives each token, `(B, n)` for each input with ids, over the tokens of a word."""
+        """Sums token scores, `(B, n)` for each input of ids, over the tokens of each word."""
         sides = [texts] if second_texts is None else [texts, second_texts]
         places = word_places(self.classifier.tokenizer, self.classifier.columns(*sides), *sides) if texts else []
         scores = [np.zeros(sum(len(side[number].split()) for side in sides)) for number in range(len(texts))]
@@ -172,7 +170,6 @@ class WordScores:
         return [self._weights(ids, found, kind, layer) for ids, found in sides]
 
     def _weights(self, ids, found, kind, layer):
-        """Weights of one text's tokens, float32 `(B, n)`."""
         weights = [layer["weights"] for layer in found.values() if "weights" in layer]
         poolings = [each for each in weights if each.shape.rank == 3]
         maps = [each for each in weights if each.shape.rank > 3]
@@ -220,7 +217,7 @@ class WordScores:
 
 @contextlib.contextmanager
 def _scaled(embedding, scales):
-    """Within it, what an embedding gives each token is multiplied: by `(B, n)` for each of its calls."""
+    """Multiplies the embedding's output for each token by `scales`, `(B, n)` for each of its calls."""
     call, left = embedding.call, list(scales)
 
     def scaled_call(*args, **kwargs):

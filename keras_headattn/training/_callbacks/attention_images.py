@@ -16,24 +16,19 @@ MOST_HEADS, MOST_COLUMNS = 16, 8
 
 
 class AttentionImages(keras.callbacks.Callback):
-    """Writes attention maps of sample sentences to TensorBoard, one image a map, one square a head.
+    """Callback that draws attention maps of sample sentences in TensorBoard.
 
-    Queries run down a square, keys across. All images have one scale of colours, from 0 to 1. Where weights are below
-    0, as talking heads' may be, these are red, and those above blue. Of more than 16 heads, the first 16 are drawn, and
-    the title says so. Heads and epochs are counted from 1.
+    An image has a square for each head, at most 16, with queries from top to bottom, keys from left to right, and one
+    colour scale from 0 to 1. Negative weights are red and positive ones blue in maps that have both.
 
     Args:
-        log_dir: Folder of the event files, as for `TensorBoardCurves`.
-        attend: Function from the model to a dictionary: the name of an image, such as `"sentence 1/cross-attention,
-            layer 2"`, to `(maps, queries, keys)`, maps of shape (num_heads, n, m) and the lists of query and key
-            tokens. Lists may be shorter than n and m: the rest is padding and is not drawn. Images are listed under
-            `maps/` and their names.
-        every: Draw after every so many epochs. Defaults to 1.
+        log_dir: folder of the event files.
+        attend: function of the model to a dictionary from an image's name, such as `"sentence 1/layer 2"`, to `(maps,
+            queries, keys)`: an array `(num_heads, n, m)` and the lists of tokens. Maps are cut to the tokens.
+        every: int, epochs between images. Default 1.
 
     Raises:
         ImportError: if matplotlib is not installed.
-
-    Example:
 
     >>> import numpy as np
     >>> maps = np.full((2, 2, 3), 1 / 3)

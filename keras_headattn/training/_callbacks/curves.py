@@ -1,4 +1,4 @@
-"""The logs of training as curves in TensorBoard."""
+"""Logs as curves in TensorBoard."""
 
 from collections.abc import Collection
 from typing import Any
@@ -11,26 +11,18 @@ from keras_headattn.training._callbacks.writers import shared_writer
 
 
 class TensorBoardCurves(keras.callbacks.Callback):
-    """Writes the logs of each epoch to TensorBoard, of training and validation into one folder.
+    """Callback that writes each epoch's logs to TensorBoard, training and validation in one run.
 
-    TensorBoard lists a folder of event files as a run. `keras.callbacks.TensorBoard` writes two of them, `train` and
-    `validation`, this callback one, which can be that of other callbacks too. Curves have the names in the logs after
-    `epoch/`, such as `epoch/loss` and `epoch/val_loss`, and epochs are counted from 1, as `fit` prints them. The
-    learning rate, after the last step of the epoch, is among them as `epoch/learning_rate`.
-
-    A run that goes on, by `Resume` or `initial_epoch`, continues its curves. Put it after callbacks that add to the
-    logs.
+    Curves are named `epoch/loss`, `epoch/val_loss`, `epoch/learning_rate` (after the epoch) and so on; epochs count
+    from 1. A resumed run continues its curves. Put it after callbacks that add to the logs.
 
     Args:
-        log_dir: Folder of the event files.
-        leave_out: Collection of names in the logs that are not written. Defaults to none.
-        profile_steps: `(first, last)`, training steps to profile, counted from 1 in each call of `fit`. Default
-            `None`: none are.
+        log_dir: folder of the event files.
+        leave_out: names in the logs that are not written. Default: none.
+        profile_steps: `(first, last)`, training steps to profile, counted from 1 in each `fit`. Default `None`.
 
     Raises:
         ValueError: if `profile_steps` are not two ascending numbers from 1.
-
-    Example:
 
     >>> import numpy as np
     >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])

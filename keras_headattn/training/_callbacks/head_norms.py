@@ -1,4 +1,4 @@
-"""Norms of the weights of each head, as a picture."""
+"""Norms of heads' weights in TensorBoard."""
 
 import collections
 from typing import Any
@@ -16,20 +16,16 @@ LEAST = 10  # percent, the least end of the scale: the heads of a new model diff
 
 
 class HeadNorms(keras.callbacks.Callback):
-    """Writes a picture of the norms of the heads' weights to TensorBoard, `head_norms`, after each epoch.
+    """Callback that draws the norms of heads' weights in TensorBoard as `head_norms`.
 
-    It has a row for each kernel of heads in the model, such as the query, key, value and output kernels of every
-    attention layer, of this library or Keras's own, and a column for each head: how far the Frobenius norm of the
-    head's part is from the mean of its row, which stands beside the row's name. All have one scale of colours. A head
-    that fades away gets bluer from epoch to epoch. Heads and epochs are counted from 1.
+    The image has a row for each kernel with heads, of this library's or Keras's layers, and a column for each head: how
+    far the Frobenius norm of its weights is from the row's mean, in percent. Heads that fade away turn bluer.
 
     Args:
-        log_dir: Folder of the event files, as for `TensorBoardCurves`.
+        log_dir: folder of the event files.
 
     Raises:
         ImportError: if matplotlib is not installed.
-
-    Example:
 
     >>> norms = HeadNorms("logs")
     """
@@ -56,7 +52,6 @@ class HeadNorms(keras.callbacks.Callback):
 
 
 def draw_norms(norms, title):
-    """Draws what `head_norms` returns."""
     most = max(map(len, norms.values()))
     means = [float(row.mean()) for row in norms.values()]
     parts = [row / max(mean, 1e-12) - 1 for row, mean in zip(norms.values(), means, strict=True)]
@@ -75,9 +70,7 @@ def draw_norms(norms, title):
 
 
 def head_norms(model):
-    """Returns the norm of each head's part of every attention kernel, `(num_heads,)`, by the path of the projection.
-
-    Of equal paths the second one ends in `_1`, and so on.
+    """Returns norms `(num_heads,)` by the path of each projection; equal paths get suffixes `_1`, `_2`, ...
 
     >>> inputs = keras.Input((None, 8))
     >>> model = keras.Model(inputs, keras.layers.MultiHeadAttention(2, 4, name="attention")(inputs, inputs))

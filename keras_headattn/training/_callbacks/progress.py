@@ -1,4 +1,4 @@
-"""Reports of `fit` for people: a bar on a terminal, a line an epoch in a log."""
+"""Progress reports of `fit`."""
 
 import dataclasses
 import time
@@ -12,19 +12,14 @@ from headattn_io.terminal import duration, shows_bar
 
 
 class Progress(keras.callbacks.ProgbarLogger):
-    """Shows how `fit` goes, and the time left: Keras's bar on a terminal, one plain line an epoch in a log.
+    """Callback that shows progress and the time left: Keras's bar on a terminal, a plain line for each epoch in a log.
 
-    It takes the place of Keras's own report, and comes last in `fit(callbacks=[...])`. The argument `verbose` of `fit`
-    chooses: 1 the bar, 2 the lines, 0 nothing, and the default `"auto"` the bar on a terminal or in a notebook. Where
-    the environment variable `NO_COLOR` is set, or `TERM` is `dumb`, `"auto"` chooses the lines. A line is, for
-    instance, `Epoch 3/40: 12 s, about 7 min left - loss 1.234 - val_loss 1.345`.
-
-    The time left is that of all other epochs, if each takes as long as the last one.
+    It replaces Keras's own report and comes last in `fit(callbacks=[...])`. `fit(verbose=...)` selects 1 the bar, 2 the
+    lines, 0 nothing, `"auto"` (the default) the bar on a terminal or in a notebook, unless `NO_COLOR` is set or `TERM`
+    is `dumb`. A line is `Epoch 3/40: 12 s, about 7 min left - loss 1.234 - val_loss 1.345`.
 
     Args:
-        leave_out: Names in the logs that are not shown. Defaults to `("compilations", "training_seconds")`.
-
-    Example:
+        leave_out: names in the logs that are not shown. Default `("compilations", "training_seconds")`.
 
     >>> progress = Progress()
     """
@@ -74,14 +69,14 @@ class Progress(keras.callbacks.ProgbarLogger):
 
 @dataclasses.dataclass
 class _Clock:
-    """When the epoch began, and the seconds that the one before it took; 0 where there was none."""
+    """Start of the epoch, and the seconds of the one before it (0: none)."""
 
     begin: float
     seconds: float = 0.0
 
 
 def _number(value):
-    """Four digits of a number, or of the mean of an array.
+    """Formats a number, or the mean of an array, with four digits.
 
     >>> [_number(value) for value in (2, 0.5, -12.34567, 15234.5, 0.00012)]
     ['2', '0.5000', '-12.35', '15,234', '0.00012']

@@ -13,20 +13,15 @@ from headattn_io.files import Path, write_atomically
 
 
 def write_projector(log_dir: Path, embeddings: Mapping[str, tuple[ArrayLike, Any]]) -> None:
-    """Writes embeddings and the names of their rows, for TensorBoard's projector.
-
-    The projector lists the folder given to `tensorboard --logdir`, and folders in it that hold event files too.
+    """Writes embeddings and labels for TensorBoard's projector.
 
     Args:
-        log_dir: Folder, made if absent. Files of an earlier call are replaced.
-        embeddings: Dictionary of a name to `(matrix, labels)`: array (rows, width) and a list of a label for each
-            row; or, for several labels of each row, by which the projector can colour them, a dictionary of their
-            names to such lists. Tabs, line ends and other characters that do not print are written as in Python source.
+        log_dir: folder, created if missing. Earlier files are replaced.
+        embeddings: dictionary from name to `(matrix, labels)`: an array `(rows, width)` and a label for each row, or a
+            dictionary of such lists to colour by. Characters that do not print are escaped.
 
     Raises:
-        ValueError: if there are not as many labels as rows.
-
-    Example:
+        ValueError: if the numbers of labels and rows differ.
 
     >>> import numpy as np, tempfile
     >>> write_projector(tempfile.mkdtemp(), {"tokens": (np.eye(2), ["<pad>", "house"])})

@@ -1,4 +1,4 @@
-"""One file of events for all callbacks that write into a folder."""
+"""Event writers shared by callbacks."""
 
 import weakref
 
@@ -8,10 +8,7 @@ _WRITERS = weakref.WeakValueDictionary()  # by folder, as long as a callback hol
 
 
 def shared_writer(log_dir):
-    """Returns the writer of a folder's events, which all callbacks share that hold it at one time.
-
-    TensorBoard without its fast data server (`--load_fast=false`) follows only the newest of several files in a folder.
-    """
+    """Returns a folder's event writer: TensorBoard without its fast data server follows one file in a folder."""
     writer = _WRITERS.get(str(log_dir))
     if writer is None:
         writer = _WRITERS[str(log_dir)] = tf.summary.create_file_writer(str(log_dir))

@@ -9,27 +9,22 @@ from keras_headattn.training._distribution.workers import connect
 
 
 def make_strategy(replicas: int | None = None, kind: str = "mirrored", timeout: int = 600) -> tf.distribute.Strategy:
-    """Chooses the distribution strategy: all GPUs, else the CPU.
+    """Returns a distribution strategy for all GPUs, or the CPU.
 
     Args:
-        replicas: Number of copies of the model. `None`: one on each GPU, or one on the CPU. A number takes
-            the first GPUs; without GPUs it splits the CPU into as many logical devices, which is for trying
-            things out.
-        kind: `"mirrored"`: the devices of this machine. `"multi_worker"`: those of several processes, on one
-            or several machines, each of which runs the same program. `cluster_from_environment` says which.
-            Make this strategy before anything else of TensorFlow runs; each worker takes all GPUs it sees.
-        timeout: Seconds to wait for the other workers. Defaults to 600.
+        replicas: int, copies of the model: on as many GPUs or, without GPUs, logical CPU devices (for tests). Default
+            `None`: one for each GPU, or one on the CPU.
+        kind: `"mirrored"` for this machine, or `"multi_worker"` for several processes that run the same program, see
+            `cluster_from_environment`; make it before other operations. Each worker takes all GPUs it sees. Default
+            `"mirrored"`.
+        timeout: int, seconds to wait for other workers. Default 600.
 
     Returns:
-        A `tf.distribute.MirroredStrategy` or `MultiWorkerMirroredStrategy`, or for one replica TensorFlow's
-        default strategy.
+        A `tf.distribute.MirroredStrategy` or `MultiWorkerMirroredStrategy`; TensorFlow's default for one replica.
 
     Raises:
-        ValueError: if there are fewer GPUs than replicas, TensorFlow has already set up the CPU otherwise, or
-            the environment does not name the workers.
-        SystemExit: with code 138, after a message, if not all workers came in time.
-
-    Example:
+        ValueError: if there are too few GPUs, the CPU is already set up otherwise, or the environment names no workers.
+        SystemExit: with code 138, if not all workers came in time.
 
     >>> make_strategy(1).num_replicas_in_sync
     1
@@ -77,10 +72,10 @@ def _mirrored(kind, replicas):
 
 
 def default_jit(strategy: tf.distribute.Strategy | None = None) -> bool:
-    """Whether XLA is worth it: yes on GPUs, no on a CPU, where plain graphs run as fast and start sooner.
+    """Returns True if XLA pays off: on GPUs, but not on a CPU.
 
     Args:
-        strategy: A `tf.distribute.Strategy`. Defaults to the current one.
+        strategy: `tf.distribute.Strategy`. Default `None`: the current one.
     """
     strategy = strategy or tf.distribute.get_strategy()
     if strategy.num_replicas_in_sync == 1:

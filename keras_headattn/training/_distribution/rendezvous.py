@@ -1,4 +1,4 @@
-"""Waiting for the other workers before TensorFlow does."""
+"""Waiting for all workers before TensorFlow starts."""
 
 import contextlib
 import ipaddress
@@ -13,10 +13,9 @@ _MOST_CONNECTIONS = 256
 
 
 def wait_for_all(addresses, index, timeout):
-    """Returns in all workers when the last one has called it, or raises a `TimeoutError`.
+    """Returns when all workers have called it, or raises a `TimeoutError`. They report to the first of `addresses`.
 
-    TensorFlow itself waits where no signal and no deadline ends it, if it is the first worker that waits. This
-    is plain Python: SIGTERM ends it. All workers report on the port of the first of `addresses`.
+    TensorFlow's own wait has no deadline and ignores SIGTERM.
     """
     deadline = time.monotonic() + timeout
     if index:
@@ -50,7 +49,7 @@ def _welcome(addresses, deadline):
 
 
 def _accept(listener, said, stack):
-    """Takes a new connection; the oldest one that has not said who it is gives way where there are too many."""
+    """Accepts a connection, and closes the oldest unidentified one if there are too many."""
     with contextlib.suppress(OSError):
         connection = stack.enter_context(listener.accept()[0])
         connection.setblocking(False)
@@ -62,7 +61,7 @@ def _accept(listener, said, stack):
 
 
 def _line(connection, said):
-    """Returns a connection's line when it is complete. One that ends, or says more than a worker does, is closed."""
+    """Returns a connection's line once complete. Connections that end or say too much are closed."""
     try:
         data = connection.recv(_LONGEST)
     except BlockingIOError:
@@ -80,7 +79,7 @@ def _line(connection, said):
 
 
 def _listen(address, deadline):
-    """Listens on all interfaces, or on the loopback interface alone where the address is of that."""
+    """Listens on all interfaces, or on loopback only for a loopback address."""
     host, _, port = address.rpartition(":")
     while True:
         try:

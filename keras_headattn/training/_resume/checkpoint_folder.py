@@ -1,4 +1,4 @@
-"""The checkpoints of a run: written, kept, and the newest found again by all workers."""
+"""The checkpoints of a run."""
 
 import math
 import pathlib
@@ -13,18 +13,17 @@ _END = f"-batch-{0:08d}"  # how the names of those at the end of an epoch end
 
 
 class CheckpointFolder:
-    """Keeps the checkpoints of a run, one file each.
+    """Folder of a run's checkpoints, one file each.
 
-    Of several workers, each writes its own: the first one where a single process would, the others in
-    `worker-1` and so on. From the end of an epoch all can go on with those of the first, as nothing in them
-    is a worker's own: so their number may change.
+    Each worker writes its own, all but the first in subfolders `worker-1` and so on. At the end of an epoch all can
+    continue from the first one's, so the number of workers may change.
 
     Args:
-        folder: str or path. All workers must see it.
-        keep: How many checkpoints are kept, besides the last one of the end of an epoch.
-        run: Dictionary that must equal the one in a checkpoint: model and optimizer.
-        place: Dictionary that must equal the one in a checkpoint within an epoch: number of replicas.
-        strategy: The `tf.distribute.Strategy`.
+        folder: str or path that all workers see.
+        keep: int, checkpoints to keep, besides the last one of the end of an epoch.
+        run: dictionary that a checkpoint must equal: model and optimizer.
+        place: dictionary that a checkpoint within an epoch must equal: number of replicas.
+        strategy: `tf.distribute.Strategy`.
     """
 
     def __init__(self, folder, keep, run, place, strategy):
@@ -38,22 +37,15 @@ class CheckpointFolder:
         self._run, self._place = run, place
 
     def lock(self):
-        """Keeps other processes from the folder until `unlock`, or until this one ends.
-
-        Raises:
-            ValueError: if another process has it.
-        """
+        """Locks the folder against other processes; raises a ValueError if one has it."""
         lock_folder(self._folder)
 
     def unlock(self):
         unlock_folder(self._folder)
 
     def newest(self):
-        """The newest checkpoint that all workers can go on from, or `None` if there is no file.
-
-        Raises:
-            ValueError: if there are some, but none can be used.
-        """
+        """Returns the newest checkpoint that all workers have, `None` if there are no files. Raises a ValueError if
+        none fits."""
         for path in self._folder.glob(".epoch-*"):
             if path.is_file():
                 path.unlink()  # halves that a killed process left
@@ -105,11 +97,7 @@ class CheckpointFolder:
         return sorted(filter(pathlib.Path.is_file, self._folder.glob("epoch-*.npz")), reverse=True)
 
     def write(self, checkpoint):
-        """Writes a checkpoint `(state, arrays)`. Deletes the oldest, and any of later steps, which were given up.
-
-        Raises:
-            OSError: if it cannot be written.
-        """
+        """Writes a checkpoint `(state, arrays)`, and deletes the oldest ones and those of later steps."""
         state, arrays = checkpoint
         path = self._folder / f"epoch-{state['epoch']:05d}-batch-{state['batch']:08d}.npz"
         try:

@@ -1,4 +1,4 @@
-"""Locks of folders, each of which ends with the process that has it, however it ends."""
+"""Locks of folders that end with the process."""
 
 import os
 import pathlib
@@ -7,7 +7,7 @@ _held = {}  # descriptors by what stays the same where a folder is moved
 
 
 def lock_folder(folder):
-    """Locks a folder, which is made if need be, for this process. Some network file systems have no locks."""
+    """Locks a folder for this process; does nothing on Windows and on file systems without locks."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -32,7 +32,6 @@ def lock_folder(folder):
 
 
 def unlock_folder(folder):
-    """Gives a folder back that this process has locked."""
     if os.path.isdir(folder) and (descriptor := _held.pop(_identity(folder), None)) is not None:
         os.close(descriptor)
 
