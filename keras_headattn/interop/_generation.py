@@ -4,41 +4,22 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from headattn_io.files import Path, read_json
+from headattn_io.files import Path
 from keras_headattn.interop._configs import Config, read_config
 
+UNSET = """
+    assistant_early_exit begin_suppress_tokens constraints dola_layers exponential_decay_length_penalty force_words_ids
+    forced_bos_token_id forced_decoder_ids forced_eos_token_id low_memory max_time min_new_tokens penalty_alpha
+    prompt_lookup_num_tokens sequence_bias stop_strings watermarking_config
+""".split()
 # Keys that change a search, and the value with which they do not.
-NEUTRAL = dict(
-    assistant_early_exit=None,
-    begin_suppress_tokens=None,
-    constraints=None,
-    diversity_penalty=0.0,
-    do_sample=False,
-    dola_layers=None,
-    early_stopping=False,
-    encoder_no_repeat_ngram_size=0,
-    encoder_repetition_penalty=1.0,
-    exponential_decay_length_penalty=None,
-    force_words_ids=None,
-    forced_bos_token_id=None,
-    forced_decoder_ids=None,
-    forced_eos_token_id=None,
-    guidance_scale=1.0,
-    length_penalty=1.0,
-    low_memory=None,
-    max_time=None,
-    min_length=0,
-    min_new_tokens=None,
-    no_repeat_ngram_size=0,
-    num_beam_groups=1,
-    penalty_alpha=None,
-    prompt_lookup_num_tokens=None,
-    repetition_penalty=1.0,
-    sequence_bias=None,
-    stop_strings=None,
-    token_healing=False,
-    watermarking_config=None,
-)
+NEUTRAL = {
+    **dict.fromkeys(UNSET),
+    **dict.fromkeys("do_sample early_stopping token_healing".split(), False),
+    **dict.fromkeys("diversity_penalty encoder_no_repeat_ngram_size min_length no_repeat_ngram_size".split(), 0),
+    **dict.fromkeys("encoder_repetition_penalty guidance_scale length_penalty repetition_penalty".split(), 1.0),
+    "num_beam_groups": 1,
+}
 # Keys of generation_config.json that change nothing, or nothing without sampling.
 HARMLESS = """
     _from_model_config assistant_confidence_threshold assistant_lookbehind bos_token_id cache_config
@@ -132,12 +113,7 @@ def is_end_forced(config):
 
 def _search_config(config):
     path = config.path.with_name("generation_config.json")
-    if not path.is_file():
-        return config
-    values = read_json(path)
-    if not isinstance(values, dict):
-        raise ValueError(f"The configuration must be a dictionary. Received: {path} with a {type(values).__name__}")
-    return Config(values, path)
+    return Config.load(path) if path.is_file() else config
 
 
 def _faults(settings, config, ends, beams):

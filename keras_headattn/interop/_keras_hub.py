@@ -62,7 +62,7 @@ def from_keras_hub(
             attention_dropout=config["dropout"],
         )
         model = Bert(**{**given, **ENCODERS[name], "attention": attention, **overrides})
-        tensors, names = _weights_of(backbone), KERAS_HUB
+        tensors, names = {path: np.array(weight) for path, weight in _variables(backbone).items()}, KERAS_HUB
     else:
         known = ", ".join((*ENCODERS, "T5Backbone"))
         raise ValueError(f"`backbone` must be of KerasHub's {known}. Received: {backbone!r}")
@@ -70,13 +70,9 @@ def from_keras_hub(
     return (model, report) if return_report else model
 
 
-def _weights_of(backbone):
-    """Returns arrays by path; RoBERTa's embeddings are in a layer of their own."""
-    return {path.removeprefix("embeddings/"): np.array(weight) for path, weight in _variables(backbone).items()}
-
-
 def _variables(backbone):
-    return {weight.path: weight for weight in backbone.weights}
+    """Returns variables by path; RoBERTa's embeddings are in a layer of their own."""
+    return {weight.path.removeprefix("embeddings/"): weight for weight in backbone.weights}
 
 
 def from_preset(path, attention, **overrides):
@@ -141,7 +137,7 @@ def to_keras_hub(model: Bert) -> keras.Model:
     if name != "ElectraBackbone":
         given.pop("embedding_dim")
     backbone = getattr(models, name)(**given)
-    theirs = {path.removeprefix("embeddings/"): weight for path, weight in _variables(backbone).items()}
+    theirs = _variables(backbone)
     found = {KERAS_HUB.find(ours): weight for ours, weight in weights_by_name(model).items()}
     if found.keys() != theirs.keys():
         refuse(f"the weights of {name}", ", ".join(sorted(map(str, found.keys() ^ theirs.keys()))))

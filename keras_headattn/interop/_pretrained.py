@@ -279,7 +279,8 @@ def _make_t5(kind, config, path, tensors, attention, head, ignore, overrides):
         tensors.setdefault("shared.weight", tensors["lm_head.weight"])
     check_t5_sizes(arguments if has_decoder else {**arguments, "num_decoder_layers": 0}, tensors)
     if not has_decoder:
-        return _make_t5_encoder(arguments, attention, overrides), _encoder_names(arguments), tensors
+        names = T5_ENCODER_GATED if arguments["gated"] else T5_ENCODER
+        return _make_t5_encoder(arguments, attention, overrides), names, tensors
     model, shared = T5Model(**{**arguments, "attention": attention, **overrides}), tensors["shared.weight"]
     if model.tie_output and np.array_equal(tensors.get("lm_head.weight"), shared):
         del tensors["lm_head.weight"]  # the same once more
@@ -318,10 +319,6 @@ def _make_t5_encoder(arguments, attention, overrides):
     return TransformerEncoder(**{**own, **overrides})
 
 
-def _encoder_names(arguments):
-    return T5_ENCODER_GATED if arguments["gated"] else T5_ENCODER
-
-
 def _make_translator(kind, config, path, tensors, attention, head, ignore, overrides):
     arguments = translator_arguments(config)
     pad_id = config.integer("pad_token_id", most=(arguments["target_vocabulary_size"] or config["vocab_size"]) - 1)
@@ -330,7 +327,8 @@ def _make_translator(kind, config, path, tensors, attention, head, ignore, overr
     is_marian = kind == "marian"
     positions = SinusoidalPositions(endpoint=not is_marian, first=0 if is_marian else pad_id + 1)
     if isinstance(attention, str) or inspect.isclass(attention) or isinstance(attention, functools.partial):
-        attention = _narrow(attention, arguments, attention_dropout)
+        heads, width = arguments["num_heads"], arguments["hidden_dim"]
+        attention = ours.get(attention, num_heads=heads, key_dim=width // heads, dropout=attention_dropout)
     own = dict(attention=attention, norm=layers.LayerNormalization(epsilon=1e-5), positions=positions)
     own |= dict(suppress=suppressed_ids(config), force_end=is_end_forced(config))
     tensors = dict(tensors)
@@ -354,12 +352,6 @@ def _make_translator(kind, config, path, tensors, attention, head, ignore, overr
         if name in tensors:
             tensors[name] = exchange_padding(tensors[name], pad_id)
     return model, MARIAN, tensors
-
-
-def _narrow(attention, arguments, dropout):
-    """Returns attention with the checkpoint's heads and dropout."""
-    heads, width = arguments["num_heads"], arguments["hidden_dim"]
-    return ours.get(attention, num_heads=heads, key_dim=width // heads, dropout=dropout)
 
 
 def tokenizer_of(path: Path, **arguments: Any) -> Any:

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from keras_headattn.interop._copying import Names, _pattern, _values
+from keras_headattn.interop._copying import Names
 
 _ENCODER = {
     "token_embedding": "embeddings.word_embeddings",
@@ -165,22 +165,25 @@ KERAS_HUB = Names(
 STOCK = Names({name: name for name in ("{p}", "gate", "attention_output")}, kernels="heads")
 
 # t5x to Hugging Face's names.
-T5X = {
-    "token_embedder/embedding": "shared.weight",
-    "decoder/logits_dense/kernel": "lm_head.weight",
-    "{side}/{side}_norm/scale": "{side}.final_layer_norm.weight",
-    "{side}/relpos_bias/rel_embedding": "{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
-    "{side}/layers_{i}/{a}/{p}/kernel": _SELF + ".{p[0]}.weight",
-    "{side}/layers_{i}/{a}/out/kernel": _SELF + ".o.weight",
-    "{side}/layers_{i}/pre_{a}_layer_norm/scale": "{side}.block.{i}.layer.0.layer_norm.weight",
-    "decoder/layers_{i}/encoder_decoder_attention/{p}/kernel": _CROSS + ".{p[0]}.weight",
-    "decoder/layers_{i}/encoder_decoder_attention/out/kernel": _CROSS + ".o.weight",
-    "decoder/layers_{i}/pre_cross_attention_layer_norm/scale": "decoder.block.{i}.layer.1.layer_norm.weight",
-    "encoder/layers_{i}/mlp/{w}/kernel": "encoder.block.{i}.layer.1.DenseReluDense.{w}.weight",
-    "encoder/layers_{i}/pre_mlp_layer_norm/scale": "encoder.block.{i}.layer.1.layer_norm.weight",
-    "decoder/layers_{i}/mlp/{w}/kernel": "decoder.block.{i}.layer.2.DenseReluDense.{w}.weight",
-    "decoder/layers_{i}/pre_mlp_layer_norm/scale": "decoder.block.{i}.layer.2.layer_norm.weight",
-}
+T5X = Names(
+    {
+        "token_embedder/embedding": "shared.weight",
+        "decoder/logits_dense/kernel": "lm_head.weight",
+        "{side}/{side}_norm/scale": "{side}.final_layer_norm.weight",
+        "{side}/relpos_bias/rel_embedding": "{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+        "{side}/layers_{i}/{a}/{p}/kernel": _SELF + ".{p[0]}.weight",
+        "{side}/layers_{i}/{a}/out/kernel": _SELF + ".o.weight",
+        "{side}/layers_{i}/pre_{a}_layer_norm/scale": "{side}.block.{i}.layer.0.layer_norm.weight",
+        "decoder/layers_{i}/encoder_decoder_attention/{p}/kernel": _CROSS + ".{p[0]}.weight",
+        "decoder/layers_{i}/encoder_decoder_attention/out/kernel": _CROSS + ".o.weight",
+        "decoder/layers_{i}/pre_cross_attention_layer_norm/scale": "decoder.block.{i}.layer.1.layer_norm.weight",
+        "encoder/layers_{i}/mlp/{w}/kernel": "encoder.block.{i}.layer.1.DenseReluDense.{w}.weight",
+        "encoder/layers_{i}/pre_mlp_layer_norm/scale": "encoder.block.{i}.layer.1.layer_norm.weight",
+        "decoder/layers_{i}/mlp/{w}/kernel": "decoder.block.{i}.layer.2.DenseReluDense.{w}.weight",
+        "decoder/layers_{i}/pre_mlp_layer_norm/scale": "decoder.block.{i}.layer.2.layer_norm.weight",
+    },
+    kernels="heads",
+)
 
 # TensorFlow's names of BERT, ELECTRA and T5, part by part, where they are not Hugging Face's with `/` for `.`.
 TENSORFLOW = (
@@ -231,7 +234,7 @@ def of_t5x(tensors):
         head, target, below = name.rpartition("target/")
         if not target or "state" in head:
             continue
-        theirs = _translate(below, T5X)
+        theirs = T5X.find(below)
         if theirs is None:
             unknown.append(name)
         else:
@@ -260,10 +263,3 @@ def exchange_padding(rows, pad_id):
     rows = np.array(rows)
     rows[[0, pad_id]] = rows[[pad_id, 0]]
     return rows
-
-
-def _translate(name, table):
-    for theirs, ours in table.items():
-        if found := re.fullmatch(_pattern(theirs), name):
-            return ours.format(**_values(found))
-    return None
