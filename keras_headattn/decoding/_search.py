@@ -16,8 +16,8 @@ from keras_headattn._validation import check_number, check_positive
 from keras_headattn.decoding._top_k import pick, top_k
 
 NEVER = float("-inf")
-EMPTY = -1e9  # score of a place that no hypothesis takes
-FIRST_LENGTH = 32  # positions for which a cache that grows has room at first
+EMPTY = -1e9  # score of missing sequences
+FIRST_LENGTH = 32  # first capacity of a growing cache
 
 
 def search_lengths(max_length):
@@ -161,13 +161,13 @@ def beam_search(
     k = beam_size
     slots = ops.arange(k, dtype="float32")
     positions = ops.arange(max_length + 1, dtype="int32")
-    # Where a hypothesis stands at the next position: an ended one nowhere, an open one in its own slot.
+    # Slots at the next position: none for ended sequences, their own for open ones.
     next_slots = ops.convert_to_tensor([[-1.0]] * k + [[float(slot)] for slot in range(k)], "float32")
     items = ops.arange(batch_size, dtype="int32")[:, None]
     ended_rows = ops.arange(k, dtype="int32") + 0 * items  # (B, K)
 
     def unfinished(index, last, scores, pool, history, written, cache, length):
-        # Keras refuses the largest of an empty batch unless `initial` is given.
+        # Keras refuses empty batches unless `initial` is given.
         best_open = ops.max(scores, axis=1, initial=NEVER) / length_penalty(max_length, alpha)
         worst_ended = ops.min(pool, axis=1, initial=-NEVER)
         hopeless = ops.all(best_open <= worst_ended)
@@ -190,7 +190,7 @@ def beam_search(
         last = pick(tokens, chosen_open)
         if reorder is not None:
             cache = reorder(cache, ops.reshape(k * items + pick(parents, chosen_open), (-1,)))
-        # Of K ended hypotheses and 2K continuations K and K are chosen, whose histories are those of 2K rows.
+        # Keep the best K ended and K open of K ended and 2K continued sequences, and gather their histories.
         chosen = ops.one_hot(ops.concatenate([chosen, chosen_open + k], axis=1), 3 * k, dtype="float32")
         origins = ops.one_hot(ops.concatenate([ended_rows, parents + k], axis=1), 2 * k, dtype="float32")
         is_next = ops.equal(positions, index)
@@ -202,7 +202,7 @@ def beam_search(
     state = (
         ops.zeros((), "int32"),
         ops.full((batch_size, k), start_id, "int32"),
-        # Only one of the equal beams at the start may have descendants.
+        # Only one of the equal beams at the start may continue.
         ops.tile(ops.convert_to_tensor([[0.0] + [NEVER] * (k - 1)], "float32"), (batch_size, 1)),
         ops.full((batch_size, k), NEVER, "float32"),
         ops.tile(ops.where(at_start, next_slots, -1.0)[None], (batch_size, 1, 1)),
@@ -235,7 +235,7 @@ def _restrict(logits, suppress, end_id, ends):
 def _most_probable(logits):
     """Returns the id and the log probability of the most probable token, each `(B,)`."""
     largest = ops.max(logits, axis=-1, keepdims=True)
-    # XLA's argmax is slower: it takes one number after the other.
+    # XLA's argmax on a CPU is slower, as it is sequential.
     last = ops.shape(logits)[-1] - 1
     best = ops.min(ops.where(logits == largest, ops.arange(last + 1, dtype="int32"), last), axis=-1)
     return best, -ops.log(ops.sum(ops.exp(logits - largest), axis=-1))

@@ -98,7 +98,7 @@ class Searcher(Model):
 
         Args:
             inputs, kernels: as in a call.
-            weights: list of a variable and its replacement for all that the search reads. Default `None`: none.
+            weights: list of `(variable, tensor)` for all variables that the search reads. Default `None`: the model's.
 
         Returns:
             As a call.
@@ -112,33 +112,27 @@ class Searcher(Model):
             positions = ops.broadcast_to(position, (ops.shape(tokens)[1],))
             return model.decode_step(tokens, cache, index, positions, mask, **given)
 
-        # Variables are read once, not in each step; beneath the cast that mixed precision makes of them.
-        if weights is None:
-            weights = [(variable, ops.copy(value_of(variable))) for variable in self._read_in_steps()]
+        # TensorFlow would read variables anew in each step; `value_of` is beneath the cast of mixed precision.
+        if weights is None and keras.backend.backend() == "tensorflow":
+            weights = [(variable, ops.copy(value_of(variable))) for variable in self.variables]
         with keras.StatelessScope(weights) if weights else contextlib.nullcontext():
             return self._search(step, inputs, given)
-
-    def _read_in_steps(self):
-        """Returns variables to read before the loop: TensorFlow would read them in each step."""
-        return self.variables if keras.backend.backend() == "tensorflow" else []
 
     def _search(self, step, inputs, given):
         model, k = self.model, self.beam_size
         grow = getattr(model, "grow_cache", None)
         length = search_lengths(self.max_length)[0] if grow else self.max_length
-        common = (ops.shape(keras.tree.flatten(inputs)[0])[0], self.max_length, self.start_id, self.end_id)
+        batch_size = ops.shape(keras.tree.flatten(inputs)[0])[0]
+        args = (batch_size, self.max_length, self.start_id, self.end_id)
+        options = dict(alpha=self.alpha, grow=grow, suppress=self.suppress, force_end=self.force_end)
         if k == 1:
-            cache = model.init_cache(inputs, length, **given)
-            tokens, scores = greedy_search(step, cache, *common, self.alpha, grow, self.suppress, self.force_end)
-            tokens, scores = tokens[:, None], scores[:, None]
-        elif getattr(model, "beams_share_rows", True):
-            cache = model.init_cache(inputs, length * k, **given)
-            tokens, scores = beam_search(step, cache, *common, k, self.alpha, None, grow, self.suppress, self.force_end)
+            tokens, scores = greedy_search(step, model.init_cache(inputs, length, **given), *args, **options)
+            return {"tokens": tokens[:, None], "scores": scores[:, None]}
+        if getattr(model, "beams_share_rows", True):
+            cache, reorder = model.init_cache(inputs, length * k, **given), None
         else:
-            cache = model.init_cache(inputs, length, k, **given)
-            tokens, scores = beam_search(
-                step, cache, *common, k, self.alpha, model.reorder_cache, grow, self.suppress, self.force_end
-            )
+            cache, reorder = model.init_cache(inputs, length, k, **given), model.reorder_cache
+        tokens, scores = beam_search(step, cache, *args, k, reorder=reorder, **options)
         return {"tokens": tokens, "scores": scores}
 
     def decoding_kernels(self) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ def top_k(x, k):
     """
     x = ops.convert_to_tensor(x)
     n = x.shape[-1]
-    number = 0 if n is None else -(-n // BLOCK)  # of a size that is not known yet there are no blocks
+    number = 0 if n is None else -(-n // BLOCK)  # no blocks if the size is unknown
     if number < 4 * k:
         return ops.top_k(x, k)
     shape = (*sizes(x)[:-1], k)
@@ -29,7 +29,7 @@ def top_k(x, k):
     blocks = ops.reshape(x, (-1, BLOCK))
     maxima = ops.reshape(ops.max(blocks, axis=-1, initial=float("-inf")), (-1, number))  # (rows, number)
     _, chosen = ops.top_k(maxima, k)
-    chosen = -ops.top_k(-chosen, k)[0]  # equal numbers stay in order
+    chosen = -ops.top_k(-chosen, k)[0]  # keeps equal numbers in order
     first = number * ops.arange(ops.shape(maxima)[0], dtype="int32")[:, None]
     candidates = ops.take(blocks, first + chosen, axis=0)  # (rows, k, BLOCK)
     values, places = ops.top_k(ops.reshape(candidates, (-1, k * BLOCK)), k)

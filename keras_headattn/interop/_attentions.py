@@ -66,11 +66,7 @@ def copy_attention(
 
 
 def _attentions(layer, classes):
-    found, seen = [], set()
-    for each in flatten_layers(layer):
-        if isinstance(each, classes) and id(each) not in seen:
-            seen.add(id(each))
-            found.append(each)
+    found = list({id(each): each for each in flatten_layers(layer) if isinstance(each, classes)}.values())
     for each in found:
         if not each.built:
             raise ValueError(f"The layers must be built: call the model first. Received: {each.name!r} without weights")

@@ -15,7 +15,7 @@ from headattn_io.optional import optional_import
 FILES = "model.safetensors, pytorch_model.bin (each also in parts, with its .index.json), tf_model.h5"
 FILES += ", a TensorFlow checkpoint (.index) or a t5x checkpoint"
 OF_CHECKPOINTS = "/.ATTRIBUTES/VARIABLE_VALUE"
-MOST_COMPRESSED = 100  # times smaller than its tensors a file may be
+MOST_COMPRESSED = 100  # greatest ratio of tensors to file size
 
 
 class _Refusal(ValueError):
@@ -152,7 +152,7 @@ def _read_torch(path):
     torch = optional_import("torch", "torch")
     told = "The file is cut off, or a pickle of more than tensors, which can run any program"
     with _faults(told, path), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of sparse tensors, which are refused
+        warnings.simplefilter("ignore")  # about sparse tensors, which are refused
         state = torch.load(path, map_location="cpu", weights_only=True)
     if isinstance(state, dict) and "state_dict" in state:
         state = state["state_dict"]
@@ -168,7 +168,7 @@ def _of_torch(torch, name, tensor, path):
         _refuse_numbers(name, f"{tensor.dtype}, {tensor.layout}, on {tensor.device}", path)
     _check_size(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes(), path)
     with _faults("The file has a tensor that NumPy cannot hold", path):
-        # NumPy does not take torch's bfloat16.
+        # NumPy lacks bfloat16.
         return (tensor.to(torch.float32) if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_headattn.models import Bert
 
-# What the last part of a name is called in PyTorch.
+# PyTorch's names for the last part of a name.
 OF_TORCH = {"kernel": "weight", "gamma": "weight", "embeddings": "weight", "scale": "weight", "beta": "bias"}
 PLACES = {
     "i": r"\d+",
@@ -123,7 +123,7 @@ def weights_by_name(model: keras.layers.Layer) -> dict[str, keras.Variable]:
     """
     if not model.built:
         model.build()
-    if isinstance(getattr(model, "encoder", None), Bert):  # a head, whose encoder may have been built before
+    if isinstance(getattr(model, "encoder", None), Bert):  # a head, whose encoder may have been built earlier
         inside = {id(weight) for weight in model.encoder.weights}
         own = [weight for weight in model.weights if id(weight) not in inside]
         return weights_by_name(model.encoder) | _below(model, own)
@@ -136,7 +136,7 @@ def _below(model, weights):
         parts = weight.path.split("/")
         if model.name in parts[:-1]:
             parts = parts[parts.index(model.name) + 1 :]
-        elif isinstance(model, Bert):  # embeddings that are another's, too
+        elif isinstance(model, Bert):  # embeddings shared with another encoder
             parts = parts[-2:]
         found["/".join(parts)] = weight
     return found

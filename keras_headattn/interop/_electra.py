@@ -16,7 +16,7 @@ from keras_headattn.interop._pretrained import canonical_tensors, encoder_argume
 from keras_headattn.interop._tables import BERT, HEADS, of_generator
 from keras_headattn.models import Bert, ElectraPretraining, MaskedLM, ReplacedTokenDetector
 
-# Hugging Face's names to those of Google's program, before `.` becomes `/`.
+# Hugging Face's names to Google's, before `.` becomes `/`.
 GOOGLE = (
     (r"LayerNorm\.weight$", "LayerNorm.gamma"),
     (r"LayerNorm\.bias$", "LayerNorm.beta"),

@@ -27,7 +27,7 @@ CLASSES = {
     ("electra", "ReplacedTokenDetector"): "ElectraForPreTraining",
     ("electra", "EncoderClassifier"): "ElectraForSequenceClassification",
 }
-# Settings of attention that Hugging Face's models have no others of.
+# Attention options that Hugging Face models cannot express.
 PLAIN = (
     "sliding_window",
     "use_gate",
@@ -84,14 +84,14 @@ def _converted(model, model_type):
 
 
 def refuse(what, received):
-    raise ValueError(f"There is no equal of this model there: it has {what}. Received: {received}")
+    raise ValueError(f"The format has no equivalent of this model: it has {what}. Received: {received}")
 
 
 def check_plain(attentions, width=None, use_bias=True, scale=None):
     """Refuses layers other than plain multi-head attention."""
     for layer in attentions:
         if type(layer) is not MultiHeadAttention:
-            refuse("multi-head attention alone", f"{type(layer).__name__} in {layer.path}")
+            refuse("only multi-head attention", f"{type(layer).__name__} in {layer.path}")
         config = layer.get_config()
         given = {name: config[name] for name in PLAIN if config[name]}
         if layer.relative_positions is not None and scale == 1.0:  # T5's table is the model's
@@ -133,16 +133,16 @@ def of_encoder(model, encoder, model_type):
         kinds = ", ".join(dict.fromkeys(each for each, _ in CLASSES))
         raise ValueError(f"`model_type` must be one of {kinds}, and have the head. Received: {kind!r} and {head}")
     if encoder.skip_padding != (kind == "roberta") or kind == "roberta" and encoder.num_segments:
-        refuse("positions that skip padding, and one segment, in RoBERTa alone", f"model_type={kind!r}")
+        refuse("positions that skip padding, and a single segment, only in RoBERTa", f"model_type={kind!r}")
     if kind != "electra" and encoder.embedding_dim != encoder.hidden_dim:
-        refuse("embeddings of their own width in ELECTRA alone", f"model_type={kind!r}")
+        refuse("embeddings of another width only in ELECTRA", f"model_type={kind!r}")
     if not encoder.built:
         encoder.build()
     check_plain([block.attention for block in encoder.blocks], encoder.hidden_dim)
     if getattr(model, "head_dim", None) or getattr(model, "kind", kind) != kind:
-        refuse(f"the head of {kind} alone", f"head_dim={model.head_dim}, kind={model.kind!r}")
+        refuse(f"only the head of {kind}", f"head_dim={model.head_dim}, kind={model.kind!r}")
     if getattr(model, "pooling", "first") != "first":
-        refuse("heads on the first token alone", f"pooling={model.pooling!r}")
+        refuse("only heads on the first token", f"pooling={model.pooling!r}")
     table = BERT.table | HEADS.get((kind, head), {})
     if (kind, head) == ("bert", "EncoderClassifier"):
         table = table | {"hidden": "pooler.dense"}
@@ -199,7 +199,7 @@ def _of_t5(model):
     check_plain(attentions, use_bias=False, scale=1.0)
     first = attentions[0]
     if any((layer.num_heads, layer.key_dim) != (first.num_heads, first.key_dim) for layer in attentions):
-        refuse("the same heads in all attentions", ", ".join(sorted({str(layer.num_heads) for layer in attentions})))
+        refuse("the same heads in all layers", ", ".join(sorted({str(layer.num_heads) for layer in attentions})))
     tensors = _tensors(model, T5_GATED if model.gated else T5)
     activation = activation_there(model.activation)
     if model.gated and activation not in ("gelu_new", "silu") or not model.gated and activation not in ("relu", "silu"):

@@ -12,7 +12,7 @@ UNSET = """
     forced_bos_token_id forced_decoder_ids forced_eos_token_id low_memory max_time min_new_tokens penalty_alpha
     prompt_lookup_num_tokens sequence_bias stop_strings watermarking_config
 """.split()
-# Keys that change a search, and the value with which they do not.
+# Keys that change a search, and their neutral value.
 NEUTRAL = {
     **dict.fromkeys(UNSET),
     **dict.fromkeys("do_sample early_stopping token_healing".split(), False),
@@ -20,7 +20,7 @@ NEUTRAL = {
     **dict.fromkeys("encoder_repetition_penalty guidance_scale length_penalty repetition_penalty".split(), 1.0),
     "num_beam_groups": 1,
 }
-# Keys of generation_config.json that change nothing, or nothing without sampling.
+# Keys of generation_config.json that do not matter without sampling.
 HARMLESS = """
     _from_model_config assistant_confidence_threshold assistant_lookbehind bos_token_id cache_config
     cache_implementation compile_config decoder_start_token_id disable_compile epsilon_cutoff eta_cutoff is_assistant

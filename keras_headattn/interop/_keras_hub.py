@@ -14,7 +14,7 @@ from keras_headattn.interop._tables import KERAS_HUB, T5, T5_GATED
 from keras_headattn.models import T5 as T5Model
 from keras_headattn.models import Bert
 
-# Of each class: arguments that its configuration does not say.
+# Arguments of each class that its configuration lacks.
 ENCODERS = {
     "BertBackbone": dict(activation="gelu_tanh", norm_epsilon=1e-12),
     "ElectraBackbone": dict(activation="gelu_tanh", norm_epsilon=1e-12),
@@ -118,7 +118,7 @@ def to_keras_hub(model: Bert) -> keras.Model:
     ```
     """
     if not isinstance(model, Bert):
-        refuse("encoders alone, keras_headattn.models.Bert", type(model).__name__)
+        refuse("only encoders, keras_headattn.models.Bert", type(model).__name__)
     models = optional_import("keras_hub").models
     if not model.built:
         model.build()

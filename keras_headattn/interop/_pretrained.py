@@ -161,7 +161,7 @@ def canonical_tensors(path):
     tensors = read_tensors(path)
     file = find_file(path) if path.is_dir() else path
     if file.suffix == ".h5":
-        # The name of the layer, and that of the model's class: its scope.
+        # Drop the scope: the names of the layer and of the model's class.
         tensors = of_tensorflow({re.sub(r"^[^/]+/tf_\w+?/", "", name): array for name, array in tensors.items()})
     elif any("/" in name for name in tensors):
         is_t5x = any(re.search("(^|/)target/", name) for name in tensors)
@@ -174,12 +174,9 @@ def canonical_tensors(path):
 
 def _kind_of(tensors, path):
     """Returns the model type of a checkpoint without config.json."""
-    if any(name.startswith("encoder.block.0.") for name in tensors):
-        return "t5"
-    if any(name.startswith("electra.") for name in tensors):
-        return "electra"
-    if any(name.startswith("bert.") for name in tensors):
-        return "bert"
+    for prefix, kind in (("encoder.block.0.", "t5"), ("electra.", "electra"), ("bert.", "bert")):
+        if any(name.startswith(prefix) for name in tensors):
+            return kind
     raise ValueError(
         "A folder without config.json must be of BERT, ELECTRA or T5, see `from_pretrained`. "
         f"Received: {path} with {', '.join(sorted(tensors)[:3])}"
@@ -197,7 +194,7 @@ def encoder_arguments(kind, config, path, tensors, ignore):
         config = Config.load(file) if file.exists() else Config(bert_sizes(tensors, kind), path)
         config.values |= {"model_type": kind}
         arguments = bert_arguments(config)
-        if kind == "bert" and arguments["activation"] == "gelu":  # Google's code of BERT has the formula with tanh
+        if kind == "bert" and arguments["activation"] == "gelu":  # Google's BERT uses tanh
             arguments["activation"] = "gelu_tanh"
     else:
         arguments = bert_arguments(config)
@@ -235,7 +232,7 @@ def _head_arguments(head, kind, tensors):
     if cls is None or (kind, cls.__name__) not in HEADS:
         there = [name for name, each in HEAD_CLASSES.items() if (kind, each.__name__) in HEADS]
         raise ValueError(f"`head` of {kind} must be None or one of {', '.join(there)}. Received: head={head!r}")
-    if cls is MaskedLM and kind in ("roberta", "electra"):  # whatever the encoder has
+    if cls is MaskedLM and kind in ("roberta", "electra"):  # whatever the encoder's is
         return cls, {"activation": "gelu"}
     if cls is not EncoderClassifier:
         return cls, {}
@@ -255,12 +252,10 @@ def _check_tied(tensors, outputs, embedding, path):
 
 def _with_tied_bias(names, tensors):
     """Renames the output bias if the file has it under its other name."""
-    table = dict(names.table)
-    if table.get("output_bias") == "lm_head.bias" and "lm_head.bias" not in tensors:
-        table["output_bias"] = "lm_head.decoder.bias"
-    if table.get("output_bias") == "cls.predictions.bias" and "cls.predictions.bias" not in tensors:
-        table["output_bias"] = "cls.predictions.decoder.bias"
-    return Names(table, unused=names.unused)
+    bias = names.table.get("output_bias")
+    if bias not in ("lm_head.bias", "cls.predictions.bias") or bias in tensors:
+        return names
+    return Names(names.table | {"output_bias": bias.replace("bias", "decoder.bias")}, unused=names.unused)
 
 
 def _make_t5(kind, config, path, tensors, attention, head, ignore, overrides):
@@ -283,7 +278,7 @@ def _make_t5(kind, config, path, tensors, attention, head, ignore, overrides):
         return _make_t5_encoder(arguments, attention, overrides), names, tensors
     model, shared = T5Model(**{**arguments, "attention": attention, **overrides}), tensors["shared.weight"]
     if model.tie_output and np.array_equal(tensors.get("lm_head.weight"), shared):
-        del tensors["lm_head.weight"]  # the same once more
+        del tensors["lm_head.weight"]  # a copy
     elif not model.tie_output and config is not None and (kind == "mt5" or config.get("tie_word_embeddings", True)):
         tensors.setdefault("lm_head.weight", shared)
     return model, T5_GATED if model.gated else T5, tensors

@@ -35,7 +35,7 @@ def marian_model(path, ids, pad_id):
     """Returns the bytes of a model with Marian's vocabulary, see `marian_vocabularies`."""
     model = read_model(path)
     scores = {piece.piece: piece.score for piece in model.pieces if piece.type in (NORMAL, USER_DEFINED)}
-    # One that is merged from bytes would use pieces that are only marked as unused.
+    # Byte pairs would be merged into pieces that are only marked unused.
     absent = UNUSED if model.trainer_spec.model_type == UNIGRAM else CONTROL
     tokens = [token for token, _ in sorted(ids.items(), key=lambda item: item[1])]
     tokens[0], tokens[pad_id] = tokens[pad_id], tokens[0]
@@ -48,7 +48,7 @@ def marian_model(path, ids, pad_id):
         elif token == "<unk>":
             piece.type = UNKNOWN
         elif token.startswith(">>") and token.endswith("<<"):
-            # The language to translate to, at the beginning of a text.
+            # The target language, at the beginning of a text.
             piece.piece, piece.type = WORD_START + token, USER_DEFINED
     _set_specials(model, pad="<pad>", bos="<pad>", eos="</s>", unk="<unk>")
     return model.SerializeToString()

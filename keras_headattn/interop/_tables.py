@@ -20,11 +20,11 @@ _ENCODER = {
     "block_{i}/feed_forward_norm": "encoder.layer.{i}.output.LayerNorm",
     "pooler": "pooler.dense",
 }
-# Heads that a checkpoint may have, and no model of ours takes with it unless it is asked to.
+# Task heads; ignored unless `head=` asks for one.
 _HEADS = (r"(cls|lm_head|classifier|qa_outputs|discriminator_predictions|generator(_predictions|_lm_head)?)\..*",)
 _HEADS += (r"(.*\.)?(position_ids|token_type_ids)", r"pooler\..*", "global_step", r"sequence_summary\..*")
 BERT = Names(_ENCODER, unused=_HEADS)
-# Of each kind of checkpoint, the names of each head.
+# Names of heads by kind of checkpoint.
 HEADS = {
     ("bert", "MaskedLM"): {
         "hidden": "cls.predictions.transform.dense",
@@ -70,10 +70,10 @@ T5 = Names(
     },
     unused=(r"(encoder|decoder)\.embed_tokens\.weight", r".*EncDecAttention\.relative_attention_bias\.weight"),
 )
-# 1.1 has two inner layers, of which the first is activated.
+# T5 1.1 has two inner layers; the first is activated.
 T5_GATED = Names({ours: theirs + "_0" * ours.endswith("/inner") for ours, theirs in T5.table.items()}, unused=T5.unused)
 
-# The encoder alone, as a `TransformerEncoder` has it.
+# The encoder as a `TransformerEncoder`.
 _OWN = {"target_embedding": "embedding", "{side}_norm": "norm"}
 _OWN["{side}_{i}/attention/{side}_relative_positions"] = "block_{i}/attention/relative_positions"
 
@@ -106,11 +106,11 @@ MARIAN = Names(
         "{side}_{i}/feed_forward_norm": _MARIAN_BLOCK + ".final_layer_norm",
         "{side}_norm": "model.{side}.layer_norm",
     },
-    # Tables of sinusoids, and the one embedding under its other names.
+    # Sinusoids, and the shared embedding's other names.
     unused=(r"model\.\w+\.embed_positions\.weights?", r"model\.\w+\.embed_tokens\.weight", r"lm_head\.weight"),
 )
 
-# OpenNMT-tf 2: attributes of its `Transformer`, one after the other, as TensorFlow 2 writes them.
+# OpenNMT-tf 2: paths of attributes, as TensorFlow 2 writes them.
 OPENNMT = Names(
     {
         "target_embedding/embeddings": "model/examples_inputter/labels_inputter/embedding",
@@ -141,7 +141,7 @@ OPENNMT = Names(
     unused=(r"optimizer/.*", r".*\.OPTIMIZER_SLOT/.*", "save_counter.*"),
 )
 
-# KerasHub's backbones, whose kernels have our axes.
+# KerasHub's backbones; kernels have this library's axes.
 KERAS_HUB = Names(
     {
         "token_embedding": "token_embedding",
@@ -161,7 +161,7 @@ KERAS_HUB = Names(
     unused=("pooled_dense/.*",),
 )
 
-# The stock layer, whose sublayers have our names.
+# Keras's layers; sublayers have this library's names.
 STOCK = Names({name: name for name in ("{p}", "gate", "attention_output")}, kernels="heads")
 
 # t5x to Hugging Face's names.
@@ -185,7 +185,7 @@ T5X = Names(
     kernels="heads",
 )
 
-# TensorFlow's names of BERT, ELECTRA and T5, part by part, where they are not Hugging Face's with `/` for `.`.
+# Replacements that turn TensorFlow's names of BERT, ELECTRA and T5 into Hugging Face's with `/` for `.`.
 TENSORFLOW = (
     (r"(^|/)(layer|block)_(?:\._)?0*(\d+)", r"\1\2/\3"),
     (r"/(kernel|gamma|scale)$", "/weight"),

@@ -50,18 +50,15 @@ class TokenizerJson:
     def _check_sides(self):
         """Refuses cutting and padding on the left; how much is set in each call."""
         for name in ("truncation", "padding"):
-            direction = (self._sided(name) or {}).get("direction", "Right")
+            part = self.document.get(name)
+            direction = part.get("direction", "Right") if isinstance(part, dict) else "Right"
             if direction != "Right":
                 self.refuse(f"{name}.direction", direction)
-
-    def _sided(self, name):
-        part = self.document.get(name)
-        return part if isinstance(part, dict) else None
 
     def _check_template(self):
         part = self._part("post_processor")
         steps = self._steps("post_processor", "processors")
-        steps = [step for step in steps if step.get("type") != "ByteLevel"]  # it moves offsets alone
+        steps = [step for step in steps if step.get("type") != "ByteLevel"]  # it changes offsets only
         expected = TEMPLATES[self.kind]
         if len(steps) != 1:
             self.refuse("post_processor", part or None)
@@ -195,7 +192,7 @@ class TokenizerJson:
         )  # fmt: skip
         if not (squeezes and strips):
             self.refuse("pre_tokenizer", "Metaspace, with spaces that are neither squeezed nor stripped")
-        # Where tokens are added, the text after one would begin without a space.
+        # Text after an added token would begin without a space.
         self.begins_once = last.get("prepend_scheme") == "first"
 
 

@@ -24,9 +24,9 @@ SPECIALS = {
     "bert": BERT, "electra": BERT, "roberta": ROBERTA, "xlm-roberta": ROBERTA, "camembert": ROBERTA,
     "t5": SENTENCES, "mt5": SENTENCES, "marian": SENTENCES,
 }  # fmt: skip
-# Tokens of a vocabulary that are no part of texts: sentinels, and places that fairseq leaves free.
+# Tokens that never occur in text: sentinels and fairseq's unused ids.
 NO_TEXT = re.compile("\N{LOWER ONE EIGHTH BLOCK}?<extra_id_[0-9]+>|.*NOTUSED")
-# Keys that say nothing of the ids of a text: of files, of calls, of decoding.
+# Keys that do not change the ids of a text.
 HARMLESS = """
     backend chat_template clean_up_tokenization_spaces errors full_tokenizer_file init_inputs is_local
     local_files_only max_len max_length merges_file model_input_names model_max_length model_specific_special_tokens
@@ -34,7 +34,7 @@ HARMLESS = """
     source_lang source_spm special_tokens_map_file stride target_lang target_spm target_vocab_file tokenizer_file
     trim_offsets truncation_strategy unk_id use_fast vocab vocab_file
 """.split()
-# Keys that change ids, and the value that is read here, unless a kind honours others.
+# Keys that change ids, and the supported value, unless a kind honours others.
 FIXED = dict(
     add_bos_token=False,
     add_eos_token=True,
@@ -52,7 +52,7 @@ FIXED = dict(
     truncation_side="right",
     wordpieces_prefix="##",
 )
-# Keys that matter where tokens are added.
+# Keys that matter for added tokens.
 OF_ADDED = (
     "added_tokens_decoder",
     "additional_special_tokens",

@@ -10,12 +10,12 @@ from keras_headattn.interop._sentencepiece_models import fairseq_model, marian_m
 from keras_headattn.interop._tokenizer_json import TokenizerJson
 from keras_headattn.interop._tokenizer_settings import SPECIALS, Settings
 
-# The tokens of the first ids of fairseq's vocabularies, before the pieces of a SentencePiece model.
+# First tokens of fairseq's vocabularies, before the SentencePiece model's.
 FIRST = {
     "xlm-roberta": ["<s>", "<pad>", "</s>", "<unk>"],
     "camembert": ["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"],
 }
-# Keys of KerasHub's tokenizers that are read, or change no ids.
+# Keys of KerasHub's tokenizers that are read or harmless.
 PRESET_KEYS = """
     add_eos add_prefix_space config_file dtype lowercase merges name proto special_tokens special_tokens_in_strings
     strip_accents trainable unsplittable_tokens vocabulary
@@ -71,7 +71,7 @@ def _word_pieces(path, config, arguments):
         lowercase = settings.flag("do_lower_case", lowercase)
         strip_accents = settings.flag("strip_accents", strip_accents)
     else:
-        # As the tokenizer itself reads it, with its errors.
+        # Read by the tokenizer, with its error messages.
         vocabulary = WordPieceTokenizer(_need(path, "vocab.txt")).vocabulary
         lowercase, strip_accents = settings.flag("do_lower_case", True), settings.flag("strip_accents", None)
     given = dict(lowercase=lowercase, strip_accents=strip_accents, added_tokens=settings.added(vocabulary, whole))
@@ -105,7 +105,7 @@ def _t5(path, config, arguments):
     if whole:
         proto, num_sentinels, tokens = whole.unigram(settings.is_no_text)
     else:
-        # Multilingual models have the sentinels among their pieces.
+        # Multilingual models have sentinels in the vocabulary.
         proto, num_sentinels = _need(path, "spiece.model"), settings.get("extra_ids", 100 if kind == "t5" else 0)
         plain = SentencePieceTokenizer(proto, num_sentinels=num_sentinels)
         tokens = [plain.id_to_token(i) for i in range(plain.vocabulary_size)]
@@ -137,7 +137,7 @@ def _of_preset(path, config, arguments):
     folder = path / "assets" / "tokenizer"
     if (folder / "vocabulary.txt").exists():
         _check_preset(path, settings, split=True, split_on_cjk=True, suffix_indicator="##", oov_token="[UNK]")
-        # False is what KerasHub has by default, in lower case too.
+        # False is KerasHub's default, in lower case, too.
         given = dict(lowercase=settings.get("lowercase", False), strip_accents=settings.get("strip_accents") or None)
         tokenizer = WordPieceTokenizer(folder / "vocabulary.txt", **{**given, **arguments})
     elif (folder / "vocabulary.json").exists():

@@ -24,6 +24,16 @@ def pad_to_bucket(ids, lengths, pad_id=0):
     return tf.pad(ids, [[0, 0], [0, bucket - size]], constant_values=pad_id)
 
 
+def after(encode, function):
+    """Returns `function` of the inputs that `encode` makes of texts, with the outputs that `encode` adds."""
+
+    def call(*texts):
+        inputs, outputs = encode(*texts)
+        return function(inputs) | outputs
+
+    return call
+
+
 def is_longer(ids, most, pad_id=0):
     """Returns boolean `(B,)`, True for rows of padded ids `(B, n)` with more than `most` ids."""
     return tf.reduce_any(ids[:, most:] != pad_id, axis=1)

@@ -117,7 +117,9 @@ class Classifier:
             The other B - k rows are filler.
         """
         if isinstance(texts, str) or isinstance(second_texts, str):
-            raise ValueError(f"Give lists of str. Received: the str {(second_texts or texts)[:60]!r}")
+            raise ValueError(
+                f"`texts` and `second_texts` must be lists of str. Received: the str {(second_texts or texts)[:60]!r}"
+            )
         if second_texts is not None and len(texts) != len(second_texts):
             raise ValueError(
                 "There must be as many `second_texts` as `texts`. "

@@ -11,15 +11,15 @@ import tensorflow as tf
 from headattn_io.files import Path
 from keras_headattn._private import flatten_layers
 from keras_headattn.serving._attention_signature import text_attention
-from keras_headattn.serving._buckets import bucket_lengths, is_longer, pad_to_bucket
+from keras_headattn.serving._buckets import after, bucket_lengths, is_longer, pad_to_bucket
 from keras_headattn.serving._likeliest import likeliest, probabilities_of
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
 from keras_headattn.text._tokenizer import Tokenizer
 
-PARALLEL = 10  # files that are decoded at a time
-SIZE = 224  # pixels of the sides of images in warm-up requests, where images may have any size
-LONGEST = 128  # ids to which texts are padded at most, where they may have any number
+PARALLEL = 10  # files decoded in parallel
+SIZE = 224  # height and width of images in warm-up requests, if images may have any size
+LONGEST = 128  # greatest length that texts are padded to without `max_length`
 
 
 def export_classifier(
@@ -46,7 +46,7 @@ def export_classifier(
       `SelfAttentivePooling`. Pairs that are not joined have `second_pieces` and so on for the second text.
 
     With `max_length`, every signature also returns boolean `is_cut` `(B,)`, True if a text was cut. Texts are padded to
-    16, 32, 64, ... up to `max_length` (default 128); longer ones are not padded.
+    16, 32, 64, ... and `max_length`, or 128 without it; longer ones are not padded.
 
     Args:
         model, tokenizer, class_names, activation: as in `Classifier`.
@@ -110,7 +110,6 @@ def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, war
         tokenizer = tokenizer.with_max_length(max_length)
         max_length = tokenizer.max_length
     lengths = bucket_lengths(max_length or LONGEST)
-
     pad_id = getattr(tokenizer, "pad_id", 0)
 
     def encode(*texts):
@@ -124,19 +123,12 @@ def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, war
         sides = tuple(pad_to_bucket(ids[:, :max_length], lengths, pad_id) for ids in sides)
         return sides if pairs else sides[0], cut
 
-    def of_strings(function):
-        def call(*texts):
-            inputs, cut = encode(*texts)
-            return function(inputs) | cut
-
-        return call
-
     functions = {"serving_default": predict}
     if attention:
         functions["attention"] = text_attention(predict, model, tokenizer)
     names = ("text", "second_text") if pairs else ("text",)
     specs = [tf.TensorSpec((None,), tf.string, name=name) for name in names]
-    signatures = {name: (of_strings(function), specs) for name, function in functions.items()}
+    signatures = {name: (after(encode, function), specs) for name, function in functions.items()}
     requests = batches("text", sample_texts(tokenizer, lengths, 2 if pairs and joins_pairs else 1), warmup_batch_sizes)
     warmup = dict.fromkeys(signatures, [dict.fromkeys(names, request["text"]) for request in requests])
     with _any_device(model):
@@ -233,14 +225,14 @@ def export_pixel_classifier(
 def _decoded(images, preprocess, shape):
     """Returns the pixels of files, zeros for files that cannot be decoded, and boolean `(B,)` for those that can."""
     rows = tf.size(images, tf.int64)
-    # Only a data set goes on after an error. One row more, as `get_single_element` takes none that is empty.
+    # Only data sets continue after an error. An extra row, as `get_single_element` refuses empty batches.
     dataset = tf.data.Dataset.range(rows).map(
         lambda row: (row, tf.ensure_shape(preprocess(images[row]), shape)), PARALLEL
     )
     spec = dataset.element_spec[1]
     if not spec.shape.is_fully_defined():
         raise ValueError(
-            "`preprocess` must return pixels of one size where the model takes images of any. "
+            "`preprocess` must return images of one size if the model takes any. "
             f"Received: pixels of shape {tuple(spec.shape)}"
         )
     last = tf.data.Dataset.from_tensors((rows, tf.zeros(spec.shape, spec.dtype)))

@@ -56,20 +56,15 @@ class ImageClassifier:
         self._probabilities = probabilities_of(model, self.class_names)
 
     def __call__(self, images: Sequence[Path | bytes]) -> list[Classification | None]:
-        found = []
+        results: list[Classification | None] = [None] * len(images)
         for begin in range(0, len(images), self.batch_size):
-            found += self._classify(images[begin : begin + self.batch_size])
-        return found
-
-    def _classify(self, images):
-        pixels = [self._pixels(image) for image in images]
-        readable = [place for place, found in enumerate(pixels) if found is not None]
-        found = [None] * len(images)
-        if readable:
-            rows = self._probabilities(tf.stack([pixels[place] for place in readable])).numpy()
-            for place, each in zip(readable, classifications(rows, self.class_names, self.top), strict=True):
-                found[place] = each
-        return found
+            batch = {begin + i: self._pixels(image) for i, image in enumerate(images[begin : begin + self.batch_size])}
+            batch = {index: pixels for index, pixels in batch.items() if pixels is not None}
+            if batch:
+                rows = self._probabilities(tf.stack(list(batch.values()))).numpy()
+                for index, result in zip(batch, classifications(rows, self.class_names, self.top), strict=True):
+                    results[index] = result
+        return results
 
     def _pixels(self, image):
         if not isinstance(image, bytes):

@@ -93,7 +93,7 @@ class Server:
         for origin in origins:
             if not re.fullmatch(r"https?://[\w.\-\[\]:]+", origin):
                 raise ValueError(
-                    f"`origins` are such as http://localhost:8501, without a path. Received: origin={origin!r}"
+                    f"`origins` must be like http://localhost:8501, without a path. Received: origin={origin!r}"
                 )
         self.models = {
             name: ServedModel(name, folder, keep, labels or {}, max_batch) for name, folder in models.items()
@@ -181,7 +181,7 @@ def _listen(host, port):
     except OSError as error:
         reason = getattr(error, "strerror", None) or error
         raise OSError(f"Give another --port or --host. Received: {host}:{port} ({reason})") from error
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # its connections too; asyncio sets it for its own
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections inherit it
     return listener
 
 

@@ -10,7 +10,6 @@ from keras_headattn._attention_page import page_files
 from keras_headattn.serving._server_json import (
     RequestError,
     bad_request,
-    error_json,
     parse,
     signature_name,
     to_json,
@@ -20,9 +19,9 @@ from keras_headattn.serving._server_models import find_version, status_of
 
 LOOPBACK = ["127.0.0.1", "localhost", "::1"]
 MOST_HEADER_BYTES, MOST_REQUESTS, GRACE_SECONDS = 16_384, 512, 10
-# Accepted, so that those beyond MOST_REQUESTS are answered; the backlog is accepted before any of it is counted.
+# More connections than requests, so that the surplus is answered; the backlog is accepted before it is counted.
 MOST_CONNECTIONS, BACKLOG = 576, 256
-LARGE = 65_536  # bytes that are read and written beside the loop
+LARGE = 65_536  # bytes from which data are processed in another thread
 
 
 def make_http(server):
@@ -37,7 +36,7 @@ def make_http(server):
         log_config=None,
         log_level="error",
         access_log=False,
-        proxy_headers=False,  # addresses are those of the sockets
+        proxy_headers=False,  # use the sockets' addresses
         server_header=False,
         headers=[("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")],
         limit_concurrency=MOST_REQUESTS,
@@ -57,7 +56,7 @@ def _connection_class(read_seconds, write_seconds):
 
         def connection_made(self, transport):
             super().connection_made(transport)
-            transport.set_write_buffer_limits(0)  # what the peer has not taken is told at once
+            transport.set_write_buffer_limits(0)  # pause as soon as the client does not read
             self._writing = None
             self._reading = self.loop.call_later(read_seconds, transport.abort)
             if len(self.connections) > MOST_CONNECTIONS:
@@ -117,7 +116,7 @@ class Api:
             routes.append(Route(path + ":{method}", self.predict, methods=["GET", "POST"]))
             routes.append(Route(path + "/metadata", self.metadata))
             routes.append(Route(path, self.status))
-        # Other names may be made to mean this machine by pages of other hosts.
+        # Other hosts' pages may point names of their own at this machine.
         hosts = [*LOOPBACK, "[::1]"] if self.server.host in LOOPBACK else ["*"]
         cors = dict(allow_origins=self.server.origins, allow_methods=["GET", "POST"], allow_headers=["Content-Type"])
         return Starlette(
@@ -130,7 +129,7 @@ class Api:
             exception_handlers={
                 RequestError: self.refused,
                 HTTPException: self.malformed,
-                ClientDisconnect: self.failed,  # which nobody reads
+                ClientDisconnect: self.failed,  # nobody reads it
                 Exception: self.failed,
             },
         )
@@ -215,7 +214,7 @@ class Api:
         return signature.submit(arrays, self.server.max_rows), is_rows
 
     async def _body(self, request):
-        size, body = int(request.headers.get("content-length", 0)), bytearray()  # h11 takes digits alone
+        size, body = int(request.headers.get("content-length", 0)), bytearray()  # h11 accepts digits only
         self._check_size(size)
         try:
             async with asyncio.timeout(self.server.read_seconds):
@@ -258,4 +257,5 @@ def _json(value):
 
 
 def _error(status, message):
-    return _response(error_json(message), status, {"Retry-After": "1"} if status in (429, 503) else None)
+    body = json.dumps({"error": message}).encode("ascii")
+    return _response(body, status, {"Retry-After": "1"} if status in (429, 503) else None)

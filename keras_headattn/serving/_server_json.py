@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from headattn_io.files import parse_json
 
-# Lines of an error of a graph that do not say what was wrong.
+# Lines of a graph's error message without a reason.
 NO_REASON = re.compile(r"Graph execution error|Detected at node|<stack traces|\[\[|\d+ root error")
-SHOWN = 80  # characters of a value in an error
-MOST_AXES = 32  # of a tensor: NumPy has 64
+SHOWN = 80  # characters of a value in a message
+MOST_AXES = 32  # of a tensor; NumPy allows 64
 KINDS = {type(None): "Null", bool: "Bool", dict: "Object", str: "String", int: "Number", float: "Number"}
 
 
@@ -103,7 +103,7 @@ def _is_object(value):
 
 
 def _array(value, dtype, max_text):
-    nested = np.array(value, dtype=object)  # lists of unequal sizes, and those too deep for it, stay lists
+    nested = np.array(value, dtype=object)  # ragged and too deep lists stay lists
     if nested.ndim > MOST_AXES or any(isinstance(leaf, list) for leaf in nested.flat):
         raise bad_request(f"Lists must be of equal sizes at each level, and at most {MOST_AXES} levels deep.")
     array = np.empty(nested.size, dtype.as_numpy_dtype)
@@ -181,22 +181,15 @@ def to_json(outputs, is_rows):
 
 def _values(name, array):
     if array.dtype == object:
-        if name.endswith("_bytes"):
-            return _nested(array, lambda data: {"b64": base64.b64encode(data).decode("ascii")})
-        return _nested(array, lambda data: data.decode("utf-8", errors="replace"))
+        convert = _to_base64 if name.endswith("_bytes") else lambda data: data.decode("utf-8", errors="replace")
+        return np.vectorize(convert, otypes=[object])(array).tolist()
     if array.dtype in (np.float32, np.float16) or array.dtype.name == "bfloat16":
-        return array.astype("float32").astype("U").astype("float64").tolist()  # no more digits than it has
+        return array.astype("float32").astype("U").astype("float64").tolist()  # no spurious digits
     return array.tolist()
 
 
-def _nested(array, convert):
-    flat = np.empty(array.size, object)
-    flat[:] = [convert(data) for data in array.ravel()]
-    return flat.reshape(array.shape).tolist()
-
-
-def error_json(message):
-    return json.dumps({"error": message}, ensure_ascii=True).encode("ascii")
+def _to_base64(data):
+    return {"b64": base64.b64encode(data).decode("ascii")}
 
 
 def message_of(error):

@@ -16,7 +16,7 @@ from keras_headattn.serving._versions import is_version, read_examples
 from keras_headattn.serving._warmup import RECORDS, read_warmup
 
 log = logging.getLogger("keras_headattn.serving")
-MOST_WAITING = 1024  # requests for one signature
+MOST_WAITING = 1024  # requests for a signature
 REFUSED = (tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError, tf.errors.UnimplementedError)
 PASSING = (MemoryError, tf.errors.ResourceExhaustedError, tf.errors.UnavailableError, tf.errors.PermissionDeniedError)
 
@@ -44,9 +44,9 @@ class ServedModel:
         self.keep = keep
         self.labels = labels
         self.max_batch = max_batch
-        self.loaded = {}  # replaced as a whole, so that any thread may read it
-        self._damaged = {}  # version to what its files were, and what was wrong
-        self._fault = None  # of the folder
+        self.loaded = {}  # replaced as a whole, so any thread may read it
+        self._damaged = {}  # from version to its files and the error
+        self._fault = None  # error of the folder
 
     def poll(self):
         """Loads new versions, and unloads those that are deleted or no longer the latest."""
@@ -90,8 +90,8 @@ class ServedModel:
             return None
         try:
             version = Version(path, self.max_batch)
-        except Exception as error:  # whatever is wrong with a file
-            may_pass = isinstance(error, PASSING) or bool(getattr(error, "errno", None))  # of an OSError
+        except Exception as error:  # a damaged file may raise anything
+            may_pass = isinstance(error, PASSING) or bool(getattr(error, "errno", None))  # an OSError
             self._damaged[number] = None if may_pass else files, str(error)
             if str(error) != said or not may_pass:
                 kept = f"; {', '.join(map(str, self.loaded))} stays" if self.loaded else ""
@@ -117,7 +117,7 @@ class ServedModel:
     def listed(self):
         """Returns the model's name, whether it takes text, and example texts, for the page."""
         version = self.loaded[max(self.loaded)] if self.loaded else None
-        takes_text = version is None or version.takes_text  # it may yet appear
+        takes_text = version is None or version.takes_text  # a version may yet appear
         return {"name": self.name, "takes_text": takes_text, "examples": version.examples if version else []}
 
     def status(self, number=None, label=None):
@@ -144,8 +144,8 @@ class Version:
 
     def __init__(self, path, max_batch):
         for file in pathlib.Path(path).rglob("*"):
-            if not file.is_dir() and not file.is_file():  # a pipe would be waited for without end
-                raise ValueError(f"A version has files and folders alone. Received: {file.name}, which is neither")
+            if not file.is_dir() and not file.is_file():  # a pipe would block
+                raise ValueError(f"A version must have only files and folders. Received: {file.name}")
         definition = saved_model_pb2.SavedModel()
         definition.ParseFromString((pathlib.Path(path) / "saved_model.pb").read_bytes())
         self.protos = {
@@ -153,9 +153,9 @@ class Version:
             for graph in definition.meta_graphs
             for name, signature in sorted(graph.signature_def.items())
         }
-        self._model = _load(path)  # TensorFlow frees the variables with it
+        self._model = _load(path)  # keeps the variables alive
         if not self._model.signatures:
-            raise ValueError(f"The SavedModel has no signatures. Received: {path}")
+            raise ValueError(f"A SavedModel must have signatures. Received: {path}")
         self.signatures = {
             name: Signature(function, max_batch) for name, function in sorted(self._model.signatures.items())
         }
@@ -206,7 +206,7 @@ class Signature:
             raise RequestError(503, "The batch scheduling queue to which this task was submitted is full.")
         future = concurrent.futures.Future()
         self._waiting.append((arrays, future))
-        self._executor.submit(self._run_waiting)  # does nothing where an earlier run has taken the request along
+        self._executor.submit(self._run_waiting)  # does nothing if an earlier run has included the request
         return future
 
     def _run_waiting(self):
@@ -229,7 +229,7 @@ class Signature:
             if not fits:
                 break
             self._waiting.popleft()
-            if future.set_running_or_notify_cancel():  # whoever asked has not gone
+            if future.set_running_or_notify_cancel():  # the client is still there
                 group.append((arrays, future))
                 rows += _rows(arrays)
         return group
@@ -268,7 +268,7 @@ def _kind(arrays):
 def _files(path):
     try:
         stats = [(file, file.stat()) for file in sorted(pathlib.Path(path).rglob("*"))]
-    except OSError:  # it is going away
+    except OSError:  # it is being deleted
         return None
     return [(file, stat.st_size, stat.st_mtime_ns) for file, stat in stats]
 
@@ -279,5 +279,5 @@ def _load(path):
     except Exception as error:
         if "Op type not registered" not in str(error):
             raise
-        optional_import("tensorflow_text")  # the operations of tokenizers
+        optional_import("tensorflow_text")  # registers the operations of tokenizers
         return tf.saved_model.load(str(path))

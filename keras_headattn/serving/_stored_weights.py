@@ -7,15 +7,15 @@ import keras
 import tensorflow as tf
 
 STORED = ("float32", "bfloat16", "int8")
-LEAST = 4096  # numbers of a matrix that is kept in fewer bytes
+LEAST = 4096  # smallest size of a matrix that is stored in fewer bytes
 
 
 class StoredWeights:
     """Decoding kernels and model weights as variables of a SavedModel.
 
-    Matrices of at least 4,096 numbers are stored as `stored`, the rest as float32. `"int8"` has a float32 factor for
-    each output of a kernel and each token of an embedding: its largest absolute value / 127. Matrices become float32
-    again once in each call, before any product.
+    Matrices of at least 4,096 float32 numbers are stored as `stored`, the rest unchanged, and become float32 again once
+    in each call. `"int8"` has a float32 factor for each output of a kernel and each token of an embedding: its largest
+    absolute value / 127.
     """
 
     def __init__(self, searcher, stored="float32"):
@@ -42,7 +42,7 @@ class StoredWeights:
 
         read = step.get_concrete_function(tf.TensorSpec((None, None), tf.int32)).graph.variables
         read = {id(variable) for variable in read}
-        # Under `MirroredStrategy` a weight is a variable for each replica.
+        # Under `MirroredStrategy` a weight has a variable for each replica.
         return [
             weight
             for weight in searcher.variables
@@ -58,7 +58,7 @@ def _keep_weight(weight, stored):
     """Like `_keep`, but weights that need no conversion stay the model's variables."""
     if stored == "float32" or not _is_large(weight):
         return lambda: keras.ops.copy(weight)
-    # An embedding has its tokens on the first axis, and a kernel its inputs.
+    # The first axis of an embedding is tokens, that of a kernel inputs.
     return _keep(weight, stored, -1 if weight.name == "embeddings" else 0)
 
 

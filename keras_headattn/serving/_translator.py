@@ -152,9 +152,9 @@ def source_buckets(model, max_length, max_source_length=None):
     if max_source_length is not None:
         longest = max_source_length
     if longest < 2 or longest > (positions or longest):
-        most = "" if positions is None else f", and at most {positions}, the number of the model's learned positions"
+        most = "" if positions is None else f", and at most {positions}, the model's learned positions"
         raise ValueError(
-            f"`max_source_length` must have room for a token beside the end symbol{most}. "
+            f"`max_source_length` must be at least 2, a token and the end symbol{most}. "
             f"Received: max_source_length={longest}"
         )
     return bucket_lengths(longest)

@@ -9,7 +9,7 @@ from headattn_io.files import Path
 from keras_headattn._private import in_sequence
 from keras_headattn.decoding import Searcher
 from keras_headattn.serving._attention_signature import translation_attention
-from keras_headattn.serving._buckets import cut_ids, is_longer, pad_to_bucket
+from keras_headattn.serving._buckets import after, cut_ids, is_longer, pad_to_bucket
 from keras_headattn.serving._stored_weights import StoredWeights
 from keras_headattn.serving._translator import source_buckets
 from keras_headattn.serving._versions import save_signatures
@@ -76,16 +76,9 @@ def export_translator(
     """
     if searcher.end_id != target_tokenizer.eos_id:
         raise ValueError(
-            "A translation must end with the end symbol of the target tokenizer: make the searcher with "
-            f"`end_id=target_tokenizer.eos_id`, here {target_tokenizer.eos_id}. "
+            f"`searcher.end_id` must be the target tokenizer's, {target_tokenizer.eos_id}. "
             f"Received: searcher.end_id={searcher.end_id}"
         )
-    if max_source_length is not None and max_source_length < 2:
-        raise ValueError(
-            "`max_source_length` must have room for a token beside the end symbol. "
-            f"Received: max_source_length={max_source_length}"
-        )
-
     lengths = source_buckets(searcher.model, searcher.max_length, max_source_length)
 
     def encode(text):
@@ -94,13 +87,6 @@ def export_translator(
             cut = {"is_cut": is_longer(ids, max_source_length, source_tokenizer.pad_id)}
             ids = cut_ids(ids, max_source_length, source_tokenizer)
         return pad_to_bucket(ids, lengths), cut
-
-    def of_text(function):
-        def call(text):
-            ids, cut = encode(text)
-            return function(ids) | cut
-
-        return call
 
     def n_best(ids, search):
         found = search(ids)
@@ -119,7 +105,7 @@ def export_translator(
     if attention:
         functions["attention"] = translation_attention(search, searcher, kept, source_tokenizer, target_tokenizer)
     text = tf.TensorSpec((None,), tf.string, name="text")
-    signatures = {name: (of_text(function), [text]) for name, function in functions.items()}
+    signatures = {name: (after(encode, function), [text]) for name, function in functions.items()}
     requests = batches("text", sample_texts(source_tokenizer, lengths), warmup_batch_sizes)
     tokenizers = [source_tokenizer, target_tokenizer]
     return save_signatures(signatures, folder, tokenizers, run, dict.fromkeys(signatures, requests))
@@ -169,7 +155,7 @@ def stored_search(searcher, kept, jit_compile=False, cpu_only=False):
         lambda ids: searcher.search(ids, *kept.read()),
         autograph=False,
         jit_compile=jit_compile,
-        experimental_attributes={"_noinline": True} if cpu_only else None,  # inlined, it would have several threads
+        experimental_attributes={"_noinline": True} if cpu_only else None,  # inlined, it would run in several threads
     )
     if not cpu_only:
         return search

@@ -15,7 +15,7 @@ import tensorflow as tf
 from headattn_io.files import Path, read_json, sync, write_atomically
 from keras_headattn.serving._warmup import write_warmup
 
-# Part of a version, so that both appear at once. Model servers load nothing of this folder but warm-up requests.
+# Inside the version, so that all appears at once. Model servers read only warm-up requests from this folder.
 NOTE = pathlib.Path("assets.extra", "run.txt")
 EXAMPLES = pathlib.Path("assets.extra", "examples.json")
 
@@ -71,7 +71,7 @@ def save_signatures(
         name: tf.function(function, autograph=False).get_concrete_function(*specs)
         for name, (function, specs) in signatures.items()
     }
-    module = tf.Module()  # what the signatures use must be within reach of it
+    module = tf.Module()  # everything that the signatures use must be an attribute
     module.weights = list({id(weight): weight for f in functions.values() for weight in f.graph.variables}.values())
     module.tokenizers = list(tokenizers)
 
@@ -108,8 +108,8 @@ def _check_run(folder, run):
     owner = None if note is None else note.read_text(encoding="utf-8").removesuffix("\n")
     if note is not None and owner != run:
         raise ValueError(
-            f"The folder has the model of another run, {owner}, and a server of it would go over to the new one. Give "
-            f"another folder, or remove this one. Received: folder={str(folder)!r}, run={run!r}"
+            f"`folder` must have no model of another run, here {owner}: a server would switch to the new one. "
+            f"Received: folder={str(folder)!r}, run={run!r}"
         )
 
 
@@ -155,8 +155,7 @@ def _explained(folder):
         yield
     except (OSError, tf.errors.OpError) as error:
         raise OSError(
-            "The model could not be written. Give a folder that may be written to, on a disk with enough "
-            f"room. Received: folder={str(folder)!r} ({error})"
+            f"`folder` must be writable, on a disk with enough space. Received: folder={str(folder)!r} ({error})"
         ) from error
 
 
@@ -164,7 +163,7 @@ def _temporary(folder):
     """Makes a folder inside `folder`, so that renaming is atomic. Model servers skip names that are not numbers."""
     folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / f".new.{secrets.token_hex(4)}"
-    temporary.mkdir()  # with the permissions of any new folder; those of `tempfile` are for their owner
+    temporary.mkdir()  # not by `tempfile`, whose folders only the owner may read
     return temporary
 
 
@@ -186,6 +185,6 @@ def _rename(temporary, folder):
             os.rename(temporary, version)
             return version
         except OSError:
-            # Another process may have taken the number in between.
+            # Another process may have taken the number.
             if not version.exists():
                 raise

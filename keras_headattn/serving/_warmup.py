@@ -14,7 +14,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from headattn_io.files import Path, atomic_path
 
 RECORDS = pathlib.Path("assets.extra", "tf_serving_warmup_requests")
-MOST = 1000  # a server does not load a model that has more
+MOST = 1000  # servers refuse models with more
 BATCH_SIZES = (1, 8)
 
 # Messages of TensorFlow Serving: fields that a request has, by name, with their numbers and types. Fields are known by
@@ -49,7 +49,7 @@ def write_warmup(path: Path, requests: Mapping[str, Sequence[Mapping[str, Any]]]
     """
     number = sum(map(len, requests.values()))
     if number > MOST:
-        raise ValueError(f"A server takes {MOST} requests at most. Received: {number} requests")
+        raise ValueError(f"`requests` must be at most {MOST}. Received: {number} requests")
     saved_model = saved_model_pb2.SavedModel.FromString(pathlib.Path(path, "saved_model.pb").read_bytes())
     signatures = saved_model.meta_graphs[0].signature_def
     with atomic_path(pathlib.Path(path, RECORDS)) as temporary, tf.io.TFRecordWriter(str(temporary)) as file:
@@ -90,10 +90,10 @@ def batches(name, rows, batch_sizes):
 def _record(name, inputs, signatures):
     if name not in signatures:
         names = sorted(known for known in signatures if not known.startswith("__"))
-        raise ValueError(f"The model has the signatures {names}. Received: requests of {name!r}")
+        raise ValueError(f"`requests` must be of the signatures {names}. Received: requests of {name!r}")
     specs = signatures[name].inputs
     if specs.keys() != inputs.keys():
-        raise ValueError(f"The signature {name!r} has the inputs {sorted(specs)}. Received: {sorted(inputs)}")
+        raise ValueError(f"Requests of {name!r} must have the inputs {sorted(specs)}. Received: {sorted(inputs)}")
     log = _prediction_log()()
     request = log.predict_log.request
     request.model_spec.signature_name = name
@@ -101,8 +101,8 @@ def _record(name, inputs, signatures):
         value, spec = np.asarray(value), specs[key]
         if not tf.TensorShape(spec.tensor_shape).is_compatible_with(value.shape):
             shape = tuple(tf.TensorShape(spec.tensor_shape).as_list())
-            raise ValueError(f"`{key}` of {name!r} has the shape {shape}. Received: an array of shape {value.shape}")
-        # One element stands for all, where all are alike.
+            raise ValueError(f"`{key}` of {name!r} must be of shape {shape}. Received: an array of shape {value.shape}")
+        # One element stands for all if they are equal.
         alike = value.size and (value == value.flat[0]).all()
         tensor = tf.make_tensor_proto(value.flat[:1] if alike else value, spec.dtype, value.shape)
         request.inputs.add(key=key, value=tensor.SerializeToString())

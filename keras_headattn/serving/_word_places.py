@@ -4,8 +4,7 @@ import numpy as np
 
 
 def word_places(tokenizer, columns, *sides):
-    """Returns the index of each token's word, -1 for special tokens: for each text, or pair, an array for each
-    input."""
+    """Returns the word index of each id, -1 for special ones: a list of arrays for each input of ids."""
     words = [[text.split() for text in side] for side in sides]
     columns = [column for name, column in columns.items() if name != "segment_ids"]
     if len(columns) == len(sides):
@@ -56,7 +55,7 @@ def _words_of(tokenizer, words, ids):
     # Byte pairs begin with the space before them.
     pieces = _pieces(tokenizer, [word if number == 0 else f" {word}" for number, word in enumerate(words)])
     counts = [len(each) for each in pieces]
-    if not words or not np.array_equal(np.concatenate(pieces)[: len(ids)], ids):  # pieces of several words
+    if not words or not np.array_equal(np.concatenate(pieces)[: len(ids)], ids):  # pieces that span words
         ends = [len(each) for each in _pieces(tokenizer, [" ".join(words[: end + 1]) for end in range(len(words))])]
         counts = np.diff(np.maximum.accumulate([0, *ends]))
     found = np.repeat(np.arange(len(words)), counts)[: len(ids)]

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_headattn._private import flatten_layers
 from keras_headattn._validation import check_positive
-from keras_headattn.serving._attention_signature import flat_heads, intermediates_of
+from keras_headattn.serving._attention_signature import attention_weights
 from keras_headattn.serving._classifier import Classifier, traced
 from keras_headattn.serving._word_places import word_places
 
@@ -166,23 +166,20 @@ class WordScores:
         return scores
 
     def _attention(self, inputs, kind, layer):
-        sides = intermediates_of(self.classifier.model, inputs)
-        return [self._weights(ids, found, kind, layer) for ids, found in sides]
+        weights = attention_weights(self.classifier.model, inputs)
+        return [self._weights(ids, maps, poolings, kind, layer) for ids, maps, poolings in weights]
 
-    def _weights(self, ids, found, kind, layer):
-        weights = [layer["weights"] for layer in found.values() if "weights" in layer]
-        poolings = [each for each in weights if each.shape.rank == 3]
-        maps = [each for each in weights if each.shape.rank > 3]
+    def _weights(self, ids, maps, poolings, kind, layer):
         if kind == "pooling":
             if not poolings:
                 raise ValueError(
                     "kind='pooling' needs a model with SelfAttentivePooling. "
                     f"Received: one with {len(maps)} other layers of attention, of which there are 'cls' and 'received'"
                 )
-            return tf.reduce_mean(tf.cast(tf.concat(poolings, axis=1), tf.float32), axis=1)
+            return tf.reduce_mean(tf.concat(poolings, axis=1), axis=1)
         if not -len(maps) <= layer < len(maps):
             raise ValueError(f"The model has {len(maps)} attention layers. Received: kind={kind!r}, layer={layer}")
-        chosen = tf.reduce_mean(tf.cast(flat_heads(maps[layer]), tf.float32), axis=1)
+        chosen = tf.reduce_mean(maps[layer], axis=1)
         if kind == "cls":
             return chosen[:, 0]
         real = tf.cast(ids != getattr(self.classifier.tokenizer, "pad_id", 0), tf.float32)
@@ -191,7 +188,7 @@ class WordScores:
     def _gradients(self, inputs, classes, point):
         ids = inputs["token_ids"] if isinstance(inputs, dict) else inputs
         sides = ids if isinstance(ids, tuple) else (ids,)
-        # Of what each token's vector is multiplied by: the gradient of the vector, times the vector.
+        # The gradient of a vector's scale is the vector's gradient times the vector.
         scales = [point * tf.ones(tf.shape(each), tf.float32) for each in sides]
         with tf.GradientTape() as tape:
             tape.watch(scales)
@@ -233,7 +230,7 @@ def _scaled(embedding, scales):
     try:
         yield
     finally:
-        del embedding.call  # that of the class again
+        del embedding.call  # restores the class's method
     if left:
         raise ValueError(
             f"`embedding` must be called once for each input of ids, {len(scales)}. Received: {embedding.path!r}, "

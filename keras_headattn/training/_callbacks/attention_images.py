@@ -10,16 +10,17 @@ from numpy.typing import ArrayLike
 
 from headattn_io.files import Path
 from keras_headattn._figures import as_image, new_figure, shown, weight_colors
-from keras_headattn.training._callbacks.writers import shared_writer
+from keras_headattn.training._callbacks.writers import WritingCallback
 
 MOST_HEADS, MOST_COLUMNS = 16, 8
 
 
-class AttentionImages(keras.callbacks.Callback):
+class AttentionImages(WritingCallback):
     """Callback that draws attention maps of sample sentences in TensorBoard.
 
     An image has a square for each head, at most 16, with queries from top to bottom, keys from left to right, and one
-    colour scale from 0 to 1. Negative weights are red and positive ones blue in maps that have both.
+    colour scale from 0 to 1. In maps with negative weights these are red, positive ones blue. Images are listed under
+    `maps/`.
 
     Args:
         log_dir: folder of the event files.
@@ -41,14 +42,10 @@ class AttentionImages(keras.callbacks.Callback):
         attend: Callable[[keras.Model], Mapping[str, tuple[ArrayLike, Sequence[str], Sequence[str]]]],
         every: int = 1,
     ):
-        super().__init__()
-        self.log_dir = log_dir
+        super().__init__(log_dir)
         self.attend = attend
         self.every = every
-        new_figure(1, 1)  # matplotlib is missed now rather than after an epoch
-
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        self._writer = shared_writer(self.log_dir)
+        new_figure(1, 1)  # fails now, not after an epoch, if matplotlib is missing
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if (epoch + 1) % self.every:
@@ -60,10 +57,6 @@ class AttentionImages(keras.callbacks.Callback):
                 tf.summary.image(f"maps/{name}", image[None], step=epoch + 1)
         self._writer.flush()
 
-    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        self._writer.flush()
-        self._writer = None
-
 
 def draw_heads(maps, queries, keys, title):
     """Draws the maps `(num_heads, n, m)` of a layer."""
@@ -72,9 +65,9 @@ def draw_heads(maps, queries, keys, title):
     rows = -(-heads // columns)
     n, m = len(queries), len(keys)
     height, width = n + 2, m + 1  # of a square, with its title above and a gap to the right
-    # All squares are one picture: a subplot for each takes far longer to lay out.
+    # One picture for all heads: subplots take far longer to lay out.
     picture = np.full((rows * height - 1, columns * width - 1), np.nan)
-    # Inches: a sixth for every token, and room for the names of tokens, the title and the colour bar.
+    # In inches: a sixth for each token, plus labels, title and colour bar.
     title += f", the first {heads} of {len(maps)} heads" if heads < len(maps) else ""
     figure = new_figure(max(4.5, 2.4 + picture.shape[1] / 6), 1.3 + picture.shape[0] / 6, title)
     axes = figure.add_subplot()

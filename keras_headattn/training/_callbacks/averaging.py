@@ -33,7 +33,7 @@ def average_weights(model: keras.Model, paths: Sequence[Path]) -> None:
     if not files:
         raise ValueError("`paths` must name at least one file of weights. Received: none")
     if missing := [str(path) for path in files if not path.is_file()]:
-        raise FileNotFoundError(f"There is no file of weights. Received: {', '.join(missing)}")
+        raise FileNotFoundError(f"`paths` must be existing files. Received: {', '.join(missing)}")
     floats = [weight for weight in model.weights if keras.backend.is_float_dtype(weight.dtype)]
     totals = [0.0] * len(floats)
     for path in files:

@@ -3,8 +3,8 @@
 Put those that add to the logs before those that read them, such as `EarlyStopping`.
 """
 
-import dataclasses
 import time
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -35,7 +35,8 @@ class Throughput(keras.callbacks.Callback):
         self.name = name
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        self._steps = _Steps()
+        # Not plain data: `Resume` must not save it.
+        self._steps = types.SimpleNamespace(first=None, begin=0.0, done=0, end=0.0)
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         if self._steps.first is None:
@@ -50,16 +51,6 @@ class Throughput(keras.callbacks.Callback):
             share = 1 - steps.first / steps.done
             logs["training_seconds"] = max(steps.end - steps.begin, 1e-9) / share
             logs[self.name] = self.tokens() / logs["training_seconds"]
-
-
-@dataclasses.dataclass
-class _Steps:
-    """Steps of an epoch in this process; a class of its own so that `Resume` does not save the clock."""
-
-    first: int | None = None
-    begin: float = 0.0
-    done: int = 0
-    end: float = 0.0
 
 
 class TimeLimit(keras.callbacks.Callback):
@@ -80,22 +71,14 @@ class TimeLimit(keras.callbacks.Callback):
         self.seconds = seconds
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        self._clock = _Clock(time.monotonic())
+        self._clock = types.SimpleNamespace(begin=time.monotonic(), epochs=0)  # not plain data, as above
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._clock.epochs += 1
         elapsed = time.monotonic() - self._clock.begin
         is_over = elapsed + elapsed / self._clock.epochs > self.seconds
-        if gather([is_over], self.model.distribute_strategy).any():  # clocks of several workers differ
+        if gather([is_over], self.model.distribute_strategy).any():  # workers' clocks differ
             self.model.stop_training = True
-
-
-@dataclasses.dataclass
-class _Clock:
-    """Clock that `Resume` does not save."""
-
-    begin: float
-    epochs: int = 0
 
 
 class EpochScore(keras.callbacks.Callback):
@@ -114,7 +97,7 @@ class EpochScore(keras.callbacks.Callback):
         self.name = name
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any]) -> None:
-        # Of several workers all take the first one's: they must not stop at different times.
+        # All workers use the first one's score, so that they stop together.
         logs[self.name] = float(gather([self.score(self.model)], self.model.distribute_strategy)[0, 0])
 
 

@@ -7,10 +7,10 @@ import keras
 import tensorflow as tf
 
 from headattn_io.files import Path
-from keras_headattn.training._callbacks.writers import shared_writer
+from keras_headattn.training._callbacks.writers import WritingCallback
 
 
-class TensorBoardCurves(keras.callbacks.Callback):
+class TensorBoardCurves(WritingCallback):
     """Callback that writes each epoch's logs to TensorBoard, training and validation in one run.
 
     Curves are named `epoch/loss`, `epoch/val_loss`, `epoch/learning_rate` (after the epoch) and so on; epochs count
@@ -31,8 +31,7 @@ class TensorBoardCurves(keras.callbacks.Callback):
     """
 
     def __init__(self, log_dir: Path, leave_out: Collection[str] = (), profile_steps: tuple[int, int] | None = None):
-        super().__init__()
-        self.log_dir = str(log_dir)
+        super().__init__(log_dir)
         self.leave_out = frozenset(leave_out)
         if profile_steps and not (len(profile_steps) == 2 and 0 < profile_steps[0] <= profile_steps[1]):
             raise ValueError(
@@ -42,7 +41,7 @@ class TensorBoardCurves(keras.callbacks.Callback):
         self._profiles = False
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        self._writer = shared_writer(self.log_dir)
+        super().on_train_begin(logs)
         self._step = 0
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
@@ -71,5 +70,4 @@ class TensorBoardCurves(keras.callbacks.Callback):
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         if self._profiles:
             self._stop()
-        self._writer.flush()
-        self._writer = None
+        super().on_train_end(logs)

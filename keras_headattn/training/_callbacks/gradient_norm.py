@@ -36,7 +36,7 @@ class GradientNorm(keras.callbacks.Callback):
         # Not a metric of the model: validation would reset it.
         with model.distribute_strategy.scope():
             self._mean = keras.metrics.Mean()
-        model.unobserve_gradients(self._update)  # a `fit` that did not end may have left it
+        model.unobserve_gradients(self._update)  # left over from an interrupted `fit`
         model.observe_gradients(self._update)
 
     def _update(self, gradients):
@@ -49,7 +49,7 @@ class GradientNorm(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any]) -> None:
         norm = float(self._mean.result())
-        if norm > 0:  # else no step counts: the epoch was trained before an interruption
+        if norm > 0:  # else the epoch was trained before an interruption
             logs["gradient_norm"] = norm
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:

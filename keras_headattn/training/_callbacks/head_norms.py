@@ -10,12 +10,12 @@ import tensorflow as tf
 from headattn_io.files import Path
 from keras_headattn._figures import as_image, new_figure
 from keras_headattn.optimizers._heads import head_kernels
-from keras_headattn.training._callbacks.writers import shared_writer
+from keras_headattn.training._callbacks.writers import WritingCallback
 
-LEAST = 10  # percent, the least end of the scale: the heads of a new model differ by a few
+LEAST = 10  # percent, smallest end of the colour scale; a new model's heads differ by a few
 
 
-class HeadNorms(keras.callbacks.Callback):
+class HeadNorms(WritingCallback):
     """Callback that draws the norms of heads' weights in TensorBoard as `head_norms`.
 
     The image has a row for each kernel with heads, of this library's or Keras's layers, and a column for each head: how
@@ -31,12 +31,8 @@ class HeadNorms(keras.callbacks.Callback):
     """
 
     def __init__(self, log_dir: Path):
-        super().__init__()
-        self.log_dir = log_dir
-        new_figure(1, 1)  # matplotlib is missed now rather than after an epoch
-
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        self._writer = shared_writer(self.log_dir)
+        super().__init__(log_dir)
+        new_figure(1, 1)  # fails now, not after an epoch, if matplotlib is missing
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         norms = head_norms(self.model)
@@ -45,10 +41,6 @@ class HeadNorms(keras.callbacks.Callback):
                 image = as_image(draw_norms(norms, f"Norms of the weights of heads, epoch {epoch + 1}"))
                 tf.summary.image("head_norms", image[None], step=epoch + 1)
             self._writer.flush()
-
-    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        self._writer.flush()
-        self._writer = None
 
 
 def draw_norms(norms, title):

@@ -1,7 +1,7 @@
 """Progress reports of `fit`."""
 
-import dataclasses
 import time
+import types
 from collections.abc import Collection
 from typing import Any
 
@@ -24,12 +24,11 @@ class Progress(keras.callbacks.ProgbarLogger):
     >>> progress = Progress()
     """
 
-    async_safe = True  # Keras need not wait for it at every step
+    async_safe = True  # Keras need not wait for it in every step
 
     def __init__(self, leave_out: Collection[str] = ("compilations", "training_seconds")):
         super().__init__()
         self.leave_out = leave_out
-        self._clock = _Clock(time.monotonic())
 
     def set_params(self, params: dict[str, Any]) -> None:
         super().set_params(params)
@@ -38,7 +37,8 @@ class Progress(keras.callbacks.ProgbarLogger):
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         super().on_train_begin(logs)
-        self._clock = _Clock(time.monotonic())
+        # Not plain data: `Resume` must not save it. The seconds are those of the last epoch.
+        self._clock = types.SimpleNamespace(begin=time.monotonic(), seconds=0.0)
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if self.verbose == 1:
@@ -51,7 +51,7 @@ class Progress(keras.callbacks.ProgbarLogger):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         now = time.monotonic()
-        self._clock = _Clock(now, now - self._clock.begin)
+        self._clock = types.SimpleNamespace(begin=now, seconds=now - self._clock.begin)
         shown = self._shown(logs)
         if self.verbose == 1:
             super().on_epoch_end(epoch, shown)
@@ -65,14 +65,6 @@ class Progress(keras.callbacks.ProgbarLogger):
 
     def _left(self, done):
         return duration((self.epochs - done) * self._clock.seconds)
-
-
-@dataclasses.dataclass
-class _Clock:
-    """Start of the epoch, and the seconds of the one before it (0: none)."""
-
-    begin: float
-    seconds: float = 0.0
 
 
 def _number(value):

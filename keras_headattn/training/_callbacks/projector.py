@@ -35,15 +35,16 @@ def write_projector(log_dir: Path, embeddings: Mapping[str, tuple[ArrayLike, Any
         for column in columns.values():
             if len(column) != len(matrix):
                 raise ValueError(
-                    f"Every row needs a label. Received: {len(column)} labels for {len(matrix)} rows of {name}"
+                    f"`embeddings` must have a label for each row. "
+                    f"Received: {len(column)} labels for {len(matrix)} rows of {name}"
                 )
         variables[name] = tf.Variable(matrix)
         rows = list(zip(*columns.values(), strict=True))
-        if len(columns) > 1:  # only then does the projector read a header
+        if len(columns) > 1:  # the projector then reads a header
             rows.insert(0, tuple(columns))
         lines = "".join("\t".join(_escape(str(label)) for label in row) + "\n" for row in rows)
         write_atomically(folder / f"{name}.tsv", lines.encode("utf-8"))
-        tensor = name.replace(".", "..").replace("/", ".S")  # as TensorFlow writes it into a checkpoint
+        tensor = name.replace(".", "..").replace("/", ".S")  # as in TensorFlow's checkpoints
         config.embeddings.add(tensor_name=f"{tensor}/.ATTRIBUTES/VARIABLE_VALUE", metadata_path=f"{name}.tsv")
     # `save`, not `write`: the projector looks for the newest checkpoint of the folder.
     tf.train.Checkpoint(**variables).save(str(folder / "embeddings"))
@@ -51,6 +52,6 @@ def write_projector(log_dir: Path, embeddings: Mapping[str, tuple[ArrayLike, Any
 
 
 def _escape(label):
-    # The projector drops lines that are blank, and the labels after them would move up.
+    # The projector drops blank lines, so later labels would shift.
     text = "".join(character if character.isprintable() else repr(character)[1:-1] for character in label)
     return text if text.strip() else repr(text)

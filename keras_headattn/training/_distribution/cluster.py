@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_PORT = 2222  # TensorFlow's, and that of Kubernetes' training operator
+_PORT = 2222  # the default of TensorFlow and of Kubernetes' training operator
 _JOBS = ("chief", "worker")
 
 
@@ -59,9 +59,7 @@ def _from_tf_config(text):
             f'"index": 0}}}}. Received: {text} ({type(error).__name__}: {error})'
         ) from error
     if other := set(cluster) - set(_JOBS):
-        raise ValueError(
-            f"All tasks train: their types are chief and worker. Received: {', '.join(sorted(other))} in TF_CONFIG"
-        )
+        raise ValueError(f"TF_CONFIG must have only the jobs chief and worker. Received: {', '.join(sorted(other))}")
     return {"cluster": cluster, "task": {"type": kind, "index": index}}
 
 
@@ -84,7 +82,7 @@ def _from_slurm(environment):
         counts = []
         for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", environment["SLURM_STEP_TASKS_PER_NODE"]):
             counts += [int(count)] * int(times or 1)
-        # Jobs that share a host need ports of their own.
+        # Jobs that share a host need different ports.
         port = 20_000 + int(environment.get("SLURM_JOB_ID", 0)) % 10_000
         places = [(host, number) for host, count in zip(hosts, counts, strict=True) for number in range(count)]
         rank = int(environment["SLURM_PROCID"])

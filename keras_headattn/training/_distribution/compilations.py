@@ -26,7 +26,7 @@ def cache_compilations(folder: Path) -> None:
     """
     if has_begun():
         raise RuntimeError(
-            "Call `cache_compilations` before anything is computed, such as a model is made. "
+            "`cache_compilations` must be called before anything is computed. "
             f"Received: folder={folder}, after the first operation"
         )
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)

@@ -32,16 +32,14 @@ def make_strategy(replicas: int | None = None, kind: str = "mirrored", timeout: 
     if replicas is not None and (not isinstance(replicas, int) or replicas < 1):
         raise ValueError(f"`replicas` must be a positive integer or None. Received: replicas={replicas}")
     if kind not in ("mirrored", "multi_worker"):
-        raise ValueError(f'`kind` is "mirrored" or "multi_worker". Received: kind={kind!r}')
+        raise ValueError(f'`kind` must be "mirrored" or "multi_worker". Received: kind={kind!r}')
     if kind == "multi_worker":
         return _multi_worker(replicas, timeout)
     gpus = tf.config.list_physical_devices("GPU")
     if replicas is None:
         replicas = max(1, len(gpus))
     if gpus and replicas > len(gpus):
-        raise ValueError(
-            f"Ask for at most as many replicas as there are GPUs, {len(gpus)}. Received: replicas={replicas}"
-        )
+        raise ValueError(f"`replicas` must be at most {len(gpus)}, the number of GPUs. Received: replicas={replicas}")
     if replicas == 1:
         return tf.distribute.get_strategy()
     if not gpus:
@@ -52,7 +50,7 @@ def make_strategy(replicas: int | None = None, kind: str = "mirrored", timeout: 
 def _multi_worker(replicas, timeout):
     if replicas is not None:
         raise ValueError(
-            "Each worker takes all GPUs it sees; CUDA_VISIBLE_DEVICES hides some. "
+            "`replicas` must be None, as each worker takes all GPUs it sees; CUDA_VISIBLE_DEVICES hides some. "
             f'Received: replicas={replicas} with kind="multi_worker"'
         )
     cluster = cluster_from_environment()
@@ -61,13 +59,13 @@ def _multi_worker(replicas, timeout):
     return connect(cluster, timeout)
 
 
-# One strategy a process: messages between the devices of a second one would be taken for those of the first.
+# One strategy a process: a second one's messages between devices would be mistaken for the first one's.
 @functools.cache
 def _mirrored(kind, replicas):
     devices = [f"{kind}:{index}" for index in range(replicas)]
     if kind == "GPU":
         return tf.distribute.MirroredStrategy(devices)
-    # TensorFlow's default stays broken for the rest of the process once one step has failed.
+    # TensorFlow's default reduction stays broken once a step has failed.
     return tf.distribute.MirroredStrategy(devices, tf.distribute.ReductionToOneDevice())
 
 
@@ -91,6 +89,6 @@ def _split_cpu(replicas):
             tf.config.set_logical_device_configuration(cpu, parts)
     except RuntimeError as error:
         raise ValueError(
-            f"TensorFlow is running with {len(tf.config.list_logical_devices('CPU'))} logical CPU devices. "
-            f"Call `make_strategy` before any tensor is made. Received: replicas={replicas}"
+            "`make_strategy` must be called before any tensor is made. Received: "
+            f"replicas={replicas} after {len(tf.config.list_logical_devices('CPU'))} logical CPU devices were set up"
         ) from error

@@ -14,7 +14,7 @@ def sums_gradients(optimizer, observe=lambda gradients: None):
     Keras sums after clipping, checks for infinities on the first replica only, and synchronises every update, which
     TensorFlow refuses within the conditions of gradient accumulation and `ema_overwrite_frequency`.
     """
-    if "apply" in vars(optimizer):  # another replica, or a block around this one, has done it
+    if "apply" in vars(optimizer):  # another replica or an outer block has replaced it
         yield
         return
     apply = optimizer.apply

@@ -31,7 +31,8 @@ class Model(keras.Model):
     `Model(model.inputs, model.outputs)`. On several replicas it differs from Keras:
 
     - `jit_compile=True` works: it compiles the forward and backward pass of each replica with its loss and metrics.
-    - Gradients are summed before clipping, accumulation, weight averaging and loss scaling.
+    - Gradients are summed before clipping, accumulation and the check of the loss scale, so that these, mixed precision
+      and `ema_overwrite_frequency` work as on one replica.
     - Batches of any size work: all rows count the same.
     - Random layers draw different numbers on each replica; moving statistics are averaged.
     - Inputs may be boolean.
@@ -121,7 +122,7 @@ class Model(keras.Model):
 
     def _set_observers(self, observers):
         self._observers = tuple(observers)
-        self.train_function = None  # is made again, with them
+        self.train_function = None  # to be traced again
 
     def _observe(self, gradients):
         for observer in self._observers:
@@ -136,7 +137,7 @@ class Model(keras.Model):
         train = self.train_function
 
         def train_function(iterator):
-            with self._summed_gradients():  # for a `train_step` of the user's own
+            with self._summed_gradients():  # for an overridden `train_step`
                 return train(iterator)
 
         self.train_function = train_function
@@ -155,7 +156,7 @@ class Model(keras.Model):
     def train_step(self, data: Any) -> dict[str, Any]:
         if not tf.executing_eagerly():
             self._num_calls += 1
-        # Called from a loop of the user's own, there is nothing kept from `fit`.
+        # In a custom loop there is no function from `fit`.
         run = self._train_replica if self.train_function else self._on_replica(self._gradients)
         gradients, logs = run(data, self._weight(data)) if self._is_distributed() else run(data)
         if gradients:
@@ -172,7 +173,7 @@ class Model(keras.Model):
 
         if self.jit_update and not (self._is_distributed() or self.jit_compile or tf.executing_eagerly()):
             if not self.optimizer.built:
-                self.optimizer.build(self.trainable_weights)  # XLA makes no variables
+                self.optimizer.build(self.trainable_weights)  # XLA cannot create variables
             apply = tf.function(apply, jit_compile=True, autograph=False)
         with self._summed_gradients():
             apply(gradients)
@@ -219,7 +220,7 @@ class Model(keras.Model):
     def _forward(self, x, y, sample_weight, training):
         y_pred = self(x, training=training) if has_training_argument(self) else self(x)
         loss = loss_of(self, x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
-        # Keras divides the loss of a replica by their number; the mean is over whole losses.
+        # Keras divides a replica's loss by the number of replicas; the tracker averages undivided losses.
         whole = loss * tf.cast(self.distribute_strategy.num_replicas_in_sync, loss.dtype)
         loss_tracker(self).update_state(whole, sample_weight=_num_rows(x))
         return y_pred, loss
@@ -238,11 +239,11 @@ class Model(keras.Model):
             self.jit_compile = jit_compile
 
     def _resolve_auto_jit_compile(self):
-        # Keras switches XLA off under a strategy, where its own step would fail.
+        # Keras disables XLA under a strategy, as its own step would fail.
         return default_jit(self.distribute_strategy) and supports_jit(self)
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        # Keras averages the batches of the replicas to learn their shape, and cannot average booleans.
+        # Keras averages the replicas' batches to find their shape, which fails for booleans.
         if iterator is not None and self._is_distributed():
             _, _, batches = next(iter(iterator))
             local = self.distribute_strategy.experimental_local_results

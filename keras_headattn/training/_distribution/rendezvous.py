@@ -8,7 +8,7 @@ import time
 
 _HELLO, _GO = b"keras_headattn worker %d\n", b"go\n"
 _PAUSE = 0.5  # seconds between two attempts
-_LONGEST = 64  # bytes of what a worker says
+_LONGEST = 64  # bytes of a worker's line
 _MOST_CONNECTIONS = 256
 
 
@@ -28,7 +28,7 @@ def _welcome(addresses, deadline):
     came = {}
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(_listen(addresses[0], deadline))
-        said = {}  # what each connection has said so far
+        said = {}  # incomplete lines by connection
         while len(came) < len(addresses) - 1:
             ready = select.select([listener, *said], [], [], max(0.0, deadline - time.monotonic()))[0]
             if not ready or time.monotonic() > deadline:
@@ -39,7 +39,7 @@ def _welcome(addresses, deadline):
                     _accept(listener, said, stack)
                 elif connection in said and (hello := _line(connection, said)):
                     numbers = [number for number in range(1, len(addresses)) if hello == _HELLO % number]
-                    came |= {number: connection for number in numbers}  # the newest one, if a worker was restarted
+                    came |= {number: connection for number in numbers}  # the newest, if a worker was restarted
                     if not numbers:
                         connection.close()
         for connection in came.values():
@@ -88,7 +88,7 @@ def _listen(address, deadline):
                 return socket.create_server((host.strip("[]"), int(port)), family=family)
             family = {"family": socket.AF_INET6, "dualstack_ipv6": True} if socket.has_dualstack_ipv6() else {}
             return socket.create_server(("", int(port)), **family)
-        except OSError as error:  # the process before this one may not be gone yet
+        except OSError as error:  # an earlier process may still have the port
             if time.monotonic() > deadline:
                 raise TimeoutError(f"port {port} cannot be opened: {error}") from error
             time.sleep(_PAUSE)
@@ -110,7 +110,7 @@ def _report(address, index, deadline):
                 connection.settimeout(left)
                 if connection.makefile("rb").readline(_LONGEST) == _GO:
                     return
-        except OSError as error:  # not there yet, or its name is not known yet
+        except OSError as error:  # not listening or not resolvable yet
             reason = error
         else:
             reason = "it ended"

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from keras_headattn._private import value_of
 
-# Far apart, so that the masks of replica 1 are not those of a layer seeded one higher.
+# Large, so that replica 1's random numbers are not those of a layer whose seed is one higher.
 _SEED_STRIDE = 1_000_003
 
 
@@ -19,7 +19,7 @@ class ReplicaFunction:
 
     def __init__(self, function, jit_compile):
         self._function = function
-        # Every variable that `function` was seen to assign, by id, in the order of the first assignment.
+        # Variables that `function` assigns by id, in the order of the first assignment.
         self._assigned = {}
         self._run = self._record
         if jit_compile:
@@ -62,7 +62,7 @@ class _Assignments(keras.StatelessScope):
             value = value_of(variable)
         if not _is_seed(variable):
             return value
-        if value is None:  # a generator that was made just now, by this replica alone
+        if value is None:  # a generator created in this step
             raise ValueError(
                 "On several replicas random numbers need a `keras.random.SeedGenerator`, made in the "
                 "constructor of the layer and given as `seed`. Received: seed=None"
@@ -91,7 +91,7 @@ def _assign(variables, values):
 
 
 def _is_layer_state(variable):
-    # Metrics are synchronised on reading; other aggregations are TensorFlow's own and happen in `assign`.
+    # Metrics are aggregated on reading, others by TensorFlow in `assign`.
     return (
         variable.aggregation == "none"
         and variable.synchronization != "on_read"

@@ -13,10 +13,10 @@ import tensorflow as tf
 from keras_headattn._private import set_worker_timeouts
 from keras_headattn.training._distribution.rendezvous import wait_for_all
 
-WORKER_LOST = 138  # Kubernetes' training operator keeps it for programs that want to be restarted
+WORKER_LOST = 138  # by which Kubernetes' training operator restarts a program
 _HEARTBEAT = 60  # seconds of silence after which a machine counts as lost
-_CONNECT = 120  # seconds in which TensorFlow must connect workers that are all there
-# What TensorFlow raises then, depending on what it notices first.
+_CONNECT = 120  # seconds for TensorFlow to connect the workers
+# TensorFlow's errors when a worker is lost.
 _LOST = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -29,7 +29,7 @@ class WorkersStrategy(tf.distribute.MultiWorkerMirroredStrategy):
     """Strategy that splits every batch over the workers, as a single process would over its replicas."""
 
     def experimental_distribute_dataset(self, dataset, options=None):
-        # TensorFlow's default gives each worker files of its own, if the data set is read from several.
+        # TensorFlow's default gives each worker different files if there are several.
         policies = tf.data.experimental.AutoShardPolicy
         if dataset.options().experimental_distribute.auto_shard_policy == policies.AUTO:
             by_batch = tf.data.Options()
@@ -50,14 +50,14 @@ def connect(cluster, timeout):
     )
     try:
         wait_for_all(_addresses(resolver), _index(resolver), timeout)
-        signal.alarm(2 * _CONNECT)  # should a worker end just now, TensorFlow may wait for it for ever
+        signal.alarm(2 * _CONNECT)  # TensorFlow may wait forever for a worker that ends now
         set_worker_timeouts({job: spec.num_tasks(job) for job in spec.jobs}, _CONNECT, _HEARTBEAT)
         strategy = WorkersStrategy(resolver)
         signal.alarm(0)
     except (TimeoutError, tf.errors.OpError) as error:
         _end(f"Not all workers came within {timeout:g} seconds. Restart all of them. Received: {cluster}", error)
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # TensorFlow has begun to catch it, and would ignore it
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # TensorFlow catches and ignores it
     return strategy
 
 
@@ -96,7 +96,7 @@ def is_chief(strategy: tf.distribute.Strategy | None = None) -> bool:
 
 
 def gather(values: Sequence[float], strategy: tf.distribute.Strategy) -> np.ndarray:
-    """Returns the numbers of all workers to each of them, float64 `(num_workers, n)`; waits for the last one.
+    """Returns the numbers of all workers, float64 `(num_workers, n)`. All must call it at the same point.
 
     Args:
         values: n numbers, as many in each worker.
@@ -114,7 +114,7 @@ def gather(values: Sequence[float], strategy: tf.distribute.Strategy) -> np.ndar
 
 @functools.cache
 def _gatherer(strategy):
-    # Traced once for each n: `strategy.gather` by itself would be at every call.
+    # Traced once for each n; `strategy.gather` alone is traced in each call.
     return tf.function(lambda values: strategy.gather(tf.identity(values), axis=0), autograph=False)
 
 

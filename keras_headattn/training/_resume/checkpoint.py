@@ -10,7 +10,7 @@ import numpy as np
 from headattn_io.files import atomic_file
 
 _STATE = "state.json"
-TAGS = _ARRAY, _TUPLE = "__array__", "__tuple__"  # what JSON cannot hold; no other dictionary has these keys
+TAGS = _ARRAY, _TUPLE = "__array__", "__tuple__"  # reserved keys for types that JSON lacks
 
 
 class DamagedCheckpoint(ValueError):
@@ -27,7 +27,7 @@ def write_checkpoint(path, state, arrays):
 def read_checkpoint(path):
     """Reads a checkpoint and verifies its checksums: `(state, arrays)`. Dtypes unknown to NumPy come as raw bytes."""
     try:
-        if not os.path.isfile(path):  # a pipe would be waited for
+        if not os.path.isfile(path):  # a pipe would block
             raise FileNotFoundError("no file")
         with open(path, "rb") as opened:
             _check_sizes(opened)
@@ -35,9 +35,9 @@ def read_checkpoint(path):
                 arrays = dict(file)
         state = json.loads(arrays.pop(_STATE).tobytes())
         return _put_arrays(state, arrays), arrays
-    except MemoryError:  # of a whole checkpoint: the sizes are checked
+    except MemoryError:  # the file is not damaged, as its sizes are checked
         raise
-    except Exception as error:  # zipfile, numpy, tokenize, zlib and json have a dozen of their own
+    except Exception as error:  # zipfile, numpy, tokenize, zlib and json raise a dozen kinds
         raise DamagedCheckpoint(f"{path} is damaged ({type(error).__name__}: {error})") from error
 
 

@@ -9,7 +9,7 @@ from keras_headattn.training._resume import snapshot
 from keras_headattn.training._resume.checkpoint import DamagedCheckpoint, read_checkpoint, write_checkpoint
 from keras_headattn.training._resume.folder_lock import lock_folder, unlock_folder
 
-_END = f"-batch-{0:08d}"  # how the names of those at the end of an epoch end
+_END = f"-batch-{0:08d}"  # suffix of checkpoints at the end of an epoch
 
 
 class CheckpointFolder:
@@ -48,7 +48,7 @@ class CheckpointFolder:
         none fits."""
         for path in self._folder.glob(".epoch-*"):
             if path.is_file():
-                path.unlink()  # halves that a killed process left
+                path.unlink()  # left by a killed process
         last = (math.inf, math.inf)
         while True:
             checkpoint = self._newest_until(last)
@@ -103,9 +103,9 @@ class CheckpointFolder:
         try:
             write_checkpoint(path, state, arrays)
             for given_up in (later for later in self._paths() if later.name > path.name):
-                given_up.unlink()  # damaged, or of another number of replicas
+                given_up.unlink()  # damaged or of another number of replicas
             paths = self._paths()
-            # The end of an epoch can go on with another number of replicas.
+            # Checkpoints at the end of an epoch fit any number of replicas.
             ends = [old for old in paths if old.stem.endswith(_END)]
             for old in set(paths[self._keep :]) - set(ends[:1]):
                 old.unlink()

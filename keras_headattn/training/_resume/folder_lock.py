@@ -3,7 +3,7 @@
 import os
 import pathlib
 
-_held = {}  # descriptors by what stays the same where a folder is moved
+_held = {}  # descriptors by an identity that survives renaming
 
 
 def lock_folder(folder):
@@ -47,4 +47,4 @@ def _close_all():
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_all)  # or the lock would end with the last child
+    os.register_at_fork(after_in_child=_close_all)  # else children would hold the lock, too

@@ -89,7 +89,7 @@ class Resume(keras.callbacks.CallbackList):
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         if getattr(self, "model", None) is None:
-            raise ValueError(f"Give `Resume` to `fit` in a list, callbacks=[resume]. Received: callbacks={self}")
+            raise ValueError(f"`callbacks` of `fit` must be a list, [resume]. Received: callbacks={self}")
         self._settings = snapshot.take_settings(self.callbacks)
         super().on_train_begin(logs)
         self._warn_of_shuffling()
@@ -121,7 +121,7 @@ class Resume(keras.callbacks.CallbackList):
             if self.params.get("verbose"):
                 print(f"Continuing after {state['epoch']} epochs and {self._batch} batches.")
         else:
-            # An error now, rather than after hours, if the folder cannot be written to.
+            # Fails now, not after hours, if the folder cannot be written to.
             self._checkpoints.write(self._take(0, 0))
         self._writer = concurrent.futures.ThreadPoolExecutor(1)
         self._writing = None
@@ -151,13 +151,13 @@ class Resume(keras.callbacks.CallbackList):
                 self._exit()
             if batch + 1 >= self._batch:
                 self._end_skipping()
-                build_metrics(self.model, self._skipped)  # metrics, which Keras makes in the first step
+                build_metrics(self.model, self._skipped)  # Keras makes them in the first step
                 snapshot.restore(snapshot.metrics_of(self.model), self._checkpoint[1])
-                self._restore()  # again, as callbacks may have forgotten when the epoch began
+                self._restore()  # again, as callbacks may reset when an epoch begins
                 self._checkpoint = None
             return
         if self._writing and self._writing.done():
-            self._finish_writing()  # which raises its error now, and not after the next epoch
+            self._finish_writing()  # raises its error now, not after the epoch
         super().on_train_batch_end(batch, logs)
         self._logs = _values(logs)
         self._batch = batch + 1
@@ -167,7 +167,7 @@ class Resume(keras.callbacks.CallbackList):
             self._save(self._take(self._epoch, self._batch))
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
-        # Validation resets the metrics: what a signal saves meanwhile must be from before.
+        # Validation resets the metrics, so a signal saves the state before it.
         self._after_steps = self._take(self._epoch, self._batch)
         super().on_test_begin(logs)
 
@@ -181,12 +181,12 @@ class Resume(keras.callbacks.CallbackList):
         if self._is_to_exit():
             self._exit(self._after_steps)
         self._finish_writing()
-        for callback in self.callbacks:  # `CallbackList` would give them a copy, and what they add be lost
+        for callback in self.callbacks:  # `CallbackList` would pass copies and lose what they add
             callback.on_epoch_end(epoch, logs)
         self._after_steps = None
         self._batch = 0
         self._epoch_logs.append(_values(logs))
-        # After a signal training does not end here: callbacks that come later are still to be called.
+        # Training does not end here after a signal, as later callbacks are still to be called.
         self._save(self._take(epoch + 1, 0))
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
@@ -222,7 +222,7 @@ class Resume(keras.callbacks.CallbackList):
         """Builds what Keras would build in the first step."""
         if not self.model.built:
             raise ValueError(
-                "Build the model before it is trained with `Resume`: call it on a batch. "
+                "`Resume` needs a built model: call it on a batch first. "
                 f"Received: {self.model.name}, which is not built"
             )
         if self.model.optimizer is not None and not self.model.optimizer.built:
@@ -261,7 +261,7 @@ class Resume(keras.callbacks.CallbackList):
 
     def _save(self, checkpoint):
         self._finish_writing()
-        gather([0], self._strategy)  # all have the previous one before anyone deletes those before it
+        gather([0], self._strategy)  # all have written the previous one before any deletes older ones
         self._writing = self._writer.submit(self._checkpoints.write, checkpoint)
 
     def _finish_writing(self):
@@ -279,7 +279,7 @@ class Resume(keras.callbacks.CallbackList):
         """Reads the batches of training steps without training on them."""
         if self._skipped_from is None:
             self._skipped_from = iterator
-        if iterator is not self._skipped_from:  # of a later `fit`, after one that ended while it skipped
+        if iterator is not self._skipped_from:  # another `fit`, after one that ended while skipping
             self.model.train_function = self._train_function
             return self._train_function(iterator)
         with contextlib.suppress(StopIteration, tf.errors.OutOfRangeError):  # the last steps may be fewer

@@ -50,8 +50,8 @@ class FirstSignal:
             signal.raise_signal(number)
             return
         self.number = number
-        # The signal may have interrupted another `print` to the same stream, which allows none within it.
+        # The signal may have interrupted a `print`, which is not reentrant.
         with contextlib.suppress(RuntimeError, OSError):
-            start = "\n" if sys.stderr.isatty() else ""  # a progress bar is there
+            start = "\n" if sys.stderr.isatty() else ""  # below a progress bar
             print(start + _MESSAGES[number], file=sys.stderr, flush=True)
         self._heard()

@@ -42,7 +42,7 @@ def restore(variables, arrays):
     """Assigns the arrays of `take`."""
     for name, variable in variables.items():
         array, parts = arrays[name], _parts(variable)
-        if array.dtype.kind == "V":  # a dtype that NumPy does not know
+        if array.dtype.kind == "V":  # a dtype unknown to NumPy
             array = array.view(variable.dtype)
         if parts:
             for part, value in zip(parts, array, strict=True):
@@ -168,5 +168,5 @@ def restore_random_state(state):
         forget_seed_generator()
     else:
         global_seed_generator().state.assign(state["keras"])
-    random.setstate(state["python"])  # after the generator of Keras, which may have drawn its seed from it
+    random.setstate(state["python"])  # last, as Keras's generator may draw its seed from it
     np.random.set_state(state["numpy"])
