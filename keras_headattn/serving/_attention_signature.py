@@ -10,10 +10,7 @@ from keras_headattn.serving._likeliest import not_empty
 
 
 def translation_attention(search, searcher, kept, source_tokenizer, target_tokenizer):
-    """Returns a function from source ids to the best translations and their cross-attention maps.
-
-    The model reads each finished translation once more, all tokens at once.
-    """
+    """Returns a function from source ids to the best translations, read once more for their cross-attention maps."""
     source_name, target_name = _names(source_tokenizer), _names(target_tokenizer)
     model = searcher.model
 

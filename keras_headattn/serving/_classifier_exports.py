@@ -89,9 +89,6 @@ def export_regressor(
         model: Keras model from ids `(B, n)` to numbers `(B, 1)`; for pairs, as in `Classifier`.
         tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention: as in `export_classifier`.
 
-    Raises:
-        ValueError, OSError: as `export_classifier`.
-
     ```python
     export_regressor(model, tokenizer, "saved_models/similarity", max_length=200, pairs=True)
     ```
@@ -202,9 +199,6 @@ def export_pixel_classifier(
 
     Args:
         model, class_names, folder, top, run, warmup_batch_sizes: as in `export_image_classifier`.
-
-    Raises:
-        ValueError, OSError: as `export_image_classifier`.
 
     ```python
     path = export_pixel_classifier(model, ["cat", "dog"], "saved_models/pets_tensors")

@@ -90,8 +90,6 @@ def _connection_class(read_seconds, write_seconds):
 
 
 class Api:
-    """Endpoints of a `Server`."""
-
     def __init__(self, server):
         self.server = server
         self._second, self._counts = 0, collections.Counter()
@@ -152,7 +150,6 @@ class Api:
         return guarded
 
     def _allows(self, client):
-        """Counts a request of an address in the current second, and returns False beyond the rate."""
         second = int(time.monotonic())
         if second != self._second:
             self._second, self._counts = second, collections.Counter()

@@ -45,8 +45,6 @@ def make_grpc(server, port):
 
 
 class Calls:
-    """Methods of a `Server`'s gRPC services."""
-
     def __init__(self, server):
         self.server = server
 

@@ -89,9 +89,6 @@ def write_examples(path: Path, examples: list[dict[str, str]]) -> None:
     Args:
         path: str or path of a version of a SavedModel, such as `"saved_models/translate/1"`.
         examples: dictionaries from the name of an input to its text.
-
-    Raises:
-        OSError: if they cannot be written.
     """
     write_atomically(pathlib.Path(path, EXAMPLES), json.dumps(examples, ensure_ascii=False, indent=1).encode("utf-8"))
 

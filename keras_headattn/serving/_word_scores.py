@@ -28,9 +28,6 @@ class WordScores:
             `None`: the model's largest `keras.layers.Embedding`.
         batch_size: int, texts at a time. Default 16.
 
-    Raises:
-        ValueError: if `batch_size` is not positive.
-
     >>> from keras_headattn.models import BiLSTMEncoder, SentenceClassifier
     >>> from keras_headattn.serving import Classifier
     >>> from keras_headattn.text import WordTokenizer

@@ -31,7 +31,6 @@ class AttentionImages(WritingCallback):
     Raises:
         ImportError: if matplotlib is not installed.
 
-    >>> import numpy as np
     >>> maps = np.full((2, 2, 3), 1 / 3)
     >>> images = AttentionImages("logs", lambda model: {"cross": (maps, ["ein", "Haus"], ["a", "house", "."])})
     """

@@ -24,7 +24,6 @@ class TensorBoardCurves(WritingCallback):
     Raises:
         ValueError: if `profile_steps` are not two ascending numbers from 1.
 
-    >>> import numpy as np
     >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     >>> model.compile("sgd", "mse")
     >>> history = model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0, callbacks=[TensorBoardCurves("logs")])

@@ -16,7 +16,6 @@ class GradientNorm(keras.callbacks.Callback):
     Raises:
         ValueError: in `fit`, if the model is not a `training.Model`.
 
-    >>> import keras
     >>> from keras_headattn.training import Model
     >>> inputs = keras.Input((4,))
     >>> model = Model(inputs, keras.layers.Dense(1)(inputs))

@@ -23,7 +23,7 @@ def write_projector(log_dir: Path, embeddings: Mapping[str, tuple[ArrayLike, Any
     Raises:
         ValueError: if the numbers of labels and rows differ.
 
-    >>> import numpy as np, tempfile
+    >>> import tempfile
     >>> write_projector(tempfile.mkdtemp(), {"tokens": (np.eye(2), ["<pad>", "house"])})
     """
     folder = pathlib.Path(log_dir)

@@ -51,7 +51,6 @@ class Model(keras.Model):
     gradients as above; `compute_loss` and `compute_metrics` may be overridden freely. On several replicas random layers
     need a `keras.random.SeedGenerator`.
 
-    >>> import keras
     >>> from keras_headattn.training import Model, default_jit, make_strategy
     >>> strategy = make_strategy()
     >>> with strategy.scope():
@@ -105,7 +104,6 @@ class Model(keras.Model):
             observer: function of the list of gradients, one for each trainable weight or `None`: summed over replicas,
                 with the loss scale, before clipping.
 
-        >>> import keras
         >>> inputs = keras.Input((4,))
         >>> model = Model(inputs, keras.layers.Dense(1)(inputs))
         >>> model.observe_gradients(lambda gradients: tf.print(tf.linalg.global_norm(gradients)))

@@ -13,17 +13,10 @@ _END = f"-batch-{0:08d}"  # suffix of checkpoints at the end of an epoch
 
 
 class CheckpointFolder:
-    """Folder of a run's checkpoints, one file each.
+    """Folder of a run's checkpoints, one file each; workers other than the first have subfolders `worker-1` and so on.
 
-    Each worker writes its own, all but the first in subfolders `worker-1` and so on. At the end of an epoch all can
-    continue from the first one's, so the number of workers may change.
-
-    Args:
-        folder: str or path that all workers see.
-        keep: int, checkpoints to keep, besides the last one of the end of an epoch.
-        run: dictionary that a checkpoint must equal: model and optimizer.
-        place: dictionary that a checkpoint within an epoch must equal: number of replicas.
-        strategy: `tf.distribute.Strategy`.
+    `run` must equal that of a checkpoint, `place` only that of one within an epoch: from the end of an epoch all
+    workers can continue from the first one's. The `keep` newest are kept, and the last one of the end of an epoch.
     """
 
     def __init__(self, folder, keep, run, place, strategy):

@@ -54,7 +54,7 @@ class Resume(keras.callbacks.CallbackList):
         OSError: in `fit`, if the folder cannot be written to; existing checkpoints are kept.
         KeyboardInterrupt, SystemExit: in `fit`, after a signal, when the state is saved.
 
-    >>> import keras, tempfile
+    >>> import tempfile
     >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     >>> model.compile("adam", "mse")
     >>> x, y = keras.ops.ones((8, 4)), keras.ops.zeros((8, 1))

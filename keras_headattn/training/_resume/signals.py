@@ -12,17 +12,10 @@ _MESSAGES = {
 
 
 class FirstSignal:
-    """Handler of the first SIGINT or SIGTERM, which it reports in one line. Later ones act as usual.
+    """Handler of the first SIGINT or SIGTERM: sets `number`, prints a line and calls `heard`. Later ones act as usual.
 
-    Ignored signals stay ignored, as shells ignore them for background commands. It works in the main thread only.
-
-    Args:
-        is_running: function of the interrupted frame to False if what should end no longer runs there; the signal then
-            acts as usual.
-        heard: function of no arguments, called after `number` is set.
-
-    Attributes:
-        number: int, the caught signal; 0 before.
+    So does the first if `is_running` is false of the interrupted frame. Ignored signals stay ignored, as shells ignore
+    them for background commands. It works in the main thread only.
     """
 
     def __init__(self, is_running, heard):
