@@ -43,7 +43,7 @@ def probabilities_of(model, class_names, activation="softmax"):
         logits = tf.cast(model(tf.nest.map_structure(not_empty, inputs), training=False), tf.float32)
         if logits.shape[-1] != len(class_names):
             raise ValueError(
-                f"`class_names` must name the {logits.shape[-1]} classes of the model. "
+                f"`class_names` must name the classes of the model, {logits.shape[-1]}. "
                 f"Received: {len(class_names)} names"
             )
         return activate(logits)[:rows]

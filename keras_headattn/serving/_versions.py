@@ -105,7 +105,7 @@ def _check_run(folder, run):
     owner = None if note is None else note.read_text(encoding="utf-8").removesuffix("\n")
     if note is not None and owner != run:
         raise ValueError(
-            f"`folder` must have no model of another run, here {owner}: a server would switch to the new one. "
+            f"`folder` must have no model of another run, {owner}, as servers would switch to the new one. "
             f"Received: folder={str(folder)!r}, run={run!r}"
         )
 

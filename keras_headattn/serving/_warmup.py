@@ -49,7 +49,7 @@ def write_warmup(path: Path, requests: Mapping[str, Sequence[Mapping[str, Any]]]
     """
     number = sum(map(len, requests.values()))
     if number > MOST:
-        raise ValueError(f"`requests` must be at most {MOST}. Received: {number} requests")
+        raise ValueError(f"`requests` must be {MOST} at most. Received: {number} requests")
     saved_model = saved_model_pb2.SavedModel.FromString(pathlib.Path(path, "saved_model.pb").read_bytes())
     signatures = saved_model.meta_graphs[0].signature_def
     with atomic_path(pathlib.Path(path, RECORDS)) as temporary, tf.io.TFRecordWriter(str(temporary)) as file:

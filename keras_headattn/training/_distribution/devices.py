@@ -39,7 +39,7 @@ def make_strategy(replicas: int | None = None, kind: str = "mirrored", timeout: 
     if replicas is None:
         replicas = max(1, len(gpus))
     if gpus and replicas > len(gpus):
-        raise ValueError(f"`replicas` must be at most {len(gpus)}, the number of GPUs. Received: replicas={replicas}")
+        raise ValueError(f"`replicas` must be at most the number of GPUs, {len(gpus)}. Received: replicas={replicas}")
     if replicas == 1:
         return tf.distribute.get_strategy()
     if not gpus:
@@ -89,6 +89,6 @@ def _split_cpu(replicas):
             tf.config.set_logical_device_configuration(cpu, parts)
     except RuntimeError as error:
         raise ValueError(
-            "`make_strategy` must be called before any tensor is made. Received: "
-            f"replicas={replicas} after {len(tf.config.list_logical_devices('CPU'))} logical CPU devices were set up"
+            "`make_strategy` must be called before any tensor is made: TensorFlow is running with "
+            f"{len(tf.config.list_logical_devices('CPU'))} logical CPU devices. Received: replicas={replicas}"
         ) from error

@@ -89,7 +89,7 @@ class Resume(keras.callbacks.CallbackList):
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         if getattr(self, "model", None) is None:
-            raise ValueError(f"`callbacks` of `fit` must be a list, [resume]. Received: callbacks={self}")
+            raise ValueError(f"`Resume` must be given in a list, callbacks=[resume]. Received: callbacks={self}")
         self._settings = snapshot.take_settings(self.callbacks)
         super().on_train_begin(logs)
         self._warn_of_shuffling()
@@ -222,8 +222,7 @@ class Resume(keras.callbacks.CallbackList):
         """Builds what Keras would build in the first step."""
         if not self.model.built:
             raise ValueError(
-                "`Resume` needs a built model: call it on a batch first. "
-                f"Received: {self.model.name}, which is not built"
+                f"`model` must be built: call it on a batch first. Received: {self.model.name}, which is not built"
             )
         if self.model.optimizer is not None and not self.model.optimizer.built:
             self.model.optimizer.build(self.model.trainable_variables)
