@@ -175,8 +175,8 @@ def beam_search(
 
     def body(index, last, scores, pool, history, written, cache, length):
         if reorder is None:
-            own = ops.equal(history[:, k:, :length, None], slots)  # (B, K, length, K)
-            rows = ops.reshape(own, (-1, k, length * k))
+            is_ancestor = ops.equal(history[:, k:, :length, None], slots)  # (B, K, length, K)
+            rows = ops.reshape(is_ancestor, (-1, k, length * k))
             logits, cache = step(last, cache, index * k, index, rows)
         else:
             logits, cache = step(ops.reshape(last, (-1, 1)), cache, index, index, None)
@@ -257,8 +257,8 @@ def _best_continuations(logits, scores, count):
 def _tokens(history, written, slots, end_id):
     """Returns token ids `(B, 2K, T)` of K ended and K open hypotheses; zeros after the end."""
     k = slots.shape[0]
-    own = ops.equal(history[:, :, None, 1:], slots[:, None])  # (B, 2K, K, T)
-    tokens = ops.sum(ops.where(own, written[:, None, :, 1:], 0), axis=2)
+    is_ancestor = ops.equal(history[:, :, None, 1:], slots[:, None])  # (B, 2K, K, T)
+    tokens = ops.sum(ops.where(is_ancestor, written[:, None, :, 1:], 0), axis=2)
     is_last = ops.logical_and(history[:, :k, :-1] >= 0, history[:, :k, 1:] < 0)
     return ops.concatenate([ops.where(is_last, end_id, tokens[:, :k]), tokens[:, k:]], axis=1)
 

@@ -106,19 +106,19 @@ class Searcher(Model):
         self.build()
         model = self.model
         kernels = self.decoding_kernels() if kernels is None else kernels
-        given = {} if kernels is None else {"kernels": kernels}
+        kwargs = {} if kernels is None else {"kernels": kernels}
 
         def step(tokens, cache, index, position, mask):
             positions = ops.broadcast_to(position, (ops.shape(tokens)[1],))
-            return model.decode_step(tokens, cache, index, positions, mask, **given)
+            return model.decode_step(tokens, cache, index, positions, mask, **kwargs)
 
         # TensorFlow would read variables anew in each step; `value_of` is beneath the cast of mixed precision.
         if weights is None and keras.backend.backend() == "tensorflow":
             weights = [(variable, ops.copy(value_of(variable))) for variable in self.variables]
         with keras.StatelessScope(weights) if weights else contextlib.nullcontext():
-            return self._search(step, inputs, given)
+            return self._search(step, inputs, kwargs)
 
-    def _search(self, step, inputs, given):
+    def _search(self, step, inputs, kwargs):
         model, k = self.model, self.beam_size
         grow = getattr(model, "grow_cache", None)
         length = search_lengths(self.max_length)[0] if grow else self.max_length
@@ -126,12 +126,12 @@ class Searcher(Model):
         args = (batch_size, self.max_length, self.start_id, self.end_id)
         options = dict(alpha=self.alpha, grow=grow, suppress=self.suppress, force_end=self.force_end)
         if k == 1:
-            tokens, scores = greedy_search(step, model.init_cache(inputs, length, **given), *args, **options)
+            tokens, scores = greedy_search(step, model.init_cache(inputs, length, **kwargs), *args, **options)
             return {"tokens": tokens[:, None], "scores": scores[:, None]}
         if getattr(model, "beams_share_rows", True):
-            cache, reorder = model.init_cache(inputs, length * k, **given), None
+            cache, reorder = model.init_cache(inputs, length * k, **kwargs), None
         else:
-            cache, reorder = model.init_cache(inputs, length, k, **given), model.reorder_cache
+            cache, reorder = model.init_cache(inputs, length, k, **kwargs), model.reorder_cache
         tokens, scores = beam_search(step, cache, *args, k, reorder=reorder, **options)
         return {"tokens": tokens, "scores": scores}
 

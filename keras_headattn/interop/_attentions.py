@@ -58,7 +58,7 @@ def copy_attention(
     tensors = theirs if is_tensors else [_of_stock(layer) for layer in theirs]
     kept = [[np.array(weight) for weight in layer.weights] for layer in ours]
     try:
-        return [copy_weights(layer, own, STOCK, strict) for layer, own in zip(ours, tensors, strict=True)]
+        return [copy_weights(layer, arrays, STOCK, strict) for layer, arrays in zip(ours, tensors, strict=True)]
     except ValueError:
         for layer, weights in zip(ours, kept, strict=True):
             layer.set_weights(weights)
@@ -66,11 +66,11 @@ def copy_attention(
 
 
 def _attentions(layer, classes):
-    found = list({id(each): each for each in flatten_layers(layer) if isinstance(each, classes)}.values())
-    for each in found:
+    attentions = list({id(each): each for each in flatten_layers(layer) if isinstance(each, classes)}.values())
+    for each in attentions:
         if not each.built:
             raise ValueError(f"The layers must be built: call the model first. Received: {each.name!r} without weights")
-    return found
+    return attentions
 
 
 def _of_stock(layer):
@@ -96,35 +96,35 @@ def of_addons(tensors: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarr
         ValueError: if there is no such layer.
 
     >>> kernel, output = np.ones((2, 16, 4), "float32"), np.ones((2, 4, 16), "float32")
-    >>> found = {f"model/attention/{name}_kernel": kernel for name in ("query", "key", "value")}
-    >>> found |= {"model/attention/projection_kernel": output, "model/attention/projection_bias": np.zeros(16)}
-    >>> layers = of_addons(found)
+    >>> tensors = {f"model/attention/{name}_kernel": kernel for name in ("query", "key", "value")}
+    >>> tensors |= {"model/attention/projection_kernel": output, "model/attention/projection_bias": np.zeros(16)}
+    >>> layers = of_addons(tensors)
     >>> {name: tensor.shape for name, tensor in layers["model/attention"].items() if "query" in name}
     {'query/kernel': (16, 2, 4), 'query/bias': (2, 4)}
     """
     layers = {}
     for name, tensor in tensors.items():
-        found = ADDONS_NAME.fullmatch(name)
-        if found and "OPTIMIZER_SLOT" not in name:
-            layers.setdefault(found[1], {})[found[2]] = tensor
+        match = ADDONS_NAME.fullmatch(name)
+        if match and "OPTIMIZER_SLOT" not in name:
+            layers.setdefault(match[1], {})[match[2]] = tensor
     if not layers:
         raise ValueError(
             "There must be tensors such as query_kernel and projection_kernel. "
             f"Received: {', '.join(sorted(tensors)[:4])}"
         )
-    return {path: _of_addons(path, own) for path, own in layers.items()}
+    return {path: _of_addons(path, layer_tensors) for path, layer_tensors in layers.items()}
 
 
-def _of_addons(path, own):
-    if missing := OF_ADDONS.keys() - own.keys():
+def _of_addons(path, tensors):
+    if missing := OF_ADDONS.keys() - tensors.keys():
         raise ValueError(f"The layer lacks kernels. Received: {path} without {', '.join(sorted(missing))}")
     # (h, D, d) there, (D, h, d) here; the output's axes are the same.
-    found = {
-        f"{ours}/kernel": own[theirs] if theirs == "projection_kernel" else own[theirs].transpose(1, 0, 2)
+    result = {
+        f"{ours}/kernel": tensors[theirs] if theirs == "projection_kernel" else tensors[theirs].transpose(1, 0, 2)
         for theirs, ours in OF_ADDONS.items()
     }
-    if "projection_bias" in own:
+    if "projection_bias" in tensors:
         for name in ("query", "key", "value"):
-            found[f"{name}/bias"] = np.zeros(found[f"{name}/kernel"].shape[1:], own["projection_bias"].dtype)
-        found["attention_output/bias"] = own["projection_bias"]
-    return found
+            result[f"{name}/bias"] = np.zeros(result[f"{name}/kernel"].shape[1:], tensors["projection_bias"].dtype)
+        result["attention_output/bias"] = tensors["projection_bias"]
+    return result

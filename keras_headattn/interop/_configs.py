@@ -130,8 +130,8 @@ class Config:
         """Returns the common value of several keys, a positive integer."""
         values = [self.integer(key, least=1) for key in keys]
         if len(set(values)) > 1:
-            told = ", ".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))
-            raise ValueError(f"Encoder and decoder must be alike here. Received: {told} in {self.path}")
+            received = ", ".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))
+            raise ValueError(f"Encoder and decoder must be alike here. Received: {received} in {self.path}")
         return values[0]
 
     def check(self, ignore=()):
@@ -153,7 +153,7 @@ def bert_arguments(config):
     kind = config.get("model_type", "bert")
     is_roberta = kind in ROBERTAS
     size = config.integer("vocab_size", least=1)
-    found = dict(
+    arguments = dict(
         vocabulary_size=size,
         hidden_dim=config.integer("hidden_size", least=1),
         intermediate_dim=config.integer("intermediate_size", least=1),
@@ -170,16 +170,16 @@ def bert_arguments(config):
         initializer_range=config.number("initializer_range", 0.02),
     )
     if kind == "electra" and config.get("embedding_size") is not None:
-        found["embedding_dim"] = config.integer("embedding_size", least=1)
+        arguments["embedding_dim"] = config.integer("embedding_size", least=1)
     if is_roberta:
         if config.get("type_vocab_size", 1) != 1:
             raise ValueError(
                 f"RoBERTa has one segment. Received: type_vocab_size={config['type_vocab_size']} in {config.path}"
             )
         # The first token's position is the one after padding's.
-        places = config.integer("max_position_embeddings", least=found["pad_id"] + 2)
-        found |= dict(max_length=places - found["pad_id"] - 1, num_segments=0, skip_padding=True)
-    return found
+        places = config.integer("max_position_embeddings", least=arguments["pad_id"] + 2)
+        arguments |= dict(max_length=places - arguments["pad_id"] - 1, num_segments=0, skip_padding=True)
+    return arguments
 
 
 def t5_arguments(config):

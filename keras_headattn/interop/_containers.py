@@ -23,7 +23,7 @@ class _Refusal(ValueError):
 
 
 @contextlib.contextmanager
-def _faults(told, path):
+def _faults(message, path):
     """Turns any error of a library that reads a file into one sentence about the file."""
     try:
         yield
@@ -31,7 +31,7 @@ def _faults(told, path):
         raise
     except Exception as error:
         reason = str(error).strip().partition("\n")[0][:160]
-        raise ValueError(f"{told}. Received: {path} ({type(error).__name__}: {reason})") from error
+        raise ValueError(f"{message}. Received: {path} ({type(error).__name__}: {reason})") from error
 
 
 def read_tensors(path: Path) -> dict[str, np.ndarray]:
@@ -90,8 +90,8 @@ def find_file(folder):
     if t5x:
         return t5x[-1]
     pickles = [path.name for path in folder.iterdir() if path.suffix in (".pt", ".pkl", ".pickle", ".pth", ".ckpt")]
-    found = f"{pickles[0]}, a pickle, which can run any program: convert it first" if pickles else folder
-    raise ValueError(f"A checkpoint is {FILES}. Received: {found}")
+    received = f"{pickles[0]}, a pickle, which can run any program: convert it first" if pickles else folder
+    raise ValueError(f"A checkpoint is {FILES}. Received: {received}")
 
 
 def _latest(folder):
@@ -150,8 +150,8 @@ def _refuse_numbers(name, kind, path):
 
 def _read_torch(path):
     torch = optional_import("torch", "torch")
-    told = "The file is cut off, or a pickle of more than tensors, which can run any program"
-    with _faults(told, path), warnings.catch_warnings():
+    message = "The file is cut off, or a pickle of more than tensors, which can run any program"
+    with _faults(message, path), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about sparse tensors, which are refused
         state = torch.load(path, map_location="cpu", weights_only=True)
     if isinstance(state, dict) and "state_dict" in state:
@@ -182,16 +182,16 @@ def _read_h5(path):
     import h5py
 
     with _faults("The HDF5 file is damaged or cut off; get it again", path), h5py.File(path) as file:
-        found = {}
-        file.visititems(lambda name, item: found.update({name: item} if isinstance(item, h5py.Dataset) else {}))
-        found = {name: item for name, item in found.items() if item.dtype.kind in "fiub" and item.shape}
-        for name, item in found.items():
+        datasets = {}
+        file.visititems(lambda name, item: datasets.update({name: item} if isinstance(item, h5py.Dataset) else {}))
+        datasets = {name: item for name, item in datasets.items() if item.dtype.kind in "fiub" and item.shape}
+        for name, item in datasets.items():
             if item.external or item.is_virtual:
                 raise _Refusal(f"A data set must be in the file itself. Received: {name}, of another file, in {path}")
             if item.compression is None:
                 _check_size(_bytes(item), item.id.get_storage_size(), path)
-        _check_size(sum(map(_bytes, found.values())), MOST_COMPRESSED * path.stat().st_size, path)
-        return {name.removesuffix(":0"): item[()] for name, item in found.items()}
+        _check_size(sum(map(_bytes, datasets.values())), MOST_COMPRESSED * path.stat().st_size, path)
+        return {name.removesuffix(":0"): item[()] for name, item in datasets.items()}
 
 
 def _bytes(item):
@@ -207,8 +207,8 @@ def _read_tensorflow(path):
     with _faults("The TensorFlow checkpoint is damaged or not complete", prefix):
         reader = tf.train.load_checkpoint(prefix)
         names = [name for name, dtype in reader.get_variable_to_dtype_map().items() if dtype != tf.string]
-        found = {name: np.asarray(reader.get_tensor(name)) for name in sorted(names)}
-    return {name.removesuffix(OF_CHECKPOINTS): array for name, array in found.items()}
+        arrays = {name: np.asarray(reader.get_tensor(name)) for name in sorted(names)}
+    return {name.removesuffix(OF_CHECKPOINTS): array for name, array in arrays.items()}
 
 
 def _read_t5x(path):

@@ -50,11 +50,11 @@ class Names:
         owner, _, leaf = name.rpartition("/")
         leaves = self.leaves if self.leaves is not None else OF_TORCH if self.kernels == "torch" else {}
         for ours, theirs in self.table.items():
-            if found := re.fullmatch(_pattern(ours), owner):
+            if match := re.fullmatch(_pattern(ours), owner):
                 separator = "." if self.kernels == "torch" else "/"
-                return theirs.format(**_values(found)) + separator + leaves.get(leaf, leaf)
-            if found := re.fullmatch(_pattern(ours), name):
-                return theirs.format(**_values(found))
+                return theirs.format(**_values(match)) + separator + leaves.get(leaf, leaf)
+            if match := re.fullmatch(_pattern(ours), name):
+                return theirs.format(**_values(match))
         return None
 
     def is_unused(self, name: str) -> bool:
@@ -75,8 +75,8 @@ def _pattern(template):
     return re.compile(pattern)
 
 
-def _values(found):
-    return {name: int(value) if name == "i" else value for name, value in found.groupdict().items()}
+def _values(match):
+    return {name: int(value) if name == "i" else value for name, value in match.groupdict().items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,21 +125,21 @@ def weights_by_name(model: keras.layers.Layer) -> dict[str, keras.Variable]:
         model.build()
     if isinstance(getattr(model, "encoder", None), Bert):  # a head, whose encoder may have been built earlier
         inside = {id(weight) for weight in model.encoder.weights}
-        own = [weight for weight in model.weights if id(weight) not in inside]
-        return weights_by_name(model.encoder) | _below(model, own)
+        outer = [weight for weight in model.weights if id(weight) not in inside]
+        return weights_by_name(model.encoder) | _below(model, outer)
     return _below(model, model.weights)
 
 
 def _below(model, weights):
-    found = {}
+    result = {}
     for weight in weights:
         parts = weight.path.split("/")
         if model.name in parts[:-1]:
             parts = parts[parts.index(model.name) + 1 :]
         elif isinstance(model, Bert):  # embeddings shared with another encoder
             parts = parts[-2:]
-        found["/".join(parts)] = weight
-    return found
+        result["/".join(parts)] = weight
+    return result
 
 
 def copy_weights(
@@ -175,8 +175,8 @@ def copy_weights(
     """
     names = names if isinstance(names, Names) else Names(names)
     weights = weights_by_name(model)
-    found = {name: names.find(name) for name in weights}
-    copied = {name: theirs for name, theirs in found.items() if theirs is not None}
+    their_names = {name: names.find(name) for name in weights}
+    copied = {name: theirs for name, theirs in their_names.items() if theirs is not None}
     missing = [theirs for theirs in copied.values() if theirs not in tensors]
     left_over = sorted(set(tensors) - set(copied.values()))
     fitted, misshapen, averaged = {}, [], []
@@ -194,14 +194,14 @@ def copy_weights(
     check_fit({"missing": missing, "of another shape": misshapen, "left over": surplus})
     for name, value in fitted.items():
         weights[name].assign(value)
-    return Report(copied, averaged, [name for name, theirs in found.items() if theirs is None], left_over)
+    return Report(copied, averaged, [name for name, theirs in their_names.items() if theirs is None], left_over)
 
 
 def check_fit(faults):
     """Raises a ValueError if any kind of fault, by which `faults` lists tensor names, occurs."""
     if any(faults.values()):
-        told = "; ".join(f"{fault}: {_some(found)}" for fault, found in faults.items() if found)
-        raise ValueError(f"The checkpoint does not fit the model, and nothing was copied. Received: {told}")
+        received = "; ".join(f"{fault}: {_some(names)}" for fault, names in faults.items() if names)
+        raise ValueError(f"The checkpoint does not fit the model, and nothing was copied. Received: {received}")
 
 
 def stored_shape(name, shape, kernels):
@@ -237,8 +237,8 @@ def _is_transposed(name, kernels):
 
 def _groups(name, weights):
     """Returns the shape of a key or value weight with as many heads as queries, `None` if heads are not grouped."""
-    own = re.fullmatch(r"(.*/|)(?:key|value)/(kernel|bias)", name)
-    query = own and weights.get(f"{own[1]}query/{own[2]}")
+    match = re.fullmatch(r"(.*/|)(?:key|value)/(kernel|bias)", name)
+    query = match and weights.get(f"{match[1]}query/{match[2]}")
     if query is None:
         return None
     heads, (*rest, groups, width) = query.shape[-2], weights[name].shape

@@ -75,8 +75,8 @@ def from_electra(
     _check_same_embeddings(tensors, theirs, generator_path)
     encoder = Bert(**{**arguments, "attention": attention, **overrides}, pooler=False, name="encoder")
     both = {name: value for name, value in overrides.items() if name != "num_heads"}
-    own = {**both, **(generator_arguments or {}), "embeddings": encoder}
-    masked_lm = MaskedLM(Bert(**{**generator, **own}, pooler=False, name="encoder"), "gelu", name="generator")
+    merged = {**both, **(generator_arguments or {}), "embeddings": encoder}
+    masked_lm = MaskedLM(Bert(**{**generator, **merged}, pooler=False, name="encoder"), "gelu", name="generator")
     detector = ReplacedTokenDetector(encoder, name="discriminator")
     model = ElectraPretraining(masked_lm, detector, mask_id, special_ids)
     model.build()
@@ -121,13 +121,13 @@ def to_electra(model: ElectraPretraining, path: Path) -> None:
     parts = [of_encoder(head, head.encoder, "electra")[1] for head in (model.discriminator, model.generator)]
     discriminator, generator = parts
     generator = {re.sub(r"^electra\.(?!embeddings\.)", "generator.", name): x for name, x in generator.items()}
-    found = dict(_of_google(name, tensor) for name, tensor in (generator | discriminator).items())
+    tensors = dict(_of_google(name, tensor) for name, tensor in (generator | discriminator).items())
     pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
     tf.raw_ops.SaveV2(
         prefix=str(path),
-        tensor_names=list(found),
-        shape_and_slices=[""] * len(found),
-        tensors=[tf.constant(tensor) for tensor in found.values()],
+        tensor_names=list(tensors),
+        shape_and_slices=[""] * len(tensors),
+        tensors=[tf.constant(tensor) for tensor in tensors.values()],
     )
 
 

@@ -93,17 +93,19 @@ def check_plain(attentions, width=None, use_bias=True, scale=None):
         if type(layer) is not MultiHeadAttention:
             refuse("only multi-head attention", f"{type(layer).__name__} in {layer.path}")
         config = layer.get_config()
-        given = {name: config[name] for name in PLAIN if config[name]}
+        settings = {name: config[name] for name in PLAIN if config[name]}
         if layer.relative_positions is not None and scale == 1.0:  # T5's table is the model's
-            given.pop("relative_positions")
+            settings.pop("relative_positions")
         if config["use_bias"] != use_bias or layer.value_dim != layer.key_dim or config["output_shape"]:
-            given |= {name: config[name] for name in ("use_bias", "key_dim", "value_dim", "output_shape")}
+            settings |= {name: config[name] for name in ("use_bias", "key_dim", "value_dim", "output_shape")}
         if layer.scale != (layer.key_dim**-0.5 if scale is None else scale):
-            given["scale"] = layer.scale
+            settings["scale"] = layer.scale
         if width is not None and layer.num_heads * layer.key_dim != width:
-            given |= {"num_heads": layer.num_heads, "key_dim": layer.key_dim}
-        if given:
-            refuse("no attention with such settings", ", ".join(f"{name}={value!r}" for name, value in given.items()))
+            settings |= {"num_heads": layer.num_heads, "key_dim": layer.key_dim}
+        if settings:
+            refuse(
+                "no attention with such settings", ", ".join(f"{name}={value!r}" for name, value in settings.items())
+            )
 
 
 def activation_there(activation):
@@ -117,13 +119,13 @@ def activation_there(activation):
 
 def _tensors(model, names):
     """Returns the weights by the format's names and in its layout."""
-    found = {}
+    result = {}
     for name, weight in weights_by_name(model).items():
         theirs = names.find(name)
         if theirs is None:
             refuse("no weight of this name", name)
-        found[theirs] = store(name, weight, names.kernels)
-    return found
+        result[theirs] = store(name, weight, names.kernels)
+    return result
 
 
 def of_encoder(model, encoder, model_type):
@@ -153,8 +155,8 @@ def of_encoder(model, encoder, model_type):
     positions = "embeddings.position_embeddings.weight"
     tensors[positions] = np.pad(tensors[positions], ((first, 0), (0, 0)))
     if head is not None:
-        own = ("embeddings", "encoder.", "pooler.")
-        tensors = {f"{kind}.{name}" if name.startswith(own) else name: x for name, x in tensors.items()}
+        prefixes = ("embeddings", "encoder.", "pooler.")
+        tensors = {f"{kind}.{name}" if name.startswith(prefixes) else name: x for name, x in tensors.items()}
     config = dict(
         model_type=kind,
         architectures=[CLASSES[kind, head]],

@@ -70,9 +70,9 @@ def generation_settings(path: Path, ignore: Sequence[str] = ()) -> dict[str, Any
     ends = _ids(settings, "eos_token_id", config)
     faults = [key for key in _faults(settings, config, ends, beams) if key not in ignore]
     if faults:
-        told = ", ".join(f"{key}={settings.values[key]!r}" for key in faults)
+        received = ", ".join(f"{key}={settings.values[key]!r}" for key in faults)
         raise ValueError(
-            f"Searches here have no such settings; `ignore={faults!r}` passes them over. Received: {told} in "
+            f"Searches here have no such settings; `ignore={faults!r}` passes them over. Received: {received} in "
             f"{settings.path}"
         )
     if not ends:
@@ -81,15 +81,15 @@ def generation_settings(path: Path, ignore: Sequence[str] = ()) -> dict[str, Any
     if not start:
         raise ValueError(f"The configuration lacks 'decoder_start_token_id'. Received: {settings.path}")
     places = _places(config)
-    found = dict(beam_size=beams, start_id=places(start[0]), end_id=places(ends[0]))
-    found |= dict(suppress=suppressed_ids(config), force_end=is_end_forced(config))
+    arguments = dict(beam_size=beams, start_id=places(start[0]), end_id=places(ends[0]))
+    arguments |= dict(suppress=suppressed_ids(config), force_end=is_end_forced(config))
     if settings.values.get("length_penalty") == 0:
-        found["alpha"] = 0.0
+        arguments["alpha"] = 0.0
     if settings.values.get("max_new_tokens") is not None:
-        found["max_length"] = settings.integer("max_new_tokens", least=1)
+        arguments["max_length"] = settings.integer("max_new_tokens", least=1)
     elif settings.values.get("max_length") is not None:  # which counts the start token
-        found["max_length"] = settings.integer("max_length", least=2) - 1
-    return found
+        arguments["max_length"] = settings.integer("max_length", least=2) - 1
+    return arguments
 
 
 def suppressed_ids(config):
@@ -136,11 +136,11 @@ def _faults(settings, config, ends, beams):
 def _ids(settings, key, config):
     """Returns the token ids of a key, a number or a list, from `settings` or else `config`."""
     for each in (settings, config):
-        found = each.values.get(key)
-        if found is not None:
-            found = found if isinstance(found, list) else [found]
-            _check_ids(found, key, each, config)
-            return found
+        ids = each.values.get(key)
+        if ids is not None:
+            ids = ids if isinstance(ids, list) else [ids]
+            _check_ids(ids, key, each, config)
+            return ids
     return []
 
 

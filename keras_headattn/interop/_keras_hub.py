@@ -54,14 +54,14 @@ def from_keras_hub(
         model, tensors, names = _of_t5(backbone, attention, overrides)
     elif name in ENCODERS:
         config = backbone.get_config()
-        given = {key: config[key] for key in SAME if key in config}
-        given |= dict(
+        arguments = {key: config[key] for key in SAME if key in config}
+        arguments |= dict(
             vocabulary_size=config.get("vocabulary_size") or config["vocab_size"],
             num_heads=config["num_heads"],
             max_length=config["max_sequence_length"],
             attention_dropout=config["dropout"],
         )
-        model = Bert(**{**given, **ENCODERS[name], "attention": attention, **overrides})
+        model = Bert(**{**arguments, **ENCODERS[name], "attention": attention, **overrides})
         tensors, names = {path: np.array(weight) for path, weight in _variables(backbone).items()}, KERAS_HUB
     else:
         known = ", ".join((*ENCODERS, "T5Backbone"))
@@ -131,17 +131,17 @@ def to_keras_hub(model: Bert) -> keras.Model:
     if different := {key: got[key] for key in fixed if got[key] != fixed[key]}:
         needed = ", ".join(f"{key}={fixed[key]!r}" for key in different)
         refuse(f"{needed} in {name}", ", ".join(f"{key}={value!r}" for key, value in different.items()))
-    given = {key: getattr(model, key) for key in SAME if key not in fixed}
-    given |= dict(num_heads=model.blocks[0].attention.num_heads, max_sequence_length=model.max_length)
-    given["vocab_size" if name == "ElectraBackbone" else "vocabulary_size"] = model.vocabulary_size
+    arguments = {key: getattr(model, key) for key in SAME if key not in fixed}
+    arguments |= dict(num_heads=model.blocks[0].attention.num_heads, max_sequence_length=model.max_length)
+    arguments["vocab_size" if name == "ElectraBackbone" else "vocabulary_size"] = model.vocabulary_size
     if name != "ElectraBackbone":
-        given.pop("embedding_dim")
-    backbone = getattr(models, name)(**given)
+        arguments.pop("embedding_dim")
+    backbone = getattr(models, name)(**arguments)
     theirs = _variables(backbone)
-    found = {KERAS_HUB.find(ours): weight for ours, weight in weights_by_name(model).items()}
-    if found.keys() != theirs.keys():
-        refuse(f"the weights of {name}", ", ".join(sorted(map(str, found.keys() ^ theirs.keys()))))
-    for path, weight in found.items():
+    weights = {KERAS_HUB.find(ours): weight for ours, weight in weights_by_name(model).items()}
+    if weights.keys() != theirs.keys():
+        refuse(f"the weights of {name}", ", ".join(sorted(map(str, weights.keys() ^ theirs.keys()))))
+    for path, weight in weights.items():
         theirs[path].assign(weight)
     return backbone
 
@@ -166,17 +166,17 @@ def _of_t5(backbone, attention, overrides):
         }
     )
     table = backbone.token_embedding
-    found = {"shared": table.embeddings}
+    weights = {"shared": table.embeddings}
     if not model.tie_output:
-        found["lm_head"] = table.reverse_embeddings
+        weights["lm_head"] = table.reverse_embeddings
     for side in ("encoder", "decoder"):
-        found[f"{side}.final_layer_norm"] = getattr(backbone, f"{side}_layer_norm").weight
+        weights[f"{side}.final_layer_norm"] = getattr(backbone, f"{side}_layer_norm").weight
         for number, layer in enumerate(getattr(backbone, f"{side}_transformer_layers")):
-            found |= _of_t5_block(layer, f"{side}.block.{number}.layer", gated, side == "decoder")
+            weights |= _of_t5_block(layer, f"{side}.block.{number}.layer", gated, side == "decoder")
     transposed = (".q", ".k", ".v", ".o", ".wi", ".wi_0", ".wi_1", ".wo", "lm_head")
     tensors = {
         f"{name}.weight": np.array(weight).T if name.endswith(transposed) else np.array(weight)
-        for name, weight in found.items()
+        for name, weight in weights.items()
     }
     return model, tensors, T5_GATED if gated else T5
 
@@ -185,17 +185,17 @@ def _of_t5_block(layer, prefix, gated, is_decoder):
     parts = {"0.SelfAttention": (layer.self_attention, layer.self_attention_layer_norm)}
     if is_decoder:
         parts["1.EncDecAttention"] = layer.cross_attention, layer.cross_attention_layer_norm
-    found = {}
+    weights = {}
     for name, (attention, norm) in parts.items():
         for letter, projector in zip("qkvo", ("query", "key", "value", "output"), strict=True):
-            found[f"{prefix}.{name}.{letter}"] = getattr(attention, f"{projector}_projector").kernel
-        found[f"{prefix}.{name[0]}.layer_norm"] = norm.weight
+            weights[f"{prefix}.{name}.{letter}"] = getattr(attention, f"{projector}_projector").kernel
+        weights[f"{prefix}.{name[0]}.layer_norm"] = norm.weight
         if getattr(attention, "use_relative_attention_bias", False):
-            found[f"{prefix}.{name}.relative_attention_bias"] = attention.relative_attention_bias
+            weights[f"{prefix}.{name}.relative_attention_bias"] = attention.relative_attention_bias
     last = f"{prefix}.{len(parts)}"
-    found[f"{last}.DenseReluDense.{'wi_0' if gated else 'wi'}"] = layer.input_projector.kernel
+    weights[f"{last}.DenseReluDense.{'wi_0' if gated else 'wi'}"] = layer.input_projector.kernel
     if gated:
-        found[f"{last}.DenseReluDense.wi_1"] = layer.gate_projector.kernel
-    found[f"{last}.DenseReluDense.wo"] = layer.output_projector.kernel
-    found[f"{last}.layer_norm"] = layer.layer_norm.weight
-    return found
+        weights[f"{last}.DenseReluDense.wi_1"] = layer.gate_projector.kernel
+    weights[f"{last}.DenseReluDense.wo"] = layer.output_projector.kernel
+    weights[f"{last}.layer_norm"] = layer.layer_norm.weight
+    return weights

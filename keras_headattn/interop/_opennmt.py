@@ -55,7 +55,7 @@ def from_opennmt(
     width = target.shape[1]
     post_norm = not any(name.endswith("input_layer_norm/gamma") for name in tensors)
     heads = num_heads or max(1, width // 64)
-    given = dict(
+    arguments = dict(
         source_vocabulary_size=len(target if source is None else source),
         target_vocabulary_size=None if source is None else len(target),
         num_layers=_count(tensors, r"model/encoder/layers/(\d+)/"),
@@ -70,7 +70,7 @@ def from_opennmt(
         tie_output="model/decoder/output_layer/kernel" not in tensors,
         output_bias="model/decoder/output_layer/bias" in tensors,
     )
-    model = Transformer(**{**given, **overrides})
+    model = Transformer(**{**arguments, **overrides})
     table = {
         ours: theirs.replace("input_layer_norm", "output_layer_norm") if post_norm else theirs
         for ours, theirs in OPENNMT.table.items()

@@ -189,8 +189,8 @@ def encoder_arguments(kind, config, path, tensors, ignore):
     is_model = re.compile(rf"^({prefix}|discriminator)\.")
     tensors = {is_model.sub("", name, count=1): x for name, x in tensors.items()}
     if config is None:
-        own = path if path.is_dir() else path.parent
-        file = own / "bert_config.json"
+        folder = path if path.is_dir() else path.parent
+        file = folder / "bert_config.json"
         config = Config.load(file) if file.exists() else Config(bert_sizes(tensors, kind), path)
         config.values |= {"model_type": kind}
         arguments = bert_arguments(config)
@@ -298,8 +298,8 @@ def _with_shared(tensors, path):
 def _make_t5_encoder(arguments, attention, overrides):
     heads, dropout = arguments["num_heads"], overrides.get("dropout", arguments["dropout"])
     template = Template.of_attention("attention", attention, heads, heads * arguments["key_dim"])
-    own = {name: arguments[name] for name in ("vocabulary_size", "hidden_dim", "intermediate_dim", "num_layers")}
-    own |= dict(
+    options = {name: arguments[name] for name in ("vocabulary_size", "hidden_dim", "intermediate_dim", "num_layers")}
+    options |= dict(
         attention=template.make({"scale": 1.0}, use_bias=False, dropout=dropout),
         num_heads=heads,
         positions=None,
@@ -311,7 +311,7 @@ def _make_t5_encoder(arguments, attention, overrides):
         normalize_first=True,
         dropout=dropout,
     )
-    return TransformerEncoder(**{**own, **overrides})
+    return TransformerEncoder(**{**options, **overrides})
 
 
 def _make_translator(kind, config, path, tensors, attention, head, ignore, overrides):
@@ -324,8 +324,8 @@ def _make_translator(kind, config, path, tensors, attention, head, ignore, overr
     if isinstance(attention, str) or inspect.isclass(attention) or isinstance(attention, functools.partial):
         heads, width = arguments["num_heads"], arguments["hidden_dim"]
         attention = ours.get(attention, num_heads=heads, key_dim=width // heads, dropout=attention_dropout)
-    own = dict(attention=attention, norm=layers.LayerNormalization(epsilon=1e-5), positions=positions)
-    own |= dict(suppress=suppressed_ids(config), force_end=is_end_forced(config))
+    options = dict(attention=attention, norm=layers.LayerNormalization(epsilon=1e-5), positions=positions)
+    options |= dict(suppress=suppressed_ids(config), force_end=is_end_forced(config))
     tensors = dict(tensors)
     shared = [name for name in ("model.encoder.embed_tokens.weight", "lm_head.weight") if name in tensors]
     if arguments["target_vocabulary_size"] is None:
@@ -338,7 +338,7 @@ def _make_translator(kind, config, path, tensors, attention, head, ignore, overr
         names = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
         _check_tied(tensors, names, "model.shared.weight", path)
     check_translator_sizes(arguments, tensors)
-    model = Transformer(**{**arguments, **own, **overrides})
+    model = Transformer(**{**arguments, **options, **overrides})
     if model.output_bias and "final_logits_bias" not in tensors:
         tensors["final_logits_bias"] = np.zeros((1, model.target_vocabulary_size or model.source_vocabulary_size))
     if "final_logits_bias" in tensors:

@@ -6,7 +6,7 @@ from keras_headattn.interop._copying import check_fit
 
 
 def _count(tensors, pattern):
-    numbers = {int(found[1]) for name in tensors if (found := re.match(pattern, name))}
+    numbers = {int(match[1]) for name in tensors if (match := re.match(pattern, name))}
     if not numbers:
         raise ValueError(f"The checkpoint has no tensor like {pattern}. Received: {', '.join(sorted(tensors)[:3])}")
     if len(numbers) <= max(numbers):

@@ -206,7 +206,7 @@ TENSORFLOW = (
 
 def of_tensorflow(tensors):
     """Renames tensors of BERT, ELECTRA or T5 in TensorFlow 1 or `tf_model.h5` to PyTorch's names and layout."""
-    found = {}
+    result = {}
     for name, array in tensors.items():
         if re.search(r"(adam_[mv]|_slot_\w+|/Adafactor|/Adam(_1)?|^global_step|_power)$", name):
             continue
@@ -216,20 +216,20 @@ def of_tensorflow(tensors):
         is_kernel = name.endswith("/kernel") or re.search(r"/(q|k|v|o)$", name)
         if array.ndim == 2 and (is_kernel or name.endswith("relative_attention_bias")):
             array = array.T
-        found[theirs.replace("/", ".")] = array
-    return found
+        result[theirs.replace("/", ".")] = array
+    return result
 
 
 def of_generator(tensors):
     """Returns the generator's tensors of Google's checkpoint, named as in its own file."""
     shared = {name: x for name, x in tensors.items() if name.startswith(("electra.embeddings.", "generator_"))}
-    own = {name: x for name, x in tensors.items() if name.startswith("generator.")}
-    return {name.removeprefix("electra.").removeprefix("generator."): x for name, x in (shared | own).items()}
+    body = {name: x for name, x in tensors.items() if name.startswith("generator.")}
+    return {name.removeprefix("electra.").removeprefix("generator."): x for name, x in (shared | body).items()}
 
 
 def of_t5x(tensors):
     """Renames tensors of t5x to PyTorch's names and layout, without the optimizer's."""
-    found, unknown = {}, []
+    result, unknown = {}, []
     for name, array in tensors.items():
         head, target, below = name.rpartition("target/")
         if not target or "state" in head:
@@ -238,12 +238,12 @@ def of_t5x(tensors):
         if theirs is None:
             unknown.append(name)
         else:
-            found[theirs] = array.T if re.search("/(kernel|rel_embedding)$", name) else array
-    if unknown or not found:
+            result[theirs] = array.T if re.search("/(kernel|rel_embedding)$", name) else array
+    if unknown or not result:
         raise ValueError(
             f"The checkpoint is not t5x's of a T5 1.0 or 1.1. Received: {', '.join(unknown[:4]) or 'no target/'}"
         )
-    return {name: np.asarray(array) for name, array in found.items()}
+    return {name: np.asarray(array) for name, array in result.items()}
 
 
 def fold_segment(tensors, first):

@@ -173,25 +173,25 @@ class Settings:
 
     def _listed(self, document):
         """Returns all tokens that the files list, as dictionaries of `content`, `id` and `ADDED_OPTIONS`."""
-        found, extra = {}, []
+        tokens, extra = {}, []
         for values in (self.values, self._special):
             for key in ("additional_special_tokens", "extra_special_tokens"):
                 extra += self._entries(key, values.get(key))
         special = {entry["content"] for entry in extra}
         for content, index in _read(self.path / "added_tokens.json").items():
-            self._add(found, {"content": content, "special": content in special}, index)
+            self._add(tokens, {"content": content, "special": content in special}, index)
         decoder = self.values.get("added_tokens_decoder")
         indices = [int(i) if i.isdecimal() else i for i in decoder] if isinstance(decoder, dict) else []
         for entry, index in zip(self._entries("added_tokens_decoder", decoder), indices, strict=True):
-            self._add(found, entry, index)
+            self._add(tokens, entry, index)
         for entry in self._entries("added_tokens", document.get("added_tokens")):
-            self._add(found, entry, entry.get("id"))
+            self._add(tokens, entry, entry.get("id"))
         for entry in extra:
-            if entry["content"] in found:
-                found[entry["content"]]["special"] = True
+            if entry["content"] in tokens:
+                tokens[entry["content"]]["special"] = True
             else:
-                self._add(found, {**entry, "special": True}, None)
-        return list(found.values())
+                self._add(tokens, {**entry, "special": True}, None)
+        return list(tokens.values())
 
     def _entries(self, key, value):
         """Returns a list or dictionary of tokens as dictionaries with `content`."""
@@ -206,10 +206,10 @@ class Settings:
             )
         return entries
 
-    def _add(self, found, entry, index):
+    def _add(self, tokens, entry, index):
         content = entry["content"]
         is_id = index is None or type(index) is int and index >= 0
-        before = found.get(content, {}).get("id")
+        before = tokens.get(content, {}).get("id")
         if not is_id or not content or before is not None and index != before:
             raise ValueError(
                 "An added token must be a non-empty str with one id from 0 on. "
@@ -218,7 +218,7 @@ class Settings:
         special = bool(entry.get("special", False))
         options = {name: bool(entry.get(name, False)) for name in ADDED_OPTIONS}
         options["normalized"] = bool(entry.get("normalized", not special))
-        found[content] = {"content": content, "id": index, **options}
+        tokens[content] = {"content": content, "id": index, **options}
 
 
 def _read(file):

@@ -74,8 +74,8 @@ def _word_pieces(path, config, arguments):
         # Read by the tokenizer, with its error messages.
         vocabulary = WordPieceTokenizer(_need(path, "vocab.txt")).vocabulary
         lowercase, strip_accents = settings.flag("do_lower_case", True), settings.flag("strip_accents", None)
-    given = dict(lowercase=lowercase, strip_accents=strip_accents, added_tokens=settings.added(vocabulary, whole))
-    return _check_size(WordPieceTokenizer(vocabulary, **{**given, **arguments}), config)
+    defaults = dict(lowercase=lowercase, strip_accents=strip_accents, added_tokens=settings.added(vocabulary, whole))
+    return _check_size(WordPieceTokenizer(vocabulary, **{**defaults, **arguments}), config)
 
 
 def _byte_pairs(path, config, arguments):
@@ -89,11 +89,11 @@ def _byte_pairs(path, config, arguments):
     else:
         vocabulary, add_prefix_space = read_vocabulary(_need(path, "vocab.json")), False
         merges = _need(path, "merges.txt")
-    given = dict(
+    defaults = dict(
         add_prefix_space=settings.flag("add_prefix_space", add_prefix_space),
         added_tokens=settings.added(vocabulary, whole),
     )
-    return _check_size(BytePairTokenizer(vocabulary, merges, **{**given, **arguments}), config)
+    return _check_size(BytePairTokenizer(vocabulary, merges, **{**defaults, **arguments}), config)
 
 
 def _t5(path, config, arguments):
@@ -109,8 +109,8 @@ def _t5(path, config, arguments):
         proto, num_sentinels = _need(path, "spiece.model"), settings.get("extra_ids", 100 if kind == "t5" else 0)
         plain = SentencePieceTokenizer(proto, num_sentinels=num_sentinels)
         tokens = [plain.id_to_token(i) for i in range(plain.vocabulary_size)]
-    given = dict(num_sentinels=num_sentinels, added_tokens=settings.added(tokens, whole))
-    return _check_size(SentencePieceTokenizer(proto, **{**given, **arguments}), config)
+    defaults = dict(num_sentinels=num_sentinels, added_tokens=settings.added(tokens, whole))
+    return _check_size(SentencePieceTokenizer(proto, **{**defaults, **arguments}), config)
 
 
 def _fairseq(path, config, arguments):
@@ -124,8 +124,8 @@ def _fairseq(path, config, arguments):
         if whole
         else fairseq_model(_need(path, "sentencepiece.bpe.model"), FIRST[kind])
     )
-    given = dict(added_tokens=settings.added(SentencePiecePairTokenizer(proto).vocabulary, whole))
-    return _check_size(SentencePiecePairTokenizer(proto, **{**given, **arguments}), config)
+    defaults = dict(added_tokens=settings.added(SentencePiecePairTokenizer(proto).vocabulary, whole))
+    return _check_size(SentencePiecePairTokenizer(proto, **{**defaults, **arguments}), config)
 
 
 def _of_preset(path, config, arguments):
@@ -138,12 +138,12 @@ def _of_preset(path, config, arguments):
     if (folder / "vocabulary.txt").exists():
         _check_preset(path, settings, split=True, split_on_cjk=True, suffix_indicator="##", oov_token="[UNK]")
         # False is KerasHub's default, in lower case, too.
-        given = dict(lowercase=settings.get("lowercase", False), strip_accents=settings.get("strip_accents") or None)
-        tokenizer = WordPieceTokenizer(folder / "vocabulary.txt", **{**given, **arguments})
+        defaults = dict(lowercase=settings.get("lowercase", False), strip_accents=settings.get("strip_accents") or None)
+        tokenizer = WordPieceTokenizer(folder / "vocabulary.txt", **{**defaults, **arguments})
     elif (folder / "vocabulary.json").exists():
         _check_preset(path, settings)
-        given = {"add_prefix_space": settings.get("add_prefix_space", False), **arguments}
-        tokenizer = BytePairTokenizer(folder / "vocabulary.json", _need(folder, "merges.txt"), **given)
+        defaults = {"add_prefix_space": settings.get("add_prefix_space", False), **arguments}
+        tokenizer = BytePairTokenizer(folder / "vocabulary.json", _need(folder, "merges.txt"), **defaults)
     else:
         _check_preset(path, settings, add_bos=False)
         tokenizer = SentencePieceTokenizer(_need(folder, "vocabulary.spm"), **arguments)

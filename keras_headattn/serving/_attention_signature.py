@@ -16,8 +16,8 @@ def translation_attention(search, searcher, kept, source_tokenizer, target_token
 
     def attention(source):
         rows = tf.shape(source)[0]
-        found = search(source)
-        tokens = found["tokens"][:, 0]
+        result = search(source)
+        tokens = result["tokens"][:, 0]
         is_written = tf.cumsum(tf.cast(tokens == searcher.end_id, tf.int32), axis=1, exclusive=True) == 0
         longest = tf.reduce_max(tf.reduce_sum(tf.cast(is_written, tf.int32), axis=1))
         longest = tf.maximum(longest, 0)  # an empty batch has none
@@ -27,15 +27,15 @@ def translation_attention(search, searcher, kept, source_tokenizer, target_token
         source_or_one, target = not_empty(source), not_empty(shifted)
         kernels, weights = kept.read()
         with keras.StatelessScope(weights), capture_intermediates() as intermediates:
-            given = {} if kernels is None else {"kernels": kernels}
-            cache = model.init_cache(source_or_one, tf.shape(target)[1], **given)
-            model.decode_step(target, cache, 0, tf.range(tf.shape(target)[1]), None, **given)
+            kwargs = {} if kernels is None else {"kernels": kernels}
+            cache = model.init_cache(source_or_one, tf.shape(target)[1], **kwargs)
+            model.decode_step(target, cache, 0, tf.range(tf.shape(target)[1]), None, **kwargs)
         maps = _weights_of(intermediates, suffix="cross_attention")
         maps = _stacked(maps, "`attention=True` needs a model with cross-attention of this library")
         is_pair = is_written[:, None, None, :, None] & (source > 0)[:, None, None, None, :]
         return {
             "translations": target_tokenizer.detokenize(tokens),
-            "scores": found["scores"][:, 0],
+            "scores": result["scores"][:, 0],
             "source_pieces": source_name(source),
             "target_pieces": target_name(tokens),
             "weights": tf.where(is_pair, maps[:rows, :, :, :longest, : tf.shape(source)[1]], 0.0),

@@ -50,7 +50,7 @@ class Classifier:
     >>> model.compile(keras.optimizers.Adam(0.05), loss)
     >>> history = model.fit(tokenizer(texts), labels, epochs=20, verbose=0)
     >>> classify = Classifier(model, tokenizer, ["negative", "positive"])
-    >>> [found.label for found in classify(["such a good film", "it is bad"])]
+    >>> [result.label for result in classify(["such a good film", "it is bad"])]
     ['positive', 'negative']
     """
 
@@ -93,14 +93,14 @@ class Classifier:
         Args:
             texts, second_texts, progress: as in a call.
         """
-        found = np.zeros((len(texts), len(self.class_names)), "float32")
+        result = np.zeros((len(texts), len(self.class_names)), "float32")
         done = 0
         for members, inputs in self.batches(texts, second_texts):
-            found[members] = self._run(inputs).numpy()[: len(members)]
+            result[members] = self._run(inputs).numpy()[: len(members)]
             done += len(members)
             if progress:
                 progress(done)
-        return found
+        return result
 
     def batches(
         self, texts: Sequence[str], second_texts: Sequence[str] | None = None, batch_size: int | None = None

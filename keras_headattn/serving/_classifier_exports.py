@@ -171,10 +171,10 @@ def export_image_classifier(
 
     def files(images):
         pixels, valid = _decoded(images, preprocess, shape)
-        found = classify(pixels)
+        result = classify(pixels)
         return {
-            "classes": tf.where(valid[:, None], found["classes"], ""),
-            "scores": tf.where(valid[:, None], found["scores"], 0.0),
+            "classes": tf.where(valid[:, None], result["classes"], ""),
+            "scores": tf.where(valid[:, None], result["scores"], 0.0),
             "valid": valid,
         }
 

@@ -36,8 +36,8 @@ class ImageClassifier:
     >>> preprocess = functools.partial(central_crop, size=8, resized=8)
     >>> classify = ImageClassifier(model, preprocess, ["cat", "dog"])
     >>> picture = tf.io.encode_png(np.zeros((10, 12, 3), "uint8")).numpy()
-    >>> found, bad = classify([picture, b"no picture"])
-    >>> len(found.classes), bad
+    >>> good, bad = classify([picture, b"no picture"])
+    >>> len(good.classes), bad
     (2, None)
     """
 

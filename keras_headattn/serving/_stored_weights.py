@@ -33,12 +33,12 @@ class StoredWeights:
 
     def _read_by(self, searcher):
         """Returns the weights that a search reads; the kernels replace some of the model's."""
-        model, given = searcher.model, {} if self._kernels is None else {"kernels": self.read()[0]}
+        model, kwargs = searcher.model, {} if self._kernels is None else {"kernels": self.read()[0]}
 
         @functools.partial(tf.function, autograph=False)
         def step(ids):
-            cache = model.init_cache(ids, 1, **given)
-            return model.decode_step(ids[:, :1], cache, 0, tf.zeros((1,), tf.int32), None, **given)[0]
+            cache = model.init_cache(ids, 1, **kwargs)
+            return model.decode_step(ids[:, :1], cache, 0, tf.zeros((1,), tf.int32), None, **kwargs)[0]
 
         read = step.get_concrete_function(tf.TensorSpec((None, None), tf.int32)).graph.variables
         read = {id(variable) for variable in read}

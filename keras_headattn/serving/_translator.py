@@ -126,9 +126,9 @@ class Translator:
         done = len(sentences) - len(places)
         kernels = self.searcher.decoding_kernels()  # once, not in each batch
         for indices, batch in source_batches(ids, self.buckets, self.batch_size if len(ids) > 1 else 1):
-            found = self._search_of(batch.shape, kernels)(tf.constant(batch), kernels)
-            texts = self.text.decode(found["tokens"][: len(indices), 0])
-            for index, text, score in zip(indices, texts, found["scores"][:, 0].numpy(), strict=False):
+            result = self._search_of(batch.shape, kernels)(tf.constant(batch), kernels)
+            texts = self.text.decode(result["tokens"][: len(indices), 0])
+            for index, text, score in zip(indices, texts, result["scores"][:, 0].numpy(), strict=False):
                 translations[places[index]] = Translation(text, float(score), is_cut[index])
             done += len(indices)
             if progress:

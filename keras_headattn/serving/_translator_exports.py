@@ -89,9 +89,9 @@ def export_translator(
         return pad_to_bucket(ids, lengths), cut
 
     def n_best(ids, search):
-        found = search(ids)
-        texts = target_tokenizer.detokenize(tf.reshape(found["tokens"], (-1, searcher.max_length)))
-        return {"translations": tf.reshape(texts, (-1, searcher.beam_size)), "scores": found["scores"]}
+        result = search(ids)
+        texts = target_tokenizer.detokenize(tf.reshape(result["tokens"], (-1, searcher.max_length)))
+        return {"translations": tf.reshape(texts, (-1, searcher.beam_size)), "scores": result["scores"]}
 
     def best(ids, search):
         return {name: beam[:, 0] for name, beam in n_best(ids, search).items()}
@@ -140,8 +140,8 @@ def export_id_translator(
     kept = stored_search(searcher, StoredWeights(searcher, weights), cpu_only=cpu_only)
 
     def search(ids):
-        found = kept(ids)
-        return {"ids": found["tokens"], "scores": found["scores"]}
+        result = kept(ids)
+        return {"ids": result["tokens"], "scores": result["scores"]}
 
     ids = tf.TensorSpec((None, None), tf.int32, name="ids")
     rows = [[1] * length for length in source_buckets(searcher.model, searcher.max_length)]

@@ -21,8 +21,8 @@ def _single(tokenizer, rows, texts):
     places = []
     for ids, (start, end), words in zip(rows, (_text(tokenizer, ids) for ids in rows), texts, strict=True):
         place = np.full(len(ids), -1)
-        found = _words_of(tokenizer, words, ids[start:end])
-        place[start : start + len(found)] = found
+        indices = _words_of(tokenizer, words, ids[start:end])
+        place[start : start + len(indices)] = indices
         places.append(place)
     return places
 
@@ -58,5 +58,5 @@ def _words_of(tokenizer, words, ids):
     if not words or not np.array_equal(np.concatenate(pieces)[: len(ids)], ids):  # pieces that span words
         ends = [len(each) for each in _pieces(tokenizer, [" ".join(words[: end + 1]) for end in range(len(words))])]
         counts = np.diff(np.maximum.accumulate([0, *ends]))
-    found = np.repeat(np.arange(len(words)), counts)[: len(ids)]
-    return np.pad(found, (0, len(ids) - len(found)), constant_values=found[-1] if len(found) else -1)
+    indices = np.repeat(np.arange(len(words)), counts)[: len(ids)]
+    return np.pad(indices, (0, len(ids) - len(indices)), constant_values=indices[-1] if len(indices) else -1)

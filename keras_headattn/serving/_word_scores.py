@@ -34,9 +34,9 @@ class WordScores:
     >>> encoder = BiLSTMEncoder(5, embedding_dim=8, hidden_dim=6)
     >>> model = SentenceClassifier(encoder, num_classes=2, mlp_dim=10)
     >>> scores = WordScores(Classifier(model, WordTokenizer(["a", "bad", "film"]), ["negative", "positive"]))
-    >>> [found.shape for found in scores.gradients(["a bad film", "a film"])]
+    >>> [words.shape for words in scores.gradients(["a bad film", "a film"])]
     [(3,), (2,)]
-    >>> [float(found.sum().round(4)) for found in scores.attention(["a bad film", "a film"])]
+    >>> [float(words.sum().round(4)) for words in scores.attention(["a bad film", "a film"])]
     [1.0, 1.0]
     """
 
@@ -121,9 +121,9 @@ class WordScores:
 
         def mean(inputs, members):
             rows = len(next(iter(inputs.values())))
-            given = tf.constant(np.pad(classes[members], (0, rows - len(members))))
-            found = [self._functions["gradients"](inputs, given, tf.constant(p, tf.float32)) for p in points]
-            return [tf.add_n(side) / len(points) for side in zip(*found, strict=True)]
+            labels = tf.constant(np.pad(classes[members], (0, rows - len(members))))
+            results = [self._functions["gradients"](inputs, labels, tf.constant(p, tf.float32)) for p in points]
+            return [tf.add_n(side) / len(points) for side in zip(*results, strict=True)]
 
         return self._sum_of_words(mean, texts, second_texts, progress)
 
@@ -153,8 +153,8 @@ class WordScores:
         scores = [np.zeros(sum(len(side[number].split()) for side in sides)) for number in range(len(texts))]
         done = 0
         for members, inputs in self.classifier.batches(*sides, batch_size=self.batch_size):
-            for found, words in zip(function(inputs, members), places, strict=True):
-                for row, member in zip(found.numpy(), members, strict=False):
+            for token_scores, words in zip(function(inputs, members), places, strict=True):
+                for row, member in zip(token_scores.numpy(), members, strict=False):
                     real = words[member] >= 0
                     np.add.at(scores[member], words[member][real], row[: len(real)][real])
             done += len(members)
@@ -200,13 +200,13 @@ class WordScores:
     def _find_embedding(self):
         if self._embedding is not None:
             return self._embedding
-        found = [layer for layer in flatten_layers(self.classifier.model) if isinstance(layer, keras.layers.Embedding)]
-        if not found:
+        layers = [layer for layer in flatten_layers(self.classifier.model) if isinstance(layer, keras.layers.Embedding)]
+        if not layers:
             raise ValueError(
                 "There is no keras.layers.Embedding in the model, or it is not built: give `embedding`, or call the "
                 f"model first. Received: {self.classifier.model}"
             )
-        return max(found, key=lambda layer: layer.input_dim)
+        return max(layers, key=lambda layer: layer.input_dim)
 
 
 @contextlib.contextmanager

@@ -44,11 +44,11 @@ class ClusterReport(keras.callbacks.Callback):
         counts, collapsed = {}, []
         for layer in layers:
             use, entropy = (keras.ops.convert_to_numpy(x) for x in (layer.cluster_use, layer.cluster_entropy))
-            found = np.exp(-np.sum(use * np.log(np.maximum(use, 1e-12)), axis=1) - entropy)
+            effective = np.exp(-np.sum(use * np.log(np.maximum(use, 1e-12)), axis=1) - entropy)
             names = [*(f"{layer.path} head {head + 1}" for head in range(layer.num_heads)), f"{layer.path} queries"]
-            counts |= zip(names, found, strict=True)
+            counts |= zip(names, effective, strict=True)
             if layer.num_clusters > 1:
-                bad = (use.max(axis=1) > LARGEST) | (found < FEWEST)
+                bad = (use.max(axis=1) > LARGEST) | (effective < FEWEST)
                 collapsed += [name for name, is_bad in zip(names, bad, strict=True) if is_bad]
         if logs is not None:
             logs |= dict(zip(LOSSES, means.tolist(), strict=True))

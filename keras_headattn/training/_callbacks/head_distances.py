@@ -50,11 +50,11 @@ class HeadDistances(keras.callbacks.Callback):
         logs["head_distance"] = float(np.mean([_mean_distance(kernel) for kernel in self._kernels(self.model)]))
 
     def _kernels(self, model):
-        found = select_heads(model.trainable_variables, **self._selection)
-        found = [kernel for kernel in found if kernel.variable.shape[kernel.axis] > 1]
-        if not found:
+        kernels = select_heads(model.trainable_variables, **self._selection)
+        kernels = [kernel for kernel in kernels if kernel.variable.shape[kernel.axis] > 1]
+        if not kernels:
             raise ValueError(f"The model must have layers of several heads. Received: selection={self._selection}")
-        return found
+        return kernels
 
 
 def _mean_distance(kernel):

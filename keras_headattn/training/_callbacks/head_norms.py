@@ -70,10 +70,10 @@ def head_norms(model):
     (2,)
     """
     norms, times = {}, collections.Counter()
-    for found in head_kernels(model.weights):
-        path = f"{found.layer}/{found.projection}"
+    for head_kernel in head_kernels(model.weights):
+        path = f"{head_kernel.layer}/{head_kernel.projection}"
         name = f"{path}_{times[path]}" if times[path] else path
         times[path] += 1
-        kernel = np.moveaxis(keras.ops.convert_to_numpy(found.variable).astype("float32"), found.axis, 0)
+        kernel = np.moveaxis(keras.ops.convert_to_numpy(head_kernel.variable).astype("float32"), head_kernel.axis, 0)
         norms[name] = np.sqrt(np.sum(kernel.reshape(len(kernel), -1) ** 2, axis=1))
     return norms

@@ -86,17 +86,17 @@ def _from_slurm(environment):
         port = 20_000 + int(environment.get("SLURM_JOB_ID", 0)) % 10_000
         places = [(host, number) for host, count in zip(hosts, counts, strict=True) for number in range(count)]
         rank = int(environment["SLURM_PROCID"])
-        own = hosts[int(environment["SLURM_NODEID"])], int(environment["SLURM_LOCALID"])
+        expected = hosts[int(environment["SLURM_NODEID"])], int(environment["SLURM_LOCALID"])
         place = places[rank]
     except (ValueError, KeyError, IndexError) as error:
         raise ValueError(
             "Start the processes by srun, which sets SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE, SLURM_PROCID, "
             f"SLURM_NODEID and SLURM_LOCALID. {_received(environment, 'SLURM_')} ({type(error).__name__}: {error})"
         ) from error
-    if place != own:
+    if place != expected:
         raise ValueError(
             "The tasks of a host must have consecutive ranks: start them by `srun --distribution=block`. "
-            f"Received: rank {rank} is task {own[1]} of {own[0]}"
+            f"Received: rank {rank} is task {expected[1]} of {expected[0]}"
         )
     return _workers([f"{host}:{port + number}" for host, number in places], rank)
 

@@ -67,15 +67,15 @@ class CheckpointFolder:
             except DamagedCheckpoint as error:
                 warnings.warn(f"{error}. The checkpoint before it is used.", stacklevel=2)
                 continue
-            if found := snapshot.difference(state["run"], self._run):
+            if difference := snapshot.difference(state["run"], self._run):
                 raise ValueError(
                     f"The checkpoints in {path.parent} are of another run. Choose another folder, or delete them. "
-                    f"Received: {found}"
+                    f"Received: {difference}"
                 )
-            found = snapshot.difference(state["place"], self._place)
-            if state["batch"] and found:
+            difference = snapshot.difference(state["place"], self._place)
+            if state["batch"] and difference:
                 warnings.warn(
-                    f"{path} cannot be used within an epoch. The one before it is tried. {found}", stacklevel=2
+                    f"{path} cannot be used within an epoch. The one before it is tried. {difference}", stacklevel=2
                 )
             elif _step((state, arrays)) <= last:
                 return state, arrays

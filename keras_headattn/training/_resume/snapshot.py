@@ -15,9 +15,9 @@ from keras_headattn.training._resume.checkpoint import TAGS
 def variables_of(model):
     """Returns the variables of model and optimizer by number; Keras's paths depend on what the process made before."""
     metrics = {id(variable) for variable in model.metrics_variables}
-    own = [variable for variable in model.variables if id(variable) not in metrics]
+    weights = [variable for variable in model.variables if id(variable) not in metrics]
     optimizer = [] if model.optimizer is None else model.optimizer.variables
-    return _numbered("variable", own) | _numbered("optimizer variable", optimizer)
+    return _numbered("variable", weights) | _numbered("optimizer variable", optimizer)
 
 
 def metrics_of(model):
@@ -67,12 +67,12 @@ def describe(model):
     return description
 
 
-def difference(expected, found):
+def difference(expected, actual):
     """Returns the first difference of two descriptions as text, `None` if they are equal."""
-    expected, found = _flat(expected), _flat(found)
-    for name in {**expected, **found}:
-        if expected.get(name) != found.get(name):
-            return f"{name}: {expected.get(name)} there, {found.get(name)} here"
+    expected, actual = _flat(expected), _flat(actual)
+    for name in {**expected, **actual}:
+        if expected.get(name) != actual.get(name):
+            return f"{name}: {expected.get(name)} there, {actual.get(name)} here"
     return None
 
 
