@@ -1,8 +1,4 @@
-"""Greedy and beam search as loops of static shapes.
-
-On TensorFlow without XLA each operation in the loop counts, so sizes are computed outside and choices are products
-with one-hot matrices.
-"""
+"""Greedy and beam search, in loops of static shapes and few operations."""
 
 import functools
 import itertools
@@ -190,7 +186,8 @@ def beam_search(
         last = pick(tokens, chosen_open)
         if reorder is not None:
             cache = reorder(cache, ops.reshape(k * items + pick(parents, chosen_open), (-1,)))
-        # Keep the best K ended and K open of K ended and 2K continued sequences, and gather their histories.
+        # Keep the best K ended and K open of K ended and 2K continued sequences, and gather their histories: by
+        # products, as TensorFlow without XLA takes time for each operation.
         chosen = ops.one_hot(ops.concatenate([chosen, chosen_open + k], axis=1), 3 * k, dtype="float32")
         origins = ops.one_hot(ops.concatenate([ended_rows, parents + k], axis=1), 2 * k, dtype="float32")
         is_next = ops.equal(positions, index)

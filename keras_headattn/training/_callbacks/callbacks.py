@@ -1,7 +1,4 @@
-"""Callbacks that add to an epoch's logs or end training.
-
-Put those that add to the logs before those that read them, such as `EarlyStopping`.
-"""
+"""Callbacks that end training or add to its logs; the latter come before those that read them (`EarlyStopping`)."""
 
 import time
 import types
