@@ -1,8 +1,4 @@
-"""Greedy and beam search over any step function, as loops of static shapes.
-
-Without XLA a loop of TensorFlow costs as much as its body has operations. So no size is computed in it, and a choice
-among few is a product with a one-hot matrix.
-"""
+"""Greedy and beam search, in loops of static shapes and few operations."""
 
 import functools
 import itertools
@@ -16,18 +12,18 @@ from keras_headattn._validation import check_number, check_positive
 from keras_headattn.decoding._top_k import pick, top_k
 
 NEVER = float("-inf")
-EMPTY = -1e9  # score of a place that no hypothesis takes
-FIRST_LENGTH = 32  # positions for which a cache that grows has room at first
+EMPTY = -1e9  # score of missing sequences
+FIRST_LENGTH = 32  # first capacity of a growing cache
 
 
 def search_lengths(max_length):
-    """Positions for which a cache has room, one after the other: `FIRST_LENGTH`, and four times as many each time."""
+    """Returns cache capacities: `FIRST_LENGTH`, each four times the one before, and `max_length`."""
     lengths = (FIRST_LENGTH * 4**i for i in itertools.count())
     return [*itertools.takewhile(lambda length: length < max_length, lengths), max_length]
 
 
 def check_search(max_length, start_id, end_id, alpha, beam_size=1, suppress=(), vocabulary_size=None):
-    """Raises a ValueError that says which argument of a search is wrong and what was received."""
+    """Raises a ValueError if an argument of a search is invalid."""
     check_positive("beam_size", beam_size)
     check_positive("max_length", max_length)
     last = float("inf") if vocabulary_size is None else vocabulary_size - 1
@@ -43,7 +39,7 @@ def check_search(max_length, start_id, end_id, alpha, beam_size=1, suppress=(), 
 
 
 def length_penalty(length: Tensor, alpha: float | Tensor) -> Tensor:
-    """`((5 + length) / 6) ** alpha`: what log probabilities are divided by (Wu et al. 2016, eq. 14)."""
+    """Returns `((5 + length) / 6) ** alpha`, the divisor of log probabilities (Wu et al. 2016, eq. 14)."""
     return ((5.0 + ops.cast(length, "float32")) / 6.0) ** alpha
 
 
@@ -59,29 +55,27 @@ def greedy_search(
     suppress: Sequence[int] = (),
     force_end: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """The most probable token at each step, until every row has ended.
+    """Takes the most probable token at each step, until every row has ended.
 
     Args:
-        step: function of `(tokens (B, 1), cache, index, position, mask)` to `(logits (B, 1, V), cache)`;
-            `index` and `position` are the step, `mask` is `None`.
-        cache: initial state; any structure of tensors whose shapes do not change.
+        step: function of `(tokens (B, 1), cache, index, position, mask)` to `(logits (B, 1, V), cache)`; `index` and
+            `position` are the step, `mask` is `None`.
+        cache: initial state, any structure of tensors of static shapes.
         batch_size: B.
-        max_length: most tokens to produce, `end_id` included.
-        start_id, end_id: token ids, integers.
-        alpha: exponent of the length penalty, a number of at least 0 or a scalar tensor; 0 for none.
-        grow: function of `(cache, rows)` to the cache with room for so many rows, an integer. The cache then has room
-            for the first of `search_lengths(max_length)` and grows when it is full, so that a step costs what has been
-            made, not what may be. Default `None`: it has room for all.
-        suppress: list of token ids that are never produced. They are taken out before the softmax, so the
-            probabilities of the others sum to 1.
-        force_end: whether the token at `max_length` is always `end_id`, so that nothing is left open there.
+        max_length: int, most tokens to produce, including `end_id`.
+        start_id, end_id: int, token ids.
+        alpha: number or scalar tensor of at least 0, exponent of the length penalty. Default 0: none.
+        grow: function of `(cache, rows)` to the cache enlarged to an int of rows. The cache must then have a capacity
+            of 32 positions or `max_length` if that is less, and grows when full. Default `None`: `max_length`.
+        suppress: token ids that are never produced, excluded before the softmax. Default: none.
+        force_end: bool, True to make the token at `max_length` always `end_id`. Default False.
 
     Returns:
-        `(tokens (B, max_length), scores (B,))`: integers, zeros after `end_id`; the sum of log probabilities,
-        divided by `length_penalty(length, alpha)`.
+        `(tokens (B, max_length), scores (B,))`: int32, zeros after `end_id`; float32, sums of log probabilities divided
+        by `length_penalty(length, alpha)`.
 
     Raises:
-        ValueError: naming the argument and what was received.
+        ValueError: if an argument is invalid.
     """
     check_search(max_length, start_id, end_id, alpha, suppress=suppress)
 
@@ -132,54 +126,44 @@ def beam_search(
     suppress: Sequence[int] = (),
     force_end: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """The `beam_size` best translations found with a beam of that size.
+    """Finds the `beam_size` best sequences.
 
-    A hypothesis that ends leaves the beam for a pool of finished ones, where it is frozen with its score,
-    the log probability divided by `length_penalty(length, alpha)`, the end token counted. The search
-    stops when no open hypothesis can still beat the worst of a full pool (log probabilities only
-    fall, and no hypothesis is longer than `max_length`). Where fewer than `beam_size` have finished by then, the best
-    open hypotheses fill the remaining places. All results are in the order of their scores, so an open one, cut off at
-    `max_length`, may come first.
+    A sequence that ends moves to a pool, with its score. The search stops when no open sequence can beat the worst of a
+    full pool. If fewer than K have ended, the best open ones, cut off at `max_length`, are returned, too.
 
-    The beam lies along the length axis of the cache: at each step K tokens are written to K new rows,
-    and a mask says which rows are the ancestors of each beam. So nothing in the cache is ever moved. Where the
-    rows of a cache must be in order, give `reorder`: then each hypothesis is a row of a batch of B * K, and its
-    cache is moved when it gets another parent.
+    Each step writes K tokens to K new rows of the cache, and a mask selects each beam's ancestors, so the cache is
+    never reordered. If its rows must be in order, give `reorder`: each beam is then a row of a batch of B * K.
 
     Source: Wu et al. 2016, "Google's neural machine translation system", section 7.
 
     Args:
-        step: function of `(tokens (B, K), cache, index, position, mask)` to `(logits (B, K, V), cache)`.
-            The K tokens stand at the same `position` and are written to rows `index ... index + K - 1`;
-            boolean `mask` `(B, K, max_length * K)` says what each may attend to. With `reorder` as in
-            `greedy_search`, for B * K rows.
-        cache: initial state, with room for `max_length * beam_size` rows; with `reorder`, of B * K hypotheses with
-            room for `max_length` each, those of a source side by side.
-        batch_size, max_length, start_id, end_id: as in `greedy_search`.
-        beam_size: K, at most half the vocabulary.
-        alpha: as in `greedy_search`.
-        reorder: function of `(cache, rows (B * K,))` to the cache whose hypotheses are these rows of the other.
-        grow, suppress, force_end: as in `greedy_search`.
+        step: function of `(tokens (B, K), cache, index, position, mask)` to `(logits (B, K, V), cache)`. The K tokens
+            have the same `position` and are written to rows `index ... index + K - 1`; boolean `mask`
+            `(B, K, max_length * K)` is True where they may attend. With `reorder`: as in `greedy_search`, B * K rows.
+        cache: initial state with a capacity of `max_length * beam_size`; with `reorder`, for B * K sequences with a
+            capacity of `max_length`, the K of a source adjacent.
+        beam_size: int K, at most half the vocabulary. Default 4.
+        reorder: function of `(cache, rows (B * K,))` to the cache with these rows. Default `None`.
+        batch_size, max_length, start_id, end_id, alpha, grow, suppress, force_end: as in `greedy_search`.
 
     Returns:
-        `(tokens (B, K, max_length), scores (B, K))`, by falling score; zeros after `end_id`. Where fewer than K
-        hypotheses exist the rest are zeros with a score of -1e9.
+        `(tokens (B, K, max_length), scores (B, K))`, best first, as in `greedy_search`. Missing sequences are zeros
+        with score -1e9.
 
     Raises:
-        ValueError: naming the argument and what was received; for `beam_size` also if the vocabulary has fewer than
-            `2 * beam_size` tokens.
+        ValueError: if an argument is invalid.
     """
     check_search(max_length, start_id, end_id, alpha, beam_size, suppress)
     k = beam_size
     slots = ops.arange(k, dtype="float32")
     positions = ops.arange(max_length + 1, dtype="int32")
-    # Where a hypothesis stands at the next position: an ended one nowhere, an open one in its own slot.
+    # Slots at the next position: none for ended sequences, their own for open ones.
     next_slots = ops.convert_to_tensor([[-1.0]] * k + [[float(slot)] for slot in range(k)], "float32")
     items = ops.arange(batch_size, dtype="int32")[:, None]
     ended_rows = ops.arange(k, dtype="int32") + 0 * items  # (B, K)
 
     def unfinished(index, last, scores, pool, history, written, cache, length):
-        # Keras refuses the largest of an empty batch unless `initial` is given.
+        # Keras refuses empty batches unless `initial` is given.
         best_open = ops.max(scores, axis=1, initial=NEVER) / length_penalty(max_length, alpha)
         worst_ended = ops.min(pool, axis=1, initial=-NEVER)
         hopeless = ops.all(best_open <= worst_ended)
@@ -187,8 +171,8 @@ def beam_search(
 
     def body(index, last, scores, pool, history, written, cache, length):
         if reorder is None:
-            own = ops.equal(history[:, k:, :length, None], slots)  # (B, K, length, K)
-            rows = ops.reshape(own, (-1, k, length * k))
+            is_ancestor = ops.equal(history[:, k:, :length, None], slots)  # (B, K, length, K)
+            rows = ops.reshape(is_ancestor, (-1, k, length * k))
             logits, cache = step(last, cache, index * k, index, rows)
         else:
             logits, cache = step(ops.reshape(last, (-1, 1)), cache, index, index, None)
@@ -202,7 +186,8 @@ def beam_search(
         last = pick(tokens, chosen_open)
         if reorder is not None:
             cache = reorder(cache, ops.reshape(k * items + pick(parents, chosen_open), (-1,)))
-        # Of K ended hypotheses and 2K continuations K and K are chosen, whose histories are those of 2K rows.
+        # Keep the best K ended and K open of K ended and 2K continued sequences, and gather their histories: by
+        # products, as TensorFlow without XLA takes time for each operation.
         chosen = ops.one_hot(ops.concatenate([chosen, chosen_open + k], axis=1), 3 * k, dtype="float32")
         origins = ops.one_hot(ops.concatenate([ended_rows, parents + k], axis=1), 2 * k, dtype="float32")
         is_next = ops.equal(positions, index)
@@ -214,7 +199,7 @@ def beam_search(
     state = (
         ops.zeros((), "int32"),
         ops.full((batch_size, k), start_id, "int32"),
-        # Only one of the equal beams at the start may have descendants.
+        # Only one of the equal beams at the start may continue.
         ops.tile(ops.convert_to_tensor([[0.0] + [NEVER] * (k - 1)], "float32"), (batch_size, 1)),
         ops.full((batch_size, k), NEVER, "float32"),
         ops.tile(ops.where(at_start, next_slots, -1.0)[None], (batch_size, 1, 1)),
@@ -232,7 +217,7 @@ def beam_search(
 
 
 def _restrict(logits, suppress, end_id, ends):
-    """Logits with minus infinity for suppressed ids and, where `ends` holds, for all but `end_id`."""
+    """Sets the logits of suppressed ids to -inf and, where `ends` is true, those of all ids but `end_id`."""
     logits = ops.cast(logits, "float32")
     if not suppress and ends is False:
         return logits
@@ -245,16 +230,16 @@ def _restrict(logits, suppress, end_id, ends):
 
 
 def _most_probable(logits):
-    """Id and log probability, each `(B,)`, of the most probable token."""
+    """Returns the id and the log probability of the most probable token, each `(B,)`."""
     largest = ops.max(logits, axis=-1, keepdims=True)
-    # XLA's argmax is slower: it takes one number after the other.
+    # XLA's argmax on a CPU is slower, as it is sequential.
     last = ops.shape(logits)[-1] - 1
     best = ops.min(ops.where(logits == largest, ops.arange(last + 1, dtype="int32"), last), axis=-1)
     return best, -ops.log(ops.sum(ops.exp(logits - largest), axis=-1))
 
 
 def _best_continuations(logits, scores, count):
-    """Scores, parents and tokens, each `(B, count)`, of the best of all K * V continuations."""
+    """Returns scores, parents and tokens of the best of all K * V continuations, each `(B, count)`."""
     if logits.shape[-1] is not None and logits.shape[-1] < count:
         raise ValueError(
             "`beam_size` must be at most half the vocabulary. "
@@ -267,16 +252,16 @@ def _best_continuations(logits, scores, count):
 
 
 def _tokens(history, written, slots, end_id):
-    """Token ids `(B, 2K, T)` of the histories of K ended and K open hypotheses; zeros after the end."""
+    """Returns token ids `(B, 2K, T)` of K ended and K open hypotheses; zeros after the end."""
     k = slots.shape[0]
-    own = ops.equal(history[:, :, None, 1:], slots[:, None])  # (B, 2K, K, T)
-    tokens = ops.sum(ops.where(own, written[:, None, :, 1:], 0), axis=2)
+    is_ancestor = ops.equal(history[:, :, None, 1:], slots[:, None])  # (B, 2K, K, T)
+    tokens = ops.sum(ops.where(is_ancestor, written[:, None, :, 1:], 0), axis=2)
     is_last = ops.logical_and(history[:, :k, :-1] >= 0, history[:, :k, 1:] < 0)
     return ops.concatenate([ops.where(is_last, end_id, tokens[:, :k]), tokens[:, k:]], axis=1)
 
 
 def _best(tokens, pool, open_scores):
-    """The K results of K finished and K open hypotheses, by score; open ones have the places that are left."""
+    """Returns the K best of the pool; open hypotheses fill the places that are left."""
     k = pool.shape[1]
     count = ops.sum(ops.cast(pool > NEVER, "int32"), axis=1, keepdims=True)
     open_scores = ops.where(ops.arange(k, dtype="int32") < k - count, open_scores, NEVER)

@@ -14,37 +14,33 @@ from keras_headattn.decoding._search import beam_search, check_search, greedy_se
 
 @register_keras_serializable(package="keras_headattn")
 class Searcher(Model):
-    """A model that translates, or writes: token ids in, the best translations and their scores out.
+    """Keras model that searches for the best translations: source token ids in, token ids and scores out.
 
-    It is a Keras model: `predict` runs it batch by batch, compiled by XLA where `jit_compile` is on, and
-    `export` makes a SavedModel of it. Each length of source is compiled once: pad to few lengths.
+    `predict` runs it in batches, compiled by XLA if `jit_compile` is on, and `export` writes a SavedModel. Each source
+    length is compiled once, so pad to few lengths.
 
     Args:
-        model: a trained `Transformer`, or any model with its `init_cache` and `decode_step`. If it has a
-            `max_length`, this is the number of its learned positions. If its `beams_share_rows` is False, it needs a
-            `reorder_cache`, see `beam_search`. If it has `decoding_kernels` and `grow_cache`, they are used.
-        beam_size: 1 for greedy search.
-        alpha: exponent of the length penalty, at least 0; the papers use 1, 0.6 and 0.
-        max_length: most tokens of a translation, the end token included; at most the model's learned positions.
-        start_id, end_id: token ids, within the vocabulary where the model has `target_vocabulary_size` or
-            `source_vocabulary_size`.
-        suppress: list of token ids that are never produced, see `greedy_search`. Default `None`: those of the model,
-            `model.suppress`, if it has any.
-        force_end: bool, whether the token at `max_length` is always `end_id`, see `greedy_search`. Default `None`:
-            `model.force_end`, if it has one, or False.
+        model: trained `Transformer`, or any model with its `init_cache` and `decode_step`. Optional attributes:
+            `max_length`, the number of learned positions; `beams_share_rows`, False to reorder the cache by
+            `reorder_cache` (see `beam_search`); `decoding_kernels`; `grow_cache`.
+        beam_size: int, 1 for greedy search. Default 4.
+        alpha: float of at least 0, exponent of the length penalty. Default 0.6.
+        max_length: int, most tokens of a translation, including `end_id`; at most the learned positions. Default 128.
+        start_id, end_id: int, token ids. Default 2 and 3.
+        suppress: token ids that are never produced. Default `None`: `model.suppress`, if there is one.
+        force_end: bool, True to end every translation with `end_id`, even at `max_length`. Default `None`:
+            `model.force_end`, or False.
 
     Call arguments:
-        inputs: source token ids `(B, n)`, 0 = padding; or what else the model takes, such as the graphs of
-            `GraphWriter`.
-        kernels: of `decoding_kernels`, where they are kept from call to call. Default `None`: each call makes them.
+        inputs: source token ids `(B, n)`, 0 = padding, or the model's other inputs, such as graphs.
+        kernels: result of `decoding_kernels`, to reuse it between calls. Default `None`.
 
     Returns:
         Dictionary of `"tokens"` `(B, beam_size, max_length)`, best first, zeros after `end_id`, and `"scores"`
-        `(B, beam_size)`, falling: log probability divided by the length penalty. Where fewer than `beam_size` end in
-        time, others that were cut off at `max_length` are among them, in their place by score.
+        `(B, beam_size)`, log probabilities divided by the length penalty. See `beam_search` for unfinished ones.
 
     Raises:
-        ValueError: naming the argument and what was received.
+        ValueError: if an argument is invalid.
     """
 
     def __init__(
@@ -98,12 +94,11 @@ class Searcher(Model):
         kernels: dict[str, Any] | None = None,
         weights: Sequence[tuple[keras.Variable, Tensor]] | None = None,
     ) -> dict[str, Tensor]:
-        """As a call, with other tensors in the place of the model's weights.
+        """Searches with other tensors in place of the model's weights.
 
         Args:
-            inputs, kernels: as of a call.
-            weights: list of tuples of a variable and the tensor in its place, of those that a search with these kernels
-                reads. Default `None`: all variables, as they are.
+            inputs, kernels: as in a call.
+            weights: list of `(variable, tensor)` for all variables that the search reads. Default `None`: the model's.
 
         Returns:
             As a call.
@@ -111,43 +106,37 @@ class Searcher(Model):
         self.build()
         model = self.model
         kernels = self.decoding_kernels() if kernels is None else kernels
-        given = {} if kernels is None else {"kernels": kernels}
+        kwargs = {} if kernels is None else {"kernels": kernels}
 
         def step(tokens, cache, index, position, mask):
             positions = ops.broadcast_to(position, (ops.shape(tokens)[1],))
-            return model.decode_step(tokens, cache, index, positions, mask, **given)
+            return model.decode_step(tokens, cache, index, positions, mask, **kwargs)
 
-        # Variables are read once, not in each step; beneath the cast that mixed precision makes of them.
-        if weights is None:
-            weights = [(variable, ops.copy(value_of(variable))) for variable in self._read_in_steps()]
+        # TensorFlow would read variables anew in each step; `value_of` is beneath the cast of mixed precision.
+        if weights is None and keras.backend.backend() == "tensorflow":
+            weights = [(variable, ops.copy(value_of(variable))) for variable in self.variables]
         with keras.StatelessScope(weights) if weights else contextlib.nullcontext():
-            return self._search(step, inputs, given)
+            return self._search(step, inputs, kwargs)
 
-    def _read_in_steps(self):
-        """Variables that a loop would read anew in each step, which only TensorFlow does."""
-        return self.variables if keras.backend.backend() == "tensorflow" else []
-
-    def _search(self, step, inputs, given):
+    def _search(self, step, inputs, kwargs):
         model, k = self.model, self.beam_size
         grow = getattr(model, "grow_cache", None)
         length = search_lengths(self.max_length)[0] if grow else self.max_length
-        common = (ops.shape(keras.tree.flatten(inputs)[0])[0], self.max_length, self.start_id, self.end_id)
+        batch_size = ops.shape(keras.tree.flatten(inputs)[0])[0]
+        args = (batch_size, self.max_length, self.start_id, self.end_id)
+        options = dict(alpha=self.alpha, grow=grow, suppress=self.suppress, force_end=self.force_end)
         if k == 1:
-            cache = model.init_cache(inputs, length, **given)
-            tokens, scores = greedy_search(step, cache, *common, self.alpha, grow, self.suppress, self.force_end)
-            tokens, scores = tokens[:, None], scores[:, None]
-        elif getattr(model, "beams_share_rows", True):
-            cache = model.init_cache(inputs, length * k, **given)
-            tokens, scores = beam_search(step, cache, *common, k, self.alpha, None, grow, self.suppress, self.force_end)
+            tokens, scores = greedy_search(step, model.init_cache(inputs, length, **kwargs), *args, **options)
+            return {"tokens": tokens[:, None], "scores": scores[:, None]}
+        if getattr(model, "beams_share_rows", True):
+            cache, reorder = model.init_cache(inputs, length * k, **kwargs), None
         else:
-            cache = model.init_cache(inputs, length, k, **given)
-            tokens, scores = beam_search(
-                step, cache, *common, k, self.alpha, model.reorder_cache, grow, self.suppress, self.force_end
-            )
+            cache, reorder = model.init_cache(inputs, length, k, **kwargs), model.reorder_cache
+        tokens, scores = beam_search(step, cache, *args, k, reorder=reorder, **options)
         return {"tokens": tokens, "scores": scores}
 
     def decoding_kernels(self) -> dict[str, Any] | None:
-        """The model's `decoding_kernels`, for a caller that keeps them; `None` where it makes none."""
+        """Returns the model's `decoding_kernels` to reuse between calls, `None` if it has none."""
         self.build()
         if not hasattr(self.model, "decoding_kernels"):
             return None

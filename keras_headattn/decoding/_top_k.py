@@ -1,4 +1,4 @@
-"""The largest of many numbers."""
+"""Faster `top_k` of many numbers."""
 
 import numpy as np
 from keras import ops
@@ -9,9 +9,9 @@ BLOCK = 32
 
 
 def top_k(x, k):
-    """Returns `keras.ops.top_k`, faster for many numbers: it looks only into the `k` blocks with the largest maxima.
+    """Returns `keras.ops.top_k`, faster for many numbers: only the `k` blocks with the largest maxima are searched.
 
-    Of equal values the first comes first, but on PyTorch any may, as its `topk` promises no order.
+    The first of equal values comes first, except on PyTorch.
 
     >>> values, indices = top_k(np.arange(1000.0), 2)
     >>> values.numpy().tolist(), indices.numpy().tolist()
@@ -19,7 +19,7 @@ def top_k(x, k):
     """
     x = ops.convert_to_tensor(x)
     n = x.shape[-1]
-    number = 0 if n is None else -(-n // BLOCK)  # of a size that is not known yet there are no blocks
+    number = 0 if n is None else -(-n // BLOCK)  # no blocks if the size is unknown
     if number < 4 * k:
         return ops.top_k(x, k)
     shape = (*sizes(x)[:-1], k)
@@ -29,7 +29,7 @@ def top_k(x, k):
     blocks = ops.reshape(x, (-1, BLOCK))
     maxima = ops.reshape(ops.max(blocks, axis=-1, initial=float("-inf")), (-1, number))  # (rows, number)
     _, chosen = ops.top_k(maxima, k)
-    chosen = -ops.top_k(-chosen, k)[0]  # equal numbers stay in order
+    chosen = -ops.top_k(-chosen, k)[0]  # keeps equal numbers in order
     first = number * ops.arange(ops.shape(maxima)[0], dtype="int32")[:, None]
     candidates = ops.take(blocks, first + chosen, axis=0)  # (rows, k, BLOCK)
     values, places = ops.top_k(ops.reshape(candidates, (-1, k * BLOCK)), k)
@@ -38,6 +38,6 @@ def top_k(x, k):
 
 
 def pick(values, chosen):
-    """Integers `(B, m)` of `(B, n)` at the places `chosen` `(B, m)`."""
+    """Returns integers `(B, m)` of `values` `(B, n)` at the indices `chosen` `(B, m)`."""
     is_chosen = ops.equal(chosen[..., None], np.arange(values.shape[1], dtype="int32"))  # (B, m, n)
     return ops.sum(ops.where(is_chosen, values[:, None], 0), axis=-1)

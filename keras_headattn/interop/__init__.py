@@ -1,4 +1,4 @@
-"""Checkpoints of other libraries: read into the models here by name, and written again."""
+"""Reading and writing checkpoints of other libraries."""
 
 from keras_headattn.interop._attentions import copy_attention, of_addons
 from keras_headattn.interop._configs import read_config

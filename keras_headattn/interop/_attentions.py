@@ -1,4 +1,4 @@
-"""Weights of single attention layers: live stock ones, and those of tensorflow-addons."""
+"""Weights of single attention layers of Keras and tensorflow-addons."""
 
 import re
 from collections.abc import Mapping
@@ -24,21 +24,19 @@ ADDONS_NAME = re.compile(rf"(.*?)/?({'|'.join(OF_ADDONS)}|projection_bias)(?::0)
 def copy_attention(
     source: keras.layers.Layer | Mapping[str, np.ndarray], target: keras.layers.Layer, strict: bool = True
 ) -> list[Report]:
-    """Copies the weights of stock attention into attention of this library.
+    """Copies the weights of Keras's attention layers into this library's.
 
     Args:
-        source: `keras.layers.MultiHeadAttention` or `keras.layers.GroupQueryAttention` that is built, or a model with
-            any number of them, however deep. Attention of this library is taken as well, and the tensors of one layer,
-            as `of_addons` returns them.
-        target: attention layer of this library that is built, or a model with as many, in the same order.
-        strict: bool, whether weights that are left over are an error, such as those of the keys for a layer without.
-            Default True.
+        source: built `keras.layers.MultiHeadAttention`, `keras.layers.GroupQueryAttention` or attention layer of this
+            library, a model with any number of them, or the tensors of one layer from `of_addons`.
+        target: built attention layer of this library, or a model with as many, in the same order.
+        strict: bool, True to raise an error if weights are left over. Default True.
 
     Returns:
-        List of `Report`, one a layer.
+        List of `Report`, one for each layer.
 
     Raises:
-        ValueError: if numbers of layers or shapes differ. Nothing is copied then.
+        ValueError: if numbers of layers or shapes differ; nothing is copied then.
 
     >>> from keras_headattn.layers import TalkingHeadsAttention
     >>> x = keras.random.normal((2, 5, 16))
@@ -60,7 +58,7 @@ def copy_attention(
     tensors = theirs if is_tensors else [_of_stock(layer) for layer in theirs]
     kept = [[np.array(weight) for weight in layer.weights] for layer in ours]
     try:
-        return [copy_weights(layer, own, STOCK, strict) for layer, own in zip(ours, tensors, strict=True)]
+        return [copy_weights(layer, arrays, STOCK, strict) for layer, arrays in zip(ours, tensors, strict=True)]
     except ValueError:
         for layer, weights in zip(ours, kept, strict=True):
             layer.set_weights(weights)
@@ -68,15 +66,11 @@ def copy_attention(
 
 
 def _attentions(layer, classes):
-    found, seen = [], set()
-    for each in flatten_layers(layer):
-        if isinstance(each, classes) and id(each) not in seen:
-            seen.add(id(each))
-            found.append(each)
-    for each in found:
+    attentions = list({id(each): each for each in flatten_layers(layer) if isinstance(each, classes)}.values())
+    for each in attentions:
         if not each.built:
             raise ValueError(f"The layers must be built: call the model first. Received: {each.name!r} without weights")
-    return found
+    return attentions
 
 
 def _of_stock(layer):
@@ -87,52 +81,50 @@ def _of_stock(layer):
 
 
 def of_addons(tensors: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
-    """Weights of `tensorflow_addons.layers.MultiHeadAttention` by the names of the layer here.
+    """Renames the weights of `tensorflow_addons.layers.MultiHeadAttention` to this library's names.
 
-    tensorflow-addons has no biases but that of the output. Where it has this one, those of the projections become 0,
-    which computes the same; without it, make the layer with `use_bias=False`. Its `head_size` is `key_dim`, and
-    `num_heads` the first axis of its kernels.
+    Of the biases only the output's exists there; the others become 0. Without it, use `use_bias=False`. Its `head_size`
+    is `key_dim`, and the first axis of its kernels `num_heads`.
 
     Args:
-        tensors: dictionary of name to array, as `read_tensors` gives it for a checkpoint of TensorFlow 2 or an HDF5
-            file of weights.
+        tensors: dictionary from name to array, as `read_tensors` returns it.
 
     Returns:
-        Dictionary of the path of each layer in the checkpoint to its tensors, which `copy_attention` takes.
+        Dictionary from the path of each layer to its tensors, for `copy_attention`.
 
     Raises:
         ValueError: if there is no such layer.
 
     >>> kernel, output = np.ones((2, 16, 4), "float32"), np.ones((2, 4, 16), "float32")
-    >>> found = {f"model/attention/{name}_kernel": kernel for name in ("query", "key", "value")}
-    >>> found |= {"model/attention/projection_kernel": output, "model/attention/projection_bias": np.zeros(16)}
-    >>> layers = of_addons(found)
+    >>> tensors = {f"model/attention/{name}_kernel": kernel for name in ("query", "key", "value")}
+    >>> tensors |= {"model/attention/projection_kernel": output, "model/attention/projection_bias": np.zeros(16)}
+    >>> layers = of_addons(tensors)
     >>> {name: tensor.shape for name, tensor in layers["model/attention"].items() if "query" in name}
     {'query/kernel': (16, 2, 4), 'query/bias': (2, 4)}
     """
     layers = {}
     for name, tensor in tensors.items():
-        found = ADDONS_NAME.fullmatch(name)
-        if found and "OPTIMIZER_SLOT" not in name:
-            layers.setdefault(found[1], {})[found[2]] = tensor
+        match = ADDONS_NAME.fullmatch(name)
+        if match and "OPTIMIZER_SLOT" not in name:
+            layers.setdefault(match[1], {})[match[2]] = tensor
     if not layers:
         raise ValueError(
             "There must be tensors such as query_kernel and projection_kernel. "
             f"Received: {', '.join(sorted(tensors)[:4])}"
         )
-    return {path: _of_addons(path, own) for path, own in layers.items()}
+    return {path: _of_addons(path, layer_tensors) for path, layer_tensors in layers.items()}
 
 
-def _of_addons(path, own):
-    if missing := OF_ADDONS.keys() - own.keys():
+def _of_addons(path, tensors):
+    if missing := OF_ADDONS.keys() - tensors.keys():
         raise ValueError(f"The layer lacks kernels. Received: {path} without {', '.join(sorted(missing))}")
     # (h, D, d) there, (D, h, d) here; the output's axes are the same.
-    found = {
-        f"{ours}/kernel": own[theirs] if theirs == "projection_kernel" else own[theirs].transpose(1, 0, 2)
+    result = {
+        f"{ours}/kernel": tensors[theirs] if theirs == "projection_kernel" else tensors[theirs].transpose(1, 0, 2)
         for theirs, ours in OF_ADDONS.items()
     }
-    if "projection_bias" in own:
+    if "projection_bias" in tensors:
         for name in ("query", "key", "value"):
-            found[f"{name}/bias"] = np.zeros(found[f"{name}/kernel"].shape[1:], own["projection_bias"].dtype)
-        found["attention_output/bias"] = own["projection_bias"]
-    return found
+            result[f"{name}/bias"] = np.zeros(result[f"{name}/kernel"].shape[1:], tensors["projection_bias"].dtype)
+        result["attention_output/bias"] = tensors["projection_bias"]
+    return result

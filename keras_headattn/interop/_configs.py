@@ -1,4 +1,4 @@
-"""The settings of a config.json, as arguments of our models."""
+"""Settings of a config.json as arguments of models."""
 
 import pathlib
 from typing import Any
@@ -17,29 +17,26 @@ ACTIVATIONS = {
     "swish": "silu",
     "tanh": "tanh",
 }
-# RoBERTa under other names.
+# Model types that are RoBERTa.
 ROBERTAS = ("roberta", "xlm-roberta", "camembert")
-# Keys that say nothing of what the model computes: of files, of training, of heads, of searching. `suppressed_ids` and
-# `generation_settings` read the last.
+# Keys that do not change what the model computes, or only the search (see `_generation`).
 HARMLESS = """
     _name_or_path _num_labels architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens
     bos_token_id chunk_size_feed_forward classif_dropout classifier_activation classifier_dropout cls_token_id
     custom_pipelines decoder_layerdrop decoder_start_token_id directionality diversity_penalty do_sample dtype
-    early_stopping
-    encoder_layerdrop encoder_no_repeat_ngram_size eos_token_id eos_token_ids exponential_decay_length_penalty
-    extra_pos_embeddings finetuning_task
-    force_bos_token_to_be_generated forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label init_std
-    initializer_factor initializer_range is_encoder_decoder label2id language layerdrop length_penalty mask_token_id
-    max_length min_length model_type n_positions no_repeat_ngram_size num_beam_groups num_beams num_hidden_layers
-    num_labels num_return_sequences output_attentions output_hidden_states output_past output_scores pooler_fc_size
-    pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type prefix problem_type pruned_heads
-    remove_invalid_values repetition_penalty return_dict return_dict_in_generate save_step sep_token_id
-    sentence_transformers suppress_tokens summary_activation summary_first_dropout summary_last_dropout
-    summary_type summary_use_proj task_specific_params temperature tf_legacy_loss tie_encoder_decoder
-    tie_word_embeddings tokenizer_class top_k top_p torch_dtype torchscript transformers_version typical_p use_bfloat16
-    use_cache xla_device
+    early_stopping encoder_layerdrop encoder_no_repeat_ngram_size eos_token_id eos_token_ids
+    exponential_decay_length_penalty extra_pos_embeddings finetuning_task force_bos_token_to_be_generated
+    forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label init_std initializer_factor
+    initializer_range is_encoder_decoder label2id language layerdrop length_penalty mask_token_id max_length
+    min_length model_type n_positions no_repeat_ngram_size num_beam_groups num_beams num_hidden_layers num_labels
+    num_return_sequences output_attentions output_hidden_states output_past output_scores pooler_fc_size
+    pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type prefix problem_type
+    remove_invalid_values repetition_penalty return_dict return_dict_in_generate save_step sentence_transformers
+    sep_token_id summary_activation summary_first_dropout summary_last_dropout summary_type summary_use_proj
+    suppress_tokens task_specific_params temperature tf_legacy_loss tie_word_embeddings tokenizer_class top_k top_p
+    torch_dtype torchscript transformers_version typical_p use_bfloat16 use_cache xla_device
 """.split()
-# Keys that change what is computed, and the value that our models have.
+# Keys that change what the model computes, and the value that is supported.
 FIXED = dict(
     position_embedding_type="absolute",
     is_decoder=False,
@@ -57,16 +54,13 @@ FIXED = dict(
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Reads the configuration of a checkpoint.
+    """Reads the configuration of a checkpoint, a dictionary.
 
     Args:
         path: str or path of a folder with config.json, or of the file.
 
-    Returns:
-        Dictionary.
-
     Raises:
-        FileNotFoundError, ValueError: if there is no such file, or it cannot be read.
+        FileNotFoundError, ValueError: if the file is missing or damaged.
     """
     path = pathlib.Path(path)
     path = path / "config.json" if path.is_dir() else path
@@ -76,12 +70,12 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 class Config:
-    """A config.json, of which every key must be known."""
+    """A config.json whose keys must all be known."""
 
     def __init__(self, values, path):
         self.values = values
         self.path = path
-        self._read = set(HARMLESS) - set(FIXED)
+        self._read = set(HARMLESS)
 
     @classmethod
     def load(cls, path):
@@ -103,7 +97,7 @@ class Config:
         return self.values.get(key, default)
 
     def integer(self, key, default=None, least=0, most=None):
-        """An integer within bounds; without `default` the key must be there."""
+        """Returns an integer within bounds; the key is required if there is no `default`."""
         value = self[key] if default is None else self.get(key, default)
         is_integer = isinstance(value, int) and not isinstance(value, bool)
         if not is_integer or value < least or most is not None and value > most:
@@ -112,7 +106,7 @@ class Config:
         return value
 
     def number(self, key, default, below=None):
-        """A finite number, at least 0."""
+        """Returns a finite number of at least 0."""
         try:
             return check_number(key, self.get(key, default), least=0, below=below)
         except ValueError as error:
@@ -125,7 +119,7 @@ class Config:
         return value
 
     def activation(self, key, default, prefix=""):
-        """An activation of ours."""
+        """Returns Keras's name of an activation."""
         name = self.get(key, default)
         name = name.removeprefix(prefix) if isinstance(name, str) else name
         if not isinstance(name, str) or name not in ACTIVATIONS:
@@ -133,15 +127,15 @@ class Config:
         return ACTIVATIONS[name]
 
     def same(self, *keys):
-        """The one value, a positive integer, of several keys."""
+        """Returns the common value of several keys, a positive integer."""
         values = [self.integer(key, least=1) for key in keys]
         if len(set(values)) > 1:
-            told = ", ".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))
-            raise ValueError(f"Encoder and decoder must be alike here. Received: {told} in {self.path}")
+            received = ", ".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))
+            raise ValueError(f"Encoder and decoder must be alike here. Received: {received} in {self.path}")
         return values[0]
 
     def check(self, ignore=()):
-        """Checks the keys that no one has read."""
+        """Refuses keys that have not been read and may change what the model computes."""
         for key, value in self.values.items():
             if key in ignore or key in self._read:
                 continue
@@ -155,11 +149,11 @@ class Config:
 
 
 def bert_arguments(config):
-    """Arguments of `Bert` from the configuration of a BERT, RoBERTa or ELECTRA."""
+    """Returns the arguments of `Bert` for a BERT, RoBERTa or ELECTRA."""
     kind = config.get("model_type", "bert")
     is_roberta = kind in ROBERTAS
     size = config.integer("vocab_size", least=1)
-    found = dict(
+    arguments = dict(
         vocabulary_size=size,
         hidden_dim=config.integer("hidden_size", least=1),
         intermediate_dim=config.integer("intermediate_size", least=1),
@@ -176,23 +170,23 @@ def bert_arguments(config):
         initializer_range=config.number("initializer_range", 0.02),
     )
     if kind == "electra" and config.get("embedding_size") is not None:
-        found["embedding_dim"] = config.integer("embedding_size", least=1)
+        arguments["embedding_dim"] = config.integer("embedding_size", least=1)
     if is_roberta:
         if config.get("type_vocab_size", 1) != 1:
             raise ValueError(
                 f"RoBERTa has one segment. Received: type_vocab_size={config['type_vocab_size']} in {config.path}"
             )
-        # Their first token is at the position after that of padding.
-        places = config.integer("max_position_embeddings", least=found["pad_id"] + 2)
-        found |= dict(max_length=places - found["pad_id"] - 1, num_segments=0, skip_padding=True)
-    return found
+        # The first token's position is the one after padding's.
+        places = config.integer("max_position_embeddings", least=arguments["pad_id"] + 2)
+        arguments |= dict(max_length=places - arguments["pad_id"] - 1, num_segments=0, skip_padding=True)
+    return arguments
 
 
 def t5_arguments(config):
-    """Arguments of `T5` from the configuration of a T5 or an mT5."""
+    """Returns the arguments of `T5` for a T5 or mT5."""
     kind = config.get("feed_forward_proj", "gated-gelu" if config["model_type"] == "mt5" else "relu")
     gated = isinstance(kind, str) and kind.startswith("gated-")
-    # Hugging Face takes this one name for GELU by tanh.
+    # This name means GELU by tanh.
     activation = "gelu_tanh" if kind == "gated-gelu" else config.activation("feed_forward_proj", kind, "gated-")
     tied = config.flag("tie_word_embeddings", config["model_type"] == "t5")
     for derived in ("dense_act_fn", "is_gated_act"):
@@ -200,7 +194,7 @@ def t5_arguments(config):
     for key in ("pad_token_id", "decoder_start_token_id"):
         if config.get(key, 0) != 0:
             raise ValueError(f"`{key}` of T5 must be 0. Received: {key}={config[key]} in {config.path}")
-    # transformers 5 calls all T5 tied, and says here which are of 1.0.
+    # transformers 5 ties all T5; this key marks version 1.0.
     scaled = config.flag("scale_decoder_outputs", tied) and config["model_type"] == "t5"
     if scaled and not tied:
         raise ValueError(
@@ -227,7 +221,7 @@ def t5_arguments(config):
 
 
 def translator_arguments(config):
-    """Arguments of `Transformer`, but for attention, norm and positions, of a Marian or an M2M100."""
+    """Returns the arguments of `Transformer` for a Marian or M2M100, without attention, norm and positions."""
     is_marian = config["model_type"] == "marian"
     shared = config.flag("share_encoder_decoder_embeddings", True)
     size = config.integer("vocab_size", least=1)
@@ -237,7 +231,7 @@ def translator_arguments(config):
             f"An M2M100 has one vocabulary. Received: share_encoder_decoder_embeddings=False in {config.path}"
         )
     passed_over = ["max_position_embeddings"]
-    if not is_marian:  # old files say here what is true of all M2M100
+    if not is_marian:  # old files state what holds for all M2M100
         passed_over += ["normalize_before", "add_final_layer_norm", "static_position_embeddings"]
     for key in passed_over:
         config.get(key)

@@ -1,4 +1,4 @@
-"""Files of tensors, of whatever layout, as dictionaries of names to NumPy arrays."""
+"""Files of tensors as dictionaries of NumPy arrays."""
 
 import contextlib
 import glob
@@ -15,27 +15,27 @@ from headattn_io.optional import optional_import
 FILES = "model.safetensors, pytorch_model.bin (each also in parts, with its .index.json), tf_model.h5"
 FILES += ", a TensorFlow checkpoint (.index) or a t5x checkpoint"
 OF_CHECKPOINTS = "/.ATTRIBUTES/VARIABLE_VALUE"
-MOST_COMPRESSED = 100  # times smaller than its tensors a file may be
+MOST_COMPRESSED = 100  # greatest ratio of tensors to file size
 
 
 class _Refusal(ValueError):
-    """An error that names the file already."""
+    """Error that names the file already."""
 
 
 @contextlib.contextmanager
-def _faults(told, path):
-    """Turns whatever a library raises while it reads a file into one sentence about the file."""
+def _faults(message, path):
+    """Turns any error of a library that reads a file into one sentence about the file."""
     try:
         yield
     except (_Refusal, ImportError):
         raise
     except Exception as error:
         reason = str(error).strip().partition("\n")[0][:160]
-        raise ValueError(f"{told}. Received: {path} ({type(error).__name__}: {reason})") from error
+        raise ValueError(f"{message}. Received: {path} ({type(error).__name__}: {reason})") from error
 
 
 def read_tensors(path: Path) -> dict[str, np.ndarray]:
-    """Reads all tensors of a checkpoint.
+    """Reads all tensors of a checkpoint, a dictionary from name to array, in the precision of the file.
 
     | file | needs |
     |---|---|
@@ -46,17 +46,14 @@ def read_tensors(path: Path) -> dict[str, np.ndarray]:
     | t5x's `checkpoint`, of one file | msgpack |
 
     Args:
-        path: str or path of a file; of a TensorFlow checkpoint without `.index`, too; or of a folder with one of these
-            files. A folder with several is read in the order of the table.
-
-    Returns:
-        Dictionary of the names in the file to arrays, in the precision of the file.
+        path: str or path of a file, a TensorFlow checkpoint with or without `.index`, or a folder with such files, of
+            which the first in the order of the table is read.
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: naming the file, if it is damaged, a pickle of something else, or of another format; if it is no
-            plain file, reads other files, holds more than is stored in it, or numbers that NumPy does not have.
-        ImportError: that names the package a format needs.
+        ValueError: if the file is damaged, of another format, a pickle of other things, refers to other files, claims
+            more memory than it stores, or holds numbers that NumPy lacks.
+        ImportError: if the format needs a package that is not installed.
 
     >>> import safetensors.numpy
     >>> safetensors.numpy.save_file({"weight": np.ones((2, 3), "float16")}, "model.safetensors")
@@ -82,7 +79,7 @@ def _check_plain_file(path):
 
 
 def find_file(folder):
-    """The file of tensors in a folder, the first in the order of `read_tensors`."""
+    """Returns the file of tensors in a folder, the first in the order of `read_tensors`."""
     names = [f"{name}{end}" for name in ("model.safetensors", "pytorch_model.bin") for end in ("", ".index.json")]
     for name in (*names, "tf_model.h5"):
         if (folder / name).exists():
@@ -93,12 +90,12 @@ def find_file(folder):
     if t5x:
         return t5x[-1]
     pickles = [path.name for path in folder.iterdir() if path.suffix in (".pt", ".pkl", ".pickle", ".pth", ".ckpt")]
-    found = f"{pickles[0]}, a pickle, which can run any program: convert it first" if pickles else folder
-    raise ValueError(f"A checkpoint is {FILES}. Received: {found}")
+    received = f"{pickles[0]}, a pickle, which can run any program: convert it first" if pickles else folder
+    raise ValueError(f"A checkpoint is {FILES}. Received: {received}")
 
 
 def _latest(folder):
-    """The checkpoint that TensorFlow's file `checkpoint` names."""
+    """Returns the checkpoint named by TensorFlow's file `checkpoint`."""
     state = folder / "checkpoint"
     if not state.is_file():
         return None
@@ -121,7 +118,7 @@ def _read_parts(index):
 
 
 def _part(name):
-    """A relative path below the folder of the index, of a file that is no index itself."""
+    """Returns the path of a part, which must be in the index's folder and no index itself."""
     path = pathlib.PurePath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or path.suffix not in (".safetensors", ".bin"):
         raise ValueError(f"a part must be a .safetensors or .bin file in its folder, not {name!r}")
@@ -153,9 +150,9 @@ def _refuse_numbers(name, kind, path):
 
 def _read_torch(path):
     torch = optional_import("torch", "torch")
-    told = "The file is cut off, or a pickle of more than tensors, which can run any program"
-    with _faults(told, path), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of sparse tensors, which are refused
+    message = "The file is cut off, or a pickle of more than tensors, which can run any program"
+    with _faults(message, path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about sparse tensors, which are refused
         state = torch.load(path, map_location="cpu", weights_only=True)
     if isinstance(state, dict) and "state_dict" in state:
         state = state["state_dict"]
@@ -171,12 +168,12 @@ def _of_torch(torch, name, tensor, path):
         _refuse_numbers(name, f"{tensor.dtype}, {tensor.layout}, on {tensor.device}", path)
     _check_size(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes(), path)
     with _faults("The file has a tensor that NumPy cannot hold", path):
-        # NumPy does not take torch's bfloat16.
+        # NumPy lacks bfloat16.
         return (tensor.to(torch.float32) if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def _check_size(needed, stored, path):
-    """Checks that tensors take no more memory than the file explains, before the memory is taken."""
+    """Refuses tensors larger than the file explains, before memory is allocated."""
     if needed > stored:
         raise _Refusal(f"The tensors are larger than the file explains. Received: {needed} bytes of tensors in {path}")
 
@@ -185,16 +182,16 @@ def _read_h5(path):
     import h5py
 
     with _faults("The HDF5 file is damaged or cut off; get it again", path), h5py.File(path) as file:
-        found = {}
-        file.visititems(lambda name, item: found.update({name: item} if isinstance(item, h5py.Dataset) else {}))
-        found = {name: item for name, item in found.items() if item.dtype.kind in "fiub" and item.shape}
-        for name, item in found.items():
+        datasets = {}
+        file.visititems(lambda name, item: datasets.update({name: item} if isinstance(item, h5py.Dataset) else {}))
+        datasets = {name: item for name, item in datasets.items() if item.dtype.kind in "fiub" and item.shape}
+        for name, item in datasets.items():
             if item.external or item.is_virtual:
                 raise _Refusal(f"A data set must be in the file itself. Received: {name}, of another file, in {path}")
             if item.compression is None:
                 _check_size(_bytes(item), item.id.get_storage_size(), path)
-        _check_size(sum(map(_bytes, found.values())), MOST_COMPRESSED * path.stat().st_size, path)
-        return {name.removesuffix(":0"): item[()] for name, item in found.items()}
+        _check_size(sum(map(_bytes, datasets.values())), MOST_COMPRESSED * path.stat().st_size, path)
+        return {name.removesuffix(":0"): item[()] for name, item in datasets.items()}
 
 
 def _bytes(item):
@@ -210,8 +207,8 @@ def _read_tensorflow(path):
     with _faults("The TensorFlow checkpoint is damaged or not complete", prefix):
         reader = tf.train.load_checkpoint(prefix)
         names = [name for name, dtype in reader.get_variable_to_dtype_map().items() if dtype != tf.string]
-        found = {name: np.asarray(reader.get_tensor(name)) for name in sorted(names)}
-    return {name.removesuffix(OF_CHECKPOINTS): array for name, array in found.items()}
+        arrays = {name: np.asarray(reader.get_tensor(name)) for name in sorted(names)}
+    return {name.removesuffix(OF_CHECKPOINTS): array for name, array in arrays.items()}
 
 
 def _read_t5x(path):
@@ -224,7 +221,7 @@ def _read_t5x(path):
 
 
 def _flax_array(code, data):
-    """An array as Flax packs it: shape, name of its type, numbers."""
+    """Unpacks Flax's array: shape, dtype name and bytes."""
     import ml_dtypes
     import msgpack
 

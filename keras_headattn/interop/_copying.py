@@ -1,4 +1,4 @@
-"""Tensors of a checkpoint into the weights of a model, by name."""
+"""Copying tensors into the weights of a model by name."""
 
 import dataclasses
 import functools
@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_headattn.models import Bert
 
-# What the last part of a name is called in PyTorch.
+# PyTorch's names for the last part of a name.
 OF_TORCH = {"kernel": "weight", "gamma": "weight", "embeddings": "weight", "scale": "weight", "beta": "bias"}
 PLACES = {
     "i": r"\d+",
@@ -24,15 +24,16 @@ PLACES = {
 
 @dataclasses.dataclass(frozen=True)
 class Names:
-    """The names of a format.
+    """Weight names of a format.
 
     Args:
-        table: dictionary of a name of a layer, or of a weight, of ours to its name there. `{i}` stands for a number,
+        table: dictionary from this library's name of a layer or weight to the format's. `{i}` stands for a number,
             `{p}` for `query`, `key` or `value`, `{side}` for `encoder` or `decoder`.
-        kernels: `"torch"`, `(out, in)`; `"dense"`, `(in, out)`; or `"heads"`, of the same axes as ours.
-        leaves: dictionary of the last part of our name to the last part there, where they differ. Default that of
-            PyTorch for `"torch"`.
-        unused: regular expressions of names that belong to the format, and have no place in a model of ours.
+        kernels: layout of kernels: `"torch"` `(out, in)`, `"dense"` `(in, out)`, or `"heads"`, this library's. Default
+            `"torch"`.
+        leaves: dictionary from the last part of this library's names to the format's. Default `None`: PyTorch's for
+            `"torch"`, none for others.
+        unused: regular expressions of the format's names without a place in this library's models. Default: none.
     """
 
     table: Mapping[str, str]
@@ -41,32 +42,26 @@ class Names:
     unused: tuple[str, ...] = ()
 
     def find(self, name: str) -> str | None:
-        """Translates a name.
+        """Returns a name in the format, `None` if it has none.
 
         Args:
-            name: str, of a weight of ours.
-
-        Returns:
-            Its name in the format; `None` if it has none.
+            name: str, this library's name of a weight.
         """
         owner, _, leaf = name.rpartition("/")
         leaves = self.leaves if self.leaves is not None else OF_TORCH if self.kernels == "torch" else {}
         for ours, theirs in self.table.items():
-            if found := re.fullmatch(_pattern(ours), owner):
+            if match := re.fullmatch(_pattern(ours), owner):
                 separator = "." if self.kernels == "torch" else "/"
-                return theirs.format(**_values(found)) + separator + leaves.get(leaf, leaf)
-            if found := re.fullmatch(_pattern(ours), name):
-                return theirs.format(**_values(found))
+                return theirs.format(**_values(match)) + separator + leaves.get(leaf, leaf)
+            if match := re.fullmatch(_pattern(ours), name):
+                return theirs.format(**_values(match))
         return None
 
     def is_unused(self, name: str) -> bool:
-        """Whether a tensor is known to have no place in models of ours.
+        """Returns True if a tensor is known to have no place in this library's models.
 
         Args:
-            name: str, its name in the format.
-
-        Returns:
-            bool.
+            name: str, the format's name.
         """
         return any(re.fullmatch(pattern, name) for pattern in self.unused)
 
@@ -80,19 +75,19 @@ def _pattern(template):
     return re.compile(pattern)
 
 
-def _values(found):
-    return {name: int(value) if name == "i" else value for name, value in found.groupdict().items()}
+def _values(match):
+    return {name: int(value) if name == "i" else value for name, value in match.groupdict().items()}
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The outcome of `copy_weights`, by name.
+    """Outcome of `copy_weights`, by name.
 
     Args:
-        copied: dictionary of the name of a weight of the model to that of the tensor in the checkpoint.
-        averaged: those of them that are means of heads, of attention whose heads share keys and values.
-        initialised: weights of the model that are not in the checkpoint, and keep what they were initialised with.
-        left_over: tensors of the checkpoint that have no place in the model.
+        copied: dictionary from weights of the model to tensors of the checkpoint.
+        averaged: copied weights that are means over heads, for shared keys and values.
+        initialised: weights of the model that the checkpoint lacks; they keep their initial values.
+        left_over: tensors of the checkpoint without a place in the model.
     """
 
     copied: dict
@@ -114,14 +109,12 @@ def _some(names, most=6):
 
 
 def weights_by_name(model: keras.layers.Layer) -> dict[str, keras.Variable]:
-    """Finds all weights of a model or a layer by their paths below it.
+    """Returns all weights of a model or layer, `keras.Variable`, by their paths, such as
+    `"block_0/attention/query/kernel"`.
 
     Args:
-        model: model or layer. One that is not built is built without arguments. The encoder of a head, such as
-            `MaskedLM`, counts as the head itself.
-
-    Returns:
-        Dictionary of names, such as `"block_0/attention/query/kernel"`, to `keras.Variable`.
+        model: model or layer; built without arguments if necessary. A head's encoder, as in `MaskedLM`, adds nothing to
+            the paths.
 
     >>> layer = keras.layers.Dense(2)
     >>> layer.build((None, 3))
@@ -130,45 +123,45 @@ def weights_by_name(model: keras.layers.Layer) -> dict[str, keras.Variable]:
     """
     if not model.built:
         model.build()
-    if isinstance(getattr(model, "encoder", None), Bert):  # a head, whose encoder may have been built before
+    if isinstance(getattr(model, "encoder", None), Bert):  # a head, whose encoder may have been built earlier
         inside = {id(weight) for weight in model.encoder.weights}
-        own = [weight for weight in model.weights if id(weight) not in inside]
-        return weights_by_name(model.encoder) | _below(model, own)
+        outer = [weight for weight in model.weights if id(weight) not in inside]
+        return weights_by_name(model.encoder) | _below(model, outer)
     return _below(model, model.weights)
 
 
 def _below(model, weights):
-    found = {}
+    result = {}
     for weight in weights:
         parts = weight.path.split("/")
         if model.name in parts[:-1]:
             parts = parts[parts.index(model.name) + 1 :]
-        elif isinstance(model, Bert):  # embeddings that are another's, too
+        elif isinstance(model, Bert):  # embeddings shared with another encoder
             parts = parts[-2:]
-        found["/".join(parts)] = weight
-    return found
+        result["/".join(parts)] = weight
+    return result
 
 
 def copy_weights(
     model: keras.layers.Layer, tensors: Mapping[str, np.ndarray], names: Names | Mapping[str, str], strict: bool = True
 ) -> Report:
-    """Copies tensors into a model by their names. Nothing is changed if anything does not fit.
+    """Copies tensors into a model by name, all or none.
 
-    Weights of the model that have no name in the format, such as the map's convolution of `EvolvingAttention`, keep
-    what they were initialised with. Where heads share keys and values, as in `GroupedQueryAttention`, each gets the
-    mean of the heads that it stands for (Ainslie et al. 2023, "GQA", section 2.1).
+    Weights without a name in the format, such as the convolution of `EvolvingAttention`, keep their initial values. If
+    heads share keys and values, as in `GroupedQueryAttention`, they get the means of their groups (Ainslie et al. 2023,
+    "GQA", section 2.1).
 
     Args:
-        model: model or layer; one that is not built is built without arguments.
-        tensors: dictionary of name to array, as `read_tensors` returns it.
-        names: `Names` of the format, or a dictionary of our name to theirs.
-        strict: bool, whether tensors that are left over are an error. Default True.
+        model: model or layer; built without arguments if necessary.
+        tensors: dictionary from name to array, as `read_tensors` returns it.
+        names: `Names` of the format, or a dictionary from this library's names to the format's.
+        strict: bool, True to raise an error if tensors are left over. Default True.
 
     Returns:
         `Report`.
 
     Raises:
-        ValueError: that names what is missing, left over or of another shape.
+        ValueError: if tensors are missing, left over or of another shape.
 
     >>> from keras_headattn.layers import EvolvingAttention
     >>> layer = EvolvingAttention(num_heads=4, key_dim=4, name="attention")
@@ -182,8 +175,8 @@ def copy_weights(
     """
     names = names if isinstance(names, Names) else Names(names)
     weights = weights_by_name(model)
-    found = {name: names.find(name) for name in weights}
-    copied = {name: theirs for name, theirs in found.items() if theirs is not None}
+    their_names = {name: names.find(name) for name in weights}
+    copied = {name: theirs for name, theirs in their_names.items() if theirs is not None}
     missing = [theirs for theirs in copied.values() if theirs not in tensors]
     left_over = sorted(set(tensors) - set(copied.values()))
     fitted, misshapen, averaged = {}, [], []
@@ -201,18 +194,18 @@ def copy_weights(
     check_fit({"missing": missing, "of another shape": misshapen, "left over": surplus})
     for name, value in fitted.items():
         weights[name].assign(value)
-    return Report(copied, averaged, [name for name, theirs in found.items() if theirs is None], left_over)
+    return Report(copied, averaged, [name for name, theirs in their_names.items() if theirs is None], left_over)
 
 
 def check_fit(faults):
-    """Raises a ValueError of the faults, a dictionary of their kinds to names of tensors, if there are any."""
+    """Raises a ValueError if any kind of fault, by which `faults` lists tensor names, occurs."""
     if any(faults.values()):
-        told = "; ".join(f"{fault}: {_some(found)}" for fault, found in faults.items() if found)
-        raise ValueError(f"The checkpoint does not fit the model, and nothing was copied. Received: {told}")
+        received = "; ".join(f"{fault}: {_some(names)}" for fault, names in faults.items() if names)
+        raise ValueError(f"The checkpoint does not fit the model, and nothing was copied. Received: {received}")
 
 
 def stored_shape(name, shape, kernels):
-    """Shape in a checkpoint of a weight of ours of this name and shape."""
+    """Returns the shape of a weight in a checkpoint."""
     if kernels == "heads" or not name.endswith(("/kernel", "/bias")):
         return shape
     if name.endswith("/bias"):
@@ -223,14 +216,14 @@ def stored_shape(name, shape, kernels):
 
 
 def _fit(name, tensor, shape, kernels):
-    """The tensor in our shape; `None` if it is of another."""
+    """Returns a tensor in the weight's shape, `None` if it does not fit."""
     if tuple(tensor.shape) != stored_shape(name, shape, kernels):
         return None
     return (tensor.T if _is_transposed(name, kernels) else tensor).reshape(shape)
 
 
 def store(name, value, kernels):
-    """A weight of ours as a checkpoint has it: the opposite of what `copy_weights` does."""
+    """Returns a weight as a checkpoint stores it, the inverse of `_fit`."""
     value = np.asarray(value)
     shape = stored_shape(name, value.shape, kernels)
     if _is_transposed(name, kernels):
@@ -243,9 +236,9 @@ def _is_transposed(name, kernels):
 
 
 def _groups(name, weights):
-    """Shape of a weight of keys or values before its heads are grouped: with as many heads as queries."""
-    own = re.fullmatch(r"(.*/|)(?:key|value)/(kernel|bias)", name)
-    query = own and weights.get(f"{own[1]}query/{own[2]}")
+    """Returns the shape of a key or value weight with as many heads as queries, `None` if heads are not grouped."""
+    match = re.fullmatch(r"(.*/|)(?:key|value)/(kernel|bias)", name)
+    query = match and weights.get(f"{match[1]}query/{match[2]}")
     if query is None:
         return None
     heads, (*rest, groups, width) = query.shape[-2], weights[name].shape

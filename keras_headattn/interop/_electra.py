@@ -1,4 +1,4 @@
-"""Both networks of ELECTRA's pre-training: of Google's checkpoints and of Hugging Face's, and out again."""
+"""Both networks of ELECTRA's pre-training, in Google's and Hugging Face's formats."""
 
 import pathlib
 import re
@@ -16,7 +16,7 @@ from keras_headattn.interop._pretrained import canonical_tensors, encoder_argume
 from keras_headattn.interop._tables import BERT, HEADS, of_generator
 from keras_headattn.models import Bert, ElectraPretraining, MaskedLM, ReplacedTokenDetector
 
-# Hugging Face's names to those of Google's program, before `.` becomes `/`.
+# Hugging Face's names to Google's, before `.` becomes `/`.
 GOOGLE = (
     (r"LayerNorm\.weight$", "LayerNorm.gamma"),
     (r"LayerNorm\.bias$", "LayerNorm.beta"),
@@ -38,28 +38,25 @@ def from_electra(
     return_report: bool = False,
     **overrides: Any,
 ) -> Any:
-    """Makes an `ElectraPretraining` from a checkpoint of both networks, to go on with its pre-training.
+    """Makes an `ElectraPretraining` from a checkpoint of both networks.
 
-    One network alone is made by `from_pretrained`, with `head="replaced_token"` or `"masked_lm"`.
+    `from_pretrained` with `head="replaced_token"` or `"masked_lm"` makes one network.
 
     Args:
-        path: str or path of a checkpoint of Google's program, or of its folder; or of Hugging Face's folder of the
-            discriminator.
-        mask_id, special_ids: as of `ElectraPretraining`. In BERT's vocabulary they are 103 and (101, 102).
+        path: str or path of a Google checkpoint or its folder, or of Hugging Face's folder of the discriminator.
+        mask_id, special_ids: as in `ElectraPretraining`; 103 and (101, 102) in BERT's vocabulary.
         generator_path: str or path of Hugging Face's folder of the generator. Default `None`: `path` has both networks.
-        attention: of the discriminator, as `Bert` takes it.
-        generator_arguments: dictionary of arguments of the generator's `Bert`, such as its `attention`, in place of the
-            checkpoint's and of `overrides`. Default `None`: none.
-        return_report: bool, whether the reports of what was copied are returned too. Default False.
-        **overrides: arguments of both `Bert`s, in place of the checkpoint's; but `num_heads` is the discriminator's. No
-            tensor of Google's says how many heads there are: without `num_heads` they are 64 wide.
+        attention: the discriminator's, as in `Bert`. Default `"multi_head"`.
+        generator_arguments: dictionary of arguments of the generator's `Bert`, such as `attention`. Default `None`.
+        return_report: bool, True to return reports of what was copied, too. Default False.
+        **overrides: arguments of both `Bert`s in place of the checkpoint's; `num_heads` is the discriminator's only (64
+            units a head by default without a configuration).
 
     Returns:
-        The model; with `return_report` `(model, reports)`, a dictionary of "generator" and "discriminator" to `Report`.
+        The model, or with `return_report` `(model, reports)`: "generator" and "discriminator" to `Report`.
 
     Raises:
-        FileNotFoundError, ValueError, ImportError: as of `from_pretrained`; ValueError, too, if the networks have not
-            the same embeddings.
+        FileNotFoundError, ValueError, ImportError: as `from_pretrained`, and if the networks have different embeddings.
     """
     path = pathlib.Path(path)
     tensors = canonical_tensors(path)
@@ -78,8 +75,8 @@ def from_electra(
     _check_same_embeddings(tensors, theirs, generator_path)
     encoder = Bert(**{**arguments, "attention": attention, **overrides}, pooler=False, name="encoder")
     both = {name: value for name, value in overrides.items() if name != "num_heads"}
-    own = {**both, **(generator_arguments or {}), "embeddings": encoder}
-    masked_lm = MaskedLM(Bert(**{**generator, **own}, pooler=False, name="encoder"), "gelu", name="generator")
+    merged = {**both, **(generator_arguments or {}), "embeddings": encoder}
+    masked_lm = MaskedLM(Bert(**{**generator, **merged}, pooler=False, name="encoder"), "gelu", name="generator")
     detector = ReplacedTokenDetector(encoder, name="discriminator")
     model = ElectraPretraining(masked_lm, detector, mask_id, special_ids)
     model.build()
@@ -105,17 +102,17 @@ def _check_same_embeddings(tensors, theirs, path):
 
 
 def to_electra(model: ElectraPretraining, path: Path) -> None:
-    """Writes a model as ELECTRA's own program reads it: a TensorFlow 1 checkpoint with both networks.
+    """Writes both networks as a TensorFlow 1 checkpoint for ELECTRA's own program.
 
-    `to_hugging_face` writes the two folders that Hugging Face's transformers reads.
+    `to_hugging_face` writes them for transformers.
 
     Args:
-        model: `ElectraPretraining`, whose attentions are multi-head attention.
-        path: str or path of the checkpoint, without ending, such as "electra/model.ckpt-1000". Its folder is made if
-            need be. Files that are there are replaced.
+        model: `ElectraPretraining` with multi-head attention.
+        path: str or path of the checkpoint without ending, such as "electra/model.ckpt-1000". Its folder is created if
+            missing, and existing files are replaced.
 
     Raises:
-        ValueError: if the program has no equal. Nothing is written then.
+        ValueError: if the program has no equivalent; nothing is written then.
     """
     import tensorflow as tf
 
@@ -124,13 +121,13 @@ def to_electra(model: ElectraPretraining, path: Path) -> None:
     parts = [of_encoder(head, head.encoder, "electra")[1] for head in (model.discriminator, model.generator)]
     discriminator, generator = parts
     generator = {re.sub(r"^electra\.(?!embeddings\.)", "generator.", name): x for name, x in generator.items()}
-    found = dict(_of_google(name, tensor) for name, tensor in (generator | discriminator).items())
+    tensors = dict(_of_google(name, tensor) for name, tensor in (generator | discriminator).items())
     pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
     tf.raw_ops.SaveV2(
         prefix=str(path),
-        tensor_names=list(found),
-        shape_and_slices=[""] * len(found),
-        tensors=[tf.constant(tensor) for tensor in found.values()],
+        tensor_names=list(tensors),
+        shape_and_slices=[""] * len(tensors),
+        tensors=[tf.constant(tensor) for tensor in tensors.values()],
     )
 
 

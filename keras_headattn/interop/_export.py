@@ -1,4 +1,4 @@
-"""Models written as Hugging Face's transformers reads them."""
+"""Writing models for Hugging Face's transformers."""
 
 import json
 import pathlib
@@ -27,7 +27,7 @@ CLASSES = {
     ("electra", "ReplacedTokenDetector"): "ElectraForPreTraining",
     ("electra", "EncoderClassifier"): "ElectraForSequenceClassification",
 }
-# Settings of attention that Hugging Face's models have no others of.
+# Attention options that Hugging Face models cannot express.
 PLAIN = (
     "sliding_window",
     "use_gate",
@@ -40,21 +40,18 @@ PLAIN = (
 
 
 def to_hugging_face(model: keras.Model, folder: Path, model_type: str | None = None) -> None:
-    """Writes a model as Hugging Face's transformers reads it: `config.json` and `model.safetensors`.
+    """Writes a model's `config.json` and `model.safetensors` for Hugging Face's transformers, without tokenizer.
 
-    Tokenizers are not written. Weights are those of the model, bit for bit; those of RoBERTa have one segment of zeros,
-    which `from_pretrained` added to the positions.
+    Weights are the model's, bit for bit; a RoBERTa gets a segment embedding of zeros.
 
     Args:
-        model: `Bert` and its heads `MaskedLM`, `ReplacedTokenDetector` and `EncoderClassifier`; `T5`; or a
-            `Transformer` that is built as Marian or M2M100, as `from_pretrained` makes them. Of `ElectraPretraining`
-            both heads are written, into the folders `generator` and `discriminator`.
-        folder: str or path, made if need be. A file that is there is replaced.
-        model_type: "bert", "roberta" or "electra", of an encoder. Default `None`: what its arguments say.
+        model: `Bert` or its heads `MaskedLM`, `ReplacedTokenDetector` and `EncoderClassifier`; `T5`; a `Transformer`
+            like Marian or M2M100; or `ElectraPretraining`, written to folders `generator` and `discriminator`.
+        folder: str or path, created if missing. Existing files are replaced.
+        model_type: "bert", "roberta" or "electra", for encoders. Default `None`: inferred.
 
     Raises:
-        ValueError: if Hugging Face has no equal: for attention other than multi-head attention, and for whatever else
-            the format cannot say. Nothing is written then.
+        ValueError: if Hugging Face has no equivalent, such as for other attention; nothing is written then.
 
     >>> from keras_headattn.interop import from_pretrained
     >>> model = Bert(50, hidden_dim=16, intermediate_dim=32, num_layers=1, num_heads=4)
@@ -75,7 +72,7 @@ def to_hugging_face(model: keras.Model, folder: Path, model_type: str | None = N
 
 
 def _converted(model, model_type):
-    """Configuration and tensors of a model."""
+    """Returns the configuration and tensors of a model."""
     encoder = getattr(model, "encoder", model)
     if isinstance(model, T5Model):
         return _of_t5(model)
@@ -87,30 +84,32 @@ def _converted(model, model_type):
 
 
 def refuse(what, received):
-    raise ValueError(f"There is no equal of this model there: it has {what}. Received: {received}")
+    raise ValueError(f"The format has no equivalent of this model: it has {what}. Received: {received}")
 
 
 def check_plain(attentions, width=None, use_bias=True, scale=None):
-    """Checks that layers are multi-head attention and nothing else."""
+    """Refuses layers other than plain multi-head attention."""
     for layer in attentions:
         if type(layer) is not MultiHeadAttention:
-            refuse("multi-head attention alone", f"{type(layer).__name__} in {layer.path}")
+            refuse("only multi-head attention", f"{type(layer).__name__} in {layer.path}")
         config = layer.get_config()
-        given = {name: config[name] for name in PLAIN if config[name]}
+        settings = {name: config[name] for name in PLAIN if config[name]}
         if layer.relative_positions is not None and scale == 1.0:  # T5's table is the model's
-            given.pop("relative_positions")
+            settings.pop("relative_positions")
         if config["use_bias"] != use_bias or layer.value_dim != layer.key_dim or config["output_shape"]:
-            given |= {name: config[name] for name in ("use_bias", "key_dim", "value_dim", "output_shape")}
+            settings |= {name: config[name] for name in ("use_bias", "key_dim", "value_dim", "output_shape")}
         if layer.scale != (layer.key_dim**-0.5 if scale is None else scale):
-            given["scale"] = layer.scale
+            settings["scale"] = layer.scale
         if width is not None and layer.num_heads * layer.key_dim != width:
-            given |= {"num_heads": layer.num_heads, "key_dim": layer.key_dim}
-        if given:
-            refuse("no attention with such settings", ", ".join(f"{name}={value!r}" for name, value in given.items()))
+            settings |= {"num_heads": layer.num_heads, "key_dim": layer.key_dim}
+        if settings:
+            refuse(
+                "no attention with such settings", ", ".join(f"{name}={value!r}" for name, value in settings.items())
+            )
 
 
 def activation_there(activation):
-    """Hugging Face's name of an activation."""
+    """Returns Hugging Face's name of an activation."""
     name = activation if isinstance(activation, str) else getattr(activation, "__name__", repr(activation))
     names = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     if name not in names:
@@ -119,14 +118,14 @@ def activation_there(activation):
 
 
 def _tensors(model, names):
-    """The weights as the format has them, by its names."""
-    found = {}
+    """Returns the weights by the format's names and in its layout."""
+    result = {}
     for name, weight in weights_by_name(model).items():
         theirs = names.find(name)
         if theirs is None:
             refuse("no weight of this name", name)
-        found[theirs] = store(name, weight, names.kernels)
-    return found
+        result[theirs] = store(name, weight, names.kernels)
+    return result
 
 
 def of_encoder(model, encoder, model_type):
@@ -136,16 +135,16 @@ def of_encoder(model, encoder, model_type):
         kinds = ", ".join(dict.fromkeys(each for each, _ in CLASSES))
         raise ValueError(f"`model_type` must be one of {kinds}, and have the head. Received: {kind!r} and {head}")
     if encoder.skip_padding != (kind == "roberta") or kind == "roberta" and encoder.num_segments:
-        refuse("positions that skip padding, and one segment, in RoBERTa alone", f"model_type={kind!r}")
+        refuse("positions that skip padding, and a single segment, only in RoBERTa", f"model_type={kind!r}")
     if kind != "electra" and encoder.embedding_dim != encoder.hidden_dim:
-        refuse("embeddings of their own width in ELECTRA alone", f"model_type={kind!r}")
+        refuse("embeddings of another width only in ELECTRA", f"model_type={kind!r}")
     if not encoder.built:
         encoder.build()
     check_plain([block.attention for block in encoder.blocks], encoder.hidden_dim)
     if getattr(model, "head_dim", None) or getattr(model, "kind", kind) != kind:
-        refuse(f"the head of {kind} alone", f"head_dim={model.head_dim}, kind={model.kind!r}")
+        refuse(f"only the head of {kind}", f"head_dim={model.head_dim}, kind={model.kind!r}")
     if getattr(model, "pooling", "first") != "first":
-        refuse("heads on the first token alone", f"pooling={model.pooling!r}")
+        refuse("only heads on the first token", f"pooling={model.pooling!r}")
     table = BERT.table | HEADS.get((kind, head), {})
     if (kind, head) == ("bert", "EncoderClassifier"):
         table = table | {"hidden": "pooler.dense"}
@@ -156,8 +155,8 @@ def of_encoder(model, encoder, model_type):
     positions = "embeddings.position_embeddings.weight"
     tensors[positions] = np.pad(tensors[positions], ((first, 0), (0, 0)))
     if head is not None:
-        own = ("embeddings", "encoder.", "pooler.")
-        tensors = {f"{kind}.{name}" if name.startswith(own) else name: x for name, x in tensors.items()}
+        prefixes = ("embeddings", "encoder.", "pooler.")
+        tensors = {f"{kind}.{name}" if name.startswith(prefixes) else name: x for name, x in tensors.items()}
     config = dict(
         model_type=kind,
         architectures=[CLASSES[kind, head]],
@@ -202,7 +201,7 @@ def _of_t5(model):
     check_plain(attentions, use_bias=False, scale=1.0)
     first = attentions[0]
     if any((layer.num_heads, layer.key_dim) != (first.num_heads, first.key_dim) for layer in attentions):
-        refuse("the same heads in all attentions", ", ".join(sorted({str(layer.num_heads) for layer in attentions})))
+        refuse("the same heads in all layers", ", ".join(sorted({str(layer.num_heads) for layer in attentions})))
     tensors = _tensors(model, T5_GATED if model.gated else T5)
     activation = activation_there(model.activation)
     if model.gated and activation not in ("gelu_new", "silu") or not model.gated and activation not in ("relu", "silu"):
@@ -279,7 +278,7 @@ def _of_translator(model):
 
 
 def _check_translator(model):
-    """Whether the model is built as Marian, otherwise as M2M100, and its number of heads."""
+    """Returns True for a Marian, False for an M2M100, and the number of heads; refuses other models."""
     attentions = _attentions(model)
     check_plain(attentions, model.hidden_dim)
     heads = {layer.num_heads for layer in attentions}

@@ -1,45 +1,26 @@
-"""Settings of a search in config.json and generation_config.json, as arguments of `Searcher`."""
+"""Search settings of config.json and generation_config.json."""
 
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from headattn_io.files import Path, read_json
+from headattn_io.files import Path
 from keras_headattn.interop._configs import Config, read_config
 
-# Keys that change a search, and the value with which they do not.
-NEUTRAL = dict(
-    assistant_early_exit=None,
-    begin_suppress_tokens=None,
-    constraints=None,
-    diversity_penalty=0.0,
-    do_sample=False,
-    dola_layers=None,
-    early_stopping=False,
-    encoder_no_repeat_ngram_size=0,
-    encoder_repetition_penalty=1.0,
-    exponential_decay_length_penalty=None,
-    force_words_ids=None,
-    forced_bos_token_id=None,
-    forced_decoder_ids=None,
-    forced_eos_token_id=None,
-    guidance_scale=1.0,
-    length_penalty=1.0,
-    low_memory=None,
-    max_time=None,
-    min_length=0,
-    min_new_tokens=None,
-    no_repeat_ngram_size=0,
-    num_beam_groups=1,
-    penalty_alpha=None,
-    prompt_lookup_num_tokens=None,
-    repetition_penalty=1.0,
-    sequence_bias=None,
-    stop_strings=None,
-    token_healing=False,
-    watermarking_config=None,
-)
-# Keys of generation_config.json that change nothing, or nothing without sampling.
+UNSET = """
+    assistant_early_exit begin_suppress_tokens constraints dola_layers exponential_decay_length_penalty force_words_ids
+    forced_bos_token_id forced_decoder_ids forced_eos_token_id low_memory max_time min_new_tokens penalty_alpha
+    prompt_lookup_num_tokens sequence_bias stop_strings watermarking_config
+""".split()
+# Keys that change a search, and their neutral value.
+NEUTRAL = {
+    **dict.fromkeys(UNSET),
+    **dict.fromkeys("do_sample early_stopping token_healing".split(), False),
+    **dict.fromkeys("diversity_penalty encoder_no_repeat_ngram_size min_length no_repeat_ngram_size".split(), 0),
+    **dict.fromkeys("encoder_repetition_penalty guidance_scale length_penalty repetition_penalty".split(), 1.0),
+    "num_beam_groups": 1,
+}
+# Keys of generation_config.json that do not matter without sampling.
 HARMLESS = """
     _from_model_config assistant_confidence_threshold assistant_lookbehind bos_token_id cache_config
     cache_implementation compile_config decoder_start_token_id disable_compile epsilon_cutoff eta_cutoff is_assistant
@@ -55,25 +36,22 @@ KINDS = ("t5", "mt5", "marian", "m2m_100")
 def generation_settings(path: Path, ignore: Sequence[str] = ()) -> dict[str, Any]:
     """Returns the arguments of `Searcher` that search a checkpoint as `generate` of transformers does.
 
-    They are read from `generation_config.json` or, without it, from `config.json`. Token ids are those of the model
-    that `from_pretrained` makes. Three things remain different from `generate`:
+    They are read from `generation_config.json` or else `config.json`, with the token ids of `from_pretrained`'s model.
+    Differences from `generate`:
 
-    - Beams are compared by Wu et al.'s length penalty, so `alpha` is returned only for a `length_penalty` of 0.
-    - Ids that are never produced are taken out before the softmax, as `generate` does with `renormalize_logits`.
-      Without beams the result is the same.
-    - They stop only when no beam can get better, as with `early_stopping="never"`.
+    - The length penalty is Wu et al.'s, so `alpha` is returned only for a `length_penalty` of 0.
+    - Suppressed ids are excluded before the softmax, as with `renormalize_logits`; greedy search is the same.
+    - The search stops only when no beam can improve, as with `early_stopping="never"`.
 
     Args:
         path: str or path of a folder with a T5, mT5, Marian or M2M100 of Hugging Face.
-        ignore: list of str, keys that searches here do not have and that may be passed over, such as
-            `["early_stopping"]`.
+        ignore: list of str, unsupported keys to ignore, such as `["early_stopping"]`. Default: none.
 
     Returns:
-        Dictionary of `beam_size`, `start_id`, `end_id`, `suppress` and `force_end`, and `alpha` and `max_length` where
-        the checkpoint has them.
+        Dictionary of `beam_size`, `start_id`, `end_id`, `suppress`, `force_end`, and `alpha` and `max_length` if given.
 
     Raises:
-        FileNotFoundError, ValueError: naming the file and every key that cannot be honoured.
+        FileNotFoundError, ValueError: if a file is missing, or has settings that are not supported.
 
     >>> from keras_headattn.interop import to_hugging_face
     >>> from keras_headattn.models import T5
@@ -92,9 +70,9 @@ def generation_settings(path: Path, ignore: Sequence[str] = ()) -> dict[str, Any
     ends = _ids(settings, "eos_token_id", config)
     faults = [key for key in _faults(settings, config, ends, beams) if key not in ignore]
     if faults:
-        told = ", ".join(f"{key}={settings.values[key]!r}" for key in faults)
+        received = ", ".join(f"{key}={settings.values[key]!r}" for key in faults)
         raise ValueError(
-            f"Searches here have no such settings; `ignore={faults!r}` passes them over. Received: {told} in "
+            f"Searches here have no such settings; `ignore={faults!r}` passes them over. Received: {received} in "
             f"{settings.path}"
         )
     if not ends:
@@ -103,19 +81,19 @@ def generation_settings(path: Path, ignore: Sequence[str] = ()) -> dict[str, Any
     if not start:
         raise ValueError(f"The configuration lacks 'decoder_start_token_id'. Received: {settings.path}")
     places = _places(config)
-    found = dict(beam_size=beams, start_id=places(start[0]), end_id=places(ends[0]))
-    found |= dict(suppress=suppressed_ids(config), force_end=is_end_forced(config))
+    arguments = dict(beam_size=beams, start_id=places(start[0]), end_id=places(ends[0]))
+    arguments |= dict(suppress=suppressed_ids(config), force_end=is_end_forced(config))
     if settings.values.get("length_penalty") == 0:
-        found["alpha"] = 0.0
+        arguments["alpha"] = 0.0
     if settings.values.get("max_new_tokens") is not None:
-        found["max_length"] = settings.integer("max_new_tokens", least=1)
+        arguments["max_length"] = settings.integer("max_new_tokens", least=1)
     elif settings.values.get("max_length") is not None:  # which counts the start token
-        found["max_length"] = settings.integer("max_length", least=2) - 1
-    return found
+        arguments["max_length"] = settings.integer("max_length", least=2) - 1
+    return arguments
 
 
 def suppressed_ids(config):
-    """Token ids of ours that searches of a checkpoint never produce; that of padding is one of a Marian or M2M100."""
+    """Returns this library's ids that searches never produce, with padding for Marian and M2M100."""
     settings = _search_config(config)
     ends = _ids(settings, "eos_token_id", config)
     banned = _ids(settings, "suppress_tokens", config)
@@ -127,7 +105,7 @@ def suppressed_ids(config):
 
 
 def is_end_forced(config):
-    """True if the token at the greatest length is always the end token."""
+    """Returns True if the token at the maximum length is always the end token."""
     settings = _search_config(config)
     forced = settings.values.get("forced_eos_token_id")
     return forced is not None and [forced] == _ids(settings, "eos_token_id", config)
@@ -135,16 +113,11 @@ def is_end_forced(config):
 
 def _search_config(config):
     path = config.path.with_name("generation_config.json")
-    if not path.is_file():
-        return config
-    values = read_json(path)
-    if not isinstance(values, dict):
-        raise ValueError(f"The configuration must be a dictionary. Received: {path} with a {type(values).__name__}")
-    return Config(values, path)
+    return Config.load(path) if path.is_file() else config
 
 
 def _faults(settings, config, ends, beams):
-    """Keys of settings that searches here do not have."""
+    """Returns the keys of settings that searches here lack."""
     known = {*NEUTRAL, *HARMLESS, *HONOURED}
     faults = [key for key in settings.values if settings is not config and key not in known]
     for key, neutral in NEUTRAL.items():
@@ -161,13 +134,13 @@ def _faults(settings, config, ends, beams):
 
 
 def _ids(settings, key, config):
-    """The token ids of a key, a number or a list; those of config.json where the other file has none."""
+    """Returns the token ids of a key, a number or a list, from `settings` or else `config`."""
     for each in (settings, config):
-        found = each.values.get(key)
-        if found is not None:
-            found = found if isinstance(found, list) else [found]
-            _check_ids(found, key, each, config)
-            return found
+        ids = each.values.get(key)
+        if ids is not None:
+            ids = ids if isinstance(ids, list) else [ids]
+            _check_ids(ids, key, each, config)
+            return ids
     return []
 
 
@@ -187,7 +160,7 @@ def _check_ids(ids, key, settings, config):
 
 
 def _places(config):
-    """A function from ids there to ids here: padding of a Marian and an M2M100 is in the place of id 0."""
+    """Returns a function from the checkpoint's ids to this library's: Marian and M2M100 swap padding and id 0."""
     if config["model_type"] not in ("marian", "m2m_100"):
         return lambda token: token
     pad_id = config.integer("pad_token_id")

@@ -1,4 +1,4 @@
-"""Backbones of KerasHub, live or from a preset."""
+"""KerasHub's backbones."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from keras_headattn.interop._tables import KERAS_HUB, T5, T5_GATED
 from keras_headattn.models import T5 as T5Model
 from keras_headattn.models import Bert
 
-# Of each class: arguments that its configuration does not say.
+# Arguments of each class that its configuration lacks.
 ENCODERS = {
     "BertBackbone": dict(activation="gelu_tanh", norm_epsilon=1e-12),
     "ElectraBackbone": dict(activation="gelu_tanh", norm_epsilon=1e-12),
@@ -28,24 +28,21 @@ SAME = ("num_layers", "hidden_dim", "intermediate_dim", "dropout", "num_segments
 def from_keras_hub(
     backbone: keras.Model, attention: AttentionLike = "multi_head", return_report: bool = False, **overrides: Any
 ) -> Any:
-    """Makes a model of a backbone of KerasHub, with its weights and an attention of one's own.
+    """Makes a `Bert` or `T5` from a KerasHub backbone, with its weights and any attention.
 
-    KerasHub's BERT and ELECTRA have GELU by its formula with tanh. Padding is what `pad_id` says, 0, or 1 for RoBERTa,
-    where KerasHub is given a `padding_mask`.
+    Padding is marked by `pad_id`, 0, or 1 for RoBERTa, instead of KerasHub's `padding_mask`.
 
     Args:
         backbone: `BertBackbone`, `RobertaBackbone`, `ElectraBackbone` or `T5Backbone` of keras_hub.
-        attention: as the model takes it.
-        return_report: bool, whether the `Report` of what was copied is returned too. Default False.
-        **overrides: arguments of the model, in place of the backbone's.
+        attention: as in the model. Default `"multi_head"`.
+        return_report: bool, True to return the `Report` of what was copied, too. Default False.
+        **overrides: arguments of the model in place of the backbone's.
 
     Returns:
-        `Bert` or `T5`; with `return_report` `(model, report)`.
+        The model, or with `return_report` `(model, report)`.
 
     Raises:
-        ValueError: for another backbone, or one that does not fit.
-
-    Example:
+        ValueError: if the backbone is another or does not fit.
 
     ```python
     backbone = keras_hub.models.BertBackbone.from_preset("bert_tiny_en_uncased")
@@ -57,15 +54,15 @@ def from_keras_hub(
         model, tensors, names = _of_t5(backbone, attention, overrides)
     elif name in ENCODERS:
         config = backbone.get_config()
-        given = {key: config[key] for key in SAME if key in config}
-        given |= dict(
+        arguments = {key: config[key] for key in SAME if key in config}
+        arguments |= dict(
             vocabulary_size=config.get("vocabulary_size") or config["vocab_size"],
             num_heads=config["num_heads"],
             max_length=config["max_sequence_length"],
             attention_dropout=config["dropout"],
         )
-        model = Bert(**{**given, **ENCODERS[name], "attention": attention, **overrides})
-        tensors, names = _weights_of(backbone), KERAS_HUB
+        model = Bert(**{**arguments, **ENCODERS[name], "attention": attention, **overrides})
+        tensors, names = {path: np.array(weight) for path, weight in _variables(backbone).items()}, KERAS_HUB
     else:
         known = ", ".join((*ENCODERS, "T5Backbone"))
         raise ValueError(f"`backbone` must be of KerasHub's {known}. Received: {backbone!r}")
@@ -73,17 +70,13 @@ def from_keras_hub(
     return (model, report) if return_report else model
 
 
-def _weights_of(backbone):
-    """Arrays by path; RoBERTa has its embeddings in a layer of two."""
-    return {path.removeprefix("embeddings/"): np.array(weight) for path, weight in _variables(backbone).items()}
-
-
 def _variables(backbone):
-    return {weight.path: weight for weight in backbone.weights}
+    """Returns variables by path; RoBERTa's embeddings are in a layer of their own."""
+    return {weight.path.removeprefix("embeddings/"): weight for weight in backbone.weights}
 
 
 def from_preset(path, attention, **overrides):
-    """The model of a folder that KerasHub wrote, and the `Report`."""
+    """Makes a model from a folder that KerasHub wrote, and its `Report`."""
     keras_hub = optional_import("keras_hub")
     _check_preset(path)
     try:
@@ -95,7 +88,7 @@ def from_preset(path, attention, **overrides):
 
 
 def _check_preset(path):
-    """Checks that a configuration asks for no more memory than its weights explain, before KerasHub takes it."""
+    """Refuses a configuration that asks for more memory than its weights explain."""
     stored = sum(file.stat().st_size for file in path.glob("*.weights.h5") if file.is_file())
     config = read_json(path / "config.json").get("config")
     config = config if isinstance(config, dict) else {}
@@ -106,20 +99,18 @@ def _check_preset(path):
 
 
 def to_keras_hub(model: Bert) -> keras.Model:
-    """Makes a backbone of KerasHub with the weights of an encoder.
+    """Makes a KerasHub backbone with the weights of an encoder.
 
     Args:
-        model: `Bert` with multi-head attention, and what else KerasHub's class has: see `from_keras_hub`.
+        model: `Bert` with multi-head attention and the other settings of KerasHub's class.
 
     Returns:
-        `keras_hub.models.BertBackbone` if it has a pooler and segments, `RobertaBackbone` if positions skip padding, or
-        `ElectraBackbone` if its embeddings have a width of their own and it has a pooler.
+        `RobertaBackbone` if positions skip padding, `ElectraBackbone` if embeddings have another width and there is a
+        pooler, else `BertBackbone`, which needs a pooler and segments.
 
     Raises:
-        ValueError: if KerasHub has no equal.
+        ValueError: if KerasHub has no equivalent.
         ImportError: if keras-hub is not installed.
-
-    Example:
 
     ```python
     backbone = to_keras_hub(from_pretrained("bert-base-uncased", activation="gelu_tanh"))
@@ -127,7 +118,7 @@ def to_keras_hub(model: Bert) -> keras.Model:
     ```
     """
     if not isinstance(model, Bert):
-        refuse("encoders alone, keras_headattn.models.Bert", type(model).__name__)
+        refuse("only encoders, keras_headattn.models.Bert", type(model).__name__)
     models = optional_import("keras_hub").models
     if not model.built:
         model.build()
@@ -140,23 +131,24 @@ def to_keras_hub(model: Bert) -> keras.Model:
     if different := {key: got[key] for key in fixed if got[key] != fixed[key]}:
         needed = ", ".join(f"{key}={fixed[key]!r}" for key in different)
         refuse(f"{needed} in {name}", ", ".join(f"{key}={value!r}" for key, value in different.items()))
-    given = {key: getattr(model, key) for key in SAME if key not in fixed}
-    given |= dict(num_heads=model.blocks[0].attention.num_heads, max_sequence_length=model.max_length)
-    given["vocab_size" if name == "ElectraBackbone" else "vocabulary_size"] = model.vocabulary_size
+    arguments = {key: getattr(model, key) for key in SAME if key not in fixed}
+    arguments |= dict(num_heads=model.blocks[0].attention.num_heads, max_sequence_length=model.max_length)
+    arguments["vocab_size" if name == "ElectraBackbone" else "vocabulary_size"] = model.vocabulary_size
     if name != "ElectraBackbone":
-        given.pop("embedding_dim")
-    backbone = getattr(models, name)(**given)
-    theirs = {path.removeprefix("embeddings/"): weight for path, weight in _variables(backbone).items()}
-    found = {KERAS_HUB.find(ours): weight for ours, weight in weights_by_name(model).items()}
-    if found.keys() != theirs.keys():
-        refuse(f"the weights of {name}", ", ".join(sorted(map(str, found.keys() ^ theirs.keys()))))
-    for path, weight in found.items():
+        arguments.pop("embedding_dim")
+    backbone = getattr(models, name)(**arguments)
+    theirs = _variables(backbone)
+    weights = {KERAS_HUB.find(ours): weight for ours, weight in weights_by_name(model).items()}
+    if weights.keys() != theirs.keys():
+        refuse(f"the weights of {name}", ", ".join(sorted(map(str, weights.keys() ^ theirs.keys()))))
+    for path, weight in weights.items():
         theirs[path].assign(weight)
     return backbone
 
 
 def _of_t5(backbone, attention, overrides):
-    """A `T5`, and the weights by Hugging Face's names: the backbone's own tell its stacks apart by order alone."""
+    """Makes a `T5`, and returns it with weights by Hugging Face's names, as the backbone's own do not tell its stacks
+    apart."""
     config = backbone.get_config()
     gated = config["use_gated_activation"]
     activation = getattr(backbone.activation, "__name__", str(backbone.activation))
@@ -174,17 +166,17 @@ def _of_t5(backbone, attention, overrides):
         }
     )
     table = backbone.token_embedding
-    found = {"shared": table.embeddings}
+    weights = {"shared": table.embeddings}
     if not model.tie_output:
-        found["lm_head"] = table.reverse_embeddings
+        weights["lm_head"] = table.reverse_embeddings
     for side in ("encoder", "decoder"):
-        found[f"{side}.final_layer_norm"] = getattr(backbone, f"{side}_layer_norm").weight
+        weights[f"{side}.final_layer_norm"] = getattr(backbone, f"{side}_layer_norm").weight
         for number, layer in enumerate(getattr(backbone, f"{side}_transformer_layers")):
-            found |= _of_t5_block(layer, f"{side}.block.{number}.layer", gated, side == "decoder")
+            weights |= _of_t5_block(layer, f"{side}.block.{number}.layer", gated, side == "decoder")
     transposed = (".q", ".k", ".v", ".o", ".wi", ".wi_0", ".wi_1", ".wo", "lm_head")
     tensors = {
         f"{name}.weight": np.array(weight).T if name.endswith(transposed) else np.array(weight)
-        for name, weight in found.items()
+        for name, weight in weights.items()
     }
     return model, tensors, T5_GATED if gated else T5
 
@@ -193,17 +185,17 @@ def _of_t5_block(layer, prefix, gated, is_decoder):
     parts = {"0.SelfAttention": (layer.self_attention, layer.self_attention_layer_norm)}
     if is_decoder:
         parts["1.EncDecAttention"] = layer.cross_attention, layer.cross_attention_layer_norm
-    found = {}
+    weights = {}
     for name, (attention, norm) in parts.items():
         for letter, projector in zip("qkvo", ("query", "key", "value", "output"), strict=True):
-            found[f"{prefix}.{name}.{letter}"] = getattr(attention, f"{projector}_projector").kernel
-        found[f"{prefix}.{name[0]}.layer_norm"] = norm.weight
+            weights[f"{prefix}.{name}.{letter}"] = getattr(attention, f"{projector}_projector").kernel
+        weights[f"{prefix}.{name[0]}.layer_norm"] = norm.weight
         if getattr(attention, "use_relative_attention_bias", False):
-            found[f"{prefix}.{name}.relative_attention_bias"] = attention.relative_attention_bias
+            weights[f"{prefix}.{name}.relative_attention_bias"] = attention.relative_attention_bias
     last = f"{prefix}.{len(parts)}"
-    found[f"{last}.DenseReluDense.{'wi_0' if gated else 'wi'}"] = layer.input_projector.kernel
+    weights[f"{last}.DenseReluDense.{'wi_0' if gated else 'wi'}"] = layer.input_projector.kernel
     if gated:
-        found[f"{last}.DenseReluDense.wi_1"] = layer.gate_projector.kernel
-    found[f"{last}.DenseReluDense.wo"] = layer.output_projector.kernel
-    found[f"{last}.layer_norm"] = layer.layer_norm.weight
-    return found
+        weights[f"{last}.DenseReluDense.wi_1"] = layer.gate_projector.kernel
+    weights[f"{last}.DenseReluDense.wo"] = layer.output_projector.kernel
+    weights[f"{last}.layer_norm"] = layer.layer_norm.weight
+    return weights

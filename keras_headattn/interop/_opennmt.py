@@ -24,27 +24,24 @@ def from_opennmt(
     return_report: bool = False,
     **overrides: Any,
 ) -> Any:
-    """Makes a `Transformer` of a checkpoint of OpenNMT-tf 2, of which sizes are known by the tensors.
+    """Makes a `Transformer` from a checkpoint of OpenNMT-tf 2; sizes are read off the tensors.
 
-    Token ids are the checkpoint's: 0 is padding, 1 begins a sentence, 2 ends it, and the last is for unknown words.
-    Search it by `Searcher(model, start_id=1, end_id=2)`. Vocabularies are files of OpenNMT-tf's own tokenizer: they
-    are not read here.
+    Token ids are the checkpoint's: 0 is padding, 1 begins a sentence, 2 ends it, the last is unknown. Search it by
+    `Searcher(model, start_id=1, end_id=2)`. Vocabularies are not read.
 
     Args:
-        path: str or path of a folder of checkpoints, of which the last is read, or of one without `.index`.
-        num_heads: int. Default `None`: heads are 64 wide, as in TransformerBase and TransformerBig.
-        attention: as `Transformer` takes it.
-        return_report: bool, whether the `Report` of what was copied is returned too. Default False.
-        **overrides: arguments of `Transformer`, such as `activation` if it is not ReLU, which no tensor says.
+        path: str or path of a folder of checkpoints, whose last is read, or of a checkpoint without `.index`.
+        num_heads: int. Default `None`: 64 units a head, as in TransformerBase and TransformerBig.
+        attention: as in `Transformer`. Default `"multi_head"`.
+        return_report: bool, True to return the `Report` of what was copied, too. Default False.
+        **overrides: arguments of `Transformer`, such as `activation` if it is not ReLU.
 
     Returns:
-        `Transformer`; with `return_report` `(model, report)`.
+        The model, or with `return_report` `(model, report)`.
 
     Raises:
-        FileNotFoundError, ValueError: if there is no such checkpoint, or it does not fit: TransformerRelative, several
-            sources, and other models.
-
-    Example:
+        FileNotFoundError, ValueError: if there is no such checkpoint or it does not fit, such as TransformerRelative
+            and models with several sources.
 
     ```python
     model = from_opennmt("run/avg/ckpt-100000")
@@ -58,7 +55,7 @@ def from_opennmt(
     width = target.shape[1]
     post_norm = not any(name.endswith("input_layer_norm/gamma") for name in tensors)
     heads = num_heads or max(1, width // 64)
-    given = dict(
+    arguments = dict(
         source_vocabulary_size=len(target if source is None else source),
         target_vocabulary_size=None if source is None else len(target),
         num_layers=_count(tensors, r"model/encoder/layers/(\d+)/"),
@@ -73,7 +70,7 @@ def from_opennmt(
         tie_output="model/decoder/output_layer/kernel" not in tensors,
         output_bias="model/decoder/output_layer/bias" in tensors,
     )
-    model = Transformer(**{**given, **overrides})
+    model = Transformer(**{**arguments, **overrides})
     table = {
         ours: theirs.replace("input_layer_norm", "output_layer_norm") if post_norm else theirs
         for ours, theirs in OPENNMT.table.items()
@@ -83,7 +80,7 @@ def from_opennmt(
 
 
 def _without_copies(tensors):
-    """A shared embedding once, as the target's; TensorFlow writes it under whichever attribute it meets first."""
+    """Returns a shared embedding once, as the target's; TensorFlow writes it under the attribute it meets first."""
     tensors = {
         name: x for name, x in tensors.items() if not re.search("OPTIMIZER_SLOT|^optimizer/|^save_counter", name)
     }

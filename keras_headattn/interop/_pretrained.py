@@ -1,4 +1,4 @@
-"""Models of checkpoints, with an attention of one's own."""
+"""Models from checkpoints, with any attention."""
 
 import functools
 import inspect
@@ -68,9 +68,9 @@ def from_pretrained(
     return_report: bool = False,
     **overrides: Any,
 ) -> Any:
-    """Makes a model from a checkpoint, with its weights and an attention of one's own.
+    """Makes a model from a checkpoint, with its weights and any attention.
 
-    The format is known by the files:
+    The format is recognised by the files:
 
     | format | files | model |
     |---|---|---|
@@ -80,33 +80,30 @@ def from_pretrained(
     | t5x | `checkpoint` in one file | `T5` |
     | KerasHub | a preset: `config.json` and `model.weights.h5` | `Bert` |
 
-    Sizes come from the configuration, or from the shapes of the tensors where there is none. Of ELECTRA without
-    configuration, heads are 64 wide. Names are matched one by one: what the attention has beyond the checkpoint, such
-    as the convolution of `EvolvingAttention`, is initialised.
+    Sizes come from the configuration, or else from the tensors (an ELECTRA then has 64 units a head). Weights that the
+    attention has beyond the checkpoint, such as the convolution of `EvolvingAttention`, are initialised.
 
-    Token ids are the checkpoint's, but for Marian and M2M100: `Transformer` has padding at 0, so the token of id 0
-    and padding change places. Searches never produce the ids that the checkpoint forbids, and end what it
-    forces to end, see `suppress` and `force_end` of `Transformer`; `generation_settings` returns its other settings of a search.
+    Token ids are the checkpoint's, except that Marian and M2M100 swap padding and id 0, as `Transformer` pads with 0.
+    The ids that the checkpoint suppresses or forces become `suppress` and `force_end` of the model;
+    `generation_settings` returns its other search settings.
 
     Args:
-        path: str or path of a folder; of TensorFlow 1 and t5x also of the checkpoint itself. A name on Hugging Face's hub
-            is none: download the folder first.
-        attention: of the encoder, and of the decoder where there is one: as the model takes it.
-        map_initializer: of `EvolvingAttention` that is given by its name or class; see there. Default `None`: its own.
-        head: `None`, the model without head; `"masked_lm"`, `"replaced_token"` or `"classifier"`: of BERT, RoBERTa and
-            ELECTRA, with the checkpoint's head.
-        ignore: list of str, keys of the configuration that are not known and may be passed over.
-        strict: bool, whether tensors that have no place in the model are an error. Those of other heads are not.
-        return_report: bool, whether the `Report` of what was copied is returned too. Default False.
-        **overrides: arguments of the model in the table, in place of the checkpoint's, such as `dropout=0.0`.
+        path: str or path of a folder, or of a TensorFlow 1 or t5x checkpoint. Download from Hugging Face's hub first.
+        attention: as in the model, for encoder and decoder. Default `"multi_head"`.
+        map_initializer: as in `EvolvingAttention`, if `attention` is its name or class. Default `None`: its own.
+        head: `"masked_lm"`, `"replaced_token"` or `"classifier"` to add the checkpoint's head to an encoder. Default
+            `None`: no head.
+        ignore: list of str, unknown keys of the configuration to ignore. Default: none.
+        strict: bool, True to raise an error if tensors other than heads are left over. Default True.
+        return_report: bool, True to return the `Report` of what was copied, too. Default False.
+        **overrides: arguments of the model in place of the checkpoint's, such as `dropout=0.0`.
 
     Returns:
-        The model; with `return_report` `(model, report)`.
+        The model, or with `return_report` `(model, report)`.
 
     Raises:
-        FileNotFoundError, ValueError, ImportError: in one line, before a model is there: a file that is missing or
-            damaged, a tensor that is missing, left over or of another shape, a configuration that asks for something
-            else.
+        FileNotFoundError, ValueError, ImportError: if a file is missing or damaged, a tensor is missing, left over or
+            of another shape, or the configuration is not supported.
 
     >>> from keras_headattn.interop import to_hugging_face
     >>> to_hugging_face(Bert(50, 16, 32, num_layers=2, num_heads=4), "tiny-bert")
@@ -147,7 +144,7 @@ def from_pretrained(
 
 
 def _with_map_initializer(attention, map_initializer):
-    """A function that makes this attention with this initializer."""
+    """Returns a partial of the attention's class with this initializer."""
     cls = ATTENTIONS[attention] if isinstance(attention, str) and attention in ATTENTIONS else attention
     made = cls.func if isinstance(cls, functools.partial) else cls
     if not (isinstance(made, type) and issubclass(made, ours.EvolvingAttention)):
@@ -159,12 +156,12 @@ def _with_map_initializer(attention, map_initializer):
 
 
 def canonical_tensors(path):
-    """Tensors by PyTorch's names, in its layout, whatever file they are in."""
+    """Returns tensors by PyTorch's names and in its layout."""
     check_checkpoint(path)
     tensors = read_tensors(path)
     file = find_file(path) if path.is_dir() else path
     if file.suffix == ".h5":
-        # The name of the layer, and that of the model's class: its scope.
+        # Drop the scope: the names of the layer and of the model's class.
         tensors = of_tensorflow({re.sub(r"^[^/]+/tf_\w+?/", "", name): array for name, array in tensors.items()})
     elif any("/" in name for name in tensors):
         is_t5x = any(re.search("(^|/)target/", name) for name in tensors)
@@ -176,13 +173,10 @@ def canonical_tensors(path):
 
 
 def _kind_of(tensors, path):
-    """The model type of a checkpoint without config.json."""
-    if any(name.startswith("encoder.block.0.") for name in tensors):
-        return "t5"
-    if any(name.startswith("electra.") for name in tensors):
-        return "electra"
-    if any(name.startswith("bert.") for name in tensors):
-        return "bert"
+    """Returns the model type of a checkpoint without config.json."""
+    for prefix, kind in (("encoder.block.0.", "t5"), ("electra.", "electra"), ("bert.", "bert")):
+        if any(name.startswith(prefix) for name in tensors):
+            return kind
     raise ValueError(
         "A folder without config.json must be of BERT, ELECTRA or T5, see `from_pretrained`. "
         f"Received: {path} with {', '.join(sorted(tensors)[:3])}"
@@ -190,17 +184,17 @@ def _kind_of(tensors, path):
 
 
 def encoder_arguments(kind, config, path, tensors, ignore):
-    """Arguments of `Bert` by a configuration or, without one, by the tensors, which come back without a prefix."""
+    """Returns the arguments of `Bert`, from the configuration or the tensors, and the tensors without prefix."""
     prefix = "roberta" if kind in ROBERTAS else kind
     is_model = re.compile(rf"^({prefix}|discriminator)\.")
     tensors = {is_model.sub("", name, count=1): x for name, x in tensors.items()}
     if config is None:
-        own = path if path.is_dir() else path.parent
-        file = own / "bert_config.json"
+        folder = path if path.is_dir() else path.parent
+        file = folder / "bert_config.json"
         config = Config.load(file) if file.exists() else Config(bert_sizes(tensors, kind), path)
         config.values |= {"model_type": kind}
         arguments = bert_arguments(config)
-        if kind == "bert" and arguments["activation"] == "gelu":  # Google's code of BERT has the formula with tanh
+        if kind == "bert" and arguments["activation"] == "gelu":  # Google's BERT uses tanh
             arguments["activation"] = "gelu_tanh"
     else:
         arguments = bert_arguments(config)
@@ -238,7 +232,7 @@ def _head_arguments(head, kind, tensors):
     if cls is None or (kind, cls.__name__) not in HEADS:
         there = [name for name, each in HEAD_CLASSES.items() if (kind, each.__name__) in HEADS]
         raise ValueError(f"`head` of {kind} must be None or one of {', '.join(there)}. Received: head={head!r}")
-    if cls is MaskedLM and kind in ("roberta", "electra"):  # whatever the encoder has
+    if cls is MaskedLM and kind in ("roberta", "electra"):  # whatever the encoder's is
         return cls, {"activation": "gelu"}
     if cls is not EncoderClassifier:
         return cls, {}
@@ -249,7 +243,7 @@ def _head_arguments(head, kind, tensors):
 
 
 def _check_tied(tensors, outputs, embedding, path):
-    """Our models have the embedding as their output layer, and one embedding for both sides."""
+    """Refuses output layers and second embeddings that differ from the embedding, as models here share it."""
     for name in outputs:
         if name in tensors and not np.array_equal(tensors[name], tensors.get(embedding)):
             what = "other embeddings" if "embed" in name else "output layer"
@@ -257,13 +251,11 @@ def _check_tied(tensors, outputs, embedding, path):
 
 
 def _with_tied_bias(names, tensors):
-    """RoBERTa's files have the output bias under one of two names."""
-    table = dict(names.table)
-    if table.get("output_bias") == "lm_head.bias" and "lm_head.bias" not in tensors:
-        table["output_bias"] = "lm_head.decoder.bias"
-    if table.get("output_bias") == "cls.predictions.bias" and "cls.predictions.bias" not in tensors:
-        table["output_bias"] = "cls.predictions.decoder.bias"
-    return Names(table, unused=names.unused)
+    """Renames the output bias if the file has it under its other name."""
+    bias = names.table.get("output_bias")
+    if bias not in ("lm_head.bias", "cls.predictions.bias") or bias in tensors:
+        return names
+    return Names(names.table | {"output_bias": bias.replace("bias", "decoder.bias")}, unused=names.unused)
 
 
 def _make_t5(kind, config, path, tensors, attention, head, ignore, overrides):
@@ -282,17 +274,18 @@ def _make_t5(kind, config, path, tensors, attention, head, ignore, overrides):
         tensors.setdefault("shared.weight", tensors["lm_head.weight"])
     check_t5_sizes(arguments if has_decoder else {**arguments, "num_decoder_layers": 0}, tensors)
     if not has_decoder:
-        return _make_t5_encoder(arguments, attention, overrides), _encoder_names(arguments), tensors
+        names = T5_ENCODER_GATED if arguments["gated"] else T5_ENCODER
+        return _make_t5_encoder(arguments, attention, overrides), names, tensors
     model, shared = T5Model(**{**arguments, "attention": attention, **overrides}), tensors["shared.weight"]
     if model.tie_output and np.array_equal(tensors.get("lm_head.weight"), shared):
-        del tensors["lm_head.weight"]  # the same once more
+        del tensors["lm_head.weight"]  # a copy
     elif not model.tie_output and config is not None and (kind == "mt5" or config.get("tie_word_embeddings", True)):
         tensors.setdefault("lm_head.weight", shared)
     return model, T5_GATED if model.gated else T5, tensors
 
 
 def _with_shared(tensors, path):
-    """A copy with the one embedding of encoder and decoder under its first name."""
+    """Returns a copy with the embedding of encoder and decoder under one name."""
     names = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
     names = [name for name in names if name in tensors]
     if differing := [name for name in names if not np.array_equal(tensors[name], tensors[names[0]])]:
@@ -305,8 +298,8 @@ def _with_shared(tensors, path):
 def _make_t5_encoder(arguments, attention, overrides):
     heads, dropout = arguments["num_heads"], overrides.get("dropout", arguments["dropout"])
     template = Template.of_attention("attention", attention, heads, heads * arguments["key_dim"])
-    own = {name: arguments[name] for name in ("vocabulary_size", "hidden_dim", "intermediate_dim", "num_layers")}
-    own |= dict(
+    options = {name: arguments[name] for name in ("vocabulary_size", "hidden_dim", "intermediate_dim", "num_layers")}
+    options |= dict(
         attention=template.make({"scale": 1.0}, use_bias=False, dropout=dropout),
         num_heads=heads,
         positions=None,
@@ -318,11 +311,7 @@ def _make_t5_encoder(arguments, attention, overrides):
         normalize_first=True,
         dropout=dropout,
     )
-    return TransformerEncoder(**{**own, **overrides})
-
-
-def _encoder_names(arguments):
-    return T5_ENCODER_GATED if arguments["gated"] else T5_ENCODER
+    return TransformerEncoder(**{**options, **overrides})
 
 
 def _make_translator(kind, config, path, tensors, attention, head, ignore, overrides):
@@ -333,9 +322,10 @@ def _make_translator(kind, config, path, tensors, attention, head, ignore, overr
     is_marian = kind == "marian"
     positions = SinusoidalPositions(endpoint=not is_marian, first=0 if is_marian else pad_id + 1)
     if isinstance(attention, str) or inspect.isclass(attention) or isinstance(attention, functools.partial):
-        attention = _narrow(attention, arguments, attention_dropout)
-    own = dict(attention=attention, norm=layers.LayerNormalization(epsilon=1e-5), positions=positions)
-    own |= dict(suppress=suppressed_ids(config), force_end=is_end_forced(config))
+        heads, width = arguments["num_heads"], arguments["hidden_dim"]
+        attention = ours.get(attention, num_heads=heads, key_dim=width // heads, dropout=attention_dropout)
+    options = dict(attention=attention, norm=layers.LayerNormalization(epsilon=1e-5), positions=positions)
+    options |= dict(suppress=suppressed_ids(config), force_end=is_end_forced(config))
     tensors = dict(tensors)
     shared = [name for name in ("model.encoder.embed_tokens.weight", "lm_head.weight") if name in tensors]
     if arguments["target_vocabulary_size"] is None:
@@ -348,7 +338,7 @@ def _make_translator(kind, config, path, tensors, attention, head, ignore, overr
         names = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
         _check_tied(tensors, names, "model.shared.weight", path)
     check_translator_sizes(arguments, tensors)
-    model = Transformer(**{**arguments, **own, **overrides})
+    model = Transformer(**{**arguments, **options, **overrides})
     if model.output_bias and "final_logits_bias" not in tensors:
         tensors["final_logits_bias"] = np.zeros((1, model.target_vocabulary_size or model.source_vocabulary_size))
     if "final_logits_bias" in tensors:
@@ -359,31 +349,23 @@ def _make_translator(kind, config, path, tensors, attention, head, ignore, overr
     return model, MARIAN, tensors
 
 
-def _narrow(attention, arguments, dropout):
-    """Attention with the checkpoint's heads and dropout of weights."""
-    heads, width = arguments["num_heads"], arguments["hidden_dim"]
-    return ours.get(attention, num_heads=heads, key_dim=width // heads, dropout=dropout)
-
-
 def tokenizer_of(path: Path, **arguments: Any) -> Any:
-    """Makes the tokenizer of a checkpoint, with the token ids of the model that `from_pretrained` makes of it.
+    """Makes the tokenizer of a checkpoint, with the token ids of `from_pretrained`'s model.
 
-    It is read from tokenizer.json where there is one, else from the files of older versions. Settings beside them are
-    honoured, or refused by name if they would change ids. Tokens that were added to the vocabulary stay whole in texts.
+    It is read from tokenizer.json or else older files. Settings that would change ids are honoured or refused. Added
+    tokens stay whole in texts.
 
     Args:
-        path: str or path of a folder as Hugging Face has it, or of a preset of KerasHub.
-        **arguments: of the tokenizer.
+        path: str or path of a folder of Hugging Face or a KerasHub preset.
+        **arguments: arguments of the tokenizer.
 
     Returns:
-        Of Marian a `LanguagePair` of two `SentencePieceTokenizer`; of BERT and ELECTRA a `WordPieceTokenizer`; of
-        RoBERTa a `BytePairTokenizer`; of T5 and mT5 a `SentencePieceTokenizer`; of XLM-R and CamemBERT a
-        `SentencePiecePairTokenizer`.
+        `WordPieceTokenizer` for BERT and ELECTRA, `BytePairTokenizer` for RoBERTa, `SentencePieceTokenizer` for T5 and
+        mT5, `SentencePiecePairTokenizer` for XLM-R and CamemBERT, and a `LanguagePair` for Marian.
 
     Raises:
-        FileNotFoundError: if the folder has no such tokenizer.
-        ValueError: if a file is damaged, the vocabulary is of another size than the model, or a setting asks for ids
-            that the tokenizers here do not give.
+        FileNotFoundError: if there is no tokenizer.
+        ValueError: if a file is damaged, the model has another vocabulary size, or a setting is not supported.
     """
     from keras_headattn.interop._tokenizers import read_tokenizer
 

@@ -1,4 +1,4 @@
-"""SentencePiece models with the ids that a checkpoint gives their pieces."""
+"""SentencePiece models with the token ids of checkpoints."""
 
 import base64
 import io
@@ -14,7 +14,6 @@ SENTINEL = re.compile(f"{WORD_START}<extra_id_[0-9]+>")
 
 
 def read_model(path):
-    """The protocol buffer of a file."""
     from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
     from keras_headattn.text._sentencepiece_protos import read_proto
@@ -23,7 +22,7 @@ def read_model(path):
 
 
 def _set_specials(model, **tokens):
-    """Says which pieces are special: `None` for one that the model has not."""
+    """Marks special pieces; `None` for those the model lacks."""
     names = [piece.piece for piece in model.pieces]
     for name, token in tokens.items():
         setattr(model.trainer_spec, f"{name}_id", -1 if token is None else names.index(token))
@@ -33,10 +32,10 @@ def _set_specials(model, **tokens):
 
 
 def marian_model(path, ids, pad_id):
-    """The bytes of a model with the pieces of Marian's vocabulary at its ids, see `marian_vocabularies`."""
+    """Returns the bytes of a model with Marian's vocabulary, see `marian_vocabularies`."""
     model = read_model(path)
     scores = {piece.piece: piece.score for piece in model.pieces if piece.type in (NORMAL, USER_DEFINED)}
-    # One that is merged from bytes would use pieces that are only marked as unused.
+    # Byte pairs would be merged into pieces that are only marked unused.
     absent = UNUSED if model.trainer_spec.model_type == UNIGRAM else CONTROL
     tokens = [token for token, _ in sorted(ids.items(), key=lambda item: item[1])]
     tokens[0], tokens[pad_id] = tokens[pad_id], tokens[0]
@@ -49,14 +48,14 @@ def marian_model(path, ids, pad_id):
         elif token == "<unk>":
             piece.type = UNKNOWN
         elif token.startswith(">>") and token.endswith("<<"):
-            # The language to translate to, at the beginning of a text.
+            # The target language, at the beginning of a text.
             piece.piece, piece.type = WORD_START + token, USER_DEFINED
     _set_specials(model, pad="<pad>", bos="<pad>", eos="</s>", unk="<unk>")
     return model.SerializeToString()
 
 
 def fairseq_model(path, first):
-    """The bytes of a model with the ids that fairseq gives its pieces."""
+    """Returns the bytes of a model with fairseq's ids."""
     model = read_model(path)
     present = {*first, "<mask>"}
     pieces = [(piece.piece, piece.score, piece.type) for piece in model.pieces if piece.piece not in present]
@@ -71,7 +70,7 @@ def fairseq_model(path, first):
 
 
 def white_space_charsmap():
-    """The table of a normalizer that makes all white space spaces and leaves other text as it is, in base64."""
+    """Returns the table of a normalizer that turns white space into spaces, in base64."""
     import sentencepiece
     from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
@@ -89,7 +88,7 @@ def white_space_charsmap():
 
 
 def unigram_model(vocabulary, unknown, charsmap, control, path):
-    """The bytes of a model with the pieces of a tokenizer.json."""
+    """Returns the bytes of a model with the pieces of a tokenizer.json."""
     from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
     model = ModelProto()

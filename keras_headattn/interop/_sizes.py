@@ -1,4 +1,4 @@
-"""Sizes of checkpoints by the shapes of their tensors: of those without a configuration, and to check one."""
+"""Sizes of models read off tensors, or checked against them."""
 
 import re
 
@@ -6,7 +6,7 @@ from keras_headattn.interop._copying import check_fit
 
 
 def _count(tensors, pattern):
-    numbers = {int(found[1]) for name in tensors if (found := re.match(pattern, name))}
+    numbers = {int(match[1]) for name in tensors if (match := re.match(pattern, name))}
     if not numbers:
         raise ValueError(f"The checkpoint has no tensor like {pattern}. Received: {', '.join(sorted(tensors)[:3])}")
     if len(numbers) <= max(numbers):
@@ -15,7 +15,7 @@ def _count(tensors, pattern):
 
 
 def check_bert_sizes(config, arguments, tensors):
-    """Checks the sizes of a configuration before memory is taken for them, see `_check`."""
+    """Checks the sizes of a configuration against the tensors, before memory is allocated."""
     width, inner = arguments["hidden_dim"], arguments["intermediate_dim"]
     embedded = arguments["embedding_dim"] or width
     shapes = {
@@ -30,7 +30,6 @@ def check_bert_sizes(config, arguments, tensors):
 
 
 def check_t5_sizes(arguments, tensors):
-    """Checks the sizes of a configuration before memory is taken for them, see `_check`."""
     width, heads = arguments["hidden_dim"], arguments["num_heads"]
     first, wi = "encoder.block.0.layer.0.SelfAttention", "wi_0" if arguments["gated"] else "wi"
     shapes = {
@@ -45,7 +44,6 @@ def check_t5_sizes(arguments, tensors):
 
 
 def check_translator_sizes(arguments, tensors):
-    """Checks the sizes of a configuration before memory is taken for them, see `_check`."""
     width, source = arguments["hidden_dim"], arguments["source_vocabulary_size"]
     target = arguments["target_vocabulary_size"]
     shapes = {
@@ -59,7 +57,7 @@ def check_translator_sizes(arguments, tensors):
 
 
 def _check(tensors, shapes, counts):
-    """Compares tensors with the shapes that a configuration asks for."""
+    """Raises a ValueError if shapes or numbers of layers differ from the tensors'."""
     last = [name.format(count - 1) for name, count in counts.items()]
     missing = [name for name in (*shapes, *last) if name not in tensors]
     if sum(counts.values()) > len(tensors):
@@ -73,7 +71,7 @@ def _check(tensors, shapes, counts):
 
 
 def bert_sizes(tensors, kind):
-    """A configuration as Hugging Face has it, for heads that are 64 wide."""
+    """Returns Hugging Face's configuration, with 64 units a head."""
     try:
         words, width = tensors["embeddings.word_embeddings.weight"].shape
         hidden = len(tensors["encoder.layer.0.attention.self.query.bias"])
@@ -93,7 +91,7 @@ def bert_sizes(tensors, kind):
 
 
 def t5_sizes(tensors, path):
-    """Arguments of `T5`. Tensors with a gate are of 1.1; without an output layer it is tied."""
+    """Returns the arguments of `T5`. Tensors with a gate are T5 1.1's; without an output layer it is tied."""
     block = "encoder.block.0.layer"
     try:
         words, hidden = tensors["shared.weight"].shape

@@ -1,10 +1,10 @@
-"""Names of each format. PyTorch's names, as Hugging Face has them, are what the others are turned into."""
+"""Weight names by format; all are translated to Hugging Face's."""
 
 import re
 
 import numpy as np
 
-from keras_headattn.interop._copying import Names, _pattern, _values
+from keras_headattn.interop._copying import Names
 
 _ENCODER = {
     "token_embedding": "embeddings.word_embeddings",
@@ -20,11 +20,11 @@ _ENCODER = {
     "block_{i}/feed_forward_norm": "encoder.layer.{i}.output.LayerNorm",
     "pooler": "pooler.dense",
 }
-# Heads that a checkpoint may have, and no model of ours takes with it unless it is asked to.
+# Task heads; ignored unless `head=` asks for one.
 _HEADS = (r"(cls|lm_head|classifier|qa_outputs|discriminator_predictions|generator(_predictions|_lm_head)?)\..*",)
 _HEADS += (r"(.*\.)?(position_ids|token_type_ids)", r"pooler\..*", "global_step", r"sequence_summary\..*")
 BERT = Names(_ENCODER, unused=_HEADS)
-# Of each kind of checkpoint, the names of each head.
+# Names of heads by kind of checkpoint.
 HEADS = {
     ("bert", "MaskedLM"): {
         "hidden": "cls.predictions.transform.dense",
@@ -70,10 +70,10 @@ T5 = Names(
     },
     unused=(r"(encoder|decoder)\.embed_tokens\.weight", r".*EncDecAttention\.relative_attention_bias\.weight"),
 )
-# 1.1 has two inner layers, of which the first is activated.
+# T5 1.1 has two inner layers; the first is activated.
 T5_GATED = Names({ours: theirs + "_0" * ours.endswith("/inner") for ours, theirs in T5.table.items()}, unused=T5.unused)
 
-# The encoder alone, as a `TransformerEncoder` has it.
+# The encoder as a `TransformerEncoder`.
 _OWN = {"target_embedding": "embedding", "{side}_norm": "norm"}
 _OWN["{side}_{i}/attention/{side}_relative_positions"] = "block_{i}/attention/relative_positions"
 
@@ -106,11 +106,11 @@ MARIAN = Names(
         "{side}_{i}/feed_forward_norm": _MARIAN_BLOCK + ".final_layer_norm",
         "{side}_norm": "model.{side}.layer_norm",
     },
-    # Tables of sinusoids, and the one embedding under its other names.
+    # Sinusoids, and the shared embedding's other names.
     unused=(r"model\.\w+\.embed_positions\.weights?", r"model\.\w+\.embed_tokens\.weight", r"lm_head\.weight"),
 )
 
-# OpenNMT-tf 2: attributes of its `Transformer`, one after the other, as TensorFlow 2 writes them.
+# OpenNMT-tf 2: paths of attributes, as TensorFlow 2 writes them.
 OPENNMT = Names(
     {
         "target_embedding/embeddings": "model/examples_inputter/labels_inputter/embedding",
@@ -141,7 +141,7 @@ OPENNMT = Names(
     unused=(r"optimizer/.*", r".*\.OPTIMIZER_SLOT/.*", "save_counter.*"),
 )
 
-# KerasHub's backbones, whose kernels have our axes.
+# KerasHub's backbones; kernels have this library's axes.
 KERAS_HUB = Names(
     {
         "token_embedding": "token_embedding",
@@ -161,28 +161,31 @@ KERAS_HUB = Names(
     unused=("pooled_dense/.*",),
 )
 
-# The stock layer, whose sublayers have our names.
+# Keras's layers; sublayers have this library's names.
 STOCK = Names({name: name for name in ("{p}", "gate", "attention_output")}, kernels="heads")
 
 # t5x to Hugging Face's names.
-T5X = {
-    "token_embedder/embedding": "shared.weight",
-    "decoder/logits_dense/kernel": "lm_head.weight",
-    "{side}/{side}_norm/scale": "{side}.final_layer_norm.weight",
-    "{side}/relpos_bias/rel_embedding": "{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
-    "{side}/layers_{i}/{a}/{p}/kernel": _SELF + ".{p[0]}.weight",
-    "{side}/layers_{i}/{a}/out/kernel": _SELF + ".o.weight",
-    "{side}/layers_{i}/pre_{a}_layer_norm/scale": "{side}.block.{i}.layer.0.layer_norm.weight",
-    "decoder/layers_{i}/encoder_decoder_attention/{p}/kernel": _CROSS + ".{p[0]}.weight",
-    "decoder/layers_{i}/encoder_decoder_attention/out/kernel": _CROSS + ".o.weight",
-    "decoder/layers_{i}/pre_cross_attention_layer_norm/scale": "decoder.block.{i}.layer.1.layer_norm.weight",
-    "encoder/layers_{i}/mlp/{w}/kernel": "encoder.block.{i}.layer.1.DenseReluDense.{w}.weight",
-    "encoder/layers_{i}/pre_mlp_layer_norm/scale": "encoder.block.{i}.layer.1.layer_norm.weight",
-    "decoder/layers_{i}/mlp/{w}/kernel": "decoder.block.{i}.layer.2.DenseReluDense.{w}.weight",
-    "decoder/layers_{i}/pre_mlp_layer_norm/scale": "decoder.block.{i}.layer.2.layer_norm.weight",
-}
+T5X = Names(
+    {
+        "token_embedder/embedding": "shared.weight",
+        "decoder/logits_dense/kernel": "lm_head.weight",
+        "{side}/{side}_norm/scale": "{side}.final_layer_norm.weight",
+        "{side}/relpos_bias/rel_embedding": "{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+        "{side}/layers_{i}/{a}/{p}/kernel": _SELF + ".{p[0]}.weight",
+        "{side}/layers_{i}/{a}/out/kernel": _SELF + ".o.weight",
+        "{side}/layers_{i}/pre_{a}_layer_norm/scale": "{side}.block.{i}.layer.0.layer_norm.weight",
+        "decoder/layers_{i}/encoder_decoder_attention/{p}/kernel": _CROSS + ".{p[0]}.weight",
+        "decoder/layers_{i}/encoder_decoder_attention/out/kernel": _CROSS + ".o.weight",
+        "decoder/layers_{i}/pre_cross_attention_layer_norm/scale": "decoder.block.{i}.layer.1.layer_norm.weight",
+        "encoder/layers_{i}/mlp/{w}/kernel": "encoder.block.{i}.layer.1.DenseReluDense.{w}.weight",
+        "encoder/layers_{i}/pre_mlp_layer_norm/scale": "encoder.block.{i}.layer.1.layer_norm.weight",
+        "decoder/layers_{i}/mlp/{w}/kernel": "decoder.block.{i}.layer.2.DenseReluDense.{w}.weight",
+        "decoder/layers_{i}/pre_mlp_layer_norm/scale": "decoder.block.{i}.layer.2.layer_norm.weight",
+    },
+    kernels="heads",
+)
 
-# TensorFlow's names of BERT, ELECTRA and T5, part by part, where they are not Hugging Face's with `/` for `.`.
+# Replacements that turn TensorFlow's names of BERT, ELECTRA and T5 into Hugging Face's with `/` for `.`.
 TENSORFLOW = (
     (r"(^|/)(layer|block)_(?:\._)?0*(\d+)", r"\1\2/\3"),
     (r"/(kernel|gamma|scale)$", "/weight"),
@@ -202,8 +205,8 @@ TENSORFLOW = (
 
 
 def of_tensorflow(tensors):
-    """Tensors of BERT, ELECTRA or T5 as TensorFlow 1 and `tf_model.h5` have them, as PyTorch has them."""
-    found = {}
+    """Renames tensors of BERT, ELECTRA or T5 in TensorFlow 1 or `tf_model.h5` to PyTorch's names and layout."""
+    result = {}
     for name, array in tensors.items():
         if re.search(r"(adam_[mv]|_slot_\w+|/Adafactor|/Adam(_1)?|^global_step|_power)$", name):
             continue
@@ -213,38 +216,38 @@ def of_tensorflow(tensors):
         is_kernel = name.endswith("/kernel") or re.search(r"/(q|k|v|o)$", name)
         if array.ndim == 2 and (is_kernel or name.endswith("relative_attention_bias")):
             array = array.T
-        found[theirs.replace("/", ".")] = array
-    return found
+        result[theirs.replace("/", ".")] = array
+    return result
 
 
 def of_generator(tensors):
-    """Tensors of the generator as its own file has them, of Google's checkpoint of both networks."""
+    """Returns the generator's tensors of Google's checkpoint, named as in its own file."""
     shared = {name: x for name, x in tensors.items() if name.startswith(("electra.embeddings.", "generator_"))}
-    own = {name: x for name, x in tensors.items() if name.startswith("generator.")}
-    return {name.removeprefix("electra.").removeprefix("generator."): x for name, x in (shared | own).items()}
+    body = {name: x for name, x in tensors.items() if name.startswith("generator.")}
+    return {name.removeprefix("electra.").removeprefix("generator."): x for name, x in (shared | body).items()}
 
 
 def of_t5x(tensors):
-    """Tensors of a t5x checkpoint as PyTorch has them; those of its optimizer are left out."""
-    found, unknown = {}, []
+    """Renames tensors of t5x to PyTorch's names and layout, without the optimizer's."""
+    result, unknown = {}, []
     for name, array in tensors.items():
         head, target, below = name.rpartition("target/")
         if not target or "state" in head:
             continue
-        theirs = _translate(below, T5X)
+        theirs = T5X.find(below)
         if theirs is None:
             unknown.append(name)
         else:
-            found[theirs] = array.T if re.search("/(kernel|rel_embedding)$", name) else array
-    if unknown or not found:
+            result[theirs] = array.T if re.search("/(kernel|rel_embedding)$", name) else array
+    if unknown or not result:
         raise ValueError(
             f"The checkpoint is not t5x's of a T5 1.0 or 1.1. Received: {', '.join(unknown[:4]) or 'no target/'}"
         )
-    return {name: np.asarray(array) for name, array in found.items()}
+    return {name: np.asarray(array) for name, array in result.items()}
 
 
 def fold_segment(tensors, first):
-    """Positions from the first on, with the one segment of RoBERTa added, which every token has."""
+    """Adds RoBERTa's only segment to the positions, and drops those before `first`."""
     tensors = dict(tensors)
     segment = tensors.pop("embeddings.token_type_embeddings.weight", None)
     table = tensors.get("embeddings.position_embeddings.weight")
@@ -256,14 +259,7 @@ def fold_segment(tensors, first):
 
 
 def exchange_padding(rows, pad_id):
-    """Rows of tokens with that of padding and that of id 0 in each other's places."""
+    """Swaps the rows of padding and id 0."""
     rows = np.array(rows)
     rows[[0, pad_id]] = rows[[pad_id, 0]]
     return rows
-
-
-def _translate(name, table):
-    for theirs, ours in table.items():
-        if found := re.fullmatch(_pattern(theirs), name):
-            return ours.format(**_values(found))
-    return None

@@ -1,4 +1,4 @@
-"""tokenizer.json of Hugging Face, as arguments of our tokenizers; what they would do otherwise is refused by name."""
+"""Hugging Face's tokenizer.json as arguments of tokenizers."""
 
 from headattn_io.files import read_json
 from keras_headattn.interop._sentencepiece_models import WORD_START, unigram_model, white_space_charsmap
@@ -15,7 +15,7 @@ TEMPLATES |= {"xlm-roberta": TEMPLATES["roberta"], "camembert": TEMPLATES["rober
 
 
 class TokenizerJson:
-    """A tokenizer.json, of which every part must be one that the tokenizers here can do."""
+    """A tokenizer.json whose parts must all be supported."""
 
     def __init__(self, path, kind):
         self.path, self.kind = path, kind
@@ -39,7 +39,7 @@ class TokenizerJson:
         return part or {}
 
     def _check(self, name, part, **fixed):
-        """Compares a part with what it must be; a tuple has all values that are alike."""
+        """Compares a part with its expected values; a tuple lists alternatives."""
         for key, expected in fixed.items():
             if part.get(key) not in (expected if isinstance(expected, tuple) else (expected,)):
                 self.refuse(f"{name}.{key}", part.get(key))
@@ -48,20 +48,17 @@ class TokenizerJson:
             self.refuse(f"{name}.{min(unknown)}", part[min(unknown)])
 
     def _check_sides(self):
-        """How much is cut and padded is said in each call; on which side is said here."""
+        """Refuses cutting and padding on the left; how much is set in each call."""
         for name in ("truncation", "padding"):
-            direction = (self._sided(name) or {}).get("direction", "Right")
+            part = self.document.get(name)
+            direction = part.get("direction", "Right") if isinstance(part, dict) else "Right"
             if direction != "Right":
                 self.refuse(f"{name}.direction", direction)
-
-    def _sided(self, name):
-        part = self.document.get(name)
-        return part if isinstance(part, dict) else None
 
     def _check_template(self):
         part = self._part("post_processor")
         steps = self._steps("post_processor", "processors")
-        steps = [step for step in steps if step.get("type") != "ByteLevel"]  # it moves offsets alone
+        steps = [step for step in steps if step.get("type") != "ByteLevel"]  # it changes offsets only
         expected = TEMPLATES[self.kind]
         if len(steps) != 1:
             self.refuse("post_processor", part or None)
@@ -90,7 +87,7 @@ class TokenizerJson:
         self.refuse("post_processor", step)
 
     def _steps(self, name, key):
-        """A part, or the parts of a sequence of them."""
+        """Returns a part, or those of a sequence, as a list."""
         part = self._part(name)
         steps = part.get(key) if part.get("type") == "Sequence" else [part] if part else []
         if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
@@ -98,7 +95,7 @@ class TokenizerJson:
         return steps
 
     def word_pieces(self):
-        """Vocabulary, `lowercase` and `strip_accents` of a `WordPieceTokenizer`."""
+        """Returns the vocabulary, `lowercase` and `strip_accents` of a `WordPieceTokenizer`."""
         self._check(
             "model", {**self.model, "vocab": None},
             type="WordPiece", unk_token="[UNK]", continuing_subword_prefix="##", max_input_chars_per_word=100,
@@ -114,7 +111,7 @@ class TokenizerJson:
         return self._tokens(), normalizer["lowercase"], normalizer.get("strip_accents")
 
     def byte_pairs(self):
-        """Vocabulary, merges and `add_prefix_space` of a `BytePairTokenizer`."""
+        """Returns the vocabulary, merges and `add_prefix_space` of a `BytePairTokenizer`."""
         merges = self.model.get("merges")
         self._check(
             "model", {**self.model, "vocab": None, "merges": None},
@@ -135,7 +132,7 @@ class TokenizerJson:
         return self._tokens(), merges, before["add_prefix_space"]
 
     def _tokens(self):
-        """The vocabulary in the order of its ids."""
+        """Returns the vocabulary in the order of ids."""
         ids = self.model.get("vocab")
         if not isinstance(ids, dict) or not all(type(index) is int for index in ids.values()):
             self.refuse("model.vocab", ids)
@@ -144,7 +141,7 @@ class TokenizerJson:
         return sorted(ids, key=ids.get)
 
     def unigram(self, control):
-        """A SentencePiece model of the vocabulary, the number of sentinels after it, and all tokens by their ids."""
+        """Returns a SentencePiece model, its number of sentinels, and all tokens by id."""
         vocabulary, unknown = self.model.get("vocab"), self.model.get("unk_id")
         self._check(
             "model", {**self.model, "vocab": None, "unk_id": None},
@@ -174,7 +171,7 @@ class TokenizerJson:
         return first["precompiled_charsmap"]
 
     def _check_spaces(self):
-        """Spaces must be treated as SentencePiece does it."""
+        """Refuses spaces that are not treated as in SentencePiece."""
         squeezes = strips = False
         for step in self._steps("normalizer", "normalizers")[1:]:
             if step.get("type") == "Strip" and step.get("strip_right"):
@@ -195,12 +192,12 @@ class TokenizerJson:
         )  # fmt: skip
         if not (squeezes and strips):
             self.refuse("pre_tokenizer", "Metaspace, with spaces that are neither squeezed nor stripped")
-        # Where tokens are added, the text after one would begin without a space.
+        # Text after an added token would begin without a space.
         self.begins_once = last.get("prepend_scheme") == "first"
 
 
 def _is_scored(entry):
-    """True for a pair of a token and its score."""
+    """Returns True for a pair of token and score."""
     if not isinstance(entry, list) or len(entry) != 2:
         return False
     token, score = entry

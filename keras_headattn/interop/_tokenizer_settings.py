@@ -1,4 +1,4 @@
-"""Settings of tokenizers in the files of Hugging Face, of which every one is honoured, harmless or refused."""
+"""Settings of Hugging Face's tokenizers; each is honoured, harmless or refused."""
 
 import re
 
@@ -24,9 +24,9 @@ SPECIALS = {
     "bert": BERT, "electra": BERT, "roberta": ROBERTA, "xlm-roberta": ROBERTA, "camembert": ROBERTA,
     "t5": SENTENCES, "mt5": SENTENCES, "marian": SENTENCES,
 }  # fmt: skip
-# Tokens of a vocabulary that are no part of texts: sentinels, and places that fairseq leaves free.
+# Tokens that never occur in text: sentinels and fairseq's unused ids.
 NO_TEXT = re.compile("\N{LOWER ONE EIGHTH BLOCK}?<extra_id_[0-9]+>|.*NOTUSED")
-# Keys that say nothing of the ids of a text: of files, of calls, of decoding.
+# Keys that do not change the ids of a text.
 HARMLESS = """
     backend chat_template clean_up_tokenization_spaces errors full_tokenizer_file init_inputs is_local
     local_files_only max_len max_length merges_file model_input_names model_max_length model_specific_special_tokens
@@ -34,7 +34,7 @@ HARMLESS = """
     source_lang source_spm special_tokens_map_file stride target_lang target_spm target_vocab_file tokenizer_file
     trim_offsets truncation_strategy unk_id use_fast vocab vocab_file
 """.split()
-# Keys that change ids, and the value that is read here, unless a kind honours others.
+# Keys that change ids, and the supported value, unless a kind honours others.
 FIXED = dict(
     add_bos_token=False,
     add_eos_token=True,
@@ -52,7 +52,7 @@ FIXED = dict(
     truncation_side="right",
     wordpieces_prefix="##",
 )
-# Keys that matter where tokens are added.
+# Keys that matter for added tokens.
 OF_ADDED = (
     "added_tokens_decoder",
     "additional_special_tokens",
@@ -82,7 +82,7 @@ class Settings:
         return default if value is None else value
 
     def flag(self, key, default):
-        """A setting that is true or false, or `default`."""
+        """Returns a setting that is true or false, or `default`."""
         value = self.get(key, default)
         if not isinstance(value, (bool, type(None))):
             raise ValueError(f"`{key}` must be true or false. Received: {key}={value!r:.80} in {self.path}")
@@ -126,7 +126,7 @@ class Settings:
             raise ValueError(f"`{key}` of {self.kind} must be {expected!r} here. Received: {token!r} in {file}")
 
     def added(self, vocabulary, whole=None):
-        """Tokens that were added to a vocabulary, as a tokenizer's `added_tokens`."""
+        """Returns the added tokens, as a tokenizer's `added_tokens`."""
         tokens = self._listed(whole.document if whole else {})
         ids = {token: index for index, token in enumerate(vocabulary)}
         for token in tokens:
@@ -168,33 +168,33 @@ class Settings:
             )
 
     def is_no_text(self, content):
-        """True for a token that text never becomes."""
+        """Returns True for a token that never occurs in text."""
         return content in self.core or NO_TEXT.fullmatch(content)
 
     def _listed(self, document):
-        """All tokens that the files list: dictionaries with `content`, `id` and `ADDED_OPTIONS`."""
-        found, extra = {}, []
+        """Returns all tokens that the files list, as dictionaries of `content`, `id` and `ADDED_OPTIONS`."""
+        tokens, extra = {}, []
         for values in (self.values, self._special):
             for key in ("additional_special_tokens", "extra_special_tokens"):
                 extra += self._entries(key, values.get(key))
         special = {entry["content"] for entry in extra}
         for content, index in _read(self.path / "added_tokens.json").items():
-            self._add(found, {"content": content, "special": content in special}, index)
+            self._add(tokens, {"content": content, "special": content in special}, index)
         decoder = self.values.get("added_tokens_decoder")
         indices = [int(i) if i.isdecimal() else i for i in decoder] if isinstance(decoder, dict) else []
         for entry, index in zip(self._entries("added_tokens_decoder", decoder), indices, strict=True):
-            self._add(found, entry, index)
+            self._add(tokens, entry, index)
         for entry in self._entries("added_tokens", document.get("added_tokens")):
-            self._add(found, entry, entry.get("id"))
+            self._add(tokens, entry, entry.get("id"))
         for entry in extra:
-            if entry["content"] in found:
-                found[entry["content"]]["special"] = True
+            if entry["content"] in tokens:
+                tokens[entry["content"]]["special"] = True
             else:
-                self._add(found, {**entry, "special": True}, None)
-        return list(found.values())
+                self._add(tokens, {**entry, "special": True}, None)
+        return list(tokens.values())
 
     def _entries(self, key, value):
-        """The entries of a list or dictionary of tokens, each a dictionary with its `content`."""
+        """Returns a list or dictionary of tokens as dictionaries with `content`."""
         value = list(value.values()) if isinstance(value, dict) else [] if value is None else value
         entries = value if isinstance(value, list) else [value]
         entries = [{"content": entry} if isinstance(entry, str) else entry for entry in entries]
@@ -206,10 +206,10 @@ class Settings:
             )
         return entries
 
-    def _add(self, found, entry, index):
+    def _add(self, tokens, entry, index):
         content = entry["content"]
         is_id = index is None or type(index) is int and index >= 0
-        before = found.get(content, {}).get("id")
+        before = tokens.get(content, {}).get("id")
         if not is_id or not content or before is not None and index != before:
             raise ValueError(
                 "An added token must be a non-empty str with one id from 0 on. "
@@ -218,11 +218,11 @@ class Settings:
         special = bool(entry.get("special", False))
         options = {name: bool(entry.get(name, False)) for name in ADDED_OPTIONS}
         options["normalized"] = bool(entry.get("normalized", not special))
-        found[content] = {"content": content, "id": index, **options}
+        tokens[content] = {"content": content, "id": index, **options}
 
 
 def _read(file):
-    """The dictionary of a file of JSON, which may be missing."""
+    """Reads a JSON object from a file, {} if it is missing."""
     if not file.exists():
         return {}
     values = read_json(file)

@@ -1,4 +1,4 @@
-"""Tokenizers of checkpoints, with the token ids of our models."""
+"""Tokenizers of checkpoints."""
 
 import pathlib
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ from keras_headattn.interop._sentencepiece_models import fairseq_model, marian_m
 from keras_headattn.interop._tokenizer_json import TokenizerJson
 from keras_headattn.interop._tokenizer_settings import SPECIALS, Settings
 
-# The tokens of the first ids of fairseq's vocabularies, before the pieces of a SentencePiece model.
+# First tokens of fairseq's vocabularies, before the SentencePiece model's.
 FIRST = {
     "xlm-roberta": ["<s>", "<pad>", "</s>", "<unk>"],
     "camembert": ["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"],
 }
-# Keys of KerasHub's tokenizers that are read, or change no ids.
+# Keys of KerasHub's tokenizers that are read or harmless.
 PRESET_KEYS = """
     add_eos add_prefix_space config_file dtype lowercase merges name proto special_tokens special_tokens_in_strings
     strip_accents trainable unsplittable_tokens vocabulary
@@ -23,7 +23,6 @@ PRESET_KEYS = """
 
 
 def read_tokenizer(path, arguments):
-    """See `tokenizer_of`."""
     if not path.is_dir():
         raise FileNotFoundError(f"There is no such folder. Received: {path}")
     file = path / "config.json"
@@ -46,7 +45,7 @@ def _need(path, name):
 
 
 def _check_size(tokenizer, config, key="vocab_size"):
-    """Every id of a tokenizer must have an embedding; some tables have more rows, for the speed of some machines."""
+    """Refuses a tokenizer with more tokens than embeddings, which may have unused rows, and returns it."""
     if tokenizer.vocabulary_size > config[key]:
         raise ValueError(
             "The vocabulary must be that of the model. "
@@ -56,7 +55,7 @@ def _check_size(tokenizer, config, key="vocab_size"):
 
 
 def _json(path, kind):
-    """The tokenizer.json of a folder, or `None`."""
+    """Reads the tokenizer.json of a folder, `None` if it is missing."""
     file = path / "tokenizer.json"
     return TokenizerJson(file, kind) if file.exists() else None
 
@@ -72,11 +71,11 @@ def _word_pieces(path, config, arguments):
         lowercase = settings.flag("do_lower_case", lowercase)
         strip_accents = settings.flag("strip_accents", strip_accents)
     else:
-        # As the tokenizer itself reads it, with its errors.
+        # Read by the tokenizer, with its error messages.
         vocabulary = WordPieceTokenizer(_need(path, "vocab.txt")).vocabulary
         lowercase, strip_accents = settings.flag("do_lower_case", True), settings.flag("strip_accents", None)
-    given = dict(lowercase=lowercase, strip_accents=strip_accents, added_tokens=settings.added(vocabulary, whole))
-    return _check_size(WordPieceTokenizer(vocabulary, **{**given, **arguments}), config)
+    defaults = dict(lowercase=lowercase, strip_accents=strip_accents, added_tokens=settings.added(vocabulary, whole))
+    return _check_size(WordPieceTokenizer(vocabulary, **{**defaults, **arguments}), config)
 
 
 def _byte_pairs(path, config, arguments):
@@ -90,11 +89,11 @@ def _byte_pairs(path, config, arguments):
     else:
         vocabulary, add_prefix_space = read_vocabulary(_need(path, "vocab.json")), False
         merges = _need(path, "merges.txt")
-    given = dict(
+    defaults = dict(
         add_prefix_space=settings.flag("add_prefix_space", add_prefix_space),
         added_tokens=settings.added(vocabulary, whole),
     )
-    return _check_size(BytePairTokenizer(vocabulary, merges, **{**given, **arguments}), config)
+    return _check_size(BytePairTokenizer(vocabulary, merges, **{**defaults, **arguments}), config)
 
 
 def _t5(path, config, arguments):
@@ -106,12 +105,12 @@ def _t5(path, config, arguments):
     if whole:
         proto, num_sentinels, tokens = whole.unigram(settings.is_no_text)
     else:
-        # Multilingual models have the sentinels among their pieces.
+        # Multilingual models have sentinels in the vocabulary.
         proto, num_sentinels = _need(path, "spiece.model"), settings.get("extra_ids", 100 if kind == "t5" else 0)
         plain = SentencePieceTokenizer(proto, num_sentinels=num_sentinels)
         tokens = [plain.id_to_token(i) for i in range(plain.vocabulary_size)]
-    given = dict(num_sentinels=num_sentinels, added_tokens=settings.added(tokens, whole))
-    return _check_size(SentencePieceTokenizer(proto, **{**given, **arguments}), config)
+    defaults = dict(num_sentinels=num_sentinels, added_tokens=settings.added(tokens, whole))
+    return _check_size(SentencePieceTokenizer(proto, **{**defaults, **arguments}), config)
 
 
 def _fairseq(path, config, arguments):
@@ -125,28 +124,26 @@ def _fairseq(path, config, arguments):
         if whole
         else fairseq_model(_need(path, "sentencepiece.bpe.model"), FIRST[kind])
     )
-    given = dict(added_tokens=settings.added(SentencePiecePairTokenizer(proto).vocabulary, whole))
-    return _check_size(SentencePiecePairTokenizer(proto, **{**given, **arguments}), config)
+    defaults = dict(added_tokens=settings.added(SentencePiecePairTokenizer(proto).vocabulary, whole))
+    return _check_size(SentencePiecePairTokenizer(proto, **{**defaults, **arguments}), config)
 
 
 def _of_preset(path, config, arguments):
-    """That of a preset of KerasHub, by the file of its vocabulary.
-
-    KerasHub's own leaves accents in lower-cased text, which BERT was trained without: here they go.
-    """
+    """Makes the tokenizer of a KerasHub preset. Unlike KerasHub's, it strips accents in lower case, as BERT was
+    trained."""
     from keras_headattn.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
 
     settings = Config.load(_need(path, "tokenizer.json"))["config"]
     folder = path / "assets" / "tokenizer"
     if (folder / "vocabulary.txt").exists():
         _check_preset(path, settings, split=True, split_on_cjk=True, suffix_indicator="##", oov_token="[UNK]")
-        # False is what KerasHub has by default, in lower case too.
-        given = dict(lowercase=settings.get("lowercase", False), strip_accents=settings.get("strip_accents") or None)
-        tokenizer = WordPieceTokenizer(folder / "vocabulary.txt", **{**given, **arguments})
+        # False is KerasHub's default, in lower case, too.
+        defaults = dict(lowercase=settings.get("lowercase", False), strip_accents=settings.get("strip_accents") or None)
+        tokenizer = WordPieceTokenizer(folder / "vocabulary.txt", **{**defaults, **arguments})
     elif (folder / "vocabulary.json").exists():
         _check_preset(path, settings)
-        given = {"add_prefix_space": settings.get("add_prefix_space", False), **arguments}
-        tokenizer = BytePairTokenizer(folder / "vocabulary.json", _need(folder, "merges.txt"), **given)
+        defaults = {"add_prefix_space": settings.get("add_prefix_space", False), **arguments}
+        tokenizer = BytePairTokenizer(folder / "vocabulary.json", _need(folder, "merges.txt"), **defaults)
     else:
         _check_preset(path, settings, add_bos=False)
         tokenizer = SentencePieceTokenizer(_need(folder, "vocabulary.spm"), **arguments)
@@ -154,7 +151,7 @@ def _of_preset(path, config, arguments):
 
 
 def _check_preset(path, settings, **fixed):
-    """Refuses settings that would give other ids than the tokenizers here."""
+    """Refuses settings that change ids."""
     fixed["sequence_length"] = None
     different = {key: settings[key] for key in fixed if settings.get(key, fixed[key]) != fixed[key]}
     if whole := set(settings.get("unsplittable_tokens") or ()) - set(SPECIALS["roberta"].values()):
@@ -178,22 +175,21 @@ def _marian(path, config, arguments):
 
 
 def marian_vocabularies(path: Path, config: Mapping[str, Any] | None = None) -> tuple[bytes, bytes]:
-    """The SentencePiece models of a Marian folder, of source and target, whose ids are those of our `Transformer`.
+    """Returns a Marian folder's SentencePiece models, source and target, with the ids of `from_pretrained`'s model.
 
-    Marian looks pieces up in a vocabulary of its own, vocab.json. These models have its tokens at its ids, with padding
-    and the token of id 0 in each other's places, and the scores of the folder's models. Padding begins a translation,
-    as in Marian. Tokens of the vocabulary that a model has not are never found in text. Pieces of a model that the
-    vocabulary has not are left out: text with such a piece is split into others, where Marian has an unknown token.
+    Marian has its own vocabulary, vocab.json. The models have its tokens at its ids, with padding and id 0 swapped, and
+    the scores of the folder's models; padding begins a translation. Tokens that only the vocabulary has never occur in
+    text. Pieces that only a model has are left out, so such text is split further, where Marian has an unknown token.
 
     Args:
         path: str or path of the folder.
-        config: its configuration. Default `None`: it is read.
+        config: its configuration. Default `None`: read from the folder.
 
     Returns:
-        `(bytes, bytes)`, which `SentencePieceTokenizer` takes.
+        `(bytes, bytes)`, for `SentencePieceTokenizer`.
 
     Raises:
-        FileNotFoundError, ValueError: if a file is missing, or the vocabulary is of another size than the model.
+        FileNotFoundError, ValueError: if a file is missing, or the model has another vocabulary size.
     """
     path = pathlib.Path(path)
     config = config or Config.load(_need(path, "config.json"))

@@ -1,4 +1,4 @@
-"""Trained models that take text or images: in Python, or as SavedModels, wherever TensorFlow runs."""
+"""Serves trained models of text and images, in Python and as SavedModels."""
 
 from keras_headattn import _tensorflow  # noqa: F401
 from keras_headattn.serving._classifier import Classifier

@@ -1,4 +1,4 @@
-"""The few lengths to which texts are padded."""
+"""Padding texts to a few lengths."""
 
 import tensorflow as tf
 
@@ -6,7 +6,7 @@ from keras_headattn.data import source_lengths
 
 
 def bucket_lengths(longest):
-    """Powers of two from 16 that are less than the longest, and it.
+    """Returns the powers of two from 16 below `longest`, and `longest`.
 
     >>> bucket_lengths(100)
     (16, 32, 64, 100)
@@ -15,10 +15,7 @@ def bucket_lengths(longest):
 
 
 def pad_to_bucket(ids, lengths, pad_id=0):
-    """Ids `(B, n)` padded to the next of `lengths`; more than the last has room for stay as they are.
-
-    Of a dictionary all are, `segment_ids` with 0.
-    """
+    """Pads ids `(B, n)`, or a dictionary of them, to the next of `lengths`. Longer ids stay as they are."""
     if isinstance(ids, dict):
         pads = {name: 0 if name == "segment_ids" else pad_id for name in ids}
         return {name: pad_to_bucket(ids[name], lengths, pad) for name, pad in pads.items()}
@@ -27,13 +24,23 @@ def pad_to_bucket(ids, lengths, pad_id=0):
     return tf.pad(ids, [[0, 0], [0, bucket - size]], constant_values=pad_id)
 
 
+def after(encode, function):
+    """Returns `function` of the inputs that `encode` makes of texts, with the outputs that `encode` adds."""
+
+    def call(*texts):
+        inputs, outputs = encode(*texts)
+        return function(inputs) | outputs
+
+    return call
+
+
 def is_longer(ids, most, pad_id=0):
-    """Boolean `(B,)`: which rows of padded ids `(B, n)` have more than `most`."""
+    """Returns boolean `(B,)`, True for rows of padded ids `(B, n)` with more than `most` ids."""
     return tf.reduce_any(ids[:, most:] != pad_id, axis=1)
 
 
 def cut_ids(ids, most, tokenizer):
-    """At most `most` ids of each row, with its end symbol, if the tokenizer adds one: int32 `(B, n)`."""
+    """Cuts rows to at most `most` ids, int32 `(B, n)`, and keeps the end symbol if the tokenizer adds one."""
     last = ids[:, most - 1 : most]
     if tokenizer.add_eos:
         last = tf.where(last == tokenizer.pad_id, last, tokenizer.eos_id)

@@ -1,4 +1,4 @@
-"""Classifying lists of texts with a trained model."""
+"""Classification of lists of texts."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -15,35 +15,31 @@ from keras_headattn.text._tokenizer import Tokenizer
 
 
 class Classifier:
-    """Classifies texts, or pairs of texts: text in, names of classes out.
+    """Text classifier: texts or pairs of texts in, class names out.
 
-    Texts are sorted by length and classified in batches of few shapes.
+    Texts are sorted by length and run in batches of a few shapes.
 
     Args:
-        model: trained Keras model from ids `(B, n)`, padded with the tokenizer's `pad_id`, to logits `(B, C)`; of
-            pairs, from a tuple of two or, where the tokenizer joins them, from what it makes of a pair.
-        tokenizer: `WordTokenizer`, `SentencePieceTokenizer`, or `WordPieceTokenizer` or `BytePairTokenizer`, which join
-            pairs.
-        class_names: list of C str.
-        max_length: int, ids of a text beyond which it is cut. Default `None`: none is cut.
-        top: int, how many classes are returned; all, if there are fewer. Default `None`: all.
-        batch_size: int, texts at a time. Default 64.
-        activation: `"softmax"` of one class a text, `"sigmoid"` of any of several labels, each with its own
-            probability. Default `"softmax"`.
+        model: trained Keras model from ids `(B, n)`, padded with the tokenizer's `pad_id`, to logits `(B, C)`. For
+            pairs, it takes a tuple of two or, if the tokenizer joins pairs, the tokenizer's output.
+        tokenizer: `WordTokenizer`, `SentencePieceTokenizer`, `WordPieceTokenizer` or `BytePairTokenizer`. The last two
+            join pairs.
+        class_names: C str.
+        max_length: int, ids after which a text is cut. Default `None`: never.
+        top: int, most classes to return. Default `None`: all.
+        batch_size: int. Default 64.
+        activation: `"softmax"` for one class a text, or `"sigmoid"` for independent labels. Default `"softmax"`.
 
     Call arguments:
-        texts: list of N str.
-        second_texts: list of N str, of pairs. Default `None`: single texts are classified.
-        progress: function of (texts done), called after each batch. Default `None`.
+        texts: N str.
+        second_texts: N str, the second text of each pair. Default `None`: single texts.
+        progress: function of the number of texts done, called after each batch. Default `None`.
 
     Returns:
         List of N `Classification`.
 
     Raises:
-        ValueError: if `texts` is a single str, if there are more or fewer second texts, or if the model has another
-            number of classes than there are names.
-
-    Example:
+        ValueError: if `texts` is a str, the numbers of texts differ, or the model and `class_names` disagree on C.
 
     >>> from keras_headattn.text import WordTokenizer, learn_words
     >>> texts, labels = ["a good film", "a bad film"] * 20, np.array([1, 0] * 20)
@@ -54,7 +50,7 @@ class Classifier:
     >>> model.compile(keras.optimizers.Adam(0.05), loss)
     >>> history = model.fit(tokenizer(texts), labels, epochs=20, verbose=0)
     >>> classify = Classifier(model, tokenizer, ["negative", "positive"])
-    >>> [found.label for found in classify(["such a good film", "it is bad"])]
+    >>> [result.label for result in classify(["such a good film", "it is bad"])]
     ['positive', 'negative']
     """
 
@@ -92,39 +88,38 @@ class Classifier:
         second_texts: Sequence[str] | None = None,
         progress: Callable[[int], Any] | None = None,
     ) -> np.ndarray:
-        """Probabilities of all classes, in the order of their names.
+        """Returns the probabilities of all classes, in the order of `class_names`: float32 `(N, C)`.
 
         Args:
-            texts, second_texts, progress: as a call takes them.
-
-        Returns:
-            float32 array `(N, C)`.
+            texts, second_texts, progress: as in a call.
         """
-        found = np.zeros((len(texts), len(self.class_names)), "float32")
+        result = np.zeros((len(texts), len(self.class_names)), "float32")
         done = 0
         for members, inputs in self.batches(texts, second_texts):
-            found[members] = self._run(inputs).numpy()[: len(members)]
+            result[members] = self._run(inputs).numpy()[: len(members)]
             done += len(members)
             if progress:
                 progress(done)
-        return found
+        return result
 
     def batches(
         self, texts: Sequence[str], second_texts: Sequence[str] | None = None, batch_size: int | None = None
     ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-        """The batches in which texts are classified.
+        """Yields the batches that the model is run on.
 
         Args:
-            texts, second_texts: as a call takes them.
-            batch_size: int, texts at a time. Default `None`: that of the classifier.
+            texts, second_texts: as in a call.
+            batch_size: int. Default `None`: the classifier's.
 
         Yields:
-            Tuples of the indices of the first rows, int array `(k,)`, and a dictionary of `"text"` and, of pairs,
-            `"second_text"`, int32 `(B, L)`. Of pairs that are joined it has `"text"` alone, or `"token_ids"` and
-            `"segment_ids"`. Further rows are to be dropped.
+            Tuples of the indices of the first k texts in a batch, int `(k,)`, and its columns, int32 `(B, L)`:
+            `"text"`, and `"second_text"` for pairs; joined pairs have `"text"`, or `"token_ids"` and `"segment_ids"`.
+            The other B - k rows are filler.
         """
         if isinstance(texts, str) or isinstance(second_texts, str):
-            raise ValueError(f"Give lists of str. Received: the str {(second_texts or texts)[:60]!r}")
+            raise ValueError(
+                f"`texts` and `second_texts` must be lists of str. Received: the str {(second_texts or texts)[:60]!r}"
+            )
         if second_texts is not None and len(texts) != len(second_texts):
             raise ValueError(
                 "There must be as many `second_texts` as `texts`. "
@@ -140,13 +135,10 @@ class Classifier:
         )
 
     def columns(self, texts: Sequence[str], second_texts: Sequence[str] | None = None) -> dict[str, list[np.ndarray]]:
-        """The ids of texts, cut but not padded.
+        """Returns token ids, cut but not padded: a list of N int32 arrays for each column of `batches`.
 
         Args:
-            texts, second_texts: as a call takes them.
-
-        Returns:
-            Dictionary of the columns of a batch to lists of N int32 arrays.
+            texts, second_texts: as in a call.
         """
         if self.joins_pairs:
             ids = self.tokenizer.encode(texts, second_texts)
@@ -156,7 +148,7 @@ class Classifier:
 
 
 def traced(function, *further):
-    """A function of the batches of a `Classifier`, as a graph for each kind of batch, whatever its shape."""
+    """Returns a function of the batches of a `Classifier`, traced once for each set of columns."""
     ids = tf.TensorSpec((None, None), tf.int32)
     specs = {1: ids, 2: (ids, ids), "segments": {"token_ids": ids, "segment_ids": ids}}
     functions = {

@@ -1,4 +1,4 @@
-"""A classifier of texts or of images as a SavedModel."""
+"""SavedModels that classify texts or images."""
 
 import contextlib
 import pathlib
@@ -11,15 +11,15 @@ import tensorflow as tf
 from headattn_io.files import Path
 from keras_headattn._private import flatten_layers
 from keras_headattn.serving._attention_signature import text_attention
-from keras_headattn.serving._buckets import bucket_lengths, is_longer, pad_to_bucket
+from keras_headattn.serving._buckets import after, bucket_lengths, is_longer, pad_to_bucket
 from keras_headattn.serving._likeliest import likeliest, probabilities_of
 from keras_headattn.serving._versions import save_signatures
 from keras_headattn.serving._warmup import BATCH_SIZES, batches, sample_texts
 from keras_headattn.text._tokenizer import Tokenizer
 
-PARALLEL = 10  # files that are decoded at a time
-SIZE = 224  # pixels of the sides of images in warm-up requests, where images may have any size
-LONGEST = 128  # ids to which texts are padded at most, where they may have any number
+PARALLEL = 10  # files decoded in parallel
+SIZE = 224  # height and width of images in warm-up requests, if images may have any size
+LONGEST = 128  # greatest length that texts are padded to without `max_length`
 
 
 def export_classifier(
@@ -35,53 +35,33 @@ def export_classifier(
     warmup_batch_sizes: Sequence[int] = BATCH_SIZES,
     attention: bool = False,
 ) -> pathlib.Path:
-    """Writes a SavedModel that takes texts, with the vocabulary inside.
+    """Writes a SavedModel that classifies texts, with the vocabulary inside, and returns the `Path` of the new version.
 
-    With a `WordTokenizer` or a `BytePairTokenizer` it runs wherever TensorFlow does; with a `SentencePieceTokenizer` or
-    a `WordPieceTokenizer` tensorflow-text is needed too. This library is not. Its signature `serving_default` takes
-    strings `text` `(B,)`, and of pairs `second_text` `(B,)`. It returns `classes` `(B, top)`, strings, the likeliest
-    first, and their probabilities, `scores`, float32 `(B, top)`.
+    It needs TensorFlow only, and tensorflow-text for a `SentencePieceTokenizer` or a `WordPieceTokenizer`. Signatures:
 
-    The signature `attention`, if asked for, returns besides strings `pieces` `(B, n)`, `""` where there is padding, and
-    float32 `weights` `(B, layers, heads, n, n)` of attention layers of this library, and `pooling` `(B, heads, n)` of
-    `SelfAttentivePooling`, whichever the model has. Of pairs that are two inputs of the
-    model, `second_pieces` and so on are those of the second text.
+    - `serving_default`: strings `text` `(B,)`, and `second_text` `(B,)` for pairs, to strings `classes` `(B, top)`,
+      likeliest first, and their probabilities, float32 `scores` `(B, top)`;
+    - `attention`, optional: also strings `pieces` `(B, n)`, `""` for padding, and, as far as the model has them,
+      float32 `weights` `(B, layers, heads, n, n)` of this library's attention layers and `pooling` `(B, heads, n)` of
+      `SelfAttentivePooling`. Pairs that are not joined have `second_pieces` and so on for the second text.
 
-    With `max_length`, every signature also returns boolean `is_cut` `(B,)`: true where a text, or one of a pair, was
-    longer, so that its end was not read.
-
-    Texts are padded to few lengths: 16, 32, 64 and so on, and `max_length`, or 128 where none is cut; a longer
-    text then stays as it is.
+    With `max_length`, every signature also returns boolean `is_cut` `(B,)`, True if a text was cut. Texts are padded to
+    16, 32, 64, ... and `max_length`, or 128 without it; longer ones are not padded.
 
     Args:
-        model: Keras model from ids `(B, n)`, padded with the tokenizer's `pad_id`, to logits `(B, C)`; of pairs, from a
-            tuple of two or, where the tokenizer joins them, from what it makes of a pair.
-        tokenizer: `WordTokenizer`, `SentencePieceTokenizer`, or `WordPieceTokenizer` or `BytePairTokenizer`, which join
-            pairs.
-        class_names: list of C str.
-        folder: str or path, where the next version is written: `folder/1`, `folder/2`, ... It appears only when
-            complete, and older versions stay as they are.
-        max_length: int, ids of a text beyond which it is cut. Default `None`: none is cut, and a long one may take all
-            of the server's memory.
-        pairs: bool, whether pairs of texts are classified. Default False.
-        top: int, how many classes are returned. Default `None`: all.
-        run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
-            it has no name.
-        activation: `"softmax"` of one class a text, `"sigmoid"` of any of several labels, each with its own
-            probability. Default `"softmax"`.
-        warmup_batch_sizes: ints, batch sizes for which requests are written that a server runs before others:
-            `allowed_batch_sizes` of one that batches. Default (1, 8); none are written for an empty tuple.
-        attention: bool, whether to add the signature `attention`. Default False.
-
-    Returns:
-        `pathlib.Path` of the new version.
+        model, tokenizer, class_names, activation: as in `Classifier`.
+        folder: str or path. The next version is written to `folder/1`, `folder/2`, ... and appears only when complete.
+        max_length: int, ids after which a text is cut. Default `None`: never, so long texts may exhaust memory.
+        pairs: bool, True to classify pairs of texts. Default False.
+        top: int, number of classes to return. Default `None`: all.
+        run: str, name of the training run; a folder with a model of another run is refused. Default `None`: no name.
+        warmup_batch_sizes: ints, batch sizes of the warm-up requests to write, see `write_warmup`: a server's
+            `allowed_batch_sizes`. Default (1, 8); `()` for none.
+        attention: bool, True to add the signature `attention`. Default False.
 
     Raises:
-        ValueError: if the model has another number of classes than there are names, or the folder has the model of
-            another run, or if `attention` is asked for and the model has no heads of this library.
+        ValueError: if the model and `class_names` disagree, `run` is another, or there is no attention to return.
         OSError: if it cannot be written.
-
-    Example:
 
     ```python
     path = export_classifier(model, tokenizer, ["negative", "positive"], "saved_models/reviews", max_length=200)
@@ -103,26 +83,14 @@ def export_regressor(
     warmup_batch_sizes: Sequence[int] = BATCH_SIZES,
     attention: bool = False,
 ) -> pathlib.Path:
-    """Writes a SavedModel that takes texts and returns a number for each.
-
-    It is as that of `export_classifier`, with `values`, float32 `(B,)`, in place of classes and scores.
+    """Writes a SavedModel as `export_classifier` does, with float32 `values` `(B,)` in place of classes and scores.
 
     Args:
-        model: Keras model from ids `(B, n)` to numbers `(B, 1)`; of pairs, as `export_classifier` takes it.
-        tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention: as `export_classifier` takes them.
-
-    Returns:
-        `pathlib.Path` of the new version.
-
-    Raises:
-        ValueError, OSError: as `export_classifier`.
-
-    Example:
+        model: Keras model from ids `(B, n)` to numbers `(B, 1)`; for pairs, as in `Classifier`.
+        tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention: as in `export_classifier`.
 
     ```python
-    path = export_regressor(model, tokenizer, "saved_models/similarity", max_length=200, pairs=True)
-    rate = tf.saved_model.load(path).signatures["serving_default"]
-    rate(text=tf.constant(["a film"]), second_text=tf.constant(["a movie"]))["values"]
+    export_regressor(model, tokenizer, "saved_models/similarity", max_length=200, pairs=True)
     ```
     """
     numbers = probabilities_of(model, ["values"], "linear")
@@ -134,17 +102,15 @@ def export_regressor(
 
 
 def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, warmup_batch_sizes, attention):
-    """Writes functions of what the model takes as signatures of strings."""
     joins_pairs = getattr(tokenizer, "joins_pairs", False)
     if joins_pairs:
         tokenizer = tokenizer.with_max_length(max_length)
         max_length = tokenizer.max_length
     lengths = bucket_lengths(max_length or LONGEST)
-
     pad_id = getattr(tokenizer, "pad_id", 0)
 
     def encode(*texts):
-        """Returns the inputs of the model, and the output `is_cut`."""
+        """Returns the model's inputs and the output `is_cut`."""
         if joins_pairs:
             cut = {} if max_length is None else {"is_cut": tokenizer.is_cut(*texts)}
             return pad_to_bucket(tokenizer(*texts), lengths, pad_id), cut
@@ -154,19 +120,12 @@ def _export_texts(predict, model, tokenizer, folder, max_length, pairs, run, war
         sides = tuple(pad_to_bucket(ids[:, :max_length], lengths, pad_id) for ids in sides)
         return sides if pairs else sides[0], cut
 
-    def of_strings(function):
-        def call(*texts):
-            inputs, cut = encode(*texts)
-            return function(inputs) | cut
-
-        return call
-
     functions = {"serving_default": predict}
     if attention:
         functions["attention"] = text_attention(predict, model, tokenizer)
     names = ("text", "second_text") if pairs else ("text",)
     specs = [tf.TensorSpec((None,), tf.string, name=name) for name in names]
-    signatures = {name: (of_strings(function), specs) for name, function in functions.items()}
+    signatures = {name: (after(encode, function), specs) for name, function in functions.items()}
     requests = batches("text", sample_texts(tokenizer, lengths, 2 if pairs and joins_pairs else 1), warmup_batch_sizes)
     warmup = dict.fromkeys(signatures, [dict.fromkeys(names, request["text"]) for request in requests])
     with _any_device(model):
@@ -182,35 +141,23 @@ def export_image_classifier(
     run: str | None = None,
     warmup_batch_sizes: Sequence[int] = BATCH_SIZES,
 ) -> pathlib.Path:
-    """Writes a SavedModel that takes the bytes of image files.
+    """Writes a SavedModel that classifies image files, and returns the `Path` of the new version.
 
-    It runs wherever TensorFlow does; this library is not needed there. Its signature `serving_default` takes strings
-    `images` `(B,)`, each a whole JPEG, PNG, GIF or BMP file, and returns `classes` `(B, top)`, strings, the likeliest
-    first, their probabilities, `scores` `(B, top)`, float32, and `valid` `(B,)`, bool. A file that cannot be decoded is
-    not valid: its classes are empty strings, its scores 0. The other files of the batch do not suffer from it.
+    It needs TensorFlow only. Its signature `serving_default` takes strings `images` `(B,)`, the bytes of JPEG, PNG, GIF
+    or BMP files, and returns strings `classes` `(B, top)`, likeliest first, their probabilities, float32 `scores`
+    `(B, top)`, and boolean `valid` `(B,)`. A file that cannot be decoded is not valid: classes are `""`, scores 0.
 
     Args:
         model: Keras model from pixels `(B, height, width, 3)` to logits `(B, C)`.
-        preprocess: function of the bytes of one file, a scalar string tensor, that returns its pixels, `(height,
-            width, 3)`: decoded, resized, cropped.
-        class_names: list of C str.
-        folder: str or path, where the next version is written: `folder/1`, `folder/2`, ... It appears only when
-            complete, and older versions stay as they are.
-        top: int, how many classes are returned; all, if there are fewer. Default 5.
-        run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
-            it has no name.
-        warmup_batch_sizes: ints, batch sizes for which requests are written that a server runs before others:
-            `allowed_batch_sizes` of one that batches. Default (1, 8); none are written for an empty tuple.
-
-    Returns:
-        `pathlib.Path` of the new version.
+        preprocess: function from the bytes of a file, a scalar string tensor, to its pixels `(height, width, 3)`.
+        class_names: C str.
+        top: int, most classes to return. Default 5.
+        folder, run, warmup_batch_sizes: as in `export_classifier`.
 
     Raises:
-        ValueError: if the model has another number of classes than there are names, or the folder has the model of
-            another run, or the model takes images of any size and `preprocess` does not say which it makes.
+        ValueError: if the model and `class_names` disagree, `run` is another, or neither the model nor `preprocess`
+            fixes the size of images.
         OSError: if it cannot be written.
-
-    Example:
 
     ```python
     path = export_image_classifier(model, preprocess, ["cat", "dog"], "saved_models/pets")
@@ -224,10 +171,10 @@ def export_image_classifier(
 
     def files(images):
         pixels, valid = _decoded(images, preprocess, shape)
-        found = classify(pixels)
+        result = classify(pixels)
         return {
-            "classes": tf.where(valid[:, None], found["classes"], ""),
-            "scores": tf.where(valid[:, None], found["scores"], 0.0),
+            "classes": tf.where(valid[:, None], result["classes"], ""),
+            "scores": tf.where(valid[:, None], result["scores"], 0.0),
             "valid": valid,
         }
 
@@ -245,26 +192,17 @@ def export_pixel_classifier(
     run: str | None = None,
     warmup_batch_sizes: Sequence[int] = BATCH_SIZES,
 ) -> pathlib.Path:
-    """Writes a SavedModel that takes pixels, for programs that decode images themselves.
+    """Writes a SavedModel as `export_image_classifier` does, for programs that decode images themselves.
 
-    Its signature `serving_default` takes float32 `images` `(B, height, width, 3)`, 0 to 255, and `uint8` the same as
-    uint8; both return the `classes` and `scores` of `export_image_classifier`.
+    Its signature `serving_default` takes float32 `images` `(B, height, width, 3)`, 0 to 255, and `uint8` takes them as
+    uint8. Both return `classes` and `scores`.
 
     Args:
-        model, class_names, folder, top, run, warmup_batch_sizes: as `export_image_classifier` takes them.
-
-    Returns:
-        `pathlib.Path` of the new version.
-
-    Raises:
-        ValueError, OSError: as `export_image_classifier`.
-
-    Example:
+        model, class_names, folder, top, run, warmup_batch_sizes: as in `export_image_classifier`.
 
     ```python
     path = export_pixel_classifier(model, ["cat", "dog"], "saved_models/pets_tensors")
-    pixels = tf.zeros((1, 224, 224, 3))
-    tf.saved_model.load(path).signatures["serving_default"](images=pixels)["scores"]
+    tf.saved_model.load(path).signatures["serving_default"](images=tf.zeros((1, 224, 224, 3)))["scores"]
     ```
     """
     classify = likeliest(model, class_names, top)
@@ -279,16 +217,16 @@ def export_pixel_classifier(
 
 
 def _decoded(images, preprocess, shape):
-    """Pixels of files, zeros of those that cannot be decoded, and which can be."""
+    """Returns the pixels of files, zeros for files that cannot be decoded, and boolean `(B,)` for those that can."""
     rows = tf.size(images, tf.int64)
-    # Only a data set goes on after an error. One row more, as `get_single_element` takes none that is empty.
+    # Only data sets continue after an error. An extra row, as `get_single_element` refuses empty batches.
     dataset = tf.data.Dataset.range(rows).map(
         lambda row: (row, tf.ensure_shape(preprocess(images[row]), shape)), PARALLEL
     )
     spec = dataset.element_spec[1]
     if not spec.shape.is_fully_defined():
         raise ValueError(
-            "`preprocess` must return pixels of one size where the model takes images of any. "
+            "`preprocess` must return images of one size if the model takes any. "
             f"Received: pixels of shape {tuple(spec.shape)}"
         )
     last = tf.data.Dataset.from_tensors((rows, tf.zeros(spec.shape, spec.dtype)))
@@ -303,7 +241,7 @@ def _decoded(images, preprocess, shape):
 
 @contextlib.contextmanager
 def _any_device(model):
-    """Keeps cuDNN's operations out of recurrent layers, which would bind the SavedModel to GPUs."""
+    """Keeps cuDNN operations, which would bind the SavedModel to GPUs, out of recurrent layers."""
     layers = [layer for layer in flatten_layers(model) if hasattr(layer, "use_cudnn")]
     before = [layer.use_cudnn for layer in layers]
     for layer in layers:

@@ -1,4 +1,4 @@
-"""Classifying image files with a trained model."""
+"""Classification of image files."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,27 +11,24 @@ from keras_headattn.serving._likeliest import Classification, classifications, p
 
 
 class ImageClassifier:
-    """Classifies image files: files in, names of classes out.
+    """Image classifier: files in, class names out.
 
     Args:
         model: trained Keras model from pixels `(B, height, width, 3)` to logits `(B, C)`.
-        preprocess: function of the bytes of one file, a scalar string tensor, that returns its pixels, `(height,
-            width, 3)`: decoded, resized, cropped.
-        class_names: list of C str.
-        top: int, how many classes are returned; all, if there are fewer. Default 5.
-        batch_size: int, files that are read at a time. Default 32.
+        preprocess: function from the bytes of a file, a scalar string tensor, to its pixels `(height, width, 3)`.
+        class_names: C str.
+        top: int, most classes to return. Default 5.
+        batch_size: int. Default 32.
 
     Call arguments:
-        images: list of files: paths (str or path), or their bytes.
+        images: list of paths (str or path) or bytes of files.
 
     Returns:
-        List of `Classification`, one for each image; `None` for one that cannot be decoded.
+        List of `Classification`, `None` for files that cannot be decoded.
 
     Raises:
-        FileNotFoundError: for a path that names no file.
-        ValueError: if the model has another number of classes than there are names.
-
-    Example:
+        FileNotFoundError: if a path names no file.
+        ValueError: if the model and `class_names` disagree on C.
 
     >>> import functools
     >>> from keras_headattn.data import central_crop
@@ -39,8 +36,8 @@ class ImageClassifier:
     >>> preprocess = functools.partial(central_crop, size=8, resized=8)
     >>> classify = ImageClassifier(model, preprocess, ["cat", "dog"])
     >>> picture = tf.io.encode_png(np.zeros((10, 12, 3), "uint8")).numpy()
-    >>> found, bad = classify([picture, b"no picture"])
-    >>> len(found.classes), bad
+    >>> good, bad = classify([picture, b"no picture"])
+    >>> len(good.classes), bad
     (2, None)
     """
 
@@ -59,23 +56,17 @@ class ImageClassifier:
         self._probabilities = probabilities_of(model, self.class_names)
 
     def __call__(self, images: Sequence[Path | bytes]) -> list[Classification | None]:
-        found = []
+        results: list[Classification | None] = [None] * len(images)
         for begin in range(0, len(images), self.batch_size):
-            found += self._classify(images[begin : begin + self.batch_size])
-        return found
-
-    def _classify(self, images):
-        pixels = [self._pixels(image) for image in images]
-        readable = [place for place, found in enumerate(pixels) if found is not None]
-        found = [None] * len(images)
-        if readable:
-            rows = self._probabilities(tf.stack([pixels[place] for place in readable])).numpy()
-            for place, each in zip(readable, classifications(rows, self.class_names, self.top), strict=True):
-                found[place] = each
-        return found
+            batch = {begin + i: self._pixels(image) for i, image in enumerate(images[begin : begin + self.batch_size])}
+            batch = {index: pixels for index, pixels in batch.items() if pixels is not None}
+            if batch:
+                rows = self._probabilities(tf.stack(list(batch.values()))).numpy()
+                for index, result in zip(batch, classifications(rows, self.class_names, self.top), strict=True):
+                    results[index] = result
+        return results
 
     def _pixels(self, image):
-        """Pixels of a file; `None` if it cannot be decoded."""
         if not isinstance(image, bytes):
             with open(image, "rb") as file:
                 image = file.read()

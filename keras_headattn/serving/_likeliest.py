@@ -1,4 +1,4 @@
-"""The likeliest classes of a model's logits, in graphs and in Python."""
+"""The likeliest classes, in graphs and in Python."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True)
 class Classification:
-    """The likeliest classes of a text or an image, the likeliest first.
+    """Likeliest classes of a text or an image, likeliest first.
 
     Args:
         classes: tuple of str.
@@ -32,10 +32,7 @@ class Classification:
 
 
 def probabilities_of(model, class_names, activation="softmax"):
-    """A function of a model's inputs that gives the probabilities of its classes.
-
-    A model is never given an empty batch, which few layers take: a row of zeros is added then, and its result removed.
-    """
+    """Returns a function from a model's inputs to class probabilities. An empty batch is run as one row of zeros."""
 
     activate = {"softmax": tf.nn.softmax, "sigmoid": tf.nn.sigmoid, "linear": tf.identity}.get(activation)
     if activate is None:
@@ -46,7 +43,7 @@ def probabilities_of(model, class_names, activation="softmax"):
         logits = tf.cast(model(tf.nest.map_structure(not_empty, inputs), training=False), tf.float32)
         if logits.shape[-1] != len(class_names):
             raise ValueError(
-                f"`class_names` must be as many as the classes of the model, {logits.shape[-1]}. "
+                f"`class_names` must name the classes of the model, {logits.shape[-1]}. "
                 f"Received: {len(class_names)} names"
             )
         return activate(logits)[:rows]
@@ -55,7 +52,7 @@ def probabilities_of(model, class_names, activation="softmax"):
 
 
 def likeliest(model, class_names, top=None, activation="softmax"):
-    """A function of the model's inputs that gives names of classes, the likeliest first, and probabilities."""
+    """Returns a function from a model's inputs to class names, likeliest first, and their probabilities."""
     class_names = list(class_names)
     probabilities = probabilities_of(model, class_names, activation)
     names = tf.constant(class_names)
@@ -69,7 +66,6 @@ def likeliest(model, class_names, top=None, activation="softmax"):
 
 
 def classifications(probabilities, class_names, top=None):
-    """Names and probabilities of the likeliest classes of each row."""
     orders = (-probabilities).argsort(axis=1, kind="stable")[:, :top]
     return [
         Classification(tuple(class_names[label] for label in order), tuple(float(row[label]) for label in order))
@@ -78,7 +74,7 @@ def classifications(probabilities, class_names, top=None):
 
 
 def not_empty(tensor):
-    """Zeros are added where an axis has no entry."""
+    """Pads axes of size 0 to size 1."""
     sizes = tf.shape(tensor)
     least = [size if size is not None else tf.maximum(sizes[axis], 1) for axis, size in enumerate(tensor.shape)]
     padded = tf.pad(tensor, [[0, size - sizes[axis]] for axis, size in enumerate(least)])

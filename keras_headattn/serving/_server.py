@@ -1,4 +1,4 @@
-"""A local server of SavedModels that speaks TensorFlow Serving's REST API, for trials and tests."""
+"""A local server with TensorFlow Serving's REST API, for trials and tests."""
 
 import logging
 import pathlib
@@ -20,44 +20,42 @@ POLL_SECONDS = 1.0
 
 
 class Server:
-    """Serves SavedModels on this machine, as TensorFlow Serving does over REST.
+    """Local server of SavedModels with TensorFlow Serving's REST API, for trials and tests.
 
-    It is for trials and tests: one process of Python, without encryption or accounts. Production is TensorFlow Serving.
-    Starlette and uvicorn answer the requests; the extra `serving` installs both.
+    It is a single Python process without encryption or accounts: use TensorFlow Serving in production. It needs
+    Starlette and uvicorn (the extra `serving`).
 
     It answers `GET /v1/models/NAME`, `GET /v1/models/NAME/metadata` and `POST /v1/models/NAME:predict`, each also with
-    `/versions/N` or `/labels/L` after the name, in rows (`instances`) and in columns (`inputs`). Versions that appear
-    in a folder are loaded, and those that vanish are let go. One that cannot be loaded is reported, and the older one
-    stays. Requests that wait for the same signature run together. `/` is a page that shows what models attend to.
+    `/versions/N` or `/labels/L` after the name, and takes rows (`instances`) or columns (`inputs`). New versions are
+    loaded and deleted ones unloaded as the folders change; a damaged version is logged and the older one stays. Waiting
+    requests for the same signature run as one batch. `/` is a page that shows attention maps.
 
     Args:
-        models: dictionary of a name to the folder of its versions.
-        host: str, the address to listen on. Default `"127.0.0.1"`: this machine alone.
-        port: int; 0: any that is free. Default 8501, that of TensorFlow Serving.
-        keep: int, how many of the latest versions of each model are served. Default 1.
-        labels: dictionary of a label to a version, of all models. Default `None`: there are none.
+        models: dictionary from name to the folder of its versions.
+        host: str, address to listen on. Default `"127.0.0.1"`: this machine only.
+        port: int, 0 for any free port. Default 8501, TensorFlow Serving's.
+        keep: int, latest versions of each model to serve. Default 1.
+        labels: dictionary from label to version, for all models. Default `None`: no labels.
         max_batch: int, most rows that run together. Default 64.
         max_rows: int, most rows of a request. Default 1024.
         max_bytes: int, most bytes of a request. Default 8 MiB.
-        max_text: int, most bytes of a text, base64 or not; image files are not texts. Default 65,536.
-        max_seconds: number, for the answer to a request, and for the peer to read it. Default 60.
-        read_seconds: number, for the next request of a connection to begin, and for its body to arrive. Default 10.
-        rate: number, requests a second from one address. Default 1000.
-        origins: list of str, such as `"http://localhost:8601"`, of other pages that may ask this server, and other
-            servers that its own page may ask. Default `()`.
-        grpc_port: int, for TensorFlow Serving's gRPC services, with the package tensorflow-serving-api; 0: any that is
-            free. Default `None`: there are none.
+        max_text: int, most bytes of a text, but not of an image file. Default 65,536.
+        max_seconds: number, time limit to answer a request, and for the client to read the answer. Default 60.
+        read_seconds: number, time limit for the next request on a connection to begin, and for its body to arrive.
+            Default 10.
+        rate: number, most requests a second from one address. Default 1000.
+        origins: list of str, such as `"http://localhost:8601"`: other pages that may ask this server, and servers that
+            its own page may ask. Default `()`.
+        grpc_port: int, port of TensorFlow Serving's gRPC services, 0 for any free port; needs tensorflow-serving-api.
+            Default `None`: no gRPC.
 
     Attributes:
-        url: str, such as `"http://127.0.0.1:8501"`, once it is started.
+        url: str, such as `"http://127.0.0.1:8501"`, once started.
 
     Raises:
-        ValueError: naming the argument and what was received.
-        OSError: if it cannot listen; raised by `start`.
-        ImportError: if Starlette or uvicorn is not installed, or, where gRPC is asked for, tensorflow-serving-api;
-            raised by `start`.
-
-    Example:
+        ValueError: if an argument is invalid.
+        OSError: in `start`, if it cannot listen.
+        ImportError: in `start`, if a package is not installed.
 
     ```python
     with Server({"demo": "saved_models/demo"}, port=0) as server:
@@ -95,7 +93,7 @@ class Server:
         for origin in origins:
             if not re.fullmatch(r"https?://[\w.\-\[\]:]+", origin):
                 raise ValueError(
-                    f"`origins` are such as http://localhost:8501, without a path. Received: origin={origin!r}"
+                    f"`origins` must be like http://localhost:8501, without a path. Received: origin={origin!r}"
                 )
         self.models = {
             name: ServedModel(name, folder, keep, labels or {}, max_batch) for name, folder in models.items()
@@ -111,7 +109,7 @@ class Server:
         self._stopped = threading.Event()
 
     def start(self) -> Self:
-        """Loads the models, listens, and returns: the server runs in threads of its own."""
+        """Loads the models, starts to listen in background threads, and returns the server."""
         self._http = make_http(self)
         listener = _listen(self.host, self.port)  # before models are loaded, which takes long
         try:
@@ -138,7 +136,7 @@ class Server:
         return self
 
     def stop(self) -> None:
-        """Listens no more, answers the requests that have come, and ends."""
+        """Stops listening, answers pending requests and ends the threads."""
         self._stopped.set()
         if self._grpc is not None:
             self._grpc.stop(GRACE_SECONDS).wait()
@@ -154,7 +152,7 @@ class Server:
         self.stop()
 
     def serve(self) -> None:
-        """Serves until Ctrl-C or SIGTERM, then ends as `stop` does. It belongs in the main thread."""
+        """Serves until Ctrl-C or SIGTERM, then stops. Call it in the main thread."""
         ended = threading.Event()
         before = {number: signal.signal(number, lambda *_: ended.set()) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -183,7 +181,7 @@ def _listen(host, port):
     except OSError as error:
         reason = getattr(error, "strerror", None) or error
         raise OSError(f"Give another --port or --host. Received: {host}:{port} ({reason})") from error
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # its connections too; asyncio sets it for its own
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections inherit it
     return listener
 
 

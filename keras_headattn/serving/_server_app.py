@@ -1,4 +1,4 @@
-"""The REST API and the page of the local server, as an application of Starlette behind uvicorn."""
+"""The local server's REST API and page, as a Starlette application on uvicorn."""
 
 import asyncio
 import collections
@@ -10,7 +10,6 @@ from keras_headattn._attention_page import page_files
 from keras_headattn.serving._server_json import (
     RequestError,
     bad_request,
-    error_json,
     parse,
     signature_name,
     to_json,
@@ -20,13 +19,12 @@ from keras_headattn.serving._server_models import find_version, status_of
 
 LOOPBACK = ["127.0.0.1", "localhost", "::1"]
 MOST_HEADER_BYTES, MOST_REQUESTS, GRACE_SECONDS = 16_384, 512, 10
-# Accepted, so that those beyond MOST_REQUESTS are answered; the backlog is accepted before any of it is counted.
+# More connections than requests, so that the surplus is answered; the backlog is accepted before it is counted.
 MOST_CONNECTIONS, BACKLOG = 576, 256
-LARGE = 65_536  # bytes that are read and written beside the loop
+LARGE = 65_536  # bytes from which data are processed in another thread
 
 
 def make_http(server):
-    """Returns the uvicorn server of a `Server`. It runs in a thread and ends when its `should_exit` is true."""
     uvicorn = optional_import("uvicorn", extra="serving")
     optional_import("starlette", extra="serving")
     config = uvicorn.Config(
@@ -38,7 +36,7 @@ def make_http(server):
         log_config=None,
         log_level="error",
         access_log=False,
-        proxy_headers=False,  # addresses are those of the sockets
+        proxy_headers=False,  # use the sockets' addresses
         server_header=False,
         headers=[("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")],
         limit_concurrency=MOST_REQUESTS,
@@ -51,15 +49,14 @@ def make_http(server):
 
 
 def _connection_class(read_seconds, write_seconds):
-    """Returns uvicorn's class of connections with the limits that it lacks."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class Connection(H11Protocol):
-        """A connection, closed if a request does not begin in time or the peer does not read its answer."""
+        """Connection that closes if no request begins in time or the client does not read the answer."""
 
         def connection_made(self, transport):
             super().connection_made(transport)
-            transport.set_write_buffer_limits(0)  # what the peer has not taken is told at once
+            transport.set_write_buffer_limits(0)  # pause as soon as the client does not read
             self._writing = None
             self._reading = self.loop.call_later(read_seconds, transport.abort)
             if len(self.connections) > MOST_CONNECTIONS:
@@ -93,8 +90,6 @@ def _connection_class(read_seconds, write_seconds):
 
 
 class Api:
-    """Endpoints of a `Server`."""
-
     def __init__(self, server):
         self.server = server
         self._second, self._counts = 0, collections.Counter()
@@ -119,7 +114,7 @@ class Api:
             routes.append(Route(path + ":{method}", self.predict, methods=["GET", "POST"]))
             routes.append(Route(path + "/metadata", self.metadata))
             routes.append(Route(path, self.status))
-        # Other names may be made to mean this machine by pages of other hosts.
+        # Other hosts' pages may point names of their own at this machine.
         hosts = [*LOOPBACK, "[::1]"] if self.server.host in LOOPBACK else ["*"]
         cors = dict(allow_origins=self.server.origins, allow_methods=["GET", "POST"], allow_headers=["Content-Type"])
         return Starlette(
@@ -132,13 +127,13 @@ class Api:
             exception_handlers={
                 RequestError: self.refused,
                 HTTPException: self.malformed,
-                ClientDisconnect: self.failed,  # which nobody reads
+                ClientDisconnect: self.failed,  # nobody reads it
                 Exception: self.failed,
             },
         )
 
     def guard(self, app):
-        """Turns away pages of other hosts, whose scripts may ask this machine, and addresses that ask too often."""
+        """Refuses requests from other pages' scripts, and from addresses that ask too often."""
         from starlette.datastructures import Headers
 
         async def guarded(scope, receive, send):
@@ -155,7 +150,6 @@ class Api:
         return guarded
 
     def _allows(self, client):
-        """Counts a request of an address in the current second."""
         second = int(time.monotonic())
         if second != self._second:
             self._second, self._counts = second, collections.Counter()
@@ -217,7 +211,7 @@ class Api:
         return signature.submit(arrays, self.server.max_rows), is_rows
 
     async def _body(self, request):
-        size, body = int(request.headers.get("content-length", 0)), bytearray()  # h11 takes digits alone
+        size, body = int(request.headers.get("content-length", 0)), bytearray()  # h11 accepts digits only
         self._check_size(size)
         try:
             async with asyncio.timeout(self.server.read_seconds):
@@ -235,12 +229,12 @@ class Api:
 
 
 async def _beside(size, function, *arguments):
-    """Calls a function, beside the loop where it takes long."""
+    """Calls a function, in another thread if the data is large."""
     return function(*arguments) if size < LARGE else await asyncio.to_thread(function, *arguments)
 
 
 def _which(request):
-    """Returns the name of a model and the number or label of a version, as the functions of models take them."""
+    """Returns a request's model name and version number or label, as arguments of `find_version`."""
     parts = dict(request.path_params)
     parts.pop("method", None)
     number = parts.pop("version", None)
@@ -260,4 +254,5 @@ def _json(value):
 
 
 def _error(status, message):
-    return _response(error_json(message), status, {"Retry-After": "1"} if status in (429, 503) else None)
+    body = json.dumps({"error": message}).encode("ascii")
+    return _response(body, status, {"Retry-After": "1"} if status in (429, 503) else None)

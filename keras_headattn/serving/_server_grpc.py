@@ -1,4 +1,4 @@
-"""The gRPC services of TensorFlow Serving, on the stubs of tensorflow-serving-api."""
+"""TensorFlow Serving's gRPC services."""
 
 import concurrent.futures
 import json
@@ -16,7 +16,7 @@ THREADS, MOST_CALLS, MOST_CONNECTIONS, IDLE_SECONDS = 16, 256, 128, 60
 
 
 def make_grpc(server, port):
-    """Returns a gRPC server of `Predict`, `GetModelMetadata` and `GetModelStatus`, to be started, and its port."""
+    """Returns a gRPC server of `Predict`, `GetModelMetadata` and `GetModelStatus`, not yet started, and its port."""
     prediction = _api("prediction_service_pb2_grpc")
     model = _api("model_service_pb2_grpc")
     grpc = optional_import("grpc", extra="serving")
@@ -45,8 +45,6 @@ def make_grpc(server, port):
 
 
 class Calls:
-    """Methods of the services of a `Server`."""
-
     def __init__(self, server):
         self.server = server
 
@@ -97,7 +95,8 @@ class Calls:
         return {name: self._array(name, inputs[name], spec) for name, spec in specs.items()}
 
     def _array(self, name, tensor, spec):
-        """Returns a tensor as an array. Its size is checked first: one value may stand for any number of them."""
+        """Returns a tensor as an array. Its size is checked first, as one value may stand for any number of
+        elements."""
         most = self.server.max_bytes
         try:
             dtype, shape = tf.as_dtype(tensor.dtype), tf.TensorShape(tensor.tensor_shape)
@@ -122,14 +121,14 @@ def _api(name):
 
 
 def _which(request):
-    """Returns the name of a model and the number or label of a version, as the functions of models take them."""
+    """Returns a request's model name and version number or label, as arguments of `find_version`."""
     spec = request.model_spec
     number = spec.version.value if spec.HasField("version") else None
     return {"name": spec.name, "number": number, "label": spec.version_label or None}
 
 
 def _service(base, **methods):
-    """Returns a service. The methods that its base does not implement would print a traceback."""
+    """Returns a service that refuses all other methods; gRPC's base class would print a traceback for them."""
 
     def refuse(self, request, context):
         answered = "Predict, GetModelMetadata and GetModelStatus"
@@ -140,7 +139,7 @@ def _service(base, **methods):
 
 
 def _answering(method):
-    """Returns a method of a service, whose errors have TensorFlow Serving's codes."""
+    """Wraps a method so that its errors become gRPC status codes."""
 
     def answer(self, request, context):
         try:

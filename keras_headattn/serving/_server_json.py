@@ -1,4 +1,4 @@
-"""Tensors as the JSON of TensorFlow Serving's REST API, and its words for bad requests."""
+"""Tensors in the JSON of TensorFlow Serving's REST API, and its error messages."""
 
 import base64
 import binascii
@@ -11,20 +11,15 @@ import tensorflow as tf
 
 from headattn_io.files import parse_json
 
-# Lines of an error of a graph that do not say what was wrong.
+# Lines of a graph's error message without a reason.
 NO_REASON = re.compile(r"Graph execution error|Detected at node|<stack traces|\[\[|\d+ root error")
-SHOWN = 80  # characters of a value in an error
-MOST_AXES = 32  # of a tensor: NumPy has 64
+SHOWN = 80  # characters of a value in a message
+MOST_AXES = 32  # of a tensor; NumPy allows 64
 KINDS = {type(None): "Null", bool: "Bool", dict: "Object", str: "String", int: "Number", float: "Number"}
 
 
 class RequestError(Exception):
-    """A request that is answered with an error.
-
-    Args:
-        status: int, of HTTP.
-        message: str, a sentence for whoever sent it.
-    """
+    """Error to answer a request with: an HTTP status and a message for the client."""
 
     def __init__(self, status, message):
         super().__init__(message)
@@ -33,12 +28,10 @@ class RequestError(Exception):
 
 
 def bad_request(message):
-    """Returns a `RequestError` for what the sender can mend."""
     return RequestError(400, message)
 
 
 def parse(body):
-    """Returns the object in a request's body."""
     try:
         request = parse_json(body, "JSON Parse error: The body")
     except ValueError as error:
@@ -49,7 +42,6 @@ def parse(body):
 
 
 def signature_name(request):
-    """Returns the name of the signature that a request asks for."""
     name = request.get("signature_name", "")
     if not isinstance(name, str):
         raise bad_request(
@@ -59,12 +51,12 @@ def signature_name(request):
 
 
 def text_limit(name, max_text):
-    """Returns the most bytes of a string of an input: texts are limited, files are not."""
+    """Returns the most bytes of a string of an input; files are not limited."""
     return math.inf if name == "images" or name.endswith("_bytes") else max_text
 
 
 def to_tensors(request, specs, max_text):
-    """Returns the arrays of a request by name, and whether it was in rows (`instances`) or in columns (`inputs`)."""
+    """Returns a request's arrays by name, and True if it came in rows (`instances`), False for columns (`inputs`)."""
     is_rows = "instances" in request
     if is_rows and "inputs" in request:
         raise bad_request("Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist")
@@ -89,7 +81,7 @@ def to_tensors(request, specs, max_text):
 
 
 def _columns(instances, specs):
-    """Returns rows as columns: nested lists by name, or, where rows do not name tensors, the rows as they are."""
+    """Returns rows of named tensors as columns, other rows as they are."""
     if not isinstance(instances, list):
         raise bad_request(f"JSON Value: {_shown(instances)} Excepting 'instances' to be an list/array")
     if not instances:
@@ -106,13 +98,12 @@ def _columns(instances, specs):
 
 
 def _is_object(value):
-    """Returns True for an object that names tensors, not for one that holds bytes."""
+    """Returns True for an object that names tensors, False for one that holds base64."""
     return isinstance(value, dict) and not (value.keys() == {"b64"} and isinstance(value["b64"], str))
 
 
 def _array(value, dtype, max_text):
-    """Returns a value, or nested lists of values, as an array of a TensorFlow type."""
-    nested = np.array(value, dtype=object)  # lists of unequal sizes, and those too deep for it, stay lists
+    nested = np.array(value, dtype=object)  # ragged and too deep lists stay lists
     if nested.ndim > MOST_AXES or any(isinstance(leaf, list) for leaf in nested.flat):
         raise bad_request(f"Lists must be of equal sizes at each level, and at most {MOST_AXES} levels deep.")
     array = np.empty(nested.size, dtype.as_numpy_dtype)
@@ -140,7 +131,7 @@ def _wrong_type(value, dtype):
 
 
 def _limits(dtype):
-    """Returns the smallest and the largest value of each type of Python that a tensor takes without loss."""
+    """Returns the range of each Python type that a tensor holds without loss."""
     if dtype == tf.bool:
         return {bool: (False, True)}
     if dtype.is_integer:
@@ -152,7 +143,6 @@ def _limits(dtype):
 
 
 def _bytes(value, max_text):
-    """Returns the bytes of a string in JSON, or of an object that holds them in base64."""
     if isinstance(value, str):
         try:
             data = value.encode("utf-8")
@@ -170,13 +160,11 @@ def _bytes(value, max_text):
 
 
 def check_text(data, max_text):
-    """Raises a `RequestError` for a text that is too long."""
     if len(data) > max_text:
         raise bad_request(f"A text may have {max_text:,} bytes. Received: {len(data):,} bytes")
 
 
 def to_json(outputs, is_rows):
-    """Returns the answer to a request as bytes, in rows or in columns."""
     if is_rows:
         sizes = {name: array.shape[0] if array.ndim else None for name, array in outputs.items()}
         if None in sizes.values() or len(set(sizes.values())) > 1:
@@ -192,29 +180,20 @@ def to_json(outputs, is_rows):
 
 
 def _values(name, array):
-    """Returns nested lists of what JSON can hold."""
     if array.dtype == object:
-        if name.endswith("_bytes"):
-            return _nested(array, lambda data: {"b64": base64.b64encode(data).decode("ascii")})
-        return _nested(array, lambda data: data.decode("utf-8", errors="replace"))
+        convert = _to_base64 if name.endswith("_bytes") else lambda data: data.decode("utf-8", errors="replace")
+        return np.vectorize(convert, otypes=[object])(array).tolist()
     if array.dtype in (np.float32, np.float16) or array.dtype.name == "bfloat16":
-        return array.astype("float32").astype("U").astype("float64").tolist()  # no more digits than it has
+        return array.astype("float32").astype("U").astype("float64").tolist()  # no spurious digits
     return array.tolist()
 
 
-def _nested(array, convert):
-    flat = np.empty(array.size, object)
-    flat[:] = [convert(data) for data in array.ravel()]
-    return flat.reshape(array.shape).tolist()
-
-
-def error_json(message):
-    """Returns the body of an answer that says what is wrong: bytes."""
-    return json.dumps({"error": message}, ensure_ascii=True).encode("ascii")
+def _to_base64(data):
+    return {"b64": base64.b64encode(data).decode("ascii")}
 
 
 def message_of(error):
-    """Returns an error of TensorFlow about a value as one line, without names of nodes and files."""
+    """Returns a TensorFlow error as one line, without names of nodes and files."""
     asserted = re.search(r"assertion failed: \[(.*?)\](?: \[|$)", error.message, re.MULTILINE)
     if asserted:
         line = asserted[1]
@@ -226,7 +205,6 @@ def message_of(error):
 
 
 def _shown(value):
-    """Returns a value for an error; what is within lists and objects, which may be deep and large, is left out."""
     if isinstance(value, list | dict):
         return "[...]" if isinstance(value, list) else "{...}"
     text = json.dumps(value)

@@ -1,4 +1,4 @@
-"""The versions of a model in a folder, as a server loads them, runs them and lets them go."""
+"""Loading, running and unloading the versions of a served model."""
 
 import collections
 import concurrent.futures
@@ -16,43 +16,27 @@ from keras_headattn.serving._versions import is_version, read_examples
 from keras_headattn.serving._warmup import RECORDS, read_warmup
 
 log = logging.getLogger("keras_headattn.serving")
-MOST_WAITING = 1024  # requests for one signature
+MOST_WAITING = 1024  # requests for a signature
 REFUSED = (tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError, tf.errors.UnimplementedError)
 PASSING = (MemoryError, tf.errors.ResourceExhaustedError, tf.errors.UnavailableError, tf.errors.PermissionDeniedError)
 
 
 def find_version(models, name, number=None, label=None):
-    """Returns the number and the `Version` of a model: the latest, or that of a number or a label.
-
-    Raises:
-        RequestError: if it is not served.
-    """
+    """Returns the number and `Version` of a model: the latest, or by number or label."""
     if name not in models:
         raise RequestError(404, f"Servable not found for request: Latest({name[:100]})")
     return models[name].find(number, label)
 
 
 def status_of(models, name, number=None, label=None):
-    """Returns the states of a model's versions, or of one, as the API has them: a dictionary.
-
-    Raises:
-        RequestError: if there is none.
-    """
+    """Returns the states of a model's versions, or of one of them, as the REST API's dictionary."""
     if name not in models:
         raise RequestError(404, f"Could not find any versions of model {name[:100]}")
     return models[name].status(number, label)
 
 
 class ServedModel:
-    """The versions of one model that are loaded.
-
-    Args:
-        name: str, in URLs.
-        folder: path, where versions are folders whose names are numbers.
-        keep: int, how many of the latest are loaded.
-        labels: dictionary of a label to a version.
-        max_batch: int, most rows that run together.
-    """
+    """Loaded versions of one model."""
 
     def __init__(self, name, folder, keep, labels, max_batch):
         self.name = name
@@ -60,12 +44,12 @@ class ServedModel:
         self.keep = keep
         self.labels = labels
         self.max_batch = max_batch
-        self.loaded = {}  # replaced as a whole, so that any thread may read it
-        self._damaged = {}  # version to what its files were, and what was wrong
-        self._fault = None  # of the folder
+        self.loaded = {}  # replaced as a whole, so any thread may read it
+        self._damaged = {}  # from version to its files and the error
+        self._fault = None  # error of the folder
 
     def poll(self):
-        """Loads versions that have appeared, and lets go of those that have gone or are no longer the latest."""
+        """Loads new versions, and unloads those that are deleted or no longer the latest."""
         paths = self._versions()
         if paths is None:
             return
@@ -85,7 +69,7 @@ class ServedModel:
             gc.collect()
 
     def _versions(self):
-        """Returns the paths of versions by number, or `None` where the folder cannot be read, which may pass."""
+        """Returns the paths of versions by number, `None` if the folder cannot be read for now."""
         try:
             paths = [path for path in self.folder.iterdir() if path.is_dir()]
             fault = None
@@ -99,15 +83,15 @@ class ServedModel:
         return None if fault else {int(path.name): path for path in paths if is_version(path.name)}
 
     def _load(self, number, path):
-        """Returns the version, or `None` where it is damaged. It is tried again when its files have changed."""
+        """Returns the version, `None` if it is damaged. A damaged version is tried again when its files change."""
         files = _files(path)
         known, said = self._damaged.get(number, (None, None))
         if files is not None and known == files:
             return None
         try:
             version = Version(path, self.max_batch)
-        except Exception as error:  # whatever is wrong with a file
-            may_pass = isinstance(error, PASSING) or bool(getattr(error, "errno", None))  # of an OSError
+        except Exception as error:  # a damaged file may raise anything
+            may_pass = isinstance(error, PASSING) or bool(getattr(error, "errno", None))  # an OSError
             self._damaged[number] = None if may_pass else files, str(error)
             if str(error) != said or not may_pass:
                 kept = f"; {', '.join(map(str, self.loaded))} stays" if self.loaded else ""
@@ -118,7 +102,6 @@ class ServedModel:
         return version
 
     def find(self, number=None, label=None):
-        """Returns number and `Version` of the one that is asked for, or of the latest."""
         if label is not None:
             if label not in self.labels:
                 raise bad_request(f"Unrecognized servable version label: {label}")
@@ -132,13 +115,12 @@ class ServedModel:
         return number, loaded[number]
 
     def listed(self):
-        """Describes the model to the page: its name, whether it takes text, and texts to try."""
+        """Returns the model's name, whether it takes text, and example texts, for the page."""
         version = self.loaded[max(self.loaded)] if self.loaded else None
-        takes_text = version is None or version.takes_text  # it may yet appear
+        takes_text = version is None or version.takes_text  # a version may yet appear
         return {"name": self.name, "takes_text": takes_text, "examples": version.examples if version else []}
 
     def status(self, number=None, label=None):
-        """Returns the states of versions, as the API has them, or of one."""
         if label is not None:
             number, _ = self.find(label=label)
         states = dict.fromkeys(self.loaded, ("AVAILABLE", "OK", ""))
@@ -158,17 +140,12 @@ class ServedModel:
 
 
 class Version:
-    """A SavedModel in memory. Its warm-up requests are run first, as a server does: one that fails is an error.
-
-    Args:
-        path: of its folder.
-        max_batch: int, most rows that run together.
-    """
+    """SavedModel in memory. Its warm-up requests run on loading; one that fails is an error."""
 
     def __init__(self, path, max_batch):
         for file in pathlib.Path(path).rglob("*"):
-            if not file.is_dir() and not file.is_file():  # a pipe would be waited for without end
-                raise ValueError(f"A version has files and folders alone. Received: {file.name}, which is neither")
+            if not file.is_dir() and not file.is_file():  # a pipe would block
+                raise ValueError(f"A version must have only files and folders. Received: {file.name}")
         definition = saved_model_pb2.SavedModel()
         definition.ParseFromString((pathlib.Path(path) / "saved_model.pb").read_bytes())
         self.protos = {
@@ -176,9 +153,9 @@ class Version:
             for graph in definition.meta_graphs
             for name, signature in sorted(graph.signature_def.items())
         }
-        self._model = _load(path)  # TensorFlow frees the variables with it
+        self._model = _load(path)  # keeps the variables alive
         if not self._model.signatures:
-            raise ValueError(f"The SavedModel has no signatures. Received: {path}")
+            raise ValueError(f"A SavedModel must have signatures. Received: {path}")
         self.signatures = {
             name: Signature(function, max_batch) for name, function in sorted(self._model.signatures.items())
         }
@@ -188,29 +165,18 @@ class Version:
 
     @property
     def takes_text(self):
-        """bool, whether the page can ask it."""
+        """bool, True if the page can query it."""
         return "text" in getattr(self.signatures.get("serving_default"), "inputs", ())
 
     def signature(self, name):
-        """Returns the `Signature` of this name.
-
-        Raises:
-            RequestError: if there is none.
-        """
         if name not in self.signatures:
             raise bad_request(f'Serving signature name: "{name[:100]}" not found in signature def')
         return self.signatures[name]
 
 
 class Signature:
-    """A signature, and the requests that wait for it. What waits while it runs is run together.
-
-    Rows of requests are put together where no output has a size that depends on the other rows.
-
-    Args:
-        function: concrete function.
-        max_batch: int, most rows that run together.
-    """
+    """Signature with a queue of requests. Waiting requests run as one batch if no output's shape depends on other
+    rows."""
 
     def __init__(self, function, max_batch):
         self.inputs = dict(function.structured_input_signature[1])
@@ -227,12 +193,11 @@ class Signature:
         self._executor = concurrent.futures.ThreadPoolExecutor(1, "model")
 
     def __call__(self, arrays):
-        """Runs the signature: dictionary of name to NumPy array, both ways."""
         outputs = self._function(**{name: tf.constant(array) for name, array in arrays.items()})
         return {name: outputs[name].numpy() for name in sorted(outputs)}
 
     def submit(self, arrays, max_rows):
-        """Queues a request of at most `max_rows` rows, and returns a future of the outputs by name."""
+        """Queues a request and returns a future of its outputs by name."""
         rows = _rows(arrays)
         most = max_rows if self.batches or not self.takes_rows else self.max_batch
         if rows > most:
@@ -241,7 +206,7 @@ class Signature:
             raise RequestError(503, "The batch scheduling queue to which this task was submitted is full.")
         future = concurrent.futures.Future()
         self._waiting.append((arrays, future))
-        self._executor.submit(self._run_waiting)  # does nothing where an earlier run has taken the request along
+        self._executor.submit(self._run_waiting)  # does nothing if an earlier run has included the request
         return future
 
     def _run_waiting(self):
@@ -254,7 +219,7 @@ class Signature:
                 future.set_result(output)
 
     def _next_group(self):
-        """Takes the requests that run next, the first and those like it."""
+        """Takes the first waiting request and those that can run with it."""
         group, rows = [], 0
         while self._waiting:
             arrays, future = self._waiting[0]
@@ -264,13 +229,13 @@ class Signature:
             if not fits:
                 break
             self._waiting.popleft()
-            if future.set_running_or_notify_cancel():  # whoever asked has not gone
+            if future.set_running_or_notify_cancel():  # the client is still there
                 group.append((arrays, future))
                 rows += _rows(arrays)
         return group
 
     def _run_group(self, requests):
-        """Returns outputs, or an exception, of each request."""
+        """Returns the outputs, or an exception, of each request."""
         if len(requests) > 1:
             try:
                 outputs = self({name: np.concatenate([arrays[name] for arrays in requests]) for name in self.inputs})
@@ -301,10 +266,9 @@ def _kind(arrays):
 
 
 def _files(path):
-    """Returns names, sizes and times of the files of a version, which tell whether they have changed."""
     try:
         stats = [(file, file.stat()) for file in sorted(pathlib.Path(path).rglob("*"))]
-    except OSError:  # it is going away
+    except OSError:  # it is being deleted
         return None
     return [(file, stat.st_size, stat.st_mtime_ns) for file, stat in stats]
 
@@ -315,5 +279,5 @@ def _load(path):
     except Exception as error:
         if "Op type not registered" not in str(error):
             raise
-        optional_import("tensorflow_text")  # the operations of tokenizers
+        optional_import("tensorflow_text")  # registers the operations of tokenizers
         return tf.saved_model.load(str(path))

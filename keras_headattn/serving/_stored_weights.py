@@ -7,23 +7,15 @@ import keras
 import tensorflow as tf
 
 STORED = ("float32", "bfloat16", "int8")
-LEAST = 4096  # numbers of a matrix that is kept in fewer bytes
+LEAST = 4096  # smallest size of a matrix that is stored in fewer bytes
 
 
 class StoredWeights:
-    """Kernels of decoding, and the weights of a model, as a SavedModel keeps them.
+    """Decoding kernels and model weights as variables of a SavedModel.
 
-    Matrices in fewer bytes are made float32 once in each call, so that all products and sums are float32. Matrices of
-    another dtype stay as they are.
-
-    Args:
-        searcher: `Searcher` around a model.
-        stored: "float32"; "bfloat16"; or "int8", with a float32 factor for each output of a kernel and for each token
-            of an embedding, the largest of its absolute values divided by 127. Matrices of fewer than 4,096 numbers,
-            and weights of one axis, are kept as they are.
-
-    Raises:
-        ValueError: for another `stored`.
+    Matrices of at least 4,096 float32 numbers are stored as `stored`, the rest unchanged, and become float32 again once
+    in each call. `"int8"` has a float32 factor for each output of a kernel and each token of an embedding: its largest
+    absolute value / 127.
     """
 
     def __init__(self, searcher, stored="float32"):
@@ -35,22 +27,22 @@ class StoredWeights:
         self._weights += [(weight, _keep_weight(weight, stored)) for weight in self._read_by(searcher)]
 
     def read(self):
-        """The kernels, `None` where there are none, and the weights as `Searcher.search` takes them."""
+        """Returns the kernels (or `None`) and the weights as `Searcher.search` takes them."""
         kernels = None if self._kernels is None else keras.tree.map_structure(lambda value: value(), self._kernels)
         return kernels, [(weight, value()) for weight, value in self._weights]
 
     def _read_by(self, searcher):
-        """The model's weights that a search reads, some of which the kernels replace."""
-        model, given = searcher.model, {} if self._kernels is None else {"kernels": self.read()[0]}
+        """Returns the weights that a search reads; the kernels replace some of the model's."""
+        model, kwargs = searcher.model, {} if self._kernels is None else {"kernels": self.read()[0]}
 
         @functools.partial(tf.function, autograph=False)
         def step(ids):
-            cache = model.init_cache(ids, 1, **given)
-            return model.decode_step(ids[:, :1], cache, 0, tf.zeros((1,), tf.int32), None, **given)[0]
+            cache = model.init_cache(ids, 1, **kwargs)
+            return model.decode_step(ids[:, :1], cache, 0, tf.zeros((1,), tf.int32), None, **kwargs)[0]
 
         read = step.get_concrete_function(tf.TensorSpec((None, None), tf.int32)).graph.variables
         read = {id(variable) for variable in read}
-        # Under `MirroredStrategy` a weight is a variable for each replica.
+        # Under `MirroredStrategy` a weight has a variable for each replica.
         return [
             weight
             for weight in searcher.variables
@@ -63,15 +55,15 @@ def _is_large(tensor):
 
 
 def _keep_weight(weight, stored):
-    """As `_keep`; weights that stay as they are stay the model's."""
+    """Like `_keep`, but weights that need no conversion stay the model's variables."""
     if stored == "float32" or not _is_large(weight):
         return lambda: keras.ops.copy(weight)
-    # An embedding has its tokens on the first axis, and a kernel its inputs.
+    # The first axis of an embedding is tokens, that of a kernel inputs.
     return _keep(weight, stored, -1 if weight.name == "embeddings" else 0)
 
 
 def _keep(tensor, stored, axis=0):
-    """A function that returns the tensor, from variables that it makes now."""
+    """Stores a tensor in new variables, and returns a function that reads it as float32."""
     tensor = tf.convert_to_tensor(tensor)
     if stored == "float32" or tensor.dtype != tf.float32 or not _is_large(tensor):
         return tf.Variable(tensor).read_value  # once, not in each step

@@ -1,4 +1,4 @@
-"""Translating lists of sentences with a trained model."""
+"""Translation of lists of sentences."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -17,13 +17,12 @@ from keras_headattn.text import LanguagePair, MosesPreprocessor, SentencePieceTo
 
 @dataclasses.dataclass(frozen=True)
 class Translation:
-    """A translation.
+    """Translation of a sentence.
 
     Args:
         text: str.
-        score: float, the log probability divided by the length penalty.
-        is_cut: bool, whether the source was longer than the model takes, so that its end was not translated. Default
-            False.
+        score: float, log probability divided by the length penalty.
+        is_cut: bool, True if the source was too long, so that its end is not translated. Default False.
     """
 
     text: str
@@ -32,44 +31,38 @@ class Translation:
 
 
 class Translator:
-    """Translates sentences: text in, text out.
+    """Translator: sentences in, translations out.
 
-    Sentences are sorted by length and searched in batches of few shapes, each compiled once.
+    Sentences are sorted by length and searched in batches of a few shapes, each compiled once.
 
     Args:
-        model: a trained `Transformer`, or any model that `decoding.Searcher` takes.
-        source_tokenizer: `SentencePieceTokenizer` of the source.
-        target_tokenizer: `SentencePieceTokenizer` of the target.
+        model: trained `Transformer`, or any model for `decoding.Searcher`.
+        source_tokenizer, target_tokenizer: `SentencePieceTokenizer`.
         beam_size: int, 1 for greedy search. Default 4.
         alpha: float, exponent of the length penalty. Default 0.6.
-        max_length: int, most tokens of a translation, its end symbol included. Default 128.
-        max_source_length: int, most tokens of a sentence, its end symbol included. Longer ones are cut, and say so.
-            Default `None`: twice `max_length` or a little more, but no more than the model has learned positions.
-        source_moses, target_moses: `MosesPreprocessor`, the steps before the tokenizers, undone after them. Default
-            `None`: there are none.
-        batch_size: int, sentences that are searched together; a single one is searched by itself. Default 64.
-        jit_compile: bool, whether XLA compiles the search: faster, after a few seconds for each length. Default True.
-        start_id: int, the token id before a translation. Default `None`: `target_tokenizer.bos_id` or, where the
-            tokenizer has none, its padding, as T5 has it.
-        suppress: list of token ids that are never produced. Default `None`: those of the model, see
-            `decoding.Searcher`.
+        max_length: int, most tokens of a translation, including its end symbol. Default 128.
+        max_source_length: int, most tokens of a source, including its end symbol; longer ones are cut. Default `None`:
+            about twice `max_length`, and at most the number of the model's learned positions.
+        source_moses, target_moses: `MosesPreprocessor`, applied before tokenizers and undone after. Default `None`.
+        batch_size: int, sentences searched together. Default 64.
+        jit_compile: bool, True to compile with XLA: faster, after a few seconds for each shape. Default True.
+        start_id: int, token id before a translation. Default `None`: `target_tokenizer.bos_id`, or its padding (as in
+            T5) if it has none.
+        suppress: token ids that are never produced. Default `None`: the model's, see `decoding.Searcher`.
 
     Call arguments:
-        sentences: list of str. An empty sentence stays empty.
-        progress: function of (sentences done), called after each batch. Default `None`.
+        sentences: list of str. Empty sentences stay empty.
+        progress: function of the number of sentences done, called after each batch. Default `None`.
 
     Returns:
         List of `Translation`, one for each sentence.
 
     Raises:
-        ValueError: if the beam is too wide for the vocabulary, or `sentences` is a single str; for other numbers, as
-            `decoding.Searcher` raises it.
+        ValueError: if the beam is too wide for the vocabulary, `sentences` is a str, or `Searcher` refuses an argument.
 
     Attributes:
-        searcher: the `Searcher`, which the functions that write SavedModels take.
+        searcher: the `Searcher`, for `export_translator`.
         text: the `LanguagePair`.
-
-    Example:
 
     >>> import functools
     >>> from keras_headattn.data import TokenBatches, teacher_forcing
@@ -119,7 +112,7 @@ class Translator:
 
     @property
     def max_source_length(self) -> int:
-        """int, most tokens of a sentence."""
+        """int, most tokens of a source."""
         return self.buckets[-1]
 
     def __call__(self, sentences: Sequence[str], progress: Callable[[int], Any] | None = None) -> list[Translation]:
@@ -133,9 +126,9 @@ class Translator:
         done = len(sentences) - len(places)
         kernels = self.searcher.decoding_kernels()  # once, not in each batch
         for indices, batch in source_batches(ids, self.buckets, self.batch_size if len(ids) > 1 else 1):
-            found = self._search_of(batch.shape, kernels)(tf.constant(batch), kernels)
-            texts = self.text.decode(found["tokens"][: len(indices), 0])
-            for index, text, score in zip(indices, texts, found["scores"][:, 0].numpy(), strict=False):
+            result = self._search_of(batch.shape, kernels)(tf.constant(batch), kernels)
+            texts = self.text.decode(result["tokens"][: len(indices), 0])
+            for index, text, score in zip(indices, texts, result["scores"][:, 0].numpy(), strict=False):
                 translations[places[index]] = Translation(text, float(score), is_cut[index])
             done += len(indices)
             if progress:
@@ -143,7 +136,7 @@ class Translator:
         return translations
 
     def _search_of(self, shape, kernels):
-        """Returns the search of batches of a shape. A call would have TensorFlow warn of the many shapes."""
+        """Returns the search for a shape of batch; calling the function instead would warn of retracing."""
         return self._search.get_concrete_function(tf.TensorSpec(shape, tf.int32), kernels)
 
     def _cut(self, row):
@@ -152,16 +145,16 @@ class Translator:
 
 
 def source_buckets(model, max_length, max_source_length=None):
-    """Lengths to which sources are padded; the last is the most tokens that a source may have."""
+    """Returns the lengths that sources are padded to; the last is the most tokens of a source."""
     longest, positions = source_lengths(max_length)[-1], getattr(model, "max_length", None)
     if positions is not None:
         longest = min(longest, positions)
     if max_source_length is not None:
         longest = max_source_length
     if longest < 2 or longest > (positions or longest):
-        most = "" if positions is None else f", and at most {positions}, the number of the model's learned positions"
+        most = "" if positions is None else f", and at most {positions}, the model's learned positions"
         raise ValueError(
-            f"`max_source_length` must have room for a token beside the end symbol{most}. "
+            f"`max_source_length` must be at least 2, a token and the end symbol{most}. "
             f"Received: max_source_length={longest}"
         )
     return bucket_lengths(longest)

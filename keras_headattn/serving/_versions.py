@@ -1,4 +1,4 @@
-"""SavedModels in numbered folders, as model servers expect them, written in full or not at all."""
+"""SavedModels in numbered folders, written in full or not at all."""
 
 import contextlib
 import json
@@ -15,21 +15,21 @@ import tensorflow as tf
 from headattn_io.files import Path, read_json, sync, write_atomically
 from keras_headattn.serving._warmup import write_warmup
 
-# Part of a version, so that both appear at once. Model servers load nothing of this folder but warm-up requests.
+# Inside the version, so that all appears at once. Model servers read only warm-up requests from this folder.
 NOTE = pathlib.Path("assets.extra", "run.txt")
 EXAMPLES = pathlib.Path("assets.extra", "examples.json")
 
 
 def check_export_folder(folder: Path, run: str | None = None) -> None:
-    """Makes a folder for SavedModels, and reports what would keep a version out of it: before training, not after it.
+    """Makes a folder for SavedModels and checks that a version can be written there; call it before training.
 
     Args:
-        folder: str or path, as the functions that write SavedModels take it.
-        run: str, the name of what the model is of, as they take it. Default `None`: it has none.
+        folder: str or path.
+        run: str, name of the training run. Default `None`: no name.
 
     Raises:
-        OSError: if nothing can be written there.
-        ValueError: if the folder has the model of another run.
+        OSError: if the folder cannot be written to.
+        ValueError: if it has a model of another run.
 
     >>> check_export_folder("saved_models/translate", run="first")
     """
@@ -46,22 +46,18 @@ def save_signatures(
     run: str | None = None,
     warmup: Any = None,
 ) -> pathlib.Path:
-    """Writes functions as the signatures of a SavedModel: for a model that no other `export_...` function is for.
+    """Writes functions as the signatures of a SavedModel, and returns the `Path` of the new version.
 
     Args:
-        signatures: dictionary of name to a function and the list of `tf.TensorSpec` of its arguments. A function
+        signatures: dictionary from name to a function and the list of `tf.TensorSpec` of its arguments. The function
             returns a dictionary of tensors.
-        folder: str or path, where the next version is written: `folder/1`, `folder/2`, ...
-        tokenizers: list of the layers, with vocabularies or tables, that the functions use. Default: none.
-        run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
-            it has none.
-        warmup: requests that a server runs before others, as `write_warmup` takes them. Default `None`: there are none.
-
-    Returns:
-        `pathlib.Path` of the new version.
+        folder: str or path. The next version is written to `folder/1`, `folder/2`, ...
+        tokenizers: layers with vocabularies or tables that the functions use. Default: none.
+        run: str, name of the training run; a folder with a model of another run is refused. Default `None`: no name.
+        warmup: warm-up requests, see `write_warmup`. Default `None`: none.
 
     Raises:
-        ValueError: if the folder has the model of another run.
+        ValueError: if `run` is another.
         OSError: if it cannot be written.
 
     ```python
@@ -75,7 +71,7 @@ def save_signatures(
         name: tf.function(function, autograph=False).get_concrete_function(*specs)
         for name, (function, specs) in signatures.items()
     }
-    module = tf.Module()  # what the signatures use must be within reach of it
+    module = tf.Module()  # everything that the signatures use must be an attribute
     module.weights = list({id(weight): weight for f in functions.values() for weight in f.graph.variables}.values())
     module.tokenizers = list(tokenizers)
 
@@ -88,52 +84,44 @@ def save_signatures(
 
 
 def write_examples(path: Path, examples: list[dict[str, str]]) -> None:
-    """Writes requests that the page of `Server` offers to try.
+    """Writes example inputs that the page of `Server` offers.
 
     Args:
-        path: str or path of a version of a SavedModel, for example `"saved_models/translate/1"`.
-        examples: list of dictionaries of the name of an input to its text.
-
-    Raises:
-        OSError: if they cannot be written.
+        path: str or path of a version of a SavedModel, such as `"saved_models/translate/1"`.
+        examples: dictionaries from the name of an input to its text.
     """
     write_atomically(pathlib.Path(path, EXAMPLES), json.dumps(examples, ensure_ascii=False, indent=1).encode("utf-8"))
 
 
 def read_examples(path):
-    """Reads what `write_examples` wrote; an empty list if nothing was."""
     path = pathlib.Path(path, EXAMPLES)
     return read_json(path) if path.is_file() else []
 
 
 def _check_run(folder, run):
-    """Refuses a folder whose last version that names its run is of another one."""
+    """Raises a ValueError if the last named version in a folder is of another run."""
     notes = (path / NOTE for _, path in sorted(_versions(folder), reverse=True))
     note = next((path for path in notes if path.is_file()), None)
     owner = None if note is None else note.read_text(encoding="utf-8").removesuffix("\n")
     if note is not None and owner != run:
         raise ValueError(
-            f"The folder has the model of another run, {owner}, and a server of it would go over to the new one. Give "
-            f"another folder, or remove this one. Received: folder={str(folder)!r}, run={run!r}"
+            f"`folder` must have no model of another run, {owner}, as servers would switch to the new one. "
+            f"Received: folder={str(folder)!r}, run={run!r}"
         )
 
 
 def write_version(folder: Path, write: Callable[[str], object], run: str | None = None) -> pathlib.Path:
-    """Writes `folder/<version>`, where the version is one more than the highest there.
+    """Writes `folder/N`, with N one more than the highest version there, and returns its `Path`.
 
-    The new folder gets its number only when all of it is on the disk. Older versions are never touched.
+    The new version appears only when all of it is on the disk. Older versions stay as they are.
 
     Args:
-        folder: str or path. It is created if need be.
-        write: function of a path (str), the empty folder it is to fill.
-        run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
-            it has none.
-
-    Returns:
-        `pathlib.Path` of the new version.
+        folder: str or path, created if missing.
+        write: function of a path (str), the empty folder to fill.
+        run: str, name of the training run; a folder with a model of another run is refused. Default `None`: no name.
 
     Raises:
-        ValueError: if the folder has the model of another run.
+        ValueError: if `run` is another.
         OSError: if it cannot be written.
 
     >>> write_version("saved_models/notes", lambda path: pathlib.Path(path, "note.txt").touch()).name
@@ -159,31 +147,29 @@ def write_version(folder: Path, write: Callable[[str], object], run: str | None 
 
 @contextlib.contextmanager
 def _explained(folder):
-    """Errors say what to do about the folder."""
+    """Raises errors as OSErrors that name the folder."""
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
         raise OSError(
-            "The model could not be written. Give a folder that may be written to, on a disk with enough "
-            f"room. Received: folder={str(folder)!r} ({error})"
+            f"`folder` must be writable, on a disk with enough space. Received: folder={str(folder)!r} ({error})"
         ) from error
 
 
 def _temporary(folder):
-    """A new folder inside `folder`, so that renaming is atomic; model servers pass over names that are no number."""
+    """Makes a folder inside `folder`, so that renaming is atomic. Model servers skip names that are not numbers."""
     folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / f".new.{secrets.token_hex(4)}"
-    temporary.mkdir()  # with the permissions of any new folder; those of `tempfile` are for their owner
+    temporary.mkdir()  # not by `tempfile`, whose folders only the owner may read
     return temporary
 
 
 def is_version(name):
-    """Returns True for the name of a version's folder."""
     return name.isascii() and name.isdecimal()
 
 
 def _versions(folder):
-    """Tuples of the number and the path of what has a number in a folder, which need not be there."""
+    """Returns the numbers and paths of all versions in a folder, which may be missing."""
     folder = pathlib.Path(folder)
     paths = folder.iterdir() if folder.is_dir() else ()
     return [(int(path.name), path) for path in paths if is_version(path.name)]
@@ -196,6 +182,6 @@ def _rename(temporary, folder):
             os.rename(temporary, version)
             return version
         except OSError:
-            # Another process may have taken the number in between.
+            # Another process may have taken the number.
             if not version.exists():
                 raise

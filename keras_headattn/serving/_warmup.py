@@ -1,4 +1,4 @@
-"""Requests that a model server runs before it answers others: TensorFlow Serving's warm-up records."""
+"""TensorFlow Serving's warm-up requests."""
 
 import bisect
 import functools
@@ -14,7 +14,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from headattn_io.files import Path, atomic_path
 
 RECORDS = pathlib.Path("assets.extra", "tf_serving_warmup_requests")
-MOST = 1000  # a server does not load a model that has more
+MOST = 1000  # servers refuse models with more
 BATCH_SIZES = (1, 8)
 
 # Messages of TensorFlow Serving: fields that a request has, by name, with their numbers and types. Fields are known by
@@ -31,21 +31,16 @@ MESSAGES = {
 def write_warmup(path: Path, requests: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Writes the requests that TensorFlow Serving runs when it loads a SavedModel, before it answers others.
 
-    The first request of each signature and shape takes much longer than later ones. The functions that export models
-    write requests by themselves; give others where a server is to be warm for other shapes. The requests go into
-    `assets.extra/tf_serving_warmup_requests`, and replace those there. No server need be installed.
+    The first request of a signature and shape is much slower than later ones. The `export_...` functions write some
+    requests; replace them to warm a server up for other shapes. The file is `assets.extra/tf_serving_warmup_requests`.
 
     Args:
-        path: str or path of a version of a SavedModel, for example `"saved_models/translate/1"`.
-        requests: dictionary of the name of a signature to a list of requests, each a dictionary of the name of an input
-            to its array.
+        path: str or path of a version of a SavedModel, such as `"saved_models/translate/1"`.
+        requests: dictionary from signature to a list of requests, dictionaries from the name of an input to its array.
 
     Raises:
-        ValueError: if there are more requests than the 1,000 that a server takes, or one does not fit the signatures:
-            a server does not load a model whose requests fail.
-        OSError: if there is no SavedModel, or the requests cannot be written.
-
-    Example:
+        ValueError: if there are more than 1,000 requests or one does not fit its signature; servers refuse such models.
+        OSError: if there is no SavedModel, or the file cannot be written.
 
     ```python
     texts = [["two cats"], ["two cats"] * 8]
@@ -54,7 +49,7 @@ def write_warmup(path: Path, requests: Mapping[str, Sequence[Mapping[str, Any]]]
     """
     number = sum(map(len, requests.values()))
     if number > MOST:
-        raise ValueError(f"A server takes {MOST} requests at most. Received: {number} requests")
+        raise ValueError(f"`requests` must be {MOST} at most. Received: {number} requests")
     saved_model = saved_model_pb2.SavedModel.FromString(pathlib.Path(path, "saved_model.pb").read_bytes())
     signatures = saved_model.meta_graphs[0].signature_def
     with atomic_path(pathlib.Path(path, RECORDS)) as temporary, tf.io.TFRecordWriter(str(temporary)) as file:
@@ -64,7 +59,7 @@ def write_warmup(path: Path, requests: Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def read_warmup(path):
-    """Reads what `write_warmup` wrote."""
+    """Reads what `write_warmup` wrote, as a list of signature names and inputs."""
     requests = []
     for record in tf.data.TFRecordDataset(str(pathlib.Path(path, RECORDS))).as_numpy_iterator():
         request = _prediction_log().FromString(record).predict_log.request
@@ -74,7 +69,7 @@ def read_warmup(path):
 
 
 def sample_texts(tokenizer, lengths, number=1):
-    """A text for each length: as many times the same word as have no more ids."""
+    """Returns a text for each length: a word repeated as often as fits."""
 
     def text(words):
         return " ".join(["a"] * words)
@@ -87,19 +82,18 @@ def sample_texts(tokenizer, lengths, number=1):
 
 
 def batches(name, rows, batch_sizes):
-    """Requests of one input, for all batch sizes."""
+    """Returns requests of one input for each row and batch size."""
     rows = [np.array(row, object if isinstance(row, str | bytes) else None) for row in rows]
     return [{name: np.broadcast_to(row, (size, *row.shape))} for row in rows for size in batch_sizes]
 
 
 def _record(name, inputs, signatures):
-    """A request as bytes."""
     if name not in signatures:
         names = sorted(known for known in signatures if not known.startswith("__"))
-        raise ValueError(f"The model has the signatures {names}. Received: requests of {name!r}")
+        raise ValueError(f"`requests` must be of the signatures {names}. Received: requests of {name!r}")
     specs = signatures[name].inputs
     if specs.keys() != inputs.keys():
-        raise ValueError(f"The signature {name!r} has the inputs {sorted(specs)}. Received: {sorted(inputs)}")
+        raise ValueError(f"Requests of {name!r} must have the inputs {sorted(specs)}. Received: {sorted(inputs)}")
     log = _prediction_log()()
     request = log.predict_log.request
     request.model_spec.signature_name = name
@@ -107,8 +101,8 @@ def _record(name, inputs, signatures):
         value, spec = np.asarray(value), specs[key]
         if not tf.TensorShape(spec.tensor_shape).is_compatible_with(value.shape):
             shape = tuple(tf.TensorShape(spec.tensor_shape).as_list())
-            raise ValueError(f"`{key}` of {name!r} has the shape {shape}. Received: an array of shape {value.shape}")
-        # One element stands for all, where all are alike.
+            raise ValueError(f"`{key}` of {name!r} must be of shape {shape}. Received: an array of shape {value.shape}")
+        # One element stands for all if they are equal.
         alike = value.size and (value == value.flat[0]).all()
         tensor = tf.make_tensor_proto(value.flat[:1] if alike else value, spec.dtype, value.shape)
         request.inputs.add(key=key, value=tensor.SerializeToString())
@@ -117,7 +111,7 @@ def _record(name, inputs, signatures):
 
 @functools.cache
 def _prediction_log():
-    """The class of the messages in the file, made here rather than imported from a package more."""
+    """Returns the message class of the file, made here to avoid a dependency."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     kinds = descriptor_pb2.FieldDescriptorProto

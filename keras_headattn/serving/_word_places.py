@@ -1,10 +1,10 @@
-"""Which word of a text each of its tokens belongs to."""
+"""The word that each token of a text belongs to."""
 
 import numpy as np
 
 
 def word_places(tokenizer, columns, *sides):
-    """The word of each id of texts, or of pairs."""
+    """Returns the word index of each id, -1 for special ones: a list of arrays for each input of ids."""
     words = [[text.split() for text in side] for side in sides]
     columns = [column for name, column in columns.items() if name != "segment_ids"]
     if len(columns) == len(sides):
@@ -21,8 +21,8 @@ def _single(tokenizer, rows, texts):
     places = []
     for ids, (start, end), words in zip(rows, (_text(tokenizer, ids) for ids in rows), texts, strict=True):
         place = np.full(len(ids), -1)
-        found = _words_of(tokenizer, words, ids[start:end])
-        place[start : start + len(found)] = found
+        indices = _words_of(tokenizer, words, ids[start:end])
+        place[start : start + len(indices)] = indices
         places.append(place)
     return places
 
@@ -40,7 +40,7 @@ def _joined(tokenizer, rows, first_texts, second_texts):
 
 
 def _text(tokenizer, ids):
-    """Where the ids of a text begin and end in a row, without special ones."""
+    """Returns the first and the last position of a row's text, without special ids."""
     joins = tokenizer.joins_pairs
     begins, ends = (joins or getattr(tokenizer, name, False) for name in ("add_bos", "add_eos"))
     return int(begins), len(ids) - int(bool(ends and len(ids) and ids[-1] == tokenizer.eos_id))
@@ -51,12 +51,12 @@ def _pieces(tokenizer, texts):
 
 
 def _words_of(tokenizer, words, ids):
-    """The number of the word of each id, without special ones; ids that belong to no word have the last one's."""
+    """Returns the word index of each id; ids that belong to no word take the last one's."""
     # Byte pairs begin with the space before them.
     pieces = _pieces(tokenizer, [word if number == 0 else f" {word}" for number, word in enumerate(words)])
     counts = [len(each) for each in pieces]
-    if not words or not np.array_equal(np.concatenate(pieces)[: len(ids)], ids):  # pieces of several words
+    if not words or not np.array_equal(np.concatenate(pieces)[: len(ids)], ids):  # pieces that span words
         ends = [len(each) for each in _pieces(tokenizer, [" ".join(words[: end + 1]) for end in range(len(words))])]
         counts = np.diff(np.maximum.accumulate([0, *ends]))
-    found = np.repeat(np.arange(len(words)), counts)[: len(ids)]
-    return np.pad(found, (0, len(ids) - len(found)), constant_values=found[-1] if len(found) else -1)
+    indices = np.repeat(np.arange(len(words)), counts)[: len(ids)]
+    return np.pad(indices, (0, len(ids) - len(indices)), constant_values=indices[-1] if len(indices) else -1)

@@ -1,4 +1,4 @@
-"""Scores of words from inside a classifier: what its attention looks at, and gradients."""
+"""Word scores from a classifier's attention and gradients."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_headattn._private import flatten_layers
 from keras_headattn._validation import check_positive
-from keras_headattn.serving._attention_signature import flat_heads, intermediates_of
+from keras_headattn.serving._attention_signature import attention_weights
 from keras_headattn.serving._classifier import Classifier, traced
 from keras_headattn.serving._word_places import word_places
 
@@ -18,18 +18,15 @@ KINDS = ("pooling", "cls", "received")
 
 
 class WordScores:
-    """Scores of the words of texts, from attention or gradients of the model that classifies them.
+    """Word scores of texts, from the attention or the gradients of their classifier.
 
-    A word has the sum of its tokens. Words that the model does not read, as the text is cut before them, have 0.
+    A word's score is the sum over its tokens. Words that are cut off have 0.
 
     Args:
-        classifier: `Classifier`, of a model that is made of layers of this library or of Keras.
-        embedding: the layer that gives tokens their vectors, for gradients. It must be called once for each input of
-            ids. Default `None`: the model's `keras.layers.Embedding` with the most ids.
+        classifier: `Classifier` of a model made of this library's and Keras's layers.
+        embedding: layer that embeds tokens, for gradients; it must be called once for each input of ids. Default
+            `None`: the model's largest `keras.layers.Embedding`.
         batch_size: int, texts at a time. Default 16.
-
-    Raises:
-        ValueError: naming the argument and what was received.
 
     >>> from keras_headattn.models import BiLSTMEncoder, SentenceClassifier
     >>> from keras_headattn.serving import Classifier
@@ -37,9 +34,9 @@ class WordScores:
     >>> encoder = BiLSTMEncoder(5, embedding_dim=8, hidden_dim=6)
     >>> model = SentenceClassifier(encoder, num_classes=2, mlp_dim=10)
     >>> scores = WordScores(Classifier(model, WordTokenizer(["a", "bad", "film"]), ["negative", "positive"]))
-    >>> [found.shape for found in scores.gradients(["a bad film", "a film"])]
+    >>> [words.shape for words in scores.gradients(["a bad film", "a film"])]
     [(3,), (2,)]
-    >>> [float(found.sum().round(4)) for found in scores.attention(["a bad film", "a film"])]
+    >>> [float(words.sum().round(4)) for words in scores.attention(["a bad film", "a film"])]
     [1.0, 1.0]
     """
 
@@ -57,19 +54,19 @@ class WordScores:
         layer: int = -1,
         progress: Callable[[int], Any] | None = None,
     ) -> list[np.ndarray]:
-        """How much the model's attention looks at each word, as a mean of heads.
+        """Returns the attention that each word receives, averaged over heads.
 
         Args:
-            texts: list of N str, whose words have white space between them.
-            second_texts: list of N str, of pairs. Default `None`: single texts.
-            kind: `"pooling"` for the weights of `SelfAttentivePooling`; `"cls"` for what the first token looks at,
-                which a BERT classifies; `"received"` for what each token receives, as a mean of all that look.
-            layer: int, which of the attention layers, in the order of their calls, for the latter two. Default -1: the
-                last.
-            progress: function of the number of texts that are done. Default `None`.
+            texts: N str; words are separated by white space.
+            second_texts: N str, the second text of each pair. Default `None`: single texts.
+            kind: `"pooling"`, the weights of `SelfAttentivePooling`; `"cls"`, the weights of the first token (as in
+                BERT); or `"received"`, the mean over all tokens. Default `"pooling"`.
+            layer: int, index of the attention layer in the order of calls, for `"cls"` and `"received"`. Default -1.
+            progress: function of the number of texts done. Default `None`.
 
         Returns:
-            List of N float64 arrays `(n,)`, a score for each word of a text and, of pairs, of the second text after it.
+            List of N float64 arrays `(n,)`, a score for each word; for pairs, the first text's words, then the
+            second's.
 
         Raises:
             ValueError: if the model has no such attention.
@@ -89,28 +86,26 @@ class WordScores:
         steps: int | None = None,
         progress: Callable[[int], Any] | None = None,
     ) -> list[np.ndarray]:
-        """Gradient times embedding, or integrated gradients.
+        """Returns gradient times embedding, or integrated gradients, of each word.
 
-        It is the gradient of the log odds of a class: its logit less the logarithm of the sum of the others'
-        exponentials, or, of labels and numbers, the logit itself. Unlike that of a probability it does not vanish where
-        the model is certain. Integrated gradients sum to the log odds less those of a text whose token vectors are all
-        zero; positions and segments stay.
+        The gradient is that of a class's log odds, its logit less the log-sum-exp of the others (for labels and
+        numbers, of the logit itself), which does not vanish where the model is certain. Integrated gradients sum to the
+        log odds less those of a text with zero token vectors; positions and segments stay.
 
-        Source: Simonyan et al. 2014, "Deep inside convolutional networks"; for the product and its sign, Ancona et al.
-        2018, "Towards better understanding of gradient-based attribution methods"; Sundararajan et al. 2017,
+        Source: Simonyan et al. 2014, "Deep inside convolutional networks"; Ancona et al. 2018, "Towards better
+        understanding of gradient-based attribution methods" (the product and its sign); Sundararajan et al. 2017,
         "Axiomatic attribution for deep networks".
 
         Args:
-            texts, second_texts, progress: as of `attention`.
-            classes: N integers, the class of each text that is explained. Default `None`: the likeliest.
-            steps: int, points of integrated gradients between zero and the embedding. Default `None`: gradient times
-                embedding.
+            texts, second_texts, progress: as in `attention`.
+            classes: N ints, the class to explain for each text. Default `None`: the likeliest.
+            steps: int, points of integrated gradients, zero to embedding. Default `None`: gradient times embedding.
 
         Returns:
-            List of N float64 arrays `(n,)`, as of `attention`. Words that speak against the class are below 0.
+            List of N float64 arrays `(n,)`, as in `attention`; negative for words that speak against the class.
 
         Raises:
-            ValueError: if the model's embedding is not found, or it is not called once for each input.
+            ValueError: if no embedding is found, or it is not called once for each input.
         """
         if steps is not None:
             check_positive("steps", steps)
@@ -126,20 +121,20 @@ class WordScores:
 
         def mean(inputs, members):
             rows = len(next(iter(inputs.values())))
-            given = tf.constant(np.pad(classes[members], (0, rows - len(members))))
-            found = [self._functions["gradients"](inputs, given, tf.constant(p, tf.float32)) for p in points]
-            return [tf.add_n(side) / len(points) for side in zip(*found, strict=True)]
+            labels = tf.constant(np.pad(classes[members], (0, rows - len(members))))
+            results = [self._functions["gradients"](inputs, labels, tf.constant(p, tf.float32)) for p in points]
+            return [tf.add_n(side) / len(points) for side in zip(*results, strict=True)]
 
         return self._sum_of_words(mean, texts, second_texts, progress)
 
     def words_read(self, texts: Sequence[str], second_texts: Sequence[str] | None = None) -> list[list[int]]:
-        """How many words the model reads of each text, before it is cut.
+        """Returns how many words of each text the model reads before the text is cut.
 
         Args:
-            texts, second_texts: as of `attention`.
+            texts, second_texts: as in `attention`.
 
         Returns:
-            For the texts and, of pairs, the second texts a list of N int.
+            List of N int for `texts`, and for pairs one for `second_texts`.
         """
         sides = [texts] if second_texts is None else [texts, second_texts]
         places = word_places(self.classifier.tokenizer, self.classifier.columns(*sides), *sides) if texts else [[]]
@@ -152,14 +147,14 @@ class WordScores:
         return counts[: len(sides)]
 
     def _sum_of_words(self, function, texts, second_texts, progress):
-        """Sums what a function gives each token, `(B, n)` for each input with ids, over the tokens of a word."""
+        """Sums token scores, `(B, n)` for each input of ids, over the tokens of each word."""
         sides = [texts] if second_texts is None else [texts, second_texts]
         places = word_places(self.classifier.tokenizer, self.classifier.columns(*sides), *sides) if texts else []
         scores = [np.zeros(sum(len(side[number].split()) for side in sides)) for number in range(len(texts))]
         done = 0
         for members, inputs in self.classifier.batches(*sides, batch_size=self.batch_size):
-            for found, words in zip(function(inputs, members), places, strict=True):
-                for row, member in zip(found.numpy(), members, strict=False):
+            for token_scores, words in zip(function(inputs, members), places, strict=True):
+                for row, member in zip(token_scores.numpy(), members, strict=False):
                     real = words[member] >= 0
                     np.add.at(scores[member], words[member][real], row[: len(real)][real])
             done += len(members)
@@ -168,24 +163,20 @@ class WordScores:
         return scores
 
     def _attention(self, inputs, kind, layer):
-        sides = intermediates_of(self.classifier.model, inputs)
-        return [self._weights(ids, found, kind, layer) for ids, found in sides]
+        weights = attention_weights(self.classifier.model, inputs)
+        return [self._weights(ids, maps, poolings, kind, layer) for ids, maps, poolings in weights]
 
-    def _weights(self, ids, found, kind, layer):
-        """Weights of one text's tokens, float32 `(B, n)`."""
-        weights = [layer["weights"] for layer in found.values() if "weights" in layer]
-        poolings = [each for each in weights if each.shape.rank == 3]
-        maps = [each for each in weights if each.shape.rank > 3]
+    def _weights(self, ids, maps, poolings, kind, layer):
         if kind == "pooling":
             if not poolings:
                 raise ValueError(
                     "kind='pooling' needs a model with SelfAttentivePooling. "
                     f"Received: one with {len(maps)} other layers of attention, of which there are 'cls' and 'received'"
                 )
-            return tf.reduce_mean(tf.cast(tf.concat(poolings, axis=1), tf.float32), axis=1)
+            return tf.reduce_mean(tf.concat(poolings, axis=1), axis=1)
         if not -len(maps) <= layer < len(maps):
             raise ValueError(f"The model has {len(maps)} attention layers. Received: kind={kind!r}, layer={layer}")
-        chosen = tf.reduce_mean(tf.cast(flat_heads(maps[layer]), tf.float32), axis=1)
+        chosen = tf.reduce_mean(maps[layer], axis=1)
         if kind == "cls":
             return chosen[:, 0]
         real = tf.cast(ids != getattr(self.classifier.tokenizer, "pad_id", 0), tf.float32)
@@ -194,7 +185,7 @@ class WordScores:
     def _gradients(self, inputs, classes, point):
         ids = inputs["token_ids"] if isinstance(inputs, dict) else inputs
         sides = ids if isinstance(ids, tuple) else (ids,)
-        # Of what each token's vector is multiplied by: the gradient of the vector, times the vector.
+        # The gradient of a vector's scale is the vector's gradient times the vector.
         scales = [point * tf.ones(tf.shape(each), tf.float32) for each in sides]
         with tf.GradientTape() as tape:
             tape.watch(scales)
@@ -209,18 +200,18 @@ class WordScores:
     def _find_embedding(self):
         if self._embedding is not None:
             return self._embedding
-        found = [layer for layer in flatten_layers(self.classifier.model) if isinstance(layer, keras.layers.Embedding)]
-        if not found:
+        layers = [layer for layer in flatten_layers(self.classifier.model) if isinstance(layer, keras.layers.Embedding)]
+        if not layers:
             raise ValueError(
                 "There is no keras.layers.Embedding in the model, or it is not built: give `embedding`, or call the "
                 f"model first. Received: {self.classifier.model}"
             )
-        return max(found, key=lambda layer: layer.input_dim)
+        return max(layers, key=lambda layer: layer.input_dim)
 
 
 @contextlib.contextmanager
 def _scaled(embedding, scales):
-    """Within it, what an embedding gives each token is multiplied: by `(B, n)` for each of its calls."""
+    """Multiplies the embedding's output for each token by `scales`, `(B, n)` for each of its calls."""
     call, left = embedding.call, list(scales)
 
     def scaled_call(*args, **kwargs):
@@ -236,7 +227,7 @@ def _scaled(embedding, scales):
     try:
         yield
     finally:
-        del embedding.call  # that of the class again
+        del embedding.call  # restores the class's method
     if left:
         raise ValueError(
             f"`embedding` must be called once for each input of ids, {len(scales)}. Received: {embedding.path!r}, "

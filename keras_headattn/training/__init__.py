@@ -1,4 +1,4 @@
-"""Training: a step compiled by XLA on every replica, devices, exact resume, and callbacks."""
+"""Distributed training with XLA, exact resume, and callbacks."""
 
 from keras_headattn import _tensorflow  # noqa: F401
 from keras_headattn.training._callbacks.attention_images import AttentionImages

@@ -64,7 +64,7 @@ def test_the_deviation_of_new_weights_goes_along(tmp_path):
 
 def test_a_file_is_replaced_in_full(tmp_path):
     to_hugging_face(built(Bert(**SIZES)), tmp_path)
-    with pytest.raises(ValueError, match="There is no equal"):
+    with pytest.raises(ValueError, match="has no equivalent"):
         to_hugging_face(Bert(**SIZES, attention="evolving"), tmp_path)
     assert from_pretrained(tmp_path).num_layers == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "model.safetensors"]

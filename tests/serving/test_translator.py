@@ -123,7 +123,7 @@ def test_lengths_of_sources(tokenizer, positions, options, buckets):
     [
         ({"beam_size": 21}, "half of 40 pieces. Received: beam_size=21"),
         ({"max_source_length": 1}, "Received: max_source_length=1"),
-        ({"max_source_length": 13}, "at most 12, the number of.*Received: max_source_length=13"),
+        ({"max_source_length": 13}, "at most 12, the model's.*Received: max_source_length=13"),
         ({"batch_size": 0}, "batch_size=0"),
         ({"max_length": 13}, "at most 12"),
     ],

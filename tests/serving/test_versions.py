@@ -98,21 +98,21 @@ def full_disk():
 def test_a_saved_model_too_large_for_the_disk(tmp_path, full_disk):
     module = tf.Module()
     module.variable = tf.Variable(tf.zeros(5000))
-    with pytest.raises(OSError, match="on a disk with enough room. Received: folder=.*File too large"):
+    with pytest.raises(OSError, match="on a disk with enough space. Received: folder=.*File too large"):
         write_version(tmp_path, lambda path: tf.saved_model.save(module, path))
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="Give a folder that may be written to.*Received: folder="):
+    with pytest.raises(OSError, match="`folder` must be writable.*Received: folder="):
         write_version(tmp_path / "file", writer("x"))
 
     def refuse(*args, **kwargs):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr("pathlib.Path.mkdir", refuse)
-    with pytest.raises(OSError, match="Give a folder that may be written to.*Read-only file system"):
+    with pytest.raises(OSError, match="`folder` must be writable.*Read-only file system"):
         write_version(tmp_path, writer("x"))
 
 
@@ -145,7 +145,7 @@ def test_a_folder_is_tried_before_training(tmp_path, monkeypatch):
     assert not list((tmp_path / "models" / "new").iterdir())
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(OSError, match="Give a folder that may be written to.*Received: folder="):
+        with pytest.raises(OSError, match="`folder` must be writable.*Received: folder="):
             check_export_folder(path)
     mkdir = pathlib.Path.mkdir
 
@@ -155,7 +155,7 @@ def test_a_folder_is_tried_before_training(tmp_path, monkeypatch):
         mkdir(path, *args, **kwargs)
 
     monkeypatch.setattr("pathlib.Path.mkdir", refuse_inside)
-    with pytest.raises(OSError, match="Give a folder that may be written to.*Read-only file system"):
+    with pytest.raises(OSError, match="`folder` must be writable.*Read-only file system"):
         check_export_folder(str(tmp_path))
 
 

@@ -49,7 +49,7 @@ def test_gpus(monkeypatch):
     assert make_strategy() == ("GPU", 2)
     assert make_strategy(2) == ("GPU", 2)
     assert make_strategy(1) is tf.distribute.get_strategy()
-    with pytest.raises(ValueError, match="there are GPUs, 2. Received: replicas=3"):
+    with pytest.raises(ValueError, match="number of GPUs, 2. Received: replicas=3"):
         make_strategy(3)
 
 

@@ -505,5 +505,5 @@ def test_wrong_arguments(arguments):
 def test_a_model_without_variables_yet(tmp_path):
     model = keras.Sequential([keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-    with pytest.raises(ValueError, match="Build the model"):
+    with pytest.raises(ValueError, match="must be built"):
         model.fit(X, Y[:, :1], shuffle=False, verbose=0, callbacks=[Resume(tmp_path)])

@@ -10,32 +10,27 @@ from numpy.typing import ArrayLike
 
 from headattn_io.files import Path
 from keras_headattn._figures import as_image, new_figure, shown, weight_colors
-from keras_headattn.training._callbacks.writers import shared_writer
+from keras_headattn.training._callbacks.writers import WritingCallback
 
 MOST_HEADS, MOST_COLUMNS = 16, 8
 
 
-class AttentionImages(keras.callbacks.Callback):
-    """Writes attention maps of sample sentences to TensorBoard, one image a map, one square a head.
+class AttentionImages(WritingCallback):
+    """Callback that draws attention maps of sample sentences in TensorBoard.
 
-    Queries run down a square, keys across. All images have one scale of colours, from 0 to 1. Where weights are below
-    0, as talking heads' may be, these are red, and those above blue. Of more than 16 heads, the first 16 are drawn, and
-    the title says so. Heads and epochs are counted from 1.
+    An image has a square for each head, at most 16, with queries from top to bottom, keys from left to right, and one
+    colour scale from 0 to 1. In maps with negative weights these are red, positive ones blue. Images are listed under
+    `maps/`.
 
     Args:
-        log_dir: Folder of the event files, as for `TensorBoardCurves`.
-        attend: Function from the model to a dictionary: the name of an image, such as `"sentence 1/cross-attention,
-            layer 2"`, to `(maps, queries, keys)`, maps of shape (num_heads, n, m) and the lists of query and key
-            tokens. Lists may be shorter than n and m: the rest is padding and is not drawn. Images are listed under
-            `maps/` and their names.
-        every: Draw after every so many epochs. Defaults to 1.
+        log_dir: folder of the event files.
+        attend: function of the model to a dictionary from an image's name, such as `"sentence 1/layer 2"`, to `(maps,
+            queries, keys)`: an array `(num_heads, n, m)` and the lists of tokens. Maps are cut to the tokens.
+        every: int, epochs between images. Default 1.
 
     Raises:
         ImportError: if matplotlib is not installed.
 
-    Example:
-
-    >>> import numpy as np
     >>> maps = np.full((2, 2, 3), 1 / 3)
     >>> images = AttentionImages("logs", lambda model: {"cross": (maps, ["ein", "Haus"], ["a", "house", "."])})
     """
@@ -46,14 +41,10 @@ class AttentionImages(keras.callbacks.Callback):
         attend: Callable[[keras.Model], Mapping[str, tuple[ArrayLike, Sequence[str], Sequence[str]]]],
         every: int = 1,
     ):
-        super().__init__()
-        self.log_dir = log_dir
+        super().__init__(log_dir)
         self.attend = attend
         self.every = every
-        new_figure(1, 1)  # matplotlib is missed now rather than after an epoch
-
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        self._writer = shared_writer(self.log_dir)
+        new_figure(1, 1)  # fails now, not after an epoch, if matplotlib is missing
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if (epoch + 1) % self.every:
@@ -65,10 +56,6 @@ class AttentionImages(keras.callbacks.Callback):
                 tf.summary.image(f"maps/{name}", image[None], step=epoch + 1)
         self._writer.flush()
 
-    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        self._writer.flush()
-        self._writer = None
-
 
 def draw_heads(maps, queries, keys, title):
     """Draws the maps `(num_heads, n, m)` of a layer."""
@@ -77,9 +64,9 @@ def draw_heads(maps, queries, keys, title):
     rows = -(-heads // columns)
     n, m = len(queries), len(keys)
     height, width = n + 2, m + 1  # of a square, with its title above and a gap to the right
-    # All squares are one picture: a subplot for each takes far longer to lay out.
+    # One picture for all heads: subplots take far longer to lay out.
     picture = np.full((rows * height - 1, columns * width - 1), np.nan)
-    # Inches: a sixth for every token, and room for the names of tokens, the title and the colour bar.
+    # In inches: a sixth for each token, plus labels, title and colour bar.
     title += f", the first {heads} of {len(maps)} heads" if heads < len(maps) else ""
     figure = new_figure(max(4.5, 2.4 + picture.shape[1] / 6), 1.3 + picture.shape[0] / 6, title)
     axes = figure.add_subplot()

@@ -1,4 +1,4 @@
-"""The mean of several checkpoints of a model."""
+"""Average of checkpoints."""
 
 import pathlib
 from collections.abc import Sequence
@@ -9,20 +9,17 @@ from headattn_io.files import Path
 
 
 def average_weights(model: keras.Model, paths: Sequence[Path]) -> None:
-    """Gives the model the mean of the weights in several files, summed in float64.
+    """Sets the model's weights to their mean over several files, summed in float64.
 
-    The mean of a run's last or best checkpoints is often a better model than any one of them. Weights that are whole
-    numbers, such as counts, are the last file's.
+    Integer weights, such as counts, are the last file's.
 
     Args:
-        model: built Keras model; its own weights are overwritten.
-        paths: list of files that its `save_weights` wrote, `.weights.h5`. One is loaded as it is.
+        model: built Keras model.
+        paths: files written by `save_weights`, `.weights.h5`.
 
     Raises:
-        ValueError: if there are no files.
-        FileNotFoundError: if one is missing; the model keeps its weights.
-
-    Example:
+        ValueError: if `paths` is empty.
+        FileNotFoundError: if a file is missing; the model keeps its weights.
 
     >>> model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     >>> for value in (1.0, 2.0):
@@ -36,7 +33,7 @@ def average_weights(model: keras.Model, paths: Sequence[Path]) -> None:
     if not files:
         raise ValueError("`paths` must name at least one file of weights. Received: none")
     if missing := [str(path) for path in files if not path.is_file()]:
-        raise FileNotFoundError(f"There is no file of weights. Received: {', '.join(missing)}")
+        raise FileNotFoundError(f"`paths` must be existing files. Received: {', '.join(missing)}")
     floats = [weight for weight in model.weights if keras.backend.is_float_dtype(weight.dtype)]
     totals = [0.0] * len(floats)
     for path in files:

@@ -1,14 +1,7 @@
-"""Callbacks that add to the logs of an epoch what Keras does not, or end training.
+"""Callbacks that end training or add to its logs; the latter come before those that read them (`EarlyStopping`)."""
 
-Keras's own `TensorBoard` writes losses, metrics and the learning rate; TensorBoard's
-`tensorboard.plugins.hparams.api.KerasCallback` writes hyperparameters.
-
-A callback here that adds to the logs comes before those that read them (`EarlyStopping`, `ModelCheckpoint`,
-`TensorBoard`) in `fit(callbacks=[...])`.
-"""
-
-import dataclasses
 import time
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -20,16 +13,14 @@ from keras_headattn.training._distribution.workers import gather
 
 
 class Throughput(keras.callbacks.Callback):
-    """Adds to the logs of an epoch `training_seconds`, spent in training steps, and `tokens_per_second`, target tokens.
+    """Callback that logs `training_seconds` and `tokens_per_second` of an epoch's training steps.
 
-    Validation does not count; compilation, mostly in the first epoch, does. Where `Resume` goes on within an epoch,
-    the rest is measured, and the whole is estimated from it.
+    Validation does not count; compilation does. If `Resume` continues within an epoch, the rest is extrapolated to the
+    whole epoch.
 
     Args:
-        tokens: Function of no arguments: how many target tokens, or images, the epoch just trained on has.
-        name: What the rate is called in the logs. Defaults to `"tokens_per_second"`.
-
-    Example:
+        tokens: function of no arguments to the number of target tokens (or images) in the epoch just trained on.
+        name: str, name of the rate in the logs. Default `"tokens_per_second"`.
 
     >>> throughput = Throughput(lambda: 120_000)
     >>> images = Throughput(lambda: 50_000, name="images_per_second")
@@ -41,7 +32,8 @@ class Throughput(keras.callbacks.Callback):
         self.name = name
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        self._steps = _Steps()
+        # Not plain data: `Resume` must not save it.
+        self._steps = types.SimpleNamespace(first=None, begin=0.0, done=0, end=0.0)
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         if self._steps.first is None:
@@ -58,26 +50,13 @@ class Throughput(keras.callbacks.Callback):
             logs[self.name] = self.tokens() / logs["training_seconds"]
 
 
-@dataclasses.dataclass
-class _Steps:
-    """The steps of an epoch in this process. `Resume` remembers plain data only, and so not this clock."""
-
-    first: int | None = None
-    begin: float = 0.0
-    done: int = 0
-    end: float = 0.0
-
-
 class TimeLimit(keras.callbacks.Callback):
-    """Ends training where one more epoch, as long as those so far, would pass the limit.
+    """Callback that ends training if another epoch, as long as the mean so far, would pass a time limit.
 
-    No epoch is cut short, and at least one is trained. It comes after `Resume` in the list, not into its `callbacks`:
-    then the run can go on, and each `fit` has the whole time.
+    At least one epoch is trained. Put it after `Resume`, not in its `callbacks`: each `fit` then has the whole time.
 
     Args:
-        seconds: From the start of `fit`.
-
-    Example:
+        seconds: number, from the start of `fit`.
 
     >>> one_hour = TimeLimit(3600)
     """
@@ -89,33 +68,22 @@ class TimeLimit(keras.callbacks.Callback):
         self.seconds = seconds
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        self._clock = _Clock(time.monotonic())
+        self._clock = types.SimpleNamespace(begin=time.monotonic(), epochs=0)  # not plain data, as above
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._clock.epochs += 1
         elapsed = time.monotonic() - self._clock.begin
         is_over = elapsed + elapsed / self._clock.epochs > self.seconds
-        if gather([is_over], self.model.distribute_strategy).any():  # clocks of several workers differ
+        if gather([is_over], self.model.distribute_strategy).any():  # workers' clocks differ
             self.model.stop_training = True
 
 
-@dataclasses.dataclass
-class _Clock:
-    """A clock that `Resume` does not remember, as `_Steps`."""
-
-    begin: float
-    epochs: int = 0
-
-
 class EpochScore(keras.callbacks.Callback):
-    """Adds a score of the whole model to the logs of an epoch, such as BLEU on the validation set.
+    """Callback that logs a score of the whole model, such as BLEU on the validation set.
 
     Args:
-        score: Function from the model to a number.
-        name: Its name in the logs. Defaults to `"val_bleu"`, which `EarlyStopping(monitor="val_bleu", mode="max")`
-            reads.
-
-    Example:
+        score: function of the model to a number.
+        name: str, name in the logs. Default `"val_bleu"`, as in `EarlyStopping(monitor="val_bleu", mode="max")`.
 
     >>> bleu = EpochScore(lambda model: 27.3, name="val_bleu")
     """
@@ -126,25 +94,21 @@ class EpochScore(keras.callbacks.Callback):
         self.name = name
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any]) -> None:
-        # Of several workers all take the first one's: they must not stop at different times.
+        # All workers use the first one's score, so that they stop together.
         logs[self.name] = float(gather([self.score(self.model)], self.model.distribute_strategy)[0, 0])
 
 
 class Compilations(keras.callbacks.Callback):
-    """Adds `compilations` to the logs of an epoch: the programs that training steps have needed so far.
+    """Callback that logs and prints `compilations`, the number of programs compiled for training steps so far.
 
-    Validation does not count. The number should be that of the shapes of batches, and stop growing in the first
-    epoch. It is printed at the end, unless `fit` is silent.
+    It should equal the number of batch shapes, and not grow after the first epoch.
 
     Args:
-        folder: That of `cache_compilations`: counts what XLA compiles, one program for each shape and replica,
-            and does not find there. `None` counts the graphs that TensorFlow makes of the step of a
-            `training.Model`; one can serve many shapes.
+        folder: path given to `cache_compilations`, to count the programs that XLA adds there, for each shape and
+            replica. Default `None`: the number of graphs traced for the step of a `training.Model`.
 
     Raises:
         ValueError: in `fit`, without `folder`, if the model is not a `training.Model`.
-
-    Example:
 
     >>> compilations = Compilations()
     """
@@ -183,21 +147,15 @@ class Compilations(keras.callbacks.Callback):
 
 
 class Utilization(keras.callbacks.Callback):
-    """Adds `flops_utilization` to the logs of an epoch: the share of the devices' speed that the model puts to use.
+    """Callback that logs `flops_utilization`, needed operations as a fraction of the devices' peak.
 
-    It is the number of operations that the model needs by its formulas, over the number that the devices could have
-    done. Operations for padding, and those done a second time, are not needed.
+    Padding and recomputed operations are not counted. Put it after `Throughput`.
 
     Source: Chowdhery et al. 2022, "PaLM", appendix B, "model FLOPs utilization".
 
     Args:
-        flops_per_token: Operations of forward and backward pass for one target token, about 6 for each weight
-            that a token meets.
-        peak_flops: Operations per second of all devices together, at most, in the precision used.
-
-    Comes after `Throughput`.
-
-    Example:
+        flops_per_token: operations of forward and backward pass for a target token, about 6 a weight.
+        peak_flops: number, peak operations per second of all devices together.
 
     >>> utilization = Utilization(flops_per_token=6 * 60e6, peak_flops=3e14)
     """

@@ -1,4 +1,4 @@
-"""The clusters of `DisentangledMaskAttention` in the logs of training."""
+"""Clusters of `DisentangledMaskAttention` in the logs."""
 
 import warnings
 from typing import Any
@@ -15,21 +15,16 @@ FEWEST = 1.05  # clusters
 
 
 class ClusterReport(keras.callbacks.Callback):
-    """Adds the losses of `DisentangledMaskAttention` and its number of clusters to the logs of an epoch.
+    """Callback that logs the losses of `DisentangledMaskAttention` and its effective number of clusters.
 
-    The losses, `shared_information`, `kept_information`, `divergence` and `diversity`, are without their weights, means
-    over layers and over about the last 100 steps. `clusters` is the exponential of the mutual information of a token
-    and its cluster: 1 where all tokens look the same to a mixture, or have one cluster, and `num_clusters` where each
-    is in one cluster for certain and all clusters have as many. It is the mean over all mixtures; `least_clusters` is
-    that of the worst one.
+    The losses `shared_information`, `kept_information`, `divergence` and `diversity` are unweighted means over layers
+    and about the last 100 steps. `clusters` is the exponential of the mutual information of token and cluster, from 1
+    (no separation) to `num_clusters` (certain and balanced), averaged over mixtures; `least_clusters` is the minimum.
 
-    A mixture with less than 1.05 clusters, or more than 95% of the tokens in one, has collapsed: its mask does next to
-    nothing. A warning names those that have, with heads counted from 1.
+    A warning names mixtures that have collapsed: fewer than 1.05 clusters, or over 95% of the tokens in one.
 
     Raises:
-        ValueError: when training begins, for a model without such a layer.
-
-    Example:
+        ValueError: when training begins, if the model has no such layer.
 
     >>> report = ClusterReport()
     """
@@ -49,11 +44,11 @@ class ClusterReport(keras.callbacks.Callback):
         counts, collapsed = {}, []
         for layer in layers:
             use, entropy = (keras.ops.convert_to_numpy(x) for x in (layer.cluster_use, layer.cluster_entropy))
-            found = np.exp(-np.sum(use * np.log(np.maximum(use, 1e-12)), axis=1) - entropy)
+            effective = np.exp(-np.sum(use * np.log(np.maximum(use, 1e-12)), axis=1) - entropy)
             names = [*(f"{layer.path} head {head + 1}" for head in range(layer.num_heads)), f"{layer.path} queries"]
-            counts |= zip(names, found, strict=True)
+            counts |= zip(names, effective, strict=True)
             if layer.num_clusters > 1:
-                bad = (use.max(axis=1) > LARGEST) | (found < FEWEST)
+                bad = (use.max(axis=1) > LARGEST) | (effective < FEWEST)
                 collapsed += [name for name, is_bad in zip(names, bad, strict=True) if is_bad]
         if logs is not None:
             logs |= dict(zip(LOSSES, means.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""The logs of training as curves in TensorBoard."""
+"""Logs as curves in TensorBoard."""
 
 from collections.abc import Collection
 from typing import Any
@@ -7,40 +7,30 @@ import keras
 import tensorflow as tf
 
 from headattn_io.files import Path
-from keras_headattn.training._callbacks.writers import shared_writer
+from keras_headattn.training._callbacks.writers import WritingCallback
 
 
-class TensorBoardCurves(keras.callbacks.Callback):
-    """Writes the logs of each epoch to TensorBoard, of training and validation into one folder.
+class TensorBoardCurves(WritingCallback):
+    """Callback that writes each epoch's logs to TensorBoard, training and validation in one run.
 
-    TensorBoard lists a folder of event files as a run. `keras.callbacks.TensorBoard` writes two of them, `train` and
-    `validation`, this callback one, which can be that of other callbacks too. Curves have the names in the logs after
-    `epoch/`, such as `epoch/loss` and `epoch/val_loss`, and epochs are counted from 1, as `fit` prints them. The
-    learning rate, after the last step of the epoch, is among them as `epoch/learning_rate`.
-
-    A run that goes on, by `Resume` or `initial_epoch`, continues its curves. Put it after callbacks that add to the
-    logs.
+    Curves are named `epoch/loss`, `epoch/val_loss`, `epoch/learning_rate` (after the epoch) and so on; epochs count
+    from 1. A resumed run continues its curves. Put it after callbacks that add to the logs.
 
     Args:
-        log_dir: Folder of the event files.
-        leave_out: Collection of names in the logs that are not written. Defaults to none.
-        profile_steps: `(first, last)`, training steps to profile, counted from 1 in each call of `fit`. Default
-            `None`: none are.
+        log_dir: folder of the event files.
+        leave_out: names in the logs that are not written. Default: none.
+        profile_steps: `(first, last)`, training steps to profile, counted from 1 in each `fit`. Default `None`.
 
     Raises:
         ValueError: if `profile_steps` are not two ascending numbers from 1.
 
-    Example:
-
-    >>> import numpy as np
     >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     >>> model.compile("sgd", "mse")
     >>> history = model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0, callbacks=[TensorBoardCurves("logs")])
     """
 
     def __init__(self, log_dir: Path, leave_out: Collection[str] = (), profile_steps: tuple[int, int] | None = None):
-        super().__init__()
-        self.log_dir = str(log_dir)
+        super().__init__(log_dir)
         self.leave_out = frozenset(leave_out)
         if profile_steps and not (len(profile_steps) == 2 and 0 < profile_steps[0] <= profile_steps[1]):
             raise ValueError(
@@ -50,7 +40,7 @@ class TensorBoardCurves(keras.callbacks.Callback):
         self._profiles = False
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        self._writer = shared_writer(self.log_dir)
+        super().on_train_begin(logs)
         self._step = 0
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
@@ -79,5 +69,4 @@ class TensorBoardCurves(keras.callbacks.Callback):
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         if self._profiles:
             self._stop()
-        self._writer.flush()
-        self._writer = None
+        super().on_train_end(logs)

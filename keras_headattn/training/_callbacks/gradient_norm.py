@@ -1,4 +1,4 @@
-"""The norm of the gradient, as a curve."""
+"""The gradient's norm in the logs."""
 
 from typing import Any
 
@@ -7,22 +7,15 @@ import tensorflow as tf
 
 
 class GradientNorm(keras.callbacks.Callback):
-    """Adds `gradient_norm` to the logs of an epoch: the mean over its steps of the L2 norm of the gradient.
+    """Callback that logs `gradient_norm`, the mean L2 norm of an epoch's gradients, for a `training.Model`.
 
-    It is the norm of the whole gradient, of all trainable weights, summed over the replicas, without the loss
-    scale, and before it is clipped. With `gradient_accumulation_steps` it is that of each step by itself. Steps
-    with an infinite norm, which the loss scale of `mixed_float16` brings about and skips, do not count. Where
-    `Resume` goes on within an epoch, the rest of it counts.
-
-    The model must be a `training.Model`. If it has a `train_step` of its own, gradients are seen on
-    several replicas only.
+    It is the norm of the whole gradient, summed over replicas, without loss scale and before clipping; with
+    `gradient_accumulation_steps`, that of each step. Infinite norms are left out. If the model overrides `train_step`,
+    gradients are seen on several replicas only.
 
     Raises:
         ValueError: in `fit`, if the model is not a `training.Model`.
 
-    Example:
-
-    >>> import keras
     >>> from keras_headattn.training import Model
     >>> inputs = keras.Input((4,))
     >>> model = Model(inputs, keras.layers.Dense(1)(inputs))
@@ -42,7 +35,7 @@ class GradientNorm(keras.callbacks.Callback):
         # Not a metric of the model: validation would reset it.
         with model.distribute_strategy.scope():
             self._mean = keras.metrics.Mean()
-        model.unobserve_gradients(self._update)  # a `fit` that did not end may have left it
+        model.unobserve_gradients(self._update)  # left over from an interrupted `fit`
         model.observe_gradients(self._update)
 
     def _update(self, gradients):
@@ -55,7 +48,7 @@ class GradientNorm(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any]) -> None:
         norm = float(self._mean.result())
-        if norm > 0:  # else no step counts: the epoch was trained before an interruption
+        if norm > 0:  # else the epoch was trained before an interruption
             logs["gradient_norm"] = norm
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""How far apart the weights of heads are, as a curve."""
+"""Distances between heads in the logs."""
 
 from typing import Any
 
@@ -9,19 +9,15 @@ from keras_headattn.optimizers._heads import select_heads
 
 
 class HeadDistances(keras.callbacks.Callback):
-    """Adds `head_distance` to the logs of an epoch: how far apart the heads of attention layers are, by their weights.
+    """Callback that logs `head_distance`, the mean Euclidean distance between the weights of a layer's heads.
 
-    It is the mean, over the query, key and value kernels chosen, of the mean Euclidean distance of two heads' parts.
-    `optimizers.Repulsive` makes it grow. Layers with one head do not count.
+    It is averaged over query, key and value kernels with several heads. `optimizers.Repulsive` increases it.
 
     Args:
-        **selection: arguments of `Repulsive` that choose heads, such as `select="discriminator/.*block_0/"`. Default:
-            all heads.
+        **selection: arguments of `Repulsive` that select heads, such as `select=".*block_0/"`. Default: all.
 
     Raises:
         ValueError: in `fit`, if the model has no such heads.
-
-    Example:
 
     >>> inputs = keras.Input((None, 8))
     >>> model = keras.Model(inputs, keras.layers.MultiHeadAttention(2, 4)(inputs, inputs))
@@ -37,13 +33,10 @@ class HeadDistances(keras.callbacks.Callback):
         self._selection = selection
 
     def applies_to(self, model: keras.Model) -> bool:
-        """Tells whether a model has such heads.
+        """Returns True if a model has such heads.
 
         Args:
             model: `keras.Model`.
-
-        Returns:
-            bool.
         """
         try:
             return bool(self._kernels(model))
@@ -57,15 +50,14 @@ class HeadDistances(keras.callbacks.Callback):
         logs["head_distance"] = float(np.mean([_mean_distance(kernel) for kernel in self._kernels(self.model)]))
 
     def _kernels(self, model):
-        found = select_heads(model.trainable_variables, **self._selection)
-        found = [kernel for kernel in found if kernel.variable.shape[kernel.axis] > 1]
-        if not found:
+        kernels = select_heads(model.trainable_variables, **self._selection)
+        kernels = [kernel for kernel in kernels if kernel.variable.shape[kernel.axis] > 1]
+        if not kernels:
             raise ValueError(f"The model must have layers of several heads. Received: selection={self._selection}")
-        return found
+        return kernels
 
 
 def _mean_distance(kernel):
-    """The mean distance of two of the heads of a `HeadKernel`."""
     heads = np.moveaxis(keras.ops.convert_to_numpy(kernel.variable).astype("float32"), kernel.axis, 0)
     heads = heads.reshape(len(heads), -1)
     first, second = np.triu_indices(len(heads), 1)

@@ -1,4 +1,4 @@
-"""Norms of the weights of each head, as a picture."""
+"""Norms of heads' weights in TensorBoard."""
 
 import collections
 from typing import Any
@@ -10,37 +10,29 @@ import tensorflow as tf
 from headattn_io.files import Path
 from keras_headattn._figures import as_image, new_figure
 from keras_headattn.optimizers._heads import head_kernels
-from keras_headattn.training._callbacks.writers import shared_writer
+from keras_headattn.training._callbacks.writers import WritingCallback
 
-LEAST = 10  # percent, the least end of the scale: the heads of a new model differ by a few
+LEAST = 10  # percent, smallest end of the colour scale; a new model's heads differ by a few
 
 
-class HeadNorms(keras.callbacks.Callback):
-    """Writes a picture of the norms of the heads' weights to TensorBoard, `head_norms`, after each epoch.
+class HeadNorms(WritingCallback):
+    """Callback that draws the norms of heads' weights in TensorBoard as `head_norms`.
 
-    It has a row for each kernel of heads in the model, such as the query, key, value and output kernels of every
-    attention layer, of this library or Keras's own, and a column for each head: how far the Frobenius norm of the
-    head's part is from the mean of its row, which stands beside the row's name. All have one scale of colours. A head
-    that fades away gets bluer from epoch to epoch. Heads and epochs are counted from 1.
+    The image has a row for each kernel with heads, of this library's or Keras's layers, and a column for each head: how
+    far the Frobenius norm of its weights is from the row's mean, in percent. Heads that fade away turn bluer.
 
     Args:
-        log_dir: Folder of the event files, as for `TensorBoardCurves`.
+        log_dir: folder of the event files.
 
     Raises:
         ImportError: if matplotlib is not installed.
-
-    Example:
 
     >>> norms = HeadNorms("logs")
     """
 
     def __init__(self, log_dir: Path):
-        super().__init__()
-        self.log_dir = log_dir
-        new_figure(1, 1)  # matplotlib is missed now rather than after an epoch
-
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        self._writer = shared_writer(self.log_dir)
+        super().__init__(log_dir)
+        new_figure(1, 1)  # fails now, not after an epoch, if matplotlib is missing
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         norms = head_norms(self.model)
@@ -50,13 +42,8 @@ class HeadNorms(keras.callbacks.Callback):
                 tf.summary.image("head_norms", image[None], step=epoch + 1)
             self._writer.flush()
 
-    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        self._writer.flush()
-        self._writer = None
-
 
 def draw_norms(norms, title):
-    """Draws what `head_norms` returns."""
     most = max(map(len, norms.values()))
     means = [float(row.mean()) for row in norms.values()]
     parts = [row / max(mean, 1e-12) - 1 for row, mean in zip(norms.values(), means, strict=True)]
@@ -75,9 +62,7 @@ def draw_norms(norms, title):
 
 
 def head_norms(model):
-    """Returns the norm of each head's part of every attention kernel, `(num_heads,)`, by the path of the projection.
-
-    Of equal paths the second one ends in `_1`, and so on.
+    """Returns norms `(num_heads,)` by the path of each projection; equal paths get suffixes `_1`, `_2`, ...
 
     >>> inputs = keras.Input((None, 8))
     >>> model = keras.Model(inputs, keras.layers.MultiHeadAttention(2, 4, name="attention")(inputs, inputs))
@@ -85,10 +70,10 @@ def head_norms(model):
     (2,)
     """
     norms, times = {}, collections.Counter()
-    for found in head_kernels(model.weights):
-        path = f"{found.layer}/{found.projection}"
+    for head_kernel in head_kernels(model.weights):
+        path = f"{head_kernel.layer}/{head_kernel.projection}"
         name = f"{path}_{times[path]}" if times[path] else path
         times[path] += 1
-        kernel = np.moveaxis(keras.ops.convert_to_numpy(found.variable).astype("float32"), found.axis, 0)
+        kernel = np.moveaxis(keras.ops.convert_to_numpy(head_kernel.variable).astype("float32"), head_kernel.axis, 0)
         norms[name] = np.sqrt(np.sum(kernel.reshape(len(kernel), -1) ** 2, axis=1))
     return norms

@@ -1,7 +1,7 @@
-"""Reports of `fit` for people: a bar on a terminal, a line an epoch in a log."""
+"""Progress reports of `fit`."""
 
-import dataclasses
 import time
+import types
 from collections.abc import Collection
 from typing import Any
 
@@ -12,29 +12,23 @@ from headattn_io.terminal import duration, shows_bar
 
 
 class Progress(keras.callbacks.ProgbarLogger):
-    """Shows how `fit` goes, and the time left: Keras's bar on a terminal, one plain line an epoch in a log.
+    """Callback that shows progress and the time left: Keras's bar on a terminal, a plain line for each epoch in a log.
 
-    It takes the place of Keras's own report, and comes last in `fit(callbacks=[...])`. The argument `verbose` of `fit`
-    chooses: 1 the bar, 2 the lines, 0 nothing, and the default `"auto"` the bar on a terminal or in a notebook. Where
-    the environment variable `NO_COLOR` is set, or `TERM` is `dumb`, `"auto"` chooses the lines. A line is, for
-    instance, `Epoch 3/40: 12 s, about 7 min left - loss 1.234 - val_loss 1.345`.
-
-    The time left is that of all other epochs, if each takes as long as the last one.
+    It replaces Keras's own report and comes last in `fit(callbacks=[...])`. `fit(verbose=...)` selects 1 the bar, 2 the
+    lines, 0 nothing, `"auto"` (the default) the bar on a terminal or in a notebook, unless `NO_COLOR` is set or `TERM`
+    is `dumb`. A line is `Epoch 3/40: 12 s, about 7 min left - loss 1.234 - val_loss 1.345`.
 
     Args:
-        leave_out: Names in the logs that are not shown. Defaults to `("compilations", "training_seconds")`.
-
-    Example:
+        leave_out: names in the logs that are not shown. Default `("compilations", "training_seconds")`.
 
     >>> progress = Progress()
     """
 
-    async_safe = True  # Keras need not wait for it at every step
+    async_safe = True  # Keras need not wait for it in every step
 
     def __init__(self, leave_out: Collection[str] = ("compilations", "training_seconds")):
         super().__init__()
         self.leave_out = leave_out
-        self._clock = _Clock(time.monotonic())
 
     def set_params(self, params: dict[str, Any]) -> None:
         super().set_params(params)
@@ -43,7 +37,8 @@ class Progress(keras.callbacks.ProgbarLogger):
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         super().on_train_begin(logs)
-        self._clock = _Clock(time.monotonic())
+        # Not plain data: `Resume` must not save it. The seconds are those of the last epoch.
+        self._clock = types.SimpleNamespace(begin=time.monotonic(), seconds=0.0)
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if self.verbose == 1:
@@ -56,7 +51,7 @@ class Progress(keras.callbacks.ProgbarLogger):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         now = time.monotonic()
-        self._clock = _Clock(now, now - self._clock.begin)
+        self._clock = types.SimpleNamespace(begin=now, seconds=now - self._clock.begin)
         shown = self._shown(logs)
         if self.verbose == 1:
             super().on_epoch_end(epoch, shown)
@@ -72,16 +67,8 @@ class Progress(keras.callbacks.ProgbarLogger):
         return duration((self.epochs - done) * self._clock.seconds)
 
 
-@dataclasses.dataclass
-class _Clock:
-    """When the epoch began, and the seconds that the one before it took; 0 where there was none."""
-
-    begin: float
-    seconds: float = 0.0
-
-
 def _number(value):
-    """Four digits of a number, or of the mean of an array.
+    """Formats a number, or the mean of an array, with four digits.
 
     >>> [_number(value) for value in (2, 0.5, -12.34567, 15234.5, 0.00012)]
     ['2', '0.5000', '-12.35', '15,234', '0.00012']

@@ -13,22 +13,17 @@ from headattn_io.files import Path, write_atomically
 
 
 def write_projector(log_dir: Path, embeddings: Mapping[str, tuple[ArrayLike, Any]]) -> None:
-    """Writes embeddings and the names of their rows, for TensorBoard's projector.
-
-    The projector lists the folder given to `tensorboard --logdir`, and folders in it that hold event files too.
+    """Writes embeddings and labels for TensorBoard's projector.
 
     Args:
-        log_dir: Folder, made if absent. Files of an earlier call are replaced.
-        embeddings: Dictionary of a name to `(matrix, labels)`: array (rows, width) and a list of a label for each
-            row; or, for several labels of each row, by which the projector can colour them, a dictionary of their
-            names to such lists. Tabs, line ends and other characters that do not print are written as in Python source.
+        log_dir: folder, created if missing. Earlier files are replaced.
+        embeddings: dictionary from name to `(matrix, labels)`: an array `(rows, width)` and a label for each row, or a
+            dictionary of such lists to colour by. Characters that do not print are escaped.
 
     Raises:
-        ValueError: if there are not as many labels as rows.
+        ValueError: if the numbers of labels and rows differ.
 
-    Example:
-
-    >>> import numpy as np, tempfile
+    >>> import tempfile
     >>> write_projector(tempfile.mkdtemp(), {"tokens": (np.eye(2), ["<pad>", "house"])})
     """
     folder = pathlib.Path(log_dir)
@@ -40,15 +35,16 @@ def write_projector(log_dir: Path, embeddings: Mapping[str, tuple[ArrayLike, Any
         for column in columns.values():
             if len(column) != len(matrix):
                 raise ValueError(
-                    f"Every row needs a label. Received: {len(column)} labels for {len(matrix)} rows of {name}"
+                    f"`embeddings` must have a label for each row. "
+                    f"Received: {len(column)} labels for {len(matrix)} rows of {name}"
                 )
         variables[name] = tf.Variable(matrix)
         rows = list(zip(*columns.values(), strict=True))
-        if len(columns) > 1:  # only then does the projector read a header
+        if len(columns) > 1:  # the projector then reads a header
             rows.insert(0, tuple(columns))
         lines = "".join("\t".join(_escape(str(label)) for label in row) + "\n" for row in rows)
         write_atomically(folder / f"{name}.tsv", lines.encode("utf-8"))
-        tensor = name.replace(".", "..").replace("/", ".S")  # as TensorFlow writes it into a checkpoint
+        tensor = name.replace(".", "..").replace("/", ".S")  # as in TensorFlow's checkpoints
         config.embeddings.add(tensor_name=f"{tensor}/.ATTRIBUTES/VARIABLE_VALUE", metadata_path=f"{name}.tsv")
     # `save`, not `write`: the projector looks for the newest checkpoint of the folder.
     tf.train.Checkpoint(**variables).save(str(folder / "embeddings"))
@@ -56,6 +52,6 @@ def write_projector(log_dir: Path, embeddings: Mapping[str, tuple[ArrayLike, Any
 
 
 def _escape(label):
-    # The projector drops lines that are blank, and the labels after them would move up.
+    # The projector drops blank lines, so later labels would shift.
     text = "".join(character if character.isprintable() else repr(character)[1:-1] for character in label)
     return text if text.strip() else repr(text)

@@ -1,1 +1,1 @@
-"""A model trained on many devices: its step, the devices and the workers."""
+"""Training on many devices and workers."""

@@ -1,4 +1,4 @@
-"""The workers and the place of this process among them, read from the environment."""
+"""The workers of a training run, read from the environment."""
 
 import json
 import os
@@ -6,30 +6,25 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_PORT = 2222  # TensorFlow's, and that of Kubernetes' training operator
+_PORT = 2222  # the default of TensorFlow and of Kubernetes' training operator
 _JOBS = ("chief", "worker")
 
 
 def cluster_from_environment(environment: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Reads the addresses of all workers, and the place of this process among them.
+    """Reads the addresses of all workers and this process's place among them from environment variables.
 
-    They are taken from the first of these that is set:
-
-    - `TF_CONFIG`, by Kubernetes' training operator, by SageMaker's `multi_worker_mirrored_strategy`, or by hand;
-    - `SM_HOSTS` and `SM_CURRENT_HOST`, which SageMaker sets in every training job;
-    - the variables of a Slurm job step, that is of processes started by `srun`.
+    The first that is set counts: `TF_CONFIG` (Kubernetes' training operator, SageMaker's
+    `multi_worker_mirrored_strategy`), `SM_HOSTS` and `SM_CURRENT_HOST` (any SageMaker job), or Slurm's (`srun`).
 
     Args:
-        environment: Dictionary of variables. Defaults to `os.environ`.
+        environment: dictionary of variables. Default `None`: `os.environ`.
 
     Returns:
-        Dictionary like that in `TF_CONFIG`: `"cluster"` holds the list of addresses of each job, `chief` and
-        `worker`, and `"task"` the `"type"` and `"index"` of this process.
+        Dictionary like `TF_CONFIG`: `"cluster"` has the addresses of each job (`chief`, `worker`), `"task"` the
+        `"type"` and `"index"` of this process.
 
     Raises:
-        ValueError: if none is set, or one cannot be read, or has a task that does not train.
-
-    Example:
+        ValueError: if none is set or it cannot be read, or if a task does not train.
 
     >>> cluster_from_environment({"SM_HOSTS": '["algo-1", "algo-2"]', "SM_CURRENT_HOST": "algo-2"})
     {'cluster': {'worker': ['algo-1:2222', 'algo-2:2222']}, 'task': {'type': 'worker', 'index': 1}}
@@ -64,9 +59,7 @@ def _from_tf_config(text):
             f'"index": 0}}}}. Received: {text} ({type(error).__name__}: {error})'
         ) from error
     if other := set(cluster) - set(_JOBS):
-        raise ValueError(
-            f"All tasks train: their types are chief and worker. Received: {', '.join(sorted(other))} in TF_CONFIG"
-        )
+        raise ValueError(f"TF_CONFIG must have only the jobs chief and worker. Received: {', '.join(sorted(other))}")
     return {"cluster": cluster, "task": {"type": kind, "index": index}}
 
 
@@ -83,27 +76,27 @@ def _from_sagemaker(environment):
 
 
 def _from_slurm(environment):
-    """TensorFlow's `SlurmClusterResolver` sorts hosts by name, n10 before n9, and needs `nvidia-smi`."""
+    """Unlike TensorFlow's `SlurmClusterResolver`, keeps Slurm's order of hosts and needs no `nvidia-smi`."""
     try:
         hosts = expand_hosts(environment["SLURM_STEP_NODELIST"])
         counts = []
         for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", environment["SLURM_STEP_TASKS_PER_NODE"]):
             counts += [int(count)] * int(times or 1)
-        # Jobs that share a host need ports of their own.
+        # Jobs that share a host need different ports.
         port = 20_000 + int(environment.get("SLURM_JOB_ID", 0)) % 10_000
         places = [(host, number) for host, count in zip(hosts, counts, strict=True) for number in range(count)]
         rank = int(environment["SLURM_PROCID"])
-        own = hosts[int(environment["SLURM_NODEID"])], int(environment["SLURM_LOCALID"])
+        expected = hosts[int(environment["SLURM_NODEID"])], int(environment["SLURM_LOCALID"])
         place = places[rank]
     except (ValueError, KeyError, IndexError) as error:
         raise ValueError(
             "Start the processes by srun, which sets SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE, SLURM_PROCID, "
             f"SLURM_NODEID and SLURM_LOCALID. {_received(environment, 'SLURM_')} ({type(error).__name__}: {error})"
         ) from error
-    if place != own:
+    if place != expected:
         raise ValueError(
             "The tasks of a host must have consecutive ranks: start them by `srun --distribution=block`. "
-            f"Received: rank {rank} is task {own[1]} of {own[0]}"
+            f"Received: rank {rank} is task {expected[1]} of {expected[0]}"
         )
     return _workers([f"{host}:{port + number}" for host, number in places], rank)
 
@@ -113,7 +106,7 @@ def _received(environment, prefix):
 
 
 def expand_hosts(text):
-    """Lists the hosts that Slurm abbreviates as `"node[01-03,07],login"`, in its order.
+    """Expands Slurm's abbreviated lists of hosts.
 
     >>> expand_hosts("n[9-11],gpu[01,03]-ib")
     ['n9', 'n10', 'n11', 'gpu01-ib', 'gpu03-ib']

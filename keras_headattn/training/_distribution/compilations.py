@@ -1,4 +1,4 @@
-"""Keeps the programs that XLA compiles on disk, and counts them."""
+"""XLA's persistent cache of compiled programs."""
 
 import os
 import pathlib
@@ -8,18 +8,15 @@ from keras_headattn._private import has_begun
 
 
 def cache_compilations(folder: Path) -> None:
-    """Makes XLA keep its compiled programs in a folder, for later runs on the same machine.
+    """Makes XLA keep compiled programs in a folder, for later runs on the same machine.
 
-    Call it before the first operation: TensorFlow reads its settings then. A program is found again by its graph and
-    the shapes of its arguments. Tried on CPUs only.
+    Call it before the first operation. Tested on CPUs only.
 
     Args:
-        folder: Where to keep them; made if absent.
+        folder: str or path, created if missing.
 
     Raises:
-        RuntimeError: if TensorFlow has computed something already.
-
-    Example:
+        RuntimeError: if TensorFlow has run an operation already.
 
     ```python
     from keras_headattn.training import cache_compilations
@@ -29,7 +26,7 @@ def cache_compilations(folder: Path) -> None:
     """
     if has_begun():
         raise RuntimeError(
-            "Call `cache_compilations` before anything is computed, such as a model is made. "
+            "`cache_compilations` must be called before anything is computed. "
             f"Received: folder={folder}, after the first operation"
         )
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
@@ -38,5 +35,5 @@ def cache_compilations(folder: Path) -> None:
 
 
 def count_compilations(folder: Path) -> int:
-    """Number of programs that XLA has compiled into the folder: one for each function, shape and replica."""
+    """Returns the number of compiled programs in the folder, one for each function, shape and replica."""
     return len(list(pathlib.Path(folder).glob("xla_compile_cache__*")))

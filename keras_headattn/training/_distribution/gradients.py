@@ -1,4 +1,4 @@
-"""Optimizers that see the same gradients on every replica as on a single one."""
+"""Optimizers that get the same gradients on every replica."""
 
 import contextlib
 
@@ -9,14 +9,12 @@ from keras_headattn._private import local_updates
 
 @contextlib.contextmanager
 def sums_gradients(optimizer, observe=lambda gradients: None):
-    """Has `optimizer.apply` sum the gradients over the replicas first, then update every copy on its own device.
+    """Makes `optimizer.apply` sum gradients over replicas first, pass them to `observe`, and update copies locally.
 
-    Keras clips the gradients of each replica and sums them afterwards, and `LossScaleOptimizer` looks for
-    infinities on the first replica only. It also lets the replicas meet for every update, which TensorFlow
-    refuses within a condition: gradient accumulation and overwriting by the moving average have one. With the
-    sum made before, all replicas compute the same, so none has to meet another after it. `observe` gets the sums.
+    Keras sums after clipping, checks for infinities on the first replica only, and synchronises every update, which
+    TensorFlow refuses within the conditions of gradient accumulation and `ema_overwrite_frequency`.
     """
-    if "apply" in vars(optimizer):  # another replica, or a block around this one, has done it
+    if "apply" in vars(optimizer):  # another replica or an outer block has replaced it
         yield
         return
     apply = optimizer.apply

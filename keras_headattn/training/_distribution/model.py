@@ -25,44 +25,32 @@ from keras_headattn.training._distribution.workers import ends_with_the_others, 
 
 @keras.saving.register_keras_serializable("keras_headattn")
 class Model(keras.Model):
-    """`keras.Model` that trains under `MirroredStrategy` and `MultiWorkerMirroredStrategy`, with XLA too.
+    """`keras.Model` that trains under `MirroredStrategy` and `MultiWorkerMirroredStrategy`, also with XLA.
 
-    Use it where you would use `keras.Model`: as `Model(inputs, outputs)`, as a base class, or around a model
-    that is there already, as `Model(model.inputs, model.outputs)`. `compile`, `fit`, `evaluate`, `predict`,
-    saving and loading are Keras's own. What differs on several replicas:
+    Use it like `keras.Model`: as `Model(inputs, outputs)`, as a base class, or around an existing model as
+    `Model(model.inputs, model.outputs)`. On several replicas it differs from Keras:
 
-    - `compile(jit_compile=True)` compiles the forward and backward pass of each replica with its loss and
-      metrics. Sums over replicas and the optimizer stay outside. (Keras compiles all of it at once, which
-      TensorFlow refuses.)
-    - Gradients are summed before they are clipped, accumulated, and the loss scale is checked: `clipnorm`,
-      `global_clipnorm`, `clipvalue`, `gradient_accumulation_steps`, `ema_overwrite_frequency` and mixed
-      precision do what they do on one replica.
-    - A batch need not divide evenly, such as the last one of an epoch: its rows count the same on whichever
-      replica they are.
-    - Random layers draw other numbers on each replica, and moving statistics are averaged over the replicas.
+    - `jit_compile=True` works: it compiles the forward and backward pass of each replica with its loss and metrics.
+    - Gradients are summed before clipping, accumulation and the check of the loss scale, so that these, mixed precision
+      and `ema_overwrite_frequency` work as on one replica.
+    - Batches of any size work: all rows count the same.
+    - Random layers draw different numbers on each replica; moving statistics are averaged.
     - Inputs may be boolean.
 
-    And on any number: the gradients of the same row of an embedding are added up before the optimizer squares
-    or clips them. (Keras squares them one by one, and so its Adam moves frequent rows too far.)
+    On any number of replicas, gradients for the same embedding row are summed before the optimizer uses them.
 
-    `jit_update = True`, set before `fit`, has XLA compile what the optimizer does, where it does not compile the whole
-    step and there is one replica. A large model on a CPU trains faster so: its weights are read and written once, and
-    not for each operation. That takes some seconds of compilation.
+    `jit_update = True`, set before `fit`, compiles the update of a single replica with XLA if the step is not compiled:
+    faster for large models on a CPU.
 
-    When one of several workers (`make_strategy(kind="multi_worker")`) is lost, `fit`, `evaluate` and `predict` end
-    the others with a message and exit code 138.
+    If one of several workers is lost, `fit`, `evaluate` and `predict` end the others with exit code 138.
 
-    The batch given to `fit` is split over the replicas, and their mean losses are averaged by their rows. So a
-    loss that divides by a count of tokens (one with a mask, or with `reduction="mean_with_sample_weight"`)
-    divides by the count of its replica, and one with `reduction="sum"` is a sum over all rows.
+    The replicas' mean losses are averaged by their rows. A loss that divides by tokens (with a mask, or
+    `reduction="mean_with_sample_weight"`) divides by its replica's; `reduction="sum"` sums over all rows.
 
-    A class that overrides `train_step` or `test_step` has its own step run, on several replicas without XLA and
-    without what is said above but for the gradients. `compute_loss` and `compute_metrics` may be overridden
-    freely. On several replicas random layers need a `keras.random.SeedGenerator`.
+    A class that overrides `train_step` or `test_step` runs its own, on several replicas without XLA and with only the
+    gradients as above; `compute_loss` and `compute_metrics` may be overridden freely. On several replicas random layers
+    need a `keras.random.SeedGenerator`.
 
-    Example:
-
-    >>> import keras
     >>> from keras_headattn.training import Model, default_jit, make_strategy
     >>> strategy = make_strategy()
     >>> with strategy.scope():
@@ -105,20 +93,17 @@ class Model(keras.Model):
 
     @property
     def num_traces(self) -> int:
-        """Number of graphs that TensorFlow has made of the training step: one more for each input that fits none."""
+        """int, graphs traced for the training step so far."""
         strategy = self.distribute_strategy
         return self._num_calls * num_workers(strategy) // strategy.num_replicas_in_sync
 
     def observe_gradients(self, observer: Callable[[list[Any]], Any]) -> None:
-        """Adds a function that every training step calls, as part of its graph.
+        """Adds a function that every training step calls in its graph.
 
         Args:
-            observer: Takes the list of gradients, one a trainable weight or `None`: summed over the replicas,
-                multiplied by the loss scale if there is one, before they are clipped.
+            observer: function of the list of gradients, one for each trainable weight or `None`: summed over replicas,
+                with the loss scale, before clipping.
 
-        Example:
-
-        >>> import keras
         >>> inputs = keras.Input((4,))
         >>> model = Model(inputs, keras.layers.Dense(1)(inputs))
         >>> model.observe_gradients(lambda gradients: tf.print(tf.linalg.global_norm(gradients)))
@@ -126,16 +111,16 @@ class Model(keras.Model):
         self._set_observers((*self._observers, observer))
 
     def unobserve_gradients(self, observer: Callable[[list[Any]], Any]) -> None:
-        """Removes a function that `observe_gradients` has added.
+        """Removes a function added by `observe_gradients`.
 
         Args:
-            observer: The same function.
+            observer: the same function.
         """
         self._set_observers(other for other in self._observers if other != observer)
 
     def _set_observers(self, observers):
         self._observers = tuple(observers)
-        self.train_function = None  # is made again, with them
+        self.train_function = None  # to be traced again
 
     def _observe(self, gradients):
         for observer in self._observers:
@@ -150,7 +135,7 @@ class Model(keras.Model):
         train = self.train_function
 
         def train_function(iterator):
-            with self._summed_gradients():  # for a `train_step` of the user's own
+            with self._summed_gradients():  # for an overridden `train_step`
                 return train(iterator)
 
         self.train_function = train_function
@@ -169,7 +154,7 @@ class Model(keras.Model):
     def train_step(self, data: Any) -> dict[str, Any]:
         if not tf.executing_eagerly():
             self._num_calls += 1
-        # Called from a loop of the user's own, there is nothing kept from `fit`.
+        # In a custom loop there is no function from `fit`.
         run = self._train_replica if self.train_function else self._on_replica(self._gradients)
         gradients, logs = run(data, self._weight(data)) if self._is_distributed() else run(data)
         if gradients:
@@ -186,7 +171,7 @@ class Model(keras.Model):
 
         if self.jit_update and not (self._is_distributed() or self.jit_compile or tf.executing_eagerly()):
             if not self.optimizer.built:
-                self.optimizer.build(self.trainable_weights)  # XLA makes no variables
+                self.optimizer.build(self.trainable_weights)  # XLA cannot create variables
             apply = tf.function(apply, jit_compile=True, autograph=False)
         with self._summed_gradients():
             apply(gradients)
@@ -204,7 +189,7 @@ class Model(keras.Model):
         return contextlib.nullcontext()
 
     def _weight(self, data):
-        """Weight of the mean loss of this replica: its share of the rows, 1 where all have the same."""
+        """Returns the weight of this replica's mean loss: its share of the rows, 1 if all are equal."""
         x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
         rows = tf.cast(_num_rows(x), tf.float32)
         replica = tf.distribute.get_replica_context()
@@ -233,7 +218,7 @@ class Model(keras.Model):
     def _forward(self, x, y, sample_weight, training):
         y_pred = self(x, training=training) if has_training_argument(self) else self(x)
         loss = loss_of(self, x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
-        # Keras divides the loss of a replica by their number; the mean is over whole losses.
+        # Keras divides a replica's loss by the number of replicas; the tracker averages undivided losses.
         whole = loss * tf.cast(self.distribute_strategy.num_replicas_in_sync, loss.dtype)
         loss_tracker(self).update_state(whole, sample_weight=_num_rows(x))
         return y_pred, loss
@@ -243,7 +228,7 @@ class Model(keras.Model):
 
     @contextlib.contextmanager
     def _outer_graph(self):
-        """Keeps Keras from compiling the graph that holds all replicas."""
+        """Keeps Keras from compiling the graph of all replicas."""
         jit_compile = self.jit_compile
         self.jit_compile = jit_compile and not self._is_distributed()
         try:
@@ -252,11 +237,11 @@ class Model(keras.Model):
             self.jit_compile = jit_compile
 
     def _resolve_auto_jit_compile(self):
-        # Keras switches XLA off under a strategy, where its own step would fail.
+        # Keras disables XLA under a strategy, as its own step would fail.
         return default_jit(self.distribute_strategy) and supports_jit(self)
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        # Keras averages the batches of the replicas to learn their shape, and cannot average booleans.
+        # Keras averages the replicas' batches to find their shape, which fails for booleans.
         if iterator is not None and self._is_distributed():
             _, _, batches = next(iter(iterator))
             local = self.distribute_strategy.experimental_local_results
@@ -266,7 +251,7 @@ class Model(keras.Model):
 
 
 def _with_row_axis(step):
-    """Gives scalars, such as losses, a row axis: Keras takes means over the rows of what workers return."""
+    """Gives scalars a row axis, as Keras averages over the rows that workers return."""
 
     def step_with_row_axis(data):
         return keras.tree.map_structure(lambda value: tf.reshape(value, (1,)), step(data))
@@ -287,14 +272,13 @@ _Functional: Any = functional_class()
 
 @keras.saving.register_keras_serializable("keras_headattn")
 class FunctionalModel(Model, _Functional):
-    """The class of `Model(inputs, outputs)`."""
+    """Class of `Model(inputs, outputs)`."""
 
 
 def _make_functional(cls):
-    """Puts `FunctionalModel` in place of `Model` among the bases of a subclass of `Model`.
+    """Replaces `Model` by `FunctionalModel` in the bases of a subclass.
 
-    Keras would put its own class beneath `Model`, for all subclasses: those with a `call` of their own would
-    break.
+    Keras would insert its own class beneath `Model`, for all subclasses, and break those that define `call`.
     """
     if cls is Model:
         return FunctionalModel

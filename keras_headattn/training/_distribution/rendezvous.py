@@ -1,4 +1,4 @@
-"""Waiting for the other workers before TensorFlow does."""
+"""Waiting for all workers before TensorFlow starts."""
 
 import contextlib
 import ipaddress
@@ -8,15 +8,14 @@ import time
 
 _HELLO, _GO = b"keras_headattn worker %d\n", b"go\n"
 _PAUSE = 0.5  # seconds between two attempts
-_LONGEST = 64  # bytes of what a worker says
+_LONGEST = 64  # bytes of a worker's line
 _MOST_CONNECTIONS = 256
 
 
 def wait_for_all(addresses, index, timeout):
-    """Returns in all workers when the last one has called it, or raises a `TimeoutError`.
+    """Returns when all workers have called it, or raises a `TimeoutError`. They report to the first of `addresses`.
 
-    TensorFlow itself waits where no signal and no deadline ends it, if it is the first worker that waits. This
-    is plain Python: SIGTERM ends it. All workers report on the port of the first of `addresses`.
+    TensorFlow's own wait has no deadline and ignores SIGTERM.
     """
     deadline = time.monotonic() + timeout
     if index:
@@ -29,7 +28,7 @@ def _welcome(addresses, deadline):
     came = {}
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(_listen(addresses[0], deadline))
-        said = {}  # what each connection has said so far
+        said = {}  # incomplete lines by connection
         while len(came) < len(addresses) - 1:
             ready = select.select([listener, *said], [], [], max(0.0, deadline - time.monotonic()))[0]
             if not ready or time.monotonic() > deadline:
@@ -40,7 +39,7 @@ def _welcome(addresses, deadline):
                     _accept(listener, said, stack)
                 elif connection in said and (hello := _line(connection, said)):
                     numbers = [number for number in range(1, len(addresses)) if hello == _HELLO % number]
-                    came |= {number: connection for number in numbers}  # the newest one, if a worker was restarted
+                    came |= {number: connection for number in numbers}  # the newest, if a worker was restarted
                     if not numbers:
                         connection.close()
         for connection in came.values():
@@ -50,7 +49,7 @@ def _welcome(addresses, deadline):
 
 
 def _accept(listener, said, stack):
-    """Takes a new connection; the oldest one that has not said who it is gives way where there are too many."""
+    """Accepts a connection, and closes the oldest unidentified one if there are too many."""
     with contextlib.suppress(OSError):
         connection = stack.enter_context(listener.accept()[0])
         connection.setblocking(False)
@@ -62,7 +61,7 @@ def _accept(listener, said, stack):
 
 
 def _line(connection, said):
-    """Returns a connection's line when it is complete. One that ends, or says more than a worker does, is closed."""
+    """Returns a connection's line once complete. Connections that end or say too much are closed."""
     try:
         data = connection.recv(_LONGEST)
     except BlockingIOError:
@@ -80,7 +79,7 @@ def _line(connection, said):
 
 
 def _listen(address, deadline):
-    """Listens on all interfaces, or on the loopback interface alone where the address is of that."""
+    """Listens on all interfaces, or on loopback only for a loopback address."""
     host, _, port = address.rpartition(":")
     while True:
         try:
@@ -89,7 +88,7 @@ def _listen(address, deadline):
                 return socket.create_server((host.strip("[]"), int(port)), family=family)
             family = {"family": socket.AF_INET6, "dualstack_ipv6": True} if socket.has_dualstack_ipv6() else {}
             return socket.create_server(("", int(port)), **family)
-        except OSError as error:  # the process before this one may not be gone yet
+        except OSError as error:  # an earlier process may still have the port
             if time.monotonic() > deadline:
                 raise TimeoutError(f"port {port} cannot be opened: {error}") from error
             time.sleep(_PAUSE)
@@ -111,7 +110,7 @@ def _report(address, index, deadline):
                 connection.settimeout(left)
                 if connection.makefile("rb").readline(_LONGEST) == _GO:
                     return
-        except OSError as error:  # not there yet, or its name is not known yet
+        except OSError as error:  # not listening or not resolvable yet
             reason = error
         else:
             reason = "it ended"

@@ -1,33 +1,25 @@
-"""Functions that run on one replica of a distribution strategy and keep their assignments for afterwards."""
+"""Functions that run on one replica and assign variables afterwards."""
 
 import keras
 import tensorflow as tf
 
 from keras_headattn._private import value_of
 
-# Far apart, so that the masks of replica 1 are not those of a layer seeded one higher.
+# Large, so that replica 1's random numbers are not those of a layer whose seed is one higher.
 _SEED_STRIDE = 1_000_003
 
 
 class ReplicaFunction:
-    """Runs a function on the replica that calls it, compiled by XLA if asked to.
+    """Function that runs on the replica that calls it, compiled by XLA if `jit_compile`.
 
-    XLA cannot compile an assignment to a variable of which every device holds a copy: it would have to talk
-    to the other devices. So the compiled part assigns nothing: it returns the new values, and they are
-    assigned after it.
-
-    The state of a layer (the moving mean of a batch normalisation) becomes the mean of what the replicas
-    computed, so that the copies stay equal. Metrics stay apart until they are read, and random numbers differ
-    between replicas.
-
-    Args:
-        function: Takes tensors, returns tensors; may read and assign Keras variables.
-        jit_compile: Whether XLA compiles `function`: once for each shape of its arguments and each replica.
+    XLA cannot compile assignments to mirrored variables, so the function returns the new values, which are assigned
+    after it. Layer state, such as moving means, becomes the mean over replicas; metrics stay apart until read, and
+    random numbers differ between replicas.
     """
 
     def __init__(self, function, jit_compile):
         self._function = function
-        # Every variable that `function` was seen to assign, by id, in the order of the first assignment.
+        # Variables that `function` assigns by id, in the order of the first assignment.
         self._assigned = {}
         self._run = self._record
         if jit_compile:
@@ -51,7 +43,7 @@ class ReplicaFunction:
 
 
 class _Assignments(keras.StatelessScope):
-    """Holds back every assignment, in `made`: the id of a variable -> the variable and its new value."""
+    """Scope that holds back assignments in `made`, from the id of a variable to it and its new value."""
 
     def __init__(self):
         super().__init__(collect_losses=True)  # those of `add_loss`
@@ -70,7 +62,7 @@ class _Assignments(keras.StatelessScope):
             value = value_of(variable)
         if not _is_seed(variable):
             return value
-        if value is None:  # a generator that was made just now, by this replica alone
+        if value is None:  # a generator created in this step
             raise ValueError(
                 "On several replicas random numbers need a `keras.random.SeedGenerator`, made in the "
                 "constructor of the layer and given as `seed`. Received: seed=None"
@@ -83,7 +75,7 @@ def _is_seed(variable):
 
 
 def _seed_offset(variable):
-    """Offset of the state (seed, count) on this replica: zero on the first, whose state is saved."""
+    """Returns this replica's offset of a generator's state: zero on the first, whose state is saved."""
     replica = tf.distribute.get_replica_context().replica_id_in_sync_group
     return tf.cast([replica * _SEED_STRIDE, 0], variable.dtype)
 
@@ -99,7 +91,7 @@ def _assign(variables, values):
 
 
 def _is_layer_state(variable):
-    # Metrics are synchronised on reading; other aggregations are TensorFlow's own and happen in `assign`.
+    # Metrics are aggregated on reading, others by TensorFlow in `assign`.
     return (
         variable.aggregation == "none"
         and variable.synchronization != "on_read"

@@ -1,4 +1,4 @@
-"""Workers: processes, on one or several hosts, that train one model together."""
+"""Processes that train one model together."""
 
 import contextlib
 import functools
@@ -13,10 +13,10 @@ import tensorflow as tf
 from keras_headattn._private import set_worker_timeouts
 from keras_headattn.training._distribution.rendezvous import wait_for_all
 
-WORKER_LOST = 138  # Kubernetes' training operator keeps it for programs that want to be restarted
+WORKER_LOST = 138  # by which Kubernetes' training operator restarts a program
 _HEARTBEAT = 60  # seconds of silence after which a machine counts as lost
-_CONNECT = 120  # seconds in which TensorFlow must connect workers that are all there
-# What TensorFlow raises then, depending on what it notices first.
+_CONNECT = 120  # seconds for TensorFlow to connect the workers
+# TensorFlow's errors when a worker is lost.
 _LOST = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -26,10 +26,10 @@ _LOST = (
 
 
 class WorkersStrategy(tf.distribute.MultiWorkerMirroredStrategy):
-    """Splits every batch over the workers, so that they train on the batches that one process would."""
+    """Strategy that splits every batch over the workers, as a single process would over its replicas."""
 
     def experimental_distribute_dataset(self, dataset, options=None):
-        # TensorFlow's default gives each worker files of its own, if the data set is read from several.
+        # TensorFlow's default gives each worker different files if there are several.
         policies = tf.data.experimental.AutoShardPolicy
         if dataset.options().experimental_distribute.auto_shard_policy == policies.AUTO:
             by_batch = tf.data.Options()
@@ -39,10 +39,7 @@ class WorkersStrategy(tf.distribute.MultiWorkerMirroredStrategy):
 
 
 def connect(cluster, timeout):
-    """Waits for all workers and makes their strategy, or exits with code 138 if not all came.
-
-    Nothing of TensorFlow may run in the process before.
-    """
+    """Waits for all workers and returns their strategy, or exits with code 138. Call it before any operation."""
     spec, task = tf.train.ClusterSpec(cluster["cluster"]), cluster["task"]
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         spec,
@@ -53,26 +50,26 @@ def connect(cluster, timeout):
     )
     try:
         wait_for_all(_addresses(resolver), _index(resolver), timeout)
-        signal.alarm(2 * _CONNECT)  # should a worker end just now, TensorFlow may wait for it for ever
+        signal.alarm(2 * _CONNECT)  # TensorFlow may wait forever for a worker that ends now
         set_worker_timeouts({job: spec.num_tasks(job) for job in spec.jobs}, _CONNECT, _HEARTBEAT)
         strategy = WorkersStrategy(resolver)
         signal.alarm(0)
     except (TimeoutError, tf.errors.OpError) as error:
         _end(f"Not all workers came within {timeout:g} seconds. Restart all of them. Received: {cluster}", error)
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # TensorFlow has begun to catch it, and would ignore it
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # TensorFlow catches and ignores it
     return strategy
 
 
 def num_workers(strategy):
-    """Number of processes that train under a `tf.distribute.Strategy`."""
+    """Returns the number of processes of a strategy."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return 1
     return max(1, len(_addresses(strategy.cluster_resolver)))
 
 
 def worker_index(strategy):
-    """The number of this process among them. The first one, with number 0, writes what all share."""
+    """Returns the index of this process; the first, 0, writes shared files."""
     return 0 if num_workers(strategy) == 1 else _index(strategy.cluster_resolver)
 
 
@@ -87,15 +84,10 @@ def _index(resolver):
 
 
 def is_chief(strategy: tf.distribute.Strategy | None = None) -> bool:
-    """Whether this process is to write what the workers share: files of results, logs, a saved model.
+    """Returns True in the first or only worker, which writes shared files: results, logs, models.
 
     Args:
-        strategy: A `tf.distribute.Strategy`. Defaults to the current one.
-
-    Returns:
-        True for the first worker, and where there is only one process.
-
-    Example:
+        strategy: `tf.distribute.Strategy`. Default `None`: the current one.
 
     >>> is_chief()
     True
@@ -104,18 +96,11 @@ def is_chief(strategy: tf.distribute.Strategy | None = None) -> bool:
 
 
 def gather(values: Sequence[float], strategy: tf.distribute.Strategy) -> np.ndarray:
-    """Gives every worker the numbers of all, for instance whether training is to end.
-
-    All must call it at the same point, and wait there for the last one.
+    """Returns the numbers of all workers, float64 `(num_workers, n)`. All must call it at the same point.
 
     Args:
-        values: List of n numbers; in every worker as many.
-        strategy: The `tf.distribute.Strategy`.
-
-    Returns:
-        Array `(num_workers, n)` of float64.
-
-    Example:
+        values: n numbers, as many in each worker.
+        strategy: `tf.distribute.Strategy`.
 
     >>> bool(gather([False], tf.distribute.get_strategy()).any())
     False
@@ -129,19 +114,15 @@ def gather(values: Sequence[float], strategy: tf.distribute.Strategy) -> np.ndar
 
 @functools.cache
 def _gatherer(strategy):
-    # Traced once for each n: `strategy.gather` by itself would be at every call.
+    # Traced once for each n; `strategy.gather` alone is traced in each call.
     return tf.function(lambda values: strategy.gather(tf.identity(values), axis=0), autograph=False)
 
 
 def leave_together(strategy: tf.distribute.Strategy) -> None:
-    """Returns when all workers have called it: the last thing that a program does under a strategy of several.
-
-    A worker that ends earlier counts as lost to those that still wait, if only for its last word on the network.
+    """Returns when all workers have called it. Call it last: a worker that ends earlier counts as lost.
 
     Args:
-        strategy: The `tf.distribute.Strategy`.
-
-    Example:
+        strategy: `tf.distribute.Strategy`.
 
     >>> leave_together(tf.distribute.get_strategy())
     """
@@ -155,7 +136,7 @@ def leave_together(strategy: tf.distribute.Strategy) -> None:
 
 @contextlib.contextmanager
 def ends_with_the_others(strategy):
-    """Ends the process, with a message and exit code 138, when a worker cannot be reached any more."""
+    """Exits with a message and code 138 when another worker is lost."""
     try:
         yield
     except tf.errors.OpError as error:

@@ -1,1 +1,1 @@
-"""Training that goes on where it was stopped: the state of a run, and its checkpoints."""
+"""State and checkpoints of a resumable training run."""

@@ -1,4 +1,4 @@
-"""A checkpoint in one file: NumPy's `.npz`, whose parts carry checksums, written in full or not at all."""
+"""Checkpoints as `.npz` files with checksums, written in full or not at all."""
 
 import json
 import math
@@ -10,15 +10,14 @@ import numpy as np
 from headattn_io.files import atomic_file
 
 _STATE = "state.json"
-TAGS = _ARRAY, _TUPLE = "__array__", "__tuple__"  # what JSON cannot hold; no other dictionary has these keys
+TAGS = _ARRAY, _TUPLE = "__array__", "__tuple__"  # reserved keys for types that JSON lacks
 
 
 class DamagedCheckpoint(ValueError):
-    """The file is no checkpoint, or not what was written."""
+    """File that is not a checkpoint, or not as written."""
 
 
 def write_checkpoint(path, state, arrays):
-    """Writes a checkpoint, or leaves what was there."""
     arrays = dict(arrays)
     text = json.dumps(_take_arrays(state, arrays))
     with atomic_file(path) as file:
@@ -26,17 +25,9 @@ def write_checkpoint(path, state, arrays):
 
 
 def read_checkpoint(path):
-    """Reads a checkpoint whole, and so checks all of it against the checksums (CRC-32).
-
-    Returns:
-        Tuple `(state, arrays)` as they were written. Among `arrays`, those of a dtype that NumPy does not know,
-        such as bfloat16, come as raw bytes of that width, dtype `V2`.
-
-    Raises:
-        DamagedCheckpoint: if it is not what was written.
-    """
+    """Reads a checkpoint and verifies its checksums: `(state, arrays)`. Dtypes unknown to NumPy come as raw bytes."""
     try:
-        if not os.path.isfile(path):  # a pipe would be waited for
+        if not os.path.isfile(path):  # a pipe would block
             raise FileNotFoundError("no file")
         with open(path, "rb") as opened:
             _check_sizes(opened)
@@ -44,14 +35,14 @@ def read_checkpoint(path):
                 arrays = dict(file)
         state = json.loads(arrays.pop(_STATE).tobytes())
         return _put_arrays(state, arrays), arrays
-    except MemoryError:  # of a whole checkpoint: the sizes are checked
+    except MemoryError:  # the file is not damaged, as its sizes are checked
         raise
-    except Exception as error:  # zipfile, numpy, tokenize, zlib and json have a dozen of their own
+    except Exception as error:  # zipfile, numpy, tokenize, zlib and json raise a dozen kinds
         raise DamagedCheckpoint(f"{path} is damaged ({type(error).__name__}: {error})") from error
 
 
 def _check_sizes(file):
-    """Checks that no array is larger than its part of the file, before there is memory for it."""
+    """Checks that no array claims more memory than its part of the file has."""
     with zipfile.ZipFile(file) as archive:
         for info in archive.infolist():
             with archive.open(info) as part:
@@ -65,7 +56,7 @@ def _check_sizes(file):
 
 
 def _take_arrays(value, arrays):
-    """`value` with each array in it replaced by its name among `arrays`, to which it is added."""
+    """Moves the arrays in `value` to `arrays`, and leaves their names."""
     if isinstance(value, dict):
         return {key: _take_arrays(item, arrays) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

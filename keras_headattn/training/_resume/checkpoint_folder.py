@@ -1,4 +1,4 @@
-"""The checkpoints of a run: written, kept, and the newest found again by all workers."""
+"""The checkpoints of a run."""
 
 import math
 import pathlib
@@ -9,22 +9,14 @@ from keras_headattn.training._resume import snapshot
 from keras_headattn.training._resume.checkpoint import DamagedCheckpoint, read_checkpoint, write_checkpoint
 from keras_headattn.training._resume.folder_lock import lock_folder, unlock_folder
 
-_END = f"-batch-{0:08d}"  # how the names of those at the end of an epoch end
+_END = f"-batch-{0:08d}"  # suffix of checkpoints at the end of an epoch
 
 
 class CheckpointFolder:
-    """Keeps the checkpoints of a run, one file each.
+    """Folder of a run's checkpoints, one file each; workers other than the first have subfolders `worker-1` and so on.
 
-    Of several workers, each writes its own: the first one where a single process would, the others in
-    `worker-1` and so on. From the end of an epoch all can go on with those of the first, as nothing in them
-    is a worker's own: so their number may change.
-
-    Args:
-        folder: str or path. All workers must see it.
-        keep: How many checkpoints are kept, besides the last one of the end of an epoch.
-        run: Dictionary that must equal the one in a checkpoint: model and optimizer.
-        place: Dictionary that must equal the one in a checkpoint within an epoch: number of replicas.
-        strategy: The `tf.distribute.Strategy`.
+    `run` must equal that of a checkpoint, `place` only that of one within an epoch: from the end of an epoch all
+    workers can continue from the first one's. The `keep` newest are kept, and the last one of the end of an epoch.
     """
 
     def __init__(self, folder, keep, run, place, strategy):
@@ -38,25 +30,18 @@ class CheckpointFolder:
         self._run, self._place = run, place
 
     def lock(self):
-        """Keeps other processes from the folder until `unlock`, or until this one ends.
-
-        Raises:
-            ValueError: if another process has it.
-        """
+        """Locks the folder against other processes; raises a ValueError if one has it."""
         lock_folder(self._folder)
 
     def unlock(self):
         unlock_folder(self._folder)
 
     def newest(self):
-        """The newest checkpoint that all workers can go on from, or `None` if there is no file.
-
-        Raises:
-            ValueError: if there are some, but none can be used.
-        """
+        """Returns the newest checkpoint that all workers have, `None` if there are no files. Raises a ValueError if
+        none fits."""
         for path in self._folder.glob(".epoch-*"):
             if path.is_file():
-                path.unlink()  # halves that a killed process left
+                path.unlink()  # left by a killed process
         last = (math.inf, math.inf)
         while True:
             checkpoint = self._newest_until(last)
@@ -82,15 +67,15 @@ class CheckpointFolder:
             except DamagedCheckpoint as error:
                 warnings.warn(f"{error}. The checkpoint before it is used.", stacklevel=2)
                 continue
-            if found := snapshot.difference(state["run"], self._run):
+            if difference := snapshot.difference(state["run"], self._run):
                 raise ValueError(
                     f"The checkpoints in {path.parent} are of another run. Choose another folder, or delete them. "
-                    f"Received: {found}"
+                    f"Received: {difference}"
                 )
-            found = snapshot.difference(state["place"], self._place)
-            if state["batch"] and found:
+            difference = snapshot.difference(state["place"], self._place)
+            if state["batch"] and difference:
                 warnings.warn(
-                    f"{path} cannot be used within an epoch. The one before it is tried. {found}", stacklevel=2
+                    f"{path} cannot be used within an epoch. The one before it is tried. {difference}", stacklevel=2
                 )
             elif _step((state, arrays)) <= last:
                 return state, arrays
@@ -105,19 +90,15 @@ class CheckpointFolder:
         return sorted(filter(pathlib.Path.is_file, self._folder.glob("epoch-*.npz")), reverse=True)
 
     def write(self, checkpoint):
-        """Writes a checkpoint `(state, arrays)`. Deletes the oldest, and any of later steps, which were given up.
-
-        Raises:
-            OSError: if it cannot be written.
-        """
+        """Writes a checkpoint `(state, arrays)`, and deletes the oldest ones and those of later steps."""
         state, arrays = checkpoint
         path = self._folder / f"epoch-{state['epoch']:05d}-batch-{state['batch']:08d}.npz"
         try:
             write_checkpoint(path, state, arrays)
             for given_up in (later for later in self._paths() if later.name > path.name):
-                given_up.unlink()  # damaged, or of another number of replicas
+                given_up.unlink()  # damaged or of another number of replicas
             paths = self._paths()
-            # The end of an epoch can go on with another number of replicas.
+            # Checkpoints at the end of an epoch fit any number of replicas.
             ends = [old for old in paths if old.stem.endswith(_END)]
             for old in set(paths[self._keep :]) - set(ends[:1]):
                 old.unlink()

@@ -1,13 +1,13 @@
-"""Locks of folders, each of which ends with the process that has it, however it ends."""
+"""Locks of folders that end with the process."""
 
 import os
 import pathlib
 
-_held = {}  # descriptors by what stays the same where a folder is moved
+_held = {}  # descriptors by an identity that survives renaming
 
 
 def lock_folder(folder):
-    """Locks a folder, which is made if need be, for this process. Some network file systems have no locks."""
+    """Locks a folder for this process; does nothing on Windows and on file systems without locks."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -32,7 +32,6 @@ def lock_folder(folder):
 
 
 def unlock_folder(folder):
-    """Gives a folder back that this process has locked."""
     if os.path.isdir(folder) and (descriptor := _held.pop(_identity(folder), None)) is not None:
         os.close(descriptor)
 
@@ -48,4 +47,4 @@ def _close_all():
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_all)  # or the lock would end with the last child
+    os.register_at_fork(after_in_child=_close_all)  # else children would hold the lock, too

@@ -1,4 +1,4 @@
-"""Training that goes on where it was stopped, bit for bit."""
+"""Exact resumption of training."""
 
 import concurrent.futures
 import contextlib
@@ -24,58 +24,37 @@ from keras_headattn.training._resume.signals import FirstSignal
 
 
 class Resume(keras.callbacks.CallbackList):
-    """Saves all of a training run's state, and lets the same `fit` go on from it after the process was killed.
+    """Callback that saves a run's full state, so that the same `fit` continues after the process is killed.
 
-    On a CPU the run ends with the weights, optimizer state and metrics it would have had without the
-    interruption, bit for bit. Saved are the model's variables with its random generators and metrics, the
-    optimizer's (its moments, averages, loss scale and step), the place in the data, the memory of other
-    callbacks, the history, and the states of the global random generators of Python, NumPy and Keras.
+    On a CPU the result is the same, bit for bit, as without the interruption. Saved are the variables of model, metrics
+    and optimizer, random generators (also Python's, NumPy's and Keras's global ones), the position in the data, the
+    history and the state of other callbacks. Batches already trained on are read again and skipped.
 
-    The data must come in an order that depends on the number of the epoch alone: give `fit` `shuffle=False` and
-    data that is the same in every epoch, or a dataset with an attribute `epoch`. Keras's own shuffling of arrays
-    starts anew in a new process: `fit` warns where it shuffles. The batches of the interrupted epoch that were
-    trained on already are read again and skipped.
-
-    Keras's `BackupAndRestore` restores the epoch but not the place in it, and so trains some batches twice.
+    The data's order may depend on the epoch only: use `fit(shuffle=False)`, and data that is the same in every epoch or
+    has an attribute `epoch`.
 
     Args:
-        folder: Where the checkpoints are, one file each. A new run needs an empty folder. One process at a time trains
-            with a folder: a second one is refused until the first has finished `fit` or ended.
-        data: What `fit` is given, if its order changes from epoch to epoch: `data.epoch` is set to the number of
-            each epoch before it begins. Defaults to `None`.
-        callbacks: List of callbacks whose memory is saved too, such as `EarlyStopping` and `ModelCheckpoint`.
-            They are called from here: do not give them to `fit` as well. Their memory is their attributes that
-            are numbers, texts, arrays, and lists and dictionaries of these. An attribute that has the name of a
-            constructor argument, such as `patience`, is saved only if its value has changed since training
-            began: a setting that you change between two runs holds, and a counter goes on. Those that Keras's own
-            callbacks have are never saved.
-        every: Save after every so many steps, besides at the end of each epoch. Defaults to `None`: only there.
-        keep: How many checkpoints are kept. If the newest one is damaged, the one before it is used. Defaults
-            to 2.
+        folder: str or path of the checkpoints; empty for a new run, and used by one process at a time.
+        data: argument of `fit` whose order changes: `data.epoch` is set before each epoch. Default `None`.
+        callbacks: Keras callbacks whose state is saved too, such as `EarlyStopping`; do not give them to `fit` as well.
+            State is their attributes that are numbers, texts, arrays, and lists and dictionaries of these. Attributes
+            named like a constructor argument are saved only if they change in training, and never for Keras's own.
+        every: int, steps between checkpoints, besides the end of each epoch. Default `None`: only there.
+        keep: int, checkpoints to keep. If the newest is damaged, the one before is used. Default 2.
 
-    Files are written by a thread of their own, under another name at first; each is checked whole when it is
-    read.
+    The first Ctrl-C (SIGINT) or SIGTERM saves the state and ends training with `KeyboardInterrupt` or
+    `SystemExit(143)`; the second ends it at once. During validation and callbacks at the end of an epoch, the state
+    before them is saved. Signals are caught in the main thread only.
 
-    The first Ctrl-C (SIGINT) or SIGTERM saves the step and ends training; a second one ends it at once. After Ctrl-C
-    `fit` raises `KeyboardInterrupt`: a notebook goes on, and a script that does not catch it ends with exit code 130.
-    After SIGTERM, which announces that a machine is taken away, it raises `SystemExit(143)`. Within validation and the
-    callbacks at the end of an epoch, the state after its last step is saved: a run that goes on begins with the
-    validation. A `fit` outside the main thread catches no signals.
-
-    Several workers need one folder that all see. Each writes its own part, and they go on from the newest step
-    that all of them have. A signal to one of them ends all, after the same step. Callbacks at the end of an epoch are
-    not cut short there.
+    Several workers need a shared folder, continue from the newest step that all have, and end together after a signal.
 
     Raises:
-        ValueError: in `fit`, if the checkpoints are of another model, optimizer, data set or number of replicas,
-            if none of them can be read, if only some workers see them, or if another process trains with them.
-        OSError: in `fit`, if the folder cannot be written to. The checkpoints there are left as they are.
-        KeyboardInterrupt: in `fit`, after SIGINT, when the state is saved.
-        SystemExit: in `fit`, after SIGTERM, when the state is saved.
+        ValueError: in `fit`, if the checkpoints are of another model, optimizer, data set or number of replicas, cannot
+            be read, are seen by some workers only, or are in use by another process.
+        OSError: in `fit`, if the folder cannot be written to; existing checkpoints are kept.
+        KeyboardInterrupt, SystemExit: in `fit`, after a signal, when the state is saved.
 
-    Example:
-
-    >>> import keras, tempfile
+    >>> import tempfile
     >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     >>> model.compile("adam", "mse")
     >>> x, y = keras.ops.ones((8, 4)), keras.ops.zeros((8, 1))
@@ -110,7 +89,7 @@ class Resume(keras.callbacks.CallbackList):
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         if getattr(self, "model", None) is None:
-            raise ValueError(f"Give `Resume` to `fit` in a list, callbacks=[resume]. Received: callbacks={self}")
+            raise ValueError(f"`Resume` must be given in a list, callbacks=[resume]. Received: callbacks={self}")
         self._settings = snapshot.take_settings(self.callbacks)
         super().on_train_begin(logs)
         self._warn_of_shuffling()
@@ -142,7 +121,7 @@ class Resume(keras.callbacks.CallbackList):
             if self.params.get("verbose"):
                 print(f"Continuing after {state['epoch']} epochs and {self._batch} batches.")
         else:
-            # An error now, rather than after hours, if the folder cannot be written to.
+            # Fails now, not after hours, if the folder cannot be written to.
             self._checkpoints.write(self._take(0, 0))
         self._writer = concurrent.futures.ThreadPoolExecutor(1)
         self._writing = None
@@ -172,13 +151,13 @@ class Resume(keras.callbacks.CallbackList):
                 self._exit()
             if batch + 1 >= self._batch:
                 self._end_skipping()
-                build_metrics(self.model, self._skipped)  # metrics, which Keras makes in the first step
+                build_metrics(self.model, self._skipped)  # Keras makes them in the first step
                 snapshot.restore(snapshot.metrics_of(self.model), self._checkpoint[1])
-                self._restore()  # again, as callbacks may have forgotten when the epoch began
+                self._restore()  # again, as callbacks may reset when an epoch begins
                 self._checkpoint = None
             return
         if self._writing and self._writing.done():
-            self._finish_writing()  # which raises its error now, and not after the next epoch
+            self._finish_writing()  # raises its error now, not after the epoch
         super().on_train_batch_end(batch, logs)
         self._logs = _values(logs)
         self._batch = batch + 1
@@ -188,7 +167,7 @@ class Resume(keras.callbacks.CallbackList):
             self._save(self._take(self._epoch, self._batch))
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
-        # Validation resets the metrics: what a signal saves meanwhile must be from before.
+        # Validation resets the metrics, so a signal saves the state before it.
         self._after_steps = self._take(self._epoch, self._batch)
         super().on_test_begin(logs)
 
@@ -202,12 +181,12 @@ class Resume(keras.callbacks.CallbackList):
         if self._is_to_exit():
             self._exit(self._after_steps)
         self._finish_writing()
-        for callback in self.callbacks:  # `CallbackList` would give them a copy, and what they add be lost
+        for callback in self.callbacks:  # `CallbackList` would pass copies and lose what they add
             callback.on_epoch_end(epoch, logs)
         self._after_steps = None
         self._batch = 0
         self._epoch_logs.append(_values(logs))
-        # After a signal training does not end here: callbacks that come later are still to be called.
+        # Training does not end here after a signal, as later callbacks are still to be called.
         self._save(self._take(epoch + 1, 0))
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
@@ -235,22 +214,21 @@ class Resume(keras.callbacks.CallbackList):
             )
 
     def _calls_of_fit(self, frame):
-        """The arguments, by name, of each running `fit` of the model, Keras's own first."""
+        """Yields the arguments of each running `fit` of the model, Keras's own first."""
         calls = (call for call, _ in traceback.walk_stack(frame) if call.f_code.co_name == "fit")
         return (call.f_locals for call in calls if call.f_locals.get("self") is self.model)
 
     def _build(self):
-        """Makes what Keras would make in the first step."""
+        """Builds what Keras would build in the first step."""
         if not self.model.built:
             raise ValueError(
-                "Build the model before it is trained with `Resume`: call it on a batch. "
-                f"Received: {self.model.name}, which is not built"
+                f"`model` must be built: call it on a batch first. Received: {self.model.name}, which is not built"
             )
         if self.model.optimizer is not None and not self.model.optimizer.built:
             self.model.optimizer.build(self.model.trainable_variables)
 
     def _complete(self, history):
-        """Puts the epochs before the interruption into what `fit` returns."""
+        """Adds earlier epochs to the history that `fit` returns."""
         history.epoch = list(range(len(self._epoch_logs)))
         history.history = {}
         for logs in self._epoch_logs:
@@ -258,7 +236,7 @@ class Resume(keras.callbacks.CallbackList):
                 history.history.setdefault(name, []).append(value)
 
     def _take(self, epoch, batch):
-        """All of the state, as `(state, arrays)`: what follows is batch number `batch` of `epoch`."""
+        """Returns the state before batch number `batch` of `epoch`, as `(state, arrays)`."""
         state = {
             "epoch": epoch,
             "batch": batch,
@@ -282,7 +260,7 @@ class Resume(keras.callbacks.CallbackList):
 
     def _save(self, checkpoint):
         self._finish_writing()
-        gather([0], self._strategy)  # all have the previous one before anyone deletes those before it
+        gather([0], self._strategy)  # all have written the previous one before any deletes older ones
         self._writing = self._writer.submit(self._checkpoints.write, checkpoint)
 
     def _finish_writing(self):
@@ -297,10 +275,10 @@ class Resume(keras.callbacks.CallbackList):
         self.model.train_function, self._skipped_from = self._train_function, None
 
     def _skip_batches(self, iterator):
-        """Reads the batches of training steps, and does not train on them."""
+        """Reads the batches of training steps without training on them."""
         if self._skipped_from is None:
             self._skipped_from = iterator
-        if iterator is not self._skipped_from:  # of a later `fit`, after one that ended while it skipped
+        if iterator is not self._skipped_from:  # another `fit`, after one that ended while skipping
             self.model.train_function = self._train_function
             return self._train_function(iterator)
         with contextlib.suppress(StopIteration, tf.errors.OutOfRangeError):  # the last steps may be fewer
@@ -319,11 +297,11 @@ class Resume(keras.callbacks.CallbackList):
             self._exit(self._after_steps)
 
     def _is_to_exit(self):
-        """Whether any worker has received a signal: then all save the same step."""
+        """Returns True if any worker has received a signal."""
         return gather([self._signal.number], self._strategy).any()
 
     def _exit(self, checkpoint=None):
-        """Ends training, with this checkpoint as the newest, or the one that was saved last."""
+        """Ends training after writing `checkpoint`, if given."""
         self._signal.release()
         self._finish_writing()
         number = int(gather([self._signal.number], self._strategy).max())
@@ -336,5 +314,5 @@ class Resume(keras.callbacks.CallbackList):
 
 
 def _values(logs):
-    """The logs of Keras with numbers as floats, and tensors, which some metrics give, as arrays."""
+    """Converts Keras's logs: numbers to floats, tensors to arrays."""
     return {name: np.asarray(value) if np.ndim(value) else float(value) for name, value in (logs or {}).items()}

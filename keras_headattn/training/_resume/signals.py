@@ -1,4 +1,4 @@
-"""The signals that ask a process to end: SIGINT, which is Ctrl-C, and SIGTERM."""
+"""Handling of SIGINT (Ctrl-C) and SIGTERM."""
 
 import contextlib
 import signal
@@ -12,18 +12,10 @@ _MESSAGES = {
 
 
 class FirstSignal:
-    """Catches the first SIGINT or SIGTERM, and reports it in one line. Later ones act as if nothing had been caught.
+    """Handler of the first SIGINT or SIGTERM: sets `number`, prints a line and calls `heard`. Later ones act as usual.
 
-    A signal that the process ignores stays ignored: shells start commands in the background so. Threads other than
-    the main one can catch none.
-
-    Args:
-        is_running: Function of the frame that a signal interrupts: whether what is to be ended runs in it. Where it
-            does not, as an exception has ended it before, the signal acts as if it had not been caught.
-        heard: Function of no arguments, called after `number` is set.
-
-    Attributes:
-        number: The signal that was caught; 0 before.
+    So does the first if `is_running` is false of the interrupted frame. Ignored signals stay ignored, as shells ignore
+    them for background commands. It works in the main thread only.
     """
 
     def __init__(self, is_running, heard):
@@ -40,7 +32,7 @@ class FirstSignal:
                     self._handlers[number] = signal.signal(number, self._on_signal) or signal.SIG_DFL
 
     def release(self):
-        """Puts back the handlers that were there before."""
+        """Restores the previous handlers."""
         if threading.current_thread() is threading.main_thread():
             while self._handlers:
                 signal.signal(*self._handlers.popitem())
@@ -51,8 +43,8 @@ class FirstSignal:
             signal.raise_signal(number)
             return
         self.number = number
-        # The signal may have interrupted another `print` to the same stream, which allows none within it.
+        # The signal may have interrupted a `print`, which is not reentrant.
         with contextlib.suppress(RuntimeError, OSError):
-            start = "\n" if sys.stderr.isatty() else ""  # a progress bar is there
+            start = "\n" if sys.stderr.isatty() else ""  # below a progress bar
             print(start + _MESSAGES[number], file=sys.stderr, flush=True)
         self._heard()

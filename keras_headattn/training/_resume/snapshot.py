@@ -1,4 +1,4 @@
-"""All that makes up the state of a training run: variables, random generators, the memory of callbacks."""
+"""A training run's state: variables, random generators, callbacks."""
 
 import copy
 import inspect
@@ -13,18 +13,15 @@ from keras_headattn.training._resume.checkpoint import TAGS
 
 
 def variables_of(model):
-    """Variables of the model and of its optimizer: dictionary of names to variables.
-
-    Names are numbers, as Keras's paths depend on what the process has made before.
-    """
+    """Returns the variables of model and optimizer by number; Keras's paths depend on what the process made before."""
     metrics = {id(variable) for variable in model.metrics_variables}
-    own = [variable for variable in model.variables if id(variable) not in metrics]
+    weights = [variable for variable in model.variables if id(variable) not in metrics]
     optimizer = [] if model.optimizer is None else model.optimizer.variables
-    return _numbered("variable", own) | _numbered("optimizer variable", optimizer)
+    return _numbered("variable", weights) | _numbered("optimizer variable", optimizer)
 
 
 def metrics_of(model):
-    """Variables of the model's metrics, as `variables_of`. Keras makes them in the first step."""
+    """Returns the variables of the model's metrics, which Keras makes in the first step."""
     return _numbered("metric variable", model.metrics_variables)
 
 
@@ -33,10 +30,7 @@ def _numbered(name, variables):
 
 
 def take(variables):
-    """Copies of variables: dictionary of their names to arrays.
-
-    A variable of which every replica holds a part, such as a metric's sum, is an array of all parts.
-    """
+    """Copies variables to arrays; a variable with a part on each replica becomes an array of the parts."""
     arrays = {}
     for name, variable in variables.items():
         parts = _parts(variable)
@@ -45,10 +39,10 @@ def take(variables):
 
 
 def restore(variables, arrays):
-    """Assigns to the variables what `take` returned for them."""
+    """Assigns the arrays of `take`."""
     for name, variable in variables.items():
         array, parts = arrays[name], _parts(variable)
-        if array.dtype.kind == "V":  # a dtype that NumPy does not know
+        if array.dtype.kind == "V":  # a dtype unknown to NumPy
             array = array.view(variable.dtype)
         if parts:
             for part, value in zip(parts, array, strict=True):
@@ -65,7 +59,7 @@ def _parts(variable):
 
 
 def describe(model):
-    """Description of a model, which must agree with that of a checkpoint: dictionary of values for JSON."""
+    """Describes a model for comparison with a checkpoint."""
     variables = variables_of(model).items()
     description = {name: f"{tuple(variable.shape)} {variable.dtype}" for name, variable in variables}
     if model.optimizer is not None:
@@ -73,12 +67,12 @@ def describe(model):
     return description
 
 
-def difference(expected, found):
-    """The first name with different values in two descriptions, with both values, as text; `None` if there is none."""
-    expected, found = _flat(expected), _flat(found)
-    for name in {**expected, **found}:
-        if expected.get(name) != found.get(name):
-            return f"{name}: {expected.get(name)} there, {found.get(name)} here"
+def difference(expected, actual):
+    """Returns the first difference of two descriptions as text, `None` if they are equal."""
+    expected, actual = _flat(expected), _flat(actual)
+    for name in {**expected, **actual}:
+        if expected.get(name) != actual.get(name):
+            return f"{name}: {expected.get(name)} there, {actual.get(name)} here"
     return None
 
 
@@ -90,8 +84,7 @@ def _flat(value, name=""):
 
 
 def _without_rate(config):
-    """Leaves out names, which Keras numbers anew, `verbose`, and a learning rate that is a number, which callbacks
-    change."""
+    """Removes names, `verbose`, and learning rates that are numbers, which may change between runs."""
     if isinstance(config, dict):
         return {
             key: _without_rate(value)
@@ -102,15 +95,14 @@ def _without_rate(config):
 
 
 def take_settings(callbacks):
-    """Copies of the settings of callbacks: for each, its attributes that have the name of a constructor argument."""
+    """Copies the attributes of each callback that are named like constructor arguments."""
     return [_data(callback, _arguments(type(callback).__mro__)) for callback in callbacks]
 
 
 def take_memory(callbacks, settings):
-    """Copies of the memory of callbacks: for each, its class and its attributes that are data.
+    """Copies the class and the data of each callback, without unchanged settings and Keras's own.
 
-    Settings that are as `take_settings` returned them are left out, and those of Keras's own callbacks always: Keras
-    changes the sign of `min_delta` when it learns whether less is better, and does so again in another process.
+    Keras's callbacks change theirs, such as the sign of `min_delta`, and do so again in another process.
     """
     memories = []
     for callback, before in zip(callbacks, settings, strict=True):
@@ -123,10 +115,7 @@ def take_memory(callbacks, settings):
 
 
 def restore_memory(callbacks, settings, memories):
-    """Sets the attributes that `take_memory` returned, where there is a callback of the class.
-
-    Attributes that are among `settings` are removed there: they are memory from now on.
-    """
+    """Restores the data of `take_memory` by class, and removes it from `settings`: it is state from now on."""
     left = list(memories)
     for callback, before in zip(callbacks, settings, strict=True):
         names = [memory["class"] for memory in left]
@@ -165,8 +154,7 @@ def _is_data(value):
 
 
 def take_random_state():
-    """The states of the global generators of Python, NumPy and Keras. Keras makes its own on first use: until then
-    its state is `None`."""
+    """Returns the states of Python's, NumPy's and Keras's global generators; Keras's is `None` before first use."""
     generator = existing_seed_generator()
     return {
         "python": random.getstate(),
@@ -176,10 +164,9 @@ def take_random_state():
 
 
 def restore_random_state(state):
-    """Sets the states that `take_random_state` returned."""
     if state["keras"] is None:
         forget_seed_generator()
     else:
         global_seed_generator().state.assign(state["keras"])
-    random.setstate(state["python"])  # after the generator of Keras, which may have drawn its seed from it
+    random.setstate(state["python"])  # last, as Keras's generator may draw its seed from it
     np.random.set_state(state["numpy"])
