@@ -40,6 +40,7 @@ GROUPS = {
         "/docs/imagenet",
         "/docs/sweep",
         "/docs/recipes",
+        "/docs/own_recipe",
     ],
     "Results": [
         "/docs/results",
