@@ -19,7 +19,13 @@ quiet_tensorflow()
 
 # The sidebar, in the order of a reader: titles of groups, and their pages.
 GROUPS = {
-    "Start": ["/docs/install", "/docs/replace_attention", "/docs/train_look_serve", "/examples/README"],
+    "Start": [
+        "/docs/install",
+        "/docs/replace_attention",
+        "/docs/coming_from",
+        "/docs/train_look_serve",
+        "/examples/README",
+    ],
     "Train": ["/docs/training", "/docs/long_sequences", "/docs/distributed", "/docs/reliability", "/docs/tensorboard"],
     "Fine-tune": ["/docs/encoders", "/docs/glue", "/docs/migrate"],
     "Translate and serve": ["/docs/translation", "/docs/serving", "/docs/tokenizers"],
@@ -34,6 +40,7 @@ GROUPS = {
         "/docs/imagenet",
         "/docs/sweep",
         "/docs/recipes",
+        "/docs/own_recipe",
     ],
     "Results": [
         "/docs/results",

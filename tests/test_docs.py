@@ -14,7 +14,7 @@ from recipes.engine.command import run_command
 from tests.recipes.commands import command as module_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-# The recipe that docs/recipes.md builds; tests/recipes/test_own_recipe.py runs its commands.
+# The recipe of docs/own_recipe.md; tests/recipes/test_own_recipe.py runs its commands.
 OWN = "tag"
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted([*DOCS.glob("*.md"), *DOCS.glob("results/*.md")])]

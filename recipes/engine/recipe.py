@@ -23,7 +23,7 @@ from recipes.engine.seeds import train_seeds
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A task that the engine trains, evaluates and exports. docs/recipes.md builds one.
+    """A task that the engine trains, evaluates and exports. docs/own_recipe.md shows one.
 
     Args:
         name: str, its module in `recipes`.

@@ -77,8 +77,8 @@ def check_batch_size(batch_size, num_replicas):
 class Task:
     """One task of a recipe with its settings, in the folder of a run.
 
-    A recipe has a subclass. The engine calls its methods in the order in which they stand here; docs/recipes.md builds
-    one.
+    A recipe has a subclass. The engine calls its methods in the order in which they stand here, as
+    docs/own_recipe.md shows.
 
     Args:
         config: the settings.

@@ -1,6 +1,5 @@
-"""The recipe that docs/recipes.md builds, from training to tagging."""
+"""The recipe of docs/own_recipe.md, from training to tagging."""
 
-import re
 import sys
 import types
 
@@ -14,13 +13,12 @@ TAGS = {"a": "DET", "the": "DET", "cat": "NOUN", "dog": "NOUN", "sleeps": "VERB"
 
 @pytest.fixture
 def recipe(monkeypatch):
-    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"^```python no-run\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    code = (ROOT / "docs" / "tag.py").read_text(encoding="utf-8")
     assert len(code.splitlines()) <= 150
     assert code.index("quiet_tensorflow()") < code.index("import keras")  # which imports TensorFlow
     module = types.ModuleType("recipes.tag")
     monkeypatch.setitem(sys.modules, "recipes.tag", module)
-    exec(compile(code, "docs/recipes.md", "exec"), module.__dict__)
+    exec(compile(code, "docs/tag.py", "exec"), module.__dict__)
     return module.RECIPE
 
 
