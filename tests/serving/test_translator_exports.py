@@ -238,8 +238,9 @@ def test_long_sources_are_cut(exported, tokenizers, tmp_path):
 
 def test_no_room_for_text(tmp_path):
     tokenizer = types.SimpleNamespace(eos_id=3)
+    searcher = types.SimpleNamespace(end_id=3, model=None, max_length=8)
     with pytest.raises(ValueError, match="Received: max_source_length=1"):
-        export_translator(types.SimpleNamespace(end_id=3), tokenizer, tokenizer, tmp_path, max_source_length=1)
+        export_translator(searcher, tokenizer, tokenizer, tmp_path, max_source_length=1)
 
 
 def test_another_end_symbol_than_the_tokenizers(exported, tokenizers, tmp_path):
