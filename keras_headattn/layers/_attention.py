@@ -422,6 +422,7 @@ class Attention(SavedNames):
             masks.window = self.sliding_window if cache is None and inputs.query_positions is None else None
         needs_weights = inputs.needs_weights or self._regularizes(cache, "weights") or is_capturing()
         chunk_size = None if needs_weights else rows_at_once(self, *sizes)
+        drops = chunk_size is not None and self.dropout and inputs.training
         state = dataclasses.replace(
             inputs,
             query=query,
@@ -430,6 +431,7 @@ class Attention(SavedNames):
             mask=None if chunk_size else masks.combined(),
             masks=masks,
             chunk_size=chunk_size,
+            seed=self._dropout_layer.seed_generator.next() if drops else None,
             query_positions=positions,
             key_positions=key_positions,
             cache=cache,
@@ -514,7 +516,16 @@ class Attention(SavedNames):
         return {"key": self.project("key", key, state), "value": self.project("value", value, state)}
 
     def before_attend(self, query: Tensor, entry: dict[str, Tensor], state: State) -> tuple[dict[str, Tensor], State]:
-        """Computes what `attend` reads of all queries and keys, before the queries are cut into chunks."""
+        """Computes what `attend` reads of all queries together, before they are cut into chunks.
+
+        Args:
+            query: `(B, h, n, key_dim)`.
+            entry: of `project_key_value`, or the cache.
+            state: `State`. Further tensors with a row for each query go into its `rows`.
+
+        Returns:
+            Entry and state for `attend`.
+        """
         return entry, state
 
     def attend(

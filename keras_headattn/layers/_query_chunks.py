@@ -81,8 +81,8 @@ def attend_in_chunks(layer, query, entry, state):
         }
     shared = {name: part.tensor for name, part in parts.items() if name not in sliced}
     axes = {name: parts[name].key_axis if parts[name].row_axis is None else parts[name].row_axis for name in sliced}
-    if layer.dropout and state.training:
-        sliced["seed"], axes["seed"] = _seeds(layer, count), 0
+    if state.seed is not None:
+        sliced["seed"], axes["seed"] = _seeds(state.seed, count), 0
     variables = _variables_inside(layer)
     names = [*sliced, *shared]
 
@@ -195,8 +195,7 @@ def _widened(x):
     return ops.cast(x, "float32") if keras.backend.standardize_dtype(x.dtype) in ("float16", "bfloat16") else x
 
 
-def _seeds(layer, count):
-    seed = layer._dropout_layer.seed_generator.next()
+def _seeds(seed, count):
     steps = ops.cast(ops.arange(count, dtype="int32"), seed.dtype)[:, None]
     return seed + steps * ops.cast(np.array([[PRIME, 0]]), seed.dtype)
 
