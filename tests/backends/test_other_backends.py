@@ -144,7 +144,7 @@ def test_no_tensorflow_without_its_backend(theirs):
 
 def test_rooms_that_need_tensorflow_say_how_to_install_it(theirs):
     errors = {name: str(error) for name, error in theirs.items() if name.startswith("without_tensorflow/")}
-    assert {*errors} == {f"without_tensorflow/{room}" for room in ("text", "training", "serving")}
+    assert {*errors} == {f"without_tensorflow/{room}" for room in ("data", "text", "training", "serving")}
     assert {*errors.values()} == {"Install tensorflow: pip install tensorflow"}
 
 
@@ -221,7 +221,7 @@ def test_translations(model, ours, theirs):
     def tolerance(name):
         return 0 if "/tokens" in name else 1e-4 if name.endswith("trained") else 1e-5
 
-    assert check_same(f"models/{model}", ours, theirs, tolerance) == 7
+    assert check_same(f"models/{model}", ours, theirs, tolerance) == (5 if model in TRANSFORMERS else 7)
 
 
 @pytest.mark.parametrize("model", CLASSIFIERS)

@@ -22,9 +22,10 @@ def without_tensorflow():
     """The errors of rooms that need TensorFlow where there is none."""
     import keras_headattn as ka
 
+    rooms = {"data": "Records", "text": "WordTokenizer", "training": "Model", "serving": "export_translator"}
     kept, errors = sys.modules.get("tensorflow"), {}
     sys.modules["tensorflow"] = None
-    for room, name in (("text", "WordTokenizer"), ("training", "Model"), ("serving", "export_translator")):
+    for room, name in rooms.items():
         try:
             getattr(getattr(ka, room), name)
         except ImportError as error:

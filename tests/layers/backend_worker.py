@@ -125,7 +125,8 @@ def gradients(given):
     for case, layer in zip(cases, attentions, strict=True):
         layer.set_weights(of_case(given, case, "cross"))
     model = keras.Model([*inputs, mask], outputs)
-    model.compile(keras.optimizers.SGD(1.0), "mse", jit_compile=keras.backend.backend() == "jax")
+    on_jax = keras.backend.backend() == "jax"
+    model.compile(keras.optimizers.SGD(1.0), "mse", jit_compile=on_jax, run_eagerly=not on_jax)
     before = [layer.get_weights() for layer in attentions]
     model.train_on_batch([*cross_inputs(), cross_mask()], np.ones((BATCH, QUERIES, outputs.shape[-1])))
     return {

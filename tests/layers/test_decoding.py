@@ -7,10 +7,8 @@ import tensorflow as tf
 
 from tests.layers.harness import (
     BATCH,
-    CAUSAL,
     KEY_WIDTH,
     KEYS,
-    PATHS,
     QUERY_WIDTH,
     array,
     build,
@@ -50,42 +48,6 @@ def test_step_by_step_and_in_chunks(case, more):
         check_close(output, expected, TOLERANCE)
     assert cache["key"].shape[0] == BATCH and cache["key"].shape[2] == MAX_LENGTH
     assert cache["value"].shape[0] == BATCH and cache["value"].shape[2] == MAX_LENGTH
-
-
-@pytest.mark.parametrize(
-    "case, jit_compile",
-    [(case, jit_compile) for case in CAUSAL for jit_compile in (False, True) if jit_compile or case.name in PATHS],
-    ids=lambda value: getattr(value, "name", value),
-)
-def test_compiled_with_a_tensor_index(case, jit_compile):
-    x = self_input(length=LENGTH)
-    layer = build(case.make(), x)
-
-    @tf.function(jit_compile=jit_compile)
-    def loop(x):
-        cache = layer.init_cache(BATCH, MAX_LENGTH)
-        outputs = tf.TensorArray("float32", LENGTH // 2, element_shape=(BATCH, 2, QUERY_WIDTH))
-        for i in tf.range(LENGTH // 2):
-            piece = tf.gather(x, 2 * i + tf.range(2), axis=1)
-            output, cache = layer(piece, piece, cache=cache, index=2 * i, use_causal_mask=True)
-            outputs = outputs.write(i, output)
-        return outputs.stack()
-
-    outputs = array(loop(x)).transpose(1, 0, 2, 3).reshape(x.shape)
-    check_close(outputs, layer(x, x, use_causal_mask=True), TOLERANCE)
-
-
-@each_causal_layer
-def test_number_of_rows_unknown_in_the_graph(case):
-    x = self_input(length=LENGTH)
-    layer = build(case.make(), x)
-    cache = layer.init_cache(BATCH, MAX_LENGTH)
-
-    @tf.function(input_signature=[tf.TensorSpec((BATCH, None, QUERY_WIDTH))])
-    def call(x):
-        return layer(x, x, cache=cache, index=0, use_causal_mask=True)[0]
-
-    check_close(call(x), layer(x, x, use_causal_mask=True), TOLERANCE)
 
 
 @each_causal_layer
@@ -219,14 +181,14 @@ def test_attention_mask_and_causal_flag_together(case):
 
 
 @each_layer_by_content
-@pytest.mark.parametrize("compiled", [False, True])
-def test_cross_attention_with_padding(case, compiled):
+def test_cross_attention_with_padding(case):
+    """Step by step in a graph, all at once eagerly."""
     query, value, key = cross_inputs()
     layer = build(case.make(), query, value, key)
     real = np.arange(KEYS)[None] < np.array([4, 7])[:, None]
     expected, scores = layer(query, value, key, key_mask=real, return_attention_scores=True)
     cache = layer.project_cache(value, key)
-    step = tf.function(layer) if compiled else layer
+    step = tf.function(layer)
     for i in range(query.shape[1]):
         piece = tf.constant(query[:, i : i + 1])
         output = step(piece, cache=cache, key_mask=tf.constant(real))

@@ -25,7 +25,7 @@ from tests.layers.harness import (
 )
 
 ROLES = ("encoder", "decoder", "cross")
-few = settings(max_examples=15, deadline=None, derandomize=True)
+few = settings(max_examples=10, deadline=None, derandomize=True)
 shares = st.sampled_from([0.0, 0.1, 0.5, 1.0])
 mechanisms = st.fixed_dictionaries(
     {"alpha": shares, "beta": shares, "kernel_size": st.sampled_from([1, 3, 5]), "convolve_first": st.booleans()}

@@ -8,7 +8,6 @@ import tensorflow as tf
 from keras_headattn import layers
 from tests.layers.harness import (
     BATCH,
-    CASES,
     KEYS,
     QUERIES,
     QUERY_WIDTH,
@@ -115,26 +114,6 @@ def check_nothing(case, dtype, *names):
         for result in (output, layer(*inputs, **masks)):
             assert (array(result)[0] == bias).all(), name
             assert np.isfinite(array(result)).all()
-
-
-@pytest.mark.parametrize("case", CASES[:3:2], ids=lambda case: case.name)  # fused, and with a map
-def test_gradients_are_finite_when_compiled(case):
-    inputs = cross_inputs()
-    layer = build(case.make(use_bias=False), *inputs)
-    mask = random_mask((BATCH, QUERIES, KEYS))
-    mask[0, 1] = False
-
-    @tf.function(jit_compile=True)
-    def call(*inputs):
-        with tf.GradientTape() as tape:
-            tape.watch(inputs[0])
-            output = layer(*inputs, attention_mask=mask)
-        return output, tape.gradient(output, inputs[0])
-
-    output, gradient = call(*map(tf.constant, inputs))
-    assert not array(output)[0, 1].any() and array(output)[0, 2].any()
-    assert np.isfinite(array(gradient)).all()
-    assert not array(gradient)[0, 1].any() and array(gradient)[0, 2].any()
 
 
 @each_kind

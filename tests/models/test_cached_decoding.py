@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_headattn import layers
 from keras_headattn.positions import LearnedPositions
-from tests.models.small import CASES, array, check_close, each_kind, make, sentences, shared
+from tests.models.small import CASES, array, check_close, each_kind, each_path, make, sentences, shared
 
 TOLERANCE = 5e-6
 LENGTH = 6
@@ -40,7 +40,7 @@ def test_step_by_step(case):
     check_close(step_by_step(model, inputs, widths=(2, 1, 3), room=9), expected, TOLERANCE)
 
 
-@each_kind
+@each_path
 def test_mixed_precision(case):
     model, inputs = make(case, dtype="mixed_float16"), sentences()
     logits = step_by_step(model, inputs, widths=(1, 1, 4))
@@ -102,7 +102,7 @@ def test_no_room_left():
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_eager_equals_graph_equals_xla(name):
-    """The index is a tensor: one program for all steps. `tests/layers/test_decoding.py` compiles each layer."""
+    """The index is a tensor: one program for all steps. `tests/layers/test_compiled.py` compiles each layer."""
     model, inputs = shared(name), sentences()
     expected = one_shot(model, inputs)
     traces = []

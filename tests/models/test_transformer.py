@@ -18,7 +18,7 @@ from tests.models.small import (
     array,
     copy_weights,
     dropout_layers,
-    each_kind,
+    each_path,
     make,
     sentences,
     shared,
@@ -70,7 +70,7 @@ def test_template_in_use_elsewhere_is_no_part_of_the_model():
         np.testing.assert_array_equal(now, then)
 
 
-@each_kind
+@each_path
 def test_template_is_only_copied_and_blocks_share_no_weights(case):
     template = case.make()
     config = json.dumps(template.get_config())
@@ -244,7 +244,7 @@ def test_config_round_trip():
     ]  # fmt: skip
 
 
-@each_kind
+@each_path
 def test_file_round_trip(case, tmp_path):
     model, inputs = shared(case.name), sentences()
     model.save(tmp_path / "model.keras")

@@ -109,7 +109,7 @@ def test_every_target_row_sees_every_source_token(case):
 # -------------------------------------------------------------------------------------------------- dtypes
 
 
-@each_kind
+@each_path
 def test_mixed_precision(case):
     """A row of padding alone among the sentences."""
     model, inputs = shared(case.name), sentences(batch=3)
@@ -178,7 +178,7 @@ def test_maps_of_the_encoder_alone():
 # ------------------------------------------------------------------------------------------------ training
 
 
-@each_kind
+@each_path
 def test_every_weight_gets_a_gradient(case):
     model, inputs = make(case), sentences()
     with tf.GradientTape() as tape:

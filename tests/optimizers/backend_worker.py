@@ -12,7 +12,8 @@ def model(optimizer):
     inputs = keras.Input((5, 8))
     made = keras.Model(inputs, MultiHeadAttention(num_heads=2, key_dim=4)(inputs, inputs))
     made.set_weights([0.3 * rng.normal(size=weight.shape) for weight in made.get_weights()])
-    made.compile(optimizer, "mse", jit_compile=keras.backend.backend() == "jax")
+    on_jax = keras.backend.backend() == "jax"
+    made.compile(optimizer, "mse", jit_compile=on_jax, run_eagerly=not on_jax)
     data = rng.normal(size=(2, 6, 5, 8)).astype("float32")
     made.fit(*data, batch_size=2, epochs=2, shuffle=False, verbose=0)
     return made

@@ -2,8 +2,6 @@ import errno
 import os
 import pathlib
 import resource
-import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
@@ -157,14 +155,3 @@ def test_a_folder_is_tried_before_training(tmp_path, monkeypatch):
     monkeypatch.setattr("pathlib.Path.mkdir", refuse_inside)
     with pytest.raises(OSError, match="`folder` must be writable.*Read-only file system"):
         check_export_folder(str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    "room, name", [("serving", "export_translator"), ("text", "WordTokenizer"), ("data", "Records")]
-)
-def test_without_tensorflow(room, name):
-    """On Keras's TensorFlow backend it is Keras that cannot be imported."""
-    code = f"import sys; sys.modules['tensorflow'] = None; from keras_headattn.{room} import {name}"
-    environment = {**os.environ, "KERAS_BACKEND": "jax"}
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
-    assert result.stderr.splitlines()[-1] == "ImportError: Install tensorflow: pip install tensorflow"
