@@ -86,11 +86,9 @@ def _attention(text):
         raise ValueError(f"{error} in --attentions {text}") from None
 
 
-def _title(config):
-    given = [
-        str(value) if name == "key_dim" else f"{name}={value}" for name, value in config.attention_arguments.items()
-    ]
-    return config.attention + (f":{','.join(given)}" if given else "")
+def _title(attention, arguments):
+    given = [str(value) if name == "key_dim" else f"{name}={value}" for name, value in arguments.items()]
+    return attention + (f":{','.join(given)}" if given else "")
 
 
 def published(name):
@@ -119,7 +117,7 @@ def sweep(configs, folder, figures, table_only=False):
 
 def find(config):
     """The `Cell` of a run: scores if it has finished with these settings, the reason if it failed."""
-    cell = Cell(_title(config), config.num_heads, config.seed)
+    cell = Cell(_title(config.attention, config.attention_arguments), config.num_heads, config.seed)
     ended = outcome(RECIPE, config)
     if ended is None:
         return cell

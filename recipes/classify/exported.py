@@ -14,6 +14,7 @@ def evaluate_saved_model(config, path, files):
         path: of the SavedModel.
         files: those of the test sets.
     """
-    tests, model = read_tests(config, files), ExportedPredictor(path, config)
-    targets = model.targets(tests, lambda corpus, writes: KINDS[config.predict].learn(corpus, config))
+    tests, model = read_tests(config, files), ExportedPredictor(path, config.predicts)
+    learn, separator = KINDS[config.predict].learn, config.label_separator
+    targets = model.targets(tests, lambda corpus, writes: learn(corpus, config.labels, label_separator=separator))
     evaluate(model, tests, targets)

@@ -7,31 +7,30 @@ import tensorflow as tf
 
 from keras_headattn.analysis import head_distance
 from keras_headattn.serving import Classifier
-from keras_headattn.text import split_words
+from keras_headattn.text import WordTokenizer, split_words
 
 
 class Predictor(Classifier):
-    """A `Classifier` with a run's settings, which gives the outputs of the model when called, and shows its heads.
+    """A `Classifier` that gives the outputs of the model when called, and shows its heads.
 
     Args:
         classifier: trained `SentenceClassifier` or `SentencePairClassifier`.
         tokenizer: that of the run.
         targets: what is predicted, as of `recipes.engine.texts.targets`.
-        config: `ClassifyConfig`.
+        max_length: int, tokens of a text that are read.
         batch_size: int, texts at a time. Default 64.
     """
 
-    def __init__(self, classifier, tokenizer, targets, config, batch_size=64):
+    def __init__(self, classifier, tokenizer, targets, max_length, batch_size=64):
         super().__init__(
             classifier,
             tokenizer,
             targets.names or ["number"],
-            config.max_length,
+            max_length,
             batch_size=batch_size,
             activation=targets.activation,
         )
         self.targets = targets
-        self.config = config
         ids = tf.TensorSpec((None, None), tf.int32)
         self.encode = tf.function(classifier.encode, [ids], autograph=False)  # to a row a head, (B, h, d)
 
@@ -53,8 +52,8 @@ class Predictor(Classifier):
         """
         ids = self.tokenizer.encode([text])[0][: self.max_length]
         _, out = self.model.encode(tf.constant([ids]), return_intermediates=True)
-        if self.config.tokens == "words":
-            tokens = [word.decode() for word in split_words([text], self.config.lowercase)[0].numpy()] or [text]
+        if isinstance(self.tokenizer, WordTokenizer):
+            tokens = [word.decode() for word in split_words([text], self.tokenizer.lowercase)[0].numpy()] or [text]
         else:
             tokens = [self.tokenizer.id_to_token(int(token)) for token in ids]
         return tokens[: len(ids)], out["pooling"]["weights"][0].numpy()
@@ -63,7 +62,7 @@ class Predictor(Classifier):
 def mean_head_distance(predictor, texts, second_texts=None):
     """Mean distance of what two heads make of a text, over all of them; of pairs, over both sides."""
     distances, counts = [], []
-    if predictor.config.pooling_heads < 2:
+    if predictor.model.pooling.num_heads < 2:
         return math.nan
     for members, inputs in predictor.batches(texts, second_texts):
         for ids in inputs.values():

@@ -4,6 +4,7 @@ from recipes.engine.config import option, settings
 from recipes.engine.settings import Serving, Settings, Smoothing, model_arguments, optimizer_arguments
 from recipes.engine.texts.settings import Texts
 
+WIDTH = 300  # of words, where neither word vectors nor the settings say
 OPTIMIZERS = {"adam": "Adam", "sgd": "SGD", "adagrad": "Adagrad"}
 
 
@@ -106,4 +107,4 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
     @property
     def width(self):
         """Width of a word, without word vectors."""
-        return self.model_argument("embedding_dim") or 300
+        return self.model_arguments.get("embedding_dim") or WIDTH

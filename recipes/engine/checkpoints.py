@@ -16,14 +16,14 @@ class SaveEpochs(keras.callbacks.Callback):
     Args:
         run: `Run`.
         model: what the weights are of.
-        config: `recipes.engine.settings.Training`.
+        select, average, average_of: as `final_epochs` takes them.
     """
 
-    def __init__(self, run, model, config):
+    def __init__(self, run, model, select="val_loss", average=1, average_of="best"):
         super().__init__()
         self.run = run
         self.trained = model
-        self.config = config
+        self.select, self.average, self.average_of = select, average, average_of
 
     def on_epoch_end(self, epoch, logs=None):
         try:
@@ -42,7 +42,7 @@ class SaveEpochs(keras.callbacks.Callback):
         # An epoch that is interrupted after this point is done again, on GPUs perhaps to a slightly other end.
         kept = set()
         for known in filter(None, (history, history[:-1])):
-            epochs = best_epoch(known, self.config.select), *final_epochs(known, self.config)
+            epochs = best_epoch(known, self.select), *final_epochs(known, self.select, self.average, self.average_of)
             kept |= {weights_of(self.run, n) for n in epochs}
         for path in self.run.checkpoints.glob("*.weights.h5"):
             if path not in kept:
@@ -103,20 +103,21 @@ def has_stalled(history, patience, select="val_loss"):
     return bool(history) and patience is not None and len(history) - best_epoch(history, select) >= patience
 
 
-def final_epochs(history, config):
+def final_epochs(history, select="val_loss", average=1, average_of="best"):
     """The epochs (1 = the first) whose mean the final weights are.
 
     Args:
         history: list of the logs of all epochs.
-        config: `recipes.engine.settings.Training`.
+        select: as `best_epoch` takes it.
+        average: int, how many epochs.
+        average_of: `"best"` or `"last"`.
 
-    >>> from recipes.engine.settings import Training
-    >>> final_epochs([{"val_loss": 1.0}, {"val_loss": 3.0}, {"val_loss": 2.0}], Training(average=2))
+    >>> final_epochs([{"val_loss": 1.0}, {"val_loss": 3.0}, {"val_loss": 2.0}], average=2)
     [1, 3]
     """
-    if config.average_of == "last":
-        return list(range(1, len(history) + 1))[-config.average :]
-    return sorted(_from_best(history, config.select)[: config.average])
+    if average_of == "last":
+        return list(range(1, len(history) + 1))[-average:]
+    return sorted(_from_best(history, select)[:average])
 
 
 def finish(run, model, epochs):

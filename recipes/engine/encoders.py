@@ -13,7 +13,7 @@ from keras_headattn.interop import from_pretrained, weights_by_name
 from keras_headattn.interop import tokenizer_of as tokenizer_there
 from keras_headattn.models import Bert, ElectraPretraining, EncoderClassifier, MaskedLMPretraining
 from keras_headattn.training import Model
-from recipes.engine.heads import make_attention, make_head_regularizer
+from recipes.engine.heads import make_head_regularizer
 from recipes.engine.pretrained import run_settings
 
 
@@ -102,16 +102,6 @@ def _copy(there, encoder):
         print(f"Not in the run, and initialised: {', '.join(missing[:6])}{', ...' if len(missing) > 6 else ''}")
 
 
-def check_attention(config):
-    """Checks that the attention of the settings can be made.
-
-    Raises:
-        ValueError: naming the option and what was received.
-    """
-    # Its number of heads and its width are those of the encoder.
-    make_attention(config, 64 * (config.num_heads or 4), 4)
-
-
 def check_readable_checkpoint(path):
     """Checks that the tokenizer of a checkpoint can be read, and that what reads its weights is installed.
 
@@ -127,8 +117,8 @@ def attention_of(config):
     """The attention, for `Bert`, which gives it the number of heads, their width, dropout and initializer."""
     cls = layers.ATTENTIONS[config.attention]
     arguments = {} if config.num_heads is None else {"num_heads": config.num_heads}
-    arguments |= {"head_regularizer": make_head_regularizer(config), **config.attention_arguments}
-    return functools.partial(cls, **arguments)
+    regularizer = make_head_regularizer(config.attention_regularizer, config.attention_regularizer_arguments)
+    return functools.partial(cls, **arguments, head_regularizer=regularizer, **config.attention_arguments)
 
 
 def kind_of(path):

@@ -19,9 +19,9 @@ print(json.dumps(result))
 """
 
 
-def show_page(config):
-    """Prints how to try the SavedModels of a run in a browser."""
-    print(f"Try it, and see where its heads look: python -m recipes.serve {config.export_folder}")
+def show_page(folder):
+    """Prints how to try the SavedModels in a folder in a browser."""
+    print(f"Try it, and see where its heads look: python -m recipes.serve {folder}")
 
 
 def smoke_test(path, code, given, *packages):

@@ -15,7 +15,7 @@ def check_attentions(config):
         if (getattr(config, role) or config.attention) != "none":
             name, given = given_arguments(config, role)
             if role == "attention":
-                number_of_heads(config, given, *config.attention_shape, name)
+                number_of_heads(name, given, *config.attention_shape, config.num_heads)
 
 
 def given_arguments(config, role="attention", name=None):
@@ -36,20 +36,21 @@ def given_arguments(config, role="attention", name=None):
     return name, given
 
 
-def number_of_heads(config, given, width, num_heads, name):
+def number_of_heads(name, given, width, default, num_heads=None):
     """The number of heads, which must divide the width.
 
     Args:
-        config: settings.
-        given: dictionary of arguments of the layer.
-        width, num_heads: as `make_attention` takes them.
         name: str, the attention.
+        given: dictionary of arguments of the layer.
+        width: int, of all heads together.
+        default: int, where neither the settings nor the layer have a number of their own.
+        num_heads: int, that of the settings.
 
     Raises:
-        ValueError: if it does not.
+        ValueError: if it does not divide the width.
     """
     own = arguments_of(name)["num_heads"]  # such as 1 of Luong's
-    heads = given.get("num_heads") or config.num_heads or (num_heads if own is REQUIRED else own)
+    heads = given.get("num_heads") or num_heads or (default if own is REQUIRED else own)
     if "key_dim" not in given and width % heads:
         raise ValueError(
             "--num-heads must divide the width of the model, or key_dim be given by --attention-arguments. "
@@ -78,12 +79,12 @@ def make_attention(config, width, num_heads, role="attention", name=None, **defa
 
     name, given = given_arguments(config, role, name)
     known = arguments_of(name)
-    heads = number_of_heads(config, given, width, num_heads, name)
+    heads = number_of_heads(name, given, width, num_heads, config.num_heads)
     defaults = dict(
         num_heads=heads,
         key_dim=width // heads,
         value_dim=max(1, width // heads),
-        head_regularizer=make_head_regularizer(config),
+        head_regularizer=make_head_regularizer(config.attention_regularizer, config.attention_regularizer_arguments),
         **defaults,
     )
     if isinstance(given.get("relative_positions"), int):
@@ -92,12 +93,11 @@ def make_attention(config, width, num_heads, role="attention", name=None, **defa
         return layers.get(name, **{key: value for key, value in defaults.items() if key in known} | given)
 
 
-def make_head_regularizer(config):
-    """The regularizer that `attention_regularizer` names; `None` for none."""
-    if config.attention_regularizer == "none":
+def make_head_regularizer(name, arguments):
+    """The regularizer that `attention_regularizer` names, with these arguments; `None` for `"none"`."""
+    if name == "none":
         return None
     from keras_headattn import regularizers
 
     with passing_on("attention_regularizer_arguments"):
-        cls = getattr(regularizers, REGULARIZERS[config.attention_regularizer])
-        return cls(**config.attention_regularizer_arguments)
+        return getattr(regularizers, REGULARIZERS[name])(**arguments)

@@ -79,7 +79,7 @@ def end(task, model):
     config, run = task.config, task.run
     history = run.history()
     if model is not None:
-        epochs = final_epochs(history, config)
+        epochs = final_epochs(history, config.select, config.average, config.average_of)
         finish(run, model, epochs)
         run.note_finished({"epochs": len(history)})
         with silence(config.quiet):
@@ -281,7 +281,7 @@ def make_callbacks(task, model, batches, validation, save_steps=1000, gradient_n
     shown = []
     if is_chief(model.distribute_strategy):
         remembered = [Throughput(*task.throughput(batches)), *norms, *task.reports(model, batches)]
-        remembered += [*task.scores(model), SaveEpochs(run, model, config)]
+        remembered += [*task.scores(model), SaveEpochs(run, model, config.select, config.average, config.average_of)]
         # A run's folder may be moved: what writes to TensorBoard is not remembered.
         # Settings come first: without its fast data server TensorBoard follows the newest file of a folder alone.
         shown = [LambdaCallback(on_train_begin=lambda logs: run.save_config(config))]  # as `Resume` found no fault

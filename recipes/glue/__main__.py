@@ -81,7 +81,7 @@ def _predicted(folder, options):
     if config.glue_task is None:
         raise ValueError(f"The run in {folder} is of no task of GLUE. Received: task={config.task}")
     known = set() if options.glue else {path.stem for path in (run.folder / "submission").glob("*.tsv")}
-    missing = read_unlabelled(config, without=known)
+    missing = read_unlabelled(config.glue_task, config.glue, tfds=config.data == "tfds", without=known)
     if not missing and not known:
         raise ValueError(f"There are no test files of {config.task}. Give --glue. Received: glue={config.glue!r}")
     if missing:

@@ -15,7 +15,7 @@ def evaluate_saved_model(config, path, files):
         path: of the SavedModel.
         files: those of the test sets.
     """
-    tests, model = read_tests(config, files), ExportedPredictor(path, config)
+    tests, model = read_tests(config, files), ExportedPredictor(path, config.predicts)
 
     def learn(corpus, writes):
         return targets_of(config, None, corpus, (ScoredNumbers, WrittenClasses if writes else ScoredClasses))

@@ -18,23 +18,20 @@ class LabelTexts:
     Texts of one's own have no name before them, and their columns are the names of the parts.
 
     Args:
-        config: `GlueConfig`.
         names: list of str, the labels.
+        task: `GlueTask`; `None` for texts of one's own.
+        fields: names of the one or two texts of an example.
 
-    >>> from recipes.glue.settings import GlueConfig
-    >>> texts = LabelTexts(GlueConfig(task="qnli"), ["entailment", "not_entailment"])
-    >>> texts.parts
+    >>> from recipes.glue.glue_tasks import TASKS
+    >>> LabelTexts(["entailment", "not_entailment"], TASKS["qnli"], ("question", "sentence")).parts
     ['qnli question: ', 0, ' sentence: ', 1]
     """
 
-    def __init__(self, config, names):
-        self.task = config.glue_task
+    def __init__(self, names, task, fields):
+        self.task = task
         self.names = list(names)
-        fields = self.task.fields if self.task else (config.text_column, config.second_column or "second_text")
-        number = 2 if config.is_pair else 1
-        order = sorted(range(number), key=lambda place: fields[place])
         self.parts = []
-        for place in order:
+        for place in sorted(range(len(fields)), key=fields.__getitem__):
             before = f"{self.task.name} " if self.task and not self.parts else " " if self.parts else ""
             self.parts += [f"{before}{fields[place]}: ", place]
 
@@ -70,9 +67,9 @@ class LabelTexts:
 class WrittenClasses(ScoredClasses):
     """Classes that are written; a text that is none of them counts as wrong."""
 
-    def __init__(self, names, config):
-        super().__init__([name for name in names if name != OTHER], config)
-        self.texts = LabelTexts(config, self.names)
+    def __init__(self, names, measures, task=None, fields=("text",), **options):
+        super().__init__([name for name in names if name != OTHER], measures, **options)
+        self.texts = LabelTexts(self.names, task, fields)
         self.names = [*self.names, OTHER]
 
     def rows(self, found):
@@ -91,15 +88,15 @@ class WrittenClasses(ScoredClasses):
         varies = len(np.union1d(targets, found)) > 1
         measures["mcc"] = float(metrics.matthews_corrcoef(targets, found)) if varies else 0.0
         measures["other_text"] = float(np.mean(found == len(labels)))
-        return {"score": mean_score(measures, self.config.measures)} | measures
+        return {"score": mean_score(measures, self.measures)} | measures
 
 
 class WrittenNumbers(ScoredNumbers):
     """Numbers that are written."""
 
-    def __init__(self, names, config):
-        super().__init__(names, config)
-        self.texts = LabelTexts(config, ())
+    def __init__(self, names, measures, task=None, fields=("text",), **options):
+        super().__init__(names, measures, **options)
+        self.texts = LabelTexts((), task, fields)
 
     def rows(self, found):
         """Predictions `(N, 1)`."""

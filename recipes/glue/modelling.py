@@ -31,14 +31,14 @@ def make_classifier(config, tokenizer, num_outputs):
         return EncoderClassifier(encoder, num_outputs, kind, **of_head, seed=config.seed)
 
 
-def is_t5(config, folder):
-    """Whether the model is a T5: by the checkpoint or, where that is gone, by the tokenizer in the run's folder."""
-    if not config.checkpoint:
+def is_t5(checkpoint, folder):
+    """True if the model is a T5, by the checkpoint or, where that is gone, by the tokenizer in the run's folder."""
+    if not checkpoint:
         return False
     saved = pathlib.Path(folder, "tokenizer.json")
-    if not pathlib.Path(config.checkpoint, "config.json").is_file() and saved.is_file():
+    if not pathlib.Path(checkpoint, "config.json").is_file() and saved.is_file():
         return _class_name(saved) == "SentencePieceTokenizer"
-    return "t5" in model_type(config.checkpoint)
+    return "t5" in model_type(checkpoint)
 
 
 def _class_name(path):

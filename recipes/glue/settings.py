@@ -6,6 +6,7 @@ from recipes.engine.config import option, settings
 from recipes.engine.number_words import LANGUAGES
 from recipes.engine.pretrained import run_settings
 from recipes.engine.settings import Serving, Settings, Smoothing, model_arguments, optimizer_arguments
+from recipes.engine.task import named_files
 from recipes.engine.texts.settings import COLUMNS, Texts
 from recipes.glue.glue_tasks import MEASURES, TASKS
 
@@ -178,6 +179,19 @@ class GlueConfig(Data, Model, Settings, Smoothing, Serving):
         if self.task is None:
             return super().is_pair
         return self.glue_task.is_pair if self.glue_task else NUMBER_TASKS[self.task][2]
+
+    @property
+    def names_of_tests(self):
+        """Names of the test sets."""
+        if self.glue_task is None:
+            return super().names_of_tests
+        return (list(named_files(self.test, r"[.]tsv")) or ["dev"]) if self.data == "train" else self.glue_task.splits
+
+    @property
+    def fields(self):
+        """Names of the one or two texts of an example."""
+        own = (self.text_column, self.second_column or "second_text")[: 2 if self.is_pair else 1]
+        return self.glue_task.fields if self.glue_task else own
 
     @property
     def predicts(self):

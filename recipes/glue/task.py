@@ -11,11 +11,12 @@ from headattn_io.files import read_json, write_atomically
 from keras_headattn.models import BERT_SIZES
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay, layerwise_rates
 from keras_headattn.serving import Classifier
-from recipes.engine.encoders import check_attention, check_readable_checkpoint, tokenizer_of
+from recipes.engine.encoders import check_readable_checkpoint, tokenizer_of
+from recipes.engine.heads import make_attention
 from recipes.engine.texts.task import TextTask
 from recipes.engine.training import make_optimizer
 from recipes.engine.vocabularies import learn_tokenizer
-from recipes.glue.data import names_of_tests, read_corpora, read_tests
+from recipes.glue.data import read_corpora, read_tests
 from recipes.glue.demo import number_sentences
 from recipes.glue.masked_words import fill_in
 from recipes.glue.modelling import make_classifier
@@ -25,13 +26,12 @@ WITHOUT_DECAY = ["bias", "gamma", "beta", "scale"]  # of layers; norms and biase
 
 
 class EncoderPredictor(Classifier):
-    """A `Classifier` with a run's settings, which gives the outputs of the model when called."""
+    """A `Classifier` that gives the outputs of the model when called."""
 
-    def __init__(self, model, tokenizer, targets, config):
+    def __init__(self, model, tokenizer, targets, max_length):
         names = targets.names or ["number"]
-        super().__init__(model, tokenizer, names, config.max_length, activation=targets.activation)
+        super().__init__(model, tokenizer, names, max_length, activation=targets.activation)
         self.targets = targets
-        self.config = config
 
     def __call__(self, texts, second_texts=None, progress=None):
         return self.probabilities(texts, second_texts, progress)
@@ -55,7 +55,7 @@ class Glue(TextTask):
             )
         if config.task == "language" and not config.checkpoint:
             raise ValueError("--task language needs --checkpoint, a run of recipes.pretrain say. Received: none")
-        check_attention(config)
+        make_attention(config, *config.attention_shape)
         if config.checkpoint:
             check_readable_checkpoint(config.checkpoint)
 
@@ -74,9 +74,6 @@ class Glue(TextTask):
         if config.glue:
             return config.task == "mrpc"  # whose dev set may be one
         return super().tests_are_shares() and not (config.glue_task and config.validation)
-
-    def names_of_tests(self):
-        return names_of_tests(self.run.config())
 
     def make_targets(self, names=None):
         return targets_of(self.config, names, self.data and self.data.train, self.kinds)
@@ -112,7 +109,15 @@ class Glue(TextTask):
         encoder = self.make_model().encoder
         rows = self.tokenizer.encode(number_sentences(seed=config.split_seed))
         print(f"Masked words of {len(rows):,} sentences, {config.pretraining_epochs} epochs")
-        found = fill_in(encoder, rows, self.tokenizer, config)
+        found = fill_in(
+            encoder,
+            rows,
+            self.tokenizer,
+            config.pretraining_epochs,
+            config.pretraining_rate,
+            seed=config.seed,
+            quiet=config.quiet,
+        )
         print(f"{found:.1%} of the masked words were found.")
         self.run.save_model(encoder, path)
 
@@ -163,10 +168,5 @@ class Glue(TextTask):
         source = self.config.checkpoint or self.config.size
         return f"{super().describe()}, {source}"
 
-    @property
-    def is_pair(self):
-        """Whether pairs of texts are read."""
-        return self.config.is_pair
-
     def predictor(self, model):
-        return EncoderPredictor(model, self.tokenizer, self.targets, self.config)
+        return EncoderPredictor(model, self.tokenizer, self.targets, self.config.max_length)

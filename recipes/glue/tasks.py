@@ -7,4 +7,4 @@ from recipes.glue.text_to_text import TextToText
 
 def make_task(config, run, corpora=None):
     """The task of a model of this kind: T5 writes its labels, others have a head."""
-    return (TextToText if is_t5(config, run.folder) else Glue)(config, run, corpora)
+    return (TextToText if is_t5(config.checkpoint, run.folder) else Glue)(config, run, corpora)

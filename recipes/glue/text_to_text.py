@@ -49,9 +49,9 @@ class TextBatches(MemoryBatches):
 class TextPredictor:
     """Labels that a T5 writes of texts when called, as rows that `WrittenClasses` reads."""
 
-    def __init__(self, model, tokenizer, targets, config, longest, batch_size=64):
-        self.model, self.tokenizer, self.targets, self.config = model, tokenizer, targets, config
-        self.batch_size = batch_size
+    def __init__(self, model, tokenizer, targets, max_length, longest, batch_size=64):
+        self.tokenizer, self.targets = tokenizer, targets
+        self.max_length, self.batch_size = max_length, batch_size
         self.searcher = Searcher(model, 1, 0.0, longest, START, tokenizer.eos_id)
         self.search = tf.function(self.searcher, autograph=False, reduce_retracing=True)
 
@@ -66,7 +66,7 @@ class TextPredictor:
         found = [""] * len(sources)
         done = 0
         for members, ids in source_batches(
-            self.tokenizer.encode(sources), source_lengths(self.config.max_length), self.batch_size, filler=1
+            self.tokenizer.encode(sources), source_lengths(self.max_length), self.batch_size, filler=1
         ):
             written, _ = self.written(tf.constant(ids))
             for member, text in zip(members, written.numpy(), strict=False):
@@ -164,7 +164,7 @@ class TextToText(Glue):
         return map(len, self.uncut_tokenizer.encode(self.targets.texts.sources(texts, second_texts)))
 
     def predictor(self, model):
-        return TextPredictor(model, self.tokenizer, self.targets, self.config, self.longest)
+        return TextPredictor(model, self.tokenizer, self.targets, self.config.max_length, self.longest)
 
     def write(self, model):
         """Writes the SavedModel: `classes` `(B, 1)`, labels, or other texts as they are, and `scores`; or `values`.

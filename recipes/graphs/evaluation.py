@@ -13,7 +13,6 @@ from recipes.engine.scored_texts import score_texts, write_texts
 from recipes.graphs.corpus import SPLITS
 from recipes.graphs.files import graph_from_json
 from recipes.graphs.metrics import entities_named, repeated_clauses
-from recipes.graphs.settings import DECODING
 
 bleu = functools.partial(metrics.bleu, tokenize="none", lowercase=True)
 # Functions of the tokens of texts and of their references, joined by spaces.
@@ -36,44 +35,46 @@ def check_metrics(names):
             function(["one text of words"], ["one text of words"])
 
 
-def evaluate(graph_to_text, tests, parts, config, folder):
+def evaluate(graph_to_text, tests, parts, metrics, decoding, folder, quiet=False):
     """Writes the texts of test sets, prints scores with their signatures, and writes everything to `folder`.
-
-    The signatures end with the settings of decoding.
 
     Args:
         graph_to_text: `GraphToText`.
         tests: dictionary of `GraphCorpus` by name.
         parts: what is scored of each of them, as `by_category` returns it.
-        config: `GraphsConfig`.
+        metrics: as `score_graphs` takes them.
+        decoding: dictionary of the settings of decoding, the end of signatures.
         folder: path; each part gets a folder of its own in it.
+        quiet: True to show no progress.
 
     Returns:
         Dictionary from part to dictionary from measure to `Score`.
     """
     results = {}
     for test, corpus in tests.items():
-        found = graph_to_text(corpus.graphs, progress_bar(f"Writing {test}", len(corpus), config.quiet))
+        found = graph_to_text(corpus.graphs, progress_bar(f"Writing {test}", len(corpus), quiet))
+        settings = "|".join([f"split:{corpus.split}", *(f"{name}:{value}" for name, value in decoding.items())])
         for name, places in parts[test].items():
             some = corpus.take(places)
             written = [found[place] for place in places]
-            results[name] = score_graphs(written, some, config)
+            results[name] = score_graphs(written, some, metrics, settings)
             sources = [json.dumps(as_object(graph), ensure_ascii=False) for graph in some.graphs]
             references = ["\t".join(graph.references) for graph in some.graphs]
             texts = [each.text for each in written]
             write_texts(folder / name, sources, texts, references, results[name])
-            for line in score_lines(results[name].values(), _settings(config, corpus)):
+            for line in score_lines(results[name].values(), settings):
                 print(f"{name}: {line}")
     return results
 
 
-def score_graphs(written, corpus, config):
-    """Scores of texts by the measures of the settings.
+def score_graphs(written, corpus, metrics, settings):
+    """Scores of texts by some measures.
 
     Args:
         written: list of `Description`.
         corpus: `GraphCorpus`, as many graphs, with references.
-        config: `GraphsConfig`.
+        metrics: names of measures, as in the settings; "facts" of the embedded task.
+        settings: str, how texts were split and written: the end of all signatures.
 
     Returns:
         Dictionary from measure to `Score`.
@@ -81,23 +82,19 @@ def score_graphs(written, corpus, config):
     tokens = functools.partial(as_tokens, split=corpus.split)
     hypotheses = [tokens(each.text) for each in written]
     references = [list(map(tokens, graph.references)) for graph in corpus.graphs]
-    functions = [function for name in config.metrics for function in BY_REFERENCES.get(name, ())]
+    functions = [function for name in metrics for function in BY_REFERENCES.get(name, ())]
     scores = score_texts(hypotheses, references, functions)
     own = []
-    if "entities" in config.metrics:
+    if "entities" in metrics:
         own.append(entities_named(hypotheses, [graph.entities for graph in corpus.graphs]))
-    if "repeated" in config.metrics:
+    if "repeated" in metrics:
         own.append(repeated_clauses(hypotheses))
-    if config.embedded:
+    if "facts" in metrics:
         own += facts(written, corpus)
     scores |= {score.name: score for score in own}
-    more = _settings(config, corpus)
-    return {name: dataclasses.replace(score, signature=f"{score.signature}|{more}") for name, score in scores.items()}
-
-
-def _settings(config, corpus):
-    """How texts were written and split: the end of all signatures."""
-    return "|".join([f"split:{corpus.split}", *(f"{name}:{getattr(config, name)}" for name in DECODING)])
+    return {
+        name: dataclasses.replace(score, signature=f"{score.signature}|{settings}") for name, score in scores.items()
+    }
 
 
 def score_lines(scores, settings):

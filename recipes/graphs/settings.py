@@ -2,7 +2,9 @@
 
 from recipes.engine.config import option, settings
 from recipes.engine.settings import Settings, check_encoding, model_arguments, optimizer_arguments
+from recipes.engine.task import named_files
 
+ENDINGS = r"[.](?:tsv|jsonl?|xml)"
 FORMATS = ("agenda", "json", "webnlg")
 NUM_HEADS = 4
 DECODING = ("beam_size", "alpha", "max_length")  # what a finished run may write with others of
@@ -103,6 +105,16 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
         if self.embedded and "test" not in given:
             found |= dict.fromkeys(("format", "encoding"), "is of files")
         return {name: reason for name, reason in found.items() if name in given}
+
+    @property
+    def names_of_tests(self):
+        """Names of the test sets, which are the names of their folders in `results/`."""
+        return ["test"] if self.embedded else list(named_files(self.test, ENDINGS))
+
+    @property
+    def decoding(self):
+        """The settings of `DECODING`: dictionary."""
+        return {name: getattr(self, name) for name in DECODING}
 
     @property
     def attention_shape(self):

@@ -14,7 +14,7 @@ from recipes.engine.task import Task, check_new
 from recipes.engine.training import make_optimizer
 from recipes.graphs.batches import GraphBatches
 from recipes.graphs.corpus import SPLITS, graph_tensors
-from recipes.graphs.data import by_category, load_corpora, load_tests, names_of_tests
+from recipes.graphs.data import by_category, load_corpora, load_tests
 from recipes.graphs.evaluation import as_tokens, as_triples, bleu, check_metrics, evaluate
 from recipes.graphs.exports import export_graph_to_text
 from recipes.graphs.files import graph_from_json, graph_of_line
@@ -138,12 +138,12 @@ class WriteGraphs(Task):
             if corpus.damaged:
                 print(corpus.summary())
         if files is not None:
-            check_new(tests, names_of_tests(self.run.config()))
+            check_new(tests, self.run.config().names_of_tests)
         return self.name_results(tests, DECODING)
 
     def graph_to_text(self, model, **options):
         """A `GraphToText` with the settings of decoding; `options` are arguments of it over the settings."""
-        own = {name: getattr(self.config, name) for name in (*DECODING, "max_entities")}
+        own = self.config.decoding | {"max_entities": self.config.max_entities}
         return GraphToText(model, self.vocabulary, **own | options)
 
     def read_graph(self, line, number):
@@ -161,8 +161,10 @@ class WriteGraphs(Task):
         return graph
 
     def evaluate(self, model, tests):
-        parts = by_category(tests, self.categories)
-        evaluate(self.graph_to_text(model, max_entities=10**6), tests, parts, self.config, self.run.results)
+        config, parts = self.config, by_category(tests, self.categories)
+        metrics = (*config.metrics, "facts") if config.embedded else config.metrics
+        graph_to_text = self.graph_to_text(model, max_entities=10**6)
+        evaluate(graph_to_text, tests, parts, metrics, config.decoding, self.run.results, config.quiet)
 
     def export(self, model):
         path = export_graph_to_text(self.graph_to_text(model), self.config.export_folder, self.config.run)

@@ -78,7 +78,8 @@ def _classify(options):
     from keras_headattn.serving import ImageClassifier
     from recipes.imagenet.data import evaluation_pixels
 
-    classify = ImageClassifier(task.run.load_model(), evaluation_pixels(task.config), task.class_names, options.top)
+    pixels = evaluation_pixels(task.config.image_size, task.config.evaluation_side)
+    classify = ImageClassifier(task.run.load_model(), pixels, task.class_names, options.top)
     for begin in range(0, len(names), classify.batch_size):
         files = names[begin : begin + classify.batch_size]
         for name, image in zip(files, classify(files), strict=True):

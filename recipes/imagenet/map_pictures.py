@@ -14,7 +14,8 @@ from keras_headattn.utils import flatten_layers
 from recipes.engine.finished import by_title, chosen_layers, indices, save
 from recipes.engine.progress import progress_bar
 from recipes.imagenet.__main__ import RECIPE
-from recipes.imagenet.data import evaluation_pixels, load_training, load_validation, validation_batches
+from recipes.imagenet.batches import ImageBatches
+from recipes.imagenet.data import evaluation_pixels, load_training, load_validation
 from recipes.imagenet.map_classifier import make_map_classifier
 
 HIGHEST, LOWEST = 0.05, 0.0001  # learning rates
@@ -26,11 +27,11 @@ def image(options):
         if not pathlib.Path(name).is_file():
             raise FileNotFoundError(f"There is no file {name}")
     runs = by_title(options.runs, _image_run)
-    models = [(title, run.load_model(), evaluation_pixels(run.config())) for title, run in runs.items()]
+    models = [(title, run.load_model(), run.config()) for title, run in runs.items()]
     for name in options.files:
         maps, sizes = {}, {}
-        for title, model, pixels_of in models:
-            pixels = pixels_of(tf.io.read_file(name))
+        for title, model, config in models:
+            pixels = evaluation_pixels(config.image_size, config.evaluation_side)(tf.io.read_file(name))
             recorded, size_of = attention_maps(model, pixels[None]), map_sizes(model)
             for number, path in chosen_layers(recorded, options.layers).items():
                 maps[f"{title}\nlayer {number}"] = recorded[path].weights[0]
@@ -91,8 +92,9 @@ def map_accuracy(run, choose, epochs=30, filters=256, max_images=None):
     model = run.load_model()
     training = load_training(config)
     validation = load_validation(config, training.class_names)
-    known, labels = _maps(model, validation_batches(config, training, 1), choose)
-    held_out, held_out_labels = _maps(model, validation_batches(config, validation, 1), choose)
+    pixels = evaluation_pixels(config.image_size, config.evaluation_side)
+    known, labels = _maps(model, ImageBatches(training, config.batch_size, pixels), choose)
+    held_out, held_out_labels = _maps(model, ImageBatches(validation, config.batch_size, pixels), choose)
     accuracies = {}
     for key, maps in known.items():
         print(f"{run.folder.name}, layer {key}: training a classifier of its maps")

@@ -71,7 +71,9 @@ def read_pretrained(config, tokenizer, checkpoint, generator=None):
     if config.objective == "masked_lm":
         head = from_pretrained(checkpoint, head="masked_lm", pooler=False, strict=False, **own)
         return MaskedLMPretraining(head, **special)
-    of_generator = {"attention": generator_attention_of(config)}
+    of_generator = {
+        "attention": generator_attention_of(config.generator_attention, config.generator_attention_arguments)
+    }
     return from_electra(checkpoint, generator_path=generator, generator_arguments=of_generator, **special, **own)
 
 

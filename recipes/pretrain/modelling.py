@@ -12,10 +12,9 @@ OF_MASKS = {"drawn_share", "masked_share", "random_share", "replacement"}
 OF_ELECTRA = {"generator_share", "discriminator_weight"}
 
 
-def generator_attention_of(config):
+def generator_attention_of(name, arguments):
     """The attention of the generator, for `Bert`, as `attention_of` has it."""
-    cls = layers.ATTENTIONS[config.generator_attention]
-    return functools.partial(cls, **config.generator_attention_arguments)
+    return functools.partial(layers.ATTENTIONS[name], **arguments)
 
 
 class ElectraTrainer(ElectraPretraining, Model):
@@ -41,7 +40,7 @@ def make_pretraining(config, tokenizer):
             model = MaskedLMPretraining(MaskedLM(encoder, name="masked_lm"), **of_masks, **own)
         else:
             size = "electra_base" if config.size == "base" else "electra_small"
-            generator = generator_attention_of(config)
+            generator = generator_attention_of(config.generator_attention, config.generator_attention_arguments)
             model = ElectraPretraining.from_size(size, **given, **own, generator_attention=generator)
     model.build()
     return model

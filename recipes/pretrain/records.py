@@ -72,8 +72,8 @@ def write_sequences(
     folder = pathlib.Path(folder)
     begin_records(folder, {"max_length": max_length, "seed": seed, "shard_size": shard_size})
     remove_halves(folder, "shard-")
-    config = json.dumps(serialize_keras_object(tokenizer))
-    write = functools.partial(_write_group, folder, config, max_length, seed)
+    text = json.dumps(serialize_keras_object(tokenizer))
+    write = functools.partial(_write_group, folder, text, max_length, seed)
     shards = []
     for shard in in_processes(write, enumerate(_groups(lines, shard_size)), processes, begin):
         shards.append(shard)
@@ -194,7 +194,7 @@ def packed_rows(lines, tokenizer, max_length, rng):
 
 
 @functools.lru_cache(1)
-def _tokenizer(config):
+def _tokenizer(text):
     import keras_headattn  # noqa: F401  (its classes are known then)
 
-    return deserialize_keras_object(json.loads(config))
+    return deserialize_keras_object(json.loads(text))

@@ -11,11 +11,11 @@ from keras_headattn.data import Records
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay
 from keras_headattn.training import HeadDistances, HeadNorms
 from recipes.engine.heads import make_attention
-from recipes.engine.records import is_complete
+from recipes.engine.records import fingerprint_of, is_complete
 from recipes.engine.task import Corpora, Task, check_batch_size, check_new
 from recipes.engine.training import make_optimizer
-from recipes.pretrain.batches import SequenceBatches
-from recipes.pretrain.data import MaskedSequences, fingerprint, held_out, number_held_out, read_tests
+from recipes.pretrain.batches import SequenceBatches, read_held_out
+from recipes.pretrain.data import MaskedSequences, number_held_out, read_tests
 from recipes.pretrain.documents import Documents
 from recipes.pretrain.export import export_pretrained
 from recipes.pretrain.modelling import make_pretraining, make_trainer
@@ -58,7 +58,9 @@ class Pretrain(Task):
         self.data = Corpora(None, None, {HELD_OUT: None})  # which is read when there are records
 
     def fingerprint(self):
-        return fingerprint(self.config)
+        """None before there are records."""
+        folder = self.config.records_folder
+        return {"training": fingerprint_of(Records(folder))} if is_complete(folder) else {}
 
     def prepare(self):
         if self.data:
@@ -66,7 +68,14 @@ class Pretrain(Task):
             self.run.claim_data(self.fingerprint())
         self.tokenizer = self._read_tokenizer()
         if self.data:
-            self.data.tests.update(read_tests(self.config, self.tokenizer, self.config.test))
+            self.data.tests.update(self._read_tests(self.config.test))
+
+    def _read_tests(self, files):
+        config = self.config
+        return read_tests(files, self.tokenizer, config.max_length, config.packing_seed, config.whole_files)
+
+    def _number_held_out(self, records):
+        return number_held_out(records, self.config.validation_sequences, self.config.batch_size)
 
     def write_tokenizer(self, tokenizer):
         """Keeps the tokenizer in the run's folder, which is to need no records later.
@@ -92,11 +101,9 @@ class Pretrain(Task):
         config = self.config
         check_batch_size(config.batch_size, num_replicas)
         records = Records(config.records_folder)
-        rows = held_out(config, records)
-        self.data.tests[HELD_OUT] = rows
-        self.batches = SequenceBatches(
-            records, config.batch_size, config.epoch_steps, number_held_out(config, records), config.seed
-        )
+        number = self._number_held_out(records)
+        self.data.tests[HELD_OUT] = rows = read_held_out(records, number)
+        self.batches = SequenceBatches(records, config.batch_size, config.epoch_steps, number, config.seed)
         self.validation = MaskedSequences(rows, config.batch_size)
         self.num_replicas = num_replicas
         print(f"{self.tokenizer.vocabulary_size:,} word pieces")
@@ -135,14 +142,15 @@ class Pretrain(Task):
 
     def load_tests(self, files=None):
         if files is not None:
-            tests = read_tests(self.config, self.tokenizer, files)
+            tests = self._read_tests(files)
             check_new(tests, [HELD_OUT, *self.run.config().test])
             return tests
         own = self.run.config()
-        tests = read_tests(own, self.tokenizer, own.test)
+        tests = self._read_tests(own.test)
         if is_complete(own.records_folder):
             self.run.check_data(self.fingerprint())
-            tests[HELD_OUT] = held_out(own, Records(own.records_folder))
+            records = Records(own.records_folder)
+            tests[HELD_OUT] = read_held_out(records, self._number_held_out(records))
         return tests
 
     def next_commands(self):

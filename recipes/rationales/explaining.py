@@ -25,7 +25,6 @@ def explain(task, options):
         options: of the command.
     """
     predictor = task.predictor(task.run.load_model())
-    predictor.config = predictor.config.changed({"quiet": True})  # lines of JSON alone are printed
     pages = []
     for lines in portions(options.file):
         documents, annotations = {}, []
@@ -37,7 +36,7 @@ def explain(task, options):
         if not documents:
             print("\n" * len(lines), end="", flush=True)
             continue
-        scored = Scored(predictor, EraserCorpus(annotations, documents), SHARE)
+        scored = Scored(predictor, EraserCorpus(annotations, documents), SHARE, quiet=True)  # JSON alone is printed
         report_cut(options.file, scored.sizes, list(map(len, scored.documents)), sys.stderr)
         predicted = predictor(scored.documents, scored.queries)
         scores = scored.scores(options.kinds, options)

@@ -27,9 +27,9 @@ def make_encoder(config, tokenizer):
     return encoder
 
 
-def make_classifier(config, encoder, num_classes):
-    """A `RationaleClassifier`, built."""
+def make_classifier(encoder, num_classes, arguments, seed):
+    """A `RationaleClassifier` with these `model_arguments`, built."""
     with passing_on("model_arguments"):
-        model = RationaleClassifier(encoder, num_classes, **config.model_arguments, seed=config.seed)
+        model = RationaleClassifier(encoder, num_classes, **arguments, seed=seed)
     model.build()
     return model

@@ -17,13 +17,11 @@ class Predictor:
     Args:
         model: `RationaleClassifier`.
         pieces: `WordPieces`.
-        config: `RationalesConfig`.
     """
 
-    def __init__(self, model, pieces, config):
+    def __init__(self, model, pieces):
         self.model = model
         self.pieces = pieces
-        self.config = config
         self.states = WordStates(model, mixed=True)
         spec = {"states": tf.TensorSpec((None, 1, None, model.encoder.hidden_dim), tf.float32)}
         spec["mask"] = tf.TensorSpec((None, 1, None), tf.bool)

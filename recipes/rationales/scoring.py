@@ -45,10 +45,11 @@ class Scored:
         predictor: `Predictor`.
         corpus: `EraserCorpus`.
         share: float, share of the words that are a hard rationale.
+        quiet: True to show no progress.
     """
 
-    def __init__(self, predictor, corpus, share):
-        self.predictor = predictor
+    def __init__(self, predictor, corpus, share, quiet=False):
+        self.predictor, self.quiet = predictor, quiet
         self.corpus = corpus
         self.share = share
         whole = [document_of(corpus, each) for each in corpus.annotations]
@@ -62,7 +63,7 @@ class Scored:
     def scores(self, kinds, options):
         """Scores of the words that are read: dictionary of kinds to a list of arrays."""
         found = {}
-        number, quiet = len(self.documents), self.predictor.config.quiet
+        number, quiet = len(self.documents), self.quiet
         inside = [kind for kind in kinds if kind not in ("lime", "random")]
         if inside:
             progress = progress_bar(f"Scores of words: {', '.join(inside)}", number, quiet)
@@ -119,7 +120,7 @@ class Scored:
     def faithfulness(self, scores, kind):
         """Measures of what the model needs, and the three probabilities that they are made of; `kind` is printed."""
         shares = [*SHARES, self.share]
-        progress = progress_bar(f"Removing words by their scores: {kind}", len(scores), self.predictor.config.quiet)
+        progress = progress_bar(f"Removing words by their scores: {kind}", len(scores), self.quiet)
         full, without, only = remove_words(
             self.predictor, self.documents, scores, self.queries, shares, keep_second=True, progress=progress
         )
@@ -172,9 +173,10 @@ def score_run(task, options):
     corpus, classes = read_split(task.config, "test"), task.classes
     predictor = task.predictor(task.run.load_model())
     share = read_split(task.config, "train").rationale_share or 0.2
-    whole, part = (Scored(predictor, each, share) for each in (corpus, corpus.sample(options.documents)))
+    quiet = task.config.quiet
+    whole, part = (Scored(predictor, each, share, quiet) for each in (corpus, corpus.sample(options.documents)))
     report_cut("test", whole.sizes, list(map(len, whole.documents)))
-    predicted = predictor(whole.documents, whole.queries, progress_bar("Reading test", len(corpus), task.config.quiet))
+    predicted = predictor(whole.documents, whole.queries, progress_bar("Reading test", len(corpus), quiet))
     perf = performance(labels_of(corpus, classes), predicted)
     is_part = len(part.corpus) < len(corpus)
     scores = whole.scores([kind for kind in options.kinds if not (is_part and kind == "lime")], options)

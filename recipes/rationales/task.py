@@ -13,8 +13,9 @@ from keras_headattn.data import choose_buckets
 from keras_headattn.models import BERT_SIZES, Bert
 from keras_headattn.training import Model
 from recipes.engine.confusion import report_one_class, write_confusion
-from recipes.engine.encoders import check_attention, check_readable_checkpoint, tokenizer_of
+from recipes.engine.encoders import check_readable_checkpoint, tokenizer_of
 from recipes.engine.fingerprint import fingerprint
+from recipes.engine.heads import make_attention
 from recipes.engine.progress import progress_bar
 from recipes.engine.task import Corpora, Task
 from recipes.engine.training import make_optimizer
@@ -37,13 +38,16 @@ class Rationales(Task):
             raise ValueError(
                 f"Give --checkpoint, or --size, one of {', '.join(BERT_SIZES)}. Received: size={config.size}"
             )
-        check_attention(config)
+        make_attention(config, *config.attention_shape)
         if config.checkpoint:
             check_readable_checkpoint(config.checkpoint)
 
     def try_model(self):
         if self.config.size:
-            make_classifier(self.config, Bert.from_size(self.config.size, vocabulary_size=8, pooler=False), 2)
+            self._make_classifier(Bert.from_size(self.config.size, vocabulary_size=8, pooler=False), 2)
+
+    def _make_classifier(self, encoder, num_classes):
+        return make_classifier(encoder, num_classes, self.config.model_arguments, self.config.seed)
 
     def load(self):
         self.data = self.corpora or read_corpora(self.config)
@@ -113,13 +117,13 @@ class Rationales(Task):
             made_of["vocabulary"] = checksum(self.run.folder / "tokenizer.json")
 
         def make_states():
-            return WordStates(make_classifier(config, encoder, len(self.classes)))
+            return WordStates(self._make_classifier(encoder, len(self.classes)))
 
         return KeptStates(config.states_folder, made_of, make_states)
 
     def make_model(self):
         keras.utils.set_random_seed(self.config.seed)  # whether states were there or not
-        return make_classifier(self.config, self.encoder, len(self.classes))
+        return self._make_classifier(self.encoder, len(self.classes))
 
     def make_trainer(self, model):
         inputs, _, _ = self.batches[0]
@@ -155,7 +159,7 @@ class Rationales(Task):
 
     def predictor(self, model):
         """`Predictor` of a finished model."""
-        return Predictor(model, self.pieces, self.config)
+        return Predictor(model, self.pieces)
 
     def evaluate(self, model, tests):
         predictor = self.predictor(model)

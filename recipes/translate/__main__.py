@@ -78,9 +78,10 @@ def _prepare(options):
     quiet_tensorflow()
     from recipes.translate.corpora import load_corpora
     from recipes.translate.prepare import prepare
-    from recipes.translate.text import check_text
+    from recipes.translate.text import check_moses
 
-    check_text(config)
+    if config.moses:
+        check_moses(config.languages)
     load_corpora(config)  # what training will need besides is asked for now, rather than hours later
     prepare(config, repair=True)
 

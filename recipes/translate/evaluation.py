@@ -8,7 +8,6 @@ from keras_headattn import metrics
 from keras_headattn.metrics import Score
 from recipes.engine.progress import progress_bar
 from recipes.engine.scored_texts import score_texts, write_texts
-from recipes.translate.settings import DECODING
 
 
 def exact_match(hypotheses, references):
@@ -66,27 +65,23 @@ METRICS = {
 }
 
 
-def evaluate(translator, corpora, config, folder=None, decoding=None):
+def evaluate(translator, corpora, functions, decoding, folder=None, quiet=False):
     """Translates test sets, prints scores with their signatures, and writes everything to `folder`.
-
-    The signatures end with the settings of decoding.
 
     Args:
         translator: `Translator`.
         corpora: dictionary of `ParallelCorpus`.
-        config: `TranslateConfig`.
+        functions: what `named_metrics` returns.
+        decoding: str, how translations were searched: the end of signatures.
         folder: path; each test set gets a folder of its own in it. Default `None`: nothing is written.
-        decoding: str, the end of signatures. Default `None`: the settings of decoding.
+        quiet: True to show no progress.
 
     Returns:
         Dictionary from test set to dictionary from metric to `Score`.
     """
-    functions = named_metrics(config.metrics, config.target_language, config.embeddings)
-    names = *DECODING, *["lowercase"] * config.lowercase
-    decoding = decoding or "|".join(f"{name}:{getattr(config, name)}" for name in names)
     results = {}
     for name, corpus in corpora.items():
-        translations = translator(corpus.source, progress_bar(f"Translating {name}", len(corpus), config.quiet))
+        translations = translator(corpus.source, progress_bar(f"Translating {name}", len(corpus), quiet))
         hypotheses = [translation.text for translation in translations]
         references = translator.text.references(corpus.target)
         scores = score_texts(hypotheses, references, functions)

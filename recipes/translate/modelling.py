@@ -19,7 +19,7 @@ def make_transformer(config, source_size, target_size):
         return _make_pretrained(config)
     arguments = config.shape | config.model_arguments
     if arguments.get("positions") == "learned":
-        arguments["positions"] = LearnedPositions(_positions(config))
+        arguments["positions"] = LearnedPositions(_positions(config.max_length))
     del arguments["num_heads"]  # of the attention
     with passing_on("model_arguments"):
         return Transformer(
@@ -61,9 +61,11 @@ def _make(config, role, **own):
     if config.pretrained:
         sizes = read_config(config.pretrained)
         shape = {"hidden_dim": sizes["d_model"], "num_heads": sizes["encoder_attention_heads"]}
-    return make_attention(config, shape["hidden_dim"], shape["num_heads"], role, max_length=_positions(config), **own)
+    return make_attention(
+        config, shape["hidden_dim"], shape["num_heads"], role, max_length=_positions(config.max_length), **own
+    )
 
 
-def _positions(config):
-    """How many positions a model needs whose positions are learned: sources are padded to these lengths."""
-    return source_lengths(config.max_length)[-1]
+def _positions(max_length):
+    """Number of positions that a model with learned ones needs: sources are padded to these lengths."""
+    return source_lengths(max_length)[-1]

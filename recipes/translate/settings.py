@@ -3,6 +3,7 @@
 from recipes.engine.config import option, settings
 from recipes.engine.settings import Settings, Smoothing, TextFiles, model_arguments
 from recipes.engine.signatures import ATTENTIONS, SIZES
+from recipes.engine.task import named_sets
 
 PAIRS = (".tsv", ".tsv.gz")  # of a file of pairs beside others
 # What a pretrained model has of its own.
@@ -229,8 +230,25 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding)
             )
 
     @property
+    def names_of_tests(self):
+        """Names of the test sets, which are the names of their folders in `results/`."""
+        if self.data == "embedded":
+            return ["test"]
+        return list(files_of_tests(self.test) if self.data == "train" else self.test_splits)
+
+    @property
+    def languages(self):
+        """The languages translated from and to."""
+        return self.source_language, self.target_language
+
+    @property
+    def decoding(self):
+        """The settings of `DECODING`: dictionary."""
+        return {name: getattr(self, name) for name in DECODING}
+
+    @property
     def one_vocabulary(self):
-        """Whether both languages have one vocabulary in one file. A pretrained model has a file for each."""
+        """True if both languages have one vocabulary in one file. A pretrained model has a file for each."""
         return self.shared_vocabulary and not self.pretrained
 
     @property
@@ -248,6 +266,11 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding)
 def is_pairs(file):
     """True if the name of a file is that of one of pairs, with tabs between."""
     return str(file).lower().endswith(PAIRS)
+
+
+def files_of_tests(files):
+    """The files of each test set by name: `test_2016_flickr` of test_2016_flickr.en.gz, `tst` of tst.de.xml."""
+    return named_sets(split_tests(files), r"[.][^.]+([.](xml|sgml?))?")
 
 
 def split_tests(files):

@@ -8,7 +8,7 @@ from keras_headattn.training import Utilization, write_projector
 from recipes.translate.text import inputs_and_tokens, pieces
 
 
-def flops_utilization(config, transformer, batches):
+def flops_utilization(transformer, batches, peak_flops):
     """`Utilization` by the weights that multiply a token; products of queries, keys and maps are left out."""
     encoder, decoder = (
         sum(math.prod(weight.shape) for block in blocks for weight in block.weights if weight.path.endswith("kernel"))
@@ -16,7 +16,7 @@ def flops_utilization(config, transformer, batches):
     )
     decoder += math.prod(transformer.target_embedding.embeddings.shape)  # the output layer's kernel has its shape
     tokens = batches.num_tokens
-    return Utilization(6 * (encoder * tokens["source"] / tokens["target"] + decoder), config.peak_flops)
+    return Utilization(6 * (encoder * tokens["source"] / tokens["target"] + decoder), peak_flops)
 
 
 def show_embeddings(run, transformer, text):

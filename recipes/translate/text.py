@@ -7,7 +7,6 @@ from keras_headattn.data import pad_ids
 from keras_headattn.interop import marian_vocabularies
 from keras_headattn.serving import Translator
 from keras_headattn.text import LanguagePair, MosesPreprocessor
-from recipes.translate.settings import DECODING
 
 
 def make_text(config, train, folder):
@@ -34,39 +33,25 @@ def make_text(config, train, folder):
         config.vocabulary_type,
         config.one_vocabulary,
         config.lowercase,
-        _languages(config) if config.moses else None,
+        config.languages if config.moses else None,
         config.truecase,
     )
 
 
-def make_translator(transformer, text, config, **options):
-    """The `serving.Translator` that searches as a `TranslateConfig` has it.
-
-    Args:
-        transformer: trained `Transformer`.
-        text: `LanguagePair`.
-        config: `TranslateConfig`.
-        **options: arguments of `Translator`, over the configuration's.
-    """
-    own = {name: getattr(config, name) for name in DECODING}
-    own |= dict(source_moses=text.source_moses, target_moses=text.target_moses)
-    return Translator(transformer, text.source, text.target, **own | options)
+def make_translator(transformer, text, **options):
+    """The `serving.Translator` of a `Transformer` and a `LanguagePair`; `options` are its arguments."""
+    moses = dict(source_moses=text.source_moses, target_moses=text.target_moses)
+    return Translator(transformer, text.source, text.target, **moses, **options)
 
 
-def check_text(config):
-    """Whether the packages for both languages are there, which is to be told before anything long begins.
+def check_moses(languages):
+    """Checks before anything long begins that the packages for both languages are there.
 
     Raises:
         ImportError: that names the package.
     """
-    if config.moses:
-        for language in _languages(config):
-            MosesPreprocessor(language)
-
-
-def text_files(config):
-    """Names of the files that `make_text` makes."""
-    return LanguagePair.file_names(config.one_vocabulary, config.moses)
+    for language in languages:
+        MosesPreprocessor(language)
 
 
 def _take_vocabularies(checkpoint, folder):
@@ -76,10 +61,6 @@ def _take_vocabularies(checkpoint, folder):
         return
     for path, proto in zip(paths, marian_vocabularies(checkpoint), strict=True):
         write_atomically(path, proto)
-
-
-def _languages(config):
-    return config.source_language, config.target_language
 
 
 def inputs_and_tokens(text, sources, targets):

@@ -56,7 +56,7 @@ def maps_of_sentence(run, sentence, kind):
     """The translation of one sentence, a str, and the `TextMaps` of both. `run` and `kind` as above."""
     config, transformer = run.config(), run.load_model()
     text = make_text(config, None, run.folder)
-    (translation,) = make_translator(transformer, text, config)([sentence])
+    (translation,) = make_translator(transformer, text, **config.decoding)([sentence])
     return translation.text, _text_maps(transformer, text, [sentence], [translation.text], kind)
 
 

@@ -9,7 +9,7 @@ from recipes.engine.progress import progress_bar
 from recipes.engine.texts.targets import Classes
 
 
-def evaluate(predictor, tests, targets, folder=None):
+def evaluate(predictor, tests, targets, folder=None, quiet=False):
     """Measures a model on test sets, prints the measures, and writes everything to `folder`.
 
     Args:
@@ -17,6 +17,7 @@ def evaluate(predictor, tests, targets, folder=None):
         tests: dictionary of `LabelledText`.
         targets: what is predicted, as of `recipes.engine.texts.targets`.
         folder: path; each test set gets a folder of its own in it. Default `None`: nothing is written.
+        quiet: True to show no progress.
 
     Returns:
         Dictionary from test set to dictionary of measures: those of `targets`, those of the predictor, and `examples`,
@@ -26,7 +27,7 @@ def evaluate(predictor, tests, targets, folder=None):
     for name, corpus in tests.items():
         labels = targets.of(corpus)
         sides = corpus.texts, corpus.second_texts
-        predicted = predictor(*sides, progress_bar(f"Reading {name}", len(corpus), predictor.config.quiet))
+        predicted = predictor(*sides, progress_bar(f"Reading {name}", len(corpus), quiet))
         scores = targets.measure(labels, predicted) | predictor.measures(*sides)
         results[name] = {metric: None if math.isnan(value) else value for metric, value in scores.items()}
         results[name]["examples"] = len(corpus)

@@ -11,16 +11,16 @@ class ExportedPredictor:
 
     Args:
         path: of the SavedModel.
-        config: settings of `Texts`.
+        predicts: "class", "labels" or "number", as the settings have it.
     """
 
-    def __init__(self, path, config):
-        self.model, self.config, self.names = SavedModel(path), config, ()
+    def __init__(self, path, predicts):
+        self.model, self.predicts, self.names = SavedModel(path), predicts, ()
         gives = "number" if "values" in self.model.outputs else "class"
         if not self.model.outputs & {"values", "classes"}:
             raise ValueError(f"The SavedModel must give classes or numbers. Received: {path}")
-        if (gives == "number") != (config.predicts == "number"):
-            raise ValueError(f"The SavedModel gives a {gives}. Received: predict={config.predicts!r}")
+        if (gives == "number") != (predicts == "number"):
+            raise ValueError(f"The SavedModel gives a {gives}. Received: predict={predicts!r}")
 
     def targets(self, tests, learn):
         """The predictions, as of `recipes.engine.texts.targets`.
@@ -30,7 +30,7 @@ class ExportedPredictor:
             learn: function that makes them of a corpus with all labels, and of whether labels are written, as by T5.
         """
         corpus, writes = next(iter(tests.values())), False
-        if self.config.predicts != "number":
+        if self.predicts != "number":
             second = None if corpus.second_texts is None else corpus.second_texts[:1]
             found = self.model(corpus.texts[:1], second)
             names = sorted({name.decode("utf-8") for name in found["classes"][0]})
@@ -38,7 +38,7 @@ class ExportedPredictor:
             if not writes:
                 corpus = LabelledText(names, names, str(self.model.path))
                 total = float(found["scores"][0].sum())
-                if self.config.predicts == "class" and abs(total - 1) > 1e-3:
+                if self.predicts == "class" and abs(total - 1) > 1e-3:
                     raise ValueError(
                         "The SavedModel gives any of several labels: --predict labels. Received: predict='class'"
                     )

@@ -2,6 +2,7 @@
 
 from recipes.engine.config import option, settings
 from recipes.engine.settings import TextFiles, check_encoding
+from recipes.engine.task import named_files
 
 FORMATS = ("csv", "tsv", "jsonl", "label_text", "aligned")
 COLUMNS = ("text_column", "second_column", "label_column")
@@ -84,5 +85,31 @@ class Texts(TextFiles):
 
     @property
     def is_pair(self):
-        """Whether pairs of texts are classified."""
+        """True if pairs of texts are classified."""
         return self.second_column is not None
+
+    @property
+    def columns(self):
+        """Names of the columns of the text, the label and, of pairs, the second text; else `None`."""
+        return self.text_column, self.label_column, self.second_column
+
+    @property
+    def names_of_tests(self):
+        """Names of the test sets."""
+        return self.test_splits if self.data == "tfds" else self.named_tests(self.test) or ["test"]
+
+    def named_tests(self, files):
+        """The files of each test set by name: `sst.test` of sst.test.csv.gz."""
+        size = (3 if self.is_pair else 2) if self.format == "aligned" else 1
+        return named_files(files, r"[.](csv|tsv|jsonl)", size)
+
+    def chosen(self, corpus):
+        """The examples of a `LabelledText` that these settings use.
+
+        Raises:
+            ValueError: if there are none.
+        """
+        found = corpus.without(self.drop_labels).sample(self.max_examples, self.split_seed)
+        if not len(found):
+            raise ValueError(f"A data set must not be empty. Received: {corpus.name}")
+        return found

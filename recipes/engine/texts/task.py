@@ -127,19 +127,15 @@ class TextTask(Task):
             tests = self.read_tests(files)
         if files is None:
             return self.name_results(tests, ("tfds", "drop_labels", "max_examples"))
-        check_new(tests, self.names_of_tests())
+        check_new(tests, self.run.config().names_of_tests)
         return tests
-
-    def names_of_tests(self):
-        """Names of the test sets of the run's own settings."""
-        raise NotImplementedError
 
     def evaluate(self, model, tests):
         is_pair = self.run.config().is_pair
         if is_pair != self.is_pair:
             trained = "pairs: it needs" if is_pair else "single texts: it takes no"
             raise ValueError(f"The run is of {trained} --second-column. Received: {self.config.second_column!r}")
-        evaluate(self.predictor(model), tests, self.targets, self.run.results)
+        evaluate(self.predictor(model), tests, self.targets, self.run.results, self.config.quiet)
 
     def write(self, model):
         """Writes the SavedModel, and returns its path."""
@@ -164,7 +160,7 @@ class TextTask(Task):
             found = smoke_test(path, SMOKE_TEST, sides, *packages)
             for label, prediction, *texts in zip(samples.labels, found, *sides.values(), strict=True):
                 print(f"  {' | '.join(texts)}\n    -> {prediction}, labelled {label}")
-        show_page(config)
+        show_page(config.export_folder)
 
     @property
     def is_pair(self):

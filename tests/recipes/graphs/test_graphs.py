@@ -279,9 +279,8 @@ def test_scores_by_category():
 
 def test_texts_are_scored_without_case_and_as_they_are_split():
     graph = Graph(("Oslo, Norway",), ("town",), (), ((0, "is", "old", "."),), ("Oslo, Norway is old.",))
-    config = GraphsConfig(metrics=("bleu", "entities", "repeated"))
     written = [Description(graph.fill(graph.texts[0]), 0.0, graph.texts[0])]
-    scores = score_graphs(written, GraphCorpus([graph], "demo"), config)
+    scores = score_graphs(written, GraphCorpus([graph], "demo"), ("bleu", "entities", "repeated"), "beam_size:4")
     assert [round(score.value) for score in scores.values()] == [100, 100, 100, 100, 100, 0]
 
 
