@@ -1,4 +1,4 @@
-"""The weights kept of each epoch, the end of training, and the final weights."""
+"""Weights kept of each epoch, the end of training, and the final weights."""
 
 import json
 
@@ -13,10 +13,7 @@ NAMES = {"val_loss": "validation loss", "val_accuracy": "validation accuracy", "
 class SaveEpochs(keras.callbacks.Callback):
     """Keeps the logs of all epochs, and the weights of the best one and of those that the final ones are made of.
 
-    Args:
-        run: `Run`.
-        model: what the weights are of.
-        select, average, average_of: as `final_epochs` takes them.
+    The arguments after `run` and the model are those of `final_epochs`.
     """
 
     def __init__(self, run, model, select="val_loss", average=1, average_of="best"):
@@ -50,14 +47,9 @@ class SaveEpochs(keras.callbacks.Callback):
 
 
 class StopWhenStalled(keras.callbacks.Callback):
-    """Ends training when validation gets no better, by all epochs of the run.
+    """Ends training when validation gets no better, over all epochs of the run; see `has_stalled`.
 
     `Resume` is not to see it: with more patience the run may go on.
-
-    Args:
-        run: `Run`.
-        patience: as `has_stalled` takes it.
-        select: as `best_epoch` takes it.
     """
 
     def __init__(self, run, patience, select="val_loss"):
@@ -81,9 +73,7 @@ def weights_of(run, epoch):
 def best_epoch(history, select="val_loss"):
     """The epoch (1 = the first) with the lowest validation loss, or the highest validation accuracy or score.
 
-    Args:
-        history: list of the logs of all epochs.
-        select: `"val_loss"`, `"val_accuracy"` or `"val_score"`. Of equal ones the first counts.
+    `select` is `"val_loss"`, `"val_accuracy"` or `"val_score"`. Of equal epochs the first counts.
     """
     return _from_best(history, select)[0]
 
@@ -95,7 +85,7 @@ def _from_best(history, select):
 
 
 def has_stalled(history, patience, select="val_loss"):
-    """Whether the last `patience` epochs (`None`: any number) brought no better validation loss, or accuracy.
+    """True if the last `patience` epochs (`None`: any number) brought no better validation loss, accuracy or score.
 
     >>> has_stalled([{"val_loss": 2.0}, {"val_loss": 3.0}], patience=1)
     True
@@ -104,13 +94,8 @@ def has_stalled(history, patience, select="val_loss"):
 
 
 def final_epochs(history, select="val_loss", average=1, average_of="best"):
-    """The epochs (1 = the first) whose mean the final weights are.
-
-    Args:
-        history: list of the logs of all epochs.
-        select: as `best_epoch` takes it.
-        average: int, how many epochs.
-        average_of: `"best"` or `"last"`.
+    """The epochs (1 = the first) whose mean the final weights are: the best or the last (`average_of`) `average`
+    epochs.
 
     >>> final_epochs([{"val_loss": 1.0}, {"val_loss": 3.0}, {"val_loss": 2.0}], average=2)
     [1, 3]
@@ -121,6 +106,6 @@ def final_epochs(history, select="val_loss", average=1, average_of="best"):
 
 
 def finish(run, model, epochs):
-    """Gives `model` its final weights, the mean of those of these epochs, and saves it."""
+    """Gives `model` its final weights, the mean of those of some epochs, and saves it."""
     average_weights(model, [weights_of(run, epoch) for epoch in epochs])
     run.save_model(model, run.model)

@@ -18,19 +18,11 @@ from recipes.engine.pretrained import run_settings
 
 
 class MaskedLMTrainer(MaskedLMPretraining, Model):
-    """`MaskedLMPretraining` on several replicas, and with XLA."""
+    """`MaskedLMPretraining` that trains on several replicas, and with XLA."""
 
 
 def tokenizer_of(checkpoint, max_length=None):
-    """The tokenizer of a checkpoint or of a run.
-
-    Args:
-        checkpoint: path.
-        max_length: int, ids beyond which rows are cut. Default `None`: none is cut.
-
-    Raises:
-        FileNotFoundError, ValueError: if there is none.
-    """
+    """The tokenizer of a checkpoint or of a run, which cuts rows to `max_length` ids."""
     if run_settings(checkpoint) is None:
         return tokenizer_there(checkpoint, max_length=max_length)
     path = pathlib.Path(checkpoint, "tokenizer.json")
@@ -47,15 +39,12 @@ def read_encoder(checkpoint, kind, pooler=False, weights=True, **arguments):
         checkpoint: path of a folder.
         kind: str, the kind of the checkpoint's head, see `kind_of`. A run knows its own: an ELECTRA run has
             `"linear"`, as in its program.
-        pooler: bool, whether BERT's pooler is kept where there is one.
-        weights: bool. `False` keeps the sizes alone and initializes every weight.
+        pooler: True to keep BERT's pooler where there is one.
+        weights: False to keep the sizes alone and initialize every weight.
         **arguments: arguments of `Bert`, in place of the checkpoint's.
 
     Returns:
         Tuple `(encoder, kind)`.
-
-    Raises:
-        FileNotFoundError, ValueError, ImportError: if it cannot be read.
     """
     if run_settings(checkpoint) is None:
         without = {} if kind == "bert" and pooler else {"pooler": False}
@@ -85,7 +74,6 @@ def _of_run(path):
 
 
 def _arguments(encoder):
-    """The arguments of a `Bert`."""
     config = encoder.get_config()
     return {name: value for name, value in config.items() if name not in ("name", "trainable", "dtype")}
 
@@ -103,11 +91,7 @@ def _copy(there, encoder):
 
 
 def check_readable_checkpoint(path):
-    """Checks that the tokenizer of a checkpoint can be read, and that what reads its weights is installed.
-
-    Raises:
-        FileNotFoundError, ValueError, ImportError: if not.
-    """
+    """Checks that the tokenizer of a checkpoint can be read, and that what reads its weights is installed."""
     tokenizer_of(path)
     if "registered_name" in _values(path):
         optional_import("keras_hub")
@@ -130,7 +114,7 @@ def kind_of(path):
 
 
 def model_type(path):
-    """The kind of model by config.json, in small letters; "" where there is none. Presets of KerasHub have a class."""
+    """The kind of model by config.json, in small letters; "" without one. Presets of KerasHub have a class."""
     values = _values(path)
     return str(values.get("model_type", values.get("class_name", ""))).lower()
 

@@ -1,4 +1,4 @@
-"""A SavedModel in a process that has nothing imported, as a server begins."""
+"""A SavedModel in a fresh process, as a server starts."""
 
 import json
 import os
@@ -25,19 +25,13 @@ def show_page(folder):
 
 
 def smoke_test(path, code, given, *packages):
-    """Runs a SavedModel in a fresh process.
+    """Runs a SavedModel in a fresh process; if that fails, raises an `OSError` with what the process wrote.
 
     Args:
         path: of the SavedModel.
         code: str, lines that make `result` of `given` by `call`, the model's signature. JSON can hold both.
         given: what the model is tried on.
         *packages: names of those to import besides TensorFlow.
-
-    Returns:
-        The result.
-
-    Raises:
-        OSError: with what the process wrote, if it fails.
     """
     process = subprocess.run(
         [sys.executable, "-c", PROGRAM % code],

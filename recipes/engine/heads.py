@@ -6,11 +6,7 @@ from recipes.engine.signatures import ATTENTIONS, REQUIRED, arguments_of, check_
 
 
 def check_attentions(config):
-    """Checks names of arguments and numbers of heads, without importing Keras.
-
-    Raises:
-        ValueError: as `make_attention`.
-    """
+    """Checks names of arguments and numbers of heads, without importing Keras; errors are those of `make_attention`."""
     for role in set(config.names_of_attention()) - set(config.without_effect):
         if (getattr(config, role) or config.attention) != "none":
             name, given = given_arguments(config, role)
@@ -19,17 +15,7 @@ def check_attentions(config):
 
 
 def given_arguments(config, role="attention", name=None):
-    """The attention of a role, and the arguments that the settings give it.
-
-    Args:
-        config, role, name: as `make_attention` takes them.
-
-    Returns:
-        Tuple `(name, given)`: str, and dictionary.
-
-    Raises:
-        ValueError: for an argument that the layer does not have.
-    """
+    """The name of a role's attention, and the arguments that the settings give it; arguments as of `make_attention`."""
     name = getattr(config, role) or name or config.attention
     given = (config.attention_arguments if name == config.attention else {}) | getattr(config, f"{role}_arguments")
     check_arguments(flag(f"{role}_arguments"), given, arguments_of(name), ATTENTIONS[name])
@@ -37,17 +23,10 @@ def given_arguments(config, role="attention", name=None):
 
 
 def number_of_heads(name, given, width, default, num_heads=None):
-    """The number of heads, which must divide the width.
+    """The number of heads: the first that is given of the layer's argument, the setting, the layer's default and
+    `default`.
 
-    Args:
-        name: str, the attention.
-        given: dictionary of arguments of the layer.
-        width: int, of all heads together.
-        default: int, where neither the settings nor the layer have a number of their own.
-        num_heads: int, that of the settings.
-
-    Raises:
-        ValueError: if it does not divide the width.
+    It must divide the width, unless `key_dim` is given.
     """
     own = arguments_of(name)["num_heads"]  # such as 1 of Luong's
     heads = given.get("num_heads") or num_heads or (default if own is REQUIRED else own)
@@ -70,9 +49,6 @@ def make_attention(config, width, num_heads, role="attention", name=None, **defa
         role: str, `"attention"` or the name of another setting.
         name: str, the attention where the role names none. Default `None`: that of `--attention`.
         **defaults: further arguments, for layers that take them.
-
-    Raises:
-        ValueError: for an argument that the layer does not have, a wrong value, or heads that do not divide the width.
     """
     from keras_headattn import layers
     from keras_headattn.positions import RelativePositions

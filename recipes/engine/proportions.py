@@ -8,13 +8,7 @@ MANY = 10_000  # parameters for each training example, from which a smaller mode
 def remark_on_size(config, parameters, examples):
     """Says how to make a model smaller that has more than `MANY` parameters for each training example.
 
-    Args:
-        config: the settings.
-        parameters: int, those that are trained.
-        examples: int, those to train on; `None` if their number is not known.
-
-    Returns:
-        str; `None` for a model that is not too large, or begins with trained weights.
+    `None` for a model that is not too large, or begins with trained weights, or if the number of examples is not known.
     """
     begins_trained = any(getattr(config, name) for name in config.PRETRAINED)
     if not examples or parameters <= MANY * examples or begins_trained or not config.SIZE_OPTIONS:

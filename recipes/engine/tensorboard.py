@@ -25,11 +25,7 @@ def tensorboard_callbacks(config, run, profile_steps=()):
 
 
 def shown_settings(config):
-    """The settings for HParams: those that change what is trained and differ from their defaults, and a few others.
-
-    Returns:
-        Dictionary of names to int, float or str.
-    """
+    """The settings for HParams: those that change training and differ from their defaults, and a few others."""
     found = {}
     for field in fields(config):
         if field.name in config.without_effect:

@@ -1,4 +1,4 @@
-"""Training a task of any recipe, to its evaluation and export."""
+"""Training of any recipe's task, to its evaluation and export."""
 
 import contextlib
 import itertools
@@ -44,9 +44,7 @@ LARGE = 10_000_000  # weights, from which their update by XLA is worth its compi
 def train(task, afresh=False):
     """Trains to the end, or on from the last checkpoint; then evaluates, exports and tries the SavedModel.
 
-    Args:
-        task: `Task`.
-        afresh: whether what an earlier run left in the folder is removed, once the data were read.
+    With `afresh`, what an earlier run left in the folder is removed once the data were read.
     """
     with _ready(task) as strategy, full_disk_reported():
         with silence(task.config.quiet):
@@ -57,7 +55,7 @@ def train(task, afresh=False):
 
 @contextlib.contextmanager
 def full_disk_reported():
-    """Raises an `OSError` in place of TensorFlow's error of a full disk, such as of the files of TensorBoard."""
+    """Turns TensorFlow's error of a full disk, of the files of TensorBoard say, into an `OSError`."""
     try:
         yield
     except tf.errors.ResourceExhaustedError as error:
@@ -68,13 +66,10 @@ def full_disk_reported():
 
 
 def end(task, model):
-    """Finishes a trained model: final weights, scores, SavedModels. The last two are of the model in the file.
+    """Finishes a trained model, or the one in its file (`None`): final weights, scores, SavedModels.
 
-    What an earlier command did after as many epochs, with the same settings, is not done again.
-
-    Args:
-        task: `Task`.
-        model: the trained model; `None` if the finished one is in its file.
+    The last two are of the model in the file. What an earlier command did after as many epochs, with the same settings,
+    is not done again.
     """
     config, run = task.config, task.run
     history = run.history()
@@ -117,7 +112,7 @@ def _left_to_do(task):
 
 @contextlib.contextmanager
 def _ready(task):
-    """A strategy, in a process that is seeded and, within this context, the only one that trains in the run's folder.
+    """Context with a strategy, in a seeded process that is the only one training in the run's folder.
 
     Of several workers the first alone writes and prints, and all end when the last is done.
     """
@@ -179,7 +174,7 @@ def _prepare(task, strategy, afresh):
 
 
 def make_trainer(task, strategy, steps, jit_compile=None, steps_per_execution=1):
-    """Returns the model and, compiled, what trains it; `steps`: number of steps an epoch; the rest: as of `compile`."""
+    """Returns the model and, compiled, what trains it, for so many steps an epoch; the rest is as of `compile`."""
     num_replicas = strategy.num_replicas_in_sync
     jit_compile = task.uses_xla() if jit_compile is None else jit_compile
     with strategy.scope():
@@ -228,11 +223,7 @@ def _fit(task, model, trainer, batches, validation):
 
 
 def dry_run(task):
-    """Reads the data, builds the model and times a few training steps.
-
-    Args:
-        task: `Task`, whose run is in a folder that is removed afterwards.
-    """
+    """Reads the data, builds the model and times a few training steps, in a folder that is removed afterwards."""
     times = []
     with _ready(task) as strategy:
         _prepare(task, strategy, afresh=False)
@@ -272,7 +263,7 @@ def _fault_of(batches):
 
 
 def make_callbacks(task, model, batches, validation, save_steps=1000, gradient_norm=False, profile_steps=()):
-    """Throughput, scores, saving, TensorBoard: in the order in which they read each other's logs.
+    """Callbacks in the order in which they read each other's logs: throughput, scores, saving, TensorBoard.
 
     With several workers the first one writes; all take part in what sums over them.
     """
@@ -307,13 +298,7 @@ def report_hidden_gpus():
 
 
 def make_optimizer(config, optimizer, **arguments):
-    """A Keras optimizer with the settings that all recipes share, and around it what keeps heads apart.
-
-    Args:
-        config: the settings.
-        optimizer: its class.
-        **arguments: its own arguments.
-    """
+    """Returns a Keras optimizer of this class with the shared settings, and around it what keeps heads apart."""
     with passing_on("optimizer_arguments"):
         optimizer = optimizer(**arguments, **config.optimizer_arguments)
     if config.repulsive == "none":
