@@ -97,7 +97,7 @@ def _parser():
 
 
 def _models(given):
-    """Names of models and their folders; a folder of several models stands for all of them."""
+    """Folders of models by name; a folder of several models stands for all of them."""
     models, files = {}, []
     for each in given:
         name, _, folder = each.rpartition("=")
@@ -132,7 +132,7 @@ def _folders(folder):
 
 
 def _check_no_run(folder):
-    """Raises a `ValueError` that names the SavedModels of a run, if the folder is one."""
+    """Checks that the folder is no run; the error names its SavedModels."""
     path = folder / "config.json"
     values = read_json(path) if path.is_file() else None
     if not isinstance(values, dict) or "recipe" not in values:

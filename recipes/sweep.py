@@ -51,11 +51,7 @@ def _parser():
 
 
 def plan(options):
-    """The settings of all runs: list of `TranslateConfig`.
-
-    Raises:
-        ValueError: for wrong settings, or if there is nothing to score the runs on.
-    """
+    """Returns the `TranslateConfig` of all runs. Without a test set there is nothing to score them on."""
     config = RECIPE.chosen_settings(options)
     if config.data == "train" and not config.test:
         raise ValueError("A sweep needs a test set to score its runs on. Give --test. Received: none")
@@ -100,11 +96,7 @@ def published(name):
 
 
 def sweep(configs, folder, figures, table_only=False):
-    """Trains what has not finished, and writes table and plot to `folder` after each run.
-
-    Raises:
-        ValueError: if a run in the folder has other settings.
-    """
+    """Trains what has not finished, and writes table and plot to `folder` after each run."""
     print(f"Table and plot: {folder}/sweep.md, .png")
     train_all(
         RECIPE,
@@ -116,7 +108,7 @@ def sweep(configs, folder, figures, table_only=False):
 
 
 def find(config):
-    """The `Cell` of a run: scores if it has finished with these settings, the reason if it failed."""
+    """Returns the `Cell` of a run: scores if it has finished with these settings, the reason if it failed."""
     cell = Cell(_title(config.attention, config.attention_arguments), config.num_heads, config.seed)
     ended = outcome(RECIPE, config)
     if ended is None:

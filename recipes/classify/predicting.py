@@ -1,4 +1,4 @@
-"""Predictions of a run's model, and where its heads look."""
+"""Predictions of a run's model, and the attention of its heads."""
 
 import math
 
@@ -11,7 +11,7 @@ from keras_headattn.text import WordTokenizer, split_words
 
 
 class Predictor(Classifier):
-    """A `Classifier` that gives the outputs of the model when called, and shows its heads.
+    """`Classifier` that returns the outputs of the model when called, and shows its heads.
 
     Args:
         classifier: trained `SentenceClassifier` or `SentencePairClassifier`.
@@ -38,18 +38,11 @@ class Predictor(Classifier):
         return self.probabilities(texts, second_texts, progress)
 
     def measures(self, texts, second_texts=None):
-        """The mean distance of two heads of the pooling: a dictionary."""
+        """The mean distance of two heads of the pooling."""
         return {"dist": mean_head_distance(self, texts, second_texts)}
 
     def attention(self, text):
-        """Where the heads of the pooling look in one text.
-
-        Args:
-            text: str.
-
-        Returns:
-            `(tokens, weights)`: list of `n` str, at most `max_length`, and array `(h, n)`.
-        """
+        """Attention of the pooling's heads in one text: `(tokens, weights)`, list of `n` str and array `(h, n)`."""
         ids = self.tokenizer.encode([text])[0][: self.max_length]
         _, out = self.model.encode(tf.constant([ids]), return_intermediates=True)
         if isinstance(self.tokenizer, WordTokenizer):
@@ -60,7 +53,7 @@ class Predictor(Classifier):
 
 
 def mean_head_distance(predictor, texts, second_texts=None):
-    """Mean distance of what two heads make of a text, over all of them; of pairs, over both sides."""
+    """Mean distance of two heads' vectors of a text, over all texts and both sides of pairs."""
     distances, counts = [], []
     if predictor.model.pooling.num_heads < 2:
         return math.nan

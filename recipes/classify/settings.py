@@ -86,7 +86,7 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
 
     @property
     def without_effect(self):
-        """Names of settings of no effect: a BiLSTM has no attention but that of the pooling."""
+        """Settings without effect: a BiLSTM has no attention but that of the pooling."""
         return ("attention", "num_heads") if self.encoder == "bilstm" else ()
 
     @property
@@ -99,7 +99,7 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
         return (own[0] if self.embeddings and not self.model_arguments.get("embedding_dim") else self.width), own[1]
 
     def changed(self, given):
-        """These settings with others in their place, as of all recipes. Word vectors bring their own width."""
+        """Returns these settings with others in their place, as for all recipes. Word vectors bring their own width."""
         if given.get("embeddings"):
             given = given | {"model_arguments": {"embedding_dim": None} | given.get("model_arguments", {})}
         return super().changed(given)

@@ -1,4 +1,4 @@
-"""Training a classifier of texts."""
+"""Training of a classifier of texts."""
 
 import keras
 

@@ -1,4 +1,4 @@
-"""From texts to ids, and the vectors that their words begin with, as a configuration names them."""
+"""Ids of texts, and the vectors that their words begin with."""
 
 import pathlib
 
@@ -12,30 +12,25 @@ FILES = {"words": "vocabulary.txt", "pieces": "vocabulary.model"}
 
 
 def make_tokenizer(train, folder, kind, **options):
-    """Learns the vocabulary if the run's folder lacks it, and loads it.
+    """Loads the vocabulary, which is learned if the run's folder lacks it.
 
-    Args:
-        train: `LabelledText`, or `None` if the vocabulary has been learned.
-        folder: path of the run.
-        kind: "words" or "pieces".
-        **options: of `learn_tokenizer`.
+    `train` is a `LabelledText`, or `None` if the vocabulary has been learned; `kind` is "words" or "pieces"; `options`
+    are of `learn_tokenizer`.
     """
     texts = None if train is None else [*train.texts, *(train.second_texts or ())]
     return learn_tokenizer(folder / FILES[kind], texts, kind, **options)
 
 
 def encode_columns(corpus, tokenizer, max_length):
-    """Ids of a `LabelledText`, of each text at most `max_length`: a dict of `"text"` and, of pairs, `"second_text"`."""
+    """Ids of a `LabelledText`, at most `max_length` of a text, as `"text"` and, of pairs, `"second_text"`."""
     sides = {"text": corpus.texts, "second_text": corpus.second_texts}
     return {name: [ids[:max_length] for ids in tokenizer.encode(side)] for name, side in sides.items() if side}
 
 
 def embedding_width(embeddings=None, embedding_dim=None):
-    """Width of the embeddings: that of the word vectors in a file, `embeddings`, or that which the settings name.
+    """Width of the embeddings: that of the word vectors in a file, or that which the settings name.
 
-    Raises:
-        FileNotFoundError: if the file of word vectors is missing.
-        ValueError: if its vectors have another width than the settings name.
+    A missing file, or vectors of another width, are errors.
     """
     if not embeddings:
         return embedding_dim or WIDTH
@@ -46,13 +41,9 @@ def embedding_width(embeddings=None, embedding_dim=None):
 
 
 def load_embeddings(path, tokenizer, embedding, texts):
-    """Gives an embedding the vectors of a file, and says how many of the words have one.
+    """Gives a `keras.layers.Embedding` the vectors of a file, and prints how many words of the training set have one.
 
-    Args:
-        path: of the file.
-        tokenizer: `WordTokenizer`.
-        embedding: `keras.layers.Embedding`. Words without a vector keep what they have.
-        texts: list of integer arrays, the training set.
+    Words without a vector keep what they have. `texts` is a list of integer arrays, the training set.
     """
     vectors = read_word_vectors(path, set(tokenizer.vocabulary))
     ids = assign_word_vectors(embedding, tokenizer, vectors)
@@ -65,16 +56,6 @@ def load_embeddings(path, tokenizer, embedding, texts):
 
 def word_vector_width(path):
     """Reads the width of the vectors in a GloVe or word2vec text file off the first one.
-
-    Args:
-        path: str or path of the file.
-
-    Returns:
-        int, how many numbers a vector has.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it does not begin with a word and numbers.
 
     >>> import pathlib
     >>> _ = pathlib.Path("vectors.txt").write_text("the 1 2 3\\ncat 4 5 6\\n")
@@ -93,15 +74,7 @@ def word_vector_width(path):
 
 
 def assign_word_vectors(embedding, tokenizer, vectors):
-    """Gives the rows of an embedding the vectors of their words. Words without a vector keep what they have.
-
-    Args:
-        embedding: `keras.layers.Embedding` that is built, of `tokenizer.vocabulary_size` rows.
-        tokenizer: `WordTokenizer`.
-        vectors: dictionary of words to arrays `(D,)`, as `metrics.read_word_vectors` returns it.
-
-    Returns:
-        List of int, the ids of the words that have a vector.
+    """Assigns vectors, by word, to the rows of a built embedding; returns the ids of the words that have one.
 
     >>> from keras_headattn.text import WordTokenizer
     >>> tokenizer = WordTokenizer(["a", "cat"])

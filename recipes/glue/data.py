@@ -10,15 +10,9 @@ from recipes.glue.glue_files import find, read_file, read_split, read_tfds_split
 
 
 def read_corpora(config):
-    """Reads what `config` names.
+    """Reads the texts that `config` names as `Corpora`.
 
     The test sets of GLUE's own data are its validation sets: those for testing have no labels.
-
-    Returns:
-        `Corpora`.
-
-    Raises:
-        ValueError: if a set has no examples.
     """
     corpora = _read_corpora(config)
     train = config.chosen(corpora.train).sample(config.train_examples, config.split_seed)
@@ -26,13 +20,13 @@ def read_corpora(config):
 
 
 def _with_swapped(corpus):
-    """Pairs, and then the same with their texts swapped."""
+    """Repeats pairs with their texts swapped."""
     sides = [*corpus.texts, *corpus.second_texts], [*corpus.second_texts, *corpus.texts]
     return LabelledText(sides[0], [*corpus.labels, *corpus.labels], corpus.name, sides[1])
 
 
 def _read_corpora(config):
-    """All that the settings name, but with the whole training set."""
+    """Reads all that the settings name, with the whole training set."""
     task = config.glue_task
     if config.data == "embedded":
         made = number_tasks(config.task, seed=config.split_seed)
@@ -50,7 +44,7 @@ def _read_corpora(config):
 
 
 def read_tests(config, files=None):
-    """Test sets: those in files, or for `None` those of the settings: dictionary of `LabelledText` by name."""
+    """Reads the test sets of files, or for `None` those of the settings: dictionary of `LabelledText` by name."""
     task = config.glue_task
     if files is not None and task is None:  # what is made by code has the columns of texts of one's own
         return sentences.read_tests(config, files)
@@ -72,10 +66,10 @@ def read_tests(config, files=None):
 
 
 def read_unlabelled(task, folder=None, tfds=False, without=()):
-    """The test sets of a `GlueTask`, which have no labels: dictionary of the name in a submission to `LabelledText`.
+    """Reads the test sets of a `GlueTask`, without labels, from the folder of GLUE or TensorFlow Datasets.
 
-    They are those of TensorFlow Datasets, or of the folder of GLUE. Files that are not there are left out, as are those
-    of the names `without`, which are not read.
+    Returns a dictionary of the name in a submission to `LabelledText`. Files that are not there are left out, and so
+    are those of the names `without`.
     """
     found = {}
     for split, (name_there, name, rows) in task.tests.items():
@@ -94,7 +88,7 @@ def read_unlabelled(task, folder=None, tfds=False, without=()):
 
 
 def _part(task, split, folder, seed):
-    """A labelled part of a task, of the folder of GLUE or, without one, of TensorFlow Datasets."""
+    """Reads a labelled part of a task from the folder of GLUE or, without one, from TensorFlow Datasets."""
     if folder is None:
         return read_tfds_split(task, task.splits.get(split, split))
     return read_split(folder, task, split, seed)
@@ -106,7 +100,7 @@ def _validation(task, folder, seed):
 
 
 def _of_files(config):
-    """Files of one's own in the columns of the task. Those for validation are scored, where there is no test."""
+    """Reads files of one's own in the columns of the task. Without files to test on, validation is scored."""
     read = dict(task=config.glue_task, encoding=config.encoding)
     train = _read(config.train, **read)
     if config.validation:

@@ -13,7 +13,7 @@ NO_NUMBER = -1.0  # stands for a text that is no number, as in T5's own code
 
 
 class LabelTexts:
-    """The texts that T5 reads and writes.
+    """Texts that T5 reads and writes.
 
     Texts of one's own have no name before them, and their columns are the names of the parts.
 
@@ -36,11 +36,11 @@ class LabelTexts:
             self.parts += [f"{before}{fields[place]}: ", place]
 
     def source(self, texts):
-        """The parts that T5 reads of the one or two texts of an example: list of str and tensors, to be joined."""
+        """The parts that T5 reads of the one or two texts of an example, strings and tensors to be joined."""
         return [texts[part] if isinstance(part, int) else part for part in self.parts]
 
     def sources(self, texts, second_texts=None):
-        """The text that T5 reads of each text or, with `second_texts`, of each pair: list of str."""
+        """The texts that T5 reads of single texts or of pairs: list of str."""
         sides = [texts] if second_texts is None else [texts, second_texts]
         return ["".join(self.source(parts)) for parts in zip(*sides, strict=True)]
 
@@ -51,7 +51,7 @@ class LabelTexts:
         return label if self.names else f"{float(label):.1f}"
 
     def place(self, text):
-        """The place of the label that a text stands for; behind the last one for any other text."""
+        """The place of the label that a text stands for; for any other text, behind the last one."""
         label = self.task.label(text) if self.task else text.strip()
         return self.names.index(label) if label in self.names else len(self.names)
 
@@ -65,7 +65,7 @@ class LabelTexts:
 
 
 class WrittenClasses(ScoredClasses):
-    """Classes that are written; a text that is none of them counts as wrong."""
+    """Classes that are written; any other text counts as wrong."""
 
     def __init__(self, names, measures, task=None, fields=("text",), **options):
         super().__init__([name for name in names if name != OTHER], measures, **options)

@@ -1,4 +1,4 @@
-"""Pre-training of the embedded tasks, in one go: an encoder fills in masked words of sentences in memory."""
+"""Pre-training for the embedded tasks, in one go: an encoder fills in masked words of sentences in memory."""
 
 import keras
 
@@ -12,19 +12,10 @@ BATCH_SIZE = 64
 
 
 def fill_in(encoder, rows, tokenizer, epochs, learning_rate, seed=0, quiet=False):
-    """Trains an encoder to fill in masked tokens, with warm-up over a tenth of the steps and decay to 0.
+    """Trains a `Bert` to fill in masked tokens; returns the share that was found in the last epoch.
 
-    Args:
-        encoder: `Bert`.
-        rows: list of int arrays, with special tokens.
-        tokenizer: `WordPieceTokenizer`, whose special ids count.
-        epochs: int.
-        learning_rate: float, the highest.
-        seed: int, of the masks and of the order of the rows.
-        quiet: True to print no progress.
-
-    Returns:
-        The share of masked tokens that were found in the last epoch.
+    The learning rate rises over a tenth of the steps to `learning_rate`, and falls to 0. `rows` are int arrays with
+    special tokens.
     """
     if encoder.pooler is not None:
         encoder.pooler.trainable = False  # it has no part in this

@@ -7,11 +7,7 @@ from keras_headattn.metrics import MatthewsCorrelationCoefficient
 
 
 class ClassScore(MatthewsCorrelationCoefficient):
-    """The mean of some measures of classes, times 100.
-
-    Args:
-        num_classes: int.
-        measures: names of them, such as "mcc"; `f1` is that of class 1.
+    """Mean of some measures of classes, such as "mcc", times 100; `f1` is that of class 1.
 
     >>> metric = ClassScore(2, ["f1", "accuracy"])
     >>> round(float(metric([0, 0, 1, 1], [0.1, 0.7, 0.8, 0.9])), 2)
@@ -39,7 +35,7 @@ class ClassScore(MatthewsCorrelationCoefficient):
 
 
 class NumberScore(keras.metrics.Metric):
-    """Pearson's correlation over all examples, times 100. Ranks, as of Spearman's, would need all at once.
+    """Pearson's correlation over all examples, times 100. Spearman's would need all ranks at once.
 
     >>> metric = NumberScore()
     >>> round(float(metric([1.0, 2.0, 4.0], [[1.0], [3.0], [4.0]])), 2)

@@ -149,7 +149,7 @@ class GlueConfig(Data, Model, Settings, Smoothing, Serving):
             raise ValueError(f"--class-weights are of classes. Received: task={self.task}, predict={self.predict!r}")
 
     def changed(self, given):
-        """These settings with others in their place.
+        """Returns these settings with others in their place.
 
         A checkpoint takes the place of a size and of pre-training. That of a run brings its attention.
         """
@@ -175,7 +175,7 @@ class GlueConfig(Data, Model, Settings, Smoothing, Serving):
 
     @property
     def is_pair(self):
-        """Whether pairs of texts are read."""
+        """True if pairs of texts are read."""
         if self.task is None:
             return super().is_pair
         return self.glue_task.is_pair if self.glue_task else NUMBER_TASKS[self.task][2]

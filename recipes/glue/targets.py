@@ -31,16 +31,9 @@ class ScoredNumbers(_Scored, Numbers):
 
 
 def targets_of(config, names=None, corpus=None, kinds=(ScoredNumbers, ScoredClasses)):
-    """The predictions of a task.
+    """The predictions of a task, by the classes `kinds` of numbers and of classes.
 
-    Args:
-        config: `GlueConfig`.
-        names: list of str, the labels. Default `None`: those of the task, or of a training set.
-        corpus: `LabelledText`, the training set.
-        kinds: the classes of numbers and of classes.
-
-    Raises:
-        ValueError: for measures that are not of these targets, or as `Classes.learn`.
+    The labels are `names`, or for `None` those of the task, or of the training set `corpus`.
     """
     cls, known = (kinds[0], OF_NUMBERS) if config.predicts == "number" else (kinds[1], OF_CLASSES)
     if unknown := set(config.measures) - set(known):

@@ -1,4 +1,4 @@
-"""Fine-tuning an encoder on a task."""
+"""Fine-tuning of an encoder on a task."""
 
 import functools
 import json
@@ -26,7 +26,7 @@ WITHOUT_DECAY = ["bias", "gamma", "beta", "scale"]  # of layers; norms and biase
 
 
 class EncoderPredictor(Classifier):
-    """A `Classifier` that gives the outputs of the model when called."""
+    """`Classifier` that returns the outputs of the model when called."""
 
     def __init__(self, model, tokenizer, targets, max_length):
         names = targets.names or ["number"]
@@ -37,12 +37,12 @@ class EncoderPredictor(Classifier):
         return self.probabilities(texts, second_texts, progress)
 
     def measures(self, texts, second_texts=None):
-        """Measures of the model besides those of its predictions: none."""
+        """Measures of the model itself: none."""
         return {}
 
 
 class Glue(TextTask):
-    """An encoder with its head, and the labels of a task."""
+    """Encoder with its head, and the labels of a task."""
 
     kinds = (ScoredNumbers, ScoredClasses)
     num_layers = 1  # until there is a model
@@ -127,7 +127,7 @@ class Glue(TextTask):
 
     @functools.cached_property
     def uncut_tokenizer(self):
-        """The tokenizer, which cuts no text."""
+        """The tokenizer, without a limit."""
         return type(self.tokenizer).from_config({**self.tokenizer.get_config(), "max_length": None})
 
     def lengths(self, texts, second_texts=None):

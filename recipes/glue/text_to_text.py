@@ -1,4 +1,4 @@
-"""Fine-tuning T5, which writes its labels."""
+"""Fine-tuning of T5, which writes its labels."""
 
 import keras
 import numpy as np
@@ -21,15 +21,9 @@ START = 0  # of T5's decoder
 
 
 class TextBatches(MemoryBatches):
-    """Batches of sources in length buckets, with their targets, all of one length.
+    """Batches of sources in length buckets, with their targets, all padded to `target_length`.
 
-    Args:
-        columns: dict of `source` and `target`, lists of int arrays.
-        batch_size: int.
-        bucket_lengths: ascending ints, of sources.
-        target_length: int, to which targets are padded.
-        training: bool, whether the order changes from epoch to epoch.
-        seed: int.
+    `columns` are `source` and `target`, lists of int arrays; `training` shuffles anew in each epoch.
     """
 
     def __init__(self, columns, batch_size, bucket_lengths, target_length, training, seed):
@@ -47,7 +41,7 @@ class TextBatches(MemoryBatches):
 
 
 class TextPredictor:
-    """Labels that a T5 writes of texts when called, as rows that `WrittenClasses` reads."""
+    """Labels that a T5 writes for texts when called, as rows of `WrittenClasses`."""
 
     def __init__(self, model, tokenizer, targets, max_length, longest, batch_size=64):
         self.tokenizer, self.targets = tokenizer, targets
@@ -56,7 +50,7 @@ class TextPredictor:
         self.search = tf.function(self.searcher, autograph=False, reduce_retracing=True)
 
     def written(self, ids):
-        """Function of ids `(B, n)` to the texts that are written, and their probabilities, both `(B,)`."""
+        """The texts that are written for ids `(B, n)`, and their probabilities, both `(B,)`."""
         found = self.search(ids)
         tokens = found["tokens"][:, 0]
         return self.tokenizer.detokenize(tokens), tf.exp(found["scores"][:, 0])
@@ -77,12 +71,12 @@ class TextPredictor:
         return self.targets.rows(found)
 
     def measures(self, texts, second_texts=None):
-        """Measures of the model besides those of its predictions: none."""
+        """Measures of the model itself: none."""
         return {}
 
 
 class TextToText(Glue):
-    """A T5, and the texts of the labels of a task."""
+    """T5 and the texts of the labels of a task."""
 
     kinds = (WrittenNumbers, WrittenClasses)
 
@@ -95,7 +89,7 @@ class TextToText(Glue):
             )
 
     def begin(self, model):
-        """Nothing: numbers are written."""
+        """Does nothing: numbers are written."""
 
     def make_targets(self, names=None):
         # What T5 reads begins with the names of the columns: of a finished run those that it was trained with.

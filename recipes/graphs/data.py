@@ -10,11 +10,7 @@ from recipes.graphs.settings import ENDINGS
 
 
 def load_corpora(config):
-    """Reads what the settings name. Prints how many graphs there are, and which rows are damaged.
-
-    Returns:
-        `Corpora`.
-    """
+    """Reads the graphs that the settings name as `Corpora`. Prints their numbers, and which rows are damaged."""
     if config.embedded:
         parts = _people()
         train, validation = (parts[name].sample(config.max_graphs) for name in ("train", "validation"))
@@ -30,7 +26,7 @@ def load_corpora(config):
 
 
 def load_tests(config, files=None):
-    """Test sets by name: those of the files, or for `None` those of the settings."""
+    """Reads test sets by name: those of the files, or for `None` those of the settings."""
     if files is None and config.embedded:
         return {"test": _people()["test"].sample(config.max_graphs)}
     files = config.test if files is None else files
@@ -39,15 +35,10 @@ def load_tests(config, files=None):
 
 
 def by_category(tests, categories):
-    """Test sets with those of their parts whose categories are, and are not, among those trained on.
+    """Splits test sets by whether categories are among those trained on: for each set, names of parts to indices.
 
-    Args:
-        tests: dictionary of `GraphCorpus` by name.
-        categories: collection of str, those of the training set.
-
-    Returns:
-        Dictionary of name to a list of indices, by the name of the test set: `{"test": {"test": [0, 1, 2], "test_seen":
-        [0], "test_unseen": [1, 2]}}`. A set all of whose categories are new, or are not, has no such parts.
+    `{"test": {"test": [0, 1, 2], "test_seen": [0], "test_unseen": [1, 2]}}`. A set whose categories are all new, or all
+    known, has no such parts.
     """
     found = {}
     for name, corpus in tests.items():
@@ -70,7 +61,7 @@ def _people():
 
 
 def _read(paths, format, encoding, max_graphs):
-    """One corpus of several files, at most so many graphs of it."""
+    """Reads one corpus of several files, at most so many graphs of it."""
     corpora = [read_graphs(path, format, encoding) for path in paths]
     if len({corpus.split for corpus in corpora}) > 1:
         raise ValueError(f"The files of a set must be of one format. Received: {' '.join(map(str, paths))}")

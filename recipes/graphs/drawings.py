@@ -1,4 +1,4 @@
-"""A graph with the attention of its vertices, and where each word of its text was copied from, as pictures."""
+"""Pictures of a graph with the attention of its vertices, and of where each word of its text was copied from."""
 
 import itertools
 import textwrap
@@ -26,16 +26,19 @@ def draw_graph_attention(maps, block=-1, heads=None, title=None):
 
     Args:
         maps: `GraphMaps`, as `graph_maps` returns it.
-        block: which block, an index from 0, or from the last, -1.
+        block: index of the block, from 0, or from the last, -1.
         heads: list of heads to draw, indices from 0. Defaults to all.
         title: str, of the picture. Default `None`: the number of the block.
 
-    Returns:
-        `matplotlib.figure.Figure`.
+    Entities are boxes. A relation is a box without colour, and its inverse the same box: arrows lead through it from
+    head to tail, and from tail to head. The global vertex is a bar at the top. The wider and darker an arrow, the
+    larger its weight. All heads have one scale. Heads and blocks are counted from 1 in the picture.
 
-    Raises:
-        ValueError: naming the argument and what was received.
-        ImportError: if matplotlib is not installed.
+    Args:
+        maps: `GraphMaps`, as `graph_maps` returns it.
+        block: which block, an index from 0, or from the last, -1.
+        heads: list of heads to draw, indices from 0. Defaults to all.
+        title: str, of the picture. Default `None`: the number of the block.
 
     >>> from recipes.graphs.maps import GraphMaps
     >>> from recipes.graphs.corpus import Graph
@@ -90,7 +93,7 @@ class _Colors:
 
 
 class _Scene:
-    """Boxes of a graph and the ways between them; of all heads the same."""
+    """Boxes of a graph and the ways between them, the same for all heads."""
 
     def __init__(self, graph):
         self.entities, self.triples = len(graph.entities), graph.triples
@@ -111,7 +114,7 @@ class _Scene:
             self.attends[row, column] = True
 
     def _to_global(self, columns):
-        """Ways between entities and the bar: `(vertex that attends, vertex attended to, begin, end)`."""
+        """Yields ways between entities and the bar: `(vertex that attends, vertex attended to, begin, end)`."""
         for number, x in enumerate(columns):
             top = self.places[number, 1] + self.sizes[number, 1] / 2
             yield number, self.entities, (x + BESIDE, top), (x + BESIDE, self.bar)
@@ -129,7 +132,7 @@ class _Scene:
             yield back, head, *self._between(box, head, beside[1])
 
     def _between(self, one, other, beside):
-        """From the edge of a box to that of another, to the right of the line between their middles."""
+        """Returns the ends of a way from the edge of a box to that of another, to the right of their middles."""
         begin, end = self.places[one], self.places[other]
         along = (end - begin) / np.linalg.norm(end - begin)
         right = np.array([along[1], -along[0]]) * beside
@@ -162,7 +165,7 @@ class _Scene:
 
 
 def _draw_box(axes, text, middle, size, colors, weight):
-    """A box in the colour of its weight to itself, or without."""
+    """Draws a box in the colour of its weight to itself, or without colour."""
     from matplotlib import patheffects
     from matplotlib.patches import FancyBboxPatch
 
@@ -190,16 +193,6 @@ CELL, ROW = 0.068, 0.19  # inches of a character and of a line
 
 def draw_copies(maps, title="Where the words were copied from"):
     """Draws the entities of a graph, each in a colour of its own, and its text, whose words have that of their source.
-
-    Args:
-        maps: `GraphMaps`, as `graph_maps` returns it.
-        title: str, of the picture.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-
-    Raises:
-        ImportError: if matplotlib is not installed.
 
     >>> from recipes.graphs.maps import GraphMaps
     >>> from recipes.graphs.corpus import Graph
@@ -249,7 +242,7 @@ def _source(token, copies):
 
 
 def _flow(widths):
-    """Line and column of texts of these widths, one after the other."""
+    """Places texts of these widths one after the other: line and column of each."""
     places, line, column = [], 0, 0
     for width in widths:
         if column and column + width > COLUMNS:
@@ -265,7 +258,7 @@ def _write(axes, text, x, y, face, edge):
 
 
 def _entity_colors(count):
-    """As many colours as can be told apart, then the same again: list of (red, green, blue)."""
+    """As many distinct colours as there are, then the same again: list of (red, green, blue)."""
     from matplotlib import colormaps
 
     found = colormaps["tab10" if count <= 10 else "tab20"].colors

@@ -1,4 +1,4 @@
-"""Scores of the texts that a finished run writes."""
+"""Scores of the texts that finished runs write."""
 
 import dataclasses
 import functools
@@ -25,11 +25,7 @@ BY_REFERENCES = {
 
 
 def check_metrics(names):
-    """Scores a text with each measure, so that a missing package is reported before training, not after it.
-
-    Raises:
-        ImportError: if the package of a measure is missing.
-    """
+    """Scores a text with each measure, so that a missing package is reported before training, not after it."""
     for name in names:
         for function in BY_REFERENCES.get(name, ()):
             function(["one text of words"], ["one text of words"])
@@ -41,10 +37,10 @@ def evaluate(graph_to_text, tests, parts, metrics, decoding, folder, quiet=False
     Args:
         graph_to_text: `GraphToText`.
         tests: dictionary of `GraphCorpus` by name.
-        parts: what is scored of each of them, as `by_category` returns it.
+        parts: the parts of each that are scored, as `by_category` returns them; each gets a folder of its own.
         metrics: as `score_graphs` takes them.
         decoding: dictionary of the settings of decoding, the end of signatures.
-        folder: path; each part gets a folder of its own in it.
+        folder: path.
         quiet: True to show no progress.
 
     Returns:
@@ -68,16 +64,13 @@ def evaluate(graph_to_text, tests, parts, metrics, decoding, folder, quiet=False
 
 
 def score_graphs(written, corpus, metrics, settings):
-    """Scores of texts by some measures.
+    """Scores texts by some measures: dictionary from measure to `Score`.
 
     Args:
         written: list of `Description`.
         corpus: `GraphCorpus`, as many graphs, with references.
         metrics: names of measures, as in the settings; "facts" of the embedded task.
         settings: str, how texts were split and written: the end of all signatures.
-
-    Returns:
-        Dictionary from measure to `Score`.
     """
     tokens = functools.partial(as_tokens, split=corpus.split)
     hypotheses = [tokens(each.text) for each in written]
@@ -111,7 +104,7 @@ def score_lines(scores, settings):
 
 
 def facts(written, corpus):
-    """Of the embedded task: the share of the facts of graphs that texts tell, and of what they tell that is wrong."""
+    """Scores the embedded task: the share of facts that texts tell, and of what they tell that is wrong."""
     from recipes.graphs.demo import facts_told
 
     told = [facts_told(each.tokens) for each in written]
@@ -125,7 +118,7 @@ def facts(written, corpus):
 
 
 def as_tokens(text, split):
-    """A text as tokens with spaces between, lower-cased."""
+    """Tokenises a text, lower-cased, with spaces between tokens."""
     return " ".join(SPLITS[split](text))
 
 
@@ -141,6 +134,6 @@ def as_triples(line, width=160):
 
 
 def as_object(graph):
-    """A graph without its texts, as JSON has it: dictionary."""
+    """A graph without its texts, as in JSON."""
     found = {"entities": graph.entities, "types": graph.types, "triples": graph.triples}
     return found | {name: getattr(graph, name) for name in ("title", "category") if getattr(graph, name)}

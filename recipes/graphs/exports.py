@@ -1,4 +1,4 @@
-"""A writer of the texts of graphs as a SavedModel."""
+"""SavedModels that write the texts of graphs."""
 
 import numpy as np
 import tensorflow as tf
@@ -19,7 +19,34 @@ INPUTS = {
 
 
 def export_graph_to_text(graph_to_text, folder, run=None, warmup_batch_sizes=(1, 8)):
-    """Writes a SavedModel that writes the texts of graphs, with the vocabulary inside.
+    """Writes a SavedModel that writes the texts of graphs, with the vocabulary inside; returns its path.
+
+    It runs wherever TensorFlow does; neither this library nor another package is needed there. Inputs, which
+    `graph_tensors` makes of graphs:
+
+    - `entities` and `types`, strings `(B, E)`, names and their types;
+    - `heads` and `tails`, int32 `(B, T)`, indices of entities from 0, and `relations`, strings `(B, T)`, of triples;
+    - `title`, strings `(B,)`, `""` for none.
+
+    Rows of several graphs are padded at the end: `""` is no entity and no triple. Signatures:
+
+    - `serving_default` returns the best `texts` `(B,)`, strings, and their `scores` `(B,)`, float32;
+    - `n_best` the same of the whole beam, `(B, beam_size)`, best first. Where there are fewer hypotheses the rest are
+      empty strings with a score of -1e9.
+
+    Where the vocabulary has `max_words`, both also return boolean `is_cut` `(B,)`: true where a name has more words, so
+    that its end was not read. It is copied in full all the same.
+
+    A request fails with a message if one of its rows is no graph: if it has no entities or more than `max_entities`, an
+    entity has no name or no type, or a triple has an entity that is not there.
+
+    Args:
+        graph_to_text: `GraphToText`.
+        folder: str or path, where the next version is written: `folder/1`, `folder/2`, ... It appears only when
+            complete, and older versions stay as they are.
+        run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
+            it has no name.
+        warmup_batch_sizes: ints, batch sizes of requests that a server runs first. Default (1, 8); () for none.
 
     It runs wherever TensorFlow does; neither this library nor another package is needed there. Inputs, which
     `graph_tensors` makes of graphs:
@@ -48,13 +75,6 @@ def export_graph_to_text(graph_to_text, folder, run=None, warmup_batch_sizes=(1,
             it has no name.
         warmup_batch_sizes: ints, batch sizes for which requests are written that a server runs before others. Default
             (1, 8); none are written for an empty tuple.
-
-    Returns:
-        `pathlib.Path` of the new version.
-
-    Raises:
-        ValueError: if the folder has the model of another run.
-        OSError: if it cannot be written.
 
     Example:
 
@@ -88,12 +108,7 @@ def export_graph_to_text(graph_to_text, folder, run=None, warmup_batch_sizes=(1,
 
 
 class GraphEncoder(tf.Module):
-    """Turns graphs into the inputs of `models.GraphWriter` and its ids into texts, by TensorFlow's own operations.
-
-    Args:
-        vocabulary: `GraphVocabulary`.
-        max_entities: int, most entities of a graph.
-    """
+    """Graphs as inputs of `models.GraphWriter`, and its ids as texts, by TensorFlow's own operations."""
 
     def __init__(self, vocabulary, max_entities):
         super().__init__()
@@ -112,9 +127,8 @@ class GraphEncoder(tf.Module):
     def __call__(self, entities, types, heads, relations, tails, title):
         """Encodes the inputs of a signature.
 
-        Returns:
-            Inputs of the model, a dictionary of int32 tensors; and the output `is_cut` of a vocabulary that reads only
-            some words of a name.
+        Returns the int32 inputs of the model, and the output `is_cut` of a vocabulary that reads only some words of a
+        name.
         """
         with tf.control_dependencies(self._checks(entities, types, heads, relations, tails, title)):
             words = self._ids("entities", tf.reshape(entities, [-1]))  # (B * E, ragged)
@@ -134,7 +148,7 @@ class GraphEncoder(tf.Module):
         return {name: _not_empty(ids) for name, ids in inputs.items()}, cut
 
     def _checks(self, entities, types, heads, relations, tails, title):
-        """Assertions that each row is a graph."""
+        """Returns assertions that each row is a graph."""
         of_entities = tf.stack([tf.shape(entities), tf.shape(types)])
         of_triples = tf.stack([tf.shape(heads), tf.shape(relations), tf.shape(tails)])
         rows = tf.concat([of_entities[:, 0], of_triples[:, 0], [tf.size(title)]], axis=0)
@@ -183,7 +197,7 @@ class GraphEncoder(tf.Module):
 
 
 def _check(are_right, message, values):
-    """An assertion whose message ends with the first values of a tensor."""
+    """Asserts with a message that ends with the first values of a tensor."""
     shown = tf.strings.regex_replace(tf.strings.format("{}", values, summarize=3), "\n", ",")
     return tf.debugging.Assert(tf.reduce_all(are_right), [tf.strings.join([message, ": ", shown])])
 

@@ -19,8 +19,8 @@ class GraphMaps:
         weights: dictionary of the name of each attention in the model, `"block_0/attention"`, ..., to float32 NumPy
             arrays `(h, N, N)`; `"cross_graph"` to `(h, m, N)` for the m tokens, and, with titles, `"cross_title"` to
             `(h, m, n)`. Vertices are in the order of `ops.graph_adjacency`.
-        copies: `(m, E)`, the probability that the model copies this entity in the place of this token. What is
-            missing to 1 is the probability of all words.
+        copies: `(m, E)`, the probability that the model copies this entity in the place of this token; the rest is that
+            of all words.
         title: list of str, the title's words as the model reads them. Empty without titles.
     """
 
@@ -49,14 +49,7 @@ class GraphMaps:
         return [*names, "<global>", *ways, *back]
 
     def example(self, name=None):
-        """All maps as an example of `write_attention_page`.
-
-        Args:
-            name: str, by which it is chosen on the page. Default `None`: its number.
-
-        Returns:
-            Dictionary.
-        """
+        """Makes of all maps an example of `write_attention_page`, with its name there."""
         maps, tokens = {}, {}
         for layer, weights in self.weights.items():
             shown = _title_of(layer)
@@ -76,20 +69,9 @@ def _title_of(layer):
 
 
 def graph_maps(model, vocabulary, graph, tokens=None):
-    """Runs a `GraphWriter` once on a graph and a text of it, and returns where it looks and what it copies.
+    """Runs a `GraphWriter` once on a graph and a text of it, by default the first: `GraphMaps`.
 
-    Args:
-        model: `models.GraphWriter`.
-        vocabulary: `GraphVocabulary` that it was trained with.
-        graph: `Graph`.
-        tokens: the text, an iterable of words, str, and of the numbers of entities, int, such as a model has written.
-            Default `None`: the first text of the graph.
-
-    Returns:
-        `GraphMaps`.
-
-    Raises:
-        ValueError: naming the argument and what was received.
+    `tokens` are words and numbers of entities, such as a model has written.
 
     >>> from recipes.graphs.corpus import Graph
     >>> from recipes.graphs.vocabulary import GraphVocabulary

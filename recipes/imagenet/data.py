@@ -1,4 +1,4 @@
-"""The images a configuration names."""
+"""Images that a configuration names."""
 
 import functools
 import os
@@ -14,14 +14,14 @@ from recipes.imagenet.records import read_records, read_tfds_images
 
 
 def load_training(config):
-    """The images of the training split: `ImageFiles`, `ImageRecords` or a `Subset` of these."""
+    """Reads the training split: `ImageFiles`, `ImageRecords` or a `Subset` of these."""
     source = _source(config, config.train_split, _class_names(config))
     share = config.validation_share
     return _reported(_part(source, share, others=True) if share else source, config.max_images)
 
 
 def load_validation(config, class_names):
-    """The images of the validation split, or of a share of training, whose classes are those of training."""
+    """Reads the validation split, or a share of training, whose classes are those of training."""
     if config.validation_share:
         source = _source(config, config.train_split, class_names)
         return _reported(_part(source, config.validation_share), config.max_images)
@@ -41,7 +41,7 @@ def load_validation(config, class_names):
 def fingerprint(source):
     """Number of images, and a checksum of the names of their files and classes, and of the files' sizes.
 
-    Of more than 10,000 files some sizes count: a million would take minutes from a network.
+    Of more than 10,000 files only some sizes count: a million would take minutes from a network.
     """
     paths = source.paths()
     names = ["/".join(pathlib.Path(path).parts[-2:]) for path in paths]
@@ -61,7 +61,7 @@ def training_batches(config, source, num_replicas):
 
 
 def evaluation_pixels(size, resized):
-    """Function from the bytes of an image file to what the model sees of it, when it is not trained."""
+    """Returns a function from the bytes of an image file to the pixels that the model sees, when it is not trained."""
     return functools.partial(central_crop, size=size, resized=resized)
 
 
@@ -76,14 +76,14 @@ def _source(config, split, class_names):
 
 
 def _reported(source, max_images):
-    """The images of a source that are used; a line is printed on each kind of file that was left out."""
+    """Limits a source to `max_images`; prints a line on each kind of file that was left out."""
     for sentence in source.left_out:
         print(sentence)
     return source if max_images is None else Subset(source, max_images)
 
 
 def _part(source, share, others=False):
-    """The images for validation, the same ones in each run, or all others."""
+    """Returns the images for validation, the same ones in each run, or all others."""
     number = max(1, round(share * len(source)))
     if number >= len(source):
         raise ValueError(f"--validation-share must leave images to train on. Received: {share} of {len(source)}")

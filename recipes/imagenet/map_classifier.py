@@ -1,4 +1,4 @@
-"""A network that classifies images by attention maps alone."""
+"""Network that classifies images by attention maps alone."""
 
 import keras
 from keras import layers
@@ -9,14 +9,14 @@ POOLED_AFTER = (4, 7)  # layers
 def make_map_classifier(
     input_shape: tuple[int, int, int], classes: int, filters: int = 256, num_layers: int = 12
 ) -> keras.Model:
-    """A densely connected network that classifies what one pixel attends to.
+    """Makes a densely connected network that classifies what one pixel attends to.
 
     The higher its accuracy, the more of the image is left in the map. Each of its layers is a 3 x 3 convolution of all
-    outputs before it in its stage; after the fourth and the seventh the maps are pooled, 14 x 14 to 7 x 7 to 4 x 4,
-    and the width is doubled.
+    outputs before it in its stage; after the fourth and the seventh the maps are pooled, 14 x 14 to 7 x 7 to 4 x 4, and
+    the width is doubled.
 
-    Source: Wang et al. 2021, "Evolving attention with residual convolutions", table 7 and appendix B.1. They say how
-    many layers there are, where they pool, and how wide it is at first. That this is the width of a stage's outputs
+    Source: Wang et al. 2021, "Evolving attention with residual convolutions", table 7 and appendix B.1. They give the
+    number of layers, the places of pooling, and the first width. That this is the width of a stage's outputs
     together, half of which come in and half grow evenly, is our reading.
 
     Args:

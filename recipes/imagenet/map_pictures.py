@@ -48,7 +48,7 @@ def image(options):
 
 
 def classify(options):
-    """How well a network tells classes from the maps of layers."""
+    """Measures how well a network tells classes from the maps of layers."""
     for title, run in by_title(options.runs, _image_run).items():
         accuracies = map_accuracy(
             run, lambda maps: chosen_layers(maps, options.layers), options.epochs, options.filters, options.images
@@ -65,26 +65,23 @@ def _image_run(folder):
 
 
 def map_sizes(model):
-    """Height and width of what each attention layer sees, by its path."""
+    """Height and width that each attention layer sees, by its path."""
     layers = [layer for layer in flatten_layers(model) if isinstance(layer, AugmentedConv2D)]
     return {layer.attention.path: layer.map_size for layer in layers}
 
 
 def map_accuracy(run, choose, epochs=30, filters=256, max_images=None):
-    """Trains a classifier for each of some layers, on maps of the run's training images.
+    """Trains a classifier of maps for each of some layers, and returns its accuracy on the validation images.
 
     By SGD with a learning rate that falls from 0.05 to 0.0001 as a cosine (Wang et al. 2021, "Evolving attention",
     appendix B.1).
 
     Args:
         run: `Run` of a finished network with attention.
-        choose: function from all layers' paths to a dictionary of those to look at.
+        choose: function from all layers' paths to a dictionary of those to look at; its keys are those of the result.
         epochs: passes over the maps.
         filters: width of the classifier's first stage.
         max_images: use only so many images of each split; `None`: all.
-
-    Returns:
-        Dictionary of the keys of `choose` to the accuracy on the validation images.
     """
     config = run.config()
     if max_images is not None:

@@ -15,7 +15,7 @@ DEVIATION = (58.4, 57.1, 57.4)
 
 
 def make_classifier(config, num_classes):
-    """The network: from pixels, 0 to 255, `(B, S, S, 3)`, to logits `(B, num_classes)`, float32.
+    """Makes the network: from pixels, 0 to 255, `(B, S, S, 3)`, to logits `(B, num_classes)`, float32.
 
     Pixels are normalised inside, in float32.
     """
@@ -41,7 +41,7 @@ def make_classifier(config, num_classes):
 
 
 def make_attention(config):
-    """The attention template, whose widths become those of the stages; `None` for none."""
+    """Makes the attention template, whose widths become those of the stages; `None` for none."""
     if config.attention == "none":
         return None
     number = config.attention_arguments.get("num_heads") or config.num_heads or 8
@@ -49,7 +49,7 @@ def make_attention(config):
 
 
 def make_metrics(num_classes):
-    """Top-1 and top-5 accuracy."""
+    """Makes top-1 and top-5 accuracy."""
     top = min(5, num_classes)
     return [
         keras.metrics.SparseCategoricalAccuracy(name="accuracy"),

@@ -33,8 +33,18 @@ class ImageRecords(ImageSource):
             files there. Default 16,384.
         progress: function of (files done), called after each.
 
-    Raises:
-        ValueError: if there are no records.
+    Where each record begins is found out once, from the lengths before them; then records are read singly, so that an
+    interrupted epoch goes on at any place and a damaged record costs no other.
+
+    Args:
+        paths: list of paths.
+        class_names: list of str.
+        keys: tuple of str, the features with the encoded image and its label. Default `IMAGENET_KEYS`.
+        first_label: int, the label of the first class. Default 1, as in ImageNet's, where 0 is no class.
+        ranges: list of (first record, number of records), one for each file. Default `None`: all of them.
+        window: int, records that are shuffled together: those of 16 files, in memory only if the system keeps the
+            files there. Default 16,384.
+        progress: function of (files done), called after each.
     """
 
     def __init__(
@@ -104,14 +114,7 @@ class ImageRecords(ImageSource):
 
 
 def find_records(path):
-    """Where the records of a TFRecord file are.
-
-    Args:
-        path: str.
-
-    Returns:
-        Tuple of an int64 array `(N, 2)`, first byte and length of each, and what is wrong with the file or `None`.
-    """
+    """Finds the records of a TFRecord file: int64 `(N, 2)`, first byte and length; and its fault or `None`."""
     places, position = [], 0
     if not os.path.isfile(path):  # a pipe would be waited for
         return np.zeros((0, 2), "int64"), "cannot be read: it is no file, or not there"
@@ -134,19 +137,9 @@ def find_records(path):
 
 
 def read_records(folder, split, class_names, first_label=1, progress=None):
-    """ImageNet's usual TFRecords: files such as `train-00000-of-01024`.
+    """Reads ImageNet's usual TFRecords, files such as `train-00000-of-01024`: `ImageRecords`.
 
-    Args:
-        folder: path.
-        split: str, what the names of the files begin with, before a hyphen or a full stop.
-        class_names: list of str.
-        first_label, progress: as `ImageRecords` takes them.
-
-    Returns:
-        `ImageRecords`.
-
-    Raises:
-        ValueError: if there are no such files.
+    The names of the files begin with `split`, before a hyphen or a full stop.
     """
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     paths = [os.path.join(folder, name) for name in names if name.startswith((f"{split}-", f"{split}."))]
@@ -156,20 +149,9 @@ def read_records(folder, split, class_names, first_label=1, progress=None):
 
 
 def read_tfds_images(name, split, progress=None):
-    """An image classification data set of TensorFlow Datasets, which downloads it on first use.
+    """Reads an image classification data set of TensorFlow Datasets, which is downloaded on first use: `ImageRecords`.
 
-    Args:
-        name: str, for instance "imagenet2012" or "cifar10".
-        split: str, for instance "train", "validation" or "train[:10%]".
-        progress: as `ImageRecords` takes it.
-
-    Returns:
-        `ImageRecords`.
-
-    Raises:
-        ImportError: if tensorflow-datasets is not installed.
-        OSError: if the data set is not on this machine and cannot be downloaded.
-        ValueError: if it has no split of that name, or no images with labels, or is not kept as TFRecords.
+    `name` is "imagenet2012" or "cifar10", say, and `split` "train" or "train[:10%]".
     """
     with load_tfds(name) as tfds:
         builder = tfds.builder(name)

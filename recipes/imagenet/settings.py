@@ -137,7 +137,7 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
 
     @property
     def evaluation_side(self):
-        """Pixels of the shorter side before the central crop: as 256 to 224 where training crops alike, else all."""
+        """Pixels of the shorter side before the central crop: as 256 to 224 after inception crops, else all."""
         if self.resized is not None:
             return self.resized
         return round(self.image_size * 256 / 224) if self.augmentation == "inception" else self.image_size

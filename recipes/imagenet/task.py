@@ -1,4 +1,4 @@
-"""Training a classifier of images."""
+"""Training of a classifier of images."""
 
 import base64
 
@@ -27,7 +27,7 @@ result = [[row[0].decode() for row in found["classes"].numpy()], found["scores"]
 
 
 class ImageNet(Task):
-    """A residual network, and the classes of its images."""
+    """Residual network, and the classes of its images."""
 
     def check(self):
         make_attention(self.config)
@@ -56,7 +56,7 @@ class ImageNet(Task):
         return batches, self.validation_batches(validation, num_replicas)
 
     def validation_batches(self, source, num_replicas=1):
-        """Batches to evaluate on, each image once."""
+        """Makes batches to evaluate on, each image once."""
         return ImageBatches(source, self.config.batch_size * num_replicas, self._pixels)
 
     @property
@@ -121,7 +121,7 @@ class ImageNet(Task):
                 print(f"  {name}: {label_found} ({score:.3f}), labelled {names[label]}")
 
     def _samples(self):
-        """List of (name, label, bytes of the file) of a few validation images that can be read."""
+        """`(name, label, bytes of the file)` of a few validation images that can be read."""
         number, source = self.config.samples, self.data and self.data.validation
         samples = []
         if source is None or not number:

@@ -16,12 +16,10 @@ LEAST_SHARE = 10  # at most one sequence of so many is held out
 class MaskedSequences:
     """Batches to evaluate a model on, with masks that are drawn once, without the model's own random numbers.
 
-    Args:
-        rows: dictionary of `"token_ids"` and `"segment_ids"`, int32 `(N, L)`.
-        batch_size: int. The last batch has what is left.
+    `rows` are `"token_ids"` and `"segment_ids"`, int32 `(N, L)`. The last batch has what is left.
 
     Attributes:
-        model: what draws the masks, `MaskedLMPretraining`. It must be set before `dataset()`.
+        model: `MaskedLMPretraining`, which draws the masks. It must be set before `dataset()`.
         preprocess: as of `SequenceBatches`.
     """
 
@@ -51,11 +49,7 @@ def number_held_out(records, wanted, batch_size):
 
 
 def read_tests(files, tokenizer, max_length, seed=0, whole_files=False):
-    """Text files as test sets: dictionary of their names to what `MaskedSequences` takes.
-
-    Raises:
-        ValueError: for a file without text, or two files of one name.
-    """
+    """Reads text files as test sets: dictionary of their names to what `MaskedSequences` takes."""
     tests = {}
     for name, paths in named_files(files, "[.][a-z]+").items():
         documents = Documents(paths, whole_files)

@@ -23,23 +23,9 @@ VOCABULARY = "vocab.txt"
 
 
 def prepare(config, repair=False, checksums=True):
-    """Writes the vocabulary and the records of the text, or goes on with them, or finds them complete.
+    """Writes the vocabulary and the records of the text, or finds them complete.
 
-    Args:
-        config: `PretrainConfig`.
-        repair: bool, whether shards that are missing or damaged are written anew; otherwise they are an error.
-            Default False.
-        checksums: bool, whether shards that are there are read; otherwise their sizes alone are compared. Default
-            True.
-
-    Returns:
-        `Records`.
-
-    Raises:
-        FileNotFoundError: if a file of the text or the vocabulary is missing.
-        ValueError: for a folder of records made with other settings or another vocabulary, or with shards that are
-            missing or damaged; and for a text that is too short, or is no text.
-        OSError: on a full disk. The same call goes on.
+    An interrupted call is continued; see `make_records` for `repair`, `checksums`, other processes and errors.
     """
     folder = pathlib.Path(config.records_folder)
     vocabulary, max_length = config.vocabulary, config.max_length
@@ -52,12 +38,12 @@ def prepare(config, repair=False, checksums=True):
 
 
 def tokenizer_of(records):
-    """The tokenizer that records were made with: `WordPieceTokenizer`."""
+    """Loads the tokenizer that records were made with: `WordPieceTokenizer`."""
     return read_vocabulary(records.folder / VOCABULARY, records.manifest["made_of"]["lowercase"])
 
 
 def read_vocabulary(path, lowercase):
-    """The tokenizer of a vocab.txt, which must have [MASK], and [PAD] as its id 0: `WordPieceTokenizer`."""
+    """Loads a `WordPieceTokenizer` of a vocab.txt, which must have [MASK], and [PAD] as its id 0."""
     tokenizer = WordPieceTokenizer(path, lowercase=lowercase)
     if tokenizer.mask_id < 0 or tokenizer.pad_id != 0:
         raise ValueError(f"The vocabulary must have [MASK], and [PAD] as its first line. Received: {path}")
@@ -74,7 +60,7 @@ def _begin_writing(config, folder):
 
 
 def _write(config, lines, folder):
-    """Vocabulary and records, those that are missing."""
+    """Writes the vocabulary and records that are missing."""
     begin_records(folder, _made_of(config, folder))
     _make_vocabulary(config, lines, folder)
     begin_records(folder, checksums_of(folder, [VOCABULARY]))
@@ -128,7 +114,7 @@ def _made_of(config, folder):
 
 
 def _begin_adopting(folder, vocabulary, lowercase, max_length):
-    """For records that another program wrote, of which there is no manifest."""
+    """Prepares for records that another program wrote, of which there is no manifest."""
     if (folder / "begun.json").exists() and "text" in read_json(folder / "begun.json"):
         raise ValueError(f"The records in {folder} are not complete. Run `prepare` with the text again, which goes on.")
     path = pathlib.Path(vocabulary or folder / VOCABULARY)

@@ -1,4 +1,4 @@
-"""Pre-training an encoder."""
+"""Pre-training of encoders."""
 
 import dataclasses
 import json
@@ -36,7 +36,7 @@ DETAILS = (
 
 
 class Pretrain(Task):
-    """An encoder, with what it is pre-trained by, and its word pieces."""
+    """Encoder, with what it is pre-trained by, and its word pieces."""
 
     details = (*OF_TRAINING, *DETAILS, *(f"val_{name}" for name in DETAILS))
 
@@ -78,10 +78,9 @@ class Pretrain(Task):
         return number_held_out(records, self.config.validation_sequences, self.config.batch_size)
 
     def write_tokenizer(self, tokenizer):
-        """Keeps the tokenizer in the run's folder, which is to need no records later.
+        """Keeps the tokenizer in the run's folder, so that it needs no records later.
 
-        Raises:
-            ValueError: if the run has another already.
+        A run that has another already is a `ValueError`.
         """
         path = self.run.folder / TOKENIZER
         if path.exists():

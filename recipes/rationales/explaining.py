@@ -16,13 +16,9 @@ SHARE = 0.1  # of the words: half as many as LIME gives a coefficient
 
 
 def explain(task, options):
-    """Prints a line a document: its words, its class and the scores of each kind. Writes a page of all.
+    """Prints a line for each document: its words, its class and the scores of each kind. Writes a page of all.
 
-    It is `explained/FILE.html` in the folder of the run.
-
-    Args:
-        task: a finished `Rationales`.
-        options: of the command.
+    It is `explained/FILE.html` in the folder of the run. `task` is a finished `Rationales`.
     """
     predictor = task.predictor(task.run.load_model())
     pages = []

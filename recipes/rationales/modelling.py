@@ -8,11 +8,7 @@ from recipes.engine.encoders import attention_of, read_encoder
 
 
 def make_encoder(config, tokenizer):
-    """A `Bert`, whose random weights are those of `encoder_seed`.
-
-    Raises:
-        FileNotFoundError, ValueError, ImportError: if the checkpoint cannot be read.
-    """
+    """Makes a `Bert`, whose random weights are those of `encoder_seed`."""
     own = dict(attention=attention_of(config), seed=config.seed)
     keras.utils.set_random_seed(config.encoder_seed)
     if config.checkpoint:
@@ -28,7 +24,7 @@ def make_encoder(config, tokenizer):
 
 
 def make_classifier(encoder, num_classes, arguments, seed):
-    """A `RationaleClassifier` with these `model_arguments`, built."""
+    """Makes a `RationaleClassifier` with these `model_arguments`, built."""
     with passing_on("model_arguments"):
         model = RationaleClassifier(encoder, num_classes, **arguments, seed=seed)
     model.build()

@@ -1,4 +1,4 @@
-"""How well scores of words find the evidence that people marked, and how much the model needs the words."""
+"""Agreement of scores of words with the evidence that people marked, and the model's need of the words."""
 
 import json
 import math
@@ -39,7 +39,7 @@ COLUMNS = {
 
 
 class Scored:
-    """A corpus as a model reads it, with the scores of its words.
+    """Corpus as a model reads it, with the scores of its words.
 
     Args:
         predictor: `Predictor`.
@@ -77,7 +77,7 @@ class Scored:
         return {kind: found[kind] for kind in kinds}
 
     def _lime(self, options, progress):
-        """Coefficients above 0 of twice as many words as a rationale has. They sum to 1."""
+        """Coefficients above 0 of twice as many words as a rationale has, which sum to 1."""
         scores = []
         for number, (words, query) in enumerate(zip(self.documents, self.queries, strict=True)):
             if words:
@@ -102,7 +102,7 @@ class Scored:
         return pairs
 
     def plausibility(self, scores):
-        """Measures against what people marked: dictionary; empty where they marked nothing."""
+        """Measures against human evidence: dictionary; empty where nobody marked words."""
         pairs = [pair for pair in self.by_document(scores) if len(pair[0])]
         if not any(truth.any() for _, truth in pairs):
             return {}
@@ -118,7 +118,7 @@ class Scored:
         }
 
     def faithfulness(self, scores, kind):
-        """Measures of what the model needs, and the three probabilities that they are made of; `kind` is printed."""
+        """Measures of the model's need of words, and the three probabilities they are made of; `kind` is printed."""
         shares = [*SHARES, self.share]
         progress = progress_bar(f"Removing words by their scores: {kind}", len(scores), self.quiet)
         full, without, only = remove_words(
@@ -167,9 +167,9 @@ def _named(classes, row):
 def score_run(task, options):
     """Scores the words of the test set, writes results, and returns measures by kind.
 
-    `results/test/KIND.jsonl` has all annotations. Where words are removed of a part of them alone, `KIND_part.jsonl` has
-    those, with the fields about removed words.
-    """  # noqa: E501
+    `results/test/KIND.jsonl` has all annotations. Where words are removed of a part of them alone, `KIND_part.jsonl`
+    has those, with the fields about removed words.
+    """
     corpus, classes = read_split(task.config, "test"), task.classes
     predictor = task.predictor(task.run.load_model())
     share = read_split(task.config, "train").rationale_share or 0.2
@@ -202,13 +202,13 @@ def score_run(task, options):
 
 
 def _baselines(scored):
-    """Measures of scores that know nothing; empty where nobody marked words."""
+    """Random baselines; empty without annotations."""
     truth = [truth for _, truth in scored.by_document([[] for _ in scored.documents]) if len(truth)]
     return degenerate_baselines(truth) if any(each.any() for each in truth) else {}
 
 
 def score_runs(recipe, options):
-    """Scores runs, and prints one table of them all: means and deviations over the seeds of a folder."""
+    """Scores runs, and prints one table of all: means and deviations over the seeds of a folder."""
     found = {}
     for title, folders in by_title(options.folders, folders_of_seeds).items():
         if not folders:
@@ -224,11 +224,7 @@ def score_runs(recipe, options):
 
 
 def markdown(found):
-    """One table of all runs: str.
-
-    Args:
-        found: dictionary from title to a list of what `score_run` returns, one a seed.
-    """
+    """One table of all runs: from title to a list of what `score_run` returns, one a seed."""
     rows = []
     for title, records in found.items():
         for kind in records[0]["scores"]:

@@ -1,4 +1,4 @@
-"""Training a classifier of documents whose words have scores."""
+"""Training of a classifier of documents whose words have scores."""
 
 import dataclasses
 import json
@@ -30,7 +30,7 @@ from recipes.rationales.words import WordPieces, report_cut
 
 
 class Rationales(Task):
-    """An encoder, what reads its states, the classes, and the word pieces."""
+    """Encoder, what reads its states, the classes, and the word pieces."""
 
     def check(self):
         config = self.config
@@ -78,7 +78,7 @@ class Rationales(Task):
         return learn_tokenizer(self.run.folder / "vocab.txt", texts, "wordpieces", config.vocabulary_size)
 
     def sequences(self, corpus):
-        """A `Sequence` for each annotation of a corpus."""
+        """Makes a `Sequence` of each annotation of a corpus."""
         documents = [(document_of(corpus, each), query_of(each)) for each in corpus.annotations]
         self.pieces.learn([words for pair in documents for words in pair])
         return [self.pieces(*pair) for pair in documents]
@@ -108,7 +108,7 @@ class Rationales(Task):
         return progress_bar(f"Encoding {number:,} documents, which are kept in float16", number, self.config.quiet)
 
     def kept_states(self, encoder):
-        """The `KeptStates` of the frozen encoder."""
+        """Returns the `KeptStates` of the frozen encoder."""
         config = self.config
         names = ("size", "attention", "attention_arguments", "num_heads", "encoder_seed")
         made_of = json.loads(json.dumps({name: getattr(config, name) for name in names}))
@@ -189,17 +189,13 @@ class Rationales(Task):
 
 
 def only_read(corpus):
-    """A corpus without the documents that none of its annotations names."""
+    """Leaves out documents that no annotation names."""
     names = sorted({docid for each in corpus.annotations for docid in each.docids})
     return dataclasses.replace(corpus, documents={name: corpus.documents[name] for name in names})
 
 
 def labels_of(corpus, classes):
-    """The numbers of the classes of all annotations: list of int.
-
-    Raises:
-        ValueError: for a class that the training set has not.
-    """
+    """Numbers the classes of all annotations; one that the training set has not is a `ValueError`."""
     unknown = sorted({each.classification for each in corpus.annotations} - set(classes))
     if unknown:
         raise ValueError(f"{corpus.name}: the classes of the training set are {classes}. Received: {unknown[0]!r}")
@@ -207,7 +203,7 @@ def labels_of(corpus, classes):
 
 
 def performance(labels, predicted):
-    """Accuracy and mean F1 of the classes that occur: dictionary.
+    """Measures accuracy and the mean F1 of the classes that occur.
 
     >>> performance([0, 1, 1], [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
     {'accuracy': 0.6666666666666666, 'f1_macro': 0.6666666666666666}
@@ -221,14 +217,14 @@ def performance(labels, predicted):
 
 
 def _free(array):
-    """The shape of an array after its first two axes, of which those of words and windows are free."""
+    """The shape of an array after its first two axes; those of words and windows are free."""
     if array.ndim == 5:  # states
         return (None, *array.shape[3:])
     return (None,) * (array.ndim - 2)
 
 
 def _checksum_of(checkpoint):
-    """A checksum of the largest file of a checkpoint, its weights; `None` for none."""
+    """Checksum of the largest file of a checkpoint, its weights; `None` for none."""
     if checkpoint is None:
         return None
     files = [path for path in pathlib.Path(checkpoint).iterdir() if path.is_file()]

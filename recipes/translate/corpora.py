@@ -1,4 +1,4 @@
-"""The corpora a configuration names, cleaned."""
+"""Corpora that a configuration names, cleaned."""
 
 import functools
 import pathlib
@@ -12,11 +12,7 @@ from recipes.translate.tfds import read_tfds
 
 
 def load_corpora(config):
-    """Reads, checks and cleans what `config` names. Prints what was dropped.
-
-    Returns:
-        `Corpora`.
-    """
+    """Reads, checks and cleans the corpora that `config` names: `Corpora`. Prints what was dropped."""
     train = None
     if not config.records:
         train, report = clean(_read(config, "train"), config.max_words, config.max_ratio)
@@ -27,11 +23,7 @@ def load_corpora(config):
 
 
 def check_sizes(corpora):
-    """Prints which pairs of validation and test sets, which stay whole, have an empty side.
-
-    Raises:
-        ValueError: for a set without pairs.
-    """
+    """Prints which pairs of validation and test sets, which stay whole, have an empty side. An empty set is an error."""
     for corpus in corpora:
         if not len(corpus):
             raise ValueError(f"A data set must not be empty. Received: {corpus.name}")
@@ -40,11 +32,7 @@ def check_sizes(corpora):
 
 
 def stream_training(config):
-    """The training corpus before cleaning, read anew whenever it is gone through where its size may need that.
-
-    Returns:
-        `ParallelCorpus`.
-    """
+    """Returns the training corpus before cleaning, which is read anew each time if its size may need that."""
     if config.data == "train":
         return read_files(config.train, config.columns, config.max_sentences, stream=True)
     if config.data == "tfds":
@@ -61,19 +49,19 @@ def training_files(config):
 
 
 def load_tests(config):
-    """The test sets alone, by name."""
+    """Reads the test sets alone, by name."""
     return {name: _read(config, "test", name) for name in config.names_of_tests}
 
 
 def read_files(files, columns=(1, 2), max_sentences=None, **options):
-    """The corpus of two files, source and target, or of one with pairs; `options` as of `read_text`."""
+    """Reads two files, source and target, or one with pairs; `options` are those of `read_text`."""
     if len(files) == 1:
         return read_pairs(*files, columns, max_sentences, **options)
     return read_text(*files, max_sentences, **options)
 
 
 def _read(config, part, name=None):
-    """The part "train" or "validation", or the test set of this name."""
+    """Reads the part "train" or "validation", or the test set of this name."""
     languages, split = config.languages, name or config.splits[part]
     if config.data == "embedded":
         corpus = _numbers(*languages)[part]

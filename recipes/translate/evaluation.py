@@ -11,18 +11,13 @@ from recipes.engine.scored_texts import score_texts, write_texts
 
 
 def exact_match(hypotheses, references):
-    """Percentage of translations equal to their reference, letter for letter."""
+    """Percentage of translations that equal their reference, letter for letter."""
     hits = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
     return Score("exact match", 100 * hits / len(references), f"sentences:{len(references)}")
 
 
 def named_metrics(names, language, embeddings=None):
-    """Functions for the names of metrics, for translations into a language.
-
-    Raises:
-        ValueError: for an unknown name, or yisi without embeddings.
-        FileNotFoundError: if the file of embeddings is missing.
-    """
+    """Returns the functions of metrics, for translations into a language. yisi needs a file of embeddings."""
     if "yisi" in names and not embeddings:
         raise ValueError("The metric yisi needs --embeddings, a text file of word vectors. Received: none")
     if "yisi" in names and not pathlib.Path(embeddings).is_file():
@@ -42,12 +37,7 @@ def named_metrics(names, language, embeddings=None):
 
 
 def check_metrics(names, language, embeddings=None):
-    """Scores a sentence with each metric, so that a missing package is told before training, not after it.
-
-    Raises:
-        ValueError, FileNotFoundError: as `named_metrics`.
-        ImportError: if the package of a metric is missing.
-    """
+    """Scores a sentence with each metric, so that a missing package is reported before training, not after it."""
     functions = named_metrics(names, language, embeddings)
     for name, function in zip(names, functions, strict=True):
         if name != "yisi":  # its file of word vectors may be large
@@ -66,14 +56,14 @@ METRICS = {
 
 
 def evaluate(translator, corpora, functions, decoding, folder=None, quiet=False):
-    """Translates test sets, prints scores with their signatures, and writes everything to `folder`.
+    """Translates test sets, prints scores with their signatures, and writes everything to `folder`, if it is given.
 
     Args:
         translator: `Translator`.
-        corpora: dictionary of `ParallelCorpus`.
+        corpora: dictionary of `ParallelCorpus`; each gets a folder of its own in `folder`.
         functions: what `named_metrics` returns.
-        decoding: str, how translations were searched: the end of signatures.
-        folder: path; each test set gets a folder of its own in it. Default `None`: nothing is written.
+        decoding: str, the settings of the search: the end of signatures.
+        folder: path.
         quiet: True to show no progress.
 
     Returns:

@@ -9,12 +9,9 @@ from recipes.translate.settings import files_of_tests
 
 
 def evaluate_saved_model(config, path, files):
-    """Translates test sets by a SavedModel, and prints their scores.
+    """Translates the test sets of files by a SavedModel, and prints their scores.
 
-    Args:
-        config: `TranslateConfig`, of which metrics, target language, `lowercase` and columns of pairs count.
-        path: of the SavedModel.
-        files: those of the test sets.
+    Of `config` metrics, target language, `lowercase` and columns of pairs count.
     """
     metrics = config.metrics, config.target_language, config.embeddings
     check_metrics(*metrics)
@@ -28,7 +25,7 @@ def evaluate_saved_model(config, path, files):
 
 
 class _Translator:
-    """A SavedModel as `evaluate` takes a `Translator`."""
+    """SavedModel as `evaluate` takes a `Translator`."""
 
     def __init__(self, model, lowercase):
         self.model, self.lowercase, self.text = model, lowercase, self

@@ -24,22 +24,10 @@ SETTINGS = (
 
 
 def prepare(config, repair=False, shard_lines=100_000):
-    """Writes the vocabulary and the records of a training corpus, or goes on with it, or finds them complete.
+    """Writes the vocabulary and the records of a training corpus to `config.records`, or finds them complete.
 
-    One process writes at a time; another waits for it, and finds them complete then.
-
-    Args:
-        config: `TranslateConfig` with `records`, the folder.
-        repair: bool, whether shards that are missing or damaged are written anew; otherwise they are an error.
-            Default False.
-        shard_lines: int, as `write_records` takes it.
-
-    Returns:
-        `Records`.
-
-    Raises:
-        ValueError: for a folder of records made with other settings or another vocabulary, or with shards that are
-            missing or damaged.
+    An interrupted call is continued; see `make_records` for `repair`, other processes and errors. `shard_lines` is as
+    of `write_records`.
     """
     folder, names = pathlib.Path(config.records), LanguagePair.file_names(config.one_vocabulary, config.moses)
 
@@ -52,7 +40,7 @@ def prepare(config, repair=False, shard_lines=100_000):
 
 
 def _write(config, corpus, folder, names, shard_lines):
-    """Vocabulary and records, those that are missing."""
+    """Writes the vocabulary and records that are missing."""
     begin_records(folder, _made_of(config))
     cleaning = dict(max_length=config.max_words, max_ratio=config.max_ratio)
     kept = None
@@ -78,13 +66,13 @@ def _write(config, corpus, folder, names, shard_lines):
 
 
 def sample_pairs(pairs, name, number, seed):
-    """The pairs that vocabulary and truecaser are learnt from, as a `ParallelCorpus`."""
+    """Draws the pairs that vocabulary and truecaser are learnt from: `ParallelCorpus`."""
     pairs = sample_lines(pairs, number, seed)
     return ParallelCorpus([source for source, _ in pairs], [target for _, target in pairs], name)
 
 
 def _made_of(config):
-    """The settings, and the text: its files by name and size, as their folder may be another on another machine."""
+    """The settings and the text, by the names and sizes of its files: their folder may be another elsewhere."""
     made_of = {"text": config.tfds or config.data, "train_split": config.splits["train"]} | {
         name: getattr(config, name) for name in SETTINGS
     }

@@ -264,7 +264,7 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding)
 
 
 def is_pairs(file):
-    """True if the name of a file is that of one of pairs, with tabs between."""
+    """True if a file is one of pairs, with tabs between, by its name."""
     return str(file).lower().endswith(PAIRS)
 
 
@@ -274,10 +274,7 @@ def files_of_tests(files):
 
 
 def split_tests(files):
-    """The files of each test set: lists of two, source and target, or of one with pairs.
-
-    Raises:
-        ValueError: for files that are left over.
+    """Splits the files of test sets: lists of two, source and target, or of one with pairs.
 
     >>> split_tests(["a.en", "a.de", "b.tsv"])
     [['a.en', 'a.de'], ['b.tsv']]

@@ -1,4 +1,4 @@
-"""Training a translator."""
+"""Training of a translator."""
 
 import functools
 
@@ -29,7 +29,7 @@ result = [[text.decode() for text in found["translations"].numpy()], found["scor
 
 
 class Translate(Task):
-    """A Transformer that translates, its text and its vocabulary."""
+    """Transformer that translates, its text and its vocabulary."""
 
     def check(self):
         check_metrics(self.config.metrics, self.config.target_language, self.config.embeddings)
@@ -64,7 +64,7 @@ class Translate(Task):
             )
 
     def make_batches(self, num_replicas):
-        """In length buckets chosen from the training corpus; validation has one more if it has longer pairs."""
+        """Makes batches in length buckets of the training corpus; validation has one more if it has longer pairs."""
         config = self.config
         if config.records:
             records = Records(config.records)
@@ -173,11 +173,7 @@ class Translate(Task):
         return self.name_results(tests, (*DECODING, "iwslt", "tfds"))
 
     def translator(self, model):
-        """A `Translator` with the settings of decoding.
-
-        Raises:
-            ValueError: for longer translations than the model has positions for.
-        """
+        """Returns a `Translator` with the settings of decoding; learned positions limit its translations."""
         trained = self.run.config()
         names = trained.attention, trained.decoder_attention, trained.cross_attention
         learned = trained.model_arguments.get("positions") == "learned" or "synthesizer" in names

@@ -1,4 +1,4 @@
-"""The parts of a run that TensorBoard shows. docs/tensorboard.md says how to look at them."""
+"""Parts of a translation run that TensorBoard shows. docs/tensorboard.md says how to look at them."""
 
 import math
 
@@ -9,7 +9,7 @@ from recipes.translate.text import inputs_and_tokens, pieces
 
 
 def flops_utilization(transformer, batches, peak_flops):
-    """`Utilization` by the weights that multiply a token; products of queries, keys and maps are left out."""
+    """`Utilization` by the weights that multiply a token, without products of queries, keys and maps."""
     encoder, decoder = (
         sum(math.prod(weight.shape) for block in blocks for weight in block.weights if weight.path.endswith("kernel"))
         for blocks in (transformer.encoder_blocks, transformer.decoder_blocks)
@@ -32,7 +32,7 @@ def _labelled(embedding, tokenizer):
 
 
 def attention_of_samples(transformer, text, corpus, number=2):
-    """Function from the model to all maps of sentences of middling length, for `AttentionImages`."""
+    """Returns a function from the model to all maps of sentences of middling length, for `AttentionImages`."""
     order = sorted(range(len(corpus)), key=lambda i: abs(len(corpus.source[i].split()) - 10))[:number]
     sides = [[side[i] for i in order] for side in (corpus.source, corpus.target)]
     inputs, tokens = inputs_and_tokens(text, *sides)

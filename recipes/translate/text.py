@@ -1,4 +1,4 @@
-"""The text of both languages, and what translates it, as a configuration names them."""
+"""The text of both languages, and its translator."""
 
 import pathlib
 
@@ -10,18 +10,9 @@ from keras_headattn.text import LanguagePair, MosesPreprocessor
 
 
 def make_text(config, train, folder):
-    """Learns what the run's folder lacks, and loads the rest.
+    """Learns the parts of a `LanguagePair` that the run's folder lacks, and loads the rest.
 
-    Args:
-        config: `TranslateConfig`.
-        train: `ParallelCorpus`, or `None` if everything has been learned.
-        folder: path of the run.
-
-    Returns:
-        `LanguagePair`.
-
-    Raises:
-        ValueError: without `train`, if the folder lacks something.
+    `train` is a `ParallelCorpus`, or `None` if everything has been learned.
     """
     if config.pretrained:
         _take_vocabularies(config.pretrained, pathlib.Path(folder))
@@ -39,17 +30,13 @@ def make_text(config, train, folder):
 
 
 def make_translator(transformer, text, **options):
-    """The `serving.Translator` of a `Transformer` and a `LanguagePair`; `options` are its arguments."""
+    """Makes the `serving.Translator` of a `Transformer` and a `LanguagePair`; `options` are its arguments."""
     moses = dict(source_moses=text.source_moses, target_moses=text.target_moses)
     return Translator(transformer, text.source, text.target, **moses, **options)
 
 
 def check_moses(languages):
-    """Checks before anything long begins that the packages for both languages are there.
-
-    Raises:
-        ImportError: that names the package.
-    """
+    """Checks before long work begins that the packages for both languages are there."""
     for language in languages:
         MosesPreprocessor(language)
 
@@ -66,8 +53,8 @@ def _take_vocabularies(checkpoint, folder):
 def inputs_and_tokens(text, sources, targets):
     """Inputs of a Transformer for sentences and their translations, lists of str, and their tokens.
 
-    A query of the decoder has the name of the token that is written there, as on the page of heads; a key of it has
-    that of the token which was read.
+    A query of the decoder is named after the token that is written there, as on the page of heads; a key after the
+    token that was read.
 
     Returns:
         `(inputs, tokens)`: dictionary of `"source"` and `"target"`, int32 `(B, n)`; and of attention, `"encoder"`,

@@ -6,13 +6,9 @@ from recipes.engine.texts.tfds import read_tfds_labelled
 
 
 def load_corpora(config):
-    """Reads what `config` names, and takes from the training set what there is no file for.
+    """Reads the texts that `config` names as `Corpora`. Without files, other sets are shares of the training set.
 
-    Returns:
-        `Corpora`.
-
-    Raises:
-        ValueError: if a set has no examples but those of `--drop-labels`.
+    A set without examples but those of `--drop-labels` is a `ValueError`.
     """
     if config.data == "embedded":
         corpora = _embedded(config.split_seed)
@@ -32,7 +28,7 @@ def load_corpora(config):
 
 
 def load_tests(config):
-    """The test sets alone, by name."""
+    """Reads the test sets alone, by name."""
     if config.data == "tfds":
         return {name: config.chosen(_read_split(config.tfds, name, config.columns)) for name in config.test_splits}
     if config.data == "train" and config.test:
@@ -41,7 +37,7 @@ def load_tests(config):
 
 
 def read_tests(config, files):
-    """Test sets of files, by their names."""
+    """Reads the test sets of files, by name."""
     return {name: config.chosen(_read(config, part)) for name, part in config.named_tests(files).items()}
 
 
@@ -85,7 +81,7 @@ def _read_split(name, split, columns):
 
 
 def _with_text(corpus):
-    """The examples that have a text, and of pairs both; prints how many have not."""
+    """Keeps the examples that have a text, and of pairs both; prints how many have not."""
     sides = zip(*filter(None, (corpus.texts, corpus.second_texts)), strict=True)
     places = [place for place, texts in enumerate(sides) if all(texts)]
     if len(places) == len(corpus):

@@ -7,12 +7,7 @@ from recipes.engine.exported import SavedModel
 
 
 class ExportedPredictor:
-    """A SavedModel as `evaluate` takes a `Predictor`.
-
-    Args:
-        path: of the SavedModel.
-        predicts: "class", "labels" or "number", as the settings have it.
-    """
+    """SavedModel as `evaluate` takes a `Predictor`; `predicts` is "class", "labels" or "number"."""
 
     def __init__(self, path, predicts):
         self.model, self.predicts, self.names = SavedModel(path), predicts, ()
@@ -25,9 +20,7 @@ class ExportedPredictor:
     def targets(self, tests, learn):
         """The predictions, as of `recipes.engine.texts.targets`.
 
-        Args:
-            tests: dictionary of `LabelledText`.
-            learn: function that makes them of a corpus with all labels, and of whether labels are written, as by T5.
+        `learn` makes them of a corpus with all labels, and of True if labels are written, as by T5.
         """
         corpus, writes = next(iter(tests.values())), False
         if self.predicts != "number":

@@ -104,11 +104,7 @@ class Texts(TextFiles):
         return named_files(files, r"[.](csv|tsv|jsonl)", size)
 
     def chosen(self, corpus):
-        """The examples of a `LabelledText` that these settings use.
-
-        Raises:
-            ValueError: if there are none.
-        """
+        """Picks the examples of a `LabelledText` that these settings use; none is a `ValueError`."""
         found = corpus.without(self.drop_labels).sample(self.max_examples, self.split_seed)
         if not len(found):
             raise ValueError(f"A data set must not be empty. Received: {corpus.name}")

@@ -13,7 +13,7 @@ class Classes:
     Args:
         names: list of str, in the order of their numbers.
         label_smoothing: share of a label that is spread over the others.
-        label_separator: str, stands between the labels of a text; of `Labels` alone.
+        label_separator: str between the labels of a text, for `Labels`.
     """
 
     columns = ("label", "predicted")
@@ -25,12 +25,10 @@ class Classes:
 
     @classmethod
     def learn(cls, corpus, labels=(), **options):
-        """The classes of the settings, `labels`, or else those of a training set.
+        """The classes of the settings, `labels`, or else those of a training set; `options` are arguments of the class.
 
-        Numbers are sorted as numbers, other names by the alphabet. `options` are arguments of the class.
-
-        Raises:
-            ValueError: if there are fewer than two, or they look like numbers to predict.
+        Numbers are sorted as numbers, other names by the alphabet. Fewer than two are an error, and so are names that
+        look like numbers to predict.
         """
         if labels:
             return cls(list(labels), **options)
@@ -55,11 +53,7 @@ class Classes:
         return len(self.names)
 
     def of(self, corpus):
-        """The targets of a corpus: integers `(N,)`.
-
-        Raises:
-            ValueError: for a label that is none of the names.
-        """
+        """The targets of a corpus: integers `(N,)`. An unknown label is a `ValueError`."""
         number_of = {name: number for number, name in enumerate(self.names)}
         if unknown := sorted(self._names(corpus) - set(self.names)):
             raise ValueError(
@@ -148,11 +142,7 @@ class Numbers:
         return cls((), **options)
 
     def of(self, corpus):
-        """The targets of a corpus: `(N,)`.
-
-        Raises:
-            ValueError: for a label that is no number.
-        """
+        """The targets of a corpus: `(N,)`. A label that is no number is a `ValueError`."""
         if wrong := [label for label in corpus.labels if not _is_number(label)]:
             raise ValueError(f"--predict number needs numbers in {corpus.name}. Received: {', '.join(wrong[:5])}")
         return np.array(corpus.labels, "float32")
@@ -164,7 +154,7 @@ class Numbers:
         return [keras.metrics.MeanAbsoluteError(name="mae")]
 
     def measure(self, targets, predicted):
-        """Measures of numbers `(N, 1)`: correlations (`None` where one side is constant) and mean errors."""
+        """Measures of numbers `(N, 1)`: correlations (NaN where one side is constant) and mean errors."""
         from scipy import stats
 
         found = predicted[:, 0].astype("float64")

@@ -1,4 +1,4 @@
-"""Training a classifier of texts."""
+"""Training of classifiers of texts."""
 
 import keras
 import numpy as np
@@ -33,7 +33,7 @@ class TextTask(Task):
         raise NotImplementedError
 
     def read_tests(self, files):
-        """Test sets: those in files, or for `None` those of the settings: dictionary of `LabelledText` by name."""
+        """Reads test sets of files, or for `None` those of the settings: dictionary of `LabelledText` by name."""
         raise NotImplementedError
 
     def tests_are_shares(self):
@@ -53,7 +53,7 @@ class TextTask(Task):
         raise NotImplementedError
 
     def lengths(self, texts, second_texts=None):
-        """How many tokens texts have, of pairs the longer side, or both together: iterable of int."""
+        """Number of tokens of each text; of a pair that of the longer side, or of both together."""
         raise NotImplementedError
 
     def predictor(self, model):
@@ -99,7 +99,7 @@ class TextTask(Task):
         return Model(inputs, model(self.model_inputs(inputs)), name="trainer")
 
     def model_inputs(self, columns):
-        """The inputs of the model, of the columns: those of a pair as a tuple, but for a dictionary with segments."""
+        """The inputs of the model: the columns of a pair as a tuple, but as they are with segments."""
         if "segment_ids" in columns:
             return columns
         return tuple(columns.values()) if len(columns) > 1 else next(iter(columns.values()))
@@ -164,21 +164,16 @@ class TextTask(Task):
 
     @property
     def is_pair(self):
-        """Whether pairs of texts are read."""
+        """True if pairs of texts are read."""
         return self.config.is_pair
 
     tokens = "pieces"
 
 
 def balanced_class_weights(labels, num_classes):
-    """Weights with which all classes count the same: the mean number of examples of a class over its own.
+    """Weights `(C,)` by which all classes count the same: the mean number of examples of a class over its own.
 
-    Args:
-        labels: ints `(N,)`.
-        num_classes: int, C.
-
-    Returns:
-        float32 array `(C,)`. Over all examples their mean is 1. A class without examples has 0.
+    Over all examples their mean is 1. A class without examples has 0.
 
     >>> balanced_class_weights([0, 0, 0, 1], 2).tolist()
     [0.6666666865348816, 2.0]
