@@ -13,8 +13,6 @@ def fingerprint(corpora):
 
     All of their content counts but the names of files. A set of a type that JSON cannot express is left out.
 
-    All of their content counts but the names of files. A set of a type that JSON cannot express is left out.
-
     >>> from recipes.engine.task import Corpora
     >>> data = fingerprint(Corpora(["a", "b"], ["c"], {}))
     >>> data["training"]["examples"], data["validation"]["examples"]

@@ -27,14 +27,10 @@ LANGUAGES = {
 
 
 def number_words(train_size=6_000, validation_size=600, test_size=600, seed=0):
-    """Makes the splits "train", "validation" and "test" of the task: `LabelledText` of numbers to 999,999, labelled by
-    language.
+    """Makes the splits "train", "validation" and "test" of the task: `LabelledText`. It needs num2words.
 
-    A number from 100 on belongs to one split alone, in whatever language; smaller ones, of which the others are made,
-    to the training set. The languages are those of `LANGUAGES`, in turn.
-
-    A number from 100 on belongs to one split alone, in whatever language; smaller ones, of which the others are made,
-    to the training set. The languages are those of `LANGUAGES`, in turn.
+    Texts are numbers to 999,999 in words, labelled by language, one of `LANGUAGES` in turn. A number from 100 on
+    belongs to one split alone, in whatever language; smaller ones, of which the others are made, to the training set.
 
     >>> task = number_words(24, 12, 12)
     >>> len(task["train"]), sorted(set(task["test"].labels))[:3]
@@ -58,10 +54,6 @@ def number_documents(size=800, seed=0):
     each document. A line counts from a number of at most four digits through the next 2 to 7 of the training split of
     `number_words` with the same seed: the words around one tell what it is, as in a real text. 800 documents have
     675,000 characters.
-
-    A document is in one of `LANGUAGES`, in turn, and has 4 to 12 lines. A line counts from a number of at most four
-    digits through the next 2 to 7 of the training split of `number_words` with the same seed. So the words around one
-    tell what it is, as in a text that means something.
 
     >>> lines = number_documents(4)
     >>> lines.count(""), lines[-2]

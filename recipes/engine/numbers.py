@@ -48,17 +48,12 @@ SPLITS = ("train", "validation", "test")
 
 
 def numbers_corpus(target_language="de", train_size=20_000, validation_size=500, test_size=500, seed=0):
-    """Makes the splits "train", "validation" and "test" of the task: `ParallelCorpus` from English to "de", "fr" or
-    "cs".
+    """Makes the splits "train", "validation" and "test" of the task: `ParallelCorpus`. It needs num2words.
 
-    Cardinals to 999,999, ordinals and whole euros to 9,999, years and dates from 1100 to 2099. Every number from 100 on
-    belongs to one split alone, in whatever kind of sentence; smaller ones, of which the others are made, to the
-    training set. No sentence comes twice. Czech has no ordinals and no dates, as num2words has no Czech ordinals; the
-    corpus name lists the kinds.
-
-    Cardinals to 999,999, ordinals and whole euros to 9,999, years and dates from 1100 to 2099. Every number from 100 on
-    belongs to one split alone, in whatever kind of sentence it stands; smaller ones, of which the others are made, to
-    the training set. No sentence comes twice.
+    The target language is "de", "fr" or "cs". Cardinals to 999,999, ordinals and whole euros to 9,999, years and dates
+    from 1100 to 2099. Every number from 100 on belongs to one split alone, in whatever kind of sentence; smaller ones,
+    of which the others are made, to the training set. No sentence comes twice. Czech has no ordinals and no dates, as
+    num2words has no Czech ordinals; the corpus name lists the kinds.
 
     >>> corpus = numbers_corpus("de", train_size=100, validation_size=10, test_size=10)
     >>> len(corpus["train"]), len(corpus["test"])

@@ -12,7 +12,7 @@ REGULARIZERS = {"frobenius": "Frobenius", "disagreement": "Disagreement", "cosin
 
 @settings()
 class Heads:
-    """Which attention, and what keeps its heads apart."""
+    """The attention, and what keeps its heads apart."""
 
     title = "attention"
 
@@ -50,7 +50,7 @@ def optimizer_arguments(of, **defaults):
 
 @settings()
 class Training:
-    """How long and how fast a model learns, and which epochs the finished one is made of."""
+    """Length and speed of training, and the epochs that the finished model is made of."""
 
     title = "training"
 

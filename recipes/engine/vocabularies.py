@@ -26,14 +26,6 @@ def learn_tokenizer(path, texts=None, kind="words", vocabulary_size=None, min_co
         min_count: int, how often a word must occur. Default 1.
         lowercase: True to lower-case text.
 
-    Args:
-        path: str or path, the file of the vocabulary: a word a line, or a SentencePiece model.
-        texts: iterable of str. Default `None`: the vocabulary has been learned.
-        kind: "words" (default), "pieces" of SentencePiece, or "wordpieces" of BERT, whose file is `vocab.txt`.
-        vocabulary_size: int, number of ids; words may be fewer. Default `None`: all words; pieces need a number.
-        min_count: int, how often a word must occur. Default 1.
-        lowercase: bool, whether text is lower-cased. Default True.
-
     >>> tokenizer = learn_tokenizer("vocabulary.txt", ["a cat sat", "a dog"], vocabulary_size=4)
     >>> tokenizer.vocabulary
     ('a', 'cat')

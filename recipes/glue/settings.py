@@ -11,7 +11,7 @@ from recipes.engine.texts.settings import COLUMNS, Texts
 from recipes.glue.glue_tasks import MEASURES, TASKS
 
 OF_ATTENTION = ("attention", "attention_arguments", "num_heads")
-# Of the embedded data: labels, measures, and whether it is on pairs.
+# Of the embedded data: labels, measures, and True for pairs.
 NUMBER_TASKS = {
     "acceptability": (("0", "1"), ("mcc",), False),
     "paraphrase": (("0", "1"), ("f1",), True),

@@ -24,24 +24,6 @@ class GraphBatches(MemoryBatches):
         shuffle: True for another order in each epoch.
         seed: int. Default 0.
 
-    Examples are put together by the length of their text, and of these by the number of vertices. Each such bucket has
-    one shape: the most entities, words of a name, triples and words of a title of its examples. A bucket of texts of
-    length L has `tokens_per_batch // L` rows; the last batch of an epoch is filled up with rows of zeros. Each example
-    comes exactly once an epoch. The order is a function of `(seed, epoch)` alone, so that training can be resumed
-    exactly: `keras_headattn.training.Resume` sets `epoch`.
-
-    Args:
-        examples: list of dictionaries, as `GraphVocabulary.encode` makes them, with `"target"`, ids of a text.
-        tokens_per_batch: int, positions of texts in a batch, padding included. Default 3,520: 32 texts of 110 words.
-        num_buckets: int, of texts, at most. Default 3.
-        num_graph_buckets: int, of graphs, within each of those, at most. Default 2.
-        num_replicas: int, row counts are multiples of it. Default 1.
-        shuffle: bool, whether the order changes from epoch to epoch. Default True.
-        seed: int. Default 0.
-
-    Each item is a tuple `(inputs, labels, sample_weight)`, as `teacher_forcing` makes it, with the inputs of
-    `models.GraphWriter`.
-
     >>> example = {"entities": [[4], [5, 6]], "types": [4, 5], "triples": [[0, 3, 1]], "target": [9, 6, 10, 3]}
     >>> inputs, labels, weights = GraphBatches([example], tokens_per_batch=4)[0]
     >>> {name: ids.shape for name, ids in inputs.items()}

@@ -50,15 +50,6 @@ class Graph:
         references: tuple of str, the texts in full that a written one is scored against.
         title, category: str.
 
-    Args:
-        entities: tuple of str, their names. There is at least one.
-        types: tuple of str, the type of each entity.
-        triples: tuple of `(head, relation, tail)`: numbers of entities and the name of a relation.
-        texts: tuple of texts, each a tuple of words, str, and of the numbers of entities, int.
-        references: tuple of str, the texts in full that one written is scored against.
-        title: str.
-        category: str.
-
     >>> graph = Graph(("Anna", "Oslo"), ("person", "town"), ((0, "lives in", 1),), ((0, "lives", "in", 1, "."),))
     >>> graph.fill(graph.texts[0])
     'Anna lives in Oslo .'

@@ -35,7 +35,7 @@ def load_tests(config, files=None):
 
 
 def by_category(tests, categories):
-    """Splits test sets by whether categories are among those trained on: for each set, names of parts to indices.
+    """Splits test sets into parts with categories that are known from training, and new ones: lists of indices.
 
     `{"test": {"test": [0, 1, 2], "test_seen": [0], "test_unseen": [1, 2]}}`. A set whose categories are all new, or all
     known, has no such parts.

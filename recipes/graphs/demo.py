@@ -40,9 +40,6 @@ def people(train_size=6_000, validation_size=300, test_size=300, seed=0):
     A graph has a person with one to four facts, or two who are married and share up to four. A name belongs to one
     split alone.
 
-    A graph has a person with one to four facts, or two who are married and share up to four. A name belongs to one
-    split alone.
-
     >>> task = people(20, 2, 2)
     >>> graph = task["train"].graphs[0]
     >>> told = facts_told(graph.texts[0])

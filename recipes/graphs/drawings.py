@@ -30,16 +30,6 @@ def draw_graph_attention(maps, block=-1, heads=None, title=None):
         heads: list of heads to draw, indices from 0. Defaults to all.
         title: str, of the picture. Default `None`: the number of the block.
 
-    Entities are boxes. A relation is a box without colour, and its inverse the same box: arrows lead through it from
-    head to tail, and from tail to head. The global vertex is a bar at the top. The wider and darker an arrow, the
-    larger its weight. All heads have one scale. Heads and blocks are counted from 1 in the picture.
-
-    Args:
-        maps: `GraphMaps`, as `graph_maps` returns it.
-        block: which block, an index from 0, or from the last, -1.
-        heads: list of heads to draw, indices from 0. Defaults to all.
-        title: str, of the picture. Default `None`: the number of the block.
-
     >>> from recipes.graphs.maps import GraphMaps
     >>> from recipes.graphs.corpus import Graph
     >>> graph = Graph(("Anna", "Oslo"), ("person", "town"), ((0, "home", 1),))
@@ -258,7 +248,7 @@ def _write(axes, text, x, y, face, edge):
 
 
 def _entity_colors(count):
-    """As many distinct colours as there are, then the same again: list of (red, green, blue)."""
+    """Returns as many distinct colours as there are, then the same again: list of (red, green, blue)."""
     from matplotlib import colormaps
 
     found = colormaps["tab10" if count <= 10 else "tab20"].colors

@@ -48,34 +48,6 @@ def export_graph_to_text(graph_to_text, folder, run=None, warmup_batch_sizes=(1,
             it has no name.
         warmup_batch_sizes: ints, batch sizes of requests that a server runs first. Default (1, 8); () for none.
 
-    It runs wherever TensorFlow does; neither this library nor another package is needed there. Inputs, which
-    `graph_tensors` makes of graphs:
-
-    - `entities` and `types`, strings `(B, E)`, names and their types;
-    - `heads` and `tails`, int32 `(B, T)`, indices of entities from 0, and `relations`, strings `(B, T)`, of triples;
-    - `title`, strings `(B,)`, `""` for none.
-
-    Rows of several graphs are padded at the end: `""` is no entity and no triple. Signatures:
-
-    - `serving_default` returns the best `texts` `(B,)`, strings, and their `scores` `(B,)`, float32;
-    - `n_best` the same of the whole beam, `(B, beam_size)`, best first. Where there are fewer hypotheses the rest are
-      empty strings with a score of -1e9.
-
-    Where the vocabulary has `max_words`, both also return boolean `is_cut` `(B,)`: true where a name has more words, so
-    that its end was not read. It is copied in full all the same.
-
-    A request fails with a message if one of its rows is no graph: if it has no entities or more than `max_entities`, an
-    entity has no name or no type, or a triple has an entity that is not there.
-
-    Args:
-        graph_to_text: `GraphToText`.
-        folder: str or path, where the next version is written: `folder/1`, `folder/2`, ... It appears only when
-            complete, and older versions stay as they are.
-        run: str, the name of what the model is of. A folder with the model of another run is refused. Default `None`:
-            it has no name.
-        warmup_batch_sizes: ints, batch sizes for which requests are written that a server runs before others. Default
-            (1, 8); none are written for an empty tuple.
-
     Example:
 
     ```python

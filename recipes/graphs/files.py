@@ -33,25 +33,6 @@ def read_graphs(path, format=None, encoding="utf-8"):
 
     Texts are lower-cased. Those of AGENDA's columns are tokenised already, others are split at signs. Without `format`
     the ending counts, `.tsv`, `.json`, `.jsonl` or `.xml`; a folder is WebNLG.
-
-    | format | |
-    |---|---|
-    | agenda | GraphWriter's files of AGENDA, six columns with tabs: title, entities, types, triples, abstract, plan |
-    | json | a list of objects, or one object a line |
-    | webnlg | WebNLG 1.6: an XML file, or a folder of them; entities by its entity map, texts by its templates |
-
-    An object of JSON has `"entities"`, names, and `"triples"`, lists of head, relation and tail, by names or numbers;
-    or `"relations"`, strings `"head -- relation -- tail"`, as the original of AGENDA has them. Without `"entities"`
-    they are those of the triples. It has `"text"` or `"abstract"`, a string or a list of several, and may have
-    `"types"`, `"title"` and `"category"`. In a text an entity is its name, or a tag such as `<town_1>`, of its type and
-    number from 0.
-
-    Texts are lower-cased. Those of AGENDA's columns are tokenised already, others are split at signs.
-
-    Args:
-        path: str or path.
-        format: str. Default `None`: by the ending, `.tsv`, `.json`, `.jsonl` or `.xml`; a folder is WebNLG.
-        encoding: str, of the file. Default "utf-8".
     """
     path = pathlib.Path(path)
     readers = {"agenda": _agenda, "json": _json, "webnlg": _webnlg}

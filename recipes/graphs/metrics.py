@@ -15,11 +15,6 @@ def entities_named(hypotheses, entities):
 
     Source: An et al. 2020, "Repulsive attention", section 5.4, which counts what graphs and texts have in common.
 
-    An entity is named where all words of its name stand in the text, one after the other, without regard to case and
-    punctuation. One without words does not count.
-
-    Source: An et al. 2020, "Repulsive attention", section 5.4, which counts what graphs and texts have in common.
-
     >>> entities_named(["Anna lives in New York ."], [["Anna", "New York", "York City", "Oslo"]]).value
     50.0
     """
@@ -41,8 +36,6 @@ def repeated_clauses(hypotheses, min_words=3):
 
     Clauses end with a full stop, a comma, a semicolon, a colon, or a question or exclamation mark. Those of fewer than
     `min_words` do not count; without any the score is 0.
-
-    Clauses end with a full stop, a comma, a semicolon, a colon, or a question or exclamation mark.
 
     >>> repeated_clauses(["we show results , we show results , and a new method ."]).value
     33.333333333333336

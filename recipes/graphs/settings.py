@@ -55,7 +55,7 @@ class Model:
 
 @settings()
 class Decoding:
-    """How texts are written, and what is scored."""
+    """Search for texts, and their scores."""
 
     title = "decoding"
 

@@ -74,28 +74,6 @@ class ImageBatches:
         training: bool. Default False.
         seed: int. Default 0.
         parallel: int, images decoded at the same time. Default `None`: one a core.
-
-    To train, all batches of an epoch are full: the rest of the images does not come in this epoch, and what damaged
-    images leave free is taken by those at the beginning of the order. Order and augmentation are a function of `(seed,
-    epoch)` and the image alone, so that training can be resumed exactly: `keras_headattn.training.Resume` sets `epoch`.
-    To evaluate, each image comes once, in order, and the last batches are filled up with black ones of weight 0. The
-    other weights are all the same, so that the mean of the batches' losses is that over the images: give `compile` its
-    metrics as `weighted_metrics`. (Images that are damaged count there as a loss of 0.)
-
-    Images that cannot be read or decoded are left out, and collected in `damaged`. Memory holds a few batches, and
-    where each image is, however large the data set.
-
-    Args:
-        source: `ImageSource`, such as `ImageFiles` or `ImageRecords`.
-        batch_size: int, B.
-        preprocess: function of the bytes of an image file, a scalar string tensor, and when training of `seed`,
-            int64 `(2,)`; returns pixels, `(S, S, 3)`.
-        training: bool. Default False.
-        seed: int. Default 0.
-        parallel: int, images decoded at the same time. Default `None`: one a core.
-
-    Each item is a tuple `(images, labels)`: `(B, S, S, 3)` of what `preprocess` returns, and int32 `(B,)`; to evaluate
-    `(images, labels, weights)`, the last float32 `(B,)`.
     """
 
     def __init__(

@@ -32,19 +32,6 @@ class ImageRecords(ImageSource):
         window: int, records that are shuffled together: those of 16 files, in memory only if the system keeps the
             files there. Default 16,384.
         progress: function of (files done), called after each.
-
-    Where each record begins is found out once, from the lengths before them; then records are read singly, so that an
-    interrupted epoch goes on at any place and a damaged record costs no other.
-
-    Args:
-        paths: list of paths.
-        class_names: list of str.
-        keys: tuple of str, the features with the encoded image and its label. Default `IMAGENET_KEYS`.
-        first_label: int, the label of the first class. Default 1, as in ImageNet's, where 0 is no class.
-        ranges: list of (first record, number of records), one for each file. Default `None`: all of them.
-        window: int, records that are shuffled together: those of 16 files, in memory only if the system keeps the
-            files there. Default 16,384.
-        progress: function of (files done), called after each.
     """
 
     def __init__(

@@ -34,28 +34,6 @@ class SequenceBatches:
         preprocess: function of a batch, a dictionary of tensors, which `dataset()` maps. Default `None`: batches are as
             they are.
 
-    An epoch is a number of steps, and passes over the records follow each other without a gap: each shuffles the shards
-    anew and deals their sequences to its epochs, so that every sequence comes once a pass. A corpus smaller than an
-    epoch is gone through several times in it. Batches are a function of `(seed, epoch)` alone, so that training can be
-    resumed exactly: `keras_headattn.training.Resume` sets `epoch`. Within an epoch, 16 shards are read in turn, and
-    `buffer` sequences at a time are shuffled. Memory holds a few such buffers, however large the corpus.
-
-    Each item is a dictionary of `"token_ids"` and `"segment_ids"`, int32 `(B, L)`, padded with 0.
-
-    `fit` is given `dataset()`; `Resume`, or whoever else sets the `epoch`, is given the object itself.
-
-    Args:
-        records: `Records`, of sequences.
-        batch_size: int, B. Default 128.
-        epoch_steps: int, batches of an epoch. Default 1,000.
-        held_out: int, sequences that are left out for validation, see `read_held_out`. Default 0.
-        seed: int. Default 0.
-        buffer: int, sequences that are shuffled together. Default 32,768.
-
-    Attributes:
-        preprocess: function of a batch, a dictionary of tensors, which `dataset()` maps. Default `None`: batches are as
-            they are.
-
     ```python
     batches = SequenceBatches(Records("records"), batch_size=128, held_out=2_000)
     model.fit(batches.dataset(), epochs=100, shuffle=False, callbacks=[Resume("checkpoints", batches)])

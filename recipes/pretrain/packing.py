@@ -21,14 +21,6 @@ def pack_lines(lines, max_length, rng):
     Lines are lists of token ids, and `None` ends a document. Yields `(first, second)`, lists of ids without special
     tokens, for which `max_length` leaves room; `second` may be empty.
 
-    Lines are collected until their tokens reach a target length, or the document ends. What is collected becomes one
-    sequence: nothing is carried over, and what is too long is cut off. The target is `max_length`, but for one sequence
-    of 20 a random number from 5 on. One sequence of 10 has a single segment. Of the others the lines that fill less
-    than half of the target are segment A, the rest is segment B, and a coin decides about the line between them.
-
-    Source: Clark et al. 2020, "ELECTRA: Pre-training text encoders as discriminators rather than generators", with the
-    proportions of its program.
-
     >>> lines = [[7, 8, 9], [10, 11], [12, 13, 14], None, [15]]
     >>> list(pack_lines(lines, 8, np.random.default_rng(0)))
     [([7, 8, 9], [10, 11]), ([15], [])]

@@ -49,30 +49,6 @@ def write_sequences(
         begin: picklable function without arguments, which further processes call first. Default `None`: none.
         progress: function of (shards done), called after each.
 
-    A shard is a run of documents of about `shard_size` characters. Its random numbers are those of `(seed, number of
-    the shard)`, so that any number of processes writes the same files. It appears when it is whole, and the manifest
-    comes last. So the work may be interrupted at any time, and the next call goes on.
-
-    Each record has `input_ids`, `input_mask` and `segment_ids`, int64 `(L,)`, padded with 0: ELECTRA's program reads
-    them, and `SequenceBatches` reads its. In the manifest the tokens of `input_ids` are those of all sequences, those
-    of `segment_ids` are of their second segments, and a shard's `pairs` is the number of sequences that have one.
-
-    Args:
-        folder: path, which has been claimed (see `begin_records`) for this text and vocabulary.
-        lines: iterable of str, an empty one after each document, such as `Documents`; gone through once.
-        tokenizer: `text.WordPieceTokenizer`, whose `[PAD]` is 0.
-        max_length: int, L, tokens of a sequence with its special ones. Default 128.
-        seed: int. Default 0.
-        shard_size: int, characters of text in a shard. A document that is longer than two shards is split. Default
-            16,777,216.
-        processes: int, how many shards are made at the same time. More than one are processes of their own, which
-            import the program's main module. Default 1: in this process.
-        begin: picklable function without arguments, which further processes call first. Default `None`: none.
-        progress: function of (shards done), called after each.
-
-    Returns:
-        `Records`.
-
     ```python
     tokenizer = WordPieceTokenizer("vocab.txt")
     documents = Documents("openwebtext.tar")

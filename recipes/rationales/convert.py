@@ -18,15 +18,6 @@ def convert(data, source, folder):
     Of e-SNLI without a training set nine tenths of the dev set are for training. Of CoS-E the evidence is the words of
     the explanation's selected text where the question has them; others are kept without evidence. Its words and signs
     are apart. Half of its dev set is for testing.
-
-    | data | files there | |
-    |---|---|---|
-    | esnli | `s1.SPLIT`, `s2.SPLIT`, `labels.SPLIT` | a premise and a hypothesis, two documents; without evidence |
-    | cos_e | `cose_SPLIT_*.jsonl` and `SPLIT_rand_split.jsonl` | a question, its choices as the query, and the answer |
-
-    Of e-SNLI without a training set nine tenths of the dev set are for training. Of CoS-E the evidence are the words of
-    the explanation's selected text where the question has them; others are kept without evidence. Its words and signs
-    are apart. Half of its dev set is for testing.
     """
     source = pathlib.Path(source)
     for split, corpus in (_esnli(source) if data == "esnli" else _cos_e(source)).items():

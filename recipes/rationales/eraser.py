@@ -118,22 +118,6 @@ def read_eraser(folder, split):
         ValueError: naming file and line: for what is not JSON, lacks a field, names a document that is missing, or has
             evidence outside its document.
 
-    A folder has `train.jsonl`, `val.jsonl` and `test.jsonl`, and its documents: in the folder `docs`, in `docs.tar.gz`,
-    which is that folder packed, or in `docs.jsonl`. A document is a sentence a line, with words between spaces. Of
-    files in `docs` empty words and lines are passed over, of `docs.jsonl` they count, as in the benchmark's scorer.
-
-    Names of documents lead to files in `docs` alone: one that leads elsewhere, by `..` or a link, is missing.
-
-    Documents are those that an annotation names as `docids`; without them those of its evidence; without any, the
-    document that has the annotation's own name.
-
-    Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models".
-
-    Raises:
-        FileNotFoundError: if a file is missing.
-        ValueError: naming file and line: for what is not JSON, lacks a field, names a document that is missing, or has
-            evidence outside its document.
-
     >>> annotation = Annotation("a", "good ?", "yes", ((Evidence("d", 1, 2),),), ("d",))
     >>> write_eraser(EraserCorpus([annotation], {"d": [["very", "good"], ["."]]}), "reviews", "train")
     >>> corpus = read_eraser("reviews", "train")

@@ -22,17 +22,6 @@ def iou_f1(predicted, truth, threshold=0.5):
             given twice count once.
         threshold: the least intersection over union.
 
-    A predicted span counts if its best intersection over union with a true span of its document reaches the threshold.
-    The F1 is that of the mean precision over documents with predictions and the mean recall over documents with true
-    spans. Recall counts predicted spans, too, so several that overlap the same true one can take it above 1.
-
-    Source: DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models", and its public scorer.
-
-    Args:
-        predicted, truth: a list for each document of its spans, `(start, end)` in words, end exclusive. Spans that are
-            given twice count once.
-        threshold: the least intersection over union.
-
     >>> round(iou_f1([[(0, 4), (8, 9)], [(2, 4)]], [[(0, 5)], [(2, 4)]]), 4)
     0.8571
     """
@@ -51,10 +40,6 @@ def token_f1(predicted, truth):
     """Mean over documents of the F1 of the words in their spans, which are as of `iou_f1`.
 
     Documents with neither true nor predicted spans do not count.
-
-    Documents with neither true nor predicted spans do not count.
-
-    Source: as of `iou_f1`.
 
     >>> round(token_f1([[(0, 4)], [(2, 4)], []], [[(0, 5)], [(0, 2)], []]), 4)
     0.4444
@@ -80,15 +65,6 @@ def rationale_auprc(scores, truth):
         scores: a list for each document of a number for each word.
         truth: a list for each document of a boolean for each word, `True` in a rationale.
 
-    Trapezoids reward ties: constant scores give half of 1 plus the share of true words, far above random ones. Compare
-    with `degenerate_baselines`, and with `rationale_average_precision`, which does not reward them.
-
-    Source: as of `iou_f1`. A document without a true word counts as 0.5, as scikit-learn has it.
-
-    Args:
-        scores: a list for each document of a number for each word.
-        truth: a list for each document of a boolean for each word, `True` in a rationale.
-
     >>> rationale_auprc([[0.9, 0.2, 0.8], [1, 1, 1, 1]], [[True, False, True], [True, False, False, False]])
     0.8125
     """
@@ -100,10 +76,6 @@ def rationale_average_precision(scores, truth):
 
     Documents without a true word, or without another, do not count; NaN if none does. Arguments and source are as of
     `rationale_auprc`.
-
-    Documents without a true word, or without another, do not count.
-
-    Source: as of `iou_f1`.
 
     >>> rationale_average_precision([[0.9, 0.2, 0.8], [1, 1, 1, 1]], [[True, False, True], [True, False, False, False]])
     0.625

@@ -122,7 +122,7 @@ class Rationales(Task):
         return KeptStates(config.states_folder, made_of, make_states)
 
     def make_model(self):
-        keras.utils.set_random_seed(self.config.seed)  # whether states were there or not
+        keras.utils.set_random_seed(self.config.seed)  # with or without states on the disk
         return self._make_classifier(self.encoder, len(self.classes))
 
     def make_trainer(self, model):

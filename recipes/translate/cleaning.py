@@ -70,16 +70,6 @@ def clean(corpus, max_length=80, max_ratio=None, count=count_words):
             Default `None`, as in the paper.
         count: callable str -> int, the number of tokens of a sentence. Default `count_words`.
 
-    For training data. The interacting-head paper (sec. 4.1) discards pairs longer than 80 tokens for IWSLT16
-    German-English and WMT17 English-Czech, and 100 for WMT17 English-German.
-
-    Args:
-        corpus: `ParallelCorpus`.
-        max_length: int, tokens allowed on either side, or `None` for any number. Default 80.
-        max_ratio: float, at least 1, how many times as long one side may be as the other, or `None` for any.
-            Default `None`, as in the paper.
-        count: callable str -> int, the number of tokens of a sentence. Default `count_words`.
-
     >>> corpus, report = clean(ParallelCorpus(["a b c", "", "d"], ["e", "f", "g"], "demo"), max_length=2)
     >>> corpus.source
     ['d']

@@ -23,7 +23,7 @@ def load_corpora(config):
 
 
 def check_sizes(corpora):
-    """Prints which pairs of validation and test sets, which stay whole, have an empty side. An empty set is an error."""
+    """Prints which pairs of validation and test sets, which stay whole, have an empty side; empty sets are errors."""
     for corpus in corpora:
         if not len(corpus):
             raise ValueError(f"A data set must not be empty. Received: {corpus.name}")

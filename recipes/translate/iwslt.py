@@ -21,21 +21,6 @@ def read_iwslt(folder, source_language, target_language, split):
         FileNotFoundError: if the folder has no such files.
         ValueError: if the two sides do not match talk by talk or segment by segment, the folder holds several
             releases, or a line is not UTF-8 or not as expected.
-
-    Training data are `train.tags.de-en.de` and `.en`, without their lines of metadata. The other splits are
-    `IWSLT16.TED.tst2014.de-en.de.xml` and `.en.xml`, of which only the `<seg>` elements are text.
-
-    Args:
-        folder: str or path, the folder with those files.
-        source_language: str, for instance "de".
-        target_language: str, for instance "en". A folder made for the opposite direction serves too.
-        split: str, "train", or for instance "tst2014": the TED set, or the TEDX set where there is no TED set
-            of that year. "TEDX.tst2014" asks for one of the two; "tst2013+tst2014" joins two.
-
-    Raises:
-        FileNotFoundError: if the folder has no such files.
-        ValueError: if the two sides do not match talk by talk or segment by segment, the folder holds several
-            releases, or a line is not UTF-8 or not as expected.
     """
     if "+" in split:
         parts = [read_iwslt(folder, source_language, target_language, part) for part in split.split("+")]

@@ -105,7 +105,7 @@ class Model:
 
 @settings()
 class Decoding:
-    """How the model translates, and what is scored."""
+    """Search for translations, and their scores."""
 
     title = "decoding"
 
