@@ -59,7 +59,7 @@ def draw(folders, quantities, output, by="epoch"):
 
 
 def common_scores(histories):
-    """The quantities drawn by default: scores of validation, and of training where they have the same name.
+    """Returns the quantities drawn by default: scores of validation, and of training where they have the same name.
 
     >>> common_scores({"a": [{"loss": 2.0, "val_loss": 3.0, "val_bleu": 1.0, "seconds": 9.0}]})
     ['loss', 'val_loss', 'val_bleu']
@@ -77,7 +77,7 @@ def common_scores(histories):
 
 
 def _recipe(path):
-    """The folder of a history, and the recipe that its settings name."""
+    """Returns the folder of a history, and the recipe that its settings name."""
     config = pathlib.Path(path).with_name("config.json")
     values = read_json(config) if config.exists() else None
     recipe = values.get("recipe") if isinstance(values, dict) else None
@@ -85,7 +85,7 @@ def _recipe(path):
 
 
 def _histories(folder):
-    """The histories of a run or of its seeds, by path."""
+    """Returns the histories of a run or of its seeds, by path."""
     paths = [found / "history.json" for found in folders_of_seeds(folder)]
     histories = {path: read_json(path) for path in paths if path.exists()}
     if not any(histories.values()):

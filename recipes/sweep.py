@@ -72,7 +72,7 @@ def _folder(options):
 
 
 def _attention(text):
-    """The settings of `evolving:alpha=0.1,beta=0.2`; a number alone is the width of a key."""
+    """Returns the settings of `evolving:alpha=0.1,beta=0.2`; a number alone is the width of a key."""
     name, colon, arguments = text.partition(":")
     if arguments.isdecimal():
         arguments = f"key_dim={arguments}"

@@ -44,7 +44,7 @@ def make_classifier(config, vocabulary_size, num_classes):
 
 
 def make_attention(config):
-    """The template of the Transformer's attention; `None` for the BiLSTM."""
+    """Returns the template of the Transformer's attention; `None` for the BiLSTM."""
     if config.encoder != "transformer":
         return None
     width = embedding_width(config.embeddings, config.model_arguments.get("embedding_dim"))

@@ -38,7 +38,7 @@ class Predictor(Classifier):
         return self.probabilities(texts, second_texts, progress)
 
     def measures(self, texts, second_texts=None):
-        """The mean distance of two heads of the pooling."""
+        """Returns the mean distance of two heads of the pooling."""
         return {"dist": mean_head_distance(self, texts, second_texts)}
 
     def attention(self, text):
@@ -53,7 +53,7 @@ class Predictor(Classifier):
 
 
 def mean_head_distance(predictor, texts, second_texts=None):
-    """Mean distance of two heads' vectors of a text, over all texts and both sides of pairs."""
+    """Returns the mean distance of two heads' vectors of a text, over all texts and both sides of pairs."""
     distances, counts = [], []
     if predictor.model.pooling.num_heads < 2:
         return math.nan

@@ -22,13 +22,13 @@ def make_tokenizer(train, folder, kind, **options):
 
 
 def encode_columns(corpus, tokenizer, max_length):
-    """Ids of a `LabelledText`, at most `max_length` of a text, as `"text"` and, of pairs, `"second_text"`."""
+    """Returns ids of a `LabelledText`, at most `max_length` of a text, as `"text"` and, of pairs, `"second_text"`."""
     sides = {"text": corpus.texts, "second_text": corpus.second_texts}
     return {name: [ids[:max_length] for ids in tokenizer.encode(side)] for name, side in sides.items() if side}
 
 
 def embedding_width(embeddings=None, embedding_dim=None):
-    """Width of the embeddings: that of the word vectors in a file, or that which the settings name.
+    """Returns the width of the embeddings: that of the word vectors in a file, or that which the settings name.
 
     A missing file, or vectors of another width, are errors.
     """

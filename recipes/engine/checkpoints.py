@@ -71,7 +71,7 @@ def weights_of(run, epoch):
 
 
 def best_epoch(history, select="val_loss"):
-    """The epoch (1 = the first) with the lowest validation loss, or the highest validation accuracy or score.
+    """Returns the epoch (1 = the first) with the lowest validation loss, or the highest validation accuracy or score.
 
     `select` is `"val_loss"`, `"val_accuracy"` or `"val_score"`. Of equal epochs the first counts.
     """

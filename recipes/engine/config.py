@@ -51,7 +51,7 @@ def settings(**defaults):
 
 
 def default_of(field):
-    """The default of a field."""
+    """Returns the default of a field."""
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
@@ -68,7 +68,7 @@ def check_ranges(config):
 
 
 def takers(config, field):
-    """Paths of what takes the arguments of a field with these settings; empty if that is open."""
+    """Returns paths of what takes the arguments of a field with these settings; empty if that is open."""
     of = field.metadata["of"]
     return of.get(getattr(config, field.name.removesuffix("_arguments")), ()) if isinstance(of, dict) else of
 
@@ -150,7 +150,7 @@ def _add_option(group, field, hint, default):
 
 
 def _described(of):
-    """The arguments of constructors, for the help text."""
+    """Returns the arguments of constructors, for the help text."""
     takes = dict.fromkeys(map(tuple, of.values() if isinstance(of, dict) else [of] if of else ()))
     names = [
         f"{' and '.join(path.rpartition('.')[2] for path in paths)}: {', '.join(passed_on(paths))}" for paths in takes
@@ -180,7 +180,7 @@ def read_arguments(texts):
 
 
 def _value(text):
-    """The value that a text stands for.
+    """Returns the value that a text stands for.
 
     >>> _value("0.1"), _value("none"), _value("random,dense"), _value("value,"), _value("pairwise")
     (0.1, None, ('random', 'dense'), ('value',), 'pairwise')
@@ -195,7 +195,7 @@ def _value(text):
 
 
 def _text_of(value):
-    """The text that stands for a value.
+    """Returns the text that stands for a value.
 
     >>> _text_of(("a", "b")), _text_of(("test",)), _text_of(None), _text_of(0.1)
     ('a,b', 'test,', 'none', '0.1')
@@ -254,7 +254,7 @@ def load_config(cls, path, recipe):
 
 
 def flag(name):
-    """The option of a setting: `--batch-size` of `batch_size`."""
+    """Returns the option of a setting: `--batch-size` of `batch_size`."""
     return "--" + name.replace("_", "-")
 
 

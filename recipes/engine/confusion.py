@@ -34,7 +34,7 @@ def report_one_class(name, labels, predicted, names):
 
 
 def confusion_text(labels, predicted, names):
-    """Table of how often each label (rows) was taken for which (columns).
+    """Returns a table of how often each label (rows) was taken for which (columns).
 
     >>> print(confusion_text([0, 1, 1], [0, 0, 1], ["bad", "good"]))
           bad good

@@ -22,7 +22,7 @@ class MaskedLMTrainer(MaskedLMPretraining, Model):
 
 
 def tokenizer_of(checkpoint, max_length=None):
-    """The tokenizer of a checkpoint or of a run, which cuts rows to `max_length` ids."""
+    """Returns the tokenizer of a checkpoint or of a run, which cuts rows to `max_length` ids."""
     if run_settings(checkpoint) is None:
         return tokenizer_there(checkpoint, max_length=max_length)
     path = pathlib.Path(checkpoint, "tokenizer.json")
@@ -98,7 +98,7 @@ def check_readable_checkpoint(path):
 
 
 def attention_of(config):
-    """The attention, for `Bert`, which gives it the number of heads, their width, dropout and initializer."""
+    """Returns the attention, for `Bert`, which gives it the number of heads, their width, dropout and initializer."""
     cls = layers.ATTENTIONS[config.attention]
     arguments = {} if config.num_heads is None else {"num_heads": config.num_heads}
     regularizer = make_head_regularizer(config.attention_regularizer, config.attention_regularizer_arguments)
@@ -106,7 +106,7 @@ def attention_of(config):
 
 
 def kind_of(path):
-    """The kind of a checkpoint's head: "bert", "roberta" or "electra"."""
+    """Returns the kind of a checkpoint's head: "bert", "roberta" or "electra"."""
     found = model_type(path)
     if "camembert" in found:  # RoBERTa under another name
         return "roberta"
@@ -114,7 +114,7 @@ def kind_of(path):
 
 
 def model_type(path):
-    """The kind of model by config.json, in small letters; "" without one. Presets of KerasHub have a class."""
+    """Returns the kind of model by config.json, in small letters; "" without one. Presets of KerasHub have a class."""
     values = _values(path)
     return str(values.get("model_type", values.get("class_name", ""))).lower()
 

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def saved_model_in(folder):
-    """Path of the SavedModel in a folder: itself, or its latest version; `None` without one."""
+    """Returns the path of the SavedModel in a folder: itself, or its latest version; `None` without one."""
     folder = pathlib.Path(folder)
     versions = [path for path in folder.glob("*/saved_model.pb") if path.parent.name.isdecimal()]
     if (folder / "config.json").exists():  # a run
@@ -53,7 +53,7 @@ class SavedModel:
         self._constant = functools.partial(tf.constant, dtype=tf.string)
 
     def __call__(self, texts, second_texts=None, progress=None):
-        """The outputs for texts, or pairs of them: dictionary of name to array."""
+        """Returns the outputs for texts, or pairs of them: dictionary of name to array."""
         sides = {"text": texts} | ({} if second_texts is None else {"second_text": second_texts})
         if set(sides) != self.inputs:
             raise ValueError(

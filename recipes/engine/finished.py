@@ -4,7 +4,7 @@ import pathlib
 
 
 def titles(folders):
-    """Names of runs: the part of their folders that differs. A folder given twice is an error.
+    """Returns names of runs: the part of their folders that differs. A folder given twice is an error.
 
     >>> titles(["runs/standard", "runs/svgd"])
     ['standard', 'svgd']
@@ -26,7 +26,7 @@ def titles(folders):
 
 
 def by_title(folders, find):
-    """Dictionary of `titles` to what the function `find` returns for each folder."""
+    """Returns a dictionary of `titles` to what the function `find` returns for each folder."""
     return dict(zip(titles(folders), map(find, folders), strict=True))
 
 

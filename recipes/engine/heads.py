@@ -39,7 +39,7 @@ def number_of_heads(name, given, width, default, num_heads=None):
 
 
 def make_attention(config, width, num_heads, role="attention", name=None, **defaults):
-    """The attention layer of a role.
+    """Returns the attention layer of a role.
 
     Args:
         config: settings. The role's are named after it, such as `cross_attention` and `cross_attention_arguments`; the
@@ -70,7 +70,7 @@ def make_attention(config, width, num_heads, role="attention", name=None, **defa
 
 
 def make_head_regularizer(name, arguments):
-    """The regularizer that `attention_regularizer` names, with these arguments; `None` for `"none"`."""
+    """Returns the regularizer that `attention_regularizer` names, with these arguments; `None` for `"none"`."""
     if name == "none":
         return None
     from keras_headattn import regularizers

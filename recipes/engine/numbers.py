@@ -75,7 +75,7 @@ def numbers_corpus(target_language="de", train_size=20_000, validation_size=500,
 
 
 def assign_numbers(seed):
-    """The split of every number below a million: 80, 10 and 10 percent, the first hundred all to training."""
+    """Returns the split of every number below a million: 80, 10 and 10 percent, the first hundred all to training."""
     split_of = np.random.default_rng(seed).choice(len(SPLITS), size=1_000_000, p=(0.8, 0.1, 0.1))
     split_of[:100] = 0
     return split_of
@@ -152,6 +152,6 @@ def _count(number, unit):
 
 
 def number_in_words(number, language, to="cardinal", **kwargs):
-    """A number in words by num2words, whose arguments these are, without commas."""
+    """Returns a number in words by num2words, whose arguments these are, without commas."""
     num2words = optional_import("num2words", "recipes").num2words
     return num2words(number, lang=language, to=to, **kwargs).replace(",", "")

@@ -8,7 +8,7 @@ RECIPES = ("pretrain", "glue")
 
 
 def run_settings(folder):
-    """The settings of a run in a folder, with its `recipe`; `None` for a checkpoint of another library.
+    """Returns the settings of a run in a folder, with its `recipe`; `None` for a checkpoint of another library.
 
     A run of a recipe that has no encoder to fine-tune is an error.
     """

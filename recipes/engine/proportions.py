@@ -25,7 +25,7 @@ def remark_on_size(config, parameters, examples):
 
 
 def _size(config, name, argument=None):
-    """The option of a size, and its value."""
+    """Returns the option of a size, and its value."""
     if argument is None:
         return flag(name), getattr(config, name)
     return f"{flag(name)} {argument}", config.model_argument(argument)

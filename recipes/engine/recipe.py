@@ -65,7 +65,7 @@ class Recipe:
         run_command(self.name, self.doc, self.all_commands(), arguments)
 
     def all_commands(self):
-        """Dictionary of name to `Command`."""
+        """Returns a dictionary of name to `Command`."""
         train = "train, evaluate and export; the same command goes on after an interruption"
         evaluate = "score a finished run on its test sets, or on others"
         if self.evaluate_alone:
@@ -122,11 +122,11 @@ class Recipe:
         add_options(parser, self.settings, names, default="the run's")
 
     def names(self):
-        """Names of all settings."""
+        """Returns names of all settings."""
         return {field.name for field in fields(self.settings)}
 
     def config_names(self):
-        """Names of the settings in its folder `configs`."""
+        """Returns names of the settings in its folder `configs`."""
         return list(named_configs(self.name))
 
     def chosen_settings(self, options):

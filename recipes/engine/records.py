@@ -56,7 +56,7 @@ def _faults(folder, made_of, repair, checksums):
 
 
 def fingerprint_of(records):
-    """The size and a checksum of `Records`, as of `recipes.engine.fingerprint`, by those of the shards."""
+    """Returns the size and a checksum of `Records`, as of `recipes.engine.fingerprint`, by those of the shards."""
     return {"examples": records.manifest["examples"], "sha256": checksum_of_values(records.shards)}
 
 

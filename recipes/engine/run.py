@@ -224,7 +224,7 @@ def _size(now, then):
 
 
 def _by_name(config):
-    """The settings that a run must keep, and each argument of those that are dictionaries, by name."""
+    """Returns the settings that a run must keep, and each argument of those that are dictionaries, by name."""
     kept = {field.name: getattr(config, field.name) for field in fields(config) if not field.metadata["changeable"]}
     found = {
         f"{name}.{key}": part for name, value in kept.items() if isinstance(value, dict) for key, part in value.items()

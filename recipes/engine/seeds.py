@@ -36,7 +36,7 @@ def read_scores(recipe, configs):
 
 
 def summary(scores):
-    """Mean and deviation of each measure on each test set, of what `read_scores` returns.
+    """Returns the mean and deviation of each measure on each test set, of what `read_scores` returns.
 
     Dictionary from test set to measure to `mean`, `deviation` (of a sample; `None` of one value) and `values`, by seed.
     Both are of the seeds that have a value.

@@ -38,13 +38,13 @@ class Heads:
 
 
 def model_arguments(*models, **defaults):
-    """The setting of the arguments of these classes of `keras_headattn.models`; `defaults` are its own."""
+    """Returns the setting of the arguments of these classes of `keras_headattn.models`; `defaults` are its own."""
     of = [f"keras_headattn.models.{name}" for name in models]
     return option(defaults, "of the model, such as dropout=0.1", of=of)
 
 
 def optimizer_arguments(of, **defaults):
-    """The setting of the arguments of an optimizer; takes what `option` does."""
+    """Returns the setting of the arguments of an optimizer; takes what `option` does."""
     return option(defaults, "of the optimizer, such as global_clipnorm=1.0 or gradient_accumulation_steps=4", of=of)
 
 
@@ -233,7 +233,7 @@ class Settings(Heads, Training, Devices, Output):
         return 64 * (self.num_heads or 4), 4
 
     def names_of_attention(self):
-        """Names of the settings that name an attention: `"attention"` and those of single roles."""
+        """Returns names of the settings that name an attention: `"attention"` and those of single roles."""
         names = [field.name.removesuffix("_arguments") for field in fields(self) if field.name.endswith("_arguments")]
         return [name for name in names if name.endswith("attention")]
 

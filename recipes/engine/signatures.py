@@ -46,14 +46,14 @@ def _path(module):
 
 @functools.cache
 def _parse(module):
-    """The syntax tree of a module such as `"keras_headattn.layers._attention"`."""
+    """Returns the syntax tree of a module such as `"keras_headattn.layers._attention"`."""
     path = _path(module)
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _table(module, name):
-    """The dictionary that a module assigns to a name, each value as its source."""
+    """Returns the dictionary that a module assigns to a name, each value as its source."""
     (found,) = (
         node.value for node in _parse(module).body if isinstance(node, ast.Assign) and node.targets[0].id == name
     )

@@ -9,7 +9,7 @@ from headattn_io.files import read_json, write_atomically
 
 
 def table(columns, rows):
-    """Lines of a Markdown table; each row is a name and the entries of the columns.
+    """Returns lines of a Markdown table; each row is a name and the entries of the columns.
 
     >>> print(*table(["loss"], [["plain", "0.5"]]), sep="\\n")
     | | loss |
@@ -24,7 +24,7 @@ def table(columns, rows):
 
 
 def mean_text(values, number="{:.4f}".format):
-    """Mean and, of several, standard deviation of the values that are not `None`; a dash of none.
+    """Returns the mean and, of several, standard deviation of the values that are not `None`; a dash of none.
 
     >>> mean_text([0.5, None, 0.7]), mean_text([])
     ('0.6000 ± 0.1414', '–')

@@ -17,7 +17,7 @@ class Corpora:
 
 
 def named_files(files, ending, size=1):
-    r"""The files of test sets by name, `size` of them a set, in this order; two sets of one name are an error.
+    r"""Returns the files of test sets by name, `size` of them a set, in this order; two sets of one name are an error.
 
     A set is named after its first file, without `.gz` and then what matches the pattern `ending`.
 
@@ -98,11 +98,11 @@ class Task:
         raise NotImplementedError
 
     def make_model(self):
-        """The model that is saved, new. The engine calls it under the strategy's scope."""
+        """Returns the model that is saved, new. The engine calls it under the strategy's scope."""
         raise NotImplementedError
 
     def make_trainer(self, model):
-        """The model that is trained, around that which is saved."""
+        """Returns the model that is trained, around that which is saved."""
         from keras_headattn.training import Model
 
         return Model(model.inputs, model.outputs, name="trainer")
@@ -112,15 +112,15 @@ class Task:
         raise NotImplementedError
 
     def make_loss(self):
-        """The loss."""
+        """Returns the loss."""
         raise NotImplementedError
 
     def make_metrics(self):
-        """List of metrics, weighted as the loss is."""
+        """Returns a list of metrics, weighted as the loss is."""
         return []
 
     def describe(self):
-        """The model in a few words."""
+        """Returns the model in a few words."""
         return f"{self.config.attention} attention"
 
     def uses_xla(self):
@@ -141,11 +141,11 @@ class Task:
         return []
 
     def scores(self, model):
-        """Callbacks that score the model after an epoch, in which all workers take part."""
+        """Returns callbacks that score the model after an epoch, in which all workers take part."""
         return []
 
     def shown(self, model, batches, validation):
-        """Callbacks without memory, of the first worker alone, which no other worker waits for."""
+        """Returns callbacks without memory, of the first worker alone, which no other worker waits for."""
         return []
 
     def name_results(self, tests, names):
@@ -156,7 +156,7 @@ class Task:
         return {name + suffix: test for name, test in tests.items()}
 
     def load_tests(self, files=None):
-        """The test sets of a finished run, or those in other files: dictionary by name."""
+        """Returns the test sets of a finished run, or those in other files: dictionary by name."""
         raise NotImplementedError
 
     def evaluate(self, model, tests):
@@ -164,7 +164,7 @@ class Task:
         raise NotImplementedError
 
     def export_folders(self):
-        """The folders that `export` writes to, which the engine tries before training."""
+        """Returns the folders that `export` writes to, which the engine tries before training."""
         return [self.config.export_folder]
 
     def export(self, model):

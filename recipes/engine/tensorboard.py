@@ -25,7 +25,7 @@ def tensorboard_callbacks(config, run, profile_steps=()):
 
 
 def shown_settings(config):
-    """The settings for HParams: those that change training and differ from their defaults, and a few others."""
+    """Returns the settings for HParams: those that change training and differ from their defaults, and a few others."""
     found = {}
     for field in fields(config):
         if field.name in config.without_effect:
@@ -64,6 +64,6 @@ def write_scores(run):
 
 
 def _table(columns, rows):
-    """A Markdown table of texts, which it shows as they are."""
+    """Returns a Markdown table of texts, which it shows as they are."""
     rows = [[html.escape(cell).replace("|", "&#124;") for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in (columns, ["---"] * len(columns), *rows))

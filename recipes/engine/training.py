@@ -100,7 +100,7 @@ def end(task, model):
 
 
 def _left_to_do(task):
-    """The parts of the end that are not done yet with these settings: dictionary of a part to its settings."""
+    """Returns the parts of the end that are not done yet with these settings: dictionary of a part to its settings."""
     config, recipe, done = task.config, task.run.recipe, task.run.finished()
     wanted = {"scores": {name: getattr(config, name) for name in recipe.evaluated}}
     if config.export:
@@ -263,7 +263,7 @@ def _fault_of(batches):
 
 
 def make_callbacks(task, model, batches, validation, save_steps=1000, gradient_norm=False, profile_steps=()):
-    """Callbacks in the order in which they read each other's logs: throughput, scores, saving, TensorBoard.
+    """Returns callbacks in the order in which they read each other's logs: throughput, scores, saving, TensorBoard.
 
     With several workers the first one writes; all take part in what sums over them.
     """

@@ -72,7 +72,7 @@ def _submit(options):
 
 
 def _predicted(folder, options):
-    """The run in a folder, whose predictions of the test sets are written, if they are not."""
+    """Returns the run in a folder, whose predictions of the test sets are written, if they are not."""
     from recipes.glue.data import read_unlabelled
     from recipes.glue.submission import predict_tests
 

@@ -95,7 +95,7 @@ def _part(task, split, folder, seed):
 
 
 def _validation(task, folder, seed):
-    """The validation sets of a task by name."""
+    """Returns the validation sets of a task by name."""
     return {name: _part(task, name, folder, seed) for name in task.splits}
 
 

@@ -163,7 +163,7 @@ def _similarity(rng, place, split_of, number):
 
 
 def _amount(rng, place, split_of):
-    """An amount of cents, whose euros are a number of this split."""
+    """Returns an amount of cents, whose euros are a number of this split."""
     while True:
         euros = number_up_to(rng, 4)
         if split_of[euros] == place:

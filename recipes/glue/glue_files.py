@@ -99,7 +99,7 @@ def _columns_text(task, columns, label_column):
 
 
 def _checked(row, width, columns, label_column, task):
-    """The texts and the label of a row, and its fault or `None`."""
+    """Returns the texts and the label of a row, and its fault or `None`."""
     texts = [row[column].strip() if column < len(row) else "" for column in columns]
     label = row[label_column].strip() if label_column is not None and label_column < len(row) else ""
     if len(row) < width:

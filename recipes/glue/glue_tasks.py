@@ -45,7 +45,7 @@ class GlueTask:
     num_columns: int | None = None
 
     def columns_of(self, split):
-        """The columns of its texts in the file of a split, from 0."""
+        """Returns the columns of its texts in the file of a split, from 0."""
         if split == "ax":
             return 1, 2
         return self.columns[split in self.tests]
@@ -91,7 +91,7 @@ class GlueTask:
 
 
 def mean_score(measures, names):
-    """The mean of some measures, times 100. An undefined one, as the correlation of a constant, counts 0."""
+    """Returns the mean of some measures, times 100. An undefined one, as the correlation of a constant, counts 0."""
     return 100 * sum(0.0 if math.isnan(measures[name]) else measures[name] for name in names) / len(names)
 
 

@@ -36,27 +36,27 @@ class LabelTexts:
             self.parts += [f"{before}{fields[place]}: ", place]
 
     def source(self, texts):
-        """The parts that T5 reads of the one or two texts of an example, strings and tensors to be joined."""
+        """Returns the parts that T5 reads of the one or two texts of an example, strings and tensors to be joined."""
         return [texts[part] if isinstance(part, int) else part for part in self.parts]
 
     def sources(self, texts, second_texts=None):
-        """The texts that T5 reads of single texts or of pairs: list of str."""
+        """Returns the texts that T5 reads of single texts or of pairs: list of str."""
         sides = [texts] if second_texts is None else [texts, second_texts]
         return ["".join(self.source(parts)) for parts in zip(*sides, strict=True)]
 
     def target(self, label):
-        """The text of a label: one of its own, or a number to one place."""
+        """Returns the text of a label: one of its own, or a number to one place."""
         if self.task:
             return self.task.target(label)
         return label if self.names else f"{float(label):.1f}"
 
     def place(self, text):
-        """The place of the label that a text stands for; for any other text, behind the last one."""
+        """Returns the place of the label that a text stands for; for any other text, behind the last one."""
         label = self.task.label(text) if self.task else text.strip()
         return self.names.index(label) if label in self.names else len(self.names)
 
     def number(self, text):
-        """The number that a text stands for."""
+        """Returns the number that a text stands for."""
         try:
             value = float(text)
         except ValueError:

@@ -41,7 +41,7 @@ def clipped(values):
 
 
 def rows_text(cells):
-    """A file of predictions, a row each.
+    """Returns a file of predictions, a row each.
 
     >>> rows_text(["entailment", "neutral"]).splitlines()
     ['index\\tprediction', '0\\tentailment', '1\\tneutral']

@@ -11,7 +11,7 @@ class _Scored:
         self.measures = measures
 
     def measure(self, targets, predicted):
-        """The measures, and first the score that they give."""
+        """Returns the measures, and first the score that they give."""
         found = super().measure(targets, predicted)
         return {"score": mean_score(found, self.measures)} | found
 
@@ -31,7 +31,7 @@ class ScoredNumbers(_Scored, Numbers):
 
 
 def targets_of(config, names=None, corpus=None, kinds=(ScoredNumbers, ScoredClasses)):
-    """The predictions of a task, by the classes `kinds` of numbers and of classes.
+    """Returns the predictions of a task, by the classes `kinds` of numbers and of classes.
 
     The labels are `names`, or for `None` those of the task, or of the training set `corpus`.
     """

@@ -50,7 +50,7 @@ class TextPredictor:
         self.search = tf.function(self.searcher, autograph=False, reduce_retracing=True)
 
     def written(self, ids):
-        """The texts that are written for ids `(B, n)`, and their probabilities, both `(B,)`."""
+        """Returns the texts that are written for ids `(B, n)`, and their probabilities, both `(B,)`."""
         found = self.search(ids)
         tokens = found["tokens"][:, 0]
         return self.tokenizer.detokenize(tokens), tf.exp(found["scores"][:, 0])

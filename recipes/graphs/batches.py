@@ -75,7 +75,7 @@ def _split(examples, bucket, number):
 
 
 def size_of(examples, members):
-    """The most entities, words of a name, triples, words of a title and of a text: dictionary of str to int."""
+    """Returns the most entities, words of a name, triples, words of a title and of a text: dictionary of str to int."""
     some = [examples[member] for member in members]
     names = [name for name in ("title", "target") if name in some[0]]
     return {

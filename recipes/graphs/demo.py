@@ -134,7 +134,7 @@ def _names(rng, place, seed, married):
 
 
 def _split_of(numbers, seed):
-    """The split of a name: 80, 10 and 10 percent."""
+    """Returns the split of a name: 80, 10 and 10 percent."""
     share = np.random.default_rng([seed, *numbers]).random()
     return int(share >= 0.8) + int(share >= 0.9)
 

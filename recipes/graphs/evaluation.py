@@ -91,7 +91,7 @@ def score_graphs(written, corpus, metrics, settings):
 
 
 def score_lines(scores, settings):
-    """Lines of scores, those of one signature together, and one of the settings at the end of all signatures.
+    """Returns lines of scores, those of one signature together, and one of the settings at the end of all signatures.
 
     >>> scores = [Score("ROUGE-1", 50.0, "f:1|beam_size:2"), Score("ROUGE-2", 40.0, "f:1|beam_size:2")]
     >>> score_lines(scores, "beam_size:2")
@@ -123,7 +123,7 @@ def as_tokens(text, split):
 
 
 def as_triples(line, width=160):
-    """The triples of a graph, a JSON object, or without any its entities, shortened.
+    """Returns the triples of a graph, a JSON object, or without any its entities, shortened.
 
     >>> as_triples('{"entities": ["Anna", "Oslo"], "triples": [[0, "lives in", 1]]}')
     'Anna | lives in | Oslo'
@@ -134,6 +134,6 @@ def as_triples(line, width=160):
 
 
 def as_object(graph):
-    """A graph without its texts, as in JSON."""
+    """Returns a graph without its texts, as in JSON."""
     found = {"entities": graph.entities, "types": graph.types, "triples": graph.triples}
     return found | {name: getattr(graph, name) for name in ("title", "category") if getattr(graph, name)}

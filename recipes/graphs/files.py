@@ -174,7 +174,7 @@ def _json_row(row):
 
 
 def _list_of(row, *names, kind=object):
-    """The list under the first of some names that a row has, whose items are of a kind; none without any."""
+    """Returns the list under the first of some names that a row has, whose items are of a kind; none without any."""
     name = next((name for name in names if name in row), None)
     values = [] if name is None else row[name]
     if not isinstance(values, list) or any(not isinstance(item, kind) or isinstance(item, bool) for item in values):

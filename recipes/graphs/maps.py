@@ -62,7 +62,7 @@ class GraphMaps:
 
 
 def _title_of(layer):
-    """The name of an attention on the page."""
+    """Returns the name of an attention on the page."""
     known = {GRAPH: "text to graph", TITLE: "text to title"}
     block = layer.split("/")[0]
     return known.get(layer) or f"graph block {int(block.removeprefix('block_')) + 1}"

@@ -8,7 +8,7 @@ CLAUSE_ENDS = re.compile(r"[.,;:!?]+(?=\s|$)")
 
 
 def entities_named(hypotheses, entities):
-    """Share of the entities of graphs that their texts name, in percent of all graphs: `Score`.
+    """Returns the share of the entities of graphs that their texts name, in percent of all graphs: `Score`.
 
     An entity is named where all words of its name stand in the text, one after the other, without regard to case and
     punctuation. One without words does not count; without entities the score is 0.
@@ -32,7 +32,7 @@ def entities_named(hypotheses, entities):
 
 
 def repeated_clauses(hypotheses, min_words=3):
-    """Share of the clauses that the same text has said before, word by word, in percent: `Score`.
+    """Returns the share of the clauses that the same text has said before, word by word, in percent: `Score`.
 
     Clauses end with a full stop, a comma, a semicolon, a colon, or a question or exclamation mark. Those of fewer than
     `min_words` do not count; without any the score is 0.

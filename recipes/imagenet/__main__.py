@@ -58,7 +58,7 @@ def _check_splits(folder, config):
 
 
 def _folders_in(folder):
-    """Names of the folders in a folder, but for hidden ones; `None` if there is no such folder."""
+    """Returns names of the folders in a folder, but for hidden ones; `None` if there is no such folder."""
     if not folder.is_dir():
         return None
     return {path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")}
@@ -88,7 +88,7 @@ def _classify(options):
 
 
 def _images_of(name):
-    """The image file of this name, or those below the folder of this name, sorted."""
+    """Returns the image file of this name, or those below the folder of this name, sorted."""
     if pathlib.Path(name).is_file():
         return [name]
     if not pathlib.Path(name).is_dir():

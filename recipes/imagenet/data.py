@@ -39,7 +39,7 @@ def load_validation(config, class_names):
 
 
 def fingerprint(source):
-    """Number of images, and a checksum of the names of their files and classes, and of the files' sizes.
+    """Returns the number of images, and a checksum of the names of their files and classes, and of the files' sizes.
 
     Of more than 10,000 files only some sizes count: a million would take minutes from a network.
     """
@@ -91,7 +91,7 @@ def _part(source, share, others=False):
 
 
 def _class_names(config):
-    """Names of all classes; `None` if the data set has them."""
+    """Returns names of all classes; `None` if the data set has them."""
     if config.class_names:
         return list(read_lines(config.class_names))
     if config.data == "records":

@@ -42,7 +42,7 @@ def is_image(name):
 
 
 def first_names(names):
-    """The first names of a list, with commas."""
+    """Returns the first names of a list, with commas."""
     return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
 
 

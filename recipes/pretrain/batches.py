@@ -59,7 +59,7 @@ class SequenceBatches:
             )
 
     def __len__(self):
-        """Batches of an epoch."""
+        """Returns batches of an epoch."""
         return self.epoch_steps
 
     @property
@@ -154,7 +154,7 @@ def read_held_out(records, number):
 
 
 def _held_out(records, number):
-    """Number of sequences that are held out at the beginning of each shard: int array."""
+    """Returns the number of sequences that are held out at the beginning of each shard: int array."""
     sizes = np.array([shard["examples"] for shard in records.shards])
     counts = np.zeros_like(sizes)
     chosen = np.unique(np.linspace(0, len(sizes) - 1, PARALLEL_SHARDS).astype(int))

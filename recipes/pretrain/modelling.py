@@ -58,5 +58,5 @@ def make_trainer(model):
 
 
 def encoder_of(model):
-    """The `Bert` that is kept: that of the discriminator for ELECTRA."""
+    """Returns the `Bert` that is kept: that of the discriminator for ELECTRA."""
     return model.discriminator.encoder if isinstance(model, ElectraPretraining) else model.masked_lm.encoder

@@ -134,6 +134,6 @@ def _begin_adopting(folder, vocabulary, lowercase, max_length):
 
 
 def _vocabulary(folder, path):
-    """The checksum of the vocabulary in the folder, or of that of the settings, if they give one."""
+    """Returns the checksum of the vocabulary in the folder, or of that of the settings, if they give one."""
     given = {VOCABULARY: checksum(path)} if path else {}
     return checksums_of(folder, [VOCABULARY]) | given

@@ -24,5 +24,5 @@ def document_of(corpus, annotation):
 
 
 def query_of(annotation):
-    """The words of an annotation's query."""
+    """Returns the words of an annotation's query."""
     return annotation.query.split()

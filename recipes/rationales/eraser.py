@@ -226,7 +226,7 @@ def _group(place, group):
 
 
 def _candidates(annotation):
-    """Names of documents that may be the annotation's."""
+    """Returns names of documents that may be the annotation's."""
     return [*annotation.docids, *_of_evidence(annotation), annotation.annotation_id]
 
 
@@ -280,7 +280,7 @@ def _read_documents(folder, wanted):
 
 
 def _within(folder, name):
-    """The path of a file by a name that somebody else wrote, or `None` if there is none in the folder."""
+    """Returns the path of a file by a name that somebody else wrote, or `None` if there is none in the folder."""
     try:
         path = (folder / name).resolve()
         return path if path.is_relative_to(folder.resolve()) and path.is_file() else None

@@ -37,7 +37,7 @@ def iou_f1(predicted, truth, threshold=0.5):
 
 
 def token_f1(predicted, truth):
-    """Mean over documents of the F1 of the words in their spans, which are as of `iou_f1`.
+    """Returns the mean over documents of the F1 of the words in their spans, which are as of `iou_f1`.
 
     Documents with neither true nor predicted spans do not count.
 
@@ -54,7 +54,7 @@ def token_f1(predicted, truth):
 
 
 def rationale_auprc(scores, truth):
-    """Mean over documents of the area under the precision-recall curve, by trapezoids.
+    """Returns the mean over documents of the area under the precision-recall curve, by trapezoids.
 
     Trapezoids reward ties: constant scores give half of 1 plus the share of true words, far above random ones. Compare
     with `degenerate_baselines`, and with `rationale_average_precision`, which does not reward them.
@@ -72,7 +72,7 @@ def rationale_auprc(scores, truth):
 
 
 def rationale_average_precision(scores, truth):
-    """Mean over documents of the average precision, the area under the precision-recall curve by steps.
+    """Returns the mean over documents of the average precision, the area under the precision-recall curve by steps.
 
     Documents without a true word, or without another, do not count; NaN if none does. Arguments and source are as of
     `rationale_auprc`.

@@ -36,7 +36,7 @@ class Predictor:
         return np.stack(found)
 
     def scores(self, documents, queries, progress=None):
-        """Scores of words, by what the model computes: dictionary of lists of arrays `(n,)`, one a document.
+        """Returns scores of words, by what the model computes: dictionary of lists of arrays `(n,)`, one a document.
 
         They sum to 1; those of words that were cut off are 0.
 
@@ -117,7 +117,7 @@ class Predictor:
 
 
 def _ends(sequence):
-    """The places where the pieces of each word end in its window."""
+    """Returns the places where the pieces of each word end in its window."""
     ends = np.empty(len(sequence), int)
     for place, (window, offset) in enumerate(zip(sequence.window_of, sequence.offset_of, strict=True)):
         last = len(sequence.windows[window]) - 1

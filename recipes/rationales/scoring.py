@@ -61,7 +61,7 @@ class Scored:
         self.sizes = [len(words) for words in whole]
 
     def scores(self, kinds, options):
-        """Scores of the words that are read: dictionary of kinds to a list of arrays."""
+        """Returns scores of the words that are read: dictionary of kinds to a list of arrays."""
         found = {}
         number, quiet = len(self.documents), self.quiet
         inside = [kind for kind in kinds if kind not in ("lime", "random")]
@@ -131,7 +131,7 @@ class Scored:
         return found, (full, without, only)
 
     def results(self, scores, predicted, classes, parts=None):
-        """Lines of results, as `write_rationales` takes them."""
+        """Returns lines of results, as `write_rationales` takes them."""
         pairs, lines = iter(self.by_document(scores)), []
         for place, annotation in enumerate(self.corpus.annotations):
             line = {"annotation_id": annotation.annotation_id, "rationales": []}
@@ -150,7 +150,7 @@ class Scored:
 
 
 def _removed(classes, place, without, only):
-    """The fields of a line that are about removed words; the last share is that of a rationale."""
+    """Returns the fields of a line that are about removed words; the last share is that of a rationale."""
     names = "comprehensiveness_classification_scores", "sufficiency_classification_scores"
     both = [[_named(classes, part[place]) for part in parts] for parts in (without, only)]
     steps = [

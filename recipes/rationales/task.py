@@ -217,14 +217,14 @@ def performance(labels, predicted):
 
 
 def _free(array):
-    """The shape of an array after its first two axes; those of words and windows are free."""
+    """Returns the shape of an array after its first two axes; those of words and windows are free."""
     if array.ndim == 5:  # states
         return (None, *array.shape[3:])
     return (None,) * (array.ndim - 2)
 
 
 def _checksum_of(checkpoint):
-    """Checksum of the largest file of a checkpoint, its weights; `None` for none."""
+    """Returns the checksum of the largest file of a checkpoint, its weights; `None` for none."""
     if checkpoint is None:
         return None
     files = [path for path in pathlib.Path(checkpoint).iterdir() if path.is_file()]

@@ -147,7 +147,7 @@ def _title(options):
 
 
 def _heads(layer):
-    """Number of maps that a layer has for a sentence: one a head, or one a pair of heads."""
+    """Returns the number of maps that a layer has for a sentence: one a head, or one a pair of heads."""
     return int(np.prod(layer.weights.shape[1:-2]))
 
 

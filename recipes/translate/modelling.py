@@ -14,7 +14,7 @@ OF_DISTANCES = ("sliding_window", "relative_positions")
 
 
 def make_transformer(config, source_size, target_size):
-    """The Transformer for vocabularies of these sizes; that of a checkpoint has its weights."""
+    """Returns the Transformer for vocabularies of these sizes; that of a checkpoint has its weights."""
     if config.pretrained:
         return _make_pretrained(config)
     arguments = config.shape | config.model_arguments
@@ -44,7 +44,7 @@ def _make_pretrained(config):
 
 
 def make_attentions(config):
-    """The templates of attention, as arguments of `Transformer`, one for each role."""
+    """Returns the templates of attention, as arguments of `Transformer`, one for each role."""
     # A synthesizer knows a key by its place alone, which says nothing of a sentence in another language.
     across = "multi_head" if config.attention == "synthesizer" else None
     # Two texts have no distances.
@@ -67,5 +67,5 @@ def _make(config, role, **own):
 
 
 def _positions(max_length):
-    """Number of positions that a model with learned ones needs: sources are padded to these lengths."""
+    """Returns the number of positions that a model with learned ones needs: sources are padded to these lengths."""
     return source_lengths(max_length)[-1]

@@ -72,7 +72,7 @@ def sample_pairs(pairs, name, number, seed):
 
 
 def _made_of(config):
-    """The settings and the text, by the names and sizes of its files: their folder may be another elsewhere."""
+    """Returns the settings and the text, by the names and sizes of its files: their folder may be another elsewhere."""
     made_of = {"text": config.tfds or config.data, "train_split": config.splits["train"]} | {
         name: getattr(config, name) for name in SETTINGS
     }

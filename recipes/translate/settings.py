@@ -269,7 +269,7 @@ def is_pairs(file):
 
 
 def files_of_tests(files):
-    """The files of each test set by name: `test_2016_flickr` of test_2016_flickr.en.gz, `tst` of tst.de.xml."""
+    """Returns the files of each test set by name: `test_2016_flickr` of test_2016_flickr.en.gz, `tst` of tst.de.xml."""
     return named_sets(split_tests(files), r"[.][^.]+([.](xml|sgml?))?")
 
 

@@ -72,5 +72,5 @@ def inputs_and_tokens(text, sources, targets):
 
 
 def pieces(tokenizer, ids):
-    """The tokens of these ids, with `_` for the mark of a word's beginning."""
+    """Returns the tokens of these ids, with `_` for the mark of a word's beginning."""
     return [tokenizer.id_to_token(int(i)).replace("\N{LOWER ONE EIGHTH BLOCK}", "_") for i in ids]

@@ -58,14 +58,14 @@ def _text_maps(transformer, text, sentences, translations, kind):
 
 
 def kind_of(path):
-    """The one of `KINDS` that the attention layer of a path is."""
+    """Returns the one of `KINDS` that the attention layer of a path is."""
     if "/encoder_" in path:
         return "encoder"
     return "cross" if path.endswith("/cross_attention") else "decoder"
 
 
 def names_of_layers(paths):
-    """Names of attention layers by path, such as "cross 1": the kind, and the number among that kind."""
+    """Returns names of attention layers by path, such as "cross 1": the kind, and the number among that kind."""
     counts, names = collections.Counter(), {}
     for path in paths:
         counts[kind_of(path)] += 1
@@ -74,7 +74,7 @@ def names_of_layers(paths):
 
 
 def lines_of_test(run, number, *names):
-    """The first lines, but for empty ones, of a run's test set, the first by name: a list for each name.
+    """Returns the first lines, but for empty ones, of a run's test set, the first by name: a list for each name.
 
     Names are of `"sources"`, `"hypotheses"` and `"references"`.
     """

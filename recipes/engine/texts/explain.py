@@ -57,6 +57,6 @@ def _explain(options):
 
 
 def _lines(file, count):
-    """The first lines of a file, and True if there are more."""
+    """Returns the first lines of a file, and True if there are more."""
     found = list(itertools.islice(sentences_in(file), count + 1))
     return found[:count], len(found) > count

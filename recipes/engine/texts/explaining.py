@@ -51,13 +51,13 @@ class Explained:
         return [place for place, sizes in enumerate(zip(*self.sizes, *read, strict=True), 1) if _is_cut(sizes)]
 
     def answers(self):
-        """The answer of the run to each text: list of str."""
+        """Returns the answer of the run to each text: list of str."""
         cells, names = self.targets.cells(self.predicted), self.targets.names
         rows = zip(cells, self.predicted, self.classes, strict=True)
         return [f"{cell} {row[number]:.3f}" if names else cell for cell, row, number in rows]
 
     def scores(self, method, options, progress=None):
-        """Scores of the words that the model reads of each text: list of arrays `(n,)`."""
+        """Returns scores of the words that the model reads of each text: list of arrays `(n,)`."""
         common = dict(classes=self.classes, progress=progress)
         if method in INSIDE and self.inside is None:
             raise ValueError(f"T5 writes its answers: take lime, leave_one_out or random. Received: --methods {method}")

@@ -18,7 +18,7 @@ class ExportedPredictor:
             raise ValueError(f"The SavedModel gives a {gives}. Received: predict={predicts!r}")
 
     def targets(self, tests, learn):
-        """The predictions, as of `recipes.engine.texts.targets`.
+        """Returns the predictions, as of `recipes.engine.texts.targets`.
 
         `learn` makes them of a corpus with all labels, and of True if labels are written, as by T5.
         """

@@ -22,7 +22,7 @@ def recipe_of(folder):
 
 
 def runs_of(folder):
-    """The finished runs of a folder by seed: of one run itself, or of a folder made by `--seeds`."""
+    """Returns the finished runs of a folder by seed: of one run itself, or of a folder made by `--seeds`."""
     runs = [recipe_of(path).run_of(path) for path in folders_of_seeds(folder)]
     found = {run.config().seed: run for run in runs if any(run.results.glob("*/scores.json"))}
     if not found:

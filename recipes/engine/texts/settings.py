@@ -99,7 +99,7 @@ class Texts(TextFiles):
         return self.test_splits if self.data == "tfds" else self.named_tests(self.test) or ["test"]
 
     def named_tests(self, files):
-        """The files of each test set by name: `sst.test` of sst.test.csv.gz."""
+        """Returns the files of each test set by name: `sst.test` of sst.test.csv.gz."""
         size = (3 if self.is_pair else 2) if self.format == "aligned" else 1
         return named_files(files, r"[.](csv|tsv|jsonl)", size)
 

@@ -53,7 +53,7 @@ class Classes:
         return len(self.names)
 
     def of(self, corpus):
-        """The targets of a corpus: integers `(N,)`. An unknown label is a `ValueError`."""
+        """Returns the targets of a corpus: integers `(N,)`. An unknown label is a `ValueError`."""
         number_of = {name: number for number, name in enumerate(self.names)}
         if unknown := sorted(self._names(corpus) - set(self.names)):
             raise ValueError(
@@ -77,7 +77,7 @@ class Classes:
         return evaluate_classifier(targets, predicted) | {"loss": float(loss)}
 
     def cells(self, predicted):
-        """The prediction for each text, as a str."""
+        """Returns the prediction for each text, as a str."""
         return [self.names[number] for number in predicted.argmax(axis=1)]
 
 
@@ -93,7 +93,7 @@ class Labels(Classes):
         return [name.strip() for name in label.split(self.label_separator) if name.strip()]
 
     def of(self, corpus):
-        """The targets of a corpus: `(N, C)`, 1 where a text has the label."""
+        """Returns the targets of a corpus: `(N, C)`, 1 where a text has the label."""
         if unknown := sorted(self._names(corpus) - set(self.names)):
             raise ValueError(
                 f"{corpus.name} has labels that are none of {', '.join(self.names[:20])}. Name all by --labels. "
@@ -142,7 +142,7 @@ class Numbers:
         return cls((), **options)
 
     def of(self, corpus):
-        """The targets of a corpus: `(N,)`. A label that is no number is a `ValueError`."""
+        """Returns the targets of a corpus: `(N,)`. A label that is no number is a `ValueError`."""
         if wrong := [label for label in corpus.labels if not _is_number(label)]:
             raise ValueError(f"--predict number needs numbers in {corpus.name}. Received: {', '.join(wrong[:5])}")
         return np.array(corpus.labels, "float32")

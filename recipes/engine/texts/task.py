@@ -29,7 +29,7 @@ class TextTask(Task):
     """
 
     def read(self):
-        """The texts of the settings, `Corpora`."""
+        """Returns the texts of the settings, `Corpora`."""
         raise NotImplementedError
 
     def read_tests(self, files):
@@ -45,19 +45,19 @@ class TextTask(Task):
         raise NotImplementedError
 
     def make_tokenizer(self):
-        """The tokenizer, which is learned if the run's folder lacks it."""
+        """Returns the tokenizer, which is learned if the run's folder lacks it."""
         raise NotImplementedError
 
     def encode(self, corpus):
-        """Ids of a `LabelledText`: dictionary of columns, which are the inputs of the model by name."""
+        """Returns ids of a `LabelledText`: dictionary of columns, which are the inputs of the model by name."""
         raise NotImplementedError
 
     def lengths(self, texts, second_texts=None):
-        """Number of tokens of each text; of a pair that of the longer side, or of both together."""
+        """Returns the number of tokens of each text; of a pair that of the longer side, or of both together."""
         raise NotImplementedError
 
     def predictor(self, model):
-        """A `Classifier` of the run, for `recipes.engine.texts.evaluation.evaluate`."""
+        """Returns a `Classifier` of the run, for `recipes.engine.texts.evaluation.evaluate`."""
         raise NotImplementedError
 
     def load(self):
@@ -99,7 +99,7 @@ class TextTask(Task):
         return Model(inputs, model(self.model_inputs(inputs)), name="trainer")
 
     def model_inputs(self, columns):
-        """The inputs of the model: the columns of a pair as a tuple, but as they are with segments."""
+        """Returns the inputs of the model: the columns of a pair as a tuple, but as they are with segments."""
         if "segment_ids" in columns:
             return columns
         return tuple(columns.values()) if len(columns) > 1 else next(iter(columns.values()))
