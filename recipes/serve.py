@@ -50,7 +50,7 @@ def main(arguments=None):
             origins=options.origin,
             grpc_port=options.grpc_port,
         )
-        gc.freeze()  # what is imported: requests would wait most of a second each time garbage is looked for in it
+        gc.freeze()  # imported modules: collecting garbage there would delay requests by most of a second
         server.start()
         print(f"The page: {server.url}/", flush=True)
         for name in models:
@@ -102,7 +102,7 @@ def _models(given):
     for each in given:
         name, _, folder = each.rpartition("=")
         path = pathlib.Path(folder)
-        if path.is_file():  # as saved_models/* names README.md, too
+        if path.is_file():  # saved_models/* includes README.md
             files.append(each)
             continue
         _check_no_run(path)

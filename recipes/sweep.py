@@ -24,7 +24,7 @@ from recipes.translate.__main__ import RECIPE
 
 ATTENTIONS = ["multi_head", "talking_heads", "interacting"]
 HEADS = [2, 4, 8, 16, 32, 64]
-OWN = {"attention", "attention_arguments", "num_heads", "seed", "run", "export"}  # settings that the sweep gives
+OWN = {"attention", "attention_arguments", "num_heads", "seed", "run", "export"}  # settings that the sweep sets
 
 
 def main(arguments=None):

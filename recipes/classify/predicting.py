@@ -32,7 +32,7 @@ class Predictor(Classifier):
         )
         self.targets = targets
         ids = tf.TensorSpec((None, None), tf.int32)
-        self.encode = tf.function(classifier.encode, [ids], autograph=False)  # to a row a head, (B, h, d)
+        self.encode = tf.function(classifier.encode, [ids], autograph=False)  # (B, h, d)
 
     def __call__(self, texts, second_texts=None, progress=None):
         return self.probabilities(texts, second_texts, progress)

@@ -31,7 +31,7 @@ class Model:
     encoder: str = option("bilstm", "what the heads of the pooling look at", ("bilstm", "transformer"))
     pooling_heads: int = option(30, "heads of the pooling", at_least=1)
     pooling_dim: int = option(350, "width of the hidden layer of the pooling", at_least=1)
-    # `embedding_dim` is that of `embeddings` by default; `hidden_dim` is the feed-forward width of a Transformer
+    # `embedding_dim` defaults to that of `embeddings`; `hidden_dim` is the feed-forward width of a Transformer
     model_arguments: dict = model_arguments("SentencePairClassifier", "BiLSTMEncoder", "TransformerEncoder")
 
 

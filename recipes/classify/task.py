@@ -61,7 +61,7 @@ class Classify(TextTask):
         return f"{self.config.encoder}{attention}, {self.config.pooling_heads} heads of pooling"
 
     def uses_xla(self):
-        # A BiLSTM has kernels of cuDNN's on GPUs, which XLA does not have.
+        # XLA lacks the cuDNN kernels of a BiLSTM on GPUs.
         return default_jit() and self.config.encoder != "bilstm"
 
     def begin(self, model):

@@ -36,7 +36,7 @@ class SaveEpochs(keras.callbacks.Callback):
         history = [*self.run.history()[:epoch], {name: float(value) for name, value in (logs or {}).items()}]
         self.run.save_model(self.trained, weights_of(self.run, done))
         write_atomically(self.run.folder / "history.json", json.dumps(history, indent=1).encode())
-        # An epoch that is interrupted after this point is done again, on GPUs perhaps to a slightly other end.
+        # An epoch that is interrupted after this point is repeated, on GPUs perhaps with a slightly different result.
         kept = set()
         for known in filter(None, (history, history[:-1])):
             epochs = best_epoch(known, self.select), *final_epochs(known, self.select, self.average, self.average_of)
@@ -60,7 +60,7 @@ class StopWhenStalled(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         stalled = has_stalled(self.run.history(), self.patience, self.select)
-        if gather([stalled], self.model.distribute_strategy).any():  # workers may see the file at different times
+        if gather([stalled], self.model.distribute_strategy).any():  # workers may see different versions of the file
             print(f"\nNo better {NAMES[self.select]} for {self.patience} epochs: training ends.")
             self.model.stop_training = True
 

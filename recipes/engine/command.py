@@ -82,7 +82,7 @@ def one_line_errors(again=False, filters=False):
     """
     try:
         yield
-    except BrokenPipeError:  # what reads the output has ended
+    except BrokenPipeError:  # the reader has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not filters:
             sys.exit(1)

@@ -12,7 +12,7 @@ from dataclasses import fields
 from headattn_io.files import read_json, write_atomically
 from recipes.engine.signatures import LIMITS, check_arguments, passed_on
 
-LONGEST_CHOICES = 60  # characters that are shown beside an option; more are in its help text
+LONGEST_CHOICES = 60  # characters beside an option; longer lists are in its help text
 
 
 def option(default, help, choices=None, changeable=False, metavar=None, of=(), **limits):

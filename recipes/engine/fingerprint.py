@@ -5,7 +5,7 @@ import dataclasses
 import hashlib
 import json
 
-ROWS = 1000  # that are hashed together
+ROWS = 1000  # hashed together
 
 
 def fingerprint(corpora):

@@ -17,7 +17,7 @@ def titles(folders):
     parts = [list(path.parts) for path in paths]
     if len(parts) == 1:
         return [parts[0][-1]]
-    # What all end in is left out, then what all begin with; something is left of each.
+    # Leaves out the common end, then the common beginning; something is left of each.
     while all(len(each) > 1 for each in parts) and len({each[-1] for each in parts}) == 1:
         parts = [each[:-1] for each in parts]
     while all(len(each) > 1 for each in parts) and len({each[0] for each in parts}) == 1:

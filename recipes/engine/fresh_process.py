@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-# What a server has: TensorFlow, and the packages that the model needs besides.
+# A server has TensorFlow and the packages that the model needs.
 PROGRAM = """
 import importlib, json, os, sys
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -38,7 +38,7 @@ def smoke_test(path, code, given, *packages):
         input=json.dumps([str(path), given, packages]),
         capture_output=True,
         text=True,
-        env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"},  # this process has the GPUs' memory
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"},  # this process holds the GPUs' memory
     )
     if process.returncode:
         raise OSError(f"The SavedModel in {path} does not load by itself:\n{process.stderr}")

@@ -22,7 +22,7 @@ def locked(folder, message, is_new=False, wait=False):
     finally:
         if is_new and folder.is_dir() and [path.name for path in folder.iterdir()] == [_NAME]:
             (folder / _NAME).unlink()
-            with contextlib.suppress(OSError):  # another process may have begun in it
+            with contextlib.suppress(OSError):  # another process may have started in it
                 folder.rmdir()
         file.close()
 
@@ -36,7 +36,7 @@ def _open_locked(folder, message, wait):
         except BaseException:
             file.close()
             raise
-        if os.fstat(file.fileno()).st_nlink:  # 0: the process that had it removed the folder
+        if os.fstat(file.fileno()).st_nlink:  # 0: the previous holder removed the folder
             return file
         file.close()
 

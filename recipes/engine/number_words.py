@@ -9,7 +9,7 @@ import numpy as np
 from headattn_io.labelled_text import LabelledText
 from recipes.engine.numbers import SPLITS, assign_numbers, number_in_words, number_up_to
 
-# Neighbours among them, so that single letters will not do.
+# Some are related, so that single letters do not give them away.
 LANGUAGES = {
     "cs": "Czech",
     "da": "Danish",

@@ -9,7 +9,7 @@ import numpy as np
 from headattn_io.optional import optional_import
 from headattn_io.parallel import ParallelCorpus
 
-# The same sentences in every language; a language without a kind lacks the words for it in num2words.
+# The same sentences in every language, but for kinds that num2words cannot write.
 SENTENCES = {
     "en": {
         "cardinal": ("{}", "the number {}"),

@@ -2,7 +2,7 @@
 
 from recipes.engine.config import flag
 
-MANY = 10_000  # parameters for each training example, from which a smaller model is proposed
+MANY = 10_000  # parameters for a training example; above, a smaller model is proposed
 
 
 def remark_on_size(config, parameters, examples):

@@ -182,7 +182,7 @@ class Recipe:
             other = "--seeds" if options.seeds else "--strategy multi_worker"
             raise ValueError(f"A dry run is one run on this machine. Received: --dry-run with {other}")
         self.check(config)
-        # The folder of quick runs is nobody's own.
+        # Nobody keeps anything in the folder of quick runs.
         afresh = options.afresh or options.quick and not hasattr(options, "run")
         if not (afresh or options.seeds):
             Run(config.run, self).check(config)
@@ -208,7 +208,7 @@ class Recipe:
 
     def _read_early(self, config, seeds):
         """Reads data that need no TensorFlow. Runs of several seeds read them themselves."""
-        if config.strategy == "multi_worker":  # whose first worker prepares files for the others
+        if config.strategy == "multi_worker":  # the first worker prepares files for the others
             return None
         with silence(config.quiet or seeds):
             corpora = self.read(config)

@@ -27,7 +27,7 @@ def make_records(folder, made_of, begin, repair=False, checksums=True):
         return Records(folder)
     write = begin()
     with locked(folder, f"Another process writes the records in {folder}: waiting for it.", wait=True):
-        faults = _faults(folder, made_of, repair, checksums)  # that process may have left none
+        faults = _faults(folder, made_of, repair, checksums)  # the other process may have repaired them
         if faults:
             print(f"Written anew: {', '.join(faults)}")
             Records(folder).reopen(faults)

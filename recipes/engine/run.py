@@ -10,7 +10,7 @@ from dataclasses import fields
 from headattn_io.files import atomic_path, read_json, sync, write_atomically
 from recipes.engine.config import load_config, save_config
 
-_CLEARING = ".clearing"  # the config.json of a run that is being removed
+_CLEARING = ".clearing"  # config.json while a run is being removed
 
 
 class Run:

@@ -7,8 +7,8 @@ import importlib.util
 import operator
 import pathlib
 
-REQUIRED = object()  # the default of an argument that has none
-NO_LITERAL = object()  # the default of one whose default is made by code
+REQUIRED = object()  # stands for no default
+NO_LITERAL = object()  # stands for a default that is made by code
 LIMITS = {"at_least": operator.ge, "at_most": operator.le, "above": operator.gt, "below": operator.lt}
 SHARE, COUNT, POSITIVE, NOT_NEGATIVE = {"at_least": 0, "below": 1}, {"at_least": 1}, {"above": 0}, {"at_least": 0}
 # Bounds of arguments. Keras checks few, and layers are made after data were read.
@@ -29,7 +29,7 @@ BOUNDS = {
     "drawn_share": {"above": 0, "below": 1},
     "masked_share": {"at_least": 0, "at_most": 1},
 }
-# Arguments that settings of other names give, or nobody.
+# Arguments that come from settings of other names, or from none.
 GIVEN_OTHERWISE = {
     "attention", "decoder_attention", "cross_attention", "num_heads", "learning_rate", "method", "kernel_regularizer",
     "embeddings", "embeddings_initializer", "kind", "pooler", "forbidden_ids", "weights", "include_top", "input_tensor",

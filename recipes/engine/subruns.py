@@ -29,7 +29,7 @@ def train_all(recipe, configs, title, report, train=True, afresh=False):
         train: False to train nothing.
         afresh: True to train all; each run removes what an earlier one left in its folder, once it has read the data.
     """
-    # SIGTERM ends this process by an exception, which ends the run that is being trained, and has it saved.
+    # SIGTERM raises an exception here, which stops the current run and lets it save its state.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     for config in configs:
         if config.strategy == "multi_worker":
@@ -77,7 +77,7 @@ def _finish(recipe, config, watch, afresh):
     folder = pathlib.Path(config.run)
     save_config(config, folder / "settings.json", recipe.name)
     with open(folder / "log.txt", "ab") as log:
-        # Of another command, or outliving its own: a run inherits the lock with its output.
+        # Another command may train it, or a run that outlived its own: runs inherit the lock with their output.
         lock(log, "Another process is still training it: waiting.", wait=True)
         begin = log.tell()
         code = run(recipe.name, folder / "settings.json", log, watch, *["--afresh"] * afresh)
@@ -96,12 +96,12 @@ def run(name, settings, log, watch, *options):
         *options: further ones of its command line.
     """
     command = [sys.executable, "-u", "-m", f"recipes.{name}", "--config", str(settings), *options]
-    # In a process group of its own: Ctrl-C reaches this command alone, which lets the run save its state.
+    # In its own process group: Ctrl-C reaches only this command, which lets the run save its state.
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, process_group=0)
     try:
         while process.poll() is None:
             watch()
-            time.sleep(1)  # `Popen.wait` with a timeout would wake up twenty times a second
+            time.sleep(1)  # `Popen.wait` with a timeout would poll twenty times a second
         return process.returncode
     except BaseException:
         process.terminate()

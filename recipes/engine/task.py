@@ -68,7 +68,7 @@ class Task:
         corpora: the data of the settings, if they have been read, as `Recipe.read` does. Default `None`.
     """
 
-    details = ()  # names in the logs that the lines of epochs do not show; history and TensorBoard have them
+    details = ()  # names of logs that only history and TensorBoard show
 
     def __init__(self, config, run, corpora=None):
         self.config = config

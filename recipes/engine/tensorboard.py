@@ -12,7 +12,7 @@ from keras_headattn.training import TensorBoardCurves
 from recipes.engine.config import default_of
 
 SAMPLES = 20  # texts of a test set
-# Settings by which runs are told apart even where they have their defaults.
+# Settings that are shown even with their defaults.
 ALWAYS_SHOWN = ("attention", "num_heads", "seed")
 
 

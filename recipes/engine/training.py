@@ -38,7 +38,7 @@ from recipes.engine.run import try_folder
 from recipes.engine.tensorboard import tensorboard_callbacks, write_scores
 
 DRY_RUN_STEPS = 20
-LARGE = 10_000_000  # weights, from which their update by XLA is worth its compilation on a CPU
+LARGE = 10_000_000  # weights from which compiling their update by XLA pays off on a CPU
 
 
 def train(task, afresh=False):
@@ -120,9 +120,9 @@ def _ready(task):
     strategy = make_strategy(config.replicas, config.strategy)
     if not is_chief(strategy):
         sys.stdout = open(os.devnull, "w")  # all workers would print the same
-    if getattr(config, "model_arguments", None):  # recipes of one's own need have none
+    if getattr(config, "model_arguments", None):  # recipes of one's own may have none
         task.try_model()
-        keras.backend.clear_session()  # names and random numbers are those of a process that made no model
+        keras.backend.clear_session()  # names and random numbers start afresh
     keras.utils.set_random_seed(config.seed)
     keras.config.set_dtype_policy(config.precision)
     task.check()
@@ -158,7 +158,7 @@ def _prepare(task, strategy, afresh):
     with _chief_first(strategy):
         if not afresh:
             task.run.check(task.config)
-        task.load()  # which may download
+        task.load()  # may download
         data = task.fingerprint()
         if not afresh:
             task.run.check_data(data)
@@ -183,7 +183,7 @@ def make_trainer(task, strategy, steps, jit_compile=None, steps_per_execution=1)
         trainer.compile(
             optimizer=task.make_optimizer(steps, num_replicas),
             loss=task.make_loss(),
-            weighted_metrics=task.make_metrics() or None,  # Keras wants results of an empty list
+            weighted_metrics=task.make_metrics() or None,  # an empty list is an error in Keras
             jit_compile=jit_compile,
             steps_per_execution=steps_per_execution,
         )
@@ -215,7 +215,7 @@ def _fit(task, model, trainer, batches, validation):
             batches.dataset(),
             validation_data=validation.dataset(),
             epochs=config.epochs,
-            shuffle=False,  # the batches have an order of their own, which a resumed run repeats
+            shuffle=False,  # batches have their own order, which a resumed run repeats
             verbose=0 if config.quiet else "auto",
             callbacks=make_callbacks(task, model, batches, validation, **config.callback_arguments),
         )
@@ -275,12 +275,12 @@ def make_callbacks(task, model, batches, validation, save_steps=1000, gradient_n
         remembered += [*task.scores(model), SaveEpochs(run, model, config.select, config.average, config.average_of)]
         # A run's folder may be moved: what writes to TensorBoard is not remembered.
         # Settings come first: without its fast data server TensorBoard follows the newest file of a folder alone.
-        shown = [LambdaCallback(on_train_begin=lambda logs: run.save_config(config))]  # as `Resume` found no fault
+        shown = [LambdaCallback(on_train_begin=lambda logs: run.save_config(config))]  # after `Resume` found no fault
         shown += [Compilations(config.xla_cache), *tensorboard_callbacks(config, run, profile_steps)]
         shown += task.shown(model, batches, validation)
     else:
         remembered = [*norms, *task.scores(model)]
-    # Nor is what ends training: the same command, with more time or patience, goes on.
+    # Nor are reasons to stop: the same command continues with more time or patience.
     ends = [StopWhenStalled(run, config.patience, config.select)]
     if config.time_limit:
         ends.append(TimeLimit(60 * config.time_limit))

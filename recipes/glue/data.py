@@ -46,7 +46,7 @@ def _read_corpora(config):
 def read_tests(config, files=None):
     """Reads the test sets of files, or for `None` those of the settings: dictionary of `LabelledText` by name."""
     task = config.glue_task
-    if files is not None and task is None:  # what is made by code has the columns of texts of one's own
+    if files is not None and task is None:  # also of the embedded data
         return sentences.read_tests(config, files)
     if files is not None:
         return _tests_of_files(files, task, config.encoding)

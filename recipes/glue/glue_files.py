@@ -9,9 +9,9 @@ from headattn_io.files import read_lines
 from headattn_io.labelled_text import LabelledText
 from recipes.engine.texts.tfds import read_tfds_labelled
 
-# The first column of a line that names the columns.
+# First columns of header lines.
 HEADERS = ("index", "id", "sentence", "quality")
-FILES_OF_MSR = {"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"}  # MRPC, as Microsoft has it
+FILES_OF_MSR = {"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"}  # Microsoft's MRPC
 IDS_OF_DEV = "mrpc_dev_ids.tsv", "dev_ids.tsv"  # GLUE's choice of its dev set from them
 NUM_DEV = 408
 SHOWN = 3  # damaged rows that are named

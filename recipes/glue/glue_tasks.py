@@ -11,7 +11,7 @@ import math
 OF_CLASSES = ("accuracy", "f1", "f1_macro", "mcc")
 OF_NUMBERS = ("pearson", "spearman")
 MEASURES = (*OF_CLASSES, *OF_NUMBERS)
-OTHER = "(other text)"  # a text that T5 writes and that is no label
+OTHER = "(other text)"  # stands for any text of T5's that is no label
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,7 +192,7 @@ _TASKS = (
     ),
 )
 TASKS = {task.name: task for task in _TASKS}
-# All files of a submission, and what most of the test rows, or by custom all, are given without a model.
+# All files of a submission, and the answer of most rows, or by custom of all, without a model.
 SUBMISSION = {name: (task, rows) for task in _TASKS for name, rows in task.submissions.items()}
 MAJORITY = {
     "CoLA": "1",

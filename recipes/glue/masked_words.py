@@ -18,7 +18,7 @@ def fill_in(encoder, rows, tokenizer, epochs, learning_rate, seed=0, quiet=False
     special tokens.
     """
     if encoder.pooler is not None:
-        encoder.pooler.trainable = False  # it has no part in this
+        encoder.pooler.trainable = False  # it is not used here
     special = (tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id)
     trainer = MaskedLMTrainer(MaskedLM(encoder), tokenizer.mask_id, special, seed=seed)
     trainer.build()

@@ -42,7 +42,7 @@ class NumberScore(keras.metrics.Metric):
     92.86
     """
 
-    def __init__(self, name="score", dtype="float64"):  # variances are small differences of sums
+    def __init__(self, name="score", dtype="float64"):  # variances are small differences of large sums
         super().__init__(name=name, dtype=dtype)
         self.sums = self.add_variable((6,), "zeros", name="sums")
 

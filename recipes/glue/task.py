@@ -45,7 +45,7 @@ class Glue(TextTask):
     """Encoder with its head, and the labels of a task."""
 
     kinds = (ScoredNumbers, ScoredClasses)
-    num_layers = 1  # until there is a model
+    num_layers = 1  # before there is a model
 
     def check(self):
         config = self.config
@@ -72,7 +72,7 @@ class Glue(TextTask):
     def tests_are_shares(self):
         config = self.config
         if config.glue:
-            return config.task == "mrpc"  # whose dev set may be one
+            return config.task == "mrpc"  # its dev set may be a share
         return super().tests_are_shares() and not (config.glue_task and config.validation)
 
     def make_targets(self, names=None):
@@ -101,7 +101,7 @@ class Glue(TextTask):
         if self.data and self.config.pretraining_epochs:
             if not path.exists():
                 self._pretrain(path)
-            keras.utils.set_random_seed(self.config.seed)  # a run that goes on has not drawn what this drew
+            keras.utils.set_random_seed(self.config.seed)  # a continued run does not pre-train again
 
     def _pretrain(self, path):
         """Trains the encoder on masked words of the embedded sentences, and keeps its weights."""

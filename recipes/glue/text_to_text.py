@@ -92,7 +92,7 @@ class TextToText(Glue):
         """Does nothing: numbers are written."""
 
     def make_targets(self, names=None):
-        # What T5 reads begins with the names of the columns: of a finished run those that it was trained with.
+        # T5's texts begin with column names: a finished run keeps those that it was trained with.
         config = self.config if self.data else self.run.config()
         return targets_of(config, names, self.data and self.data.train, self.kinds)
 

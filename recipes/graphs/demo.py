@@ -11,7 +11,7 @@ import numpy as np
 from recipes.engine.numbers import MONTHS, SPLITS, number_in_words
 from recipes.graphs.corpus import Graph, GraphCorpus
 
-# What a sentence says: relation, place of the head among its entities, place of the tail.
+# The facts of a sentence: relation, place of the head among its entities, place of the tail.
 SENTENCES = {
     "{} was born in {} .": [("born in", 0, 1)],
     "{} was born on {} .": [("born on", 0, 1)],
@@ -24,10 +24,10 @@ SENTENCES = {
     "{} is married to {} .": [("married to", 0, 1)],
 }
 RELATIONS = {"born in": "town", "born on": "date", "lives in": "town", "earns": "sum", "married to": "person"}
-# What is said of a person, in this order: the relations of a sentence.
+# The relations of the sentences on a person, in order.
 GROUPS = (("born in", "born on"), ("lives in", "earns"))
 
-# Each part of a name with each.
+# Parts of names; all combinations occur.
 FIRST_NAMES = "A Be Do Fa Ki Lo Mi Ra", "la nor mi sa"
 SURNAMES = "Bar Hel Kor Lind Tor Vis", "berg by dal man"
 QUARTERS = "Lower Upper North South East West Old New Great Little Long Fair"

@@ -114,7 +114,7 @@ class _Scene:
         for number, (head, tail) in enumerate(ends):
             box = self.entities + number
             there, back = self.entities + 1 + number, self.entities + 1 + len(ends) + number
-            # Of an entity's relation to itself all four ways are between the same boxes.
+            # For a relation of an entity to itself, all four ways join the same two boxes.
             beside = (BESIDE, 3 * BESIDE) if head == tail else (BESIDE, BESIDE)
             yield head, there, *self._between(head, box, beside[0])
             yield there, tail, *self._between(box, tail, beside[0])
@@ -166,7 +166,7 @@ def _draw_box(axes, text, middle, size, colors, weight):
     axes.add_patch(
         FancyBboxPatch(corner, *size, boxstyle=style, facecolor=face, edgecolor=edge, linewidth=0.8, zorder=3)
     )
-    halo = [patheffects.withStroke(linewidth=2, foreground="white")]  # black letters can be read on any colour
+    halo = [patheffects.withStroke(linewidth=2, foreground="white")]  # keeps black letters readable on any colour
     look = dict(color="0.35", style="italic") if is_relation else dict(color="black", path_effects=halo)
     axes.text(
         *middle, text, fontsize=7.5, ha="center", va="center", zorder=4, parse_math=False, linespacing=1.1, **look

@@ -15,7 +15,7 @@ from recipes.graphs.files import graph_from_json
 from recipes.graphs.metrics import entities_named, repeated_clauses
 
 bleu = functools.partial(metrics.bleu, tokenize="none", lowercase=True)
-# Functions of the tokens of texts and of their references, joined by spaces.
+# Functions of texts and references, tokens joined by spaces.
 BY_REFERENCES = {
     "bleu": [functools.partial(bleu, max_ngram_order=order) for order in (1, 2, 3, 4)],
     "meteor": [metrics.meteor],

@@ -91,7 +91,7 @@ def graph_maps(model, vocabulary, graph, tokens=None):
             f"Received: tokens={tokens}"
         )
     encoded = vocabulary.encode(graph)
-    target = [START, *vocabulary.encode_text(tokens)[:-2]]  # shifted; without the end, and what stands before it
+    target = [START, *vocabulary.encode_text(tokens)[:-2]]  # shifted; without the last token and the end
     length = max(map(len, encoded["entities"]))
     columns = {
         "entities": [[*words, *[0] * (length - len(words))] for words in encoded["entities"]],
@@ -103,7 +103,7 @@ def graph_maps(model, vocabulary, graph, tokens=None):
     inputs = {name: np.array([ids], "int32") for name, ids in columns.items()}
     found, out = model(inputs, training=False, return_intermediates=True)
     weights = {name: ops.convert_to_numpy(ops.cast(x["weights"][0], "float32")) for name, x in out.items()}
-    vertices = count + 1 + 2 * len(graph.triples)  # of a graph without triples the model has two more
+    vertices = count + 1 + 2 * len(graph.triples)  # the model has two more for a graph without triples
     weights = {name: x if name == TITLE else x[..., :vertices] for name, x in weights.items()}
     weights = {name: x if name in (GRAPH, TITLE) else x[..., :vertices, :] for name, x in weights.items()}
     copies = ops.convert_to_numpy(ops.exp(ops.cast(found[0, :, -count:], "float32")))

@@ -7,7 +7,7 @@ from recipes.engine.task import named_files
 ENDINGS = r"[.](?:tsv|jsonl?|xml)"
 FORMATS = ("agenda", "json", "webnlg")
 NUM_HEADS = 4
-DECODING = ("beam_size", "alpha", "max_length")  # what a finished run may write with others of
+DECODING = ("beam_size", "alpha", "max_length")  # settings of the search, which may change after training
 METRICS = ("bleu", "meteor", "rouge", "chrf", "entities", "repeated")
 
 

@@ -149,7 +149,7 @@ class ImageBatches:
             .map(load, num_parallel_calls=self.parallel)
             .ignore_errors(log_warning=False)
         )
-        # Those that are missing are noticed by the gap in the positions: hence one more at the end.
+        # A gap in the positions shows that images are missing; one more at the end shows it for the last ones.
         end = tuple(tf.zeros(spec.shape, spec.dtype) for spec in images.element_spec[1:])
         images = images.concatenate(tf.data.Dataset.from_tensors((tf.size(order, tf.int64), *end)))
         noted = images.scan(tf.constant(0, tf.int64), functools.partial(self._note_gap, order))

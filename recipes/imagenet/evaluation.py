@@ -32,7 +32,7 @@ def evaluate(classifier, batches, folder, names, quiet=False):
         `examples`; of few classes `mcc`, Matthews correlation coefficient.
     """
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    # The loss that `evaluate` returns has the weight decay in it, and images that are damaged in its mean.
+    # The loss of `evaluate` includes weight decay, and damaged images in its mean.
     entropy = keras.metrics.SparseCategoricalCrossentropy(from_logits=True, name="cross_entropy")
     num_classes = classifier.output_shape[-1]
     metrics = [*make_metrics(num_classes), entropy]

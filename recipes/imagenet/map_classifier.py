@@ -37,7 +37,7 @@ def make_map_classifier(
     x = inputs
     for stage, (first, last) in enumerate(zip(bounds, bounds[1:], strict=False)):
         width = filters * 2**stage
-        x = _convolve(x, width // 2, 1)  # half of the stage's width comes in, and half grows in it
+        x = _convolve(x, width // 2, 1)  # half of a stage's width comes in, half grows there
         growth = max(1, width // 2 // (last - first))
         for _ in range(first, last):
             x = layers.Concatenate()([x, _convolve(x, growth, 3)])

@@ -38,7 +38,7 @@ def image(options):
                 sizes[f"{title}\nlayer {number}"] = size_of[path]
         most = max(map(len, maps.values()))
         heads = options.heads and indices("--heads", options.heads, most)
-        # The models standardise what they are given: pixels are those of the image.
+        # Models standardise their inputs, so pixels are those of the image.
         title = f"What the marked pixel attends to, {pathlib.Path(name).name}"
         figure = draw_image_maps(pixels.numpy() / 255, maps, sizes, options.pixel, heads, title)
         output = pathlib.Path(options.output)
@@ -111,7 +111,7 @@ def _maps(model, batches, choose):
     found, labels, sizes = {}, [], map_sizes(model)
     progress = progress_bar("Maps of the images", len(batches))
     for pixels, batch_labels, counts in batches.dataset():
-        real = np.asarray(counts) > 0  # the last batch is filled up
+        real = np.asarray(counts) > 0  # the last batch is padded
         recorded = attention_maps(model, pixels, training=False)
         for key, path in choose(recorded).items():
             height, width = sizes[path]

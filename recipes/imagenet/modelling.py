@@ -9,7 +9,7 @@ from recipes.engine.config import passing_on
 from recipes.engine.heads import make_attention as make_attention_layer
 
 NETWORKS = {"resnet34": ResNet34, "resnet50": ResNet50, "resnet101": ResNet101, "resnet152": ResNet152}
-# Of ImageNet, red, green, blue, 0 to 255.
+# Statistics of ImageNet: red, green, blue, 0 to 255.
 MEAN = (123.68, 116.78, 103.94)
 DEVIATION = (58.4, 57.1, 57.4)
 
@@ -29,8 +29,7 @@ def make_classifier(config, num_classes):
             input_shape=(config.image_size, config.image_size, 3),
             classes=num_classes,
             classifier_activation=None,
-            # As in TensorFlow's models 1.13. Otherwise than the weight decay of Keras's optimizers, it goes through the
-            # momentum.
+            # As in TensorFlow's models 1.13. Unlike the weight decay of Keras's optimizers, it goes through momentum.
             weight_regularizer=keras.regularizers.L2(config.weight_decay / 2) if config.weight_decay else None,
             **config.model_arguments,
         )

@@ -3,7 +3,7 @@
 import os
 
 ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp"}
-LITTER = {"thumbs.db", "desktop.ini"}  # of operating systems, beside hidden files
+LITTER = {"thumbs.db", "desktop.ini"}  # files of operating systems that are not hidden
 SHOWN = 5
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from recipes.engine.tfds import load_tfds
 from recipes.imagenet.batches import ImageSource
 
-# Of ImageNet as TensorFlow's scripts write it, and of tensorflow-datasets.
+# Features of ImageNet as TensorFlow's scripts write it, and of tensorflow-datasets.
 IMAGENET_KEYS = ("image/encoded", "image/class/label")
 TFDS_KEYS = ("image", "label")
 HEADER, FOOTER = 12, 4  # bytes around a record: its length and checksums
@@ -66,7 +66,7 @@ class ImageRecords(ImageSource):
         return list(self._paths)
 
     def order(self, rng):
-        # Shuffled as far as the disk likes it: the order of the files is drawn, and 16 are gone through in turn.
+        # Kind to the disk: the order of the files is random, and 16 of them are read in turn.
         shards = rng.permutation(len(self._paths))
         interleaved = []
         for begin in range(0, len(shards), PARALLEL_SHARDS):
@@ -103,7 +103,7 @@ class ImageRecords(ImageSource):
 def find_records(path):
     """Finds the records of a TFRecord file: int64 `(N, 2)`, first byte and length; and its fault or `None`."""
     places, position = [], 0
-    if not os.path.isfile(path):  # a pipe would be waited for
+    if not os.path.isfile(path):  # opening a pipe would block
         return np.zeros((0, 2), "int64"), "cannot be read: it is no file, or not there"
     try:
         file = os.open(path, os.O_RDONLY)
@@ -113,7 +113,7 @@ def find_records(path):
         size = os.fstat(file).st_size
         while position + HEADER <= size:
             (length,) = struct.unpack("<Q", os.pread(file, 8, position))
-            if not length or position + HEADER + length + FOOTER > size:  # zeros are no records
+            if not length or position + HEADER + length + FOOTER > size:  # a length of zero is no record
                 break
             places.append((position + HEADER, length))
             position += HEADER + length + FOOTER

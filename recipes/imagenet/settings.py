@@ -73,7 +73,7 @@ class Model:
     title = "model"
 
     model: str = option("resnet50", "network; small: three stages for images of 32 pixels", MODELS)
-    model_arguments: dict = model_arguments("ResNet")  # by default those of the paper's networks
+    model_arguments: dict = model_arguments("ResNet")  # the defaults are the paper's networks
     statistics_momentum: float = option(
         0.997, "share that batch normalisation's moving statistics keep in a step", at_least=0, below=1
     )

@@ -186,7 +186,7 @@ def read_sequences(pieces, max_length, size, parallel=PARALLEL_SHARDS):
     try:
         for rows in dataset.batch(size).map(parse).prefetch(1):
             yield rows.numpy()
-    except tf.errors.OpError:  # which does not say in which of the files it is
+    except tf.errors.OpError:  # does not name the file
         for path in paths:
             describe_shard(pathlib.Path(path), COLUMNS.values())
         raise

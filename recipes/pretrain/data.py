@@ -10,7 +10,7 @@ from recipes.pretrain.documents import Documents
 from recipes.pretrain.records import packed_rows
 
 MASKED_TOGETHER = 512
-LEAST_SHARE = 10  # at most one sequence of so many is held out
+LEAST_SHARE = 10  # at most one of so many sequences is held out
 
 
 class MaskedSequences:

@@ -8,7 +8,7 @@ from headattn_io.files import bounded_lines
 from recipes.engine.archives import DAMAGE, decompressed, open_archive
 
 ARCHIVES = (".tar", ".tgz", ".txz", ".tar.gz", ".tar.bz2", ".xz")  # endings within archives
-MOST_ARCHIVES = 8  # that lie in each other
+MOST_ARCHIVES = 8  # nested
 XML = (b"<?xml", b"\xef\xbb\xbf<?xml", b"<mediawiki")  # beginnings, the last of Wikipedia's dumps
 TAR_MAGIC, TAR_BLOCK = slice(257, 262), 512
 

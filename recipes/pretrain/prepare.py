@@ -106,7 +106,7 @@ def _made_of(config, folder):
     try:
         documents = Documents(config.train)
     except FileNotFoundError:
-        if is_complete(folder):  # the text need not be there any more
+        if is_complete(folder):  # the text may be gone by now
             return made_of
         raise
     digest = hashlib.sha256(json.dumps(documents.files).encode()).hexdigest()

@@ -6,7 +6,7 @@ from recipes.engine.config import option, settings
 from recipes.engine.settings import Settings, model_arguments, optimizer_arguments
 from recipes.engine.signatures import ATTENTIONS
 
-# Of the encoder that is kept, ELECTRA's discriminator: Clark et al. 2020, table 6; `tiny` is for tests.
+# Sizes of the encoder, ELECTRA's discriminator: Clark et al. 2020, table 6; `tiny` is for tests.
 SIZES = {
     "tiny": dict(num_layers=2, hidden_dim=64, intermediate_dim=256, num_heads=4, embedding_dim=32),
     "small": dict(num_layers=12, hidden_dim=256, intermediate_dim=1024, num_heads=4, embedding_dim=128),
@@ -101,7 +101,7 @@ class PretrainConfig(Data, Model, Settings):
     """
 
     title = "training"
-    SOURCES = ("train", "embedded", "records")  # records alone; with one of the others they are where these are kept
+    SOURCES = ("train", "embedded", "records")  # `records` alone; beside another source it is a destination
     MOST_USED = (
         "train", "vocabulary", "lowercase", "objective", "size", "max_length", "batch_size", "epoch_steps",
         *Settings.MOST_USED,

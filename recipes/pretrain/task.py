@@ -23,7 +23,7 @@ from recipes.pretrain.prepare import prepare, tokenizer_of
 
 HELD_OUT = "held_out"  # the name of this test set
 TOKENIZER = "tokenizer.json"
-# What lines of epochs do not show. Of validation they show the other measures, and of training the loss alone.
+# Logs that lines of epochs do not show: of training all but the loss, and of validation the second group.
 OF_TRAINING = ("generator_loss", "masked_accuracy", "detection_auc")
 DETAILS = (
     "discriminator_loss",
@@ -43,7 +43,7 @@ class Pretrain(Task):
     def check(self):
         shape = self.config.shape
         make_attention(self.config, shape["hidden_dim"], shape["num_heads"])
-        # Its arguments are its own, and so is its number of heads, whatever its width.
+        # The generator has its own arguments and number of heads, whatever its width.
         of_generator = dataclasses.replace(self.config, attention_arguments={}, num_heads=None)
         make_attention(of_generator, 64, 1, "generator_attention")
 
@@ -55,7 +55,7 @@ class Pretrain(Task):
         config = self.config
         if config.train and not is_complete(config.records_folder):
             Documents(config.train).check()
-        self.data = Corpora(None, None, {HELD_OUT: None})  # which is read when there are records
+        self.data = Corpora(None, None, {HELD_OUT: None})  # read when there are records
 
     def fingerprint(self):
         """None before there are records."""
@@ -114,7 +114,7 @@ class Pretrain(Task):
     def make_trainer(self, model):
         trainer = make_trainer(model)
         self.validation.model = trainer
-        if self.num_replicas > 1:  # each of which has a part of a batch, and divides by the counts of the whole
+        if self.num_replicas > 1:  # each has a part of a batch, and divides by counts of the whole
             self.batches.preprocess = self.validation.preprocess = trainer.with_counts
         return trainer
 
@@ -124,7 +124,7 @@ class Pretrain(Task):
         return make_optimizer(config, AdamWeightDecay, learning_rate=schedule)
 
     def make_loss(self):
-        return None  # the model has it
+        return None  # the model has its own
 
     def describe(self):
         return f"{self.config.objective}, {self.config.size}, {super().describe()}"

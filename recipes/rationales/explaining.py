@@ -12,7 +12,7 @@ from recipes.rationales.eraser import Annotation, EraserCorpus
 from recipes.rationales.scoring import Scored
 from recipes.rationales.words import report_cut
 
-SHARE = 0.1  # of the words: half as many as LIME gives a coefficient
+SHARE = 0.1  # of the words: half as many as get a coefficient from LIME
 
 
 def explain(task, options):

@@ -124,7 +124,7 @@ def _area(scores, truth, trapezoids):
     metrics = optional_import("sklearn.metrics", "recipes")
     if not truth.any():
         return 0.5 if trapezoids else 0.0
-    scores = np.unique(scores, return_inverse=True)[1]  # infinity is in order, too
+    scores = np.unique(scores, return_inverse=True)[1]  # ranks: also orders infinity
     if not trapezoids:
         return float(metrics.average_precision_score(truth, scores))
     precision, recall, _ = metrics.precision_recall_curve(truth, scores)

@@ -24,7 +24,7 @@ from recipes.rationales.metrics import (
 from recipes.rationales.task import labels_of, performance
 from recipes.rationales.words import report_cut
 
-SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of words, as the scorer of ERASER removes them
+SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of words that are removed, as in the scorer of ERASER
 COLUMNS = {
     "f1_macro": "Perf",
     "iou_f1": "IOU F1",
@@ -56,7 +56,7 @@ class Scored:
         self.queries = [query_of(each) for each in corpus.annotations]
         predictor.pieces.learn([*whole, *self.queries])
         pairs = zip(whole, self.queries, strict=True)
-        # Of words that are not read, none comes in where another is removed.
+        # Words that are not read must not move up when others are removed.
         self.documents = [words[: predictor.pieces(words, query).num_words] for words, query in pairs]
         self.sizes = [len(words) for words in whole]
 

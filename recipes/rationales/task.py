@@ -144,7 +144,7 @@ class Rationales(Task):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
     def uses_xla(self):
-        return False  # XLA has none of the kernels that cuDNN has for an LSTM, and compiles it slowly for a CPU
+        return False  # XLA lacks cuDNN's LSTM kernels, and compiles an LSTM slowly for a CPU
 
     def describe(self):
         source = self.config.checkpoint or self.config.size

@@ -82,7 +82,7 @@ def _prepare(options):
 
     if config.moses:
         check_moses(config.languages)
-    load_corpora(config)  # what training will need besides is asked for now, rather than hours later
+    load_corpora(config)  # reports now, not hours later, what training needs besides
     prepare(config, repair=True)
 
 

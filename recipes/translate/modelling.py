@@ -45,9 +45,9 @@ def _make_pretrained(config):
 
 def make_attentions(config):
     """Returns the templates of attention, as arguments of `Transformer`, one for each role."""
-    # A synthesizer knows a key by its place alone, which says nothing of a sentence in another language.
+    # A synthesizer sees only the positions of keys, which say nothing about a sentence in another language.
     across = "multi_head" if config.attention == "synthesizer" else None
-    # Two texts have no distances.
+    # There are no distances between two texts.
     near = {name: value for name, value in config.attention_arguments.items() if name not in OF_DISTANCES}
     return dict(
         attention=_make(config, "attention"),

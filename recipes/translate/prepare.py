@@ -13,9 +13,9 @@ from recipes.translate.cleaning import CleaningReport, clean_pairs
 from recipes.translate.corpora import stream_training, training_files
 from recipes.translate.text import make_text
 
-# Columns of batches, by their names in the records, which are those of tensor2tensor.
+# Columns of batches, with their names in the records, those of tensor2tensor.
 COLUMNS = {"source": "inputs", "target": "targets"}
-# What decides about the tokens, besides the text.
+# Settings that the tokens depend on, besides the text.
 SETTINGS = (
     "source_language", "target_language", "max_sentences", "max_words", "max_ratio", "moses", "truecase",
     "lowercase", "vocabulary_size", "vocabulary_type", "vocabulary_sentences", "shared_vocabulary",
@@ -77,12 +77,12 @@ def _made_of(config):
         name: getattr(config, name) for name in SETTINGS
     }
     if config.data == "embedded":
-        return made_of | {"seed": config.seed}  # which decides about the numbers
+        return made_of | {"seed": config.seed}  # the numbers depend on it
     if len(config.train) == 1:
         made_of["columns"] = list(config.columns)
     files = training_files(config)
     if files:
         made_of["text"] = [path.name for path in files]
-    if files and all(path.exists() for path in files):  # they need not be there any more
+    if files and all(path.exists() for path in files):  # they may be gone by now
         made_of["bytes"] = [path.stat().st_size for path in files]
     return made_of

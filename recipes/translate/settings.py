@@ -5,16 +5,16 @@ from recipes.engine.settings import Settings, Smoothing, TextFiles, model_argume
 from recipes.engine.signatures import ATTENTIONS, SIZES
 from recipes.engine.task import named_sets
 
-PAIRS = (".tsv", ".tsv.gz")  # of a file of pairs beside others
-# What a pretrained model has of its own.
+PAIRS = (".tsv", ".tsv.gz")  # endings of files of pairs
+# Settings that a pretrained model brings.
 OF_PRETRAINED = (
     "size", "vocabulary_size", "vocabulary_type", "vocabulary_sentences", "shared_vocabulary",
 )  # fmt: skip
 TENSORBOARD = ("images", "projector")
 WEIGHTS = ("float32", "bfloat16", "int8")
-DROPOUTS = ("dropout", "activation_dropout")  # what it may have others of
+DROPOUTS = ("dropout", "activation_dropout")  # arguments that may differ from its own
 METRICS = ("bleu", "chrf", "exact_match", "tokenized_bleu", "wer", "rouge_l", "meteor", "cider", "yisi")
-DECODING = ("beam_size", "alpha", "max_length")  # what a finished run may translate with others of
+DECODING = ("beam_size", "alpha", "max_length")  # settings of the search, which may change after training
 
 
 @settings(

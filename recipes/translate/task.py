@@ -129,7 +129,7 @@ class Translate(Task):
     def make_metrics(self):
         if self.config.precision != "float32":
             return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
-        # The same number from fewer passes over the logits, but that it counts ties, which 16 bits make, as hits.
+        # The same in fewer passes over the logits, but it counts ties, which are common in 16 bits, as hits.
         return [keras.metrics.SparseTopKCategoricalAccuracy(k=1, name="accuracy")]
 
     def throughput(self, batches):
@@ -207,7 +207,7 @@ class Translate(Task):
         print(f"SavedModels: {path} (text), {ids_path} (token ids)")
         sentences = self._samples()
         step = max(1, len(sentences) // max(1, config.samples))
-        # Moses' steps are no part of the SavedModel: it takes text that has gone through them.
+        # The SavedModel does not include Moses' steps: it takes text that has gone through them.
         if samples := text.prepare_source(sentences[::step][: config.samples]):
             write_examples(path, [{"text": sample} for sample in samples])
             found = smoke_test(path, SMOKE_TEST, samples, "tensorflow_text")

@@ -14,7 +14,7 @@ def flops_utilization(transformer, batches, peak_flops):
         sum(math.prod(weight.shape) for block in blocks for weight in block.weights if weight.path.endswith("kernel"))
         for blocks in (transformer.encoder_blocks, transformer.decoder_blocks)
     )
-    decoder += math.prod(transformer.target_embedding.embeddings.shape)  # the output layer's kernel has its shape
+    decoder += math.prod(transformer.target_embedding.embeddings.shape)  # the shape of the output layer's kernel
     tokens = batches.num_tokens
     return Utilization(6 * (encoder * tokens["source"] / tokens["target"] + decoder), peak_flops)
 

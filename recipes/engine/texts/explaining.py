@@ -36,7 +36,7 @@ class Explained:
         self.sizes = [[len(text.split()) for text in side] for side in sides]
         self.inside = WordScores(self.predictor) if isinstance(self.predictor, Classifier) else None
         counts = self.inside.words_read(*sides) if self.inside else self.sizes
-        # Of words that the model does not read none comes in where another is removed.
+        # Words that the model does not read must not move up when others are removed.
         self.sides = [
             [" ".join(text.split()[:count]) for text, count in zip(side, read, strict=True)]
             for side, read in zip(sides, counts, strict=True)
@@ -145,7 +145,7 @@ def _write(output, by_number, lines):
     write_atomically(output.with_suffix(".png"), picture.getvalue())
     content = ""
     for number, line in enumerate(lines, 1):
-        text = by_number.get(number, {"words": [], "answers": {}, "scores": {}})  # of an empty line there is nothing
+        text = by_number.get(number, {"words": [], "answers": {}, "scores": {}})  # nothing for an empty line
         scores = {
             title: {method: [round(float(value), 6) for value in row] for method, row in by_method.items()}
             for title, by_method in text["scores"].items()

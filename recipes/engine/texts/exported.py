@@ -44,7 +44,7 @@ class ExportedPredictor:
         if "values" in found:
             return found["values"][:, None]
         number_of = {name.encode("utf-8"): number for number, name in enumerate(self.names)}
-        if found["classes"].shape[1] == 1:  # T5 wrote it; any other text is the last name
+        if found["classes"].shape[1] == 1:  # written by T5; the last name stands for any other text
             last = len(self.names) - 1
             return np.eye(last + 1, dtype="float32")[[number_of.get(name, last) for name in found["classes"][:, 0]]]
         if unknown := set(found["classes"][0]) ^ set(number_of):

@@ -7,7 +7,7 @@ from recipes.engine.task import named_files
 FORMATS = ("csv", "tsv", "jsonl", "label_text", "aligned")
 COLUMNS = ("text_column", "second_column", "label_column")
 OF_FILES = ("format", "encoding", "header", "delimiter")
-# Scores of words: of a model's inside, and by removal of words.
+# Scores of words: from inside the model, and by removal of words.
 INSIDE = ("pooling", "cls", "received", "gradient", "integrated_gradients")
 METHODS = (*INSIDE, "lime", "leave_one_out", "random")
 

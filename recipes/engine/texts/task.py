@@ -105,7 +105,7 @@ class TextTask(Task):
         return tuple(columns.values()) if len(columns) > 1 else next(iter(columns.values()))
 
     def begin(self, model):
-        if not self.targets.names:  # numbers, around their mean from the beginning
+        if not self.targets.names:  # predictions of numbers start at their mean
             bias = model.output_projection.bias
             bias.assign(np.full(bias.shape, self.targets.of(self.data.train).mean()))
 
@@ -119,7 +119,7 @@ class TextTask(Task):
         return lambda: batches.num_examples, "texts_per_second"
 
     def load_tests(self, files=None):
-        if files is None and self.tests_are_shares():  # of a training set that must be the same
+        if files is None and self.tests_are_shares():  # the training set must be the same
             self.data = self.read()
             self.run.check_data(self.fingerprint())
             tests, self.data = self.data.tests, None
