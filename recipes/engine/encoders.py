@@ -1,19 +1,20 @@
 """Encoders to fine-tune: of other libraries' checkpoints, and of finished runs of recipes.pretrain or recipes.glue."""
 
 import functools
+import json
 import pathlib
 
 import keras
-from keras.saving import deserialize_keras_object
+from keras.saving import deserialize_keras_object, serialize_keras_object
 
-from headattn_io.files import read_json
+from headattn_io.files import read_json, write_atomically
 from headattn_io.optional import optional_import
 from keras_headattn import layers
 from keras_headattn.interop import from_pretrained, weights_by_name
 from keras_headattn.interop import tokenizer_of as tokenizer_there
-from keras_headattn.models import Bert, ElectraPretraining, EncoderClassifier, MaskedLMPretraining
+from keras_headattn.models import BERT_SIZES, Bert, ElectraPretraining, EncoderClassifier, MaskedLMPretraining
 from keras_headattn.training import Model
-from recipes.engine.heads import make_head_regularizer
+from recipes.engine.heads import make_attention, make_head_regularizer
 from recipes.engine.pretrained import run_settings
 
 
@@ -30,6 +31,13 @@ def tokenizer_of(checkpoint, max_length=None):
         raise FileNotFoundError(f"The run has no tokenizer.json; it must be one of an encoder. Received: {checkpoint}")
     tokenizer = deserialize_keras_object(read_json(path))
     return type(tokenizer).from_config({**tokenizer.get_config(), "max_length": max_length})
+
+
+def kept_tokenizer(path, make):
+    """Loads the tokenizer in a file of a run's folder; the function `make` returns it if the file is missing."""
+    if not path.exists():
+        write_atomically(path, json.dumps(serialize_keras_object(make())).encode())
+    return deserialize_keras_object(read_json(path))
 
 
 def read_encoder(checkpoint, kind, pooler=False, weights=True, **arguments):
@@ -90,11 +98,15 @@ def _copy(there, encoder):
         print(f"Not in the run, and initialised: {', '.join(missing[:6])}{', ...' if len(missing) > 6 else ''}")
 
 
-def check_readable_checkpoint(path):
-    """Checks that the tokenizer of a checkpoint can be read, and that what reads its weights is installed."""
-    tokenizer_of(path)
-    if "registered_name" in _values(path):
-        optional_import("keras_hub")
+def check_encoder(config):
+    """Checks that settings name a size, or a checkpoint that can be read, and that their attention can be made."""
+    if not config.checkpoint and config.size not in BERT_SIZES:
+        raise ValueError(f"Give --checkpoint, or --size, one of {', '.join(BERT_SIZES)}. Received: size={config.size}")
+    make_attention(config, *config.attention_shape)
+    if config.checkpoint:
+        tokenizer_of(config.checkpoint)
+        if "registered_name" in _values(config.checkpoint):  # of KerasHub
+            optional_import("keras_hub")
 
 
 def attention_of(config):

@@ -257,6 +257,21 @@ def check_encoding(encoding):
         raise ValueError(f"--encoding must be one that Python knows. Received: {encoding}") from None
 
 
+class NamedSizes:
+    """Shape of a model: a named size of `SIZES`, and what overrides it. It is a base before `Settings`."""
+
+    @property
+    def attention_shape(self):
+        """Width of the model and its number of heads, unless the settings name another."""
+        return self.shape["hidden_dim"], self.shape["num_heads"]
+
+    @property
+    def shape(self):
+        """The named size with what overrides it, as arguments of the model."""
+        given = self.model_arguments | {"num_heads": self.num_heads}
+        return {name: given.get(name) or value for name, value in self.SIZES[self.size].items()}
+
+
 @settings()
 class TextFiles:
     """Texts of files, of TensorFlow Datasets, or made by code."""

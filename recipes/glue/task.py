@@ -1,18 +1,13 @@
 """Fine-tuning of an encoder on a task."""
 
 import functools
-import json
 import types
 
 import keras
-from keras.saving import deserialize_keras_object, serialize_keras_object
 
-from headattn_io.files import read_json, write_atomically
-from keras_headattn.models import BERT_SIZES
 from keras_headattn.optimizers import AdamWeightDecay, LinearDecay, layerwise_rates
 from keras_headattn.serving import Classifier
-from recipes.engine.encoders import check_readable_checkpoint, tokenizer_of
-from recipes.engine.heads import make_attention
+from recipes.engine.encoders import check_encoder, kept_tokenizer, tokenizer_of
 from recipes.engine.texts.task import TextTask
 from recipes.engine.training import make_optimizer
 from recipes.engine.vocabularies import learn_tokenizer
@@ -48,16 +43,9 @@ class Glue(TextTask):
     num_layers = 1  # before there is a model
 
     def check(self):
-        config = self.config
-        if not config.checkpoint and config.size not in BERT_SIZES:
-            raise ValueError(
-                f"Give --checkpoint, or --size, one of {', '.join(BERT_SIZES)}. Received: size={config.size}"
-            )
-        if config.task == "language" and not config.checkpoint:
+        check_encoder(self.config)
+        if self.config.task == "language" and not self.config.checkpoint:
             raise ValueError("--task language needs --checkpoint, a run of recipes.pretrain say. Received: none")
-        make_attention(config, *config.attention_shape)
-        if config.checkpoint:
-            check_readable_checkpoint(config.checkpoint)
 
     def try_model(self):
         if self.config.size:
@@ -79,11 +67,7 @@ class Glue(TextTask):
         return targets_of(self.config, names, self.data and self.data.train, self.kinds)
 
     def make_tokenizer(self):
-        path = self.run.folder / "tokenizer.json"
-        if not path.exists():
-            tokenizer = self._new_tokenizer()
-            write_atomically(path, json.dumps(serialize_keras_object(tokenizer)).encode())
-        return deserialize_keras_object(read_json(path))
+        return kept_tokenizer(self.run.folder / "tokenizer.json", self._new_tokenizer)
 
     def _new_tokenizer(self):
         config = self.config

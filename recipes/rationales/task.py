@@ -6,16 +6,14 @@ import pathlib
 
 import keras
 import numpy as np
-from keras.saving import deserialize_keras_object, serialize_keras_object
 
-from headattn_io.files import checksum, read_json, read_lines, write_atomically
+from headattn_io.files import checksum, read_lines, write_atomically
 from keras_headattn.data import choose_buckets
-from keras_headattn.models import BERT_SIZES, Bert
+from keras_headattn.models import Bert
 from keras_headattn.training import Model
 from recipes.engine.confusion import report_one_class, write_confusion
-from recipes.engine.encoders import check_readable_checkpoint, tokenizer_of
+from recipes.engine.encoders import check_encoder, kept_tokenizer, tokenizer_of
 from recipes.engine.fingerprint import fingerprint
-from recipes.engine.heads import make_attention
 from recipes.engine.progress import progress_bar
 from recipes.engine.task import Corpora, Task
 from recipes.engine.training import make_optimizer
@@ -33,14 +31,7 @@ class Rationales(Task):
     """Encoder, what reads its states, the classes, and the word pieces."""
 
     def check(self):
-        config = self.config
-        if not config.checkpoint and config.size not in BERT_SIZES:
-            raise ValueError(
-                f"Give --checkpoint, or --size, one of {', '.join(BERT_SIZES)}. Received: size={config.size}"
-            )
-        make_attention(config, *config.attention_shape)
-        if config.checkpoint:
-            check_readable_checkpoint(config.checkpoint)
+        check_encoder(self.config)
 
     def try_model(self):
         if self.config.size:
@@ -63,10 +54,7 @@ class Rationales(Task):
             classes = sorted({each.classification for each in self.data.train.annotations})
             self.run.keep("labels.txt", "".join(f"{name}\n" for name in classes))
         self.classes = list(read_lines(self.run.folder / "labels.txt"))
-        path = self.run.folder / "tokenizer.json"
-        if not path.exists():
-            write_atomically(path, json.dumps(serialize_keras_object(self._new_tokenizer())).encode())
-        self.tokenizer = deserialize_keras_object(read_json(path))
+        self.tokenizer = kept_tokenizer(self.run.folder / "tokenizer.json", self._new_tokenizer)
         self.pieces = WordPieces(self.tokenizer, self.config.window, self.config.max_windows)
 
     def _new_tokenizer(self):

@@ -1,7 +1,7 @@
 """The settings of a translation run."""
 
 from recipes.engine.config import option, settings
-from recipes.engine.settings import Settings, Smoothing, TextFiles, model_arguments
+from recipes.engine.settings import NamedSizes, Settings, Smoothing, TextFiles, model_arguments
 from recipes.engine.signatures import ATTENTIONS, SIZES
 from recipes.engine.task import named_sets
 
@@ -156,7 +156,7 @@ class Decoding:
     label_smoothing=0.1,
     run="runs/translate",
 )
-class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding):
+class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Settings, Smoothing, Decoding):
     """Every setting of a run. Other values, of papers and of the embedded task, are in the folder `configs`.
 
     The defaults are for a text of your own. Size, dropout, label smoothing, tokens per batch, learning rate and warm-up
@@ -173,6 +173,7 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding)
         "size", "model_arguments.num_layers", "model_arguments.hidden_dim", "model_arguments.intermediate_dim",
     )  # fmt: skip
     PRETRAINED = ("pretrained",)
+    SIZES = SIZES
 
     warmup_steps: int = option(4000, "steps of linear warm-up, before decay with 1/sqrt(step)", at_least=1)
 
@@ -250,17 +251,6 @@ class TranslateConfig(Corpora, Vocabulary, Model, Settings, Smoothing, Decoding)
     def one_vocabulary(self):
         """True if both languages have one vocabulary in one file. A pretrained model has a file for each."""
         return self.shared_vocabulary and not self.pretrained
-
-    @property
-    def attention_shape(self):
-        """Width of the model and its number of heads, unless the settings name another."""
-        return self.shape["hidden_dim"], self.shape["num_heads"]
-
-    @property
-    def shape(self):
-        """The named size with what overrides it: num_layers, hidden_dim, intermediate_dim, num_heads."""
-        given = self.model_arguments | {"num_heads": self.num_heads}
-        return {name: given.get(name) or value for name, value in SIZES[self.size].items()}
 
 
 def is_pairs(file):
