@@ -65,10 +65,10 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
             raise ValueError(f"--labels must be two different ones or more. Received: labels={self.labels}")
         if dropped := set(self.labels) & set(self.drop_labels):
             raise ValueError(
-                f"A label is used or dropped. Received: {', '.join(dropped)} in --labels and --drop-labels"
+                f"A label cannot be both used and dropped. Received: {', '.join(dropped)} in --labels and --drop-labels"
             )
         if self.tokens == "pieces" and self.embeddings:
-            raise ValueError(f"--embeddings are of words, not of pieces. Received: embeddings={self.embeddings!r}")
+            raise ValueError(f"--embeddings needs --tokens words. Received: embeddings={self.embeddings!r}")
         if self.encoder == "bilstm" and (self.attention != "multi_head" or self.attention_arguments or self.num_heads):
             raise ValueError(
                 "--attention, --attention-arguments and --num-heads need --encoder transformer. "
@@ -78,7 +78,7 @@ class ClassifyConfig(Texts, Words, Model, Settings, Smoothing, Serving):
         if self.predict == "number" and self.select == "val_accuracy":
             object.__setattr__(self, "select", "val_loss")  # numbers have no accuracy
         if self.predict != "class" and self.class_weights != "none":
-            raise ValueError(f"--class-weights are of classes. Received: predict={self.predict!r}")
+            raise ValueError(f"--class-weights needs classes. Received: predict={self.predict!r}")
         if self.repulsive != "none" and self.pooling_heads < 2:
             raise ValueError(
                 f"Heads repel each other: --pooling-heads must be at least 2. Received: {self.pooling_heads}"

@@ -28,7 +28,7 @@ class SaveEpochs(keras.callbacks.Callback):
         except OSError as error:
             newest = max(self.run.checkpoints.glob("epoch-*.npz"), default="none")
             raise OSError(
-                f"What epoch {epoch + 1} learned cannot be written: {error}. The newest checkpoint is {newest}."
+                f"The weights of epoch {epoch + 1} cannot be written: {error}. The newest checkpoint is {newest}."
             ) from error
 
     def _save(self, epoch, logs):

@@ -123,7 +123,7 @@ def fill_in_samples(options, kinds):
             setattr(options, name, default)
         elif users.isdisjoint(kinds):
             raise ValueError(
-                f"--{name} is of {' and '.join(sorted(users))}. Received: {name}={getattr(options, name)} for "
+                f"--{name} is only for {' and '.join(sorted(users))}. Received: {name}={getattr(options, name)} for "
                 f"{', '.join(kinds)}"
             )
 

@@ -237,7 +237,7 @@ class Recipe:
     def _evaluate_alone(self, folder, path, given):
         if self.evaluate_alone is None:
             raise ValueError(f"recipes.{self.name} evaluates folders of runs. Received: {folder}, a SavedModel")
-        refuse_others(given, self.evaluated_alone, "is of runs: a SavedModel has its own")
+        refuse_others(given, self.evaluated_alone, "is only for runs: a SavedModel has its own")
         files = given.pop("test", None)
         if not files:
             raise ValueError(f"A SavedModel has no test set of its own. Give --test. Received: {folder}")

@@ -313,5 +313,5 @@ class TextFiles:
             found |= dict.fromkeys(self.SOURCES, "and --test name test sets: give one of them")
             del found["train"]
         if "test" in given or self._source() not in self.SPLIT:
-            found["splits"] = f"is of data by {' or '.join(map(flag, self.SPLIT))}, not of files"
+            found["splits"] = f"is only for data by {' or '.join(map(flag, self.SPLIT))}, not for files"
         return {name: reason for name, reason in found.items() if name in given}

@@ -79,7 +79,7 @@ def _predicted(folder, options):
     run = RECIPE.run_of(folder)
     config = run.config() if options.glue is None else run.config().changed({"glue": options.glue})
     if config.glue_task is None:
-        raise ValueError(f"The run in {folder} is of no task of GLUE. Received: task={config.task}")
+        raise ValueError(f"The run in {folder} is not one of a GLUE task. Received: task={config.task}")
     known = set() if options.glue else {path.stem for path in (run.folder / "submission").glob("*.tsv")}
     missing = read_unlabelled(config.glue_task, config.glue, tfds=config.data == "tfds", without=known)
     if not missing and not known:

@@ -132,11 +132,11 @@ class GlueConfig(Data, Model, Settings, Smoothing, Serving):
             raise ValueError(f"A task has labels of its own. Received: task={self.task!r}, labels={self.labels}")
         if self.pretraining_epochs and not self.embedded:
             raise ValueError(
-                f"--pretraining-epochs is of the embedded data. Received: {self.pretraining_epochs}, embedded=False"
+                f"--pretraining-epochs needs --embedded. Received: {self.pretraining_epochs}, embedded=False"
             )
 
         if self.swap_pairs and not self.is_pair:
-            raise ValueError(f"--swap-pairs is of pairs of texts. Received: task={self.task}, swap_pairs=True")
+            raise ValueError(f"--swap-pairs needs pairs of texts. Received: task={self.task}, swap_pairs=True")
         if self.layer_decay is not None and self.optimizer != "electra":
             raise ValueError(
                 f"--layer-decay needs --optimizer electra. Received: {self.layer_decay} with {self.optimizer!r}"
@@ -146,7 +146,7 @@ class GlueConfig(Data, Model, Settings, Smoothing, Serving):
         if self.tfds and self.task in TASKS and self.tfds != f"glue/{self.task}":
             raise ValueError(f"--tfds of a task of GLUE is glue/TASK. Received: tfds={self.tfds!r}, task={self.task!r}")
         if self.class_weights != "none" and self.predicts == "number":
-            raise ValueError(f"--class-weights are of classes. Received: task={self.task}, predict={self.predict!r}")
+            raise ValueError(f"--class-weights needs classes. Received: task={self.task}, predict={self.predict!r}")
 
     def changed(self, given):
         """Returns these settings with others in their place.
@@ -167,10 +167,10 @@ class GlueConfig(Data, Model, Settings, Smoothing, Serving):
         found = super().unused(given)
         if self.glue_task:
             of_own = ("format", "header", "delimiter", *COLUMNS, "predict", "test_share")
-            found |= dict.fromkeys(of_own, f"is of texts of your own, not of --task {self.task}")
-            found["splits"] = "is of texts of your own, not of GLUE"
+            found |= dict.fromkeys(of_own, f"is only for texts of your own, not for --task {self.task}")
+            found["splits"] = "is only for texts of your own, not for GLUE"
         elif self.task:
-            found["predict"] = f"is of texts of your own, not of --task {self.task}"
+            found["predict"] = f"is only for texts of your own, not for --task {self.task}"
         return {name: reason for name, reason in found.items() if name in given}
 
     @property

@@ -46,5 +46,5 @@ def targets_of(config, names=None, corpus=None, kinds=(ScoredNumbers, ScoredClas
         targets = cls(list(config.task_labels if names is None else names), **options)
     classes = [name for name in targets.names if name != OTHER]
     if "f1" in config.measures and len(classes) != 2:
-        raise ValueError(f"--score f1 is of two classes; f1_macro is of any. Received: {', '.join(classes)}")
+        raise ValueError(f"--score f1 needs two classes; f1_macro takes any. Received: {', '.join(classes)}")
     return targets

@@ -84,7 +84,7 @@ class TextToText(Glue):
         super().check()
         if self.config.class_weights != "none" or self.config.model_arguments.keys() - {"dropout", "attention_dropout"}:
             raise ValueError(
-                "T5 has no head, and no weights of classes. "
+                "T5 has no head and no class weights. "
                 f"Received: model_arguments={self.config.model_arguments}, class_weights={self.config.class_weights!r}"
             )
 

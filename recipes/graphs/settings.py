@@ -103,7 +103,7 @@ class GraphsConfig(Graphs, Model, Settings, Decoding):
     def unused(self, given):
         found = super().unused(given)
         if self.embedded and "test" not in given:
-            found |= dict.fromkeys(("format", "encoding"), "is of files")
+            found |= dict.fromkeys(("format", "encoding"), "is only for files")
         return {name: reason for name, reason in found.items() if name in given}
 
     @property

@@ -132,7 +132,7 @@ class ImageNetConfig(Images, Pixels, Model, Settings, Smoothing):
     def unused(self, given):
         found = super().unused(given)
         if not self.records:
-            found |= dict.fromkeys(("first_label", "num_classes"), "is of --records")
+            found |= dict.fromkeys(("first_label", "num_classes"), "is only for --records")
         return {name: reason for name, reason in found.items() if name in given}
 
     @property

@@ -216,7 +216,7 @@ class TranslateConfig(Corpora, Vocabulary, Model, NamedSizes, Settings, Smoothin
         if "yisi" not in self.metrics:
             found["embeddings"] = "is for --metrics yisi"
         if not any(len(part) == 1 for part in (self.train, self.validation, *split_tests(files))):
-            found["columns"] = "is of files of pairs"
+            found["columns"] = "is only for files of pairs"
         return {name: reason for name, reason in found.items() if name in given}
 
     def _check_pretrained(self):

@@ -34,7 +34,7 @@ def _classify(recipe, options):
     task = recipe().finished(options.folder)
     names = task.targets.names
     if options.top > 1 and not names:
-        raise ValueError(f"--top is of labels, and the run predicts numbers. Received: top={options.top}")
+        raise ValueError(f"--top needs labels; the run predicts numbers. Received: top={options.top}")
     predictor = task.predictor(task.run.load_model())
     done, cut, longest = 0, [], task.config.max_length
     for texts in portions(options.file):

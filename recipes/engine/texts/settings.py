@@ -64,13 +64,13 @@ class Texts(TextFiles):
     def unused(self, given):
         found = super().unused(given)
         if "test" not in given and self._source() != "train":
-            found |= dict.fromkeys(OF_FILES, "is of files")
+            found |= dict.fromkeys(OF_FILES, "is only for files")
             if self.embedded:
-                found |= dict.fromkeys(COLUMNS, "is not of the embedded data")
+                found |= dict.fromkeys(COLUMNS, "is not for the embedded data")
         if self.format not in (None, "csv"):
-            found["delimiter"] = "is of csv"
+            found["delimiter"] = "is only for csv"
         if self.format in ("jsonl", "label_text", "aligned"):
-            found["header"] = "is of csv and tsv"
+            found["header"] = "is only for csv and tsv"
         if self.predict != "labels":
             found["label_separator"] = "is for --predict labels"
         for name in ("validation", "test"):

@@ -197,7 +197,7 @@ def test_padding_changes_nothing(served):
 def test_a_saved_model_has_its_own_settings(quick, recipe, tmp_path):
     (tmp_path / "graphs.jsonl").write_text(GRAPH)
     command = ["write", quick[0] / "exported", tmp_path / "graphs.jsonl"]
-    assert "--beam-size is of runs" in recipe(*command, "--beam-size", 1)
+    assert "--beam-size is only for runs" in recipe(*command, "--beam-size", 1)
 
 
 # -------------------------------------------------------------------------------------------------------- training
