@@ -74,7 +74,7 @@ def _runs(options):
 
 
 def _scores_and_test(options):
-    """Returns scores by title and seed on the test set, and its name."""
+    """Returns the scores by title and seed on the test set, and its name."""
     scores = by_title(options.runs, scores_by_seed)
     test = options.set or common_test(scores)
     return on_test(scores, test), test

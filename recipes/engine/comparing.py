@@ -12,7 +12,7 @@ from recipes.engine.tables import mean_text, table
 
 
 def scores_by_seed(folder):
-    """Returns scores of the finished runs in a folder: one run, or those of several seeds.
+    """Returns the scores of the finished runs in a folder: one run, or those of several seeds.
 
     In a folder of such folders, `seed=1/seed=1` and so on, each has the means of its runs: say, of the fine-tunings of
     one of several pre-trainings.

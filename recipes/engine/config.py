@@ -68,7 +68,7 @@ def check_ranges(config):
 
 
 def takers(config, field):
-    """Returns paths of what takes the arguments of a field with these settings; empty if that is open."""
+    """Returns the paths of what takes the arguments of a field with these settings; empty if that is open."""
     of = field.metadata["of"]
     return of.get(getattr(config, field.name.removesuffix("_arguments")), ()) if isinstance(of, dict) else of
 

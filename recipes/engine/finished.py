@@ -4,7 +4,7 @@ import pathlib
 
 
 def titles(folders):
-    """Returns names of runs: the part of their folders that differs. A folder given twice is an error.
+    """Returns the names of runs: the part of their folders that differs. A folder given twice is an error.
 
     >>> titles(["runs/standard", "runs/svgd"])
     ['standard', 'svgd']

@@ -122,11 +122,11 @@ class Recipe:
         add_options(parser, self.settings, names, default="the run's")
 
     def names(self):
-        """Returns names of all settings."""
+        """Returns the names of all settings."""
         return {field.name for field in fields(self.settings)}
 
     def config_names(self):
-        """Returns names of the settings in its folder `configs`."""
+        """Returns the names of the settings in its folder `configs`."""
         return list(named_configs(self.name))
 
     def chosen_settings(self, options):

@@ -233,7 +233,7 @@ class Settings(Heads, Training, Devices, Output):
         return 64 * (self.num_heads or 4), 4
 
     def names_of_attention(self):
-        """Returns names of the settings that name an attention: `"attention"` and those of single roles."""
+        """Returns the names of the settings that name an attention: `"attention"` and those of single roles."""
         names = [field.name.removesuffix("_arguments") for field in fields(self) if field.name.endswith("_arguments")]
         return [name for name in names if name.endswith("attention")]
 

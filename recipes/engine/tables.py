@@ -9,7 +9,7 @@ from headattn_io.files import read_json, write_atomically
 
 
 def table(columns, rows):
-    """Returns lines of a Markdown table; each row is a name and the entries of the columns.
+    """Returns the lines of a Markdown table; each row is a name and the entries of the columns.
 
     >>> print(*table(["loss"], [["plain", "0.5"]]), sep="\\n")
     | | loss |

@@ -180,7 +180,7 @@ def _not_empty(rows):
 
 
 def _table(words, first):
-    """Returns ids of words from `first` on; 1 for others."""
+    """Returns the ids of words from `first` on; 1 for others."""
     ids = tf.range(first, first + len(words), dtype=tf.int32)
     words = tf.lookup.KeyValueTensorInitializer(tf.constant(words, tf.string), ids)
     return tf.lookup.StaticHashTable(words, default_value=1)

@@ -58,7 +58,7 @@ def _check_splits(folder, config):
 
 
 def _folders_in(folder):
-    """Returns names of the folders in a folder, but for hidden ones; `None` if there is no such folder."""
+    """Returns the names of the folders in a folder, but for hidden ones; `None` if there is no such folder."""
     if not folder.is_dir():
         return None
     return {path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")}

@@ -35,7 +35,7 @@ class ImageSource:
         raise NotImplementedError
 
     def paths(self) -> list[str]:
-        """Returns paths of the files that it reads."""
+        """Returns the paths of the files that it reads."""
         return []
 
     def load(self, index: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -100,7 +100,7 @@ class ImageBatches:
         self._damaged = set()
 
     def __len__(self):
-        """Returns batches an epoch."""
+        """Returns the number of batches of an epoch."""
         batches = len(self.source) / self.batch_size
         return int(batches) if self.training else math.ceil(batches)
 

@@ -91,7 +91,7 @@ def _part(source, share, others=False):
 
 
 def _class_names(config):
-    """Returns names of all classes; `None` if the data set has them."""
+    """Returns the names of all classes; `None` if the data set has them."""
     if config.class_names:
         return list(read_lines(config.class_names))
     if config.data == "records":

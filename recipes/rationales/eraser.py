@@ -226,7 +226,7 @@ def _group(place, group):
 
 
 def _candidates(annotation):
-    """Returns names of documents that may be the annotation's."""
+    """Returns the names of documents that may be the annotation's."""
     return [*annotation.docids, *_of_evidence(annotation), annotation.annotation_id]
 
 

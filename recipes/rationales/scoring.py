@@ -61,7 +61,7 @@ class Scored:
         self.sizes = [len(words) for words in whole]
 
     def scores(self, kinds, options):
-        """Returns scores of the words that are read: dictionary of kinds to a list of arrays."""
+        """Returns the scores of the words that are read: dictionary of kinds to a list of arrays."""
         found = {}
         number, quiet = len(self.documents), self.quiet
         inside = [kind for kind in kinds if kind not in ("lime", "random")]
@@ -131,7 +131,7 @@ class Scored:
         return found, (full, without, only)
 
     def results(self, scores, predicted, classes, parts=None):
-        """Returns lines of results, as `write_rationales` takes them."""
+        """Returns the lines of results, as `write_rationales` takes them."""
         pairs, lines = iter(self.by_document(scores)), []
         for place, annotation in enumerate(self.corpus.annotations):
             line = {"annotation_id": annotation.annotation_id, "rationales": []}

@@ -41,7 +41,7 @@ def stream_training(config):
 
 
 def training_files(config):
-    """Returns paths of the text files of the training corpus; none if it does not come from text files."""
+    """Returns the paths of the text files of the training corpus; none if it does not come from text files."""
     if config.data == "iwslt":
         splits = config.splits["train"].split("+")
         return [path for split in splits for path in iwslt_files(config.iwslt, *config.languages, split)]

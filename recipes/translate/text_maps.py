@@ -65,7 +65,7 @@ def kind_of(path):
 
 
 def names_of_layers(paths):
-    """Returns names of attention layers by path, such as "cross 1": the kind, and the number among that kind."""
+    """Returns the names of attention layers by path, such as "cross 1": the kind, and the number among that kind."""
     counts, names = collections.Counter(), {}
     for path in paths:
         counts[kind_of(path)] += 1

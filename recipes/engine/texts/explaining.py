@@ -57,7 +57,7 @@ class Explained:
         return [f"{cell} {row[number]:.3f}" if names else cell for cell, row, number in rows]
 
     def scores(self, method, options, progress=None):
-        """Returns scores of the words that the model reads of each text: list of arrays `(n,)`."""
+        """Returns the scores of the words that the model reads of each text: list of arrays `(n,)`."""
         common = dict(classes=self.classes, progress=progress)
         if method in INSIDE and self.inside is None:
             raise ValueError(f"T5 writes its answers: take lime, leave_one_out or random. Received: --methods {method}")

@@ -49,7 +49,7 @@ class TextTask(Task):
         raise NotImplementedError
 
     def encode(self, corpus):
-        """Returns ids of a `LabelledText`: dictionary of columns, which are the inputs of the model by name."""
+        """Returns the ids of a `LabelledText`: dictionary of columns, which are the inputs of the model by name."""
         raise NotImplementedError
 
     def lengths(self, texts, second_texts=None):
