@@ -43,12 +43,14 @@ def _write(config, corpus, folder, names, shard_lines):
     """Writes the vocabulary and records that are missing."""
     begin_records(folder, _made_of(config))
     cleaning = dict(max_length=config.max_words, max_ratio=config.max_ratio)
-    kept = None
-    if not all((folder / name).exists() for name in names):
+
+    def sample():
         print(f"Learning the vocabulary from up to {config.vocabulary_sentences:,} pairs")
         cleaned = clean_pairs(corpus, CleaningReport(corpus.name), **cleaning)
-        kept = sample_pairs(cleaned, corpus.name, config.vocabulary_sentences, config.seed)
-    text = make_text(config, kept, folder)
+        return sample_pairs(cleaned, corpus.name, config.vocabulary_sentences, config.seed)
+
+    is_learned = all((folder / name).exists() for name in names)
+    text = make_text(config, None if is_learned else sample(), folder)
     begin_records(folder, checksums_of(folder, names))
 
     def encode(pairs):
